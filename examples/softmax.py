@@ -1,0 +1,26 @@
+"""Runs a softmax on the card and compares it with the CPU.
+
+Run it with: python examples/softmax.py
+"""
+
+import torch
+
+torch.manual_seed(0)
+x = torch.randn(512, 1024, dtype=torch.float16)
+on_card = x.to("spyre")
+result = torch.softmax(on_card, dim=-1)
+
+# The copy to the card has already rounded x to the card's 16-bit format, so the reference starts
+# from the values that the card really holds, and is computed in float32.
+expected = torch.softmax(on_card.cpu().float(), dim=-1)
+error = (result.cpu().float() - expected).abs()
+
+print(f"softmax of {list(x.shape)} {x.dtype} on {result.device}")
+print("first row, on the card:", result[0, :4].cpu())
+print("first row, on the CPU: ", expected[0, :4])
+print(f"largest difference: {error.max().item():.2e}")
+print(f"rows sum to 1 within {(result.cpu().float().sum(-1) - 1).abs().max().item():.1e}")
+
+# One rounding to float16 and one to the card's format: a relative error of at most 2**-9.
+torch.testing.assert_close(result.cpu().float(), expected, rtol=2**-9, atol=2**-24)
+print("the card and the CPU agree")

@@ -1,0 +1,126 @@
+"""Builds the C++ parts with ninja: the torch-free core, the torch extension, and the core's tests.
+
+`setup.py` and the Makefile call this; `python scripts/native_build.py --help` lists the targets.
+The core (csrc/flex, csrc/emulator) sees no torch header, so it compiles in seconds and can be
+built under sanitizers on its own.
+"""
+
+import argparse
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ROOT / "torch_spyre" / "csrc"
+WARNINGS = "-Wall -Wextra -Werror"
+# No contraction: a fused multiply-add would round differently on hosts that have none.
+CORE_FLAGS = f"-std=c++20 -fPIC -fvisibility=hidden -ffp-contract=off -pthread {WARNINGS} -I{SOURCES}"
+ISA_FLAGS = {
+    "_avx2": "-mavx2 -mf16c -mfma",
+    "_avx512": "-mavx512f -mavx512bw -mavx512vl -mavx512dq -mf16c -mfma",
+}
+SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+
+
+def core_sources() -> list[Path]:
+    found = sorted((SOURCES / "flex").glob("*.cpp")) + sorted((SOURCES / "emulator").glob("*.cpp"))
+    on_x86 = platform.machine() in ("x86_64", "AMD64")
+    return [s for s in found if on_x86 or not s.stem.endswith(tuple(ISA_FLAGS))]
+
+
+def isa_flags(source: Path) -> str:
+    return next((flags for suffix, flags in ISA_FLAGS.items() if source.stem.endswith(suffix)), "")
+
+
+def torch_flags() -> tuple[str, str]:
+    """Compile and link flags for files that include torch headers."""
+    import torch
+    from torch.utils import cpp_extension
+
+    includes = [*cpp_extension.include_paths(), sysconfig.get_paths()["include"]]
+    abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
+    compile_flags = " ".join(f"-isystem {path}" for path in includes)
+    compile_flags += f" -D_GLIBCXX_USE_CXX11_ABI={abi} -DTORCH_EXTENSION_NAME=_C"
+    libraries = " ".join(f"-L{path}" for path in cpp_extension.library_paths())
+    return compile_flags, f"{libraries} -lc10 -ltorch_cpu -ltorch -ltorch_python"
+
+
+class NinjaFile:
+    def __init__(self, folder: Path, optimisation: str) -> None:
+        self.folder = folder
+        compiler = os.environ.get("CXX", "g++")
+        self.lines = [
+            "ninja_required_version = 1.5",
+            f"builddir = {folder}",
+            "rule compile",
+            f"  command = {compiler} -MMD -MF $out.d {CORE_FLAGS} {optimisation} $flags -c $in -o $out",
+            "  depfile = $out.d",
+            "  deps = gcc",
+            "  description = compile $in",
+            "rule link",
+            f"  command = {compiler} {optimisation} $in $flags -o $out",
+            "  description = link $out",
+        ]
+
+    def compile(self, sources: list[Path], flags: str = "") -> str:
+        objects = []
+        for source in sources:
+            target = self.folder / source.relative_to(ROOT).with_suffix(".o")
+            self.lines += [f"build {target}: compile {source}", f"  flags = {flags} {isa_flags(source)}"]
+            objects.append(str(target))
+        return " ".join(objects)
+
+    def link(self, target: Path, objects: str, flags: str) -> None:
+        self.lines += [f"build {target}: link {objects}", f"  flags = {flags}"]
+
+    def run(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "build.ninja"
+        path.write_text("\n".join(self.lines) + "\n")
+        ninja = shutil.which("ninja", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        if ninja is None:
+            raise SystemExit("ninja was not found; install it with: pip install ninja")
+        subprocess.run([ninja, "-f", str(path)], check=True, cwd=ROOT)
+
+
+def build_extension(target: Path, folder: Path) -> None:
+    ninja = NinjaFile(folder, "-O3 -g1")
+    core = ninja.compile(core_sources())
+    compile_flags, link_flags = torch_flags()
+    glue = ninja.compile(sorted((SOURCES / "torch").glob("*.cpp")), compile_flags)
+    ninja.link(target, f"{core} {glue}", f"-shared -pthread -ldl {link_flags}")
+    ninja.run()
+
+
+def build_core_tests(folder: Path, sanitize: bool) -> Path:
+    """One executable with every test of tests/cpp; returns its path."""
+    ninja = NinjaFile(folder, f"-O1 -g {SANITIZERS}" if sanitize else "-O3 -g1")
+    objects = ninja.compile(core_sources()) + " " + ninja.compile(sorted((ROOT / "tests/cpp").glob("*.cpp")))
+    target = folder / "core_tests"
+    ninja.link(target, objects, "-pthread -ldl")
+    ninja.run()
+    return target
+
+
+def inplace_target() -> Path:
+    return ROOT / "torch_spyre" / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("target", choices=["extension", "core-tests", "core-tests-asan"])
+    target = parser.parse_args().target
+    if target == "extension":
+        build_extension(inplace_target(), ROOT / "build" / "native")
+        return
+    sanitize = target.endswith("asan")
+    program = build_core_tests(ROOT / "build" / target, sanitize)
+    subprocess.run([str(program)], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""The programs and the code that a newcomer meets first do what they say."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def run(*arguments, folder):
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def blocks(page, language):
+    return [code for kind, code in FENCED.findall(page.read_text()) if kind == language]
+
+
+def test_first_steps_shows_the_device_its_layouts_memory_numbers_and_counters(tmp_path):
+    shown = run(str(ROOT / "examples/first_steps.py"), folder=tmp_path)
+    for sentence in (
+        "PyTorch's accelerator is spyre",
+        "32 cores and 112 GiB",
+        "y.cpu() equals x: True",
+        "device_size=[2, 4, 64], stride_map =[64, 128, 1]",
+        "comes back from the card as 1.001953125",
+        "1024 x 1024 float16 took 2097152 bytes; after `del`, 0.",
+        "ms of device time",
+        "FallbackWarning: aten.sin.default is falling back to cpu",
+    ):
+        assert sentence in shown
+    counters = dict(re.findall(r"^ *(\w+) (\d+)$", shown, re.MULTILINE))
+    assert int(counters["h2d_bytes"]) > 8 * 2**20
+    assert int(counters["fallbacks"]) >= 1
+    assert counters["launches"] == "0"
+
+
+def test_tensor_allocate_shows_every_dtype_and_the_refusal(tmp_path):
+    shown = run(str(ROOT / "examples/tensor_allocate.py"), folder=tmp_path)
+    assert "tensor([1., 2.], dtype=torch.float16, device='spyre:0')" in shown
+    assert "device: spyre:0" in shown
+    assert re.search(r"torch\.bfloat16 +DataFormats\.SEN169_FP16 +\[16, 64\] +2048", shown)
+    assert re.search(r"torch\.int64 +DataFormats\.IEEE_INT32 +\[32, 32\] +8000", shown)
+    assert "does not support dtype" in shown
+
+
+def test_softmax_agrees_with_the_cpu(tmp_path):
+    shown = run(str(ROOT / "examples/softmax.py"), folder=tmp_path)
+    assert "on spyre:0" in shown
+    assert shown.endswith("the card and the CPU agree\n")
+
+
+def test_the_tour_of_the_readme_runs(tmp_path):
+    (tour,) = blocks(ROOT / "README.md", "python")
+    shown = run("-W", "ignore", "-c", tour, folder=tmp_path)
+    assert "device_size=[2, 4, 64]" in shown
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "pycon")], ids=lambda p: p.stem)
+def test_the_sessions_of_a_page_print_what_the_page_says(page, tmp_path):
+    session = tmp_path / "session.txt"
+    session.write_text("\n".join(blocks(page, "pycon")))
+    run("-W", "ignore", "-m", "doctest", "-o", "ELLIPSIS", str(session), folder=tmp_path)

@@ -1,0 +1,77 @@
+// A test harness that fits on a page: TEST("what must hold") { CHECK(condition); }.
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace check {
+
+struct Test {
+  std::string_view name;
+  void (*run)();
+};
+
+inline std::vector<Test>& all_tests() {
+  static std::vector<Test> tests;
+  return tests;
+}
+
+inline bool add_test(std::string_view name, void (*run)()) {
+  all_tests().push_back({name, run});
+  return true;
+}
+
+// Ends the test that failed.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+[[noreturn]] inline void fail(const char* file, int line, const std::string& what) {
+  throw Failure(std::string(file) + ":" + std::to_string(line) + ": " + what);
+}
+
+template <typename Left, typename Right>
+void check_equal(const char* file, int line, const char* expression, const Left& left,
+                 const Right& right) {
+  if (left == right) return;
+  std::ostringstream what;
+  what << expression << ", but " << +left << " != " << +right << std::hex << " (hex " << +left
+       << ", " << +right << ")";
+  fail(file, line, what.str());
+}
+
+}  // namespace check
+
+#define CHECK_CONCAT_(a, b) a##b
+#define CHECK_CONCAT(a, b) CHECK_CONCAT_(a, b)
+#define TEST_WITH_ID(name, id)                                     \
+  static void CHECK_CONCAT(test_, id)();                           \
+  [[maybe_unused]] static const bool CHECK_CONCAT(is_added_, id) = \
+      ::check::add_test(name, CHECK_CONCAT(test_, id));            \
+  static void CHECK_CONCAT(test_, id)()
+#define TEST(name) TEST_WITH_ID(name, __COUNTER__)
+
+#define CHECK(condition)                                             \
+  do {                                                               \
+    if (!(condition)) ::check::fail(__FILE__, __LINE__, #condition); \
+  } while (false)
+
+// For numbers: shows both values.
+#define CHECK_EQUAL(left, right) \
+  ::check::check_equal(__FILE__, __LINE__, #left " == " #right, left, right)
+
+#define CHECK_THROWS(Exception, expression)                                        \
+  do {                                                                             \
+    bool threw = false;                                                            \
+    try {                                                                          \
+      static_cast<void>(expression);                                               \
+    } catch (const Exception&) {                                                   \
+      threw = true;                                                                \
+    }                                                                              \
+    if (!threw) {                                                                  \
+      ::check::fail(__FILE__, __LINE__, #expression " did not throw " #Exception); \
+    }                                                                              \
+  } while (false)

@@ -1,0 +1,192 @@
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torch_spyre import knobs
+from torch_spyre.errors import KnobError
+from torch_spyre.tools import knobs_command
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for knob in knobs.all_knobs():
+        monkeypatch.delenv(knob.name, raising=False)
+
+
+def test_defaults_hold_in_an_empty_environment():
+    assert knobs.device.driver == "EMU"
+    assert knobs.device.card == "spyre"
+    assert knobs.device.world_size is None
+    assert knobs.device.visible is None
+    assert knobs.device.local_rank == 0
+    assert knobs.execution.fallback == "warn"
+    assert knobs.execution.downcast_warning is True
+    assert knobs.execution.int64_overflow == "warn"
+    assert knobs.emulator.fp16 == "sen169"
+    assert knobs.emulator.poison is False
+    assert knobs.emulator.cache_megabytes == 2048
+    assert 1 <= knobs.emulator.threads <= os.cpu_count()
+    assert knobs.logging.debug == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("FLEX_DEVICE", "PF", "PF"),
+        ("FLEX_DEVICE", "vf", "VF"),
+        ("FLEX_DEVICE", "MOCK", "EMU"),
+        ("AIU_WORLD_SIZE", "2", 2),
+        ("SPYRE_DEVICES", "0, 2,3", (0, 2, 3)),
+        ("SPYRE_DEVICES", "1,0,1", (1, 0)),
+        ("SPYRE_DEVICES", "-1", (-1,)),
+        ("IS_INDUCTOR_SPAWNED_SUBPROCESS", "1", 1),
+        ("TORCH_SPYRE_DOWNCAST_WARN", "OFF", False),
+        ("TORCH_SPYRE_DOWNCAST_WARN", "False", False),
+        ("TORCH_SPYRE_DOWNCAST_WARN", "0", False),
+        ("TORCH_SPYRE_DOWNCAST_WARN", "whatever", True),
+        ("TORCH_SPYRE_FALLBACK", "Error", "error"),
+        ("SPYRE_EMU_FP16", "ieee", "ieee"),
+        ("SPYRE_EMU_POISON", "yes", True),
+        ("SPYRE_EMU_CACHE_MB", "0", 0),
+        ("TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS", "8", 8),
+    ],
+)
+def test_good_text_is_parsed_at_access(monkeypatch, name, text, value):
+    knob = next(knob for knob in knobs.all_knobs() if knob.name == name)
+    monkeypatch.setenv(name, text)
+    assert knob.value() == value
+    assert type(knob.value()) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "allowed"),
+    [
+        ("FLEX_DEVICE", "GPU", "EMU, PF, VF, MOCK"),
+        ("AIU_WORLD_SIZE", "0", "at least 1"),
+        ("AIU_WORLD_SIZE", "two", "an integer"),
+        ("SPYRE_DEVICES", "0,x", "integers separated by commas"),
+        ("SPYRE_DEVICES", "0,,1", "integers separated by commas"),
+        ("SPYRE_EMU_THREADS", "0", "at least 1"),
+        ("SPYRE_EMU_FP16", "bf16", "sen169, ieee"),
+        ("SPYRE_EMU_POISON", "2", "1/true/yes/on"),
+        ("TORCH_SPYRE_FALLBACK", "loud", "warn, silent, error"),
+        ("TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS", "9", "from 1 to 8"),
+    ],
+)
+def test_bad_text_is_an_error_that_names_variable_value_and_choices(
+    monkeypatch, name, text, allowed
+):
+    knob = next(knob for knob in knobs.all_knobs() if knob.name == name)
+    monkeypatch.setenv(name, text)
+    with pytest.raises(KnobError) as caught:
+        knob.value()
+    for part in (name, repr(text), allowed):
+        assert part in str(caught.value)
+
+
+def test_an_empty_value_counts_as_unset(monkeypatch):
+    monkeypatch.setenv("AIU_WORLD_SIZE", "  ")
+    assert knobs.device.world_size is None
+
+
+def test_override_wins_over_the_environment_nests_and_ends(monkeypatch):
+    monkeypatch.setenv("SPYRE_EMU_THREADS", "3")
+    with knobs.override(SPYRE_EMU_THREADS=1, SPYRE_EMU_POISON=True):
+        assert (knobs.emulator.threads, knobs.emulator.poison) == (1, True)
+        with knobs.override(SPYRE_EMU_THREADS=None):
+            assert knobs.emulator.threads == len(os.sched_getaffinity(0))
+        assert knobs.emulator.threads == 1
+    assert (knobs.emulator.threads, knobs.emulator.poison) == (3, False)
+
+
+def test_override_refuses_a_name_that_is_no_knob():
+    with pytest.raises(KeyError, match="SPYRE_EMU_THREDS"), knobs.override(SPYRE_EMU_THREDS=1):
+        pass
+
+
+def test_override_ends_after_an_exception():
+    with pytest.raises(ZeroDivisionError), knobs.override(LOCAL_RANK=1):
+        raise ZeroDivisionError
+    assert knobs.device.local_rank == 0
+
+
+def test_a_knob_cannot_be_assigned():
+    with pytest.raises(AttributeError, match="override"):
+        knobs.emulator.threads = 1
+
+
+def test_vendor_defaults_are_set_only_where_unset(monkeypatch):
+    monkeypatch.setenv("DTLOG_LEVEL", "debug")
+    for name in ("TORCH_SENDNN_LOG", "DT_DEEPRT_VERBOSE"):
+        monkeypatch.setenv(name, "restored by monkeypatch")
+        monkeypatch.delenv(name)
+    knobs.set_vendor_defaults()
+    assert os.environ["TORCH_SENDNN_LOG"] == "CRITICAL"
+    assert os.environ["DT_DEEPRT_VERBOSE"] == "-1"
+    assert os.environ["DTLOG_LEVEL"] == "debug"
+
+
+def test_every_knob_has_help_section_and_standing():
+    for knob in knobs.all_knobs():
+        assert knob.help.endswith("."), knob.name
+        assert "\n" not in knob.help
+        assert knob.section
+        assert knob.standing in knobs.STANDINGS
+
+
+def test_every_default_is_a_value_its_own_text_would_give():
+    for knob in knobs.all_knobs():
+        if knob.default_text not in ("unset", "number of host cores"):
+            assert knob.kind.parse(knob.default_text) == knob.value(), knob.name
+
+
+def _environment_uses(source):
+    names = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in names:
+            yield node.lineno
+        if isinstance(node, ast.ImportFrom) and node.module == "os":
+            yield from (node.lineno for alias in node.names if alias.name in names)
+
+
+def test_only_knobs_touches_the_environment():
+    found = {
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in (ROOT / "torch_spyre").rglob("*.py")
+        for line in _environment_uses(path.read_text())
+    }
+    assert any(place.startswith("torch_spyre/knobs.py:") for place in found)
+    assert {place for place in found if not place.startswith("torch_spyre/knobs.py:")} == set()
+
+
+def test_the_documentation_is_what_the_table_says(monkeypatch):
+    monkeypatch.setenv("SPYRE_EMU_THREADS", "not a number")  # values must not leak into the page
+    assert (ROOT / "docs" / "knobs.md").read_text() == knobs_command.markdown()
+
+
+def test_modules_loaded_with_torch_stay_light():
+    code = (
+        "import sys\n"
+        "import torch_spyre.constants, torch_spyre.errors\n"
+        "import torch_spyre.knobs, torch_spyre.logging_config\n"
+        "torch_spyre.logging_config.configure()\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} - sys.stdlib_module_names))\n"
+        "print('torch._dynamo' in sys.modules)\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-S", "-c", code],  # without site, whose .pth files import what they like
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded, dynamo = out.stdout.splitlines()
+    assert "pydantic" not in loaded
+    assert set(ast.literal_eval(loaded)) <= {"__main__", "torch_spyre"}
+    assert dynamo == "False"

@@ -1,0 +1,211 @@
+#include "emulator/card.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "emulator/dma.h"
+
+namespace spyre::emulator {
+
+namespace {
+
+// Smaller free blocks are not worth a system call when the cache is over its limit.
+constexpr uint64_t kSmallestGiveBack = uint64_t{2} << 20;
+// 0xFFFF is NaN in SEN169, as all ones are in fp32 and both fp8 formats we store.
+constexpr int kPoison = 0xFF;
+
+std::byte* memory_of(const flex::Place& place) {
+  if (place.card == nullptr) return static_cast<std::byte*>(place.host);
+  return static_cast<EmulatedCard*>(place.card)->engine(place.address);
+}
+
+void check_inside(int64_t last_element, DataFormat format, const flex::Place& place) {
+  const int64_t bits = (last_element + 1) * bits_per_element(format);
+  if (last_element < 0 || bits > static_cast<int64_t>(place.bytes) * 8) {
+    throw std::out_of_range("the copy reaches element " + std::to_string(last_element) + " of a " +
+                            std::to_string(place.bytes) + "-byte buffer");
+  }
+}
+
+void check_inside(const flex::Transfer& transfer, const flex::Place& src, const flex::Place& dst) {
+  const CopyDescriptor& descriptor = transfer.descriptor;
+  for (const CopyNest& nest : descriptor.nests) {
+    int64_t src_last = nest.src_offset, dst_last = nest.dst_offset;
+    for (const CopyLoop& loop : nest.loops) {
+      src_last += (loop.size - 1) * loop.src_stride;
+      dst_last += (loop.size - 1) * loop.dst_stride;
+    }
+    check_inside(src_last, descriptor.src_format, src);
+    check_inside(dst_last, descriptor.dst_format, dst);
+  }
+  for (int64_t element : transfer.src_elements) check_inside(element, descriptor.src_format, src);
+  for (int64_t element : transfer.dst_elements) check_inside(element, descriptor.dst_format, dst);
+}
+
+}  // namespace
+
+EmulatedCard::EmulatedCard(const flex::CardDescription& description)
+    : description_(description),
+      memory_(static_cast<size_t>(description.physical_bytes)),
+      blocks_(static_cast<uint64_t>(description.usable_bytes), kBytesInStick),
+      limit_bytes_(description.usable_bytes) {}
+
+std::byte* EmulatedCard::engine(uint64_t address) const { return memory_.engine(address); }
+
+int64_t EmulatedCard::free_below_limit() const {
+  const int64_t free = static_cast<int64_t>(blocks_.free_bytes());
+  return std::max<int64_t>(0, free - (description_.usable_bytes - limit_bytes_));
+}
+
+uint64_t EmulatedCard::allocate(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  std::optional<uint64_t> address;
+  if (bytes <= static_cast<size_t>(description_.physical_bytes) &&
+      static_cast<int64_t>(blocks_.rounded(bytes)) <= free_below_limit()) {
+    address = blocks_.allocate(bytes);
+  }
+  if (!address) throw flex::OutOfDeviceMemory("out of device memory");
+  const auto size = static_cast<int64_t>(blocks_.size_of(*address));
+  memory_.commit(*address, size);
+  if (description_.poison) std::memset(memory_.engine(*address), kPoison, size);
+  owned_[*address] = {static_cast<int64_t>(bytes), false};
+  statistics_.allocations.add(1);
+  statistics_.allocated_bytes.add(size);
+  statistics_.requested_bytes.add(static_cast<int64_t>(bytes));
+  statistics_.active_blocks.add(1);
+  statistics_.active_bytes.add(size);
+  update_reserved();
+  return *address;
+}
+
+void EmulatedCard::retire(uint64_t address) noexcept {
+  std::lock_guard lock(mutex_);
+  Owned& owned = owned_.at(address);
+  owned.retired = true;
+  statistics_.allocations.remove(1);
+  statistics_.allocated_bytes.remove(static_cast<int64_t>(blocks_.size_of(address)));
+  statistics_.requested_bytes.remove(owned.requested);
+}
+
+void EmulatedCard::release(uint64_t address) noexcept {
+  std::lock_guard lock(mutex_);
+  const auto size = static_cast<int64_t>(blocks_.size_of(address));
+  if (description_.poison) std::memset(memory_.engine(address), kPoison, size);
+  owned_.erase(address);
+  blocks_.release(address);
+  statistics_.active_blocks.remove(1);
+  statistics_.active_bytes.remove(size);
+  if (blocks_.cached_bytes() > static_cast<uint64_t>(description_.cached_bytes_limit)) {
+    give_back(kSmallestGiveBack);
+  }
+  update_reserved();
+}
+
+void EmulatedCard::update_reserved() {
+  const int64_t now = statistics_.active_bytes.current + static_cast<int64_t>(blocks_.cached_bytes());
+  const int64_t change = now - statistics_.reserved_bytes.current;
+  if (change > 0) statistics_.reserved_bytes.add(change);
+  if (change < 0) statistics_.reserved_bytes.remove(-change);
+}
+
+void EmulatedCard::give_back(uint64_t smallest) {
+  for (const auto& range : blocks_.take_cached(smallest)) {
+    memory_.give_back(range.address, range.bytes);
+  }
+}
+
+void EmulatedCard::give_back_cached_memory() {
+  std::lock_guard lock(mutex_);
+  give_back(1);
+  update_reserved();
+}
+
+flex::MemoryStatistics EmulatedCard::memory_statistics() const {
+  std::lock_guard lock(mutex_);
+  flex::MemoryStatistics statistics = statistics_;
+  statistics.free_bytes = free_below_limit();
+  statistics.limit_bytes = limit_bytes_;
+  statistics.total_bytes = description_.usable_bytes;
+  statistics.largest_free_block = static_cast<int64_t>(blocks_.largest_free_block());
+  statistics.free_blocks = static_cast<int64_t>(blocks_.free_block_count());
+  return statistics;
+}
+
+std::vector<flex::MemoryBlock> EmulatedCard::memory_blocks() const {
+  using State = flex::MemoryBlock::State;
+  std::lock_guard lock(mutex_);
+  std::vector<flex::MemoryBlock> list;
+  list.reserve(blocks_.blocks().size());
+  for (const auto& [address, block] : blocks_.blocks()) {
+    const auto bytes = static_cast<int64_t>(block.bytes);
+    if (block.free) {
+      list.push_back({address, bytes, 0, State::kFree});
+      continue;
+    }
+    const Owned& owned = owned_.at(address);
+    list.push_back({address, bytes, owned.requested,
+                    owned.retired ? State::kPendingFree : State::kAllocated});
+  }
+  return list;
+}
+
+void EmulatedCard::reset_peak_statistics() {
+  std::lock_guard lock(mutex_);
+  for (flex::Gauge* gauge : statistics_.gauges()) gauge->reset_peak();
+}
+
+void EmulatedCard::reset_accumulated_statistics() {
+  std::lock_guard lock(mutex_);
+  for (flex::Gauge* gauge : statistics_.gauges()) gauge->reset_accumulated();
+  statistics_.retries = statistics_.out_of_memory = 0;
+}
+
+void EmulatedCard::note_retry() {
+  std::lock_guard lock(mutex_);
+  ++statistics_.retries;
+}
+
+void EmulatedCard::note_out_of_memory() {
+  std::lock_guard lock(mutex_);
+  ++statistics_.out_of_memory;
+}
+
+void EmulatedCard::set_memory_limit(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  limit_bytes_ = std::clamp<int64_t>(bytes, 0, description_.usable_bytes);
+}
+
+CopyOutcome EmulatedCard::transfer(const flex::Transfer& transfer, const flex::Place& src,
+                                   const flex::Place& dst) {
+  check_inside(transfer, src, dst);
+  if (transfer.src_elements.empty()) {
+    return execute_copy(transfer.descriptor, memory_of(src), memory_of(dst));
+  }
+  return copy_elements(transfer.descriptor.src_format, transfer.descriptor.dst_format,
+                       memory_of(src), memory_of(dst), transfer.src_elements.data(),
+                       transfer.dst_elements.data(), transfer.src_elements.size());
+}
+
+void EmulatedCard::transfer_bytes(const flex::Place& src, const flex::Place& dst) {
+  if (src.bytes != dst.bytes) throw std::invalid_argument("a copy of bytes needs equal sizes");
+  const auto count = static_cast<int64_t>(src.bytes);
+  const CopyDescriptor bytes{
+      DataFormat::SENINT8, DataFormat::SENINT8, {{{{count, 1, 1}}, 0, 0}}};
+  execute_copy(bytes, memory_of(src), memory_of(dst));
+}
+
+namespace {
+
+class EmulatedDriver final : public flex::Driver {
+ public:
+  std::unique_ptr<flex::Card> open(int, const flex::CardDescription& description) override {
+    return std::make_unique<EmulatedCard>(description);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<flex::Driver> make_driver() { return std::make_unique<EmulatedDriver>(); }
+
+}  // namespace spyre::emulator

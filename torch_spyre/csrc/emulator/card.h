@@ -1,0 +1,58 @@
+// The emulated card: a driver that needs no hardware.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "emulator/address_space.h"
+#include "emulator/block_allocator.h"
+#include "flex/driver.h"
+
+namespace spyre::emulator {
+
+class EmulatedCard final : public flex::Card {
+ public:
+  explicit EmulatedCard(const flex::CardDescription& description);
+
+  const flex::CardDescription& description() const override { return description_; }
+  uint64_t allocate(size_t bytes) override;
+  void retire(uint64_t address) noexcept override;
+  void release(uint64_t address) noexcept override;
+  void* handle(uint64_t address) const override { return memory_.handle(address); }
+  flex::MemoryStatistics memory_statistics() const override;
+  std::vector<flex::MemoryBlock> memory_blocks() const override;
+  void reset_peak_statistics() override;
+  void reset_accumulated_statistics() override;
+  void note_retry() override;
+  void note_out_of_memory() override;
+  void set_memory_limit(int64_t bytes) override;
+  void give_back_cached_memory() override;
+  CopyOutcome transfer(const flex::Transfer& transfer, const flex::Place& src,
+                       const flex::Place& dst) override;
+  void transfer_bytes(const flex::Place& src, const flex::Place& dst) override;
+
+  // Where the data lies: for the engine and the DMA only.
+  std::byte* engine(uint64_t address) const;
+
+ private:
+  struct Owned {
+    int64_t requested = 0;
+    bool retired = false;
+  };
+  void give_back(uint64_t smallest);
+  void update_reserved();
+  int64_t free_below_limit() const;
+
+  const flex::CardDescription description_;
+  AddressSpace memory_;
+  mutable std::mutex mutex_;
+  BlockAllocator blocks_;
+  std::unordered_map<uint64_t, Owned> owned_;
+  flex::MemoryStatistics statistics_;
+  int64_t limit_bytes_;
+};
+
+std::unique_ptr<flex::Driver> make_driver();
+
+}  // namespace spyre::emulator

@@ -1,0 +1,233 @@
+// A nest is brought to a canonical form, then cut into tiles of the two loops that matter for
+// speed. Tiles are independent of each other, so threads share them.
+#include "emulator/dma.h"
+
+#include <algorithm>
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulator/convert.h"
+#include "emulator/dma_tiles.h"
+#include "emulator/thread_pool.h"
+
+namespace spyre::emulator {
+namespace {
+
+// Copies that move less than this stay on the calling thread.
+constexpr int64_t kThreadingBytes = 256 << 10;
+// The least that is worth handing to another thread.
+constexpr int64_t kGrainBytes = 64 << 10;
+
+[[noreturn]] void refuse(DataFormat src, DataFormat dst, const std::string& reason) {
+  throw std::invalid_argument("cannot copy " + std::string(name_of(src)) + " to " +
+                              std::string(name_of(dst)) + ": " + reason);
+}
+
+bool is_smaller_than_byte(DataFormat format) {
+  const int bits = bits_per_element(format);
+  return bits > 0 && bits < 8;
+}
+
+bool has_no_elements(const CopyNest& nest) {
+  return std::any_of(nest.loops.begin(), nest.loops.end(),
+                     [](const CopyLoop& loop) { return loop.size <= 0; });
+}
+
+bool merges_into(const CopyLoop& outer, const CopyLoop& inner) {
+  return outer.src_stride == inner.size * inner.src_stride &&
+         outer.dst_stride == inner.size * inner.dst_stride;
+}
+
+// The same copy with the destination's smallest stride first, without loops of size one and with
+// loops merged that are one. A loop that writes one place again and again keeps its last step.
+CopyNest canonical(const CopyNest& nest) {
+  CopyNest result{.loops = {}, .src_offset = nest.src_offset, .dst_offset = nest.dst_offset};
+  std::vector<CopyLoop>& loops = result.loops;
+  loops.reserve(nest.loops.size());
+  for (const CopyLoop& loop : nest.loops) {
+    if (loop.size == 1) continue;
+    if (loop.dst_stride == 0) {
+      result.src_offset += (loop.size - 1) * loop.src_stride;
+    } else {
+      loops.push_back(loop);
+    }
+  }
+  if (loops.empty()) return result;
+  std::sort(loops.begin(), loops.end(), [](const CopyLoop& a, const CopyLoop& b) {
+    return a.dst_stride != b.dst_stride ? a.dst_stride < b.dst_stride : a.src_stride < b.src_stride;
+  });
+  auto last = loops.begin();
+  for (auto next = last + 1; next != loops.end(); ++next) {
+    if (merges_into(*next, *last)) {
+      last->size *= next->size;
+    } else {
+      *++last = *next;
+    }
+  }
+  loops.erase(last + 1, loops.end());
+  return result;
+}
+
+// A canonical nest of elements smaller than a byte becomes one of bytes.
+CopyNest in_whole_bytes(CopyNest nest, DataFormat format) {
+  const int64_t elements_per_byte = 8 / bits_per_element(format);
+  const auto to_bytes = [&](int64_t elements) {
+    if (elements % elements_per_byte != 0) refuse(format, format, "a run is not whole bytes");
+    return elements / elements_per_byte;
+  };
+  if (nest.loops.empty()) refuse(format, format, "a run is not whole bytes");
+  CopyLoop& run = nest.loops.front();
+  if (run.src_stride != 1 || run.dst_stride != 1) refuse(format, format, "a run is not contiguous");
+  run.size = to_bytes(run.size);
+  for (auto loop = nest.loops.begin() + 1; loop != nest.loops.end(); ++loop) {
+    loop->src_stride = to_bytes(loop->src_stride);
+    loop->dst_stride = to_bytes(loop->dst_stride);
+  }
+  nest.src_offset = to_bytes(nest.src_offset);
+  nest.dst_offset = to_bytes(nest.dst_offset);
+  return nest;
+}
+
+// Takes the panel's row loop out of the canonical `outer`, the loops around `column`: the source's
+// fastest loop if that is not `column`, else the destination's next.
+CopyLoop take_row_loop(std::vector<CopyLoop>& outer, const CopyLoop& column) {
+  if (outer.empty()) return CopyLoop{};
+  auto row = outer.begin();
+  int64_t fastest = column.src_stride;
+  for (auto loop = outer.begin(); loop != outer.end(); ++loop) {
+    if (loop->src_stride == 0 || loop->src_stride >= fastest) continue;
+    fastest = loop->src_stride;
+    row = loop;
+  }
+  const CopyLoop taken = *row;
+  outer.erase(row);
+  return taken;
+}
+
+// A nest cut into tiles, numbered with the tiles along rows fastest.
+class TiledCopy {
+ public:
+  TiledCopy(const ConversionKernel& kernel, CopyNest nest, const void* src, void* dst)
+      : src_(static_cast<const std::byte*>(src) + nest.src_offset * kernel.src_bytes),
+        dst_(static_cast<std::byte*>(dst) + nest.dst_offset * kernel.dst_bytes) {
+    for (CopyLoop& loop : nest.loops) {
+      loop.src_stride *= kernel.src_bytes;
+      loop.dst_stride *= kernel.dst_bytes;
+    }
+    CopyLoop column{.size = 1, .src_stride = kernel.src_bytes, .dst_stride = kernel.dst_bytes};
+    if (!nest.loops.empty()) {
+      column = nest.loops.front();
+      nest.loops.erase(nest.loops.begin());
+    }
+    const CopyLoop row = take_row_loop(nest.loops, column);
+    panel_ = plan_panel(kernel, row, column);
+    loops_ = std::move(nest.loops);
+    loops_.insert(loops_.begin(), {cut(row, panel_.tile_rows), cut(column, panel_.tile_columns)});
+    for (const CopyLoop& loop : loops_) tiles_ *= loop.size;
+  }
+
+  int64_t tiles() const { return tiles_; }
+
+  int64_t tile_bytes() const {
+    return panel_.tile_rows * panel_.tile_columns *
+           std::max(panel_.kernel->src_bytes, panel_.kernel->dst_bytes);
+  }
+
+  uint64_t run(int64_t begin, int64_t end) const {
+    std::vector<int64_t> position(loops_.size());
+    const std::byte* src = src_;
+    std::byte* dst = dst_;
+    int64_t rest = begin;
+    for (size_t i = 0; i < loops_.size(); ++i) {
+      position[i] = rest % loops_[i].size;
+      rest /= loops_[i].size;
+      src += position[i] * loops_[i].src_stride;
+      dst += position[i] * loops_[i].dst_stride;
+    }
+    uint64_t misfits = 0;
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const int64_t first_row = position[0] * panel_.tile_rows;
+      const int64_t first_column = position[1] * panel_.tile_columns;
+      misfits +=
+          panel_.run_tile(panel_, src, dst, std::min(panel_.tile_rows, panel_.row.size - first_row),
+                          std::min(panel_.tile_columns, panel_.column.size - first_column));
+      for (size_t i = 0; i < loops_.size(); ++i) {
+        src += loops_[i].src_stride;
+        dst += loops_[i].dst_stride;
+        if (++position[i] < loops_[i].size) break;
+        src -= loops_[i].size * loops_[i].src_stride;
+        dst -= loops_[i].size * loops_[i].dst_stride;
+        position[i] = 0;
+      }
+    }
+    return misfits;
+  }
+
+ private:
+  static CopyLoop cut(const CopyLoop& loop, int64_t tile) {
+    return {.size = (loop.size + tile - 1) / tile,
+            .src_stride = loop.src_stride * tile,
+            .dst_stride = loop.dst_stride * tile};
+  }
+
+  const std::byte* src_;
+  std::byte* dst_;
+  Panel panel_{};
+  std::vector<CopyLoop> loops_;
+  int64_t tiles_ = 1;
+};
+
+uint64_t run_nest(const ConversionKernel& kernel, CopyNest nest, const void* src, void* dst) {
+  const TiledCopy copy(kernel, std::move(nest), src, dst);
+  if (copy.tiles() * copy.tile_bytes() < kThreadingBytes) return copy.run(0, copy.tiles());
+  std::atomic<uint64_t> misfits = 0;
+  const int64_t grain = std::max<int64_t>(1, kGrainBytes / copy.tile_bytes());
+  parallel_for(copy.tiles(), grain,
+               [&](int64_t begin, int64_t end) { misfits += copy.run(begin, end); });
+  return misfits;
+}
+
+}  // namespace
+
+bool can_convert(DataFormat src, DataFormat dst) {
+  if (src == dst && is_smaller_than_byte(src)) return true;
+  return conversion_kernel(src, dst) != nullptr;
+}
+
+CopyOutcome execute_copy(const CopyDescriptor& descriptor, const void* src, void* dst) {
+  const DataFormat from = descriptor.src_format;
+  const DataFormat to = descriptor.dst_format;
+  if (!can_convert(from, to)) refuse(from, to, "there is no such conversion");
+  const bool moves_bytes = is_smaller_than_byte(from);
+  const ConversionKernel* kernel = moves_bytes
+                                       ? conversion_kernel(DataFormat::SENINT8, DataFormat::SENINT8)
+                                       : conversion_kernel(from, to);
+  CopyOutcome outcome;
+  for (const CopyNest& nest : descriptor.nests) {
+    if (has_no_elements(nest)) continue;
+    CopyNest simple = canonical(nest);
+    if (moves_bytes) simple = in_whole_bytes(std::move(simple), from);
+    outcome.narrowed_out_of_range += run_nest(*kernel, std::move(simple), src, dst);
+  }
+  return outcome;
+}
+
+CopyOutcome copy_elements(DataFormat src_format, DataFormat dst_format, const void* src, void* dst,
+                          const int64_t* src_offsets, const int64_t* dst_offsets, size_t count) {
+  const ConversionKernel* kernel = conversion_kernel(src_format, dst_format);
+  if (kernel == nullptr) refuse(src_format, dst_format, "single elements have no such conversion");
+  const auto* from = static_cast<const std::byte*>(src);
+  auto* to = static_cast<std::byte*>(dst);
+  std::atomic<uint64_t> misfits = 0;
+  parallel_for(static_cast<int64_t>(count), kThreadingBytes / kernel->dst_bytes,
+               [&](int64_t begin, int64_t end) {
+                 misfits += convert_listed(*kernel, from, to, src_offsets + begin,
+                                           dst_offsets + begin, end - begin);
+               });
+  return {.narrowed_out_of_range = misfits};
+}
+
+}  // namespace spyre::emulator

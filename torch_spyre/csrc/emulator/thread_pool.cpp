@@ -1,0 +1,183 @@
+#include "emulator/thread_pool.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace spyre::emulator {
+namespace {
+
+// More ranges than threads, so that a thread that starts late or is preempted delays little.
+constexpr int64_t kRangesPerThread = 4;
+constexpr auto kIdleSpin = std::chrono::microseconds(5);
+
+std::atomic<int> configured_threads = 0;
+std::atomic<bool> is_forked_child = false;
+thread_local bool inside_body = false;
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Spins until `ready()` or until the spin time is over.
+template <typename Ready>
+bool spin_until(Ready ready) {
+  const auto deadline = std::chrono::steady_clock::now() + kIdleSpin;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (ready()) return true;
+      pause_briefly();
+    }
+  } while (std::chrono::steady_clock::now() < deadline);
+  return ready();
+}
+
+// One parallel_for. Lives on its caller's stack; the pool's mutex guards `helpers_wanted` and
+// `failure`, and whoever holds a reference counts in `helpers_active`.
+struct Job {
+  const std::function<void(int64_t, int64_t)>& body;
+  int64_t count;
+  int64_t range;
+  int helpers_wanted;
+  std::atomic<int64_t> next = 0;
+  std::atomic<int> helpers_active = 0;
+  std::exception_ptr failure = nullptr;
+};
+
+class Pool {
+ public:
+  void run(Job& job) {
+    const int helpers = job.helpers_wanted;
+    {
+      const std::lock_guard lock(mutex_);
+      start_workers(helpers);
+      jobs_.push_back(&job);
+      waiting_jobs_.fetch_add(1, std::memory_order_relaxed);
+    }
+    for (int i = 0; i < helpers; ++i) work_arrived_.notify_one();
+    take_ranges(job);
+    leave(job);
+    if (job.failure) std::rethrow_exception(job.failure);
+  }
+
+ private:
+  void start_workers(int count) {
+    for (; workers_ < count; ++workers_) std::thread([this] { work(); }).detach();
+  }
+
+  [[noreturn]] void work() {
+    inside_body = true;
+    const auto work_is_waiting = [this] {
+      return waiting_jobs_.load(std::memory_order_relaxed) > 0;
+    };
+    while (true) {
+      spin_until(work_is_waiting);
+      Job& job = next_job();
+      take_ranges(job);
+      const std::lock_guard lock(mutex_);
+      if (job.helpers_active.fetch_sub(1) == 1) helpers_left_.notify_all();
+    }
+  }
+
+  Job& next_job() {
+    std::unique_lock lock(mutex_);
+    work_arrived_.wait(lock, [this] { return !jobs_.empty(); });
+    Job& job = *jobs_.front();
+    job.helpers_active.fetch_add(1, std::memory_order_relaxed);
+    if (--job.helpers_wanted == 0) remove(job);
+    return job;
+  }
+
+  void take_ranges(Job& job) {
+    while (true) {
+      const int64_t begin = job.next.fetch_add(job.range, std::memory_order_relaxed);
+      if (begin >= job.count) return;
+      try {
+        job.body(begin, std::min(begin + job.range, job.count));
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        if (!job.failure) job.failure = std::current_exception();
+        job.next = job.count;
+      }
+    }
+  }
+
+  // The caller goes on when no helper holds the job any more; nobody waits for helpers that have
+  // not come yet.
+  void leave(Job& job) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (job.helpers_wanted > 0) remove(job);
+    }
+    spin_until([&job] { return job.helpers_active.load(std::memory_order_relaxed) == 0; });
+    std::unique_lock lock(mutex_);
+    helpers_left_.wait(lock, [&job] { return job.helpers_active == 0; });
+  }
+
+  void remove(Job& job) {
+    std::erase(jobs_, &job);
+    waiting_jobs_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable work_arrived_;
+  std::condition_variable helpers_left_;
+  std::vector<Job*> jobs_;
+  std::atomic<int> waiting_jobs_ = 0;
+  int workers_ = 0;
+};
+
+// Never destroyed: workers may still sleep in it while the process exits.
+Pool& pool() {
+  static Pool* const instance = [] {
+    pthread_atfork(nullptr, nullptr, [] { is_forked_child = true; });
+    return new Pool;
+  }();
+  return *instance;
+}
+
+// Marks the calling thread while it runs bodies, so that nested calls stay inline.
+struct InsideBody {
+  InsideBody() { inside_body = true; }
+  ~InsideBody() { inside_body = false; }
+};
+
+}  // namespace
+
+void set_host_threads(int count) {
+  if (count < 1) throw std::invalid_argument("the number of host threads must be at least 1");
+  configured_threads = count;
+}
+
+int host_threads() {
+  static const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int count = configured_threads.load(std::memory_order_relaxed);
+  return count > 0 ? count : cores;
+}
+
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+  if (count <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  const int64_t grains = (count + grain - 1) / grain;
+  const int64_t threads = std::min<int64_t>(host_threads(), grains);
+  if (threads == 1 || inside_body || is_forked_child) return body(0, count);
+  const int64_t ranges = std::min(grains, threads * kRangesPerThread);
+  Job job{.body = body,
+          .count = count,
+          .range = (grains + ranges - 1) / ranges * grain,
+          .helpers_wanted = static_cast<int>(threads - 1)};
+  const InsideBody mark;
+  pool().run(job);
+}
+
+}  // namespace spyre::emulator

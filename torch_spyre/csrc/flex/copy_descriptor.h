@@ -1,0 +1,39 @@
+// What a DMA engine executes: loop nests that copy and convert elements between two buffers.
+// The public name of such a record is DCI, "data conversion info".
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "flex/data_format.h"
+
+namespace spyre {
+
+// One loop of a nest. Strides count elements of the respective side's format.
+struct CopyLoop {
+  int64_t size = 1;
+  int64_t src_stride = 0;
+  int64_t dst_stride = 0;
+};
+
+// For every index tuple of `loops` (innermost first):
+//   dst[dst_offset + sum(i * dst_stride)] = convert(src[src_offset + sum(i * src_stride)])
+struct CopyNest {
+  std::vector<CopyLoop> loops;
+  int64_t src_offset = 0;
+  int64_t dst_offset = 0;
+};
+
+struct CopyDescriptor {
+  DataFormat src_format = DataFormat::INVALID;
+  DataFormat dst_format = DataFormat::INVALID;
+  std::vector<CopyNest> nests;
+};
+
+// What a copy noticed on its way.
+struct CopyOutcome {
+  // int64 values that did not fit the 32 bits the card keeps; they were stored modulo 2^32.
+  uint64_t narrowed_out_of_range = 0;
+};
+
+}  // namespace spyre

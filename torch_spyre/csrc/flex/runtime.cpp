@@ -1,0 +1,176 @@
+#include "flex/runtime.h"
+
+#include <pthread.h>
+
+#include "emulator/convert.h"
+#include "emulator/thread_pool.h"
+
+namespace spyre::flex {
+
+Allocation::Allocation(Card& card, int card_index, size_t bytes)
+    : card_(card), card_index_(card_index), bytes_(bytes), address_(card.allocate(bytes)) {
+  Runtime::get().counters().allocations++;
+}
+
+void Allocation::retire() noexcept {
+  if (Runtime::get().in_bad_fork() || retired_.exchange(true)) return;
+  Runtime::get().counters().frees++;
+  card_.retire(address_);
+}
+
+Allocation::~Allocation() {
+  // A forked child shares no card with its parent: there is nothing of its own to give back.
+  if (Runtime::get().in_bad_fork()) return;
+  retire();
+  card_.release(address_);
+}
+
+Runtime& Runtime::get() {
+  // Never destroyed: tensors and stream threads may outlive static destruction.
+  static Runtime* runtime = new Runtime();
+  return *runtime;
+}
+
+Runtime::Runtime() {
+  pthread_atfork(nullptr, nullptr, [] {
+    Runtime& runtime = Runtime::get();
+    if (runtime.started_) runtime.in_bad_fork_ = true;
+  });
+}
+
+void Runtime::set_config_source(ConfigSource source) {
+  std::lock_guard lock(mutex_);
+  source_ = std::move(source);
+}
+
+void Runtime::find_cards() {
+  std::lock_guard lock(mutex_);
+  if (enumeration_ == nullptr && !enumeration_error_) {
+    try {
+      enumeration_ = new Enumeration(source_.enumerate());  // as long-lived as the runtime
+    } catch (...) {
+      enumeration_error_ = std::current_exception();
+    }
+  }
+  if (enumeration_error_) std::rethrow_exception(enumeration_error_);
+}
+
+const Enumeration& Runtime::enumeration() {
+  if (enumeration_.load(std::memory_order_acquire) == nullptr) {
+    source_.run_unlocked([this] { find_cards(); });
+  }
+  return *enumeration_;
+}
+
+int Runtime::card_count() noexcept {
+  try {
+    return static_cast<int>(enumeration().cards.size());
+  } catch (...) {
+    return 0;
+  }
+}
+
+void Runtime::check_cards() {
+  if (enumeration().cards.empty()) {
+    throw std::runtime_error(
+        "no Spyre card is visible: SPYRE_DEVICES and AIU_WORLD_SIZE leave none. Unset them for "
+        "one emulated card.");
+  }
+}
+
+void Runtime::check_not_forked() const {
+  if (!in_bad_fork()) return;
+  throw std::runtime_error(
+      "Cannot re-initialize Spyre in a forked subprocess: the parent had already started the "
+      "card. Use the 'spawn' start method for multiprocessing, or start the card only after the "
+      "fork.");
+}
+
+void Runtime::start() {
+  check_not_forked();
+  if (started_.load(std::memory_order_acquire)) return;
+  check_cards();
+  const Enumeration& found = enumeration();
+  if (found.default_card >= static_cast<int>(found.cards.size())) {
+    throw std::runtime_error("Device index out of bounds. logical_device_id=" +
+                             std::to_string(found.default_card) + ", number of visible devices=" +
+                             std::to_string(found.cards.size()) +
+                             ": LOCAL_RANK names a card that is not there; set AIU_WORLD_SIZE, or "
+                             "choose a card with torch.spyre.set_device().");
+  }
+  source_.run_unlocked([&] { open_cards(found); });
+}
+
+void Runtime::open_cards(const Enumeration& found) {
+  std::lock_guard lock(mutex_);
+  if (started_) return;
+  const RuntimeConfig config = source_.configure();
+  if (config.host_threads > 0) emulator::set_host_threads(config.host_threads);
+  emulator::set_cpu_capability(config.cpu_capability);
+  emulator::set_ieee_fp16(config.ieee_fp16);
+  driver_ = open_driver(found.mode);
+  for (int physical : found.cards) {
+    auto open = std::make_unique<OpenCard>();
+    open->card = driver_->open(physical, config.card);
+    cards_.push_back(std::move(open));
+  }
+  started_.store(true, std::memory_order_release);
+}
+
+int Runtime::default_card() { return enumeration().default_card; }
+
+Runtime::OpenCard& Runtime::open_card(int index) {
+  start();
+  if (index < 0 || index >= static_cast<int>(cards_.size())) {
+    throw std::runtime_error("Device index " + std::to_string(index) + " out of range [0, " +
+                             std::to_string(cards_.size()) + ")");
+  }
+  return *cards_[index];
+}
+
+Card& Runtime::card(int index) { return *open_card(index).card; }
+
+std::shared_ptr<Allocation> Runtime::allocate(int card, size_t bytes) {
+  return std::make_shared<Allocation>(this->card(card), card, bytes);
+}
+
+Stream& Runtime::stream(int card, int64_t id) {
+  OpenCard& open = open_card(card);
+  if (id < 0 || id >= static_cast<int64_t>(open.streams.size())) {
+    throw std::runtime_error("no flex handle for stream id " + std::to_string(id));
+  }
+  std::lock_guard lock(open.mutex);
+  auto& stream = open.streams[id];
+  if (!stream) stream = std::make_unique<Stream>(id, open.clock);
+  return *stream;
+}
+
+int64_t Runtime::next_stream(int card, bool high_priority) {
+  OpenCard& open = open_card(card);
+  std::lock_guard lock(open.mutex);
+  const auto turn = static_cast<int64_t>(open.taken[high_priority]++ % kStreamsPerPool);
+  return 1 + (high_priority ? kStreamsPerPool : 0) + turn;
+}
+
+void Runtime::synchronize(int card) {
+  OpenCard& open = open_card(card);
+  std::vector<Stream*> streams;
+  {
+    std::lock_guard lock(open.mutex);
+    for (auto& stream : open.streams) {
+      if (stream) streams.push_back(stream.get());
+    }
+  }
+  // All of them, also after an error: the first one is thrown when every stream is done.
+  std::exception_ptr error;
+  for (Stream* stream : streams) {
+    try {
+      stream->synchronize();
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace spyre::flex

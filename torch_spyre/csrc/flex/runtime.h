@@ -1,0 +1,130 @@
+// The process's cards, streams and counters. Starts on first use; never in a forked child of a
+// process that has started it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "flex/driver.h"
+#include "flex/stream.h"
+
+namespace spyre::flex {
+
+// Which cards there are: cheap to find out, opens nothing.
+struct Enumeration {
+  std::string mode = "EMU";
+  // Physical card behind each logical index.
+  std::vector<int> cards;
+  // The card of this process when the program chooses none.
+  int default_card = 0;
+};
+
+struct RuntimeConfig {
+  CardDescription card;
+  int host_threads = 0;
+  bool ieee_fp16 = false;
+  std::string cpu_capability;
+};
+
+// Where the configuration comes from. `enumerate` and `configure` are called at most once each,
+// when first needed.
+struct ConfigSource {
+  std::function<Enumeration()> enumerate;
+  std::function<RuntimeConfig()> configure;
+  // Runs a function that may wait for another thread's call of the two above, having let go of
+  // any lock these need (Python's).
+  std::function<void(const std::function<void()>&)> run_unlocked;
+};
+
+struct Counters {
+  std::atomic<uint64_t> launches{0}, fallbacks{0}, h2d_bytes{0}, d2h_bytes{0}, d2d_bytes{0},
+      device_time_ps{0}, ddr_read_bytes{0}, ddr_write_bytes{0}, allocations{0}, frees{0};
+};
+
+inline constexpr int64_t kStreamsPerPool = 32;
+
+// Memory of a card, given back when nobody holds it any more.
+class Allocation {
+ public:
+  Allocation(Card& card, int card_index, size_t bytes);
+  ~Allocation();
+  Allocation(const Allocation&) = delete;
+  Allocation& operator=(const Allocation&) = delete;
+
+  // The owner lets go; queued work may still hold the memory.
+  void retire() noexcept;
+
+  Card& card() const { return card_; }
+  int card_index() const { return card_index_; }
+  uint64_t address() const { return address_; }
+  size_t bytes() const { return bytes_; }
+  void* handle() const { return card_.handle(address_); }
+  Place place() const { return {nullptr, &card_, address_, bytes_}; }
+
+ private:
+  Card& card_;
+  const int card_index_;
+  const size_t bytes_;
+  const uint64_t address_;
+  std::atomic<bool> retired_{false};
+};
+
+class Runtime {
+ public:
+  static Runtime& get();
+
+  void set_config_source(ConfigSource source);
+
+  // Number of visible cards; 0 if they cannot be found out (check_cards says why).
+  int card_count() noexcept;
+  void check_cards();
+
+  bool started() const { return started_.load(std::memory_order_acquire) && !in_bad_fork(); }
+  bool in_bad_fork() const { return in_bad_fork_.load(std::memory_order_relaxed); }
+  // Opens the cards. Throws std::runtime_error: no cards, no driver, forked child.
+  void start();
+
+  int default_card();
+  Card& card(int index);
+  std::shared_ptr<Allocation> allocate(int card, size_t bytes);
+
+  // Streams of a card: 0 is the default, 1..32 the low and 33..64 the high priority pool.
+  Stream& stream(int card, int64_t id);
+  int64_t next_stream(int card, bool high_priority);
+  void synchronize(int card);
+
+  Counters& counters() { return counters_; }
+
+ private:
+  struct OpenCard {
+    std::unique_ptr<Card> card;
+    std::shared_ptr<CardClock> clock = std::make_shared<CardClock>();
+    std::mutex mutex;
+    std::array<std::unique_ptr<Stream>, 1 + 2 * kStreamsPerPool> streams;
+    std::array<uint64_t, 2> taken{};
+  };
+  Runtime();
+  OpenCard& open_card(int index);
+  const Enumeration& enumeration();
+  void find_cards();
+  void open_cards(const Enumeration& found);
+  void check_not_forked() const;
+
+  std::mutex mutex_;
+  ConfigSource source_;
+  std::atomic<const Enumeration*> enumeration_{nullptr};
+  std::exception_ptr enumeration_error_;
+  std::unique_ptr<Driver> driver_;
+  std::vector<std::unique_ptr<OpenCard>> cards_;
+  std::atomic<bool> started_{false};
+  std::atomic<bool> in_bad_fork_{false};
+  Counters counters_;
+};
+
+}  // namespace spyre::flex

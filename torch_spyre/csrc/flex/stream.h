@@ -1,0 +1,95 @@
+// Streams: queues of work that run in order, each with a clock in device time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+namespace spyre::flex {
+
+// When host and streams of one card last met. Work submitted by the host starts no earlier, in
+// device time, than anything the host has already waited for.
+class CardClock {
+ public:
+  uint64_t now() const { return now_ps_.load(std::memory_order_acquire); }
+  void advance_to(uint64_t time_ps);
+
+ private:
+  std::atomic<uint64_t> now_ps_{0};
+};
+
+// A moment in a stream. Recorded again, it means the later moment.
+class Event {
+ public:
+  void synchronize();
+  bool complete() const;
+  // Device time of the moment, after it has come to pass.
+  uint64_t time_ps() const;
+  bool recorded() const;
+
+ private:
+  friend class Stream;
+  uint64_t begin_record();
+  void finish_record(uint64_t version, uint64_t time_ps);
+  uint64_t newest_version() const;
+  // Blocks until `version` or a later one has come to pass.
+  uint64_t wait_for(uint64_t version);
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t newest_ = 0;
+  uint64_t finished_ = 0;
+  uint64_t time_ps_ = 0;
+};
+
+class Stream {
+ public:
+  // Does the work; returns the device time it took, in picoseconds.
+  using Work = std::function<uint64_t()>;
+
+  Stream(int64_t id, std::shared_ptr<CardClock> card_clock);
+
+  int64_t id() const { return id_; }
+
+  // Queues work for the stream's own thread. Waits while the queue is full. An exception it
+  // throws is kept and thrown by the next synchronisation.
+  void submit(Work work);
+  // Does the work in its turn and returns when it is done; on the calling thread if nothing is
+  // queued. Throws what the work throws, or what earlier work threw.
+  void run(Work work);
+
+  bool idle() const;
+  void synchronize();
+
+  void record(const std::shared_ptr<Event>& event);
+  void wait(const std::shared_ptr<Event>& event);
+
+ private:
+  struct Item {
+    Work work;
+    uint64_t submitted_ps = 0;
+    bool* done = nullptr;
+  };
+  void enqueue(std::unique_lock<std::mutex>& lock, Item item);
+  void work_loop();
+  // Runs one item outside the lock and accounts for it.
+  void execute(std::unique_lock<std::mutex>& lock, Item& item);
+  void throw_pending(std::unique_lock<std::mutex>& lock);
+
+  const int64_t id_;
+  const std::shared_ptr<CardClock> card_clock_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> queue_;
+  bool busy_ = false;
+  bool has_thread_ = false;
+  std::exception_ptr pending_error_;
+  uint64_t clock_ps_ = 0;
+};
+
+}  // namespace spyre::flex

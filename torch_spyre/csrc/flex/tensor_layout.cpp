@@ -1,0 +1,244 @@
+#include "flex/tensor_layout.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+
+namespace spyre {
+
+namespace {
+
+int64_t stick_of(DataFormat format) {
+  const int64_t eps = elems_per_stick(format);
+  if (eps == 0) {
+    throw std::invalid_argument("SpyreTensorLayout: format " + std::string(name_of(format)) +
+                                " has no form in device memory");
+  }
+  return eps;
+}
+
+int64_t checked_multiply(int64_t a, int64_t b) {
+  int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) {
+    throw std::overflow_error("SpyreTensorLayout: the size of the layout overflows 64 bits");
+  }
+  return product;
+}
+
+void check_dim_order(const Sizes& host_size, const Sizes& dim_order) {
+  const size_t rank = host_size.size();
+  const bool sparse = dim_order.size() == rank + 1 && dim_order.back() == -1;
+  const std::string shown = "host_size=" + to_string(host_size) + ", dim_order=" + to_string(dim_order);
+  if (dim_order.size() != rank && !sparse) {
+    throw std::invalid_argument("Incompatible host_size and dim_order: " + shown +
+                                "; give each dim once, and -1 last for a sparse layout");
+  }
+  std::vector<bool> seen(rank, false);
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t dim = dim_order[i];
+    if (dim < 0 || dim >= static_cast<int64_t>(rank) || seen[dim]) {
+      throw std::invalid_argument("Incompatible host_size and dim_order: " + shown +
+                                  "; dim_order must name each dim once");
+    }
+    seen[dim] = true;
+  }
+}
+
+}  // namespace
+
+std::string to_string(const Sizes& values) {
+  std::string text = "[";
+  for (size_t i = 0; i < values.size(); ++i) {
+    text += (i ? ", " : "") + std::to_string(values[i]);
+  }
+  return text + "]";
+}
+
+Sizes contiguous_strides(const Sizes& size) {
+  Sizes strides(size.size());
+  int64_t step = 1;
+  for (size_t i = size.size(); i-- > 0;) {
+    strides[i] = step;
+    step = checked_multiply(step, size[i]);
+  }
+  return strides;
+}
+
+int64_t host_extent(const Sizes& size, const Sizes& strides) {
+  int64_t last = 0;
+  for (size_t i = 0; i < size.size(); ++i) {
+    if (size[i] == 0) return 0;
+    if (__builtin_add_overflow(last, checked_multiply(size[i] - 1, strides[i]), &last)) {
+      throw std::overflow_error("the extent of the tensor overflows 64 bits");
+    }
+  }
+  return last + 1;
+}
+
+bool is_nested(const Sizes& size, const Sizes& strides) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < size.size(); ++i) {
+    if (size[i] == 0) return true;
+    if (size[i] > 1 && strides[i] != 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+  int64_t reach = 0;
+  for (size_t i : order) {
+    if (strides[i] <= reach) return false;
+    reach += (size[i] - 1) * strides[i];
+  }
+  return true;
+}
+
+TensorLayout TensorLayout::of(const Sizes& host_size, DataFormat format) {
+  Sizes order(host_size.size());
+  std::iota(order.begin(), order.end(), 0);
+  return of(host_size, contiguous_strides(host_size), format, order);
+}
+
+TensorLayout TensorLayout::of(const Sizes& host_size, const Sizes& host_strides, DataFormat format,
+                              const Sizes& dim_order, ElementArrangement arrangement) {
+  if (host_size.size() != host_strides.size()) {
+    throw std::invalid_argument("SpyreTensorLayout: host_size " + to_string(host_size) +
+                                " and host_strides " + to_string(host_strides) +
+                                " differ in length");
+  }
+  if (std::any_of(host_size.begin(), host_size.end(), [](int64_t n) { return n < 0; })) {
+    throw std::invalid_argument("SpyreTensorLayout: negative size in host_size " + to_string(host_size));
+  }
+  check_dim_order(host_size, dim_order);
+  const int64_t eps = stick_of(format);
+
+  TensorLayout layout;
+  layout.format_ = format;
+  layout.arrangement_ = arrangement;
+  if (host_size.empty()) {
+    layout.device_size_ = {1, eps};
+    layout.stride_map_ = {kNoHostStride, kNoHostStride};
+    return layout;
+  }
+
+  // Host dims by device dim: all but the first, then the first (so that planes of
+  // rows x one stick are contiguous, which is the tile the matrix unit reads), then the stick.
+  Sizes dims(dim_order.begin() + 1, dim_order.end());
+  dims.push_back(dim_order.front());
+  dims.push_back(dim_order.back());
+  const int64_t stick_dim = dims.back();
+  const size_t rank = dims.size();
+
+  layout.device_size_.resize(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    if (i + 1 == rank) {
+      layout.device_size_[i] = eps;
+    } else if (dims[i] != stick_dim) {
+      layout.device_size_[i] = host_size[dims[i]];
+    } else {
+      layout.device_size_[i] =
+          stick_dim < 0 ? 1 : host_size[stick_dim] / eps + (host_size[stick_dim] % eps != 0);
+    }
+  }
+
+  layout.stride_map_.resize(rank);
+  Sizes next_stride = host_strides;
+  for (size_t i = rank; i-- > 0;) {
+    const int64_t dim = dims[i];
+    if (dim < 0 || host_size[dim] == 1) {
+      layout.stride_map_[i] = kNoHostStride;
+      continue;
+    }
+    layout.stride_map_[i] = next_stride[dim];
+    next_stride[dim] = checked_multiply(next_stride[dim], layout.device_size_[i]);
+  }
+  return layout;
+}
+
+TensorLayout TensorLayout::given(Sizes device_size, Sizes stride_map, DataFormat format,
+                                 ElementArrangement arrangement) {
+  const std::string shown =
+      "device_size=" + to_string(device_size) + ", stride_map=" + to_string(stride_map);
+  if (device_size.size() != stride_map.size() || device_size.empty()) {
+    throw std::invalid_argument("SpyreTensorLayout: " + shown +
+                                ": both need the same, nonzero length");
+  }
+  const int64_t eps = stick_of(format);
+  if (device_size.back() != eps) {
+    throw std::invalid_argument("SpyreTensorLayout: " + shown + ": the last size must be " +
+                                std::to_string(eps) + ", the elements per stick of " +
+                                std::string(name_of(format)));
+  }
+  for (size_t i = 0; i < device_size.size(); ++i) {
+    if (device_size[i] < 0 || stride_map[i] < kNoHostStride) {
+      throw std::invalid_argument("SpyreTensorLayout: " + shown +
+                                  ": sizes must be >= 0 and strides >= -1");
+    }
+  }
+  TensorLayout layout;
+  layout.device_size_ = std::move(device_size);
+  layout.stride_map_ = std::move(stride_map);
+  layout.format_ = format;
+  layout.arrangement_ = arrangement;
+  return layout;
+}
+
+TensorLayout TensorLayout::pool(int64_t sticks) {
+  if (sticks < 0) throw std::invalid_argument("SpyreTensorLayout.pool: negative number of sticks");
+  TensorLayout layout;
+  layout.device_size_ = {sticks, 1, 1};
+  layout.stride_map_ = {1, 1, 1};
+  layout.format_ = DataFormat::SENINT8;
+  return layout;
+}
+
+TensorLayout TensorLayout::linear(int64_t bytes) {
+  TensorLayout layout;
+  layout.device_size_ = {bytes};
+  layout.stride_map_ = {1};
+  layout.format_ = DataFormat::SENINT8;
+  return layout;
+}
+
+Sizes TensorLayout::device_strides() const { return contiguous_strides(device_size_); }
+
+int64_t TensorLayout::device_bytes() const {
+  int64_t sticks = 1;
+  for (size_t i = 0; i + 1 < device_size_.size(); ++i) {
+    sticks = checked_multiply(sticks, device_size_[i]);
+  }
+  return checked_multiply(sticks, kBytesInStick);
+}
+
+TensorLayout TensorLayout::with_arrangement(ElementArrangement arrangement) const {
+  TensorLayout copy = *this;
+  copy.arrangement_ = arrangement;
+  return copy;
+}
+
+TensorLayout TensorLayout::with_format(DataFormat format) const {
+  TensorLayout copy = *this;
+  copy.format_ = format;
+  return copy;
+}
+
+size_t TensorLayout::hash() const {
+  size_t seed = std::hash<int64_t>()(static_cast<int64_t>(format_) * 16 +
+                                     static_cast<int64_t>(arrangement_));
+  const auto mix = [&seed](int64_t value) {
+    seed ^= std::hash<int64_t>()(value) + 0x9e3779b97f4a7c15ULL + (seed << 6) + (seed >> 2);
+  };
+  for (int64_t value : device_size_) mix(value);
+  for (int64_t value : stride_map_) mix(value);
+  return seed;
+}
+
+std::string TensorLayout::str() const {
+  std::string text = "SpyreTensorLayout(device_size=" + to_string(device_size_) +
+                     ", stride_map =" + to_string(stride_map_) +
+                     ", device_dtype=DataFormats." + std::string(name_of(format_));
+  if (arrangement_ != ElementArrangement::STANDARD) {
+    text += ", element_arrangement=ElementArrangement." + std::string(name_of(arrangement_));
+  }
+  return text + ")";
+}
+
+}  // namespace spyre

@@ -1,0 +1,78 @@
+// SpyreTensorLayout: how a tensor lies in device memory. See docs/layouts.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "flex/data_format.h"
+
+namespace spyre {
+
+using Sizes = std::vector<int64_t>;
+
+// stride_map entries with a meaning of their own.
+inline constexpr int64_t kNoHostStride = -1;  // padding, a synthetic dim, or a host dim of size 1
+inline constexpr int64_t kReplicated = 0;     // the device repeats the same host data
+
+class TensorLayout {
+ public:
+  TensorLayout() = default;
+
+  // The default layout of a contiguous host tensor.
+  static TensorLayout of(const Sizes& host_size, DataFormat format);
+
+  // Host dims in the order `dim_order`, the last one inside the stick; a final -1 asks for a
+  // sparse layout, one element per stick.
+  static TensorLayout of(const Sizes& host_size, const Sizes& host_strides, DataFormat format,
+                         const Sizes& dim_order,
+                         ElementArrangement arrangement = ElementArrangement::STANDARD);
+
+  // Given field by field. Checks that the lengths agree and that the last size is one stick.
+  static TensorLayout given(Sizes device_size, Sizes stride_map, DataFormat format,
+                            ElementArrangement arrangement = ElementArrangement::STANDARD);
+
+  // `sticks` sticks of raw memory for a kernel's intermediates; its last dim is not a
+  // stick.
+  static TensorLayout pool(int64_t sticks);
+
+  // `bytes` plain bytes, for storages that have no dtype yet.
+  static TensorLayout linear(int64_t bytes);
+
+  const Sizes& device_size() const { return device_size_; }
+  const Sizes& stride_map() const { return stride_map_; }
+  DataFormat format() const { return format_; }
+  ElementArrangement arrangement() const { return arrangement_; }
+
+  // Row-major strides over device_size, in elements.
+  Sizes device_strides() const;
+  int64_t device_bytes() const;
+  TensorLayout with_arrangement(ElementArrangement arrangement) const;
+
+  // The same places, read as another format of the same width.
+  TensorLayout with_format(DataFormat format) const;
+
+  bool operator==(const TensorLayout&) const = default;
+  size_t hash() const;
+  // Valid Python where SpyreTensorLayout and DataFormats are in scope: generated code embeds it.
+  std::string str() const;
+
+ private:
+  Sizes device_size_;
+  Sizes stride_map_;
+  DataFormat format_ = DataFormat::INVALID;
+  ElementArrangement arrangement_ = ElementArrangement::STANDARD;
+};
+
+Sizes contiguous_strides(const Sizes& size);
+
+// Number of host elements from the first to the last that (size, strides) reaches.
+int64_t host_extent(const Sizes& size, const Sizes& strides);
+
+// Whether every host offset names at most one element and offsets decompose by division: strides
+// sorted, each larger than everything below it can reach. Dims of size 1 and stride 0 are ignored.
+bool is_nested(const Sizes& size, const Sizes& strides);
+
+std::string to_string(const Sizes& values);
+
+}  // namespace spyre

@@ -1,0 +1,162 @@
+#include "torch/allocator.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "torch/device.h"
+
+namespace spyre {
+
+namespace {
+
+using c10::CachingAllocator::Stat;
+using c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatType;
+
+struct Owner {
+  std::shared_ptr<flex::Allocation> allocation;
+};
+
+void delete_owner(void* context) {
+  auto* owner = static_cast<Owner*>(context);
+  owner->allocation->retire();
+  delete owner;
+}
+
+std::function<void()> memory_pressure_hook;
+
+[[noreturn]] void throw_out_of_memory(int index, size_t bytes) {
+  flex::Card& card = flex::Runtime::get().card(index);
+  card.note_out_of_memory();
+  const auto memory = card.memory_statistics();
+  const auto show = [](int64_t amount) { return c10::CachingAllocator::format_size(amount); };
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, false, "Spyre out of memory. Tried to allocate ", show(bytes), " (", bytes,
+      " bytes) on spyre:", index, ", which has ", show(memory.free_bytes), " free (",
+      memory.free_bytes, " bytes; largest free block ", show(memory.largest_free_block), ") of ",
+      show(memory.total_bytes), " total",
+      memory.limit_bytes < memory.total_bytes
+          ? ", limited to " + show(memory.limit_bytes) + " by set_per_process_memory_fraction"
+          : std::string(),
+      ". Free tensors you no longer need, or use a smaller batch.");
+}
+
+// Frees what can be freed without the program's help: memory that only queued work holds, and
+// cycles of Python objects.
+void relieve_memory_pressure(int card) {
+  flex::Runtime::get().synchronize(card);
+  if (memory_pressure_hook) memory_pressure_hook();
+}
+
+std::shared_ptr<flex::Allocation> allocate_or_throw(int card, size_t bytes) {
+  auto& runtime = flex::Runtime::get();
+  try {
+    return runtime.allocate(card, bytes);
+  } catch (const flex::OutOfDeviceMemory&) {
+    relieve_memory_pressure(card);
+  }
+  try {
+    auto allocation = runtime.allocate(card, bytes);
+    runtime.card(card).note_retry();
+    return allocation;
+  } catch (const flex::OutOfDeviceMemory&) {
+    throw_out_of_memory(card, bytes);
+  }
+}
+
+Stat stat_of(const flex::Gauge& gauge) {
+  Stat stat;
+  stat.current = gauge.current;
+  stat.peak = gauge.peak;
+  stat.allocated = gauge.total_added;
+  stat.freed = gauge.total_removed;
+  return stat;
+}
+
+class SpyreAllocator final : public c10::DeviceAllocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override { return allocate_on(current_device(), bytes); }
+
+  // None: a handle without its owner record cannot be freed.
+  c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+
+  void copy_data(void*, const void*, std::size_t) const override {
+    TORCH_CHECK(false, "Spyre memory cannot be copied by address; use Tensor.copy_");
+  }
+
+  bool initialized() override { return flex::Runtime::get().started(); }
+
+  void emptyCache(c10::MempoolId_t) override {
+    auto& runtime = flex::Runtime::get();
+    if (!runtime.started()) return;
+    for (int card = 0; card < runtime.card_count(); ++card) {
+      runtime.card(card).give_back_cached_memory();
+    }
+  }
+
+  // Queued work holds the memory it uses. For work this library does not see, hold the block
+  // until everything now in the stream is done.
+  void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {
+    auto allocation = allocation_of(pointer);
+    if (allocation == nullptr) return;
+    queue_of(stream).submit([allocation]() -> uint64_t { return 0; });
+  }
+
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    const auto memory = flex::Runtime::get().card(device).memory_statistics();
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    const auto set = [](StatArray& array, const flex::Gauge& gauge) {
+      array[static_cast<size_t>(StatType::AGGREGATE)] = stat_of(gauge);
+    };
+    set(stats.allocation, memory.allocations);
+    set(stats.allocated_bytes, memory.allocated_bytes);
+    set(stats.requested_bytes, memory.requested_bytes);
+    set(stats.active, memory.active_blocks);
+    set(stats.active_bytes, memory.active_bytes);
+    set(stats.reserved_bytes, memory.reserved_bytes);
+    stats.num_alloc_retries = memory.retries;
+    stats.num_ooms = memory.out_of_memory;
+    return stats;
+  }
+
+  void resetAccumulatedStats(c10::DeviceIndex device) override {
+    flex::Runtime::get().card(device).reset_accumulated_statistics();
+  }
+
+  void resetPeakStats(c10::DeviceIndex device) override {
+    flex::Runtime::get().card(device).reset_peak_statistics();
+  }
+
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override {
+    const auto memory = flex::Runtime::get().card(device).memory_statistics();
+    return {memory.free_bytes, memory.total_bytes};
+  }
+};
+
+SpyreAllocator allocator;
+REGISTER_ALLOCATOR(kSpyre, &allocator)
+
+}  // namespace
+
+c10::DeviceAllocator* device_allocator() { return &allocator; }
+
+void set_memory_pressure_hook(std::function<void()> hook) { memory_pressure_hook = std::move(hook); }
+
+c10::DataPtr allocate_on(c10::DeviceIndex card, size_t bytes) {
+  const c10::Device device(kSpyre, card);
+  flex::Runtime::get().card(card);  // also an empty tensor needs its card to be there
+  if (bytes == 0) return {nullptr, device};
+  auto owner = std::make_unique<Owner>(Owner{allocate_or_throw(card, bytes)});
+  void* handle = owner->allocation->handle();
+  return {handle, owner.release(), &delete_owner, device};
+}
+
+std::shared_ptr<flex::Allocation> allocation_of(const c10::DataPtr& pointer) {
+  if (pointer.get() == nullptr) return nullptr;
+  auto* owner = pointer.cast_context<Owner>(&delete_owner);
+  TORCH_CHECK(owner != nullptr, "this spyre storage does not own device memory");
+  return owner->allocation;
+}
+
+}  // namespace spyre

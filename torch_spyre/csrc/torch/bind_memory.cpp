@@ -1,0 +1,82 @@
+#include "torch/allocator.h"
+#include "torch/bindings.h"
+#include "torch/device.h"
+
+namespace py = pybind11;
+
+namespace spyre {
+
+namespace {
+
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+
+flex::Card& card_at(int index) {
+  return flex::Runtime::get().card(resolve({kSpyre, static_cast<c10::DeviceIndex>(index)}).index());
+}
+
+flex::MemoryStatistics statistics_of(int index) {
+  py::gil_scoped_release unlocked;
+  return card_at(index).memory_statistics();
+}
+
+py::dict allocator_stats(int index) {
+  const auto memory = statistics_of(index);
+  py::dict result;
+  result["allocated_bytes.all.current"] = memory.allocated_bytes.current;
+  result["allocation.all.current"] = memory.allocations.current;
+  return result;
+}
+
+py::dict memory_report(int index) {
+  const auto memory = statistics_of(index);
+  py::dict result;
+  result["free_bytes"] = memory.free_bytes;
+  result["total_bytes"] = memory.total_bytes;
+  result["limit_bytes"] = memory.limit_bytes;
+  result["largest_free_block"] = memory.largest_free_block;
+  result["free_blocks"] = memory.free_blocks;
+  // The share of free memory that one allocation cannot have.
+  result["fragmentation"] =
+      memory.free_bytes == 0
+          ? 0.0
+          : 1.0 - static_cast<double>(std::min(memory.largest_free_block, memory.free_bytes)) /
+                      static_cast<double>(memory.free_bytes);
+  return result;
+}
+
+py::list memory_blocks(int index) {
+  static constexpr const char* kStates[] = {"free", "active_allocated", "active_pending_free"};
+  std::vector<flex::MemoryBlock> blocks;
+  {
+    py::gil_scoped_release unlocked;
+    blocks = card_at(index).memory_blocks();
+  }
+  py::list result;
+  for (const flex::MemoryBlock& block : blocks) {
+    py::dict entry;
+    entry["address"] = block.address;
+    entry["size"] = block.bytes;
+    entry["requested_size"] = block.requested;
+    entry["state"] = kStates[static_cast<int>(block.state)];
+    result.append(entry);
+  }
+  return result;
+}
+
+}  // namespace
+
+void bind_memory(py::module_& module) {
+  module.def("_spyre_get_allocator_stats", &allocator_stats, py::arg("device"));
+  module.def("_spyre_reset_accumulated_stats",
+             [](int index) { card_at(index).reset_accumulated_statistics(); }, py::arg("device"),
+             Unlocked());
+  module.def("_spyre_reset_peak_stats", [](int index) { card_at(index).reset_peak_statistics(); },
+             py::arg("device"), Unlocked());
+  module.def("memory_report", &memory_report, py::arg("device"));
+  module.def("memory_blocks", &memory_blocks, py::arg("device"));
+  module.def("set_memory_limit",
+             [](int index, int64_t bytes) { card_at(index).set_memory_limit(bytes); },
+             py::arg("device"), py::arg("bytes"), Unlocked());
+}
+
+}  // namespace spyre

@@ -1,0 +1,136 @@
+#include <pybind11/stl.h>
+#include <torch/csrc/autograd/generated/variable_factories.h>
+
+#include "torch/bindings.h"
+#include "torch/copy.h"
+#include "torch/device.h"
+#include "torch/dtypes.h"
+#include "torch/tensors.h"
+
+namespace py = pybind11;
+
+namespace spyre {
+
+namespace {
+
+using Unlocked = py::call_guard<py::gil_scoped_release>;
+
+const at::Tensor& checked(const at::Tensor& tensor, const char* function) {
+  TORCH_CHECK(tensor.device().type() == kSpyre, function, ": expected a tensor on spyre, got one on ",
+              tensor.device());
+  return tensor;
+}
+
+TensorLayout get_layout(const at::Tensor& tensor) {
+  return binding_of(checked(tensor, "get_spyre_tensor_layout"))->layout;
+}
+
+at::Tensor as_strided_with_layout(const at::Tensor& tensor, const Sizes& size, const Sizes& strides,
+                                  std::optional<int64_t> offset, const TensorLayout& layout) {
+  return view_with_layout(checked(tensor, "as_strided_with_layout"), size, strides,
+                          offset.value_or(tensor.storage_offset()), layout);
+}
+
+at::Tensor reinterpret(const at::Tensor& tensor, const Sizes& size, const Sizes& strides,
+                       int64_t offset_increment) {
+  return view_as(checked(tensor, "reinterpret_tensor"), size, strides,
+                 tensor.storage_offset() + offset_increment);
+}
+
+at::Tensor reinterpret_with_layout(const at::Tensor& tensor, const Sizes& size,
+                                   const Sizes& strides, int64_t offset_increment,
+                                   const TensorLayout& layout) {
+  return view_with_layout(checked(tensor, "reinterpret_tensor_with_layout"), size, strides,
+                          tensor.storage_offset() + offset_increment, layout);
+}
+
+at::Tensor empty_given(const Sizes& size, const TensorLayout& layout,
+                       std::optional<at::ScalarType> dtype, std::optional<at::Device> device,
+                       std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
+  TORCH_CHECK(!pin_memory || !*pin_memory, "Pin memory can only be on CPU");
+  TORCH_CHECK(!format || *format == at::MemoryFormat::Contiguous ||
+                  *format == at::MemoryFormat::Preserve,
+              "Spyre backend only supports contiguous memory format, got: ", *format);
+  return empty_with_layout(size, contiguous_strides(size),
+                           dtype.value_or(c10::get_default_dtype_as_scalartype()),
+                           device.value_or(c10::Device(kSpyre)), layout);
+}
+
+at::Tensor empty_strided_given(const Sizes& size, const Sizes& strides, at::ScalarType dtype,
+                               const TensorLayout& layout, std::optional<at::Device> device) {
+  return empty_with_layout(size, strides, dtype, device.value_or(c10::Device(kSpyre)), layout);
+}
+
+void copy_given(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+  TORCH_CHECK((self.device().type() == kSpyre) != (dst.device().type() == kSpyre),
+              "copy_tensor: exactly one of the tensors must be on spyre, got ", self.device(), " and ",
+              dst.device());
+  copy_tensor(self, dst, non_blocking);
+}
+
+at::Tensor to_with_layout(const at::Tensor& tensor, const TensorLayout& layout) {
+  const c10::Device device = tensor.device().type() == kSpyre ? tensor.device() : c10::Device(kSpyre);
+  at::Tensor result =
+      empty_with_layout(tensor.sizes(), tensor.strides(), tensor.scalar_type(), device, layout);
+  copy_tensor(tensor, result, false);
+  return result;
+}
+
+flex::Place host_bytes(const at::Tensor& tensor) {
+  return {const_cast<void*>(tensor.const_data_ptr()), nullptr, 0, tensor.nbytes()};
+}
+
+// The memory behind a tensor as it is, padding included. For tests.
+at::Tensor device_bytes(const at::Tensor& tensor) {
+  const auto memory = memory_of(checked(tensor, "_device_bytes"));
+  const auto count = memory ? static_cast<int64_t>(memory->bytes()) : 0;
+  at::Tensor bytes = torch::empty({count}, at::kByte);
+  if (memory == nullptr) return bytes;
+  flex::Runtime::get().synchronize(memory->card_index());
+  memory->card().transfer_bytes(memory->place(), host_bytes(bytes));
+  return bytes;
+}
+
+void set_device_bytes(const at::Tensor& tensor, const at::Tensor& bytes) {
+  const auto memory = memory_of(checked(tensor, "_set_device_bytes"));
+  const at::Tensor source = bytes.contiguous();
+  TORCH_CHECK(source.device().is_cpu() && source.scalar_type() == at::kByte,
+              "_set_device_bytes: expected a uint8 tensor on the CPU");
+  TORCH_CHECK(memory != nullptr && source.nbytes() == memory->bytes(),
+              "_set_device_bytes: expected ", memory ? memory->bytes() : 0, " bytes, got ",
+              source.nbytes());
+  flex::Runtime::get().synchronize(memory->card_index());
+  memory->card().transfer_bytes(host_bytes(source), memory->place());
+}
+
+}  // namespace
+
+void bind_tensors(py::module_& module) {
+  module.def("get_spyre_tensor_layout", &get_layout, py::arg("tensor"));
+  module.def("set_spyre_tensor_layout", &set_layout, py::arg("tensor"), py::arg("layout"));
+  module.def("has_own_layout", [](const at::Tensor& tensor) {
+    const SpyreTensorImpl* impl = impl_of(tensor);
+    return impl != nullptr && impl->own_binding != nullptr;
+  }, py::arg("tensor"), "Whether the tensor's layout is not that of its storage.");
+  module.def("empty_with_layout", &empty_given, py::arg("size"), py::arg("layout"),
+             py::arg("dtype") = py::none(), py::arg("device") = py::none(),
+             py::arg("pin_memory") = py::none(), py::arg("memory_format") = py::none(), Unlocked());
+  module.def("spyre_empty_with_layout", &empty_strided_given, py::arg("size"), py::arg("stride"),
+             py::arg("dtype"), py::arg("layout"), py::arg("device") = py::none(), Unlocked());
+  module.def("as_strided_with_layout", &as_strided_with_layout, py::arg("tensor"), py::arg("size"),
+             py::arg("stride"), py::arg("storage_offset"), py::arg("layout"), Unlocked());
+  module.def("reinterpret_tensor", &reinterpret, py::arg("tensor"), py::arg("size"),
+             py::arg("stride"), py::arg("offset_increment") = 0, Unlocked());
+  module.def("reinterpret_tensor_with_layout", &reinterpret_with_layout, py::arg("tensor"),
+             py::arg("size"), py::arg("stride"), py::arg("offset_increment"), py::arg("layout"),
+             Unlocked());
+  module.def("to_with_layout", &to_with_layout, py::arg("tensor"), py::arg("layout"), Unlocked());
+  module.def("copy_tensor", &copy_given, py::arg("self"), py::arg("dst"),
+             py::arg("non_blocking") = false, Unlocked());
+  module.def("_device_bytes", &device_bytes, py::arg("tensor"), Unlocked());
+  module.def("_set_device_bytes", &set_device_bytes, py::arg("tensor"), py::arg("bytes"), Unlocked());
+  module.def("get_downcast_warning", &downcast_warning);
+  module.def("set_downcast_warning", &set_downcast_warning, py::arg("enabled"));
+}
+
+}  // namespace spyre

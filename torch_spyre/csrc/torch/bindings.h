@@ -1,0 +1,15 @@
+// The parts of torch_spyre._C, one function each.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+namespace spyre {
+
+void bind_layouts(pybind11::module_& module);
+void bind_tensors(pybind11::module_& module);
+void bind_device(pybind11::module_& module);
+void bind_streams(pybind11::module_& module);
+void bind_memory(pybind11::module_& module);
+void bind_hooks(pybind11::module_& module);
+
+}  // namespace spyre

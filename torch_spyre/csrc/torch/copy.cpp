@@ -1,0 +1,358 @@
+#include "torch/copy.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/ops/_neg_view.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <atomic>
+
+#include "emulator/dma.h"
+#include "torch/allocator.h"
+#include "torch/device.h"
+#include "torch/dtypes.h"
+#include "torch/fallback.h"
+#include "torch/host_allocator.h"
+#include "torch/storage.h"
+
+namespace spyre {
+
+namespace {
+
+std::atomic<bool> int64_overflow_raises{false};
+std::atomic<bool> downcast_warning_enabled{true};
+std::atomic<bool> downcast_warning_given{false};
+
+constexpr uint64_t kPicosecondsPerSecond = 1'000'000'000'000;
+
+uint64_t link_time_ps(const flex::Card& card, uint64_t bytes) {
+  const auto rate = static_cast<double>(card.description().host_link_bytes_per_second);
+  return static_cast<uint64_t>(static_cast<double>(bytes) / rate * kPicosecondsPerSecond);
+}
+
+void warn_of_narrow_int64() {
+  if (!downcast_warning_enabled || downcast_warning_given.exchange(true)) return;
+  TORCH_WARN(
+      "The Spyre backend does not support int64 in device memory; downcasting to int32: values "
+      "outside 32 bits change. Silence this with torch.spyre.set_downcast_warning(False) or "
+      "TORCH_SPYRE_DOWNCAST_WARN=0.");
+}
+
+void report(const CopyOutcome& outcome) {
+  if (outcome.narrowed_out_of_range == 0) return;
+  const std::string message =
+      std::to_string(outcome.narrowed_out_of_range) +
+      " int64 value(s) copied to spyre do not fit the 32 bits the card keeps of them and were "
+      "stored modulo 2**32.";
+  if (int64_overflow_raises) {
+    throw std::runtime_error(message + " (TORCH_SPYRE_INT64_OVERFLOW=error)");
+  }
+  TORCH_WARN(message, " Set TORCH_SPYRE_INT64_OVERFLOW=error to make this an error.");
+}
+
+// One copy, ready to queue. The owners keep both ends alive until it is done.
+struct Job {
+  flex::Transfer transfer;
+  flex::Place src, dst;
+  std::shared_ptr<flex::Allocation> src_owner, dst_owner;
+  c10::Storage host_owner;
+  uint64_t bytes = 0;
+  bool blocking = true;
+};
+
+void queue_job(c10::DeviceIndex card_index, Job job) {
+  flex::Card& card = flex::Runtime::get().card(card_index);
+  const bool blocking = job.blocking;
+  auto work = [&card, job = std::move(job)]() -> uint64_t {
+    report(card.transfer(job.transfer, job.src, job.dst));
+    return link_time_ps(card, job.bytes);
+  };
+  flex::Stream& stream = current_queue(card_index);
+  if (blocking) {
+    stream.run(std::move(work));
+  } else {
+    stream.submit(std::move(work));
+  }
+}
+
+// Either the nests, or, if there are none, the element lists.
+template <typename ListSrc, typename ListDst>
+flex::Transfer make_transfer(DataFormat src_format, DataFormat dst_format,
+                             std::optional<std::vector<CopyNest>> nests, ListSrc list_src,
+                             ListDst list_dst) {
+  flex::Transfer transfer;
+  transfer.descriptor = {src_format, dst_format, {}};
+  if (nests) {
+    transfer.descriptor.nests = std::move(*nests);
+  } else {
+    transfer.src_elements = list_src();
+    transfer.dst_elements = list_dst();
+  }
+  return transfer;
+}
+
+flex::Place host_place(const at::Tensor& tensor) {
+  const int64_t extent = host_extent(to_sizes(tensor.sizes()), to_sizes(tensor.strides()));
+  return {const_cast<void*>(tensor.const_data_ptr()), nullptr, 0,
+          static_cast<size_t>(extent) * tensor.itemsize()};
+}
+
+// Sizes and strides relative to the tensor's data pointer.
+HostView host_view(const at::Tensor& tensor) {
+  HostView view = view_of(tensor);
+  view.offset = 0;
+  return view;
+}
+
+bool stays_asynchronous(const at::Tensor& host, bool non_blocking) {
+  return non_blocking && is_pinned(host.const_data_ptr());
+}
+
+// `counted_bytes`: what the host link carries.
+void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_blocking,
+                    uint64_t counted_bytes) {
+  if (dst.scalar_type() == at::kLong) warn_of_narrow_int64();
+  const BindingPtr binding = binding_of(dst);
+  const DataFormat format = binding->layout.format();
+  const HostView from = host_view(src);
+  const DeviceView to{*binding, view_of(dst)};
+  Job job;
+  job.transfer = make_transfer(
+      host_format(src.scalar_type(), format), format, build_to_device(from, to),
+      [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
+  job.src = host_place(src);
+  job.dst_owner = memory_of(dst);
+  job.dst = job.dst_owner->place();
+  job.host_owner = src.storage();
+  job.bytes = counted_bytes;
+  job.blocking = !stays_asynchronous(src, non_blocking);
+  flex::Runtime::get().counters().h2d_bytes += counted_bytes;
+  queue_job(dst.device().index(), std::move(job));
+}
+
+void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
+  const BindingPtr binding = binding_of(src);
+  const DataFormat format = binding->layout.format();
+  const DeviceView from{*binding, view_of(src)};
+  const HostView to = host_view(dst);
+  Job job;
+  job.transfer = make_transfer(
+      format, host_format(dst.scalar_type(), format), build_to_host(from, to),
+      [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
+  job.src_owner = memory_of(src);
+  job.src = job.src_owner->place();
+  job.dst = host_place(dst);
+  job.host_owner = dst.storage();
+  job.bytes = dst.numel() * dst.itemsize();
+  job.blocking = !stays_asynchronous(dst, non_blocking);
+  flex::Runtime::get().counters().d2h_bytes += job.bytes;
+  queue_job(src.device().index(), std::move(job));
+}
+
+void copy_on_device(const at::Tensor& src, const at::Tensor& dst) {
+  const BindingPtr src_binding = binding_of(src);
+  const BindingPtr dst_binding = binding_of(dst);
+  const DeviceView from{*src_binding, view_of(src)};
+  const DeviceView to{*dst_binding, view_of(dst)};
+  Job job;
+  job.transfer = make_transfer(
+      src_binding->layout.format(), dst_binding->layout.format(), build_on_device(from, to),
+      [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
+  job.src_owner = memory_of(src);
+  job.src = job.src_owner->place();
+  job.dst_owner = memory_of(dst);
+  job.dst = job.dst_owner->place();
+  job.bytes = dst.numel() * bits_per_element(dst_binding->layout.format()) / 8;
+  flex::Runtime::get().counters().d2d_bytes += job.bytes;
+  if (src.device() != dst.device()) {
+    // The two cards' streams know nothing of each other: what produced the source must be done.
+    current_queue(src.device().index()).synchronize();
+  }
+  queue_job(dst.device().index(), std::move(job));
+}
+
+// The host dtype that loses nothing of a device tensor's values.
+at::ScalarType lossless_host_dtype(const at::Tensor& tensor) {
+  return device_format(tensor.scalar_type()) == DataFormat::SEN169_FP16 &&
+                 tensor.scalar_type() != at::kBool
+             ? at::kFloat
+             : tensor.scalar_type();
+}
+
+at::Tensor empty_on_host(const at::Tensor& like, at::ScalarType dtype) {
+  const auto options = at::TensorOptions(at::kCPU).dtype(dtype);
+  if (like.is_non_overlapping_and_dense()) {
+    return at::empty_strided(like.sizes(), like.strides(), options);
+  }
+  return at::empty(like.sizes(), options);
+}
+
+bool covers_storage(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && tensor.storage_offset() == 0 &&
+         tensor.nbytes() == tensor.storage().nbytes();
+}
+
+// The bytes of a typed storage's host image, seen through the tensor's own strides.
+at::Tensor bytes_of_image(const at::Tensor& byte_view) {
+  const at::Tensor image = host_image(byte_view.storage());
+  at::Tensor bytes = at::zeros({static_cast<int64_t>(byte_view.storage().nbytes())}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr(), image.const_data_ptr(), image.nbytes());
+  return bytes.as_strided(byte_view.sizes(), byte_view.strides(), byte_view.storage_offset());
+}
+
+void write_bytes_of_image(const at::Tensor& src, const at::Tensor& byte_view) {
+  const at::Tensor image = host_image(byte_view.storage());
+  at::Tensor bytes = at::zeros({static_cast<int64_t>(byte_view.storage().nbytes())}, at::kByte);
+  std::memcpy(bytes.mutable_data_ptr(), image.const_data_ptr(), image.nbytes());
+  bytes.as_strided(byte_view.sizes(), byte_view.strides(), byte_view.storage_offset()).copy_(src);
+  std::memcpy(image.mutable_data_ptr(), bytes.const_data_ptr(), image.nbytes());
+  set_host_image(byte_view.storage(), image);
+}
+
+bool is_typed_byte_view(const at::Tensor& tensor) {
+  return tensor.device().type() == kSpyre && is_byte_view(tensor) && !storage_of(tensor).is_raw();
+}
+
+// A whole storage cloned into a fresh one: the copy gets the layout too.
+bool adopt_storage(const at::Tensor& src, const at::Tensor& dst) {
+  if (!is_typed_byte_view(src) || dst.device().type() != kSpyre || !is_byte_view(dst)) return false;
+  SpyreStorageImpl& from = storage_of(src);
+  SpyreStorageImpl& to = storage_of(dst);
+  if (!to.is_raw() || !covers_storage(src) || !covers_storage(dst)) return false;
+  if (from.nbytes() != to.nbytes()) return false;
+  to.binding = from.binding;
+  to.dtype = from.dtype;
+  const auto source = memory_of(src), target = memory_of(dst);
+  const int64_t bytes = static_cast<int64_t>(from.nbytes());
+  Job job;
+  job.transfer.descriptor = {DataFormat::SENINT8, DataFormat::SENINT8, {{{{bytes, 1, 1}}, 0, 0}}};
+  job.src_owner = source;
+  job.dst_owner = target;
+  job.src = source->place();
+  job.dst = target->place();
+  job.bytes = from.nbytes();
+  flex::Runtime::get().counters().d2d_bytes += job.bytes;
+  current_queue(src.device().index()).synchronize();
+  queue_job(dst.device().index(), std::move(job));
+  return true;
+}
+
+void check_devices(const at::Tensor& src, const at::Tensor& dst) {
+  for (const at::Tensor& tensor : {src, dst}) {
+    TORCH_CHECK(tensor.device().type() == kSpyre || tensor.device().is_cpu(),
+                "a copy to or from spyre needs the other tensor on the CPU or on spyre, got ",
+                tensor.device());
+    TORCH_CHECK(tensor.layout() == at::kStrided,
+                "copies to and from spyre need strided tensors, got layout ", tensor.layout());
+  }
+}
+
+void copy_between_cards(const at::Tensor& src, const at::Tensor& dst) {
+  if (!dma_converts(src.scalar_type(), dst.scalar_type())) {
+    note_fallback(c10::str("conversion from ", src.dtype(), " to ", dst.dtype()));
+    at::Tensor host = empty_on_host(src, lossless_host_dtype(src));
+    copy_to_host(src, host, false);
+    return copy_tensor(host, dst, false);
+  }
+  if (src.storage().is_alias_of(dst.storage())) {
+    // Overlap: the source is taken as it was before the copy.
+    const auto options = at::TensorOptions(src.device()).dtype(src.dtype());
+    const at::Tensor staged = at::empty(src.sizes(), options);
+    copy_on_device(src, staged);
+    return copy_on_device(staged, dst);
+  }
+  copy_on_device(src, dst);
+}
+
+}  // namespace
+
+void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_blocking) {
+  check_devices(source, dst);
+  if (source.is_same(dst)) return;
+  const at::Tensor src = *at::expand_size(source, dst.sizes(), "copy_");
+  if (dst.numel() == 0) return;
+  at::assert_no_internal_overlap(dst);
+  if (adopt_storage(src, dst)) return;
+  if (is_typed_byte_view(src)) return copy_tensor(bytes_of_image(src), dst, false);
+  if (is_typed_byte_view(dst)) {
+    return write_bytes_of_image(src.device().is_cpu() ? src : to_cpu(src), dst);
+  }
+  if (src.is_neg() != dst.is_neg()) {
+    // Lazy negation on one side only: negate on the host.
+    at::Tensor plain = src.is_neg() ? at::_neg_view(src) : src;
+    if (plain.device().type() == kSpyre) plain = to_cpu(plain);
+    return copy_tensor(plain.neg(), dst.is_neg() ? at::_neg_view(dst) : dst, false);
+  }
+  if (src.device().is_cpu() && dst.device().is_cpu()) {
+    dst.copy_(src, non_blocking);
+  } else if (src.device().is_cpu()) {
+    const bool direct = dma_converts(src.scalar_type(), dst.scalar_type());
+    const at::Tensor host = direct ? src : src.to(dst.scalar_type());
+    copy_to_device(host, dst, non_blocking && direct, host.numel() * host.itemsize());
+  } else if (dst.device().is_cpu()) {
+    if (dma_converts(src.scalar_type(), dst.scalar_type())) {
+      return copy_to_host(src, dst, non_blocking);
+    }
+    const at::Tensor host = empty_on_host(src, lossless_host_dtype(src));
+    copy_to_host(src, host, false);
+    dst.copy_(host);
+  } else {
+    copy_between_cards(src, dst);
+  }
+}
+
+void fill_elements(const at::Tensor& dst, const at::Scalar& value) {
+  if (dst.numel() == 0) return;
+  at::assert_no_internal_overlap(dst);
+  const at::Tensor one = at::empty({}, at::TensorOptions(at::kCPU).dtype(dst.dtype())).fill_(value);
+  const at::Tensor element = dst.is_neg() ? one.neg() : one;
+  if (is_typed_byte_view(dst)) return write_bytes_of_image(element.expand(dst.sizes()), dst);
+  copy_to_device(element.expand(dst.sizes()), dst, false, element.itemsize());
+}
+
+at::Tensor to_cpu(const at::Tensor& tensor) {
+  at::Tensor host = empty_on_host(tensor, tensor.scalar_type());
+  copy_tensor(tensor, host, false);
+  return host;
+}
+
+at::Tensor host_image(const c10::Storage& storage) {
+  SpyreStorageImpl& impl = storage_of(storage);
+  const bool raw = impl.is_raw();
+  at::Tensor whole = make_tensor(storage, raw ? at::kByte : impl.dtype);
+  const int64_t extent =
+      raw ? static_cast<int64_t>(impl.nbytes()) : impl.binding->extent();
+  at::Tensor image = at::zeros({extent}, whole.options().device(at::kCPU));
+  if (extent == 0) return image;
+  if (raw) {
+    whole.unsafeGetTensorImpl()->set_sizes_contiguous({extent});
+    copy_tensor(whole, image, false);
+    return image;
+  }
+  whole.unsafeGetTensorImpl()->set_sizes_and_strides(impl.binding->host_size,
+                                                     impl.binding->host_strides);
+  copy_tensor(whole, image.as_strided(impl.binding->host_size, impl.binding->host_strides), false);
+  return image;
+}
+
+void set_host_image(const c10::Storage& storage, const at::Tensor& image) {
+  SpyreStorageImpl& impl = storage_of(storage);
+  TORCH_CHECK(!impl.is_raw() && image.scalar_type() == impl.dtype,
+              "a host image must have the dtype of the storage");
+  if (image.numel() == 0) return;
+  at::Tensor whole = make_tensor(storage, impl.dtype);
+  whole.unsafeGetTensorImpl()->set_sizes_and_strides(impl.binding->host_size,
+                                                     impl.binding->host_strides);
+  copy_tensor(image.as_strided(impl.binding->host_size, impl.binding->host_strides), whole, false);
+}
+
+void set_int64_overflow_raises(bool raises) { int64_overflow_raises = raises; }
+
+void set_downcast_warning(bool enabled) { downcast_warning_enabled = enabled; }
+
+bool downcast_warning() { return downcast_warning_enabled; }
+
+}  // namespace spyre

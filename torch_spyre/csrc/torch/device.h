@@ -1,0 +1,29 @@
+// The current card and the current streams of a thread, as PyTorch devices.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
+
+#include "flex/runtime.h"
+
+namespace spyre {
+
+inline constexpr c10::DeviceType kSpyre = c10::DeviceType::PrivateUse1;
+
+// The thread's card: the one it set, else the process's default.
+c10::DeviceIndex current_device();
+// Checked; remembered for this thread.
+void set_device(c10::DeviceIndex index);
+void set_device_unchecked(c10::DeviceIndex index) noexcept;
+
+// Replaces a missing index by the current card; refuses other device types and cards that are
+// not there.
+c10::Device resolve(c10::Device device);
+
+c10::Stream current_stream(c10::DeviceIndex index);
+// Returns the stream that was current before.
+c10::Stream exchange_stream(c10::Stream stream);
+flex::Stream& queue_of(const c10::Stream& stream);
+flex::Stream& current_queue(c10::DeviceIndex index);
+
+}  // namespace spyre

@@ -1,0 +1,11 @@
+// Pinned host memory: memory the card may read and write while the program goes on.
+#pragma once
+
+#include <ATen/core/CachingHostAllocator.h>
+
+namespace spyre {
+
+at::HostAllocator* pinned_allocator();
+bool is_pinned(const void* pointer);
+
+}  // namespace spyre

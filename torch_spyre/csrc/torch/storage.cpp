@@ -1,0 +1,148 @@
+#include "torch/storage.h"
+
+#include <c10/util/Exception.h>
+
+#include <numeric>
+
+#include "torch/allocator.h"
+#include "torch/device.h"
+#include "torch/dtypes.h"
+
+namespace spyre {
+
+namespace {
+
+c10::intrusive_ptr<c10::StorageImpl> create_storage(c10::StorageImpl::use_byte_size_t tag,
+                                                    c10::SymInt bytes, c10::DataPtr pointer,
+                                                    c10::Allocator* allocator, bool resizable) {
+  if (pointer == nullptr && allocator != nullptr) pointer = allocator->allocate(bytes.expect_int());
+  return c10::make_intrusive<SpyreStorageImpl>(tag, std::move(bytes), std::move(pointer), allocator,
+                                               resizable);
+}
+
+[[maybe_unused]] const bool registered = [] {
+  c10::SetStorageImplCreate(kSpyre, &create_storage);
+  return true;
+}();
+
+}  // namespace
+
+c10::intrusive_ptr<SpyreTensorImpl> SpyreTensorImpl::copy_with_extras(
+    const c10::VariableVersion& version_counter, bool allow_tensor_metadata_change) const {
+  auto impl = c10::make_intrusive<SpyreTensorImpl>(c10::Storage(storage()), key_set(), dtype());
+  copy_tensor_metadata(this, impl.get(), version_counter, allow_tensor_metadata_change);
+  impl->own_binding = own_binding;
+  impl->is_byte_view = is_byte_view;
+  return impl;
+}
+
+c10::intrusive_ptr<c10::TensorImpl> SpyreTensorImpl::shallow_copy_and_detach(
+    const c10::VariableVersion& version_counter, bool allow_tensor_metadata_change) const {
+  if (is_plain()) {
+    return TensorImpl::shallow_copy_and_detach(version_counter, allow_tensor_metadata_change);
+  }
+  return copy_with_extras(version_counter, allow_tensor_metadata_change);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> SpyreTensorImpl::shallow_copy_and_detach(
+    c10::VariableVersion&& version_counter, bool allow_tensor_metadata_change) const {
+  if (is_plain()) {
+    return TensorImpl::shallow_copy_and_detach(std::move(version_counter),
+                                               allow_tensor_metadata_change);
+  }
+  return copy_with_extras(version_counter, allow_tensor_metadata_change);
+}
+
+void SpyreTensorImpl::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& impl) {
+  TensorImpl::shallow_copy_from(impl);
+  const auto* other = dynamic_cast<const SpyreTensorImpl*>(impl.get());
+  own_binding = other ? other->own_binding : nullptr;
+  is_byte_view = other && other->is_byte_view;
+}
+
+SpyreStorageImpl& storage_of(const c10::Storage& storage) {
+  auto* impl = dynamic_cast<SpyreStorageImpl*>(storage.unsafeGetStorageImpl());
+  TORCH_CHECK(impl != nullptr, "expected a storage on spyre, got one on ", storage.device());
+  return *impl;
+}
+
+SpyreStorageImpl& storage_of(const at::Tensor& tensor) { return storage_of(tensor.storage()); }
+
+std::shared_ptr<flex::Allocation> memory_of(const at::Tensor& tensor) {
+  return allocation_of(tensor.storage().data_ptr());
+}
+
+SpyreTensorImpl* impl_of(const at::Tensor& tensor) {
+  return dynamic_cast<SpyreTensorImpl*>(tensor.unsafeGetTensorImpl());
+}
+
+bool is_byte_view(const at::Tensor& tensor) {
+  const SpyreTensorImpl* impl = impl_of(tensor);
+  return impl != nullptr && impl->is_byte_view;
+}
+
+BindingPtr binding_of(const at::Tensor& tensor) {
+  const SpyreTensorImpl* impl = impl_of(tensor);
+  if (impl != nullptr && impl->own_binding != nullptr) return impl->own_binding;
+  const SpyreStorageImpl& storage = storage_of(tensor);
+  if (!storage.is_raw()) return storage.binding;
+  const auto bytes = static_cast<int64_t>(storage.nbytes());
+  return std::make_shared<Binding>(Binding{TensorLayout::linear(bytes), {bytes}, {1}});
+}
+
+Binding default_binding(c10::IntArrayRef size, c10::IntArrayRef strides, c10::ScalarType dtype) {
+  const DataFormat format = checked_device_format(dtype);
+  Binding binding{{}, to_sizes(size), to_sizes(strides)};
+  if (!is_nested(binding.host_size, binding.host_strides)) {
+    binding.host_size = {host_extent(binding.host_size, binding.host_strides)};
+    binding.host_strides = {1};
+  }
+  Sizes order(binding.host_size.size());
+  std::iota(order.begin(), order.end(), 0);
+  binding.layout = TensorLayout::of(binding.host_size, binding.host_strides, format, order);
+  return binding;
+}
+
+size_t storage_bytes(const Binding& binding, c10::ScalarType dtype) {
+  const int64_t host = binding.extent() * static_cast<int64_t>(c10::elementSize(dtype));
+  return static_cast<size_t>(std::max(binding.layout.device_bytes(), host));
+}
+
+c10::Storage make_storage(Binding binding, c10::ScalarType dtype, c10::Device device) {
+  const size_t bytes = storage_bytes(binding, dtype);
+  auto impl = c10::make_intrusive<SpyreStorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(bytes)),
+      allocate_on(device.index(), bytes), device_allocator(), /*resizable=*/true);
+  impl->binding = std::make_shared<const Binding>(std::move(binding));
+  impl->dtype = dtype;
+  return c10::Storage(std::move(impl));
+}
+
+at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype) {
+  return at::detail::make_tensor<SpyreTensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::scalarTypeToTypeMeta(dtype));
+}
+
+void rebind(SpyreStorageImpl& storage, Binding binding, c10::ScalarType dtype) {
+  const size_t bytes = storage_bytes(binding, dtype);
+  storage.set_data_ptr_noswap(allocate_on(storage.device().index(), bytes));
+  storage.set_nbytes(bytes);
+  storage.binding = std::make_shared<const Binding>(std::move(binding));
+  storage.dtype = dtype;
+}
+
+void make_raw(SpyreStorageImpl& storage, size_t bytes) {
+  storage.set_data_ptr_noswap(allocate_on(storage.device().index(), bytes));
+  storage.set_nbytes(bytes);
+  storage.binding = nullptr;
+  storage.dtype = c10::ScalarType::Undefined;
+}
+
+Sizes to_sizes(c10::IntArrayRef values) { return Sizes(values.begin(), values.end()); }
+
+HostView view_of(const at::Tensor& tensor) {
+  return {to_sizes(tensor.sizes()), to_sizes(tensor.strides()), tensor.storage_offset()};
+}
+
+}  // namespace spyre

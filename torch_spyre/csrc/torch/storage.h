@@ -1,0 +1,83 @@
+// Device storages and tensors: who knows the layout.
+//
+// The layout belongs to the storage, because every view shares it and PyTorch keeps storages
+// where it does not keep our tensor class. A storage made without a dtype is raw: linear bytes,
+// as they come from a file, until the first set_() with a real dtype tiles it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+
+#include <memory>
+
+#include "flex/copy_builder.h"
+#include "flex/runtime.h"
+
+namespace spyre {
+
+using BindingPtr = std::shared_ptr<const Binding>;
+
+class SpyreStorageImpl final : public c10::StorageImpl {
+ public:
+  using c10::StorageImpl::StorageImpl;
+
+  // Null while the storage is raw.
+  BindingPtr binding;
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+
+  bool is_raw() const { return binding == nullptr; }
+};
+
+class SpyreTensorImpl final : public c10::TensorImpl {
+ public:
+  using c10::TensorImpl::TensorImpl;
+
+  // A layout other than the storage's, from as_strided_with_layout and its kin.
+  BindingPtr own_binding;
+  // The elements are the bytes of the storage's host image, whatever its dtype.
+  bool is_byte_view = false;
+
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
+      const c10::VariableVersion& version_counter, bool allow_tensor_metadata_change) const override;
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
+      c10::VariableVersion&& version_counter, bool allow_tensor_metadata_change) const override;
+  void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& impl) override;
+
+ private:
+  bool is_plain() const { return own_binding == nullptr && !is_byte_view; }
+  c10::intrusive_ptr<SpyreTensorImpl> copy_with_extras(const c10::VariableVersion& version_counter,
+                                                       bool allow_tensor_metadata_change) const;
+};
+
+SpyreStorageImpl& storage_of(const c10::Storage& storage);
+SpyreStorageImpl& storage_of(const at::Tensor& tensor);
+std::shared_ptr<flex::Allocation> memory_of(const at::Tensor& tensor);
+
+// Null if the tensor is not of our class; that only means it has no extras.
+SpyreTensorImpl* impl_of(const at::Tensor& tensor);
+
+bool is_byte_view(const at::Tensor& tensor);
+// The layout that the tensor's host offsets refer to. A raw storage answers with linear bytes.
+BindingPtr binding_of(const at::Tensor& tensor);
+
+// Layout of a new tensor with these strides: tiled as they say if offsets decompose by them,
+// otherwise the flat extent, so that overlapping strides alias as they do on the host.
+Binding default_binding(c10::IntArrayRef size, c10::IntArrayRef strides, c10::ScalarType dtype);
+
+// Bytes for a storage: what the device needs, and never less than the host would.
+size_t storage_bytes(const Binding& binding, c10::ScalarType dtype);
+
+c10::Storage make_storage(Binding binding, c10::ScalarType dtype, c10::Device device);
+at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype);
+
+// Gives a storage new memory and a new layout; the old content is gone.
+void rebind(SpyreStorageImpl& storage, Binding binding, c10::ScalarType dtype);
+void make_raw(SpyreStorageImpl& storage, size_t bytes);
+
+Sizes to_sizes(c10::IntArrayRef values);
+
+// Sizes, strides and offset of a tensor, in host elements.
+HostView view_of(const at::Tensor& tensor);
+
+}  // namespace spyre

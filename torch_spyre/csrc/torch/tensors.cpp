@@ -1,0 +1,241 @@
+#include "torch/tensors.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/InferSize.h>
+#include <ATen/TensorUtils.h>
+#include <ATen/WrapDimUtils.h>
+#include <torch/library.h>
+
+#include "torch/device.h"
+#include "torch/dtypes.h"
+
+namespace spyre {
+
+namespace {
+
+at::ScalarType chosen_dtype(std::optional<at::ScalarType> dtype) {
+  return dtype ? *dtype : c10::get_default_dtype_as_scalartype();
+}
+
+c10::Device chosen_device(std::optional<c10::Device> device) {
+  return resolve(device ? *device : c10::Device(kSpyre));
+}
+
+void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_memory) {
+  TORCH_CHECK(!layout || *layout == at::kStrided, "Non strided layout not supported");
+  TORCH_CHECK(!pin_memory || !*pin_memory, "Pin memory can only be on CPU");
+}
+
+at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
+                               std::optional<at::Layout> layout, std::optional<c10::Device> device,
+                               std::optional<bool> pin_memory,
+                               std::optional<at::MemoryFormat> format) {
+  check_options(layout, pin_memory);
+  TORCH_CHECK(!format || *format == at::MemoryFormat::Contiguous ||
+                  *format == at::MemoryFormat::Preserve,
+              "Spyre backend only supports contiguous memory format, got: ", *format);
+  at::detail::check_size_nonnegative(size);
+  const at::ScalarType type = chosen_dtype(dtype);
+  at::detail::computeStorageNbytesContiguous(size, c10::elementSize(type));
+  return empty_on_device(size, contiguous_strides(to_sizes(size)), type, chosen_device(device));
+}
+
+void check_strides(at::IntArrayRef strides) {
+  for (int64_t stride : strides) {
+    TORCH_CHECK(stride >= 0, "Negative strides are not supported at the moment, got strides: ",
+                strides);
+  }
+}
+
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef strides,
+                         std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                         std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+  check_options(layout, pin_memory);
+  at::detail::check_size_nonnegative(size);
+  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
+              " and ", size);
+  check_strides(strides);
+  const at::ScalarType type = chosen_dtype(dtype);
+  at::detail::computeStorageNbytes(size, strides, c10::elementSize(type));
+  return empty_on_device(size, strides, type, chosen_device(device));
+}
+
+at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef strides,
+                      std::optional<int64_t> offset) {
+  return view_as(self, size, strides, offset.value_or(self.storage_offset()));
+}
+
+at::Tensor view(const at::Tensor& self, at::IntArrayRef size) {
+  const at::DimVector inferred = at::infer_size_dv(size, self.numel());
+  const auto strides = at::detail::computeStride(self.sizes(), self.strides(), inferred);
+  TORCH_CHECK(strides.has_value(),
+              "view size is not compatible with input tensor's size and stride (at least one "
+              "dimension spans across two contiguous subspaces). Use .reshape(...) instead.");
+  return view_as(self, inferred, *strides, self.storage_offset());
+}
+
+at::Tensor reshape_alias(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef strides) {
+  return view_as(self, size, strides, self.storage_offset());
+}
+
+at::Tensor alias_of(const at::Tensor& self) {
+  return view_as(self, self.sizes(), self.strides(), self.storage_offset());
+}
+
+at::Tensor unfold(const at::Tensor& self, int64_t dimension, int64_t size, int64_t step) {
+  const int64_t rank = self.dim();
+  const int64_t dim = at::maybe_wrap_dim(dimension, rank, /*wrap_scalar=*/true);
+  const int64_t length = rank == 0 ? 1 : self.size(dim);
+  TORCH_CHECK(size >= 0, "unfold: size is ", size, " but must be >= 0");
+  TORCH_CHECK(size <= length, "maximum size for tensor at dimension ", dim, " is ", length,
+              " but size is ", size);
+  TORCH_CHECK(step > 0, "unfold: step is ", step, " but must be > 0");
+  Sizes sizes = to_sizes(self.sizes()), strides = to_sizes(self.strides());
+  const int64_t stride = rank == 0 ? 1 : strides[dim];
+  if (rank > 0) {
+    sizes[dim] = (length - size) / step + 1;
+    strides[dim] = step * stride;
+  }
+  sizes.push_back(size);
+  strides.push_back(stride);
+  return view_as(self, sizes, strides, self.storage_offset());
+}
+
+at::Tensor view_dtype(const at::Tensor& self, at::ScalarType dtype) {
+  if (self.scalar_type() == dtype) return alias_of(self);
+  checked_device_format(dtype);
+  TORCH_CHECK(holds_host_bits(self.scalar_type()) && holds_host_bits(dtype) &&
+                  c10::elementSize(dtype) == self.itemsize(),
+              "view(dtype): a ", self.scalar_type(), " tensor on spyre cannot be seen as ", dtype,
+              ": device memory does not hold the host's bits. Reinterpret on the CPU: "
+              "x.cpu().view(dtype).to('spyre').");
+  Binding binding = *binding_of(self);
+  binding.layout = binding.layout.with_format(device_format(dtype));
+  auto impl = c10::make_intrusive<SpyreTensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(self.storage()), self.key_set(),
+      c10::scalarTypeToTypeMeta(dtype));
+  impl->set_storage_offset(self.storage_offset());
+  impl->set_sizes_and_strides(self.sizes(), self.strides());
+  impl->own_binding = std::make_shared<const Binding>(std::move(binding));
+  return at::Tensor(std::move(impl));
+}
+
+// Lets nn.Module.to and `.data =` keep the identity of parameters between CPU and card. A layout
+// of a tensor's own lives in our class only and would be lost in a plain CPU tensor.
+bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  const auto is_dense = [](const at::Tensor& tensor) {
+    return tensor.layout() == at::kStrided && !tensor.is_quantized() &&
+           (tensor.device().is_cpu() || tensor.device().type() == kSpyre);
+  };
+  if (!is_dense(self) || !is_dense(from)) return false;
+  const SpyreTensorImpl* source = impl_of(from);
+  const bool has_extras = source && (source->own_binding || source->is_byte_view);
+  return !has_extras || impl_of(self) != nullptr;
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", &empty_memory_format);
+  m.impl("empty_strided", &empty_strided);
+  m.impl("as_strided", &as_strided);
+  m.impl("view", &view);
+  m.impl("_unsafe_view", &view);
+  m.impl("_reshape_alias", &reshape_alias);
+  m.impl("alias", &alias_of);
+  m.impl("unfold", &unfold);
+  m.impl("view.dtype", &view_dtype);
+  m.impl("_has_compatible_shallow_copy_type", &has_compatible_shallow_copy_type);
+}
+
+at::Tensor tensor_on(c10::Storage storage, at::ScalarType dtype, at::IntArrayRef size,
+                     at::IntArrayRef strides) {
+  at::Tensor tensor = make_tensor(std::move(storage), dtype);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(size, strides);
+  return tensor;
+}
+
+void check_view_inside(const Binding& binding, at::IntArrayRef size, at::IntArrayRef strides,
+                       int64_t offset) {
+  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
+              " and ", size);
+  TORCH_CHECK(offset >= 0, "as_strided: negative storage offset ", offset);
+  check_strides(strides);
+  const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
+  TORCH_CHECK(extent == 0 || offset + extent <= binding.extent(), "as_strided: sizes ", size,
+              ", strides ", strides, " and storage offset ", offset,
+              " reach element ", offset + extent - 1, ", out of bounds for a spyre storage of ",
+              binding.extent(), " elements");
+}
+
+void check_layout_fits(const TensorLayout& layout, size_t bytes) {
+  TORCH_CHECK(layout.device_bytes() <= static_cast<int64_t>(bytes), layout.str(), " takes ",
+              layout.device_bytes(), " bytes, but the storage has ", bytes);
+}
+
+void check_layout_dtype(const TensorLayout& layout, at::ScalarType dtype) {
+  const DataFormat wanted = checked_device_format(dtype);
+  const bool is_pool = dtype == at::kByte && layout.format() == DataFormat::SENINT8;
+  TORCH_CHECK(layout.format() == wanted || is_pool, "a ", dtype, " tensor is stored as ",
+              name_of(wanted), ", but the layout says ", name_of(layout.format()));
+}
+
+}  // namespace
+
+at::Tensor empty_on_device(at::IntArrayRef size, at::IntArrayRef strides, at::ScalarType dtype,
+                           c10::Device device) {
+  return tensor_on(make_storage(default_binding(size, strides, dtype), dtype, device), dtype, size,
+                   strides);
+}
+
+at::Tensor empty_with_layout(at::IntArrayRef size, at::IntArrayRef strides, at::ScalarType dtype,
+                             c10::Device device, const TensorLayout& layout) {
+  at::detail::check_size_nonnegative(size);
+  check_layout_dtype(layout, dtype);
+  Binding binding{layout, to_sizes(size), to_sizes(strides)};
+  check_layout_holds(layout, binding.host_size, binding.host_strides);
+  return tensor_on(make_storage(std::move(binding), dtype, resolve(device)), dtype, size, strides);
+}
+
+at::Tensor view_as(const at::Tensor& base, at::IntArrayRef size, at::IntArrayRef strides,
+                   int64_t offset) {
+  check_view_inside(*binding_of(base), size, strides, offset);
+  auto impl = c10::make_intrusive<SpyreTensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(base.storage()), base.key_set(), base.dtype());
+  impl->set_storage_offset(offset);
+  impl->set_sizes_and_strides(size, strides);
+  if (const SpyreTensorImpl* source = impl_of(base)) {
+    impl->own_binding = source->own_binding;
+    impl->is_byte_view = source->is_byte_view;
+  }
+  return at::Tensor(std::move(impl));
+}
+
+at::Tensor view_with_layout(const at::Tensor& base, at::IntArrayRef size, at::IntArrayRef strides,
+                            int64_t offset, const TensorLayout& layout) {
+  const BindingPtr current = binding_of(base);
+  if (layout == current->layout) return view_as(base, size, strides, offset);
+  check_layout_dtype(layout, base.scalar_type());
+  check_layout_fits(layout, base.storage().nbytes());
+  auto binding = std::make_shared<const Binding>(Binding{layout, to_sizes(size), to_sizes(strides)});
+  check_layout_holds(layout, binding->host_size, binding->host_strides);
+  auto impl = c10::make_intrusive<SpyreTensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(base.storage()), base.key_set(), base.dtype());
+  TORCH_CHECK(offset == 0 || offset + binding->extent() <= current->extent(),
+              "as_strided_with_layout: offset ", offset, " is out of bounds");
+  impl->set_storage_offset(offset);
+  impl->set_sizes_and_strides(size, strides);
+  impl->own_binding = std::move(binding);
+  return at::Tensor(std::move(impl));
+}
+
+void set_layout(const at::Tensor& tensor, const TensorLayout& layout) {
+  check_layout_dtype(layout, tensor.scalar_type());
+  check_layout_fits(layout, tensor.storage().nbytes());
+  Binding binding{layout, to_sizes(tensor.sizes()), to_sizes(tensor.strides())};
+  check_layout_holds(layout, binding.host_size, binding.host_strides);
+  SpyreTensorImpl* impl = impl_of(tensor);
+  TORCH_CHECK(impl != nullptr, "set_spyre_tensor_layout: this tensor cannot hold a layout");
+  impl->own_binding = std::make_shared<const Binding>(std::move(binding));
+}
+
+}  // namespace spyre

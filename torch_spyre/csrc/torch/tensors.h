@@ -1,0 +1,25 @@
+// Making device tensors, and views of them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "torch/storage.h"
+
+namespace spyre {
+
+at::Tensor empty_on_device(at::IntArrayRef size, at::IntArrayRef strides, at::ScalarType dtype,
+                           c10::Device device);
+// Laid out as `layout` says; it must have a place for every element.
+at::Tensor empty_with_layout(at::IntArrayRef size, at::IntArrayRef strides, at::ScalarType dtype,
+                             c10::Device device, const TensorLayout& layout);
+
+// Shares storage and layout. Refuses to reach beyond what the base holds.
+at::Tensor view_as(const at::Tensor& base, at::IntArrayRef size, at::IntArrayRef strides,
+                   int64_t offset);
+// The same memory under another layout, whose strides refer to (size, strides).
+at::Tensor view_with_layout(const at::Tensor& base, at::IntArrayRef size, at::IntArrayRef strides,
+                            int64_t offset, const TensorLayout& layout);
+// Relabels the tensor itself.
+void set_layout(const at::Tensor& tensor, const TensorLayout& layout);
+
+}  // namespace spyre

@@ -1,0 +1,218 @@
+"""Every change to PyTorch's own Python classes, each with its reason.
+
+PyTorch has no hook for these. All are harmless for tensors elsewhere: they look at the device first
+and hand over to the original.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torch_spyre import _C
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device import module_loading, processes, safetensors_loading
+from torch_spyre.device.import_hook import after_import
+from torch_spyre.errors import HostAccessError
+
+Function = Callable[..., Any]
+# Upstream prints the CPU copy with the device added at its end; scripts compare that text.
+_DEVICE_BEFORE_DTYPE = re.compile(r"(device='[^']*')(,\s+)(dtype=[\w.]+)")
+
+
+def apply() -> None:
+    if getattr(torch.Tensor, "_spyre_tensor_patched", False):
+        return
+    torch.Tensor._spyre_tensor_patched = True  # type: ignore[attr-defined]
+    torch.Tensor.device_tensor_layout = _device_tensor_layout  # type: ignore[attr-defined]
+    for owner, name, wrap in (
+        (torch.Tensor, "__repr__", _printing_once_copied),
+        (torch.Tensor, "to", _to_with_layout),
+        (torch, "empty", _empty_with_layout),
+        (torch.Tensor, "__deepcopy__", _deepcopy_of_own_layout),
+        (torch.Tensor, "__reduce_ex__", _pickle_of_own_layout),
+        (torch.Tensor, "__dlpack__", _refusing_host_access("__dlpack__")),
+        (torch.utils.dlpack, "to_dlpack", _refusing_host_access("to_dlpack")),
+        (torch, "to_dlpack", _refusing_host_access("to_dlpack")),
+        (torch.UntypedStorage, "_write_file", _writing_the_host_image),
+        (torch.UntypedStorage, "_set_from_file", _reading_a_host_image),
+    ):
+        _wrap(owner, name, wrap)
+    module_loading.apply()
+    processes.apply()
+    safetensors_loading.apply()
+
+
+def _wrap(owner: Any, name: str, wrap: Callable[[Function], Function]) -> None:  # noqa: ANN401
+    original = getattr(owner, name)
+    wrapper = wrap(original)
+    # Not functools.wraps: torch's built-ins refuse some attributes it copies.
+    wrapper.__name__ = name
+    wrapper.__doc__ = original.__doc__
+    setattr(owner, name, wrapper)
+
+
+def is_spyre(tensor: object) -> bool:
+    """A real tensor on a card: not a fake one, nor one that another tool has wrapped."""
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.device.type == DEVICE_NAME  # type: ignore[attr-defined]
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # type: ignore[arg-type]
+    )
+
+
+def _device_tensor_layout(self: torch.Tensor) -> _C.SpyreTensorLayout | None:
+    """The layout in device memory; None for tensors that are not on a card."""
+    return _C.get_spyre_tensor_layout(self) if is_spyre(self) else None
+
+
+# PyTorch formats element by element: dozens of copies for a few numbers.
+def _printing_once_copied(original: Function) -> Function:
+    def __repr__(self: torch.Tensor, *, tensor_contents: str | None = None) -> str:
+        if not is_spyre(self) or tensor_contents is not None or self.numel() == 0:
+            return str(original(self, tensor_contents=tensor_contents))
+        try:
+            host = self.detach().cpu()
+        except RuntimeError as error:
+            shape = tuple(self.shape)
+            return f"SpyreTensor(shape={shape}, dtype={self.dtype}, device={self.device}): {error}"
+        contents = torch._tensor_str._tensor_str(host, len("tensor("))
+        text = str(original(self, tensor_contents=contents))
+        head, tail = text[: -len(text.rpartition(contents)[2])], text.rpartition(contents)[2]
+        return head + _DEVICE_BEFORE_DTYPE.sub(r"\3\2\1", tail)
+
+    return __repr__
+
+
+# `device_layout=` is not in the signature, which is C++.
+def _to_with_layout(original: Function) -> Function:
+    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+        layout = kwargs.pop("device_layout", None)
+        if layout is None:
+            layout = module_loading.layout_for(self, args, kwargs)
+        if layout is None:
+            result: torch.Tensor = original(self, *args, **kwargs)
+            return result
+        return _move_to_layout(original, self, layout, args, kwargs)
+
+    return to
+
+
+def _move_to_layout(
+    original: Function,
+    tensor: torch.Tensor,
+    layout: _C.SpyreTensorLayout,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> torch.Tensor:
+    device, dtype, non_blocking, memory_format = torch._C._nn._parse_to(*args, **_without_copy(kwargs))
+    del non_blocking, memory_format
+    if device is not None and device.type != DEVICE_NAME:
+        raise ValueError(f"device_layout needs a {DEVICE_NAME} device, got {device}")
+    if not isinstance(layout, _C.SpyreTensorLayout):
+        raise TypeError(f"device_layout must be a SpyreTensorLayout, got {type(layout).__name__}")
+    source = tensor if dtype in (None, tensor.dtype) else original(tensor, dtype)
+    here = source.device if source.device.type == DEVICE_NAME else None
+    target = here if device is None or (here is not None and device.index is None) else device
+    unchanged = here is not None and target == here and _C.get_spyre_tensor_layout(source) == layout
+    if unchanged and not kwargs.get("copy", False):
+        return source
+    with torch.no_grad():
+        moved = _C.spyre_empty_with_layout(
+            list(source.shape), list(source.stride()), source.dtype, layout, target
+        )
+        moved.copy_(source.detach())
+    return moved.requires_grad_(source.requires_grad and source.is_leaf)
+
+
+def _without_copy(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in kwargs.items() if name != "copy"}
+
+
+def _empty_with_layout(original: Function) -> Function:
+    # `with torch.device(...)` knows the factories by identity.
+    after_import(
+        "torch.utils._device", lambda module: module._device_constructors().add(original)
+    )
+
+    def empty(*size: Any, device_layout: Any = None, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+        if device_layout is None:
+            result: torch.Tensor = original(*size, **kwargs)
+            return result
+        shape = kwargs.pop("size", size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+        device = torch.device(kwargs.pop("device", None) or DEVICE_NAME)
+        if device.type != DEVICE_NAME:
+            raise ValueError(f"device_layout needs a {DEVICE_NAME} device, got {device}")
+        requires_grad = kwargs.pop("requires_grad", False)
+        tensor = _C.empty_with_layout(list(shape), device_layout, device=device, **kwargs)
+        return tensor.requires_grad_(requires_grad)
+
+    return empty
+
+
+# A layout of the tensor's own is not the storage's, which is what deepcopy and pickle look at.
+def _deepcopy_of_own_layout(original: Function) -> Function:
+    def __deepcopy__(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
+        if not is_spyre(self) or not _C.has_own_layout(self):
+            result: torch.Tensor = original(self, memo)
+            return result
+        if id(self) in memo:
+            found: torch.Tensor = memo[id(self)]
+            return found
+        memo[id(self)] = copied = original(self.detach().clone(), memo)
+        return copied.requires_grad_(self.requires_grad)
+
+    return __deepcopy__
+
+
+def _pickle_of_own_layout(original: Function) -> Function:
+    def __reduce_ex__(self: torch.Tensor, protocol: int) -> Any:  # noqa: ANN401
+        if is_spyre(self) and _C.has_own_layout(self):
+            self = self.detach().clone().requires_grad_(self.requires_grad)
+        return original(self, protocol)
+
+    return __reduce_ex__
+
+
+# PyTorch hands the device's handle out as if it were host memory.
+def _refusing_host_access(call: str) -> Callable[[Function], Function]:
+    def wrap(original: Function) -> Function:
+        def refuse(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            if isinstance(tensor, torch.Tensor) and tensor.device.type == DEVICE_NAME:
+                raise HostAccessError(call, str(tensor.device))
+            return original(tensor, *args, **kwargs)
+
+        return refuse
+
+    return wrap
+
+
+# PyTorch writes what lies at the storage's address, which on a card is only a handle.
+def _writing_the_host_image(original: Function) -> Function:
+    def _write_file(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        original(self.cpu() if self.device.type == DEVICE_NAME else self, *args, **kwargs)
+
+    return _write_file
+
+
+# The same, reading: PyTorch's old file format fills storages after their tensors were made, so ours
+# are tiled by then and may have another size than the file's.
+def _reading_a_host_image(original: Function) -> Function:
+    def _set_from_file(
+        self: torch.UntypedStorage, file: Any, offset: int | None, is_real: bool, element_size: int  # noqa: ANN401
+    ) -> None:
+        if self.device.type != DEVICE_NAME:
+            original(self, file, offset, is_real, element_size)
+            return
+        start = file.tell() if offset is None else offset
+        file.seek(start)
+        count = int.from_bytes(file.read(8), "little")
+        file.seek(start)
+        host = torch.UntypedStorage(count * element_size)
+        original(host, file, offset, is_real, element_size)
+        common = min(host.nbytes(), self.nbytes())
+        target = torch.empty(0, dtype=torch.uint8, device=self.device).set_(self)
+        target[:common].copy_(torch.empty(0, dtype=torch.uint8).set_(host)[:common])
+
+    return _set_from_file

@@ -1,0 +1,32 @@
+"""Makes `spyre` a PyTorch device. Called once, by autoload."""
+
+import gc
+
+import torch
+
+from torch_spyre import _C, knobs
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.errors import KnobError
+
+
+def register() -> None:
+    import torch_spyre.device as module
+    from torch_spyre.device import config, patches
+    from torch_spyre.ops import fallbacks
+
+    torch.utils.rename_privateuse1_backend(DEVICE_NAME)
+    torch._register_device_module(DEVICE_NAME, module)
+    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    _C._set_config_source(config.enumerate_cards, config.runtime_config)
+    _C._set_fallback_warning(fallbacks.warn)
+    _C._set_garbage_collector(gc.collect)
+    _C.set_downcast_warning(_downcast_warning())
+    patches.apply()
+
+
+def _downcast_warning() -> bool:
+    # A bad value must not break `import torch`; this knob takes any text, but stay on the safe side.
+    try:
+        return knobs.execution.downcast_warning
+    except KnobError:
+        return True

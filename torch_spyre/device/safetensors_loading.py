@@ -1,0 +1,87 @@
+"""`safetensors` straight to the card.
+
+The library checks device names in its compiled part and knows ours not. Where a card is asked for,
+the file is opened for the CPU and each tensor is moved as it is read, so the host never holds more
+than one of them.
+"""
+
+from collections.abc import Callable
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+import torch
+
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.import_hook import after_import
+
+
+def apply() -> None:
+    for name in ("safetensors", "safetensors.torch"):
+        after_import(name, _patch)
+
+
+def _patch(module: ModuleType) -> None:
+    if not isinstance(module.safe_open, _SafeOpen):
+        module.safe_open = _SafeOpen(module.safe_open)  # type: ignore[attr-defined]
+
+
+class _SafeOpen:
+    """Stands in for the `safe_open` class."""
+
+    def __init__(self, original: Callable[..., Any]) -> None:
+        self._original = original
+
+    def __call__(self, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:  # noqa: ANN401
+        if not _names_card(device) or framework not in ("pt", "torch", "pytorch"):
+            return self._original(filename, framework=framework, device=device, **options)
+        opened = self._original(filename, framework=framework, device="cpu", **options)
+        return _CardFile(opened, torch.device(device))
+
+
+def _names_card(device: object) -> bool:
+    if isinstance(device, str):
+        return device.split(":")[0] == DEVICE_NAME
+    return isinstance(device, torch.device) and device.type == DEVICE_NAME
+
+
+class _CardFile:
+    """An open file whose tensors arrive on the card."""
+
+    def __init__(self, opened: Any, device: torch.device) -> None:  # noqa: ANN401
+        self._opened = opened
+        self._device = device
+
+    def __enter__(self) -> Self:
+        self._opened.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._opened.__exit__(kind, error, traceback)
+
+    def get_tensor(self, name: str) -> torch.Tensor:
+        tensor: torch.Tensor = self._opened.get_tensor(name)
+        return tensor.to(self._device)
+
+    def get_slice(self, name: str) -> "_CardSlice":
+        return _CardSlice(self._opened.get_slice(name), self._device)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._opened, name)
+
+
+class _CardSlice:
+    def __init__(self, part: Any, device: torch.device) -> None:  # noqa: ANN401
+        self._part = part
+        self._device = device
+
+    def __getitem__(self, index: Any) -> torch.Tensor:  # noqa: ANN401
+        tensor: torch.Tensor = self._part[index]
+        return tensor.to(self._device)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(self._part, name)

@@ -1,0 +1,112 @@
+"""Streams and events."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Self
+
+import torch
+
+from torch_spyre import _C
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.index import DeviceLike, device_index
+
+_LAST_LOW_PRIORITY_STREAM = 32
+
+
+class StreamDevice(str):
+    """The device of a stream, for both customs: `stream.device` as an attribute with `type` and
+    `index`, as PyTorch's own code uses it, and `stream.device()` as upstream documents it."""
+
+    def __call__(self) -> torch.device:
+        return torch.device(str(self))
+
+    @property
+    def type(self) -> str:
+        return self().type
+
+    @property
+    def index(self) -> int:
+        return self().index
+
+    def __eq__(self, other: object) -> bool:
+        return self() == other if isinstance(other, torch.device) else str(self) == other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self())
+
+    def __repr__(self) -> str:
+        return repr(self())
+
+
+class Stream(torch.Stream):
+    """A queue of work on one card. As a context manager it makes itself the current stream.
+
+    Priority 0 takes the next of the 32 ordinary streams, any other the next of the 32 streams of
+    high priority; both go round.
+    """
+
+    def __new__(cls, device: DeviceLike = None, priority: int = 0, **existing: Any) -> Self:  # noqa: ANN401
+        if existing:  # wrapping a stream that is there: stream_id, device_index, device_type
+            return super().__new__(cls, **existing)
+        return super().__new__(
+            cls, device=torch.device(DEVICE_NAME, device_index(device)), priority=priority
+        )
+
+    @property
+    def id(self) -> int:
+        return self.stream_id
+
+    @property
+    def priority(self) -> int:
+        return -1 if self.stream_id > _LAST_LOW_PRIORITY_STREAM else 0
+
+    @property
+    def device(self) -> StreamDevice:  # type: ignore[override]  # callable on top of torch's
+        return StreamDevice(f"{DEVICE_NAME}:{self.device_index}")
+
+    def __repr__(self) -> str:
+        return f"<torch_spyre.Stream device={self.device_index} id={self.stream_id}>"
+
+
+class Event(torch.Event):
+    """A moment in a stream. With timing, `elapsed_time` gives milliseconds of device time."""
+
+    def __new__(
+        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ) -> Self:
+        if interprocess:
+            raise RuntimeError("Spyre events cannot be shared between processes")
+        return super().__new__(
+            cls, device=torch.device(DEVICE_NAME, _C.current_device()), enable_timing=enable_timing
+        )
+
+    def __repr__(self) -> str:
+        return f"<torch_spyre.Event {'timed ' if self.enable_timing else ''}at {id(self):#x}>"
+
+
+def _wrap(stream: torch.Stream) -> Stream:
+    return Stream(
+        stream_id=stream.stream_id,
+        device_index=stream.device_index,
+        device_type=stream.device_type,
+    )
+
+
+def current_stream(device: DeviceLike = None) -> Stream:
+    return _wrap(torch.accelerator.current_stream(device_index(device)))
+
+
+def default_stream(device: DeviceLike = None) -> Stream:
+    current = torch.accelerator.current_stream(device_index(device))
+    return Stream(stream_id=0, device_index=current.device_index, device_type=current.device_type)
+
+
+def set_stream(stream: torch.Stream) -> None:
+    torch.accelerator.set_stream(stream)
+
+
+def stream(stream: Stream | None) -> AbstractContextManager[Any]:
+    """For `with torch.spyre.stream(s):`; None changes nothing."""
+    return nullcontext() if stream is None else stream

@@ -1,0 +1,107 @@
+"""What can go wrong for a user, one class each.
+
+A constructor takes the facts and builds the message, so that one mistake always reads the same.
+Broken internal invariants are assertions, not members of this file.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from torch_spyre.constants import DRIVER_LIBRARIES
+
+
+class SpyreError(RuntimeError):
+    """Base of every error this package raises on purpose."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The default calls the class with the finished message, but our constructors take facts;
+        # without this no error could cross from a worker process.
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(
+    error_class: type[SpyreError], arguments: tuple[object, ...], state: Mapping[str, object]
+) -> SpyreError:
+    error = error_class.__new__(error_class, *arguments)
+    error.__dict__.update(state)
+    return error
+
+
+class KnobError(SpyreError, ValueError):
+    """An environment variable holds a value outside what it allows."""
+
+    def __init__(self, name: str, value: str, allowed: str) -> None:
+        super().__init__(f"{name}={value!r} is not valid; allowed: {allowed}")
+
+
+class CardDescriptionError(SpyreError, ValueError):
+    """A card description is missing, cannot be parsed, or describes an impossible card."""
+
+    def __init__(self, description: str, problem: str) -> None:
+        super().__init__(f"card description {description}: {problem}")
+
+
+class DriverMissingError(SpyreError):
+    """FLEX_DEVICE names a hardware mode and no driver library can be loaded."""
+
+    def __init__(self, mode: str, libraries: Sequence[str] = DRIVER_LIBRARIES) -> None:
+        super().__init__(
+            f"FLEX_DEVICE={mode} asks for a hardware driver, and none was found: looked for "
+            f"{', '.join(libraries)} on the loader path (LD_LIBRARY_PATH, ldconfig). "
+            "The emulated card needs no driver: FLEX_DEVICE=EMU, or leave it unset"
+        )
+
+
+class NoCardError(SpyreError):
+    """The device is used while every card is hidden."""
+
+    def __init__(self, present: int, visible: Sequence[int]) -> None:
+        super().__init__(
+            f"no Spyre card is visible: {present} present, and SPYRE_DEVICES selects "
+            f"{list(visible)}. Unset SPYRE_DEVICES, or name indices below {present}"
+        )
+
+
+class ForkError(SpyreError):
+    """A child made by fork uses a card that its parent had already started."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Cannot start Spyre in a forked subprocess; use the spawn start method: "
+            "torch.multiprocessing.set_start_method('spawn')"
+        )
+
+
+class HostAccessError(SpyreError, TypeError, BufferError):
+    """A call needs a host pointer to device memory: numpy() (TypeError), DLPack (BufferError)."""
+
+    def __init__(self, call: str, device: str) -> None:
+        super().__init__(
+            f"{call} needs memory that the host can read, and this tensor is on {device}; "
+            "copy it first with .cpu()"
+        )
+
+
+class UnsupportedDtypeError(SpyreError):
+    """A tensor is asked for in a dtype that has no format on the card."""
+
+    def __init__(self, dtype: object, supported: Sequence[object] = ()) -> None:
+        known = f"; supported: {', '.join(map(str, supported))}" if supported else ""
+        super().__init__(f"Spyre backend does not support dtype {dtype}{known}")
+
+
+class LayoutError(SpyreError, ValueError):
+    """A device layout is malformed, or does not fit the tensor it is given to."""
+
+    def __init__(self, layout: object, size: Sequence[int], problem: str) -> None:
+        super().__init__(f"layout {layout} for a tensor of size {list(size)}: {problem}")
+
+
+class FallbackError(SpyreError):
+    """An op without a native kernel runs while TORCH_SPYRE_FALLBACK=error."""
+
+    def __init__(self, op: str, arguments: Sequence[str]) -> None:
+        super().__init__(
+            f"{op}({', '.join(arguments)}) has no native Spyre kernel, and "
+            "TORCH_SPYRE_FALLBACK=error forbids computing it on the CPU; "
+            "set TORCH_SPYRE_FALLBACK=warn to allow it"
+        )

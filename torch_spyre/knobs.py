@@ -1,0 +1,401 @@
+"""Every environment variable of the package, as a typed entry.
+
+Nothing else in Python reads the environment, and C++ is handed its values from here:
+
+    from torch_spyre import knobs
+    knobs.emulator.threads               # parsed and checked; a KnobError if it is nonsense
+    with knobs.override(SPYRE_EMU_THREADS=1): ...
+
+A value is read when it is accessed, which costs about a microsecond: code on a hot path keeps it.
+An empty value counts as unset. `spyre knobs` prints the table; `docs/knobs.md` is made from it.
+
+`import torch` loads this module, so it must import the standard library only, and little of that.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, Literal, Self, TypeVar, overload
+
+from torch_spyre.errors import KnobError
+
+Value = TypeVar("Value")
+ParsedValue = TypeVar("ParsedValue", covariant=True)
+
+Standing = Literal["read", "accepted", "pytorch"]
+STANDINGS: dict[Standing, str] = {
+    "read": "read by this package",
+    "accepted": "checked but without effect here",
+    "pytorch": "belongs to PyTorch, and this package reads it too or depends on it",
+}
+
+
+class Kind(Generic[ParsedValue]):
+    """How the text of a variable becomes a value. `parse` raises ValueError for bad text."""
+
+    def __init__(self, parse: Callable[[str], ParsedValue], allowed: str) -> None:
+        self.parse = parse
+        self.allowed = allowed
+
+
+def choice(*names: str, **aliases: str) -> Kind[str]:
+    """One of `names` in any case; `aliases` maps further spellings to one of them."""
+    canonical = {name.lower(): name for name in names}
+    canonical |= {alias.lower(): name for alias, name in aliases.items()}
+
+    def parse(text: str) -> str:
+        if text.lower() not in canonical:
+            raise ValueError(text)
+        return canonical[text.lower()]
+
+    spelled = [*names, *(f"{alias} (same as {name})" for alias, name in aliases.items())]
+    return Kind(parse, ", ".join(spelled))
+
+
+def integer(minimum: int | None = None, maximum: int | None = None) -> Kind[int]:
+    def parse(text: str) -> int:
+        number = int(text)
+        if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
+            raise ValueError(text)
+        return number
+
+    if minimum is None:
+        return Kind(parse, "an integer")
+    bound = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    return Kind(parse, f"an integer, {bound}")
+
+
+def _parse_boolean(text: str) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True}
+    words |= {"0": False, "false": False, "no": False, "off": False}
+    if text.lower() not in words:
+        raise ValueError(text)
+    return words[text.lower()]
+
+
+def _parse_indices(text: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(int(item) for item in text.split(",")))
+
+
+BOOLEAN = Kind(_parse_boolean, "1/true/yes/on or 0/false/no/off")
+ON_UNLESS_OFF = Kind(
+    lambda text: text.lower() not in ("0", "false", "off"), "0/false/off; anything else is on"
+)
+INDICES = Kind(_parse_indices, "integers separated by commas")
+TEXT = Kind(str, "any text")
+
+_registry: dict[str, "Knob[Any]"] = {}
+_overrides: dict[str, str | None] = {}
+
+
+class Knob(Generic[Value]):
+    """One environment variable; as an attribute of a `Section` it reads as the variable's value."""
+
+    section: str
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind[Value],
+        default: Value | Callable[[], Value],
+        help: str,
+        *,
+        standing: Standing = "read",
+        default_text: str | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.help = help
+        self.standing: Standing = standing
+        self.default_text = _as_text(default) if default_text is None else default_text
+        self._default = default
+
+    def __set_name__(self, owner: type["Section"], attribute: str) -> None:
+        self.section = owner.title
+        _registry[self.name] = self
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Value: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | Value:
+        return self if instance is None else self.value()
+
+    def __set__(self, instance: object, value: object) -> None:
+        raise AttributeError(f"set {self.name} in the environment, or use knobs.override")
+
+    def text(self) -> str | None:
+        """The text as given, or None where the default holds."""
+        text = _overrides[self.name] if self.name in _overrides else os.environ.get(self.name)
+        return text.strip() or None if text is not None else None
+
+    def value(self) -> Value:
+        text = self.text()
+        if text is None:
+            return self._default() if callable(self._default) else self._default
+        try:
+            return self.kind.parse(text)
+        except ValueError:
+            raise KnobError(self.name, text, self.kind.allowed) from None
+
+
+def _as_text(value: object) -> str:
+    if value is None:
+        return "unset"
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+class Section:
+    """A group of knobs; one table in the documentation."""
+
+    title: str
+
+
+def all_knobs() -> tuple[Knob[Any], ...]:
+    """Every knob, in the order of this file."""
+    return tuple(_registry.values())
+
+
+@contextmanager
+def override(**values: str | int | None) -> Iterator[None]:
+    """Within the block, `NAME=value` wins over the environment, and None means unset.
+
+    For tests. It holds for the whole process, and does not reach C++ code already started nor
+    child processes.
+    """
+    unknown = values.keys() - _registry.keys()
+    if unknown:
+        raise KeyError(f"no such knob: {', '.join(sorted(unknown))}")
+    before = dict(_overrides)
+    _overrides.update({name: v if v is None else str(v) for name, v in values.items()})
+    try:
+        yield
+    finally:
+        _overrides.clear()
+        _overrides.update(before)
+
+
+def _host_cores() -> int:
+    """Cores this process may use: fewer than the host has inside a container or under taskset."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+class DeviceKnobs(Section):
+    title = "Cards"
+    driver = Knob(
+        "FLEX_DEVICE",
+        choice("EMU", "PF", "VF", MOCK="EMU"),
+        "EMU",
+        "Driver: the emulated card, or the physical or virtual function of a real one.",
+    )
+    card = Knob(
+        "SPYRE_CARD",
+        TEXT,
+        "spyre",
+        "Card description to use: the name of a preset or the path of a YAML file.",
+    )
+    world_size: Knob[int | None] = Knob(
+        "AIU_WORLD_SIZE",
+        integer(1),
+        None,
+        "Number of emulated cards (1 if unset); with a hardware driver, the most to use.",
+    )
+    visible: Knob[tuple[int, ...] | None] = Knob(
+        "SPYRE_DEVICES",
+        INDICES,
+        None,
+        "Cards this process sees, in this order; repeated and out-of-range indices are dropped.",
+    )
+    local_rank = Knob(
+        "LOCAL_RANK", integer(0), 0, "Card of this process unless one was chosen; torchrun sets it."
+    )
+    inductor_subprocess = Knob(
+        "IS_INDUCTOR_SPAWNED_SUBPROCESS",
+        integer(),
+        0,
+        "Not 0: this is a compile worker, which never opens a card.",
+    )
+
+
+class ExecutionKnobs(Section):
+    title = "Execution"
+    fallback = Knob(
+        "TORCH_SPYRE_FALLBACK",
+        choice("warn", "silent", "error"),
+        "warn",
+        "What happens when an op without a native kernel runs on the CPU.",
+    )
+    downcast_warning = Knob(
+        "TORCH_SPYRE_DOWNCAST_WARN",
+        ON_UNLESS_OFF,
+        True,
+        "Warn once that int64 is kept in 32 bits on the card. Read when the card starts.",
+    )
+    int64_overflow = Knob(
+        "TORCH_SPYRE_INT64_OVERFLOW",
+        choice("warn", "error"),
+        "warn",
+        "What a copy to the card does with int64 values that do not fit in 32 bits.",
+    )
+
+
+class EmulatorKnobs(Section):
+    title = "Emulated card"
+    fp16 = Knob(
+        "SPYRE_EMU_FP16",
+        choice("sen169", "ieee"),
+        "sen169",
+        "16-bit format the card computes in: its own 1-6-9, or IEEE to tell a format effect apart.",
+    )
+    threads = Knob(
+        "SPYRE_EMU_THREADS",
+        integer(1),
+        _host_cores,
+        "Host threads the card runs on. Results do not depend on it.",
+        default_text="number of host cores",
+    )
+    poison = Knob(
+        "SPYRE_EMU_POISON",
+        BOOLEAN,
+        False,
+        "Fill freed and uninitialised device memory with a pattern, so that reading it shows.",
+    )
+    cache_megabytes = Knob(
+        "SPYRE_EMU_CACHE_MB",
+        integer(0),
+        2048,
+        "Freed device memory, in MiB, kept committed before it is given back to the host.",
+    )
+
+
+class LoggingKnobs(Section):
+    title = "Logging"
+    debug = Knob(
+        "TORCH_SPYRE_DEBUG",
+        integer(),
+        0,
+        "Not 0: trace lines from C++ on stdout; 1 also sets all loggers to DEBUG (deprecated).",
+    )
+    inductor = Knob(
+        "SPYRE_INDUCTOR_LOG",
+        BOOLEAN,
+        False,
+        "Deprecated, use TORCH_LOGS: turn on the logger spyre.inductor.",
+    )
+    inductor_level = Knob(
+        "SPYRE_INDUCTOR_LOG_LEVEL",
+        TEXT,
+        "INFO",
+        "Deprecated, use TORCH_LOGS: level for SPYRE_INDUCTOR_LOG.",
+    )
+    file: Knob[str | None] = Knob(
+        "SPYRE_LOG_FILE",
+        TEXT,
+        None,
+        "Deprecated, use logging_config.set_log_file: append log lines to this file as well.",
+    )
+
+
+class PytorchKnobs(Section):
+    title = "PyTorch's own"
+    logs: Knob[str | None] = Knob(
+        "TORCH_LOGS",
+        TEXT,
+        None,
+        "Entries naming torch_spyre.* or spyre.* set our loggers; see logging_config.",
+        standing="pytorch",
+    )
+    logs_out: Knob[str | None] = Knob(
+        "TORCH_LOGS_OUT",
+        TEXT,
+        None,
+        "File that TORCH_LOGS output is appended to; our log lines follow it.",
+        standing="pytorch",
+    )
+    autoload = Knob(
+        "TORCH_DEVICE_BACKEND_AUTOLOAD",
+        TEXT,
+        "1",
+        "Unless 1, `import torch` does not load this package.",
+        standing="pytorch",
+    )
+    cpu_capability: Knob[str | None] = Knob(
+        "ATEN_CPU_CAPABILITY",
+        TEXT,
+        None,
+        "Highest vector instruction set to use on the host: default, avx2, avx512.",
+        standing="pytorch",
+    )
+
+
+class ReservedKnobs(Section):
+    title = "Reserved for parts not built yet"
+    dump_spyre_code = Knob(
+        "DUMP_SPYRE_CODE",
+        integer(0),
+        0,
+        "Not 0: launch from prepared job plans in spyreCodeDir.",
+        standing="accepted",
+    )
+    bundle_symbolic_args = Knob(
+        "BUNDLE_SYMBOLIC_ARGS",
+        BOOLEAN,
+        True,
+        "Addresses in a bundle are symbols bound at launch.",
+        standing="accepted",
+    )
+    host_compute_streams = Knob(
+        "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS",
+        integer(1, 8),
+        4,
+        "Streams that correct programs before launch.",
+        standing="accepted",
+    )
+    enforce_collective_wait = Knob(
+        "TORCH_SPYRE_DIST_ENFORCE_WAIT",
+        BOOLEAN,
+        True,
+        "Compiled collectives wait on the host for the default stream.",
+        standing="accepted",
+    )
+
+
+class VendorKnobs(Section):
+    title = "IBM's closed components"
+    sendnn_log = Knob(
+        "TORCH_SENDNN_LOG",
+        TEXT,
+        "CRITICAL",
+        "Set at load if unset, as upstream does. This package has no such component.",
+        standing="accepted",
+    )
+    deeprt_verbose = Knob(
+        "DT_DEEPRT_VERBOSE",
+        TEXT,
+        "-1",
+        "Set at load if unset, as upstream does. This package has no such component.",
+        standing="accepted",
+    )
+    dtlog_level = Knob(
+        "DTLOG_LEVEL",
+        TEXT,
+        "error",
+        "Set at load if unset, as upstream does. This package has no such component.",
+        standing="accepted",
+    )
+
+
+def set_vendor_defaults() -> None:
+    """Quiet a closed component that a hardware driver may bring along; called once at load."""
+    for knob in (VendorKnobs.sendnn_log, VendorKnobs.deeprt_verbose, VendorKnobs.dtlog_level):
+        os.environ.setdefault(knob.name, knob.default_text)
+
+
+device = DeviceKnobs()
+execution = ExecutionKnobs()
+emulator = EmulatorKnobs()
+logging = LoggingKnobs()
+pytorch = PytorchKnobs()
+reserved = ReservedKnobs()
+vendor = VendorKnobs()

@@ -1,0 +1,351 @@
+"""Loggers of the package, and how TORCH_LOGS and older variables set their levels.
+
+Code logs through `get_logger(__name__)`. Levels come from four layers, the first that says
+anything about a component or one of its parents deciding, and within a layer the nearest name:
+calls of `set_log_level`, then TORCH_LOGS, then the deprecated variables, then WARNING.
+
+TORCH_LOGS takes two spellings, because upstream had two. Both reach the same loggers.
+
+    torch_spyre.device    as in PyTorch: `+name` DEBUG, `name` INFO, `-name` ERROR
+    spyre.device          the older one: `+name` INFO,  `name` INFO, `-name` DISABLED
+    either:LEVEL          that level
+
+PyTorch parses TORCH_LOGS right after it has loaded the backends and stops `import torch` at a name
+it does not know. So `configure` tells it the names it will meet, as names of no logger of its own,
+and leaves PyTorch untouched when there are none. Limits:
+- with TORCH_DEVICE_BACKEND_AUTOLOAD=0 we are not there in time: `import torch` refuses `spyre...`
+  and `...:LEVEL`, and for `torch_spyre...` it imports all our packages to find their loggers;
+- `torch._logging.set_logs` does not know our names and treats `torch_spyre` as any other module;
+- TORCH_LOGS_OUT is followed; TORCH_LOGS_FORMAT is not, our line format is fixed;
+- `all` means PyTorch's loggers, not ours.
+"""
+
+import logging
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from torch_spyre import knobs
+from torch_spyre.errors import KnobError
+
+ROOT = "spyre"
+PACKAGE = "torch_spyre"
+FORMAT = "[%(levelname)s] [%(name)s] %(message)s"
+COMPONENTS = (
+    ROOT,
+    "spyre.inductor",
+    "spyre.inductor.lowering",
+    "spyre.inductor.stickify",
+    "spyre.inductor.codegen",
+    "spyre.inductor.passes",
+    "spyre.runtime",
+    "spyre.execution",
+    "spyre.device",
+)
+
+
+class LogLevel(IntEnum):
+    """Python's levels, and one above them all that lets nothing through."""
+
+    NOTSET = logging.NOTSET
+    DEBUG = logging.DEBUG
+    INFO = logging.INFO
+    WARNING = logging.WARNING
+    ERROR = logging.ERROR
+    CRITICAL = logging.CRITICAL
+    DISABLED = 60
+
+
+@dataclass(frozen=True)
+class OutputConfig:
+    """Where log lines go. Files get what stderr gets."""
+
+    stream: str
+    files: tuple[str, ...]
+    format: str
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One entry of TORCH_LOGS that is ours; `level` is None if its text names no level."""
+
+    text: str
+    component: str
+    level: LogLevel | None
+
+
+class _StandardErrorHandler(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to whatever sys.stderr is at that moment, so that redirecting it works."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+_Layer = dict[str, tuple[LogLevel, str]]  # component -> its level, and the source to report
+
+_programmatic: _Layer = {}
+_torch_logs: _Layer = {}
+_legacy: _Layer = {}
+_default: _Layer = {ROOT: (LogLevel.WARNING, "default")}
+_LAYERS = (_programmatic, _torch_logs, _legacy, _default)
+
+_stderr_handler = _StandardErrorHandler()
+_file_handlers: dict[str, logging.FileHandler] = {}
+_log_file: str | None = None
+_problems: list[str] = []
+
+
+def configure() -> None:
+    """Take levels and outputs from the environment, forgetting earlier calls. Runs at autoload.
+
+    Never raises for what a variable holds: `import torch` must not fail over a log setting. Each
+    problem becomes a warning and stays in `problems()`.
+    """
+    for layer in (_programmatic, _torch_logs, _legacy):
+        for component in layer:
+            _set_level(component, LogLevel.NOTSET)
+        layer.clear()
+    _problems.clear()
+    _close_files()
+    steps = (_read_debug, _read_inductor_log, _read_torch_logs, _read_log_file, _read_torch_file)
+    for step in steps:
+        try:
+            step()
+        except (KnobError, OSError) as error:
+            _report(str(error))
+    _apply()
+
+
+def problems() -> tuple[str, ...]:
+    """What `configure` found wrong in the environment."""
+    return tuple(_problems)
+
+
+def get_logger(component: str) -> logging.Logger:
+    """The logger of a component; a module passes its `__name__`."""
+    return logging.getLogger(canonical_name(component))
+
+
+def canonical_name(component: str) -> str:
+    """`torch_spyre._inductor.passes` and `spyre.inductor.passes` are one component."""
+    parts = component.split(".")
+    if parts[0] not in (ROOT, PACKAGE):
+        raise ValueError(f"{component!r} is no component of Spyre: it must start with {ROOT!r}")
+    return ".".join([ROOT, *(part.lstrip("_") for part in parts[1:])])
+
+
+def list_components() -> list[str]:
+    return list(COMPONENTS)
+
+
+def get_log_level(component: str = ROOT) -> LogLevel:
+    """The level in force; an unlisted component has that of its nearest parent."""
+    return _resolve(component)[0]
+
+
+def get_config_source(component: str = ROOT) -> str:
+    """Who set the level: `programmatic`, `TORCH_LOGS`, `legacy:<variable>` or `default`."""
+    return _resolve(component)[1]
+
+
+def set_log_level(component: str, level: str | int) -> None:
+    """Set a component and all below it. A level that does not exist is a ValueError."""
+    _programmatic[canonical_name(component)] = (_as_level(level), "programmatic")
+    _apply()
+
+
+def enable(component: str = ROOT) -> None:
+    set_log_level(component, LogLevel.INFO)
+
+
+def disable(component: str = ROOT) -> None:
+    set_log_level(component, LogLevel.DISABLED)
+
+
+def get_log_file() -> str | None:
+    return _log_file
+
+
+def set_log_file(path: str | None) -> None:
+    """Append log lines to `path` too, instead of the file set before; None for no file."""
+    global _log_file
+    if path == _log_file:
+        return
+    if path is not None:
+        _open_file(path)  # first, so that a path that cannot be opened changes nothing
+    if _log_file is not None:
+        _close_file(_log_file)
+    _log_file = path
+
+
+def get_effective_config() -> dict[str, str]:
+    """Level name of every listed component."""
+    return {component: get_log_level(component).name for component in COMPONENTS}
+
+
+def get_config_for_cpp() -> dict[str, int]:
+    """The same as numbers, for the extension."""
+    return {component: int(get_log_level(component)) for component in COMPONENTS}
+
+
+def get_output_config() -> OutputConfig:
+    return OutputConfig("stderr", tuple(_file_handlers), FORMAT)
+
+
+def _resolve(component: str) -> tuple[LogLevel, str]:
+    name = canonical_name(component)
+    parts = name.split(".")
+    nearest_first = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next(layer[name] for layer in _LAYERS for name in nearest_first if name in layer)
+
+
+def _as_level(level: str | int) -> LogLevel:
+    try:
+        return LogLevel[level.upper()] if isinstance(level, str) else LogLevel(level)
+    except (KeyError, ValueError):
+        names = ", ".join(LogLevel.__members__)
+        raise ValueError(f"no log level {level!r}; there are {names}") from None
+
+
+def _read_debug() -> None:
+    if knobs.logging.debug != 1:
+        return
+    _deprecated("TORCH_SPYRE_DEBUG=1 as a log level", f"TORCH_LOGS='+{PACKAGE}'")
+    _legacy[ROOT] = (LogLevel.DEBUG, "legacy:TORCH_SPYRE_DEBUG")
+
+
+def _read_inductor_log() -> None:
+    if not knobs.logging.inductor:
+        return
+    _deprecated("SPYRE_INDUCTOR_LOG", "TORCH_LOGS='spyre.inductor:INFO'")
+    level = LogLevel.INFO
+    try:
+        level = _as_level(knobs.logging.inductor_level)
+    except ValueError as error:
+        _report(f"SPYRE_INDUCTOR_LOG_LEVEL: {error}; using INFO")
+    _legacy["spyre.inductor"] = (level, "legacy:SPYRE_INDUCTOR_LOG")
+
+
+def _read_torch_logs() -> None:
+    entries = _our_entries(knobs.pytorch.logs or "")
+    if not entries:
+        return
+    for entry in entries:
+        if entry.level is None:
+            names = ", ".join(LogLevel.__members__)
+            _report(f"TORCH_LOGS: {entry.text!r} ignored: no such level; there are {names}")
+            continue
+        if not _exists(entry):
+            _report(f"TORCH_LOGS: {entry.text!r} names no module of {PACKAGE}")
+        _torch_logs[entry.component] = (entry.level, "TORCH_LOGS")
+    _introduce_to_torch(entries)
+
+
+def _our_entries(torch_logs: str) -> list[_Entry]:
+    if ROOT not in torch_logs:  # the common case, without the price of compiling a pattern
+        return []
+    entry = re.compile(r"([+-]?)((torch_)?spyre(?:\.\w+)*)(?::(\w*))?")
+    matches = (entry.fullmatch(re.sub(r"\s+", "", text)) for text in torch_logs.split(","))
+    entries = []
+    for match in filter(None, matches):
+        sign, name, is_package, level_name = match.groups()
+        if level_name is not None:
+            level = LogLevel.__members__.get(level_name.upper())
+        elif is_package:
+            level = {"+": LogLevel.DEBUG, "": LogLevel.INFO, "-": LogLevel.ERROR}[sign]
+        else:
+            level = {"+": LogLevel.INFO, "": LogLevel.INFO, "-": LogLevel.DISABLED}[sign]
+        entries.append(_Entry(match.group(), canonical_name(name), level))
+    return entries
+
+
+def _exists(entry: _Entry) -> bool:
+    """False for a misspelt module. `spyre.*` names are free: what is not listed inherits."""
+    name = entry.text.lstrip("+-").partition(":")[0]
+    if name.startswith(ROOT) or entry.component in COMPONENTS:
+        return True
+    module = Path(__file__).parent.joinpath(*name.split(".")[1:])
+    return module.is_dir() or module.with_suffix(".py").is_file()
+
+
+def _introduce_to_torch(entries: list[_Entry]) -> None:
+    """Make PyTorch accept our entries when it parses TORCH_LOGS, and do nothing about them."""
+    from torch._logging import _internal
+
+    for entry in entries:
+        _internal.register_log(entry.text.lstrip("+-"), [])
+    # A colon fails PyTorch's check of the form, before it looks at names: hide ours from it.
+    check: Callable[[str], bool] = _internal._validate_settings
+    if check.__module__ == __name__ or all(":" not in entry.text for entry in entries):
+        return
+    levels = re.compile(r"((?:^|[,\s])[+-]?(?:torch_)?spyre[\w.]*):\w*")
+    _internal._validate_settings = lambda settings: check(levels.sub(r"\1", settings))
+
+
+def _read_log_file() -> None:
+    path = knobs.logging.file
+    if path is not None:
+        _deprecated("SPYRE_LOG_FILE", "torch_spyre.logging_config.set_log_file")
+        set_log_file(path)
+
+
+def _read_torch_file() -> None:
+    path = knobs.pytorch.logs_out
+    if path is not None and _torch_logs:
+        _open_file(path)
+
+
+def _open_file(path: str) -> None:
+    if path in _file_handlers:
+        return
+    handler = logging.FileHandler(path)
+    handler.setFormatter(logging.Formatter(FORMAT))
+    _file_handlers[path] = handler
+    for root in (ROOT, PACKAGE):
+        logging.getLogger(root).addHandler(handler)
+
+
+def _close_file(path: str) -> None:
+    handler = _file_handlers.pop(path)
+    for root in (ROOT, PACKAGE):
+        logging.getLogger(root).removeHandler(handler)
+    handler.close()
+
+
+def _close_files() -> None:
+    global _log_file
+    for path in list(_file_handlers):
+        _close_file(path)
+    _log_file = None
+
+
+def _apply() -> None:
+    """Write the levels into the loggers of both trees, `spyre` and `torch_spyre`."""
+    _stderr_handler.setFormatter(logging.Formatter(FORMAT))
+    for root in (ROOT, PACKAGE):
+        logger = logging.getLogger(root)
+        logger.propagate = False  # lines would otherwise appear twice under logging.basicConfig
+        logger.addHandler(_stderr_handler)
+    for component in {*COMPONENTS, *_programmatic, *_torch_logs, *_legacy}:
+        _set_level(component, get_log_level(component))
+
+
+def _set_level(component: str, level: LogLevel) -> None:
+    # A logger named after its module: only the Inductor package begins with an underscore.
+    module = f"torch_{component}".replace("torch_spyre.inductor", "torch_spyre._inductor")
+    logging.getLogger(component).setLevel(level)
+    logging.getLogger(module).setLevel(level)
+
+
+def _report(problem: str) -> None:
+    _problems.append(problem)
+    warnings.warn(problem, UserWarning, stacklevel=3)
+
+
+def _deprecated(old: str, new: str) -> None:
+    warnings.warn(f"{old} is deprecated; use {new}", DeprecationWarning, stacklevel=3)

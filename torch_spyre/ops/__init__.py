@@ -1,0 +1,1 @@
+"""Ops on the device, as Python sees them."""

@@ -1,0 +1,1 @@
+"""The command `spyre`: one file per subcommand, put together in `cli.py`."""

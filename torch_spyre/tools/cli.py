@@ -1,0 +1,45 @@
+"""Entry point of the command `spyre`.
+
+Exit codes: 0 good; 1 bad input, with one line `error: ...` on stderr; 2 wrong usage. A traceback
+means a bug. A subcommand is a function with typer annotations in a file of its own; it raises a
+`SpyreError` for bad input, and imports what is slow inside itself.
+"""
+
+import sys
+
+import typer
+
+from torch_spyre.errors import SpyreError
+from torch_spyre.tools import info_command, knobs_command
+
+app = typer.Typer(
+    name="spyre",
+    help="Look at and work with IBM Spyre cards, emulated ones included.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("info")(info_command.info)
+app.command("knobs")(knobs_command.knobs)
+
+
+def main() -> None:
+    try:
+        app()
+    except RuntimeError as error:
+        ours = _user_error(error)
+        if ours is None:
+            raise
+        print(f"error: {' '.join(str(ours).split())}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def _user_error(error: BaseException | None) -> SpyreError | None:
+    """Our error, also where PyTorch has wrapped it, as it does for one raised during autoload."""
+    while error is not None and not isinstance(error, SpyreError):
+        error = error.__cause__
+    return error
+
+
+if __name__ == "__main__":
+    main()

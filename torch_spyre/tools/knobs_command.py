@@ -1,0 +1,125 @@
+"""`spyre knobs`: every environment variable with its value now, and the text of docs/knobs.md."""
+
+import json as json_format
+import sys
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from torch_spyre.errors import KnobError
+from torch_spyre.knobs import STANDINGS, all_knobs
+
+INTRODUCTION = """\
+# Environment variables
+
+Which environment variables does Torch-Spyre know, and what do they do?
+
+This page is generated from `torch_spyre/knobs.py` by
+`python -m torch_spyre.tools.knobs_command --markdown > docs/knobs.md`; `spyre knobs` shows the same
+table with the values of the moment. An empty value counts as unset, and a value outside what is
+allowed is an error that names the variable.
+"""
+
+
+@dataclass(frozen=True)
+class KnobRow:
+    name: str
+    section: str
+    value: object  # None if unset, or if `error` says why there is none
+    is_set: bool
+    default: str
+    allowed: str
+    standing: str
+    help: str
+    error: str | None
+
+
+def collect() -> list[KnobRow]:
+    rows = []
+    for knob in all_knobs():
+        value, error = None, None
+        try:
+            value = knob.value()
+        except KnobError as problem:
+            error = str(problem)
+        rows.append(
+            KnobRow(
+                name=knob.name,
+                section=knob.section,
+                value=value,
+                is_set=knob.text() is not None,
+                default=knob.default_text,
+                allowed=knob.kind.allowed,
+                standing=knob.standing,
+                help=knob.help,
+                error=error,
+            )
+        )
+    return rows
+
+
+def markdown() -> str:
+    """The table as documentation: the same on every host and in every environment."""
+    lines = [INTRODUCTION, "| Standing | Meaning |", "|---|---|"]
+    lines += [f"| {standing} | {meaning} |" for standing, meaning in STANDINGS.items()]
+    for section, rows in groupby(collect(), key=attrgetter("section")):
+        lines += ["", f"## {section}", ""]
+        lines += ["| Variable | Allowed | Default | Standing | Effect |", "|---|---|---|---|---|"]
+        for row in rows:
+            cells = (f"`{row.name}`", row.allowed, row.default, row.standing, row.help)
+            lines.append(f"| {' | '.join(cell.replace('*', chr(92) + '*') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def knobs(
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    markdown_: Annotated[
+        bool, typer.Option("--markdown", help="Print docs/knobs.md; shows no values.")
+    ] = False,
+) -> None:
+    """Show every environment variable: its value now, its default, what it does."""
+    if json and markdown_:
+        raise typer.BadParameter("--json and --markdown exclude each other")
+    if markdown_:
+        print(markdown(), end="")
+        return
+    rows = collect()
+    if json:
+        print(json_format.dumps([asdict(row) for row in rows], indent=2))
+    else:
+        _print_table(rows)
+    errors = [row.error for row in rows if row.error is not None]
+    for error in errors:
+        print(f"error: {error}", file=sys.stderr)
+    if errors:
+        raise typer.Exit(1)
+
+
+def _print_table(rows: list[KnobRow]) -> None:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    for section, members in groupby(rows, key=attrgetter("section")):
+        table.add_row(Text(f"\n{section}", style="bold"))
+        for row in members:
+            # Value and effect share a column: beside each other they do not fit in 80 characters.
+            table.add_row(f"  {row.name}", Text.assemble(_shown_value(row), "\n", row.help))
+    Console().print(table)
+
+
+def _shown_value(row: KnobRow) -> Text:
+    if not row.is_set:
+        return Text(f"{row.default} (default)", style="dim")
+    default = (f" (default {row.default})", "dim")
+    if row.error is not None:
+        return Text.assemble(("not valid", "red"), default)
+    return Text.assemble((str(row.value), "green"), default)
+
+
+if __name__ == "__main__":
+    typer.run(knobs)
