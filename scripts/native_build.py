@@ -13,12 +13,15 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
+from shlex import quote
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "torch_spyre" / "csrc"
 WARNINGS = "-Wall -Wextra -Werror"
 # No contraction: a fused multiply-add would round differently on hosts that have none.
-CORE_FLAGS = f"-std=c++20 -fPIC -fvisibility=hidden -ffp-contract=off -pthread {WARNINGS} -I{SOURCES}"
+CORE_FLAGS = (
+    f"-std=c++20 -fPIC -fvisibility=hidden -ffp-contract=off -pthread {WARNINGS} -I{quote(str(SOURCES))}"
+)
 ISA_FLAGS = {
     "_avx2": "-mavx2 -mf16c -mfma",
     "_avx512": "-mavx512f -mavx512bw -mavx512vl -mavx512dq -mf16c -mfma",
@@ -38,15 +41,22 @@ def isa_flags(source: Path) -> str:
 
 def torch_flags() -> tuple[str, str]:
     """Compile and link flags for files that include torch headers."""
+    # The torch we build for must not load the extension we are about to build.
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     import torch
     from torch.utils import cpp_extension
 
     includes = [*cpp_extension.include_paths(), sysconfig.get_paths()["include"]]
     abi = int(torch._C._GLIBCXX_USE_CXX11_ABI)
-    compile_flags = " ".join(f"-isystem {path}" for path in includes)
+    compile_flags = " ".join(f"-isystem {quote(path)}" for path in includes)
     compile_flags += f" -D_GLIBCXX_USE_CXX11_ABI={abi} -DTORCH_EXTENSION_NAME=_C"
-    libraries = " ".join(f"-L{path}" for path in cpp_extension.library_paths())
+    libraries = " ".join(f"-L{quote(path)}" for path in cpp_extension.library_paths())
     return compile_flags, f"{libraries} -lc10 -ltorch_cpu -ltorch -ltorch_python"
+
+
+def escaped(path: Path | str) -> str:
+    """A path as it stands in a build statement."""
+    return str(path).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
 
 
 class NinjaFile:
@@ -55,7 +65,7 @@ class NinjaFile:
         compiler = os.environ.get("CXX", "g++")
         self.lines = [
             "ninja_required_version = 1.5",
-            f"builddir = {folder}",
+            f"builddir = {escaped(folder)}",
             "rule compile",
             f"  command = {compiler} -MMD -MF $out.d {CORE_FLAGS} {optimisation} $flags -c $in -o $out",
             "  depfile = $out.d",
@@ -70,18 +80,23 @@ class NinjaFile:
         objects = []
         for source in sources:
             target = self.folder / source.relative_to(ROOT).with_suffix(".o")
-            self.lines += [f"build {target}: compile {source}", f"  flags = {flags} {isa_flags(source)}"]
-            objects.append(str(target))
+            self.lines += [
+                f"build {escaped(target)}: compile {escaped(source)}",
+                f"  flags = {flags} {isa_flags(source)}",
+            ]
+            objects.append(escaped(target))
         return " ".join(objects)
 
     def link(self, target: Path, objects: str, flags: str) -> None:
-        self.lines += [f"build {target}: link {objects}", f"  flags = {flags}"]
+        self.lines += [f"build {escaped(target)}: link {objects}", f"  flags = {flags}"]
 
     def run(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / "build.ninja"
         path.write_text("\n".join(self.lines) + "\n")
-        ninja = shutil.which("ninja", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        ninja = shutil.which(
+            "ninja", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        )
         if ninja is None:
             raise SystemExit("ninja was not found; install it with: pip install ninja")
         subprocess.run([ninja, "-f", str(path)], check=True, cwd=ROOT)
@@ -99,7 +114,11 @@ def build_extension(target: Path, folder: Path) -> None:
 def build_core_tests(folder: Path, sanitize: bool) -> Path:
     """One executable with every test of tests/cpp; returns its path."""
     ninja = NinjaFile(folder, f"-O1 -g {SANITIZERS}" if sanitize else "-O3 -g1")
-    objects = ninja.compile(core_sources()) + " " + ninja.compile(sorted((ROOT / "tests/cpp").glob("*.cpp")))
+    objects = (
+        ninja.compile(core_sources())
+        + " "
+        + ninja.compile(sorted((ROOT / "tests/cpp").glob("*.cpp")))
+    )
     target = folder / "core_tests"
     ninja.link(target, objects, "-pthread -ldl")
     ninja.run()

@@ -63,15 +63,15 @@ void check_equal(const char* file, int line, const char* expression, const Left&
 #define CHECK_EQUAL(left, right) \
   ::check::check_equal(__FILE__, __LINE__, #left " == " #right, left, right)
 
-#define CHECK_THROWS(Exception, expression)                                        \
-  do {                                                                             \
-    bool threw = false;                                                            \
-    try {                                                                          \
-      static_cast<void>(expression);                                               \
-    } catch (const Exception&) {                                                   \
-      threw = true;                                                                \
-    }                                                                              \
-    if (!threw) {                                                                  \
-      ::check::fail(__FILE__, __LINE__, #expression " did not throw " #Exception); \
-    }                                                                              \
+#define CHECK_THROWS(Exception, ...)                                                \
+  do {                                                                              \
+    bool threw = false;                                                             \
+    try {                                                                           \
+      static_cast<void>(__VA_ARGS__);                                               \
+    } catch (const Exception&) {                                                    \
+      threw = true;                                                                 \
+    }                                                                               \
+    if (!threw) {                                                                   \
+      ::check::fail(__FILE__, __LINE__, #__VA_ARGS__ " did not throw " #Exception); \
+    }                                                                               \
   } while (false)

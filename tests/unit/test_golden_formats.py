@@ -1,4 +1,4 @@
-"""The golden model of the number formats, held against the fact sheet and against torch."""
+"""The golden model of the number formats, held against published values and against torch."""
 
 from fractions import Fraction
 
@@ -45,7 +45,7 @@ def same_floats(left: torch.Tensor, right: torch.Tensor) -> bool:
         (-33_521_664, 0xEFFF, -33_521_664),
     ],
 )
-def test_the_worked_values_of_the_fact_sheet(value, code, decoded):
+def test_the_worked_values_that_are_published(value, code, decoded):
     assert formats.encode_sen169(value) == code
     assert formats.decode_sen169(code) == decoded
 

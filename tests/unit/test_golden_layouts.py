@@ -1,4 +1,4 @@
-"""The golden model of layouts, held against the worked tables of the fact sheet."""
+"""The golden model of layouts, held against the worked tables that are published."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ FP16 = torch.float16
 
 
 @pytest.mark.parametrize("worked", layouts.WORKED_LAYOUTS, ids=repr)
-def test_the_worked_layouts_of_the_fact_sheet(worked):
+def test_the_worked_layouts_that_are_published(worked):
     built = layout(worked.host_size, worked.host_strides, worked.dtype, worked.dim_order)
     assert built.device_size == worked.device_size
     assert built.stride_map == worked.stride_map

@@ -129,7 +129,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401  (whatever _C has)
+def __getattr__(name: str) -> Any:
     if name.startswith("__") or name not in _C.__dict__:
         raise AttributeError(f"module 'torch.spyre' has no attribute {name!r}")
     return _C.__dict__[name]

@@ -49,7 +49,7 @@ def _is_compiled() -> bool:
     return True
 
 
-class device:  # noqa: N801  (the name torch.cuda has for it)
+class device:
     """`with torch.spyre.device(1): ...` makes a card current; a negative index or None changes
     nothing."""
 
@@ -72,7 +72,7 @@ class device:  # noqa: N801  (the name torch.cuda has for it)
             _C.set_device(self.prev_idx)
 
 
-class device_of(device):  # noqa: N801
+class device_of(device):
     """Makes the card of a tensor current; does nothing for tensors elsewhere."""
 
     def __init__(self, tensor: torch.Tensor) -> None:

@@ -1,8 +1,8 @@
 """`nn.Module.to("spyre")`: weights of linear layers get the layout the matrix unit reads.
 
-A 2-D `nn.Linear.weight` is stored with the output features inside the stick; shape and strides stay.
-Everything else takes the default layout. Parameters keep their identity, as on other devices, so
-ties and optimizers made before the move stay valid.
+A 2-D `nn.Linear.weight` is stored with the output features inside the stick; shape and strides
+stay. Everything else takes the default layout. Parameters keep their identity, as on other devices,
+so ties and optimizers made before the move stay valid.
 """
 
 import threading
@@ -33,15 +33,17 @@ def apply() -> None:
     replacement._spyre_patched = True  # type: ignore[attr-defined]
     torch.nn.Module.to = replacement  # type: ignore[method-assign]
     # The generated one goes around `to`.
-    torch.nn.Module.spyre = lambda self, device=None: self.to(_device(device))
+    torch.nn.Module.spyre = lambda self, device=None: self.to(_device(device))  # type: ignore[attr-defined]
 
 
-def _device(device: Any) -> torch.device:  # noqa: ANN401
-    return torch.device(DEVICE_NAME, device) if isinstance(device, int) else torch.device(device or DEVICE_NAME)
+def _device(device: Any) -> torch.device:
+    if isinstance(device, int):
+        return torch.device(DEVICE_NAME, device)
+    return torch.device(device or DEVICE_NAME)
 
 
 def _to_card(original: Callable[..., Any]) -> Callable[..., Any]:
-    def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:  # noqa: ANN401
+    def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
         device, dtype, _, _ = torch._C._nn._parse_to(*args, **kwargs)
         if device is None or device.type != DEVICE_NAME:
             result: torch.nn.Module = original(self, *args, **kwargs)

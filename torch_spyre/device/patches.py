@@ -44,7 +44,7 @@ def apply() -> None:
     safetensors_loading.apply()
 
 
-def _wrap(owner: Any, name: str, wrap: Callable[[Function], Function]) -> None:  # noqa: ANN401
+def _wrap(owner: Any, name: str, wrap: Callable[[Function], Function]) -> None:
     original = getattr(owner, name)
     wrapper = wrap(original)
     # Not functools.wraps: torch's built-ins refuse some attributes it copies.
@@ -87,7 +87,7 @@ def _printing_once_copied(original: Function) -> Function:
 
 # `device_layout=` is not in the signature, which is C++.
 def _to_with_layout(original: Function) -> Function:
-    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         layout = kwargs.pop("device_layout", None)
         if layout is None:
             layout = module_loading.layout_for(self, args, kwargs)
@@ -106,7 +106,9 @@ def _move_to_layout(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> torch.Tensor:
-    device, dtype, non_blocking, memory_format = torch._C._nn._parse_to(*args, **_without_copy(kwargs))
+    device, dtype, non_blocking, memory_format = torch._C._nn._parse_to(
+        *args, **_without_copy(kwargs)
+    )
     del non_blocking, memory_format
     if device is not None and device.type != DEVICE_NAME:
         raise ValueError(f"device_layout needs a {DEVICE_NAME} device, got {device}")
@@ -132,15 +134,14 @@ def _without_copy(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _empty_with_layout(original: Function) -> Function:
     # `with torch.device(...)` knows the factories by identity.
-    after_import(
-        "torch.utils._device", lambda module: module._device_constructors().add(original)
-    )
+    after_import("torch.utils._device", lambda module: module._device_constructors().add(original))
 
-    def empty(*size: Any, device_layout: Any = None, **kwargs: Any) -> torch.Tensor:  # noqa: ANN401
+    def empty(*size: Any, device_layout: Any = None, **kwargs: Any) -> torch.Tensor:
         if device_layout is None:
             result: torch.Tensor = original(*size, **kwargs)
             return result
-        shape = kwargs.pop("size", size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
+        as_one = len(size) == 1 and not isinstance(size[0], int)
+        shape = kwargs.pop("size", size[0] if as_one else size)
         device = torch.device(kwargs.pop("device", None) or DEVICE_NAME)
         if device.type != DEVICE_NAME:
             raise ValueError(f"device_layout needs a {DEVICE_NAME} device, got {device}")
@@ -160,14 +161,15 @@ def _deepcopy_of_own_layout(original: Function) -> Function:
         if id(self) in memo:
             found: torch.Tensor = memo[id(self)]
             return found
-        memo[id(self)] = copied = original(self.detach().clone(), memo)
+        copied: torch.Tensor = original(self.detach().clone(), memo)
+        memo[id(self)] = copied
         return copied.requires_grad_(self.requires_grad)
 
     return __deepcopy__
 
 
 def _pickle_of_own_layout(original: Function) -> Function:
-    def __reduce_ex__(self: torch.Tensor, protocol: int) -> Any:  # noqa: ANN401
+    def __reduce_ex__(self: torch.Tensor, protocol: int) -> Any:
         if is_spyre(self) and _C.has_own_layout(self):
             self = self.detach().clone().requires_grad_(self.requires_grad)
         return original(self, protocol)
@@ -178,7 +180,7 @@ def _pickle_of_own_layout(original: Function) -> Function:
 # PyTorch hands the device's handle out as if it were host memory.
 def _refusing_host_access(call: str) -> Callable[[Function], Function]:
     def wrap(original: Function) -> Function:
-        def refuse(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def refuse(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             if isinstance(tensor, torch.Tensor) and tensor.device.type == DEVICE_NAME:
                 raise HostAccessError(call, str(tensor.device))
             return original(tensor, *args, **kwargs)
@@ -190,7 +192,7 @@ def _refusing_host_access(call: str) -> Callable[[Function], Function]:
 
 # PyTorch writes what lies at the storage's address, which on a card is only a handle.
 def _writing_the_host_image(original: Function) -> Function:
-    def _write_file(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+    def _write_file(self: torch.UntypedStorage, *args: Any, **kwargs: Any) -> None:
         original(self.cpu() if self.device.type == DEVICE_NAME else self, *args, **kwargs)
 
     return _write_file
@@ -200,7 +202,11 @@ def _writing_the_host_image(original: Function) -> Function:
 # are tiled by then and may have another size than the file's.
 def _reading_a_host_image(original: Function) -> Function:
     def _set_from_file(
-        self: torch.UntypedStorage, file: Any, offset: int | None, is_real: bool, element_size: int  # noqa: ANN401
+        self: torch.UntypedStorage,
+        file: Any,
+        offset: int | None,
+        is_real: bool,
+        element_size: int,
     ) -> None:
         if self.device.type != DEVICE_NAME:
             original(self, file, offset, is_real, element_size)

@@ -1,10 +1,11 @@
 """Tensors that cross process borders through `torch.multiprocessing`.
 
-Device memory cannot be shared between processes. A tensor on a card travels as a CPU tensor in shared
-memory and is moved to the card on the other side; PyTorch's own way fails in a background thread,
-and the receiver waits for ever.
+Device memory cannot be shared between processes. A tensor on a card travels as a CPU tensor in
+shared memory and is moved to the card on the other side; PyTorch's own way fails in a background
+thread, and the receiver waits for ever.
 """
 
+from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -15,9 +16,9 @@ from torch_spyre.constants import DEVICE_NAME
 
 
 def apply() -> None:
-    original = reductions.reduce_tensor
+    original: Callable[[torch.Tensor], Any] = reductions.reduce_tensor
 
-    def reduce_tensor(tensor: torch.Tensor) -> Any:  # noqa: ANN401
+    def reduce_tensor(tensor: torch.Tensor) -> Any:
         if tensor.device.type != DEVICE_NAME:
             return original(tensor)
         is_parameter = isinstance(tensor, torch.nn.Parameter)

@@ -6,7 +6,6 @@ import torch
 
 from torch_spyre import _C, knobs
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.errors import KnobError
 
 
 def register() -> None:
@@ -20,13 +19,5 @@ def register() -> None:
     _C._set_config_source(config.enumerate_cards, config.runtime_config)
     _C._set_fallback_warning(fallbacks.warn)
     _C._set_garbage_collector(gc.collect)
-    _C.set_downcast_warning(_downcast_warning())
+    _C.set_downcast_warning(knobs.execution.downcast_warning)
     patches.apply()
-
-
-def _downcast_warning() -> bool:
-    # A bad value must not break `import torch`; this knob takes any text, but stay on the safe side.
-    try:
-        return knobs.execution.downcast_warning
-    except KnobError:
-        return True

@@ -31,7 +31,7 @@ class _SafeOpen:
     def __init__(self, original: Callable[..., Any]) -> None:
         self._original = original
 
-    def __call__(self, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:  # noqa: ANN401
+    def __call__(self, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
         if not _names_card(device) or framework not in ("pt", "torch", "pytorch"):
             return self._original(filename, framework=framework, device=device, **options)
         opened = self._original(filename, framework=framework, device="cpu", **options)
@@ -47,7 +47,7 @@ def _names_card(device: object) -> bool:
 class _CardFile:
     """An open file whose tensors arrive on the card."""
 
-    def __init__(self, opened: Any, device: torch.device) -> None:  # noqa: ANN401
+    def __init__(self, opened: Any, device: torch.device) -> None:
         self._opened = opened
         self._device = device
 
@@ -70,18 +70,18 @@ class _CardFile:
     def get_slice(self, name: str) -> "_CardSlice":
         return _CardSlice(self._opened.get_slice(name), self._device)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._opened, name)
 
 
 class _CardSlice:
-    def __init__(self, part: Any, device: torch.device) -> None:  # noqa: ANN401
+    def __init__(self, part: Any, device: torch.device) -> None:
         self._part = part
         self._device = device
 
-    def __getitem__(self, index: Any) -> torch.Tensor:  # noqa: ANN401
+    def __getitem__(self, index: Any) -> torch.Tensor:
         tensor: torch.Tensor = self._part[index]
         return tensor.to(self._device)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._part, name)

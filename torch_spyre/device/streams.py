@@ -24,7 +24,7 @@ class StreamDevice(str):
         return self().type
 
     @property
-    def index(self) -> int:
+    def index(self) -> int:  # type: ignore[override]  # the device's, not str's
         return self().index
 
     def __eq__(self, other: object) -> bool:
@@ -47,7 +47,7 @@ class Stream(torch.Stream):
     high priority; both go round.
     """
 
-    def __new__(cls, device: DeviceLike = None, priority: int = 0, **existing: Any) -> Self:  # noqa: ANN401
+    def __new__(cls, device: DeviceLike = None, priority: int = 0, **existing: Any) -> Self:
         if existing:  # wrapping a stream that is there: stream_id, device_index, device_type
             return super().__new__(cls, **existing)
         return super().__new__(
@@ -82,8 +82,9 @@ class Event(torch.Event):
             cls, device=torch.device(DEVICE_NAME, _C.current_device()), enable_timing=enable_timing
         )
 
-    def __repr__(self) -> str:
-        return f"<torch_spyre.Event {'timed ' if self.enable_timing else ''}at {id(self):#x}>"
+    def elapsed_time(self, end_event: torch.Event) -> float:
+        """Milliseconds of device time from this event to a later one; both must be complete."""
+        return _C.elapsed_time(self, end_event)
 
 
 def _wrap(stream: torch.Stream) -> Stream:

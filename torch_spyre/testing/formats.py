@@ -2,7 +2,7 @@
 
 A *code* is the unsigned integer that lies in device memory; a *value* is the float64 it stands
 for. Every conversion here is a search in a table of exact values or plain integer arithmetic.
-Source: the device-and-runtime fact sheet, section 2.
+The format is the published DLFloat one.
 """
 
 from dataclasses import dataclass

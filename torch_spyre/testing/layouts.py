@@ -2,7 +2,7 @@
 
 An allocation is a flat array of codes (see `formats`). A host element is named by its *host
 offset*, the number PyTorch computes from index, strides and storage offset; a view is therefore
-nothing but another way of naming the same places. Source: the tensor-layouts fact sheet.
+nothing but another way of naming the same places. The numbers are those of the published layouts.
 """
 
 from collections.abc import Sequence

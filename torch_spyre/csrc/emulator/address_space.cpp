@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 
 std::byte* reserve(size_t bytes, int rights) {
-  void* base = mmap(nullptr, bytes + kHugePage, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0);
+  void* base =
+      mmap(nullptr, bytes + kHugePage, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return nullptr;
   // Aligned to huge pages; the few pages around stay reserved and unused.
   const auto start = (reinterpret_cast<uintptr_t>(base) + kHugePage - 1) & ~(kHugePage - 1);
@@ -27,8 +27,8 @@ std::byte* reserve(size_t bytes, int rights) {
 
 [[noreturn]] void throw_errno(const char* what, size_t bytes) {
   throw std::runtime_error(std::string("the emulated card could not ") + what + " " +
-                           std::to_string(bytes) + " bytes of address space: " +
-                           std::strerror(errno));
+                           std::to_string(bytes) +
+                           " bytes of address space: " + std::strerror(errno));
 }
 
 }  // namespace

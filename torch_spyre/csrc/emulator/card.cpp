@@ -5,6 +5,7 @@
 #include <string>
 
 #include "emulator/dma.h"
+#include "emulator/host_memory.h"
 
 namespace spyre::emulator {
 
@@ -103,7 +104,8 @@ void EmulatedCard::release(uint64_t address) noexcept {
 }
 
 void EmulatedCard::update_reserved() {
-  const int64_t now = statistics_.active_bytes.current + static_cast<int64_t>(blocks_.cached_bytes());
+  const int64_t now =
+      statistics_.active_bytes.current + static_cast<int64_t>(blocks_.cached_bytes());
   const int64_t change = now - statistics_.reserved_bytes.current;
   if (change > 0) statistics_.reserved_bytes.add(change);
   if (change < 0) statistics_.reserved_bytes.remove(-change);
@@ -144,8 +146,8 @@ std::vector<flex::MemoryBlock> EmulatedCard::memory_blocks() const {
       continue;
     }
     const Owned& owned = owned_.at(address);
-    list.push_back({address, bytes, owned.requested,
-                    owned.retired ? State::kPendingFree : State::kAllocated});
+    list.push_back(
+        {address, bytes, owned.requested, owned.retired ? State::kPendingFree : State::kAllocated});
   }
   return list;
 }
@@ -179,6 +181,7 @@ void EmulatedCard::set_memory_limit(int64_t bytes) {
 CopyOutcome EmulatedCard::transfer(const flex::Transfer& transfer, const flex::Place& src,
                                    const flex::Place& dst) {
   check_inside(transfer, src, dst);
+  if (dst.card != nullptr) check_host_memory(memory_of(dst), dst.bytes);
   if (transfer.src_elements.empty()) {
     return execute_copy(transfer.descriptor, memory_of(src), memory_of(dst));
   }
@@ -190,8 +193,7 @@ CopyOutcome EmulatedCard::transfer(const flex::Transfer& transfer, const flex::P
 void EmulatedCard::transfer_bytes(const flex::Place& src, const flex::Place& dst) {
   if (src.bytes != dst.bytes) throw std::invalid_argument("a copy of bytes needs equal sizes");
   const auto count = static_cast<int64_t>(src.bytes);
-  const CopyDescriptor bytes{
-      DataFormat::SENINT8, DataFormat::SENINT8, {{{{count, 1, 1}}, 0, 0}}};
+  const CopyDescriptor bytes{DataFormat::SENINT8, DataFormat::SENINT8, {{{{count, 1, 1}}, 0, 0}}};
   execute_copy(bytes, memory_of(src), memory_of(dst));
 }
 

@@ -48,18 +48,18 @@ struct Gauge {
 };
 
 struct MemoryStatistics {
-  Gauge allocations;       // live allocations, as their owners see it
-  Gauge allocated_bytes;   // their bytes, rounded to the alignment
-  Gauge requested_bytes;   // their bytes as asked for
-  Gauge active_blocks;     // blocks in use: allocations, and freed ones that queued work still needs
+  Gauge allocations;      // live allocations, as their owners see it
+  Gauge allocated_bytes;  // their bytes, rounded to the alignment
+  Gauge requested_bytes;  // their bytes as asked for
+  Gauge active_blocks;    // blocks in use: allocations, and freed ones that queued work still needs
   Gauge active_bytes;
-  Gauge reserved_bytes;    // committed on the host: active bytes and cached free memory
+  Gauge reserved_bytes;  // committed on the host: active bytes and cached free memory
   // The six above, for what concerns them all.
   std::array<Gauge*, 6> gauges() {
-    return {&allocations,  &allocated_bytes, &requested_bytes,
+    return {&allocations,   &allocated_bytes, &requested_bytes,
             &active_blocks, &active_bytes,    &reserved_bytes};
   }
-  int64_t retries = 0;     // allocations that succeeded only after memory was freed for them
+  int64_t retries = 0;  // allocations that succeeded only after memory was freed for them
   int64_t out_of_memory = 0;
   int64_t free_bytes = 0;  // of what may be allocated
   int64_t limit_bytes = 0;
@@ -76,6 +76,12 @@ struct MemoryBlock {
 };
 
 class OutOfDeviceMemory : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The emulated card has room, but the host that must hold its content has not.
+class OutOfHostMemory : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };

@@ -4,17 +4,20 @@
 
 #include "emulator/convert.h"
 #include "emulator/thread_pool.h"
+#include "flex/trace.h"
 
 namespace spyre::flex {
 
 Allocation::Allocation(Card& card, int card_index, size_t bytes)
     : card_(card), card_index_(card_index), bytes_(bytes), address_(card.allocate(bytes)) {
   Runtime::get().counters().allocations++;
+  trace("allocate ", bytes, " bytes at ", address_, " on card ", card_index);
 }
 
 void Allocation::retire() noexcept {
   if (Runtime::get().in_bad_fork() || retired_.exchange(true)) return;
   Runtime::get().counters().frees++;
+  trace("free ", bytes_, " bytes at ", address_, " on card ", card_index_);
   card_.retire(address_);
 }
 
@@ -92,11 +95,11 @@ void Runtime::start() {
   check_cards();
   const Enumeration& found = enumeration();
   if (found.default_card >= static_cast<int>(found.cards.size())) {
-    throw std::runtime_error("Device index out of bounds. logical_device_id=" +
-                             std::to_string(found.default_card) + ", number of visible devices=" +
-                             std::to_string(found.cards.size()) +
-                             ": LOCAL_RANK names a card that is not there; set AIU_WORLD_SIZE, or "
-                             "choose a card with torch.spyre.set_device().");
+    throw std::runtime_error(
+        "Device index out of bounds. logical_device_id=" + std::to_string(found.default_card) +
+        ", number of visible devices=" + std::to_string(found.cards.size()) +
+        ": LOCAL_RANK names a card that is not there; set AIU_WORLD_SIZE, or "
+        "choose a card with torch.spyre.set_device().");
   }
   source_.run_unlocked([&] { open_cards(found); });
 }
@@ -105,6 +108,7 @@ void Runtime::open_cards(const Enumeration& found) {
   std::lock_guard lock(mutex_);
   if (started_) return;
   const RuntimeConfig config = source_.configure();
+  set_trace(config.trace);
   if (config.host_threads > 0) emulator::set_host_threads(config.host_threads);
   emulator::set_cpu_capability(config.cpu_capability);
   emulator::set_ieee_fp16(config.ieee_fp16);
@@ -113,6 +117,7 @@ void Runtime::open_cards(const Enumeration& found) {
     auto open = std::make_unique<OpenCard>();
     open->card = driver_->open(physical, config.card);
     cards_.push_back(std::move(open));
+    trace("open card ", physical, " with driver ", found.mode, ": ", config.card.name);
   }
   started_.store(true, std::memory_order_release);
 }

@@ -29,6 +29,7 @@ struct RuntimeConfig {
   CardDescription card;
   int host_threads = 0;
   bool ieee_fp16 = false;
+  bool trace = false;
   std::string cpu_capability;
 };
 

@@ -29,7 +29,8 @@ int64_t checked_multiply(int64_t a, int64_t b) {
 void check_dim_order(const Sizes& host_size, const Sizes& dim_order) {
   const size_t rank = host_size.size();
   const bool sparse = dim_order.size() == rank + 1 && dim_order.back() == -1;
-  const std::string shown = "host_size=" + to_string(host_size) + ", dim_order=" + to_string(dim_order);
+  const std::string shown =
+      "host_size=" + to_string(host_size) + ", dim_order=" + to_string(dim_order);
   if (dim_order.size() != rank && !sparse) {
     throw std::invalid_argument("Incompatible host_size and dim_order: " + shown +
                                 "; give each dim once, and -1 last for a sparse layout");
@@ -82,7 +83,8 @@ bool is_nested(const Sizes& size, const Sizes& strides) {
     if (size[i] == 0) return true;
     if (size[i] > 1 && strides[i] != 0) order.push_back(i);
   }
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return strides[a] < strides[b]; });
   int64_t reach = 0;
   for (size_t i : order) {
     if (strides[i] <= reach) return false;
@@ -105,7 +107,8 @@ TensorLayout TensorLayout::of(const Sizes& host_size, const Sizes& host_strides,
                                 " differ in length");
   }
   if (std::any_of(host_size.begin(), host_size.end(), [](int64_t n) { return n < 0; })) {
-    throw std::invalid_argument("SpyreTensorLayout: negative size in host_size " + to_string(host_size));
+    throw std::invalid_argument("SpyreTensorLayout: negative size in host_size " +
+                                to_string(host_size));
   }
   check_dim_order(host_size, dim_order);
   const int64_t eps = stick_of(format);
@@ -221,8 +224,8 @@ TensorLayout TensorLayout::with_format(DataFormat format) const {
 }
 
 size_t TensorLayout::hash() const {
-  size_t seed = std::hash<int64_t>()(static_cast<int64_t>(format_) * 16 +
-                                     static_cast<int64_t>(arrangement_));
+  size_t seed =
+      std::hash<int64_t>()(static_cast<int64_t>(format_) * 16 + static_cast<int64_t>(arrangement_));
   const auto mix = [&seed](int64_t value) {
     seed ^= std::hash<int64_t>()(value) + 0x9e3779b97f4a7c15ULL + (seed << 6) + (seed >> 2);
   };
@@ -233,8 +236,8 @@ size_t TensorLayout::hash() const {
 
 std::string TensorLayout::str() const {
   std::string text = "SpyreTensorLayout(device_size=" + to_string(device_size_) +
-                     ", stride_map =" + to_string(stride_map_) +
-                     ", device_dtype=DataFormats." + std::string(name_of(format_));
+                     ", stride_map =" + to_string(stride_map_) + ", device_dtype=DataFormats." +
+                     std::string(name_of(format_));
   if (arrangement_ != ElementArrangement::STANDARD) {
     text += ", element_arrangement=ElementArrangement." + std::string(name_of(arrangement_));
   }

@@ -141,7 +141,9 @@ REGISTER_ALLOCATOR(kSpyre, &allocator)
 
 c10::DeviceAllocator* device_allocator() { return &allocator; }
 
-void set_memory_pressure_hook(std::function<void()> hook) { memory_pressure_hook = std::move(hook); }
+void set_memory_pressure_hook(std::function<void()> hook) {
+  memory_pressure_hook = std::move(hook);
+}
 
 c10::DataPtr allocate_on(c10::DeviceIndex card, size_t bytes) {
   const c10::Device device(kSpyre, card);

@@ -26,7 +26,8 @@ py::dict properties(int index) {
   const flex::CardDescription* card = nullptr;
   {
     py::gil_scoped_release unlocked;
-    card = &flex::Runtime::get().card(resolve({kSpyre, static_cast<c10::DeviceIndex>(index)}).index())
+    card = &flex::Runtime::get()
+                .card(resolve({kSpyre, static_cast<c10::DeviceIndex>(index)}).index())
                 .description();
   }
   py::dict result;
@@ -80,11 +81,14 @@ void bind_device(py::module_& module) {
   module.def("device_count", [] { return flex::Runtime::get().card_count(); }, Unlocked());
   module.def("check_cards", [] { flex::Runtime::get().check_cards(); }, Unlocked());
   module.def("current_device", [] { return static_cast<int>(current_device()); }, Unlocked());
-  module.def("set_device", [](int index) {
-    TORCH_CHECK(index >= -1 && index < 128, "Device index ", index, " out of range [0, ",
-                flex::Runtime::get().card_count(), ")");
-    set_device(static_cast<c10::DeviceIndex>(index));
-  }, py::arg("idx"), Unlocked());
+  module.def(
+      "set_device",
+      [](int index) {
+        TORCH_CHECK(index >= -1 && index < 128, "Device index ", index, " out of range [0, ",
+                    flex::Runtime::get().card_count(), ")");
+        set_device(static_cast<c10::DeviceIndex>(index));
+      },
+      py::arg("idx"), Unlocked());
   module.def("get_properties", &properties, py::arg("device"));
   module.def("counters", &counters);
   module.def("cpu_capability", [] { return std::string(emulator::active_kernels().name); });
@@ -92,18 +96,25 @@ void bind_device(py::module_& module) {
   module.def("_get_default_generator", &generator, py::arg("device") = -1, Unlocked());
   module.def("manual_seed", &manual_seed, py::arg("seed"), py::arg("device") = -1, Unlocked());
   module.def("manual_seed_all", &manual_seed_all, py::arg("seed"), Unlocked());
-  module.def("initial_seed", [](int device) { return generator(device).current_seed(); },
-             py::arg("device") = -1, Unlocked());
-  module.def("get_rng_state", [](int device) {
-    at::Generator source = generator(device);
-    std::lock_guard lock(source.mutex());
-    return source.get_state();
-  }, py::arg("device") = -1, Unlocked());
-  module.def("set_rng_state", [](const at::Tensor& state, int device) {
-    at::Generator target = generator(device);
-    std::lock_guard lock(target.mutex());
-    target.set_state(state);
-  }, py::arg("new_state"), py::arg("device") = -1, Unlocked());
+  module.def(
+      "initial_seed", [](int device) { return generator(device).current_seed(); },
+      py::arg("device") = -1, Unlocked());
+  module.def(
+      "get_rng_state",
+      [](int device) {
+        at::Generator source = generator(device);
+        std::lock_guard lock(source.mutex());
+        return source.get_state();
+      },
+      py::arg("device") = -1, Unlocked());
+  module.def(
+      "set_rng_state",
+      [](const at::Tensor& state, int device) {
+        at::Generator target = generator(device);
+        std::lock_guard lock(target.mutex());
+        target.set_state(state);
+      },
+      py::arg("new_state"), py::arg("device") = -1, Unlocked());
 }
 
 }  // namespace spyre

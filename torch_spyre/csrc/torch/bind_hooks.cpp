@@ -65,6 +65,7 @@ flex::RuntimeConfig configure(const Callback& callback) {
   config.card.poison = given["poison"].cast<bool>();
   config.host_threads = given["host_threads"].cast<int>();
   config.ieee_fp16 = given["ieee_fp16"].cast<bool>();
+  config.trace = given["trace"].cast<bool>();
   config.cpu_capability = given["cpu_capability"].cast<std::string>();
   set_fallback_policy(policy_named(given["fallback"].cast<std::string>()));
   set_int64_overflow_raises(given["int64_overflow"].cast<std::string>() == "error");
@@ -104,9 +105,9 @@ void set_garbage_collector(py::function collect) {
 void bind_hooks(py::module_& module) {
   module.def("_set_config_source", &set_config_source, py::arg("enumerate"), py::arg("configure"));
   module.def("_set_fallback_warning", &set_warning_hook, py::arg("warn"));
-  module.def("_set_fallback_policy",
-             [](const std::string& name) { set_fallback_policy(policy_named(name)); },
-             py::arg("policy"));
+  module.def(
+      "_set_fallback_policy",
+      [](const std::string& name) { set_fallback_policy(policy_named(name)); }, py::arg("policy"));
   module.def("_set_garbage_collector", &set_garbage_collector, py::arg("collect"));
 }
 

@@ -114,8 +114,8 @@ void bind_enums(py::module_& module) {
     formats.value(std::string(name_of(format)).c_str(), format);
   }
   formats.finalize();
-  auto arrangements = py::native_enum<ElementArrangement>(
-      module, "ElementArrangement", "enum.Enum", "Order of elements inside sticks.");
+  auto arrangements = py::native_enum<ElementArrangement>(module, "ElementArrangement", "enum.Enum",
+                                                          "Order of elements inside sticks.");
   for (int i = 0; i <= static_cast<int>(ElementArrangement::QFP8WT); ++i) {
     const auto arrangement = static_cast<ElementArrangement>(i);
     arrangements.value(std::string(name_of(arrangement)).c_str(), arrangement);
@@ -128,8 +128,8 @@ void bind_enums(py::module_& module) {
     type.attr("__int__") = py::cpp_function(as_int, py::is_method(type));
   }
   py::object type = module.attr("DataFormats");
-  type.attr("elems_per_stick") =
-      py::cpp_function([](DataFormat format) { return elems_per_stick(format); }, py::is_method(type));
+  type.attr("elems_per_stick") = py::cpp_function(
+      [](DataFormat format) { return elems_per_stick(format); }, py::is_method(type));
 }
 
 }  // namespace
@@ -145,8 +145,8 @@ void bind_layouts(py::module_& module) {
            py::arg("host_size"), py::arg("dtype"))
       .def(py::init([](const Sizes& host_size, const Sizes& host_strides, at::ScalarType dtype,
                        const Sizes& dim_order, ElementArrangement arrangement) {
-             return TensorLayout::of(host_size, host_strides, checked_device_format(dtype), dim_order,
-                                     arrangement);
+             return TensorLayout::of(host_size, host_strides, checked_device_format(dtype),
+                                     dim_order, arrangement);
            }),
            py::arg("host_size"), py::arg("host_strides"), py::arg("dtype"), py::arg("dim_order"),
            py::arg("element_arrangement") = kStandard)
@@ -158,21 +158,25 @@ void bind_layouts(py::module_& module) {
       .def_property_readonly("stride_map", &TensorLayout::stride_map)
       .def_property_readonly("device_dtype", &TensorLayout::format)
       .def_property_readonly("element_arrangement", &TensorLayout::arrangement)
-      .def("elems_per_stick", [](const TensorLayout& self) { return elems_per_stick(self.format()); })
+      .def("elems_per_stick",
+           [](const TensorLayout& self) { return elems_per_stick(self.format()); })
       .def("device_bytes", &TensorLayout::device_bytes)
       .def("with_element_arrangement", &TensorLayout::with_arrangement, py::arg("ea"))
-      .def("__eq__", [](const TensorLayout& self, const py::object& other) {
-        return py::isinstance<TensorLayout>(other) && self == other.cast<const TensorLayout&>();
-      })
+      .def("__eq__",
+           [](const TensorLayout& self, const py::object& other) {
+             return py::isinstance<TensorLayout>(other) &&
+                    self == other.cast<const TensorLayout&>();
+           })
       .def("__hash__", &TensorLayout::hash)
       .def("__str__", &TensorLayout::str)
       .def("__repr__", &TensorLayout::str)
       .def(py::pickle(&get_state, &from_state));
 
   module.def("get_device_dtype", &device_format, py::arg("dtype"));
-  module.def("get_elem_in_stick", [](at::ScalarType dtype) {
-    return elems_per_stick(checked_device_format(dtype));
-  }, py::arg("dtype"));
+  module.def(
+      "get_elem_in_stick",
+      [](at::ScalarType dtype) { return elems_per_stick(checked_device_format(dtype)); },
+      py::arg("dtype"));
   module.def("encode_constant", &encode_constant, py::arg("value"), py::arg("format"));
   module.def("describe_copy", &describe_copy, py::arg("size"), py::arg("strides"), py::arg("dtype"),
              py::arg("layout"), py::arg("to_device") = true, py::arg("host_strides") = py::none(),

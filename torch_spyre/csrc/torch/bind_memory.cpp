@@ -67,16 +67,18 @@ py::list memory_blocks(int index) {
 
 void bind_memory(py::module_& module) {
   module.def("_spyre_get_allocator_stats", &allocator_stats, py::arg("device"));
-  module.def("_spyre_reset_accumulated_stats",
-             [](int index) { card_at(index).reset_accumulated_statistics(); }, py::arg("device"),
-             Unlocked());
-  module.def("_spyre_reset_peak_stats", [](int index) { card_at(index).reset_peak_statistics(); },
-             py::arg("device"), Unlocked());
+  module.def(
+      "_spyre_reset_accumulated_stats",
+      [](int index) { card_at(index).reset_accumulated_statistics(); }, py::arg("device"),
+      Unlocked());
+  module.def(
+      "_spyre_reset_peak_stats", [](int index) { card_at(index).reset_peak_statistics(); },
+      py::arg("device"), Unlocked());
   module.def("memory_report", &memory_report, py::arg("device"));
   module.def("memory_blocks", &memory_blocks, py::arg("device"));
-  module.def("set_memory_limit",
-             [](int index, int64_t bytes) { card_at(index).set_memory_limit(bytes); },
-             py::arg("device"), py::arg("bytes"), Unlocked());
+  module.def(
+      "set_memory_limit", [](int index, int64_t bytes) { card_at(index).set_memory_limit(bytes); },
+      py::arg("device"), py::arg("bytes"), Unlocked());
 }
 
 }  // namespace spyre

@@ -16,8 +16,8 @@ namespace {
 using Unlocked = py::call_guard<py::gil_scoped_release>;
 
 const at::Tensor& checked(const at::Tensor& tensor, const char* function) {
-  TORCH_CHECK(tensor.device().type() == kSpyre, function, ": expected a tensor on spyre, got one on ",
-              tensor.device());
+  TORCH_CHECK(tensor.device().type() == kSpyre, function,
+              ": expected a tensor on spyre, got one on ", tensor.device());
   return tensor;
 }
 
@@ -48,9 +48,9 @@ at::Tensor empty_given(const Sizes& size, const TensorLayout& layout,
                        std::optional<at::ScalarType> dtype, std::optional<at::Device> device,
                        std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
   TORCH_CHECK(!pin_memory || !*pin_memory, "Pin memory can only be on CPU");
-  TORCH_CHECK(!format || *format == at::MemoryFormat::Contiguous ||
-                  *format == at::MemoryFormat::Preserve,
-              "Spyre backend only supports contiguous memory format, got: ", *format);
+  TORCH_CHECK(
+      !format || *format == at::MemoryFormat::Contiguous || *format == at::MemoryFormat::Preserve,
+      "Spyre backend only supports contiguous memory format, got: ", *format);
   return empty_with_layout(size, contiguous_strides(size),
                            dtype.value_or(c10::get_default_dtype_as_scalartype()),
                            device.value_or(c10::Device(kSpyre)), layout);
@@ -63,13 +63,14 @@ at::Tensor empty_strided_given(const Sizes& size, const Sizes& strides, at::Scal
 
 void copy_given(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
   TORCH_CHECK((self.device().type() == kSpyre) != (dst.device().type() == kSpyre),
-              "copy_tensor: exactly one of the tensors must be on spyre, got ", self.device(), " and ",
-              dst.device());
+              "copy_tensor: exactly one of the tensors must be on spyre, got ", self.device(),
+              " and ", dst.device());
   copy_tensor(self, dst, non_blocking);
 }
 
 at::Tensor to_with_layout(const at::Tensor& tensor, const TensorLayout& layout) {
-  const c10::Device device = tensor.device().type() == kSpyre ? tensor.device() : c10::Device(kSpyre);
+  const c10::Device device =
+      tensor.device().type() == kSpyre ? tensor.device() : c10::Device(kSpyre);
   at::Tensor result =
       empty_with_layout(tensor.sizes(), tensor.strides(), tensor.scalar_type(), device, layout);
   copy_tensor(tensor, result, false);
@@ -96,9 +97,10 @@ void set_device_bytes(const at::Tensor& tensor, const at::Tensor& bytes) {
   const at::Tensor source = bytes.contiguous();
   TORCH_CHECK(source.device().is_cpu() && source.scalar_type() == at::kByte,
               "_set_device_bytes: expected a uint8 tensor on the CPU");
-  TORCH_CHECK(memory != nullptr && source.nbytes() == memory->bytes(),
-              "_set_device_bytes: expected ", memory ? memory->bytes() : 0, " bytes, got ",
+  const size_t expected = memory ? memory->bytes() : 0;
+  TORCH_CHECK(source.nbytes() == expected, "_set_device_bytes: expected ", expected, " bytes, got ",
               source.nbytes());
+  if (memory == nullptr) return;
   flex::Runtime::get().synchronize(memory->card_index());
   memory->card().transfer_bytes(host_bytes(source), memory->place());
 }
@@ -108,10 +110,13 @@ void set_device_bytes(const at::Tensor& tensor, const at::Tensor& bytes) {
 void bind_tensors(py::module_& module) {
   module.def("get_spyre_tensor_layout", &get_layout, py::arg("tensor"));
   module.def("set_spyre_tensor_layout", &set_layout, py::arg("tensor"), py::arg("layout"));
-  module.def("has_own_layout", [](const at::Tensor& tensor) {
-    const SpyreTensorImpl* impl = impl_of(tensor);
-    return impl != nullptr && impl->own_binding != nullptr;
-  }, py::arg("tensor"), "Whether the tensor's layout is not that of its storage.");
+  module.def(
+      "has_own_layout",
+      [](const at::Tensor& tensor) {
+        const SpyreTensorImpl* impl = impl_of(tensor);
+        return impl != nullptr && impl->own_binding != nullptr;
+      },
+      py::arg("tensor"), "Whether the tensor's layout is not that of its storage.");
   module.def("empty_with_layout", &empty_given, py::arg("size"), py::arg("layout"),
              py::arg("dtype") = py::none(), py::arg("device") = py::none(),
              py::arg("pin_memory") = py::none(), py::arg("memory_format") = py::none(), Unlocked());
@@ -128,7 +133,8 @@ void bind_tensors(py::module_& module) {
   module.def("copy_tensor", &copy_given, py::arg("self"), py::arg("dst"),
              py::arg("non_blocking") = false, Unlocked());
   module.def("_device_bytes", &device_bytes, py::arg("tensor"), Unlocked());
-  module.def("_set_device_bytes", &set_device_bytes, py::arg("tensor"), py::arg("bytes"), Unlocked());
+  module.def("_set_device_bytes", &set_device_bytes, py::arg("tensor"), py::arg("bytes"),
+             Unlocked());
   module.def("get_downcast_warning", &downcast_warning);
   module.def("set_downcast_warning", &set_downcast_warning, py::arg("enabled"));
 }

@@ -10,7 +10,7 @@
 
 #include <atomic>
 
-#include "emulator/dma.h"
+#include "flex/trace.h"
 #include "torch/allocator.h"
 #include "torch/device.h"
 #include "torch/dtypes.h"
@@ -63,14 +63,21 @@ struct Job {
   bool blocking = true;
 };
 
-void queue_job(c10::DeviceIndex card_index, Job job) {
+void queue_job(const char* what, c10::DeviceIndex card_index, Job job) {
   flex::Card& card = flex::Runtime::get().card(card_index);
   const bool blocking = job.blocking;
+  const uint64_t bytes = job.bytes;
   auto work = [&card, job = std::move(job)]() -> uint64_t {
-    report(card.transfer(job.transfer, job.src, job.dst));
+    try {
+      report(card.transfer(job.transfer, job.src, job.dst));
+    } catch (const flex::OutOfHostMemory& error) {
+      TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
+    }
     return link_time_ps(card, job.bytes);
   };
   flex::Stream& stream = current_queue(card_index);
+  trace(what, " ", bytes, " bytes on card ", static_cast<int>(card_index), " stream ", stream.id(),
+        blocking ? "" : ", not waiting");
   if (blocking) {
     stream.run(std::move(work));
   } else {
@@ -130,7 +137,7 @@ void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_block
   job.bytes = counted_bytes;
   job.blocking = !stays_asynchronous(src, non_blocking);
   flex::Runtime::get().counters().h2d_bytes += counted_bytes;
-  queue_job(dst.device().index(), std::move(job));
+  queue_job("copy to device", dst.device().index(), std::move(job));
 }
 
 void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
@@ -149,7 +156,7 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blockin
   job.bytes = dst.numel() * dst.itemsize();
   job.blocking = !stays_asynchronous(dst, non_blocking);
   flex::Runtime::get().counters().d2h_bytes += job.bytes;
-  queue_job(src.device().index(), std::move(job));
+  queue_job("copy to host", src.device().index(), std::move(job));
 }
 
 void copy_on_device(const at::Tensor& src, const at::Tensor& dst) {
@@ -171,7 +178,7 @@ void copy_on_device(const at::Tensor& src, const at::Tensor& dst) {
     // The two cards' streams know nothing of each other: what produced the source must be done.
     current_queue(src.device().index()).synchronize();
   }
-  queue_job(dst.device().index(), std::move(job));
+  queue_job("copy on device", dst.device().index(), std::move(job));
 }
 
 // The host dtype that loses nothing of a device tensor's values.
@@ -236,7 +243,7 @@ bool adopt_storage(const at::Tensor& src, const at::Tensor& dst) {
   job.bytes = from.nbytes();
   flex::Runtime::get().counters().d2d_bytes += job.bytes;
   current_queue(src.device().index()).synchronize();
-  queue_job(dst.device().index(), std::move(job));
+  queue_job("copy on device", dst.device().index(), std::move(job));
   return true;
 }
 
@@ -323,8 +330,7 @@ at::Tensor host_image(const c10::Storage& storage) {
   SpyreStorageImpl& impl = storage_of(storage);
   const bool raw = impl.is_raw();
   at::Tensor whole = make_tensor(storage, raw ? at::kByte : impl.dtype);
-  const int64_t extent =
-      raw ? static_cast<int64_t>(impl.nbytes()) : impl.binding->extent();
+  const int64_t extent = raw ? static_cast<int64_t>(impl.nbytes()) : impl.binding->extent();
   at::Tensor image = at::zeros({extent}, whole.options().device(at::kCPU));
   if (extent == 0) return image;
   if (raw) {

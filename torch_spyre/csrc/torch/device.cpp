@@ -17,7 +17,8 @@ void check_index(int index) {
   const int count = flex::Runtime::get().card_count();
   if (count == 0) flex::Runtime::get().check_cards();
   TORCH_CHECK(index >= 0 && index < count, "Device index ", index, " out of range [0, ", count,
-              "): this process sees ", count, " Spyre card(s). AIU_WORLD_SIZE or SPYRE_DEVICES sets "
+              "): this process sees ", count,
+              " Spyre card(s). AIU_WORLD_SIZE or SPYRE_DEVICES sets "
               "how many.");
 }
 

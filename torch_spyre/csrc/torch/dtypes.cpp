@@ -63,7 +63,8 @@ DataFormat checked_device_format(ScalarType dtype) {
   TORCH_CHECK(format != DataFormat::INVALID, "Spyre backend does not support dtype ", dtype, " (",
               c10::getDtypeNames(dtype).first,
               "). Supported: float16, bfloat16, float32, bool, int8, uint8, int16, int32, int64, "
-              "float8_e4m3fn, float8_e5m2fnuz; convert on the CPU first, for example with .to(torch.float32).");
+              "float8_e4m3fn, float8_e5m2fnuz; convert on the CPU first, for example with "
+              ".to(torch.float32).");
   return format;
 }
 

@@ -98,8 +98,8 @@ c10::intrusive_ptr<c10::TensorImpl> SpyreGeneratorImpl::get_state() const {
 
 void SpyreGeneratorImpl::set_state(const c10::TensorImpl& new_state) {
   at::detail::check_rng_state(new_state);
-  TORCH_CHECK(new_state.numel() == static_cast<int64_t>(sizeof(State)),
-              "a Spyre RNG state has ", sizeof(State), " bytes, got ", new_state.numel());
+  TORCH_CHECK(new_state.numel() == static_cast<int64_t>(sizeof(State)), "a Spyre RNG state has ",
+              sizeof(State), " bytes, got ", new_state.numel());
   State state;
   std::memcpy(&state, new_state.data(), sizeof(State));
   at::mt19937_data_pod data{};
@@ -140,8 +140,9 @@ const at::Generator& default_generator(c10::DeviceIndex card) {
   flex::Runtime::get().check_cards();
   const int count = flex::Runtime::get().card_count();
   const c10::DeviceIndex index = card == -1 ? current_device() : card;
-  TORCH_CHECK(index >= 0 && index < count, "Spyre device index is invalid: ", static_cast<int>(index),
-              ", with ", count, " card(s) visible");
+  TORCH_CHECK(index >= 0 && index < count,
+              "Spyre device index is invalid: ", static_cast<int>(index), ", with ", count,
+              " card(s) visible");
   std::lock_guard lock(mutex);
   while (static_cast<int>(generators.size()) < count) {
     const auto next = static_cast<c10::DeviceIndex>(generators.size());

@@ -112,7 +112,8 @@ class SpyreGuardImpl final : public c10::impl::DeviceGuardImplInterface {
     return static_cast<double>(difference) * 1e-9;
   }
 
-  void recordDataPtrOnStream(const c10::DataPtr& pointer, const c10::Stream& stream) const override {
+  void recordDataPtrOnStream(const c10::DataPtr& pointer,
+                             const c10::Stream& stream) const override {
     device_allocator()->recordStream(pointer, stream);
   }
 

@@ -33,7 +33,9 @@ struct SpyreHooks final : at::PrivateUse1HooksInterface {
   const at::Generator& getDefaultGenerator(c10::DeviceIndex card) const override {
     return default_generator(card);
   }
-  at::Generator getNewGenerator(c10::DeviceIndex card) const override { return make_generator(card); }
+  at::Generator getNewGenerator(c10::DeviceIndex card) const override {
+    return make_generator(card);
+  }
 
   bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
   at::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }

@@ -20,8 +20,8 @@ class PinnedAllocator final : public at::HostAllocator {
     if (bytes == 0) return {nullptr, c10::Device(c10::DeviceType::CPU)};
     const size_t rounded = (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
     void* memory = std::aligned_alloc(kPageBytes, rounded);
-    TORCH_CHECK_WITH(OutOfMemoryError, memory != nullptr,
-                     "could not allocate ", bytes, " bytes of pinned host memory");
+    TORCH_CHECK_WITH(OutOfMemoryError, memory != nullptr, "could not allocate ", bytes,
+                     " bytes of pinned host memory");
     std::lock_guard lock(mutex_);
     blocks_[reinterpret_cast<uintptr_t>(memory)] = rounded;
     statistics_.active_requests.increase(1);

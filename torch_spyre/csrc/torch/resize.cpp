@@ -25,7 +25,12 @@ void relayout(const c10::Storage& storage, Binding binding, c10::ScalarType dtyp
   at::Tensor image = at::zeros({extent}, at::TensorOptions(at::kCPU).dtype(dtype));
   const int64_t kept = std::min(extent, old_image.numel());
   image.narrow(0, 0, kept).copy_(old_image.narrow(0, 0, kept));
-  rebind(storage_of(storage), std::move(binding), dtype);
+  SpyreStorageImpl& impl = storage_of(storage);
+  if (impl.dtype == dtype && storage_bytes(binding, dtype) == impl.nbytes()) {
+    impl.binding = std::make_shared<const Binding>(std::move(binding));
+  } else {
+    rebind(impl, std::move(binding), dtype);
+  }
   set_host_image(storage, image);
 }
 
@@ -36,7 +41,7 @@ at::Tensor raw_elements(const c10::Storage& storage, c10::ScalarType dtype) {
   return bytes.narrow(0, 0, bytes.numel() / item * item).view(dtype);
 }
 
-// After this the storage holds at least `extent` elements of `dtype`.
+// After this the storage has a place for everything that (size, strides, offset) names.
 void ensure_extent(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
                    c10::IntArrayRef strides, int64_t offset) {
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
@@ -118,8 +123,8 @@ at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
   if (self.is_same(source)) return self;
   TORCH_CHECK(source.device() == self.device(), "set_: the tensors are on ", self.device(), " and ",
               source.device());
-  TORCH_CHECK(source.dtype() == self.dtype(), "set_: the tensors have dtypes ", self.dtype(), " and ",
-              source.dtype());
+  TORCH_CHECK(source.dtype() == self.dtype(), "set_: the tensors have dtypes ", self.dtype(),
+              " and ", source.dtype());
   at::native::checkSetStorage(self, source.storage(), source.storage_offset(), source.sizes(),
                               source.strides());
   const SpyreTensorImpl* other = impl_of(source);
@@ -130,8 +135,9 @@ at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
 
 at::Tensor& set_empty(at::Tensor& self) {
   const int64_t nothing = 0;
-  return set_view(self, make_storage(default_binding({nothing}, {1}, self.scalar_type()),
-                                     self.scalar_type(), self.device()),
+  return set_view(self,
+                  make_storage(default_binding({nothing}, {1}, self.scalar_type()),
+                               self.scalar_type(), self.device()),
                   0, {nothing}, {1});
 }
 
@@ -144,7 +150,18 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
               "resize_: not for a tensor with a layout of its own");
   // Elements keep their flat positions, as on the CPU.
   const Sizes strides = contiguous_strides(to_sizes(size));
-  ensure_extent(self.storage(), self.scalar_type(), size, strides, self.storage_offset());
+  const at::ScalarType dtype = self.scalar_type();
+  ensure_extent(self.storage(), dtype, size, strides, self.storage_offset());
+  const SpyreStorageImpl& storage = storage_of(self);
+  if (!storage.is_raw() && self.storage_offset() == 0 &&
+      storage.binding->extent() == host_extent(to_sizes(size), strides)) {
+    // The new shape names the whole storage: lay it out for that shape. A smaller one keeps the
+    // layout, so that growing again finds the old elements.
+    Binding binding = default_binding(size, strides, dtype);
+    if (!(binding.layout == storage.binding->layout)) {
+      relayout(self.storage(), std::move(binding), dtype, host_image(self.storage()));
+    }
+  }
   self.unsafeGetTensorImpl()->set_sizes_and_strides(size, strides);
   return self;
 }
@@ -170,8 +187,8 @@ void give_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArra
                       !elements.narrow(0, extent, elements.numel() - extent).any().item<bool>();
   const int64_t all = elements.numel();
   relayout(storage,
-           covers ? default_binding(size, strides, dtype) : default_binding({all}, {1}, dtype), dtype,
-           elements);
+           covers ? default_binding(size, strides, dtype) : default_binding({all}, {1}, dtype),
+           dtype, elements);
 }
 
 void resize_storage(const c10::Storage& storage, size_t bytes) {

@@ -32,9 +32,9 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
                                std::optional<bool> pin_memory,
                                std::optional<at::MemoryFormat> format) {
   check_options(layout, pin_memory);
-  TORCH_CHECK(!format || *format == at::MemoryFormat::Contiguous ||
-                  *format == at::MemoryFormat::Preserve,
-              "Spyre backend only supports contiguous memory format, got: ", *format);
+  TORCH_CHECK(
+      !format || *format == at::MemoryFormat::Contiguous || *format == at::MemoryFormat::Preserve,
+      "Spyre backend only supports contiguous memory format, got: ", *format);
   at::detail::check_size_nonnegative(size);
   const at::ScalarType type = chosen_dtype(dtype);
   at::detail::computeStorageNbytesContiguous(size, c10::elementSize(type));
@@ -43,8 +43,8 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
 
 void check_strides(at::IntArrayRef strides) {
   for (int64_t stride : strides) {
-    TORCH_CHECK(stride >= 0, "Negative strides are not supported at the moment, got strides: ",
-                strides);
+    TORCH_CHECK(stride >= 0,
+                "Negative strides are not supported at the moment, got strides: ", strides);
   }
 }
 
@@ -112,9 +112,9 @@ at::Tensor view_dtype(const at::Tensor& self, at::ScalarType dtype) {
               "x.cpu().view(dtype).to('spyre').");
   Binding binding = *binding_of(self);
   binding.layout = binding.layout.with_format(device_format(dtype));
-  auto impl = c10::make_intrusive<SpyreTensorImpl>(
-      c10::TensorImpl::VIEW, c10::Storage(self.storage()), self.key_set(),
-      c10::scalarTypeToTypeMeta(dtype));
+  auto impl =
+      c10::make_intrusive<SpyreTensorImpl>(c10::TensorImpl::VIEW, c10::Storage(self.storage()),
+                                           self.key_set(), c10::scalarTypeToTypeMeta(dtype));
   impl->set_storage_offset(self.storage_offset());
   impl->set_sizes_and_strides(self.sizes(), self.strides());
   impl->own_binding = std::make_shared<const Binding>(std::move(binding));
@@ -162,9 +162,9 @@ void check_view_inside(const Binding& binding, at::IntArrayRef size, at::IntArra
   check_strides(strides);
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
   TORCH_CHECK(extent == 0 || offset + extent <= binding.extent(), "as_strided: sizes ", size,
-              ", strides ", strides, " and storage offset ", offset,
-              " reach element ", offset + extent - 1, ", out of bounds for a spyre storage of ",
-              binding.extent(), " elements");
+              ", strides ", strides, " and storage offset ", offset, " reach element ",
+              offset + extent - 1, ", out of bounds for a spyre storage of ", binding.extent(),
+              " elements");
 }
 
 void check_layout_fits(const TensorLayout& layout, size_t bytes) {
@@ -216,7 +216,8 @@ at::Tensor view_with_layout(const at::Tensor& base, at::IntArrayRef size, at::In
   if (layout == current->layout) return view_as(base, size, strides, offset);
   check_layout_dtype(layout, base.scalar_type());
   check_layout_fits(layout, base.storage().nbytes());
-  auto binding = std::make_shared<const Binding>(Binding{layout, to_sizes(size), to_sizes(strides)});
+  auto binding =
+      std::make_shared<const Binding>(Binding{layout, to_sizes(size), to_sizes(strides)});
   check_layout_holds(layout, binding->host_size, binding->host_strides);
   auto impl = c10::make_intrusive<SpyreTensorImpl>(
       c10::TensorImpl::VIEW, c10::Storage(base.storage()), base.key_set(), base.dtype());

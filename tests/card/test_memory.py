@@ -1,0 +1,434 @@
+"""Device memory: accounting, limits, running out of it, giving it back, and guarding it."""
+
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+
+memory = torch.spyre.memory
+GIB, MIB = 2**30, 2**20
+USABLE = 112 * GIB
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning")
+
+
+@pytest.fixture(autouse=True)
+def nothing_pending():
+    torch.spyre.synchronize()
+    gc.collect()
+
+
+def empty(count, dtype=torch.float16, device="spyre"):
+    return torch.empty(count, dtype=dtype, device=device)
+
+
+def resident():
+    """Bytes of host memory this process has."""
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def run_child(code, **variables):
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def run_fine(code, **variables):
+    done = run_child(code, **variables)
+    assert (done.returncode, done.stdout.split()) == (0, ["fine"]), done.stdout + done.stderr
+
+
+# --- Accounting -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "stored"),
+    [
+        ((2,), torch.float16, 128),
+        ((65,), torch.float16, 256),
+        ((64, 64), torch.float16, 8192),
+        ((5, 100, 150), torch.float16, 192_000),
+        ((1024,), torch.float32, 4096),
+        ((64,), torch.int64, 512),
+        ((64, 64), torch.bool, 8192),
+        ((), torch.float16, 128),
+        ((3, 0), torch.float16, 0),
+    ],
+)
+def test_a_tensor_takes_the_published_number_of_bytes(size, dtype, stored):
+    before = memory.memory_stats()
+    tensor = empty(size, dtype)
+    after = memory.memory_stats()
+    assert tensor.untyped_storage().nbytes() == stored
+    assert after["allocated_bytes.all.current"] - before["allocated_bytes.all.current"] == stored
+    count = "allocation.all.current"
+    assert after[count] - before[count] == (1 if stored else 0)
+    assert (tensor.data_ptr() == 0) == (stored == 0)
+    del tensor
+    assert memory.memory_allocated() == before["allocated_bytes.all.current"]
+    assert memory.memory_stats()[count] == before[count]
+
+
+def test_allocated_bytes_move_in_sticks_and_handles_are_distinct():
+    before, held, handles = memory.memory_allocated(), [], set()
+    for count in range(1, 400, 7):
+        held.append(empty(count, torch.int8))
+        handles.add(held[-1].data_ptr())
+        assert (memory.memory_allocated() - before) % 128 == 0
+    assert len(handles) == len(held) and 0 not in handles
+    assert all(handle % 128 == 0 for handle in handles)
+
+
+def test_requested_bytes_are_not_rounded_and_allocated_ones_are():
+    before = memory.memory_stats()
+    storage = torch.UntypedStorage(130, device="spyre")
+    after = memory.memory_stats()
+    for key, grown in (("requested_bytes", 130), ("allocated_bytes", 256), ("active_bytes", 256)):
+        assert after[f"{key}.all.current"] - before[f"{key}.all.current"] == grown
+    assert storage.nbytes() == 130
+
+
+def test_the_peak_outlives_the_tensor_until_it_is_reset():
+    memory.reset_peak_memory_stats()
+    before = memory.memory_allocated()
+    assert memory.max_memory_allocated() == before
+    del (tensor := [empty(MIB)])[0]
+    assert tensor == [] and memory.memory_allocated() == before
+    assert memory.max_memory_allocated() == before + 2 * MIB
+    assert memory.max_memory_reserved() >= memory.max_memory_allocated()
+    memory.reset_peak_memory_stats()
+    assert memory.max_memory_allocated() == before
+
+
+def test_accumulated_numbers_count_up_until_they_are_reset():
+    memory.reset_accumulated_memory_stats()
+    for _ in range(3):
+        empty(64)
+    stats = memory.memory_stats()
+    assert stats["allocated_bytes.all.allocated"] == stats["allocated_bytes.all.freed"] == 3 * 128
+    assert stats["allocation.all.allocated"] == stats["allocation.all.freed"] == 3
+    memory.reset_accumulated_memory_stats("spyre:0")
+    assert memory.memory_stats(0)["allocation.all.allocated"] == 0
+
+
+def test_free_and_total_memory_follow_allocations():
+    free, total = torch.spyre.mem_get_info()
+    assert total == USABLE == torch.spyre.get_device_properties().total_memory
+    tensor = empty(GIB // 2)
+    assert torch.spyre.mem_get_info(tensor.device) == (free - GIB, total)
+    assert torch.accelerator.get_memory_info() == (free - GIB, total)
+    assert memory.get_memory_info(0) == (free - GIB, total)
+
+
+def test_fragmentation_tells_what_one_allocation_cannot_have():
+    whole = memory.memory_stats()["largest_free_block"]
+    held = [empty(4 * GIB) for _ in range(13)]  # 8 GiB each
+    assert memory.memory_stats()["fragmentation"] == pytest.approx(0, abs=0.01)
+    del held[1::2]
+    stats = memory.memory_stats()
+    assert stats["largest_free_block"] == 8 * GIB and stats["free_blocks"] >= 7
+    assert stats["fragmentation"] == pytest.approx(1 - 8 * GIB / stats["free_bytes"])
+    with pytest.raises(torch.OutOfMemoryError, match=r"largest free block 8\.00 GiB"):
+        empty(4 * GIB + 1)
+    del held
+    assert memory.memory_stats()["largest_free_block"] == whole
+
+
+def test_a_snapshot_maps_the_card_without_gaps():
+    tensor, storage = empty(1000), torch.UntypedStorage(130, device="spyre")
+    (segment,) = memory.memory_snapshot()
+    assert segment["device"] == 0 and segment["total_size"] == USABLE
+    assert segment["allocated_size"] == segment["active_size"] == memory.memory_allocated()
+    position = segment["address"]
+    for block in segment["blocks"]:
+        assert block["address"] == position
+        position += block["size"]
+    assert position == USABLE
+    states = [block["state"] for block in segment["blocks"]]
+    assert not any(a == b == "free" for a, b in zip(states, states[1:], strict=False))
+    requested = [block["requested_size"] for block in segment["blocks"]]
+    assert 130 in requested and tensor.untyped_storage().nbytes() in requested
+    assert storage.nbytes() == 130
+
+
+def test_a_summary_shows_what_is_allocated_and_free():
+    tensor = empty(512 * MIB)
+    summary = torch.spyre.memory_summary(tensor.device)
+    assert summary.startswith("Memory of spyre:0")
+    assert "1.0 GiB" in summary and "of 112.0 GiB" in summary and "allocations" in summary
+    assert "allocations" not in memory.memory_summary(abbreviated=True)
+
+
+def test_two_cards_account_apart():
+    run_fine(
+        """
+import torch
+memory = torch.spyre.memory
+a = torch.ones(1024, 1024, dtype=torch.float16, device="spyre:0")
+assert (memory.memory_allocated(0), memory.memory_allocated(1)) == (2 << 20, 0)
+b = a.to("spyre:1")[:3].clone()
+torch.spyre.set_device(1)
+assert (memory.memory_allocated("spyre:0"), memory.memory_allocated()) == (2 << 20, 6144)
+assert memory.max_memory_allocated(1) > 2 << 20 and memory.max_memory_allocated(0) == 2 << 20
+memory.reset_peak_memory_stats(1)
+assert memory.max_memory_allocated(1) == 6144 and memory.max_memory_allocated(0) == 2 << 20
+torch.spyre.set_per_process_memory_fraction(0.0, 0)
+try:
+    torch.empty(1, device="spyre:0")
+except torch.OutOfMemoryError as error:
+    assert "on spyre:0" in str(error)
+else:
+    raise AssertionError
+torch.empty(1 << 30, device="spyre:1")
+assert [segment["device"] for segment in memory.memory_snapshot()] == [0, 1]
+assert memory.memory_snapshot(1)[0]["allocated_size"] == 6144
+del a, b
+assert memory.memory_allocated(0) == memory.memory_allocated(1) == 0
+print("fine")
+""",
+        AIU_WORLD_SIZE="2",
+    )
+
+
+# --- Running out ----------------------------------------------------------------------------------
+
+
+def test_the_whole_memory_can_be_allocated_and_costs_the_host_nothing():
+    free = torch.spyre.mem_get_info()[0]
+    before = resident()
+    whole = empty(free, torch.int8)
+    assert torch.spyre.mem_get_info()[0] == 0
+    with pytest.raises(torch.OutOfMemoryError):
+        empty(1)
+    whole[:1000].fill_(7)
+    whole[-1000:].fill_(9)
+    assert whole[998:1000].tolist() == [7, 7] and whole[-1].item() == 9
+    assert resident() - before < 64 * MIB
+
+
+def test_the_message_names_what_was_asked_what_is_free_and_what_there_is():
+    held = empty(GIB)
+    free = torch.spyre.mem_get_info()[0]
+    ooms = memory.memory_stats()["num_ooms"]
+    with pytest.raises(torch.OutOfMemoryError) as raised:
+        empty(1 << 40)
+    message = str(raised.value)
+    assert "Tried to allocate 2048.00 GiB (2199023255552 bytes) on spyre:0" in message
+    assert f"{free} bytes" in message and "of 112.00 GiB total" in message
+    assert memory.memory_stats()["num_ooms"] == ooms + 1
+    assert held.numel() == GIB
+
+
+def test_after_running_out_everything_goes_on():
+    before = torch.spyre.mem_get_info()
+    for grow in (
+        lambda: empty(1 << 40),
+        lambda: torch.zeros(1 << 40, device="spyre"),
+        lambda: torch.UntypedStorage(1 << 41, device="spyre"),
+        lambda: torch.ones(1, device="spyre").expand(1 << 40).contiguous(),
+    ):
+        with pytest.raises(torch.OutOfMemoryError, match="Spyre out of memory"):
+            grow()
+        assert torch.spyre.mem_get_info() == before
+        assert torch.ones(70, device="spyre").cpu().sum() == 70
+
+
+def test_growing_a_tensor_beyond_the_memory_leaves_it_as_it_was():
+    tensor = torch.arange(10, dtype=torch.float16, device="spyre")
+    for grow in (
+        lambda: tensor.resize_(1 << 40),
+        lambda: tensor.untyped_storage().resize_(1 << 41),
+        lambda: tensor.set_(tensor.untyped_storage(), 0, (1 << 40,), (1,)),
+    ):
+        with pytest.raises(torch.OutOfMemoryError, match="Spyre out of memory"):
+            grow()
+        assert tensor.tolist() == list(range(10))
+
+
+def test_growing_a_tensor_commits_only_what_it_held():
+    tensor = torch.ones(10, device="spyre")
+    before = resident()
+    tensor.resize_(GIB // 4)
+    assert tensor[:10].tolist() == [1.0] * 10
+    assert resident() - before < 256 * MIB
+
+
+def test_memory_that_a_reference_cycle_holds_is_collected_before_giving_up():
+    class Node:
+        pass
+
+    retries = memory.memory_stats()["num_alloc_retries"]
+    gc.disable()
+    try:
+        node = Node()
+        node.itself, node.tensor = node, empty(80 * GIB, torch.int8)
+        del node
+        fits_only_then = empty(81 * GIB, torch.int8)
+    finally:
+        gc.enable()
+    assert fits_only_then.numel() == 81 * GIB
+    assert memory.memory_stats()["num_alloc_retries"] == retries + 1
+
+
+def test_a_fraction_limits_the_process_and_can_be_lifted():
+    assert torch.spyre.get_per_process_memory_fraction() == 1
+    torch.spyre.set_per_process_memory_fraction(0.25)
+    try:
+        assert torch.spyre.get_per_process_memory_fraction("spyre:0") == 0.25
+        free, total = torch.spyre.mem_get_info()
+        assert total == USABLE and free == USABLE // 4 - memory.memory_allocated()
+        with pytest.raises(torch.OutOfMemoryError, match=r"limited to 28\.00 GiB"):
+            empty(29 * GIB, torch.int8)
+        assert empty(27 * GIB, torch.int8).numel() == 27 * GIB
+    finally:
+        torch.spyre.set_per_process_memory_fraction(1.0)
+    assert empty(29 * GIB, torch.int8).numel() == 29 * GIB
+    for bad in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            torch.spyre.set_per_process_memory_fraction(bad)
+
+
+# --- Giving back ----------------------------------------------------------------------------------
+
+
+def test_freed_memory_stays_with_the_card_until_empty_cache_gives_it_to_the_host():
+    memory.empty_cache()
+    assert memory.memory_reserved() == memory.memory_allocated()
+    tensor = torch.ones(256 * MIB, dtype=torch.int8, device="spyre")
+    full, reserved = resident(), memory.memory_reserved()
+    del tensor
+    assert memory.memory_reserved() == reserved and resident() > full - 64 * MIB
+    memory.empty_cache()
+    assert memory.memory_reserved() == memory.memory_allocated()
+    assert resident() < full - 192 * MIB
+
+
+def test_empty_cache_finds_freed_memory_behind_a_newer_allocation():
+    memory.empty_cache()
+    first, second = (torch.ones(128 * MIB, dtype=torch.int8, device="spyre") for _ in range(2))
+    del first
+    memory.empty_cache()  # the place of the first is no longer backed by the host
+    del second
+    full = resident()
+    untouched = empty(128 * MIB, torch.int8)  # takes the place of the first again
+    memory.empty_cache()
+    assert resident() < full - 96 * MIB
+    assert untouched.numel() == 128 * MIB
+
+
+def test_beyond_its_limit_freed_memory_goes_back_by_itself():
+    run_fine(
+        """
+import os, torch
+def reserved(): return torch.spyre.memory_reserved() >> 20
+small = torch.ones(32 << 20, dtype=torch.int8, device="spyre")
+large = torch.ones(96 << 20, dtype=torch.int8, device="spyre")
+del small
+assert reserved() == 128
+del large
+assert reserved() == 0
+print("fine")
+""",
+        SPYRE_EMU_CACHE_MB="64",
+    )
+
+
+# --- Leaks ----------------------------------------------------------------------------------------
+
+
+def test_bytes_return_to_the_baseline_after_many_mixed_operations():
+    before = memory.memory_allocated()
+    choose = random.Random(0)
+    streams = [torch.spyre.Stream() for _ in range(3)]
+    held = []
+    for _ in range(300):
+        size = (choose.randint(1, 9), choose.randint(1, 99))
+        with choose.choice(streams):
+            host = torch.rand(size).pin_memory()
+            card = host.to("spyre", non_blocking=True)
+            held += [card, card.t()[::2], (card * 2).sum(0), card.half(), card.clone().resize_(300)]
+            host.copy_(card, non_blocking=True)
+            with pytest.raises(RuntimeError):
+                card.view(-1, 10_007)
+            with pytest.raises(RuntimeError):
+                torch.mm(card, torch.empty(1000, 3, device="spyre"))
+        choose.shuffle(held)
+        del held[20:]
+    leaf = torch.ones(8, 8, device="spyre", requires_grad=True)
+    (leaf @ leaf).relu().sum().backward()
+    assert memory.memory_allocated() > before
+    del held, card, leaf
+    torch.spyre.synchronize()
+    gc.collect()
+    assert memory.memory_allocated() == before
+    assert memory.memory_stats()["active_bytes.all.current"] == before
+
+
+def test_bytes_return_to_the_baseline_after_threads_that_allocate_at_random():
+    before = memory.memory_stats()
+
+    def work(seed):
+        choose, held = random.Random(seed), []
+        for _ in range(300):
+            held.append(empty(choose.randint(0, 100_000)))
+            if len(held) > 20:
+                held.pop(choose.randrange(len(held)))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    after = memory.memory_stats()
+    for key in ("allocated_bytes", "allocation", "active_bytes", "requested_bytes"):
+        assert after[f"{key}.all.current"] == before[f"{key}.all.current"]
+    assert after["largest_free_block"] == before["largest_free_block"]
+
+
+# --- Guarding -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("touch", ["string_at(address, 1)", "memset(address, 0, 1)"])
+def test_the_host_cannot_touch_device_memory_and_is_told_so(touch):
+    done = run_child(
+        f"""
+import ctypes, torch
+tensor = torch.ones(64, dtype=torch.float16, device="spyre")
+address = tensor.data_ptr()
+print("before", flush=True)
+ctypes.{touch}
+print("after")
+"""
+    )
+    assert done.stdout.split() == ["before"] and done.returncode == -signal.SIGSEGV
+    assert "host code touched a Spyre device address" in done.stderr and ".cpu()" in done.stderr
+
+
+def test_poison_shows_uninitialised_and_freed_memory():
+    run_fine(
+        """
+import torch
+from torch_spyre import _C
+for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float8_e4m3fn):
+    assert torch.empty(100, dtype=dtype, device="spyre").cpu().isnan().all(), dtype
+torch.ones(1 << 16, device="spyre")
+reused = torch.empty(1 << 16, device="spyre")
+assert reused.isnan().all()
+padded = torch.zeros(3, dtype=torch.float16, device="spyre")
+assert padded.tolist() == [0, 0, 0]
+print("fine")
+""",
+        SPYRE_EMU_POISON="1",
+    )
