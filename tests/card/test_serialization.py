@@ -20,6 +20,8 @@ DTYPES = [
     torch.float16, torch.bfloat16, torch.float32, torch.bool, torch.int8, torch.uint8,
     torch.int16, torch.int32, torch.int64, torch.float8_e4m3fn, torch.float8_e5m2fnuz,
 ]  # fmt: skip
+# The old format, and pickle with it, cannot load the last two from any device.
+OLD_DTYPES = DTYPES[:-2]
 SIZES = [(), (0,), (3, 0, 5), (1,), (64,), (65,), (4, 130), (3, 5, 7)]
 FORMATS = pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
 # The output features inside the stick, as nn.Linear weights are stored.
@@ -61,15 +63,17 @@ def shares_storage(a, b):
 # --- torch.save and torch.load --------------------------------------------------------------------
 
 
-@FORMATS
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "zipped"), [(d, True) for d in DTYPES] + [(d, False) for d in OLD_DTYPES], ids=str
+)
 def test_every_dtype_and_size_comes_back_where_it_was(dtype, zipped):
     hosts = [sample(size, dtype) for size in SIZES]
     data = saved([host.to("spyre") for host in hosts], zipped)
     for weights_only in (True, False):
         for found, host in zip(loaded(data, weights_only=weights_only), hosts, strict=True):
             assert_equal(found, host)
-            assert found.device_tensor_layout() == host.to("spyre").device_tensor_layout()
+            if zipped:  # the old format makes tensors before it knows their storages
+                assert found.device_tensor_layout() == host.to("spyre").device_tensor_layout()
 
 
 @FORMATS
@@ -166,7 +170,7 @@ def test_requires_grad_survives_and_a_graph_does_not():
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))],
                          ids=["deepcopy", "pickle"])  # fmt: skip
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", OLD_DTYPES, ids=str)
 def test_copies_of_objects_are_equal_and_apart(clone, dtype):
     for size in SIZES:
         host = sample(size, dtype)

@@ -82,7 +82,6 @@ TEST("random traffic keeps the books straight") {
       held.pop_back();
     }
     CHECK_EQUAL(blocks.free_bytes(), kMiB - used);
-    CHECK(blocks.cached_bytes() <= blocks.free_bytes());
   }
   for (const auto& [address, bytes] : held) blocks.release(address);
   CHECK_EQUAL(blocks.largest_free_block(), static_cast<uint64_t>(kMiB));
@@ -175,4 +174,33 @@ TEST("a write that the host cannot hold is refused") {
   const flex::Place host{const_cast<std::byte*>(&zero), nullptr, 0, 1};
   const flex::Place device{nullptr, &card, address, static_cast<size_t>(bytes)};
   CHECK_THROWS(flex::OutOfHostMemory, card.transfer(fill, host, device));
+}
+
+TEST("intervals join, split and count") {
+  emulator::IntervalSet set;
+  set.add(10, 20);
+  set.add(30, 40);
+  set.add(20, 30);
+  CHECK_EQUAL(set.total(), uint64_t{30});
+  CHECK(set.remove(15, 18));
+  CHECK(!set.remove(15, 18));
+  CHECK_EQUAL(set.total(), uint64_t{27});
+  set.add(0, 100);
+  CHECK_EQUAL(set.total(), uint64_t{100});
+  CHECK(set.remove(0, 100));
+  CHECK_EQUAL(set.total(), uint64_t{0});
+}
+
+TEST("what an allocation left untouched does not hide freed memory from the host") {
+  EmulatedCard card(small_card(64 * kMiB));
+  const uint64_t first = card.allocate(kMiB), second = card.allocate(kMiB);
+  card.retire(first);
+  card.release(first);
+  card.give_back_cached_memory();
+  card.retire(second);
+  card.release(second);
+  card.allocate(kMiB);
+  CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, 2 * kMiB);
+  card.give_back_cached_memory();
+  CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, kMiB);
 }

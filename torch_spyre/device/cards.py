@@ -54,7 +54,8 @@ class device:
     nothing."""
 
     def __init__(self, device: DeviceLike) -> None:
-        self.idx = -1 if device is None else device_index(device)
+        unchanged = device is None or (isinstance(device, int) and device < 0)
+        self.idx = -1 if unchanged else device_index(device)
         self.prev_idx = -1
 
     def __enter__(self) -> None:
@@ -115,10 +116,8 @@ def is_bf16_supported() -> bool:
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
     """Cards copy to each other, but none reads another's memory from a kernel."""
-    count = device_count()
-    for index in (device_index(device), device_index(peer_device)):
-        if not 0 <= index < count:
-            raise ValueError(f"card {index} is not there: {count} visible")
+    for card in (device, peer_device):
+        device_index(card)  # refuses what is not there
     return False
 
 

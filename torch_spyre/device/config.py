@@ -7,16 +7,20 @@ Called by C++, at most once each: `enumerate_cards` when somebody asks how many 
 from typing import Any
 
 from torch_spyre import knobs
-from torch_spyre.errors import SpyreError
+from torch_spyre.errors import KnobError, SpyreError
 
 # A full ensemble: what SPYRE_DEVICES chooses from when AIU_WORLD_SIZE does not say how many
 # emulated cards there are.
 EMULATED_ENSEMBLE = 8
+# Beyond any machine: a mainframe takes 48.
+MOST_CARDS = 64
 
 
 def enumerate_cards() -> dict[str, Any]:
     chosen = knobs.device.visible
     present = knobs.device.world_size or (1 if chosen is None else EMULATED_ENSEMBLE)
+    if present > MOST_CARDS:
+        raise KnobError("AIU_WORLD_SIZE", str(present), f"an integer from 1 to {MOST_CARDS}")
     cards = range(present) if chosen is None else [c for c in chosen if 0 <= c < present]
     return {
         "mode": knobs.device.driver,

@@ -10,6 +10,15 @@ DeviceLike = torch.device | int | str | None
 
 def device_index(device: DeviceLike) -> int:
     """The card that `device` names: the current one for None or a device without an index."""
+    index = _named_index(device)
+    count = _C.device_count()
+    if not 0 <= index < count:
+        _C.check_cards()  # says why, if there are none at all
+        raise RuntimeError(f"Device index {index} out of range [0, {count})")
+    return index
+
+
+def _named_index(device: DeviceLike) -> int:
     if device is None:
         return _C.current_device()
     if isinstance(device, int) and not isinstance(device, bool):

@@ -31,10 +31,12 @@ def apply() -> None:
         (torch.Tensor, "to", _to_with_layout),
         (torch, "empty", _empty_with_layout),
         (torch.Tensor, "__deepcopy__", _deepcopy_of_own_layout),
+        (torch.nn.Parameter, "__deepcopy__", _deepcopy_of_parameter),
         (torch.Tensor, "__reduce_ex__", _pickle_of_own_layout),
         (torch.Tensor, "__dlpack__", _refusing_host_access("__dlpack__")),
         (torch.utils.dlpack, "to_dlpack", _refusing_host_access("to_dlpack")),
         (torch, "to_dlpack", _refusing_host_access("to_dlpack")),
+        (torch.amp.GradScaler, "unscale_", _unscaling_in_float32),
         (torch.UntypedStorage, "_write_file", _writing_the_host_image),
         (torch.UntypedStorage, "_set_from_file", _reading_a_host_image),
     ):
@@ -166,6 +168,45 @@ def _deepcopy_of_own_layout(original: Function) -> Function:
         return copied.requires_grad_(self.requires_grad)
 
     return __deepcopy__
+
+
+# PyTorch clones parameters, which gives the default layout; a linear layer's weight has another.
+def _deepcopy_of_parameter(original: Function) -> Function:
+    def __deepcopy__(self: torch.nn.Parameter, memo: dict[int, Any]) -> torch.nn.Parameter:
+        copied: torch.nn.Parameter = original(self, memo)
+        if is_spyre(self):
+            layout = _C.get_spyre_tensor_layout(self)
+            if _C.get_spyre_tensor_layout(copied) != layout:
+                copied.data = _C.to_with_layout(self.detach(), layout)
+        return copied
+
+    return __deepcopy__
+
+
+# The inverse of the scale is taken in float64, which the card has not; float32 divides exactly
+# enough, as on other devices without float64.
+def _unscaling_in_float32(original: Function) -> Function:
+    def unscale_(self: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
+        scale = self._scale
+        if scale is None or scale.device.type != DEVICE_NAME:
+            original(self, optimizer)
+            return
+        self._scale = _ScaleInFloat32(scale)  # type: ignore[assignment]
+        try:
+            original(self, optimizer)
+        finally:
+            self._scale = scale
+
+    return unscale_
+
+
+class _ScaleInFloat32:
+    def __init__(self, scale: torch.Tensor) -> None:
+        self.device = scale.device
+        self.reciprocal = scale.reciprocal
+
+    def double(self) -> "_ScaleInFloat32":
+        return self
 
 
 def _pickle_of_own_layout(original: Function) -> Function:

@@ -1,8 +1,9 @@
-"""`safetensors` straight to the card.
+"""`safetensors` straight to the card, and from it.
 
 The library checks device names in its compiled part and knows ours not. Where a card is asked for,
 the file is opened for the CPU and each tensor is moved as it is read, so the host never holds more
-than one of them.
+than one of them. Saving compares sizes of tensors and storages; a storage on the card is padded to
+whole sticks, so it is asked for the size of its content.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any, Self
 
 import torch
 
+from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.import_hook import after_import
 
@@ -21,8 +23,20 @@ def apply() -> None:
 
 
 def _patch(module: ModuleType) -> None:
-    if not isinstance(module.safe_open, _SafeOpen):
-        module.safe_open = _SafeOpen(module.safe_open)  # type: ignore[attr-defined]
+    # A module that imports torch first, and so us, gets its safe_open from the package later on.
+    original = vars(module).get("safe_open")
+    if original is not None and not isinstance(original, _SafeOpen):
+        module.safe_open = _SafeOpen(original)  # type: ignore[attr-defined]
+    if "storage_size" in vars(module):
+        module.storage_size = _content_size(module.storage_size)  # type: ignore[attr-defined]
+
+
+def _content_size(original: Callable[[torch.Tensor], int]) -> Callable[[torch.Tensor], int]:
+    def storage_size(tensor: torch.Tensor) -> int:
+        on_card = tensor.device.type == DEVICE_NAME
+        return _C.content_bytes(tensor) if on_card else original(tensor)
+
+    return storage_size
 
 
 class _SafeOpen:
@@ -66,6 +80,9 @@ class _CardFile:
     def get_tensor(self, name: str) -> torch.Tensor:
         tensor: torch.Tensor = self._opened.get_tensor(name)
         return tensor.to(self._device)
+
+    def get_tensors(self) -> dict[str, torch.Tensor]:
+        return {name: self.get_tensor(name) for name in self._opened.keys()}  # noqa: SIM118
 
     def get_slice(self, name: str) -> "_CardSlice":
         return _CardSlice(self._opened.get_slice(name), self._device)

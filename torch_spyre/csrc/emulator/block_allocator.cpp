@@ -6,7 +6,7 @@
 namespace spyre::emulator {
 
 BlockAllocator::BlockAllocator(uint64_t bytes, uint64_t alignment) : alignment_(alignment) {
-  insert_free(blocks_.emplace(0, Block{bytes / alignment * alignment, true, 0}).first);
+  insert_free(blocks_.emplace(0, Block{bytes / alignment * alignment, true}).first);
 }
 
 uint64_t BlockAllocator::rounded(uint64_t bytes) const {
@@ -16,13 +16,11 @@ uint64_t BlockAllocator::rounded(uint64_t bytes) const {
 void BlockAllocator::insert_free(Iterator block) {
   by_size_.emplace(block->second.bytes, block->first);
   free_bytes_ += block->second.bytes;
-  cached_bytes_ += block->second.cached;
 }
 
 void BlockAllocator::erase_free(Iterator block) {
   by_size_.erase({block->second.bytes, block->first});
   free_bytes_ -= block->second.bytes;
-  cached_bytes_ -= block->second.cached;
 }
 
 std::optional<uint64_t> BlockAllocator::allocate(uint64_t bytes) {
@@ -32,11 +30,9 @@ std::optional<uint64_t> BlockAllocator::allocate(uint64_t bytes) {
   const Iterator block = blocks_.find(fit->second);
   erase_free(block);
   const uint64_t left = block->second.bytes - wanted;
-  const uint64_t cached_left = block->second.cached - std::min(block->second.cached, wanted);
-  block->second = {wanted, false, 0};
+  block->second = {wanted, false};
   if (left > 0) {
-    insert_free(blocks_.emplace_hint(std::next(block), block->first + wanted,
-                                     Block{left, true, cached_left}));
+    insert_free(blocks_.emplace_hint(std::next(block), block->first + wanted, Block{left, true}));
   }
   return block->first;
 }
@@ -47,11 +43,9 @@ void BlockAllocator::release(uint64_t address) {
     throw std::logic_error("BlockAllocator: release of memory that is not allocated");
   }
   block->second.free = true;
-  block->second.cached = block->second.bytes;
 
   const auto join = [this](Iterator left, Iterator right) {
     left->second.bytes += right->second.bytes;
-    left->second.cached += right->second.cached;
     blocks_.erase(right);
   };
   if (const Iterator after = std::next(block); after != blocks_.end() && after->second.free) {
@@ -72,18 +66,6 @@ uint64_t BlockAllocator::size_of(uint64_t address) const { return blocks_.at(add
 
 uint64_t BlockAllocator::largest_free_block() const {
   return by_size_.empty() ? 0 : by_size_.rbegin()->first;
-}
-
-std::vector<BlockAllocator::FreeRange> BlockAllocator::take_cached(uint64_t smallest) {
-  std::vector<FreeRange> ranges;
-  for (auto fit = by_size_.lower_bound({smallest, 0}); fit != by_size_.end(); ++fit) {
-    Block& block = blocks_.at(fit->second);
-    if (block.cached == 0) continue;
-    ranges.push_back({fit->second, block.bytes});
-    cached_bytes_ -= block.cached;
-    block.cached = 0;
-  }
-  return ranges;
 }
 
 }  // namespace spyre::emulator

@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <vector>
 
 namespace spyre::emulator {
 
@@ -15,11 +14,6 @@ class BlockAllocator {
   struct Block {
     uint64_t bytes = 0;
     bool free = true;
-    // Of a free block: how much of it the host still holds committed, from earlier use.
-    uint64_t cached = 0;
-  };
-  struct FreeRange {
-    uint64_t address, bytes;
   };
 
   BlockAllocator(uint64_t bytes, uint64_t alignment);
@@ -31,14 +25,9 @@ class BlockAllocator {
   uint64_t size_of(uint64_t address) const;
 
   uint64_t free_bytes() const { return free_bytes_; }
-  uint64_t cached_bytes() const { return cached_bytes_; }
   uint64_t largest_free_block() const;
   size_t free_block_count() const { return by_size_.size(); }
   const std::map<uint64_t, Block>& blocks() const { return blocks_; }
-
-  // Free ranges of at least `smallest` bytes with cached memory, which count as given back from
-  // now on.
-  std::vector<FreeRange> take_cached(uint64_t smallest);
 
  private:
   using Iterator = std::map<uint64_t, Block>::iterator;
@@ -47,7 +36,6 @@ class BlockAllocator {
 
   uint64_t alignment_;
   uint64_t free_bytes_ = 0;
-  uint64_t cached_bytes_ = 0;
   std::map<uint64_t, Block> blocks_;
   std::set<std::pair<uint64_t, uint64_t>> by_size_;  // (bytes, address) of free blocks
 };

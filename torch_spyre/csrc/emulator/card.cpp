@@ -44,6 +44,20 @@ void check_inside(const flex::Transfer& transfer, const flex::Place& src, const 
   for (int64_t element : transfer.dst_elements) check_inside(element, descriptor.dst_format, dst);
 }
 
+// Whether the host can hold what the nests will write.
+void check_room(const CopyDescriptor& descriptor, const std::byte* dst) {
+  const int64_t bits = bits_per_element(descriptor.dst_format);
+  for (const CopyNest& nest : descriptor.nests) {
+    int64_t elements = 1, last = nest.dst_offset;
+    for (const CopyLoop& loop : nest.loops) {
+      elements *= loop.size;
+      last += (loop.size - 1) * loop.dst_stride;
+    }
+    const int64_t span = (last + 1 - nest.dst_offset) * bits / 8;
+    check_host_memory(dst + nest.dst_offset * bits / 8, std::min(elements * bits / 8, span));
+  }
+}
+
 }  // namespace
 
 EmulatedCard::EmulatedCard(const flex::CardDescription& description)
@@ -69,6 +83,7 @@ uint64_t EmulatedCard::allocate(size_t bytes) {
   if (!address) throw flex::OutOfDeviceMemory("out of device memory");
   const auto size = static_cast<int64_t>(blocks_.size_of(*address));
   memory_.commit(*address, size);
+  committed_.add(*address, *address + size);
   if (description_.poison) std::memset(memory_.engine(*address), kPoison, size);
   owned_[*address] = {static_cast<int64_t>(bytes), false};
   statistics_.allocations.add(1);
@@ -97,23 +112,24 @@ void EmulatedCard::release(uint64_t address) noexcept {
   blocks_.release(address);
   statistics_.active_blocks.remove(1);
   statistics_.active_bytes.remove(size);
-  if (blocks_.cached_bytes() > static_cast<uint64_t>(description_.cached_bytes_limit)) {
+  const auto cached = static_cast<int64_t>(committed_.total()) - statistics_.active_bytes.current;
+  if (cached > description_.cached_bytes_limit) {
     give_back(kSmallestGiveBack);
   }
   update_reserved();
 }
 
 void EmulatedCard::update_reserved() {
-  const int64_t now =
-      statistics_.active_bytes.current + static_cast<int64_t>(blocks_.cached_bytes());
+  const auto now = static_cast<int64_t>(committed_.total());
   const int64_t change = now - statistics_.reserved_bytes.current;
   if (change > 0) statistics_.reserved_bytes.add(change);
   if (change < 0) statistics_.reserved_bytes.remove(-change);
 }
 
 void EmulatedCard::give_back(uint64_t smallest) {
-  for (const auto& range : blocks_.take_cached(smallest)) {
-    memory_.give_back(range.address, range.bytes);
+  for (const auto& [address, block] : blocks_.blocks()) {
+    if (!block.free || block.bytes < smallest) continue;
+    if (committed_.remove(address, address + block.bytes)) memory_.give_back(address, block.bytes);
   }
 }
 
@@ -181,7 +197,7 @@ void EmulatedCard::set_memory_limit(int64_t bytes) {
 CopyOutcome EmulatedCard::transfer(const flex::Transfer& transfer, const flex::Place& src,
                                    const flex::Place& dst) {
   check_inside(transfer, src, dst);
-  if (dst.card != nullptr) check_host_memory(memory_of(dst), dst.bytes);
+  if (dst.card != nullptr) check_room(transfer.descriptor, memory_of(dst));
   if (transfer.src_elements.empty()) {
     return execute_copy(transfer.descriptor, memory_of(src), memory_of(dst));
   }

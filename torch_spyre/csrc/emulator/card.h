@@ -7,6 +7,7 @@
 
 #include "emulator/address_space.h"
 #include "emulator/block_allocator.h"
+#include "emulator/interval_set.h"
 #include "flex/driver.h"
 
 namespace spyre::emulator {
@@ -49,6 +50,8 @@ class EmulatedCard final : public flex::Card {
   mutable std::mutex mutex_;
   BlockAllocator blocks_;
   std::unordered_map<uint64_t, Owned> owned_;
+  // Memory that may be committed on the host: allocated once and not given back since.
+  IntervalSet committed_;
   flex::MemoryStatistics statistics_;
   int64_t limit_bytes_;
 };

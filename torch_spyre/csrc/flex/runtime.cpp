@@ -94,13 +94,6 @@ void Runtime::start() {
   if (started_.load(std::memory_order_acquire)) return;
   check_cards();
   const Enumeration& found = enumeration();
-  if (found.default_card >= static_cast<int>(found.cards.size())) {
-    throw std::runtime_error(
-        "Device index out of bounds. logical_device_id=" + std::to_string(found.default_card) +
-        ", number of visible devices=" + std::to_string(found.cards.size()) +
-        ": LOCAL_RANK names a card that is not there; set AIU_WORLD_SIZE, or "
-        "choose a card with torch.spyre.set_device().");
-  }
   source_.run_unlocked([&] { open_cards(found); });
 }
 

@@ -18,8 +18,9 @@ void CardClock::advance_to(uint64_t time_ps) {
   }
 }
 
-uint64_t Event::begin_record() {
+uint64_t Event::begin_record(Stream& stream) {
   std::lock_guard lock(mutex_);
+  stream_ = &stream;
   return ++newest_;
 }
 
@@ -43,7 +44,12 @@ uint64_t Event::wait_for(uint64_t version) {
   return time_ps_;
 }
 
-void Event::synchronize() { wait_for(newest_version()); }
+void Event::synchronize() {
+  const uint64_t version = newest_version();
+  if (version == 0) return;
+  const uint64_t time = wait_for(version);
+  stream_->meet(time);
+}
 
 bool Event::complete() const {
   std::lock_guard lock(mutex_);
@@ -108,8 +114,8 @@ void Stream::submit(Work work) {
   enqueue(lock, {std::move(work), card_clock_->now(), nullptr});
 }
 
-void Stream::throw_pending(std::unique_lock<std::mutex>& lock) {
-  card_clock_->advance_to(clock_ps_);
+void Stream::throw_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps) {
+  card_clock_->advance_to(time_ps);
   const std::exception_ptr error = std::exchange(pending_error_, nullptr);
   lock.unlock();
   if (error) std::rethrow_exception(error);
@@ -126,7 +132,12 @@ void Stream::run(Work work) {
     enqueue(lock, std::move(item));
     changed_.wait(lock, [&] { return done; });
   }
-  throw_pending(lock);
+  throw_pending(lock, clock_ps_);
+}
+
+void Stream::meet(uint64_t time_ps) {
+  std::unique_lock lock(mutex_);
+  throw_pending(lock, time_ps);
 }
 
 bool Stream::idle() const {
@@ -137,11 +148,11 @@ bool Stream::idle() const {
 void Stream::synchronize() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
-  throw_pending(lock);
+  throw_pending(lock, clock_ps_);
 }
 
 void Stream::record(const std::shared_ptr<Event>& event) {
-  const uint64_t version = event->begin_record();
+  const uint64_t version = event->begin_record(*this);
   const auto mark = [this, event, version]() -> uint64_t {
     uint64_t time = 0;
     {

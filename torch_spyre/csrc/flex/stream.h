@@ -23,9 +23,12 @@ class CardClock {
   std::atomic<uint64_t> now_ps_{0};
 };
 
+class Stream;
+
 // A moment in a stream. Recorded again, it means the later moment.
 class Event {
  public:
+  // Waits for the moment. Throws what work of its stream threw and nobody has seen yet.
   void synchronize();
   bool complete() const;
   // Device time of the moment, after it has come to pass.
@@ -34,7 +37,7 @@ class Event {
 
  private:
   friend class Stream;
-  uint64_t begin_record();
+  uint64_t begin_record(Stream& stream);
   void finish_record(uint64_t version, uint64_t time_ps);
   uint64_t newest_version() const;
   // Blocks until `version` or a later one has come to pass.
@@ -42,6 +45,7 @@ class Event {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  Stream* stream_ = nullptr;  // streams live as long as the process
   uint64_t newest_ = 0;
   uint64_t finished_ = 0;
   uint64_t time_ps_ = 0;
@@ -66,6 +70,9 @@ class Stream {
   bool idle() const;
   void synchronize();
 
+  // The host has seen device time `time_ps` of this stream go by: throws what is pending.
+  void meet(uint64_t time_ps);
+
   void record(const std::shared_ptr<Event>& event);
   void wait(const std::shared_ptr<Event>& event);
 
@@ -79,7 +86,7 @@ class Stream {
   void work_loop();
   // Runs one item outside the lock and accounts for it.
   void execute(std::unique_lock<std::mutex>& lock, Item& item);
-  void throw_pending(std::unique_lock<std::mutex>& lock);
+  void throw_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps);
 
   const int64_t id_;
   const std::shared_ptr<CardClock> card_clock_;

@@ -193,11 +193,11 @@ TensorLayout TensorLayout::pool(int64_t sticks) {
   return layout;
 }
 
-TensorLayout TensorLayout::linear(int64_t bytes) {
+TensorLayout TensorLayout::linear(int64_t count, DataFormat format) {
   TensorLayout layout;
-  layout.device_size_ = {bytes};
+  layout.device_size_ = {count};
   layout.stride_map_ = {1};
-  layout.format_ = DataFormat::SENINT8;
+  layout.format_ = format;
   return layout;
 }
 

@@ -36,8 +36,9 @@ class TensorLayout {
   // stick.
   static TensorLayout pool(int64_t sticks);
 
-  // `bytes` plain bytes, for storages that have no dtype yet.
-  static TensorLayout linear(int64_t bytes);
+  // One element after the other, for storages that have no dtype yet: `count` elements of a
+  // host format, or plain bytes.
+  static TensorLayout linear(int64_t count, DataFormat format = DataFormat::SENINT8);
 
   const Sizes& device_size() const { return device_size_; }
   const Sizes& stride_map() const { return stride_map_; }

@@ -4,12 +4,6 @@
 
 namespace spyre {
 
-// The macros below name these types without their namespace.
-using at::IntArrayRef;
-using at::Scalar;
-using at::ScalarType;
-using at::Tensor;
-
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
 
 TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
@@ -18,8 +12,6 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 #define WIDEST(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
   AT_FORALL_LOWER_PRECISION_FP(LOWER_PRECISION)
   AT_FORALL_FP32(FLOAT32)
-  AT_FORALL_FP32_SET_OPT_DTYPE(FLOAT32)
-  AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
   AT_FORALL_PROMOTE(WIDEST)
 #undef WIDEST
 #undef FLOAT32

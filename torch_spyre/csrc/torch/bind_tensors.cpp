@@ -77,6 +77,13 @@ at::Tensor to_with_layout(const at::Tensor& tensor, const TensorLayout& layout) 
   return result;
 }
 
+// Bytes of the host image a storage holds, without the padding of its last sticks.
+int64_t content_bytes(const at::Tensor& tensor) {
+  const SpyreStorageImpl& storage = storage_of(checked(tensor, "content_bytes"));
+  if (storage.is_raw()) return static_cast<int64_t>(storage.nbytes());
+  return storage.binding->extent() * static_cast<int64_t>(c10::elementSize(storage.dtype));
+}
+
 flex::Place host_bytes(const at::Tensor& tensor) {
   return {const_cast<void*>(tensor.const_data_ptr()), nullptr, 0, tensor.nbytes()};
 }
@@ -132,6 +139,7 @@ void bind_tensors(py::module_& module) {
   module.def("to_with_layout", &to_with_layout, py::arg("tensor"), py::arg("layout"), Unlocked());
   module.def("copy_tensor", &copy_given, py::arg("self"), py::arg("dst"),
              py::arg("non_blocking") = false, Unlocked());
+  module.def("content_bytes", &content_bytes, py::arg("tensor"));
   module.def("_device_bytes", &device_bytes, py::arg("tensor"), Unlocked());
   module.def("_set_device_bytes", &set_device_bytes, py::arg("tensor"), py::arg("bytes"),
              Unlocked());

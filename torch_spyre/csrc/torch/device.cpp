@@ -22,6 +22,14 @@ void check_index(int index) {
               "how many.");
 }
 
+void check_default_card(int index) {
+  const int count = flex::Runtime::get().card_count();
+  TORCH_CHECK(count == 0 || index < count, "Device index out of bounds. logical_device_id=", index,
+              ", number of visible devices=", count,
+              ": LOCAL_RANK names a card that is not there; set AIU_WORLD_SIZE, or choose a card "
+              "with torch.spyre.set_device().");
+}
+
 }  // namespace
 
 c10::DeviceIndex current_device() {
@@ -41,6 +49,7 @@ void set_device_unchecked(c10::DeviceIndex index) noexcept { chosen_device = ind
 c10::Device resolve(c10::Device device) {
   TORCH_CHECK(device.type() == kSpyre, "expected a spyre device, got ", device);
   const c10::DeviceIndex index = device.has_index() ? device.index() : current_device();
+  if (!device.has_index() && chosen_device == kNotChosen) check_default_card(index);
   check_index(index);
   return {kSpyre, index};
 }

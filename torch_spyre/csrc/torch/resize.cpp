@@ -1,9 +1,9 @@
 #include "torch/resize.h"
 
 #include <ATen/native/Resize.h>
-#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
+#include "torch/allocator.h"
 #include "torch/copy.h"
 #include "torch/device.h"
 #include "torch/dtypes.h"
@@ -18,27 +18,40 @@ int64_t logical_elements(const SpyreStorageImpl& storage, c10::ScalarType dtype)
   return static_cast<int64_t>(storage.nbytes() / c10::elementSize(dtype));
 }
 
-// Lays the storage out anew and brings back as much of its content as fits.
-void relayout(const c10::Storage& storage, Binding binding, c10::ScalarType dtype,
-              const at::Tensor& old_image) {
-  const int64_t extent = binding.extent();
-  at::Tensor image = at::zeros({extent}, at::TensorOptions(at::kCPU).dtype(dtype));
-  const int64_t kept = std::min(extent, old_image.numel());
-  image.narrow(0, 0, kept).copy_(old_image.narrow(0, 0, kept));
-  SpyreStorageImpl& impl = storage_of(storage);
-  if (impl.dtype == dtype && storage_bytes(binding, dtype) == impl.nbytes()) {
-    impl.binding = std::make_shared<const Binding>(std::move(binding));
-  } else {
-    rebind(impl, std::move(binding), dtype);
-  }
-  set_host_image(storage, image);
+// The storage's content as elements of `dtype`, wherever it lies now.
+Binding content_binding(const SpyreStorageImpl& storage, c10::ScalarType dtype) {
+  if (!storage.is_raw()) return *storage.binding;
+  const int64_t count = logical_elements(storage, dtype);
+  return {TensorLayout::linear(count, host_format(dtype, device_format(dtype))), {count}, {1}};
 }
 
-// Content of a raw storage as elements of `dtype`.
-at::Tensor raw_elements(const c10::Storage& storage, c10::ScalarType dtype) {
-  const at::Tensor bytes = host_image(storage);
-  const auto item = static_cast<int64_t>(c10::elementSize(dtype));
-  return bytes.narrow(0, 0, bytes.numel() / item * item).view(dtype);
+// The first `count` elements of a storage, in flat order.
+at::Tensor flat_prefix(const c10::Storage& storage, c10::ScalarType dtype, int64_t count,
+                       Binding binding) {
+  at::Tensor tensor = make_tensor(storage, dtype);
+  tensor.unsafeGetTensorImpl()->set_sizes_contiguous({count});
+  impl_of(tensor)->own_binding = std::make_shared<const Binding>(std::move(binding));
+  return tensor;
+}
+
+// Gives the storage new memory, laid out as `binding` says, and moves over what fits. Nothing
+// changes if there is no room.
+void relayout(const c10::Storage& storage, Binding binding, c10::ScalarType dtype) {
+  SpyreStorageImpl& impl = storage_of(storage);
+  const Binding before = content_binding(impl, dtype);
+  const int64_t kept = std::min(binding.extent(), before.extent());
+  const size_t bytes = storage_bytes(binding, dtype);
+  c10::DataPtr memory = allocate_on(impl.device().index(), bytes);
+
+  auto old = c10::make_intrusive<SpyreStorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(impl.nbytes())),
+      impl.set_data_ptr(std::move(memory)), device_allocator(), /*resizable=*/false);
+  impl.set_nbytes(bytes);
+  impl.binding = std::make_shared<const Binding>(std::move(binding));
+  impl.dtype = dtype;
+  if (kept == 0) return;
+  copy_tensor(flat_prefix(c10::Storage(std::move(old)), dtype, kept, before),
+              flat_prefix(storage, dtype, kept, *impl.binding), false);
 }
 
 // After this the storage has a place for everything that (size, strides, offset) names.
@@ -46,12 +59,9 @@ void ensure_extent(const c10::Storage& storage, c10::ScalarType dtype, c10::IntA
                    c10::IntArrayRef strides, int64_t offset) {
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
   if (extent == 0 || offset + extent <= logical_elements(storage_of(storage), dtype)) return;
-  const at::Tensor image = host_image(storage);
-  if (offset == 0) {
-    return relayout(storage, default_binding(size, strides, dtype), dtype, image);
-  }
+  if (offset == 0) return relayout(storage, default_binding(size, strides, dtype), dtype);
   const int64_t whole = offset + extent;
-  relayout(storage, default_binding({whole}, {1}, dtype), dtype, image);
+  relayout(storage, default_binding({whole}, {1}, dtype), dtype);
 }
 
 void set_metadata(at::Tensor& self, c10::IntArrayRef size, c10::IntArrayRef strides,
@@ -159,11 +169,22 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
     // layout, so that growing again finds the old elements.
     Binding binding = default_binding(size, strides, dtype);
     if (!(binding.layout == storage.binding->layout)) {
-      relayout(self.storage(), std::move(binding), dtype, host_image(self.storage()));
+      relayout(self.storage(), std::move(binding), dtype);
     }
   }
   self.unsafeGetTensorImpl()->set_sizes_and_strides(size, strides);
   return self;
+}
+
+// Whether a raw storage holds nothing beyond its first bytes. A file written from a card ends in
+// the zeros of the last stick's padding.
+bool is_zero_from(const c10::Storage& storage, int64_t start) {
+  const auto bytes = static_cast<int64_t>(storage.nbytes());
+  if (start >= bytes) return true;
+  at::Tensor tail = make_tensor(storage, at::kByte);
+  tail.unsafeGetTensorImpl()->set_storage_offset(start);
+  tail.unsafeGetTensorImpl()->set_sizes_contiguous({bytes - start});
+  return !to_cpu(tail).any().item<bool>();
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -178,36 +199,32 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 void give_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
                 c10::IntArrayRef strides, int64_t offset) {
-  const at::Tensor elements = raw_elements(storage, dtype);
+  const int64_t elements = logical_elements(storage_of(storage), dtype);
   const Sizes host_size = to_sizes(size), host_strides = to_sizes(strides);
   const int64_t extent = host_extent(host_size, host_strides);
-  // A file written from a card ends in the zeros of the last stick's padding.
-  const bool covers = offset == 0 && is_nested(host_size, host_strides) &&
-                      extent <= elements.numel() &&
-                      !elements.narrow(0, extent, elements.numel() - extent).any().item<bool>();
-  const int64_t all = elements.numel();
+  const bool covers = offset == 0 && extent <= elements && is_nested(host_size, host_strides) &&
+                      is_zero_from(storage, extent * c10::elementSize(dtype));
   relayout(storage,
-           covers ? default_binding(size, strides, dtype) : default_binding({all}, {1}, dtype),
-           dtype, elements);
+           covers ? default_binding(size, strides, dtype) : default_binding({elements}, {1}, dtype),
+           dtype);
 }
 
 void resize_storage(const c10::Storage& storage, size_t bytes) {
   SpyreStorageImpl& impl = storage_of(storage);
   TORCH_CHECK(impl.resizable(), "this spyre storage is not resizable");
   if (bytes == impl.nbytes()) return;
-  if (impl.is_raw() || bytes == 0) {
-    const at::Tensor old = bytes == 0 ? at::Tensor() : host_image(storage);
+  if (impl.is_raw()) {
+    const at::Tensor old = host_image(storage);
     make_raw(impl, bytes);
-    if (!old.defined() || old.numel() == 0) return;
+    if (old.numel() == 0 || bytes == 0) return;
     at::Tensor raw = make_tensor(storage, at::kByte);
     const int64_t kept = std::min<int64_t>(old.numel(), static_cast<int64_t>(bytes));
     raw.unsafeGetTensorImpl()->set_sizes_contiguous({kept});
     copy_tensor(old.narrow(0, 0, kept), raw, false);
     return;
   }
-  const at::Tensor old = host_image(storage);
   const auto elements = static_cast<int64_t>(bytes / c10::elementSize(impl.dtype));
-  relayout(storage, default_binding({elements}, {1}, impl.dtype), impl.dtype, old);
+  relayout(storage, default_binding({elements}, {1}, impl.dtype), impl.dtype);
 }
 
 }  // namespace spyre

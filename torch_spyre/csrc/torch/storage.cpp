@@ -124,14 +124,6 @@ at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype) {
       c10::scalarTypeToTypeMeta(dtype));
 }
 
-void rebind(SpyreStorageImpl& storage, Binding binding, c10::ScalarType dtype) {
-  const size_t bytes = storage_bytes(binding, dtype);
-  storage.set_data_ptr_noswap(allocate_on(storage.device().index(), bytes));
-  storage.set_nbytes(bytes);
-  storage.binding = std::make_shared<const Binding>(std::move(binding));
-  storage.dtype = dtype;
-}
-
 void make_raw(SpyreStorageImpl& storage, size_t bytes) {
   storage.set_data_ptr_noswap(allocate_on(storage.device().index(), bytes));
   storage.set_nbytes(bytes);

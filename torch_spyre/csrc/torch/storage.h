@@ -72,8 +72,7 @@ size_t storage_bytes(const Binding& binding, c10::ScalarType dtype);
 c10::Storage make_storage(Binding binding, c10::ScalarType dtype, c10::Device device);
 at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype);
 
-// Gives a storage new memory and a new layout; the old content is gone.
-void rebind(SpyreStorageImpl& storage, Binding binding, c10::ScalarType dtype);
+// Gives a storage new memory for plain bytes; the old content is gone.
 void make_raw(SpyreStorageImpl& storage, size_t bytes);
 
 Sizes to_sizes(c10::IntArrayRef values);

@@ -154,17 +154,22 @@ at::Tensor tensor_on(c10::Storage storage, at::ScalarType dtype, at::IntArrayRef
   return tensor;
 }
 
-void check_view_inside(const Binding& binding, at::IntArrayRef size, at::IntArrayRef strides,
+// How many elements a view of `base` may name. A byte view sees the storage's padding as well.
+int64_t reachable_elements(const at::Tensor& base) {
+  if (is_byte_view(base)) return static_cast<int64_t>(base.storage().nbytes());
+  return binding_of(base)->extent();
+}
+
+void check_view_inside(int64_t reachable, at::IntArrayRef size, at::IntArrayRef strides,
                        int64_t offset) {
   TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
               " and ", size);
   TORCH_CHECK(offset >= 0, "as_strided: negative storage offset ", offset);
   check_strides(strides);
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
-  TORCH_CHECK(extent == 0 || offset + extent <= binding.extent(), "as_strided: sizes ", size,
-              ", strides ", strides, " and storage offset ", offset, " reach element ",
-              offset + extent - 1, ", out of bounds for a spyre storage of ", binding.extent(),
-              " elements");
+  TORCH_CHECK(extent == 0 || offset <= reachable - extent, "as_strided: sizes ", size, ", strides ",
+              strides, " and storage offset ", offset, " are out of bounds for a spyre storage of ",
+              reachable, " elements");
 }
 
 void check_layout_fits(const TensorLayout& layout, size_t bytes) {
@@ -198,7 +203,7 @@ at::Tensor empty_with_layout(at::IntArrayRef size, at::IntArrayRef strides, at::
 
 at::Tensor view_as(const at::Tensor& base, at::IntArrayRef size, at::IntArrayRef strides,
                    int64_t offset) {
-  check_view_inside(*binding_of(base), size, strides, offset);
+  check_view_inside(reachable_elements(base), size, strides, offset);
   auto impl = c10::make_intrusive<SpyreTensorImpl>(
       c10::TensorImpl::VIEW, c10::Storage(base.storage()), base.key_set(), base.dtype());
   impl->set_storage_offset(offset);
