@@ -1,5 +1,7 @@
 """Random numbers on the card: the CPU's sequence for the same seed, from generators of its own."""
 
+import copy
+import pickle
 import threading
 
 import pytest
@@ -60,8 +62,11 @@ def assert_same_draw(on_card, on_cpu):
 # --- The same sequence as the CPU -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("draw", [*DRAWS.values(), *DRAWS_WITHOUT_GENERATOR.values()],
-                         ids=[*DRAWS, *DRAWS_WITHOUT_GENERATOR])
+@pytest.mark.parametrize(
+    "draw",
+    [*DRAWS.values(), *DRAWS_WITHOUT_GENERATOR.values()],
+    ids=[*DRAWS, *DRAWS_WITHOUT_GENERATOR],
+)
 def test_manual_seed_gives_the_card_the_sequence_of_the_cpu(draw):
     torch.manual_seed(7)
     on_cpu = [draw("cpu") for _ in range(3)]
@@ -231,6 +236,16 @@ def test_a_generators_state_can_be_carried_to_another():
     assert torch.equal(draws[0], draws[1]) and torch.equal(draws[0], draws[2])
 
 
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
+def test_a_generator_can_be_copied_and_pickled(clone):
+    generator = torch.Generator("spyre").manual_seed(4)
+    torch.randn(3, device="spyre", generator=generator)
+    twin = clone(generator)
+    assert twin.device == generator.device and twin.initial_seed() == 4
+    draws = [torch.randn(9, device="spyre", generator=g) for g in (generator, twin)]
+    assert torch.equal(*draws)
+
+
 def test_a_generator_uses_no_offset():
     generator = torch.Generator("spyre")
     for use in (lambda: generator.set_offset(4), generator.get_offset):
@@ -277,4 +292,6 @@ def test_threads_that_share_a_generator_draw_each_number_once():
     for thread in threads:
         thread.join()
     cpus = torch.Generator().manual_seed(1)
-    assert sorted(drawn) == sorted(tuple(torch.rand(4, generator=cpus).tolist()) for _ in range(200))
+    assert sorted(drawn) == sorted(
+        tuple(torch.rand(4, generator=cpus).tolist()) for _ in range(200)
+    )

@@ -49,7 +49,7 @@ def run_child(code, **variables):
 
 @pytest.mark.parametrize(
     ("priority", "reported", "ids"),
-    [(0, 0, range(1, 33)), (-1, -1, range(33, 65)), (1, -1, range(33, 65)), (-5, -1, range(33, 65))],
+    [(0, 0, range(1, 33)), (-1, -1, range(33, 65)), (1, -1, range(33, 65))],
 )
 def test_priority_chooses_the_pool_and_each_pool_goes_round(priority, reported, ids):
     streams = [Stream(priority=priority) for _ in range(33)]
@@ -104,21 +104,16 @@ def test_contexts_nest_and_unwind_also_after_errors():
     assert stream(outer) is outer
 
 
-def test_one_stream_entered_twice_unwinds_to_the_stream_before_both():
+def test_a_stream_may_be_entered_twice_and_set_for_good():
     one = Stream()
     with one:
         with one:
             assert torch.spyre.current_stream() == one
         assert torch.spyre.current_stream() == one
     assert torch.spyre.current_stream() == torch.spyre.default_stream()
-
-
-def test_set_stream_holds_until_the_next():
-    one = Stream()
     torch.spyre.set_stream(one)
     assert torch.spyre.current_stream() == one
     torch.spyre.set_stream(torch.spyre.default_stream())
-    assert torch.spyre.current_stream().id == 0
 
 
 def test_each_thread_has_a_current_stream_of_its_own():
@@ -207,14 +202,14 @@ def test_a_stream_that_waits_sees_the_work_of_the_other(pinned, how):
         assert torch.equal(back, source)
 
 
-def test_an_event_means_its_latest_record(pinned):
+def test_an_event_records_the_current_stream_and_means_its_latest_record(pinned):
     card = torch.zeros(BIG, dtype=torch.float16, device="spyre")
     back = torch.empty(BIG, dtype=torch.float16).pin_memory()
     first, second, event = Stream(), Stream(), Event()
     event.record(first)
     with first:
         card.copy_(pinned[1], non_blocking=True)
-    event.record(first)
+        event.record()
     second.wait_event(event)
     with second:
         back.copy_(card, non_blocking=True)
@@ -233,16 +228,6 @@ def test_waiting_for_an_event_that_was_never_recorded_is_no_wait():
     assert one.query()
 
 
-def test_an_event_records_the_current_stream_unless_told_otherwise(pinned):
-    one, event = Stream(), Event()
-    with one:
-        card = pinned[0].to("spyre", non_blocking=True)
-        event.record()
-    event.synchronize()
-    assert event.query()
-    assert bool((card[:: BIG // 7].cpu() == 1).all())
-
-
 def test_tensors_may_be_freed_while_their_copies_are_queued(pinned):
     results = []
     with Stream() as one:
@@ -254,23 +239,30 @@ def test_tensors_may_be_freed_while_their_copies_are_queued(pinned):
             result.copy_(card, non_blocking=True)
             results.append(result)
             del host, card
-            torch.full((1 << 18,), -1.0, dtype=torch.float16).pin_memory()  # takes freed host memory
+            torch.full_like(result, -1.0).pin_memory()  # takes host memory that was freed
     one.synchronize()
     for value, result in enumerate(results):
         assert bool((result == value).all()), value
 
 
 def test_record_stream_holds_memory_until_the_stream_is_done_with_it(pinned):
-    one = Stream()
-    torch.spyre.synchronize()
-    before = torch.spyre.memory_stats()["active_bytes.all.current"]
-    card = torch.empty(BIG, dtype=torch.float16, device="spyre")
-    with one:
-        pinned[0].to("spyre", non_blocking=True)
-    card.record_stream(one)
-    del card
-    torch.spyre.synchronize()
-    assert torch.spyre.memory_stats()["active_bytes.all.current"] == before
+    def pending_sizes():
+        (segment,) = torch.spyre.memory_snapshot()
+        return {b["size"] for b in segment["blocks"] if b["state"] == "active_pending_free"}
+
+    one, size, was_held = Stream(), 128 * 12345, False
+    for _ in range(20):  # a host under load may be slower than the copy, but not every time
+        card = torch.empty(size, dtype=torch.int8, device="spyre")
+        with one:
+            pinned[0].to("spyre", non_blocking=True)
+        card.record_stream(one)
+        allocated = torch.spyre.memory_allocated()
+        del card
+        was_held |= size in pending_sizes()
+        assert torch.spyre.memory_allocated() == allocated - size
+        torch.spyre.synchronize()
+        assert size not in pending_sizes()
+    assert was_held
 
 
 # --- Device time ----------------------------------------------------------------------------------
@@ -339,7 +331,7 @@ def test_work_submitted_after_the_host_waited_comes_later_in_device_time(pinned,
     assert done.elapsed_time(later) >= 0
 
 
-def test_elapsed_time_without_timing_or_record_is_an_error():
+def test_events_refuse_elapsed_time_without_timing_or_record_and_other_processes():
     recorded, untimed, never = timed_event(), torch.Event("spyre"), timed_event()
     for event in (recorded, untimed):
         event.record()
@@ -349,9 +341,6 @@ def test_elapsed_time_without_timing_or_record_is_an_error():
             recorded.elapsed_time(other)
         with pytest.raises((RuntimeError, ValueError), match=r"timing|record"):
             other.elapsed_time(recorded)
-
-
-def test_events_between_processes_are_refused():
     with pytest.raises(RuntimeError, match="cannot be shared between processes"):
         Event(interprocess=True)
 
@@ -397,28 +386,41 @@ def test_an_error_of_queued_work_surfaces_once_and_the_stream_goes_on(waits):
     assert run_child(code, TORCH_SPYRE_INT64_OVERFLOW="error") == ["fine"]
 
 
-@pytest.mark.skip(reason="bug: a full queue blocks the caller with Python's lock held; deadlock")
-@pytest.mark.parametrize("call", ["one.record_event()", "one.wait_event(event)", "event.wait(one)"])
-def test_a_full_queue_lets_the_work_in_it_finish(call):
-    # Work that holds the last reference to a storage which Python has seen needs Python's lock.
-    code = f"""
-import torch
+@pytest.mark.skip(reason="bug: work that holds a storage's last reference waits for Python's lock")
+def test_waiting_for_a_stream_never_waits_for_pythons_lock():
+    # The queue holds the last references to storages that Python has seen, and the calls below
+    # wait for the queue while they hold Python's lock.
+    code = """
+import copy, torch
 big = torch.ones(16 << 20, dtype=torch.float16).pin_memory()
+card = torch.ones(64, device="spyre")
 one, other = torch.spyre.Stream(), torch.spyre.Stream()
-with other:
-    for _ in range(8):
-        big.to("spyre", non_blocking=True)
-event = other.record_event()
-one.wait_event(event)
-with one:
-    for _ in range(900):
-        host = torch.ones(4).pin_memory()
-        host.untyped_storage()
-        host.to("spyre", non_blocking=True)
-        del host
-for _ in range(500):
-    {call}
-torch.spyre.synchronize()
+def set_element():
+    card[0] = 2
+def fill_the_queue(call):
+    for _ in range(1000):
+        call()
+for wait in (
+    set_element,
+    lambda: copy.deepcopy(card),
+    lambda: card.untyped_storage().cpu(),
+    lambda: fill_the_queue(one.record_event),
+    lambda: fill_the_queue(lambda: one.wait_event(event)),
+    lambda: fill_the_queue(lambda: event.wait(one)),
+):
+    with other:
+        for _ in range(4):
+            big.to("spyre", non_blocking=True)
+    event = other.record_event()
+    one.wait_event(event)
+    with one:
+        for _ in range(100):
+            host = torch.ones(4).pin_memory()
+            host.untyped_storage()
+            host.to("spyre", non_blocking=True)
+            del host
+        wait()
+    torch.spyre.synchronize()
 print("fine")
 """
     assert run_child(code) == ["fine"]
@@ -428,11 +430,9 @@ def test_more_work_than_a_queue_holds_is_all_done():
     results = []
     with Stream() as one:
         for value in range(3000):
-            card = torch.full((8,), value, dtype=torch.int32).pin_memory().to(
-                "spyre", non_blocking=True
-            )
+            host = torch.full((8,), value, dtype=torch.int32).pin_memory()
             results.append(torch.empty(8, dtype=torch.int32).pin_memory())
-            results[-1].copy_(card, non_blocking=True)
+            results[-1].copy_(host.to("spyre", non_blocking=True), non_blocking=True)
     one.synchronize()
     assert [int(result[3]) for result in results] == list(range(3000))
 

@@ -112,6 +112,22 @@ def test_a_card_is_read_again_only_after_a_change(change_card):
     assert load_card(path).identity.name == "After"
 
 
+def test_the_interpreter_preset_has_the_figures_of_its_code():
+    timing = load_card("ktir-cpu").timing
+    assert (timing.N_CORES, timing.CLOCK_GHZ) == (32, 1)
+    assert (timing.DDR_PEAK, timing.DDR_BW) == (128, 128)  # 0.128 TB/s
+    assert timing.RING_BYTES_CYCLE == 64  # 0.064 TB/s per direction at 1 GHz
+    assert timing.SFP_LANES_16 == 64
+    assert 2 * timing.PT_MAC_FP16 == 2 * 64 * 8  # FLOP per cycle, 8 systolic rows
+    assert timing.SFP_COST_TRANSCENDENTAL == 4
+
+
+def test_fitted_rates_are_exact_and_their_other_terms_vanish():
+    fit = load_card("spyre").timing.DDR_CAT_OUTER
+    assert (fit.base, fit.sticks, fit.rows) == (144, Fraction("-9.6"), Fraction("-2.4"))
+    assert fit.columns == fit.rows_squared == 0
+
+
 def test_a_file_may_extend_a_preset(write_card):
     usable = "{value: 64, unit: MiB, source: 'assumed: small, to test running out of memory'}"
     card = load_card(write_card(f"extends: spyre\nmemory:\n  usable_bytes: {usable}\n"))
@@ -156,6 +172,9 @@ def test_a_file_extends_another_beside_it_but_never_itself(write_card, tmp_path)
         ("timing", "PT_SUSTAIN", {"value": 1.5}, "less than or equal to 1"),
         ("timing", "CLOCK_GHZ", {"value": float("nan")}, "nan is not a number"),
         ("timing", "DDR_CORES_G", {"value": [[2, 0.5], [1, 0.1]]}, "must rise"),
+        ("timing", "OVERLAP", {"value": "hope"}, r"timing\.OVERLAP: .*'units'"),
+        ("timing", "WHOLE_CYCLES", {"value": 1}, r"timing\.WHOLE_CYCLES: .*boolean"),
+        ("timing", "DDR_CAT_OUTER", {"value": {"base": 1}}, r"DDR_CAT_OUTER\.floor: Field req"),
         ("timing", "DDR_BW", {"source": "somebody"}, r"timing\.DDR_BW: source must begin with"),
         ("timing", "DDR_BW", {"unit": None}, r"timing\.DDR_BW: a number needs a unit"),
         ("timing", "DDR_BW", {"note": "x"}, r"timing\.DDR_BW: must be \{value, unit, source\}"),
@@ -190,7 +209,7 @@ def test_a_malformed_file_is_refused(write_card, text, problem):
 def test_a_missing_file_or_preset_is_named(tmp_path):
     with pytest.raises(CardDescriptionError, match=r"gone\.yaml: No such file"):
         load_card(tmp_path / "gone.yaml")
-    with pytest.raises(CardDescriptionError, match="'granite'.*there are spyre"):
+    with pytest.raises(CardDescriptionError, match="'granite'.*there are ktir-cpu, spyre"):
         load_card("granite")
     with pytest.raises(CardDescriptionError, match="directory"):
         load_card(f"{tmp_path}/")

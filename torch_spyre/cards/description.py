@@ -7,7 +7,7 @@ apart, so that code reads `card.memory.usable_bytes` and a report reads `card.so
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml  # type: ignore[import-untyped]
 from pydantic import (
@@ -110,9 +110,57 @@ class HostLink(Description):
     gigabytes_per_second: Rate
 
 
+class FittedRate(Description):
+    """A memory rate in GB/s that upstream fitted over the shape of an op.
+
+    With r = log2(rows), c = log2(columns) and s = log2(columns / 64), it is the sum of `base`, each
+    coefficient times the term it is named after, kept between `floor` and `ceiling`.
+    """
+
+    base: Exact
+    rows: Exact = Fraction(0)
+    rows_squared: Exact = Fraction(0)
+    columns: Exact = Fraction(0)
+    sticks: Exact = Fraction(0)
+    sticks_above_rows: Exact = Fraction(0)  # times max(0, s - r)
+    rows_above_sticks: Exact = Fraction(0)  # times max(0, r - s)
+    floor: Rate
+    ceiling: Rate
+
+
+class FewOuterRows(Description):
+    """What a transpose of outer dimensions loses when the outermost is short."""
+
+    below: Count
+    loss_per_halving: Cost
+    floor: Rate
+
+
+class DecayingRate(Description):
+    """`base + gain * exp(-rows / decay_rows)` GB/s."""
+
+    base: Rate
+    gain: Cost
+    decay_rows: Count
+
+
+class SplitShape(Description):
+    """Cost of dividing a large product unevenly, per output element of a core above `free_area`."""
+
+    free_area: Count
+    long_free_splits: Count
+    long_ns: Cost
+    short_free_splits: Count
+    short_ns: Cost
+
+
 class Timing(Description):
     """Constants of the timing model; units and sources in the file."""
 
+    OVERLAP: Literal["units", "serial", "overlapped", "overlapped_3way"]
+    DDR_SHARING: Literal["pooled", "even"]
+    LX_ACCESS: Literal["charged", "mixed_views"]
+    WHOLE_CYCLES: bool
     N_CORES: Count
     CORELETS: Count
     CLOCK_GHZ: Rate
@@ -125,8 +173,12 @@ class Timing(Description):
     PT_BMM_RATE: Share
     PT_3D2D_LO: Share
     PT_3D2D_HI: Share
+    PT_BMM_BATCH: Count
+    PT_BMM_CORES: Count
+    PT_3D2D_BATCH: Count
     PT_FULL_ROWS: Count
     PT_FILL_EXP: Cost
+    PT_SPLIT_SHAPE: SplitShape
     SFP_LANES_16: Count
     SFP_LANES_32: Count
     SFP_COST_SIMPLE: Count
@@ -139,6 +191,20 @@ class Timing(Description):
     DDR_TURN: Cost
     DDR_RESTICK: Rate
     DDR_REDOUT: Rate
+    DDR_ROW_REDUCTION: DecayingRate
+    DDR_CAT_OUTER: FittedRate
+    DDR_CAT_INNER: FittedRate
+    DDR_TRANSPOSE_OUTER: FittedRate
+    DDR_TRANSPOSE_FEW_OUTER: FewOuterRows
+    DDR_BROADCAST_TALL_ROWS: Count
+    DDR_BROADCAST_WIDE_COLUMNS: Count
+    DDR_BROADCAST_UNKNOWN: Rate
+    DDR_ROW_BROADCAST_TALL: FittedRate
+    DDR_ROW_BROADCAST_SHORT: FittedRate
+    DDR_ROW_BROADCAST_WIDE: FittedRate
+    DDR_COLUMN_BROADCAST_TALL: FittedRate
+    DDR_COLUMN_BROADCAST_SHORT: FittedRate
+    DDR_COLUMN_BROADCAST_WIDE: FittedRate
     DDR_WORD: Count
     DDR_BURST: Count
     DDR_REQ_NS: Cost
@@ -147,6 +213,7 @@ class Timing(Description):
     RELAYOUT_A: Exact
     RELAYOUT_B: Cost
     RELAYOUT_K: Rate
+    RELAYOUT_SPLITS: tuple[Count, Count]
     RING_BYTES_CYCLE: Count
     RING_HOP_CYCLES: Annotated[int, Field(ge=0)]
     TRANSPOSE_BYTES_CYCLE: Count

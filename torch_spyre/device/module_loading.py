@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
@@ -69,13 +70,16 @@ def _check_dtypes(module: torch.nn.Module, dtype: torch.dtype | None) -> None:
 
 
 def _linear_weights(module: torch.nn.Module) -> frozenset[int]:
+    # Not `part.weight`: of a parametrised layer that computes, and may change, the weight.
+    linears = (part for part in module.modules() if isinstance(part, torch.nn.Linear))
+    weights = (part._parameters.get("weight") for part in linears)
     return frozenset(
-        id(part.weight)
-        for part in module.modules()
-        if isinstance(part, torch.nn.Linear)
-        and isinstance(part.weight, torch.Tensor)
-        and part.weight.dim() == 2
-        and part.weight.device.type == "cpu"
+        id(weight)
+        for weight in weights
+        if weight is not None
+        and not is_lazy(weight)
+        and weight.dim() == 2
+        and weight.device.type == "cpu"
     )
 
 

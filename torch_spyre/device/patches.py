@@ -17,8 +17,7 @@ from torch_spyre.device.import_hook import after_import
 from torch_spyre.errors import HostAccessError
 
 Function = Callable[..., Any]
-# Upstream prints the CPU copy with the device added at its end; scripts compare that text.
-_DEVICE_BEFORE_DTYPE = re.compile(r"(device='[^']*')(,\s+)(dtype=[\w.]+)")
+_CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 
 def apply() -> None:
@@ -33,6 +32,7 @@ def apply() -> None:
         (torch.Tensor, "__deepcopy__", _deepcopy_of_own_layout),
         (torch.nn.Parameter, "__deepcopy__", _deepcopy_of_parameter),
         (torch.Tensor, "__reduce_ex__", _pickle_of_own_layout),
+        (torch.Tensor, "__dlpack_device__", _refusing_host_access("__dlpack_device__")),
         (torch.Tensor, "__dlpack__", _refusing_host_access("__dlpack__")),
         (torch.utils.dlpack, "to_dlpack", _refusing_host_access("to_dlpack")),
         (torch, "to_dlpack", _refusing_host_access("to_dlpack")),
@@ -72,8 +72,10 @@ def _device_tensor_layout(self: torch.Tensor) -> _C.SpyreTensorLayout | None:
 # PyTorch formats element by element: dozens of copies for a few numbers.
 def _printing_once_copied(original: Function) -> Function:
     def __repr__(self: torch.Tensor, *, tensor_contents: str | None = None) -> str:
-        if not is_spyre(self) or tensor_contents is not None or self.numel() == 0:
+        if not is_spyre(self) or tensor_contents is not None:
             return str(original(self, tensor_contents=tensor_contents))
+        if self.numel() == 0:
+            return _device_last(original(self))
         try:
             host = self.detach().cpu()
         except RuntimeError as error:
@@ -81,10 +83,18 @@ def _printing_once_copied(original: Function) -> Function:
             return f"SpyreTensor(shape={shape}, dtype={self.dtype}, device={self.device}): {error}"
         contents = torch._tensor_str._tensor_str(host, len("tensor("))
         text = str(original(self, tensor_contents=contents))
-        head, tail = text[: -len(text.rpartition(contents)[2])], text.rpartition(contents)[2]
-        return head + _DEVICE_BEFORE_DTYPE.sub(r"\3\2\1", tail)
+        end = text.rindex(contents) + len(contents)
+        return text[:end] + _device_last(text[end:])
 
     return __repr__
+
+
+# Upstream prints the CPU copy with the device added behind size and dtype; scripts compare the text.
+_DEVICE_FIRST = re.compile(r"(device='[^']*')((?:,\s+(?:size=\([^)]*\)|dtype=[\w.]+))+)")
+
+
+def _device_last(suffixes: str) -> str:
+    return _DEVICE_FIRST.sub(lambda found: found[2].lstrip(", \n") + ", " + found[1], suffixes)
 
 
 # `device_layout=` is not in the signature, which is C++.
@@ -134,11 +144,21 @@ def _without_copy(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if name != "copy"}
 
 
+# The card has no channels_last. Ops that PyTorch composes need such strides all the same, and the
+# dispatcher cannot tell who calls, so the refusal is here.
+def _refuse_channels_last(memory_format: torch.memory_format, device: Any) -> None:
+    if torch.device(device or torch.get_default_device()).type == DEVICE_NAME:
+        name = "ChannelsLast" if memory_format is torch.channels_last else "ChannelsLast3d"
+        raise RuntimeError(f"Spyre backend only supports contiguous memory format, got: {name}")
+
+
 def _empty_with_layout(original: Function) -> Function:
     # `with torch.device(...)` knows the factories by identity.
     after_import("torch.utils._device", lambda module: module._device_constructors().add(original))
 
     def empty(*size: Any, device_layout: Any = None, **kwargs: Any) -> torch.Tensor:
+        if kwargs.get("memory_format") in _CHANNELS_LAST:
+            _refuse_channels_last(kwargs["memory_format"], kwargs.get("device"))
         if device_layout is None:
             result: torch.Tensor = original(*size, **kwargs)
             return result

@@ -1,6 +1,8 @@
 """Makes `spyre` a PyTorch device. Called once, by autoload."""
 
+import atexit
 import gc
+import time
 
 import torch
 
@@ -21,3 +23,16 @@ def register() -> None:
     _C._set_garbage_collector(gc.collect)
     _C.set_downcast_warning(knobs.execution.downcast_warning)
     patches.apply()
+    # Threads of streams must be idle when the interpreter goes.
+    atexit.register(_C._finish_work)
+    atexit.register(_let_autograd_finish)
+
+
+def _let_autograd_finish() -> None:
+    """Lets autograd's threads drop what they still hold of the last backward().
+
+    That takes Python's lock, and a thread that asks for it while the interpreter ends is killed in
+    a way that aborts the process.
+    """
+    if _C.is_started():
+        time.sleep(0.01)

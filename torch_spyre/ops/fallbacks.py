@@ -1,8 +1,11 @@
-"""The Python side of the CPU fallback: its warning. The mechanism is `csrc/torch/fallback.cpp`."""
+"""The Python side of the CPU fallback: its warning. The mechanism is `csrc/torch/cpu_call.cpp`."""
 
 import sys
+import threading
 import warnings
+from os import sep
 from pathlib import Path
+from types import FrameType
 
 import torch
 
@@ -11,17 +14,16 @@ class FallbackWarning(UserWarning):
     """An op has no kernel on the card and was computed on the CPU. Given once per op."""
 
 
-_OUR_FOLDER = str(Path(__file__).resolve().parent.parent)
-_TORCH_FOLDER = str(Path(torch.__file__).resolve().parent)
+# As the interpreter spells them in code objects: symbolic links are not resolved.
+_NOT_THE_USERS = tuple(
+    f"{Path(file).parent}{sep}" for file in (torch.__file__, str(Path(__file__).parent))
+)
 
 
 def warn(op: str) -> None:
     """Warns at the line of the user's code that needed the op."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(
-        (_OUR_FOLDER, _TORCH_FOLDER)
-    ):
-        frame = frame.f_back
+    here = sys._getframe()
+    frame = _users_frame(here) or _users_frame(_main_thread()) or here
     warnings.warn_explicit(
         f"{op} is falling back to cpu",
         FallbackWarning,
@@ -29,3 +31,14 @@ def warn(op: str) -> None:
         frame.f_lineno,
         module=frame.f_globals.get("__name__"),
     )
+
+
+def _users_frame(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        frame = frame.f_back
+    return frame
+
+
+def _main_thread() -> FrameType | None:
+    """Where to look for threads that run no code of the user's, such as those of backward()."""
+    return sys._current_frames().get(threading.main_thread().ident or 0)

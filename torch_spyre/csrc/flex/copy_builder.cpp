@@ -384,9 +384,10 @@ std::vector<int64_t> list_offsets(const DeviceView& device) {
   return offsets;
 }
 
-void check_layout_holds(const TensorLayout& layout, const Sizes& size, const Sizes& strides) {
+void check_layout_holds(const TensorLayout& layout, const Sizes& size, const Sizes& strides,
+                        int64_t offset) {
   if (host_extent(size, strides) == 0) return;
-  const HostView view{size, strides, 0};
+  const HostView view{size, strides, offset};
   // The arrangement moves elements about inside places that are there either way.
   const Binding binding{layout.with_arrangement(ElementArrangement::STANDARD), size, strides};
   if (pieces_of({binding, view}, view)) return;

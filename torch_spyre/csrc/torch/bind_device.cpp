@@ -22,6 +22,19 @@ void free_runtime() {
   }
 }
 
+// At exit: waits for what is queued. There is nobody left to catch an error of it.
+void finish_work() noexcept {
+  auto& runtime = flex::Runtime::get();
+  if (!runtime.started()) return;
+  for (int card = 0; card < runtime.card_count(); ++card) {
+    try {
+      runtime.synchronize(card);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "torch_spyre: work queued on spyre:%d failed: %s\n", card, error.what());
+    }
+  }
+}
+
 py::dict properties(int index) {
   const flex::CardDescription* card = nullptr;
   {
@@ -76,6 +89,7 @@ void bind_device(py::module_& module) {
   module.def("start_runtime", [] { flex::Runtime::get().start(); }, Unlocked());
   module.def("free_runtime", &free_runtime, Unlocked(),
              "Waits for all work and gives cached memory back to the host.");
+  module.def("_finish_work", &finish_work, Unlocked());
   module.def("is_started", [] { return flex::Runtime::get().started(); });
   module.def("is_in_bad_fork", [] { return flex::Runtime::get().in_bad_fork(); });
   module.def("device_count", [] { return flex::Runtime::get().card_count(); }, Unlocked());

@@ -6,19 +6,33 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace spyre {
 
 enum class FallbackPolicy { kWarn, kSilent, kError };
 
 void set_fallback_policy(FallbackPolicy policy);
-// Called once per op, when it first falls back and the policy is to warn.
+// Called once per op, when it first falls back and the policy is to warn. If it throws, the op
+// does not run, and is reported again next time.
 void set_fallback_warning(std::function<void(const std::string&)> warn);
 
 // Counts one fallback of `what`; warns the first time, or throws, as the policy says.
 void note_fallback(const std::string& what);
+void note_fallback(const c10::OperatorHandle& op);
+
+// The name a user knows the op by: "aten.add.Tensor", also where PyTorch called add.out.
+std::string public_name(const c10::FunctionSchema& schema);
+
+struct CpuRun {
+  // Arguments that the CPU kernel changes without saying so in its schema.
+  c10::ArrayRef<std::string_view> also_written = {};
+  // Whether autograd sees the copies and what the op does on the CPU: for ops that PyTorch
+  // composes of others and that have no gradient formula of their own.
+  bool through_autograd = false;
+};
 
 // Runs `op` on CPU copies of the arguments on the stack and brings the results back.
-void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack);
+void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const CpuRun& how = {});
 
 }  // namespace spyre

@@ -1,5 +1,6 @@
 #include "torch/resize.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
 
@@ -58,7 +59,7 @@ void relayout(const c10::Storage& storage, Binding binding, c10::ScalarType dtyp
 void ensure_extent(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
                    c10::IntArrayRef strides, int64_t offset) {
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
-  if (extent == 0 || offset + extent <= logical_elements(storage_of(storage), dtype)) return;
+  if (extent == 0 || offset <= logical_elements(storage_of(storage), dtype) - extent) return;
   if (offset == 0) return relayout(storage, default_binding(size, strides, dtype), dtype);
   const int64_t whole = offset + extent;
   relayout(storage, default_binding({whole}, {1}, dtype), dtype);
@@ -93,11 +94,26 @@ BindingPtr reinterpreted(const SpyreStorageImpl& storage, c10::ScalarType dtype)
   return std::make_shared<const Binding>(std::move(binding));
 }
 
+void check_geometry(at::IntArrayRef size, at::IntArrayRef strides, int64_t offset) {
+  at::detail::check_size_nonnegative(size);
+  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
+              " and ", size);
+  TORCH_CHECK(offset >= 0, "set_: negative storage offset ", offset);
+  for (int64_t stride : strides) {
+    TORCH_CHECK(stride >= 0,
+                "Negative strides are not supported at the moment, got strides: ", strides);
+  }
+  int64_t end = 0;
+  TORCH_CHECK(!__builtin_add_overflow(offset, host_extent(to_sizes(size), to_sizes(strides)), &end),
+              "set_: storage offset ", offset, " overflows");
+}
+
 at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                      at::IntArrayRef given_strides) {
   const Sizes contiguous = contiguous_strides(to_sizes(size));
   const at::IntArrayRef strides =
       given_strides.data() == nullptr ? at::IntArrayRef(contiguous) : given_strides;
+  check_geometry(size, strides, offset);
   at::native::checkSetStorage(self, source, offset, size, strides);
   const c10::ScalarType dtype = self.scalar_type();
   checked_device_format(dtype);
@@ -107,6 +123,10 @@ at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::I
     give_dtype(source, dtype, size, strides, offset);
   } else if (storage.dtype != dtype) {
     own = reinterpreted(storage, dtype);
+    const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
+    TORCH_CHECK(extent == 0 || offset <= own->extent() - extent, "set_: sizes ", size, ", strides ",
+                strides, " and offset ", offset, " are out of bounds for a spyre storage of ",
+                own->extent(), " elements");
   }
   if (own == nullptr) ensure_extent(source, dtype, size, strides, offset);
   set_extras(self, std::move(own), false);
@@ -155,7 +175,8 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
                          std::optional<at::MemoryFormat> format) {
   TORCH_CHECK(!format || *format == at::MemoryFormat::Contiguous,
               "Spyre backend only supports contiguous memory format, got: ", *format);
-  if (self.sizes() == size && self.is_contiguous()) return self;
+  if (self.sizes() == size && (!format || self.is_contiguous())) return self;
+  at::detail::check_size_nonnegative(size);
   TORCH_CHECK(binding_of(self) == storage_of(self).binding || storage_of(self).is_raw(),
               "resize_: not for a tensor with a layout of its own");
   // Elements keep their flat positions, as on the CPU.

@@ -27,18 +27,29 @@ void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_mem
   TORCH_CHECK(!pin_memory || !*pin_memory, "Pin memory can only be on CPU");
 }
 
+// PyTorch's own ops ask for channels_last where their inputs have such strides. (A program's
+// torch.empty may not: see device/patches.py.)
+Sizes strides_of_format(at::IntArrayRef size, at::MemoryFormat format) {
+  const bool is_2d = format == at::MemoryFormat::ChannelsLast;
+  if (!is_2d && format != at::MemoryFormat::ChannelsLast3d) {
+    return contiguous_strides(to_sizes(size));
+  }
+  const size_t rank = is_2d ? 4 : 5;
+  TORCH_CHECK(size.size() == rank, "required rank ", rank, " tensor to use ", format, " format");
+  return is_2d ? to_sizes(c10::get_channels_last_strides_2d(size))
+               : to_sizes(c10::get_channels_last_strides_3d(size));
+}
+
 at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
                                std::optional<at::Layout> layout, std::optional<c10::Device> device,
                                std::optional<bool> pin_memory,
                                std::optional<at::MemoryFormat> format) {
   check_options(layout, pin_memory);
-  TORCH_CHECK(
-      !format || *format == at::MemoryFormat::Contiguous || *format == at::MemoryFormat::Preserve,
-      "Spyre backend only supports contiguous memory format, got: ", *format);
   at::detail::check_size_nonnegative(size);
   const at::ScalarType type = chosen_dtype(dtype);
   at::detail::computeStorageNbytesContiguous(size, c10::elementSize(type));
-  return empty_on_device(size, contiguous_strides(to_sizes(size)), type, chosen_device(device));
+  const Sizes strides = strides_of_format(size, format.value_or(at::MemoryFormat::Contiguous));
+  return empty_on_device(size, strides, type, chosen_device(device));
 }
 
 void check_strides(at::IntArrayRef strides) {
@@ -64,6 +75,14 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef strides,
 at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef strides,
                       std::optional<int64_t> offset) {
   return view_as(self, size, strides, offset.value_or(self.storage_offset()));
+}
+
+const at::Tensor& as_strided_in_place(const at::Tensor& self, at::IntArrayRef size,
+                                      at::IntArrayRef strides, std::optional<int64_t> offset) {
+  const at::Tensor view = view_as(self, size, strides, offset.value_or(self.storage_offset()));
+  self.unsafeGetTensorImpl()->set_storage_offset(view.storage_offset());
+  self.unsafeGetTensorImpl()->set_sizes_and_strides(size, strides);
+  return self;
 }
 
 at::Tensor view(const at::Tensor& self, at::IntArrayRef size) {
@@ -138,6 +157,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("empty.memory_format", &empty_memory_format);
   m.impl("empty_strided", &empty_strided);
   m.impl("as_strided", &as_strided);
+  m.impl("as_strided_", &as_strided_in_place);
   m.impl("view", &view);
   m.impl("_unsafe_view", &view);
   m.impl("_reshape_alias", &reshape_alias);
@@ -170,6 +190,26 @@ void check_view_inside(int64_t reachable, at::IntArrayRef size, at::IntArrayRef 
   TORCH_CHECK(extent == 0 || offset <= reachable - extent, "as_strided: sizes ", size, ", strides ",
               strides, " and storage offset ", offset, " are out of bounds for a spyre storage of ",
               reachable, " elements");
+}
+
+// The host image that a view at `offset` refers to: its own, or all that lies before it too.
+Binding binding_for_view(const TensorLayout& layout, at::IntArrayRef size, at::IntArrayRef strides,
+                         int64_t offset) {
+  at::detail::check_size_nonnegative(size);
+  check_strides(strides);
+  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
+              " and ", size);
+  TORCH_CHECK(offset >= 0, "negative storage offset ", offset);
+  Binding binding{layout, to_sizes(size), to_sizes(strides)};
+  if (offset > 0) {
+    int64_t end = 0;
+    TORCH_CHECK(!__builtin_add_overflow(offset, binding.extent(), &end), "storage offset ", offset,
+                " overflows");
+    binding.host_size = {end};
+    binding.host_strides = {1};
+  }
+  check_layout_holds(layout, to_sizes(size), to_sizes(strides), offset);
+  return binding;
 }
 
 void check_layout_fits(const TensorLayout& layout, size_t bytes) {
@@ -221,13 +261,9 @@ at::Tensor view_with_layout(const at::Tensor& base, at::IntArrayRef size, at::In
   if (layout == current->layout) return view_as(base, size, strides, offset);
   check_layout_dtype(layout, base.scalar_type());
   check_layout_fits(layout, base.storage().nbytes());
-  auto binding =
-      std::make_shared<const Binding>(Binding{layout, to_sizes(size), to_sizes(strides)});
-  check_layout_holds(layout, binding->host_size, binding->host_strides);
+  auto binding = std::make_shared<const Binding>(binding_for_view(layout, size, strides, offset));
   auto impl = c10::make_intrusive<SpyreTensorImpl>(
       c10::TensorImpl::VIEW, c10::Storage(base.storage()), base.key_set(), base.dtype());
-  TORCH_CHECK(offset == 0 || offset + binding->extent() <= current->extent(),
-              "as_strided_with_layout: offset ", offset, " is out of bounds");
   impl->set_storage_offset(offset);
   impl->set_sizes_and_strides(size, strides);
   impl->own_binding = std::move(binding);

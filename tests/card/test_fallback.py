@@ -1,0 +1,274 @@
+"""The CPU fallback: what it says and counts, and where it may run."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+
+import pytest
+import torch
+
+from torch_spyre import _C
+from torch_spyre.ops.fallbacks import FallbackWarning
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning"),
+    pytest.mark.filterwarnings("ignore:.*does not support int64"),
+]
+
+
+def fallbacks():
+    return torch.spyre.counters()["fallbacks"]
+
+
+@pytest.fixture
+def policy():
+    yield _C._set_fallback_policy
+    _C._set_fallback_policy("warn")
+
+
+def run_python(code, *options, **variables):
+    """A new interpreter; what it prints, as JSON."""
+    done = subprocess.run(
+        [sys.executable, *options, "-c", textwrap.dedent(code)],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+# --- What it says -------------------------------------------------------------------------------
+
+
+def test_each_op_warns_once_under_its_public_name_at_the_users_line():
+    told = run_python("""
+        import json, warnings
+        import torch
+        x = torch.ones(4, 4, device="spyre")
+        w = torch.ones(4, 4, device="spyre", requires_grad=True)
+        out = torch.empty(4, 4, device="spyre")
+        warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True) as seen:
+            for _ in range(3):
+                torch.sin(x)            # 10
+                x + 1                   # 11
+                x.add_(1)
+                torch.add(x, 1, out=out)
+                x.sum(0)                # 14
+                x.max(0)                # 15
+                torch.nn.functional.linear(x, x)  # 16
+                x.index_fill_(0, torch.tensor([0], device="spyre"), 2.0)  # 17
+                torch.nn.functional.conv2d(x[None, None], x[None, None])  # 18
+            torch.log(w).cos().sum().backward()  # 19
+        print(json.dumps([
+            [str(w.message), w.lineno, w.filename, w.category.__name__] for w in seen
+        ]))
+    """)
+    assert {(file, category) for _, _, file, category in told} <= {
+        ("<string>", "FallbackWarning"),
+        ("<string>", "UserWarning"),  # int64
+    }
+    lines = {text.split()[0]: line for text, line, _, kind in told if kind == "FallbackWarning"}
+    assert len(lines) == sum(kind == "FallbackWarning" for *_, kind in told), "one was given twice"
+    expected = {
+        "aten.sin.default": 10,
+        "aten.add.Tensor": 11,
+        "aten.sum.dim_IntList": 14,
+        "aten.max.dim": 15,
+        "aten.mm.default": 16,
+        "aten.index_fill_.int_Scalar": 17,
+        "aten.convolution.default": 18,
+        "aten.log.default": 19,
+        "aten.neg.default": 19,  # of the backward, which runs in a thread of autograd's
+    }
+    assert {name: lines.get(name) for name in expected} == expected
+    assert all(
+        text.endswith(" is falling back to cpu") for text, *_, kind in told if "Fall" in kind
+    )
+
+
+def test_warnings_as_errors_raise_every_time_and_leave_things_usable():
+    outcome = run_python(
+        """
+        import json
+        import torch
+        x = torch.ones(4, device="spyre")
+        raised = []
+        for _ in range(2):
+            try:
+                torch.sin(x)
+            except Warning as warning:
+                raised.append(str(warning))
+        counted = torch.spyre.counters()["fallbacks"]
+        w = torch.ones(4, device="spyre", requires_grad=True)
+        try:
+            w.clone().tan_().sum().backward()
+        except Warning as warning:
+            raised.append("in autograd")
+        print(json.dumps([raised, counted, x.tolist()]))
+        """,
+        "-W",
+        "error::UserWarning",
+    )
+    message = "aten.sin.default is falling back to cpu"
+    assert outcome == [[message, message, "in autograd"], 0, [1, 1, 1, 1]]
+
+
+def test_threads_share_one_warning_and_every_call_counts():
+    told, counted = run_python("""
+        import json, threading, warnings
+        import torch
+        x = torch.ones(64, device="spyre")
+        start = threading.Barrier(8)
+        def work():
+            start.wait()
+            for _ in range(50):
+                torch.sin(x)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            threads = [threading.Thread(target=work) for _ in range(8)]
+            [t.start() for t in threads]
+            [t.join() for t in threads]
+        print(json.dumps([[str(w.message) for w in seen], torch.spyre.counters()["fallbacks"]]))
+    """)
+    assert told == ["aten.sin.default is falling back to cpu"]
+    assert counted == 400
+
+
+@pytest.mark.parametrize("chosen", ["warn", "silent", "error"])
+def test_the_environment_chooses_the_policy_also_for_the_first_op_of_all(chosen):
+    # tril_indices makes its tensor inside the op: nothing has started the card before it.
+    said, raised, counted = run_python(
+        """
+        import json, warnings
+        import torch
+        error = None
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            try:
+                torch.tril_indices(2, 2, device="spyre")
+            except RuntimeError as e:
+                error = str(e)
+        said = [str(w.message) for w in seen if w.category.__name__ == "FallbackWarning"]
+        print(json.dumps([said, error, torch.spyre.counters()["fallbacks"]]))
+        """,
+        TORCH_SPYRE_FALLBACK=chosen,
+    )
+    text = "aten.tril_indices.default is falling back to cpu"
+    assert said == ([text] if chosen == "warn" else [])
+    assert counted == (0 if chosen == "error" else 1)
+    if chosen == "error":
+        assert "aten.tril_indices.default" in raised and "TORCH_SPYRE_FALLBACK" in raised
+    else:
+        assert raised is None
+
+
+def test_the_error_policy_forbids_ops_but_nothing_that_needs_none(policy):
+    x = torch.arange(6.0).reshape(2, 3).to("spyre")
+    policy("error")
+    before = fallbacks()
+    with pytest.raises(RuntimeError, match=r"aten\.erfinv\.default has no kernel on spyre"):
+        torch.erfinv(x)
+    with pytest.raises(RuntimeError, match=r"aten\.cumsum\.default"):
+        torch.cumsum(x, 0, out=torch.empty(2, 3, device="spyre"))
+    assert str(x) and f"{x[0, 1]:.1f}" == "1.0" and x[1, 2].item() == 5
+    y = torch.empty_like(x).copy_(x)
+    y.zero_()
+    y.fill_(3)
+    y[0].fill_(torch.tensor(4.0))
+    y.t()[1:].reshape(-1).clone()
+    x.to(torch.float16).cpu()
+    torch.zeros(3, device="spyre"), torch.full((2,), 7.0, device="spyre"), torch.ones_like(x)
+    assert len(torch.tensor([1.0, 2.0], device="spyre").tolist()) == 2
+    assert fallbacks() == before
+    policy("silent")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.erfinv(x)
+    assert fallbacks() == before + 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x + 1,
+        lambda x: x.add_(1),
+        lambda x: torch.add(x, 1, out=torch.empty_like(x)),
+        lambda x: x.max(0),
+        lambda x: torch.cat([x, x]),
+        lambda x: torch.nn.functional.layer_norm(x, (8,)),
+        lambda x: torch.nn.functional.conv2d(x[None, None], x[None, None]),
+        lambda x: torch.linalg.pinv(x),
+        lambda x: torch.randn(8, device="spyre"),
+    ],
+)
+def test_one_call_counts_once(call):
+    x = torch.ones(8, 8, device="spyre")
+    before = fallbacks()
+    call(x)
+    assert fallbacks() - before == 1
+
+
+def test_the_warning_is_a_user_warning_of_its_own():
+    assert issubclass(FallbackWarning, UserWarning)
+
+
+# --- Where it may run -----------------------------------------------------------------------------
+
+
+def test_two_cards_do_not_mix():
+    outcome = run_python(
+        """
+        import json
+        import torch
+        a, b = torch.ones(3, device="spyre:0"), torch.ones(3, device="spyre:1")
+        said = []
+        for call in (lambda: torch.dot(a, b), lambda: a + b, lambda: torch.cat([a, b])):
+            try:
+                call()
+            except RuntimeError as error:
+                said.append(str(error))
+        s = torch.arange(3, device="spyre:1")
+        c = torch.sin(b)
+        with torch.spyre.device(1):
+            r = torch.randn(2, device="spyre")
+        print(json.dumps([said, str(c.device), str(s.device), str(r.device), (b + b).tolist()]))
+        """,
+        AIU_WORLD_SIZE="2",
+    )
+    said, *devices, total = outcome
+    assert len(said) == 3 and all("spyre:0" in text and "spyre:1" in text for text in said)
+    assert devices == ["spyre:1"] * 3 and total == [2, 2, 2]
+
+
+# --- Threads ------------------------------------------------------------------------------------
+
+
+def test_eight_threads_compute_side_by_side():
+    torch.manual_seed(0)
+    x = torch.randn(16, 16)
+    wanted = [torch.softmax(x @ (x + i), 1).cumsum(0) for i in range(8)]
+    d = x.to("spyre")
+    failures = []
+
+    def work(i):
+        try:
+            for _ in range(20):
+                card = d + i
+                card = torch.softmax(d @ card, 1)
+                torch.testing.assert_close(card.cumsum_(0).cpu(), wanted[i])
+        except BaseException as error:  # told below: an exception in a thread is lost
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures

@@ -1,0 +1,414 @@
+"""Arguments and results of every kind through the CPU fallback."""
+
+import warnings
+
+import pytest
+import torch
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning"),
+    pytest.mark.filterwarnings("ignore:.*does not support int64"),
+    pytest.mark.filterwarnings("ignore:An output with one or more elements was resized"),
+]
+
+
+def on_card(*tensors):
+    return [tensor.to("spyre") for tensor in tensors]
+
+
+def assert_same(device, cpu):
+    """Same values, bit for bit, on the right device."""
+    assert device.device.type == "spyre"
+    assert (device.dtype, device.shape) == (cpu.dtype, cpu.shape)
+    torch.testing.assert_close(device.cpu(), cpu, rtol=0, atol=0, equal_nan=True)
+
+
+# --- Arguments that are written -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        lambda base: base[1],
+        lambda base: base[:, 1],
+        lambda base: base.t(),
+        lambda base: base[::2, 1::3],
+        lambda base: base.unfold(0, 2, 2)[..., 1],
+        lambda base: base.diagonal(),
+        lambda base: base.view(-1)[3:-2],
+        lambda base: base[1, 1],
+    ],
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.sin_(),
+        lambda t: t.mul_(t),
+        lambda t: t.clamp_(1, 20),
+        lambda t: t.masked_fill_(t > 9, -1.0),
+        lambda t: t.cumsum_(0) if t.dim() else t.cumsum_(-1),
+        lambda t: torch.exp(t.clone(), out=t),
+        lambda t: torch._foreach_neg_([t]),
+    ],
+)
+def test_a_view_as_target_changes_its_base_and_nothing_else(target, change):
+    base = torch.arange(36.0).reshape(6, 6)
+    (device,) = on_card(base)
+    change(target(base))
+    change(target(device))
+    assert_same(device, base)
+
+
+def test_an_aliased_output_is_the_input():
+    a, b = torch.randn(3, 4), torch.randn(3, 4)
+    da, db = on_card(a, b)
+    assert torch.add(da, db, out=da) is da
+    assert_same(da, a + b)
+    torch.matmul(db, db.t(), out=(square := torch.empty(3, 3, device="spyre")))
+    torch.testing.assert_close(square.cpu(), b @ b.t())
+    whole = torch.randn(8).to("spyre")
+    expected = whole.cpu().cumsum(0)
+    torch.cumsum(whole, 0, out=whole[:])
+    assert_same(whole, expected)
+
+
+def test_overlap_that_the_cpu_refuses_is_refused():
+    x = torch.randn(4, 4, device="spyre")
+    before = x.cpu()
+    for bad in (
+        lambda: x.add_(x.t()),
+        lambda: torch.sin(x[:-1], out=x[1:]),
+        lambda: torch.ones(4, device="spyre").expand(4, 4).mul_(2),
+        lambda: torch.ones(4, device="spyre").expand(4, 4).cumsum_(0),
+        lambda: torch._foreach_add_([x[:-1]], [x[1:]]),
+    ):
+        with pytest.raises(RuntimeError, match="memory location"):
+            bad()
+    assert_same(x, before)
+
+
+def test_views_of_one_memory_stay_that_when_written():
+    x = torch.arange(12.0)
+    (d,) = on_card(x)
+    for t in (x, d):
+        torch._foreach_add_([t[:8], t[4:], t.view(3, 4).t()[1]], [1.0, 10.0, 100.0])
+        torch._foreach_mul_([t, t], 2)
+    assert_same(d, x)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 4), (2,), (4, 5, 6)])
+def test_out_takes_the_shape_of_the_result(shape):
+    x = torch.randn(3, 4)
+    (d,) = on_card(x)
+    out, expected = torch.ones(shape, device="spyre"), torch.ones(shape)
+    resized = expected.numel() > 0 and shape != (3, 4)
+    for call in (torch.sin, lambda t, out: torch.cumsum(t, 1, out=out)):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            result = call(d, out=out)
+        assert result is out
+        assert resized == any("was resized" in str(w.message) for w in seen)
+        assert_same(out, call(x, out=expected))
+        resized = False
+
+
+def test_out_of_another_dtype():
+    x = torch.randn(3, 4)
+    (d,) = on_card(x)
+    assert_same(
+        torch.add(d, d, out=torch.empty(3, 4, dtype=torch.bfloat16, device="spyre")),
+        torch.add(x, x, out=torch.empty(3, 4, dtype=torch.bfloat16)),
+    )
+    with pytest.raises(RuntimeError, match="can't be cast to the desired output type Int"):
+        torch.add(d, d, out=torch.empty(3, 4, dtype=torch.int32, device="spyre"))
+    with pytest.raises(RuntimeError, match="only supports bool"):
+        torch.all(d, (0, 1), out=torch.empty((), dtype=torch.int32, device="spyre"))
+
+
+def test_outputs_of_several_tensors():
+    x = torch.randn(5, 6)
+    (d,) = on_card(x)
+    out = torch.empty(0, device="spyre"), torch.empty(0, dtype=torch.int64, device="spyre")
+    result = torch.topk(d, 3, out=out)
+    assert result.values is out[0] and result.indices is out[1]
+    for got, wanted in zip(result, torch.topk(x, 3), strict=True):
+        assert_same(got, wanted)
+    for got, wanted in zip(torch.mode(d, 0, out=out), torch.mode(x, 0), strict=True):
+        assert_same(got, wanted)
+
+
+def test_an_output_takes_the_strides_the_op_chose():
+    x = torch.randn(4, 4)
+    (d,) = on_card(x)
+    cpu, card = torch.empty(0), torch.empty(0, device="spyre")
+    torch.linalg.cholesky(x @ x.t() + 4 * torch.eye(4), out=cpu)
+    torch.linalg.cholesky(d @ d.t() + 4 * torch.eye(4, device="spyre"), out=card)
+    assert card.stride() == cpu.stride() == (1, 4)
+    torch.testing.assert_close(card.cpu(), cpu)
+    kept = torch.zeros(4, 4, 2, device="spyre")[..., 0]
+    assert torch.softmax(d, 0, out=kept).stride() == (8, 2)
+
+
+def test_lists_that_are_changed():
+    params, grads = [torch.randn(3), torch.randn(2, 2)], [torch.randn(3), torch.randn(2, 2)]
+    states = [[torch.zeros_like(p) for p in params] for _ in range(3)]
+    steps = [torch.tensor(1.0), torch.tensor(1.0)]
+    options = dict(lr=0.1, beta1=0.9, beta2=0.99, weight_decay=0.1, eps=1e-8, amsgrad=False)
+    lists = [params, grads, *states[:2], [], steps]
+    device = [on_card(*tensors) for tensors in lists]
+    for given in (lists, device):
+        torch._fused_adam_(*given, **options, maximize=False)
+        torch._foreach_addcdiv_(given[0], given[1], given[3], [0.5, 0.25])
+    for got, wanted in zip(device, lists, strict=True):
+        for g, w in zip(got, wanted, strict=True):
+            torch.testing.assert_close(g.cpu(), w)
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_gradient_scaling(bad):
+    grads = [torch.tensor([2.0, 4.0]), torch.tensor([float("inf") if bad else 8.0])]
+    device = on_card(*grads)
+    found, scale = torch.zeros(1).to("spyre"), torch.tensor(0.5).to("spyre")
+    torch._amp_foreach_non_finite_check_and_unscale_(device, found, scale)
+    assert found.item() == bad
+    assert device[0].tolist() == [1.0, 2.0]
+    growth = torch.tensor(1, dtype=torch.int32, device="spyre")
+    torch._amp_update_scale_(scale, growth, found, 2.0, 0.25, 2)
+    assert scale.item() == (0.125 if bad else 1.0) and growth.item() == 0
+
+
+def test_batch_statistics_are_updated_though_the_schema_does_not_say_so():
+    x = torch.randn(8, 3)
+    (d,) = on_card(x)
+    for call in (
+        lambda t, mean, var: torch.native_batch_norm(t, None, None, mean, var, True, 0.1, 1e-5),
+        lambda t, mean, var: torch.native_batch_norm(t, None, None, mean, var, False, 0.1, 1e-5),
+        lambda t, mean, var: torch.batch_norm_update_stats(t, mean, var, 0.1),
+        lambda t, mean, var: torch.ops.aten.native_batch_norm.out(
+            t, None, None, mean, var, True, 0.1, 1e-5,
+            out=torch.empty_like(t), save_mean=torch.empty_like(mean),
+            save_invstd=torch.empty_like(mean),
+        ),
+    ):  # fmt: skip
+        statistics = torch.zeros(3), torch.ones(3)
+        device = on_card(*statistics)
+        for got, wanted in zip(call(d, *device), call(x, *statistics), strict=True):
+            torch.testing.assert_close(got.cpu(), wanted)
+        for got, wanted in zip(device, statistics, strict=True):
+            assert_same(got, wanted)
+
+
+# --- Other arguments ----------------------------------------------------------------------------
+
+
+def test_optional_lists_and_indices_on_the_cpu():
+    x, value = torch.zeros(4, 5, 3), torch.randn(2, 4, 3)
+    d, dvalue = on_card(x, value)
+    index = torch.tensor([1, 3])
+    for given in (index, index.to("spyre")):
+        assert_same(
+            torch.ops.aten.index_put(d, [None, given], dvalue.movedim(0, 1)),
+            torch.ops.aten.index_put(x, [None, index], value.movedim(0, 1)),
+        )
+        assert_same(d[given, 1:, None], x[index, 1:, None])
+        d[:, given, 0] += 2
+        x[:, index, 0] += 2
+        assert_same(d, x)
+    assert_same(d[d > 1], x[x > 1])
+    assert_same(d[torch.tensor(2)], x[2])
+
+
+def test_scalars_on_the_cpu_come_along():
+    x = torch.randn(3)
+    (d,) = on_card(x)
+    two = torch.tensor(2.0)
+    assert_same(d * two, x * two)
+    assert_same(two - d, two - x)
+    assert_same(torch.where(d > 0, d, two), torch.where(x > 0, x, two))
+    assert_same(d.masked_fill(d > 0, two), x.masked_fill(x > 0, two))
+    assert (d + torch.tensor(2.0, dtype=torch.float64)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        lambda d, c: d + c,
+        lambda d, c: c.mul(d),
+        lambda d, c: torch.mm(d, c),
+        lambda d, c: torch.add(d, d, out=c),
+        lambda d, c: torch.sin(c, out=d),
+        lambda d, c: torch.cat([d, c]),
+        lambda d, c: torch.nn.functional.embedding(torch.zeros(2, dtype=torch.int64), d),
+        lambda d, c: torch._foreach_add([d], [c]),
+        lambda d, c: torch.stack([d[0, 0], c[0, 0]]),
+        lambda d, c: d.addmm_(d, c),
+        lambda d, c: d + c.to("meta"),
+    ],
+)
+def test_other_devices_are_refused(mixed):
+    d, c = torch.ones(2, 2, device="spyre"), torch.ones(2, 2)
+    with pytest.raises(RuntimeError, match="(?i)expected .*device"):
+        mixed(d, c)
+    assert d.tolist() == c.tolist() == [[1, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **on: torch.arange(2, 9, 2, **on),
+        lambda **on: torch.linspace(0, 1, 7, **on),
+        lambda **on: torch.logspace(0, 1, 3, **on),
+        lambda **on: torch.eye(3, 4, **on),
+        lambda **on: torch.tril_indices(3, 4, **on),
+        lambda **on: torch.hann_window(9, **on),
+        lambda **on: torch.full((2, 2), 3, dtype=torch.int16, **on),
+        lambda **on: torch.tensor([[1, 2], [3, 4]], **on).new_full((2,), 5),
+        lambda **on: torch.empty(0, 3, **on).sum(0),
+    ],
+)
+def test_factories(make):
+    assert_same(make(device="spyre"), make())
+
+
+# --- Results ------------------------------------------------------------------------------------
+
+
+def test_integer_and_boolean_results():
+    x = torch.randn(4, 5)
+    (d,) = on_card(x)
+    for call in (
+        lambda t: t.argmax(1),
+        lambda t: t > 0,
+        lambda t: (t > 0).nonzero(),
+        lambda t: t.argsort(),
+        lambda t: t.to(torch.int32).bincount(minlength=3) if t.dim() == 1 else (t > 0).sum(0),
+        lambda t: torch.unique((t * 2).round(), return_counts=True)[1],
+    ):
+        assert_same(call(d), call(x))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: torch.fft.fft(x), r"aten\.fft_fft\.default: .*ComplexFloat"),
+        (lambda x: torch.fft.rfft2(x), r"aten\.fft_rfft2\.default: .*ComplexFloat"),
+        (lambda x: torch.linalg.eigvals(x), r"eig.*ComplexFloat"),
+        (lambda x: torch.complex(x, x), r"aten\.complex\.default: .*ComplexFloat"),
+        (lambda x: x.float_power(2), r"aten\.float_power\.Tensor_Scalar: .*Double"),
+        (lambda x: x.to_sparse(), r"aten\._to_sparse\.default: .*sparse"),
+        (lambda x: torch.sparse_coo_tensor([[0], [0]], [1.0], device="spyre"), "sparse"),
+        (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), "quantized"),
+        (lambda x: torch.view_as_complex(x), r"aten\.view_as_complex\.default returns a view"),
+        (lambda x: x.double(), "does not support dtype Double"),
+        (lambda x: torch.softmax(x, 0, dtype=torch.float64), "does not support dtype Double"),
+    ],
+)
+def test_results_the_card_cannot_hold_are_refused_by_name(call, message):
+    x = torch.ones(2, 2, device="spyre")
+    with pytest.raises((RuntimeError, NotImplementedError), match=message):
+        call(x)
+    assert (x + x).tolist() == [[2, 2], [2, 2]]
+
+
+def test_other_dtypes_on_the_way_do_not_matter():
+    x = torch.randn(6, 6)
+    x = x @ x.t()
+    (d,) = on_card(x)
+    for call in (
+        torch.linalg.pinv,
+        torch.linalg.matrix_rank,
+        torch.fft.hfft,
+        torch.fft.irfft2,
+        lambda t: t.renorm(2, 0, 1.0),
+        lambda t: torch.linalg.pinv(t, atol=torch.tensor(0.1).to(t.device)),
+    ):
+        torch.testing.assert_close(call(d).cpu(), call(x))
+    a, b = x.clone().requires_grad_(), d.clone().requires_grad_()
+    for t in (a, b):
+        (
+            torch.linalg.pinv(t).sum() + torch.fft.hfft(t).sum() + t.renorm(2, 0, 1.0).sum()
+        ).backward()
+    torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-4, atol=1e-3)
+
+
+def test_part_of_a_copy_replaced():
+    base = torch.randn(5, 6)
+    (dbase,) = on_card(base)
+    for view in (lambda t: t, lambda t: t[1:, ::2], lambda t: t.t()):
+        x, d = view(base), view(dbase)
+        for call in (
+            lambda t: t.select_scatter(t[0] * 2, 0, 1),
+            lambda t: t.slice_scatter(t[1:3] * 2, 0, 1, 3),
+            lambda t: t.diagonal_scatter(t.diagonal() * 2),
+            lambda t: t.as_strided_scatter(t.new_full((2, 2), 7.0), (2, 2), (1, 3), 4),
+        ):
+            assert_same(call(d), call(x))
+            assert call(d).stride() == call(x).stride()
+    assert_same(dbase, base)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: torch.cat([t, t], 1),
+        lambda t: torch.nn.functional.interpolate(t, scale_factor=2),
+        lambda t: torch.nn.functional.max_pool2d(t, 2),
+        lambda t: torch.nn.functional.pad(t, (1, 1, 1, 1), mode="reflect"),
+        lambda t: t + 1,
+        lambda t: t.to(torch.bfloat16),
+        lambda t: t.contiguous(memory_format=torch.channels_last),
+        lambda t: torch.empty_like(t).copy_(t),
+    ],
+)
+def test_channels_last_strides_live_on(call):
+    x = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
+    (d,) = on_card(x)
+    assert d.stride() == x.stride()
+    got, wanted = call(d), call(x)
+    assert got.stride() == wanted.stride()
+    torch.testing.assert_close(got.cpu(), wanted)
+
+
+# --- Random numbers -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda on: torch.rand(40, **on),
+        lambda on: torch.randn(3, 5, **on),
+        lambda on: torch.randint(0, 100, (20,), **on),
+        lambda on: torch.randperm(20, **on),
+        lambda on: torch.zeros(40, 2, **on)[:, 0].normal_(),
+        lambda on: torch.zeros(40, 2, **on)[:, 1].uniform_(),
+        lambda on: torch.normal(torch.ones(20, 2, **on)[:, 0], 2.0),
+        lambda on: torch.normal(0.0, torch.ones(20, **on), out=torch.ones(20, 2, **on)[:, 0]),
+        lambda on: torch.multinomial(torch.ones(10, **on), 4),
+        lambda on: torch.nn.functional.dropout(torch.ones(50, **on), 0.3),
+        lambda on: torch.native_dropout(torch.ones(50, **on), 0.3, True)[0],
+        lambda on: torch.nn.functional.rrelu(-torch.ones(20, **on), training=True),
+        lambda on: torch.empty(30, **on).exponential_(),
+        lambda on: torch.bernoulli(torch.full((30,), 0.5, **on)),
+        lambda on: torch.nn.init.trunc_normal_(torch.empty(20, **on)),
+    ],
+)
+def test_random_ops_give_the_sequence_of_the_cpu(draw):
+    torch.manual_seed(11)
+    wanted = draw({}), draw({})
+    torch.manual_seed(11)
+    undisturbed = torch.random.get_rng_state()
+    got = draw({"device": "spyre"}), draw({"device": "spyre"})
+    for g, w in zip(got, wanted, strict=True):
+        assert_same(g, w)
+    assert torch.equal(torch.random.get_rng_state(), undisturbed)
+
+
+def test_a_generator_given_is_the_one_used():
+    on = {"device": "spyre"}
+    a, b = torch.Generator(**on).manual_seed(3), torch.Generator().manual_seed(3)
+    state = torch.spyre.get_rng_state()
+    assert_same(torch.randn(9, generator=a, **on), torch.randn(9, generator=b))
+    assert_same(torch.randperm(9, generator=a, **on), torch.randperm(9, generator=b))
+    assert torch.equal(torch.spyre.get_rng_state(), state)
+    with pytest.raises(RuntimeError, match="generator"):
+        torch.randn(9, generator=b, **on)

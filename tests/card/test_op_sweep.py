@@ -1,0 +1,304 @@
+"""Every op of torch's op database: right, or refused by name for want of a dtype or a layout.
+
+The quick part takes a few samples of each op; `make test-full` adds samples, dtypes and strides.
+"""
+
+import operator
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from op_sweep import (
+    CARD,
+    REFUSALS,
+    UNDEFINED,
+    check,
+    compare,
+    gradients,
+    is_storable,
+    name_of,
+    new_outputs,
+    pairs,
+    samples_of,
+    tensors_of,
+)
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import SampleInput
+from torch.utils._pytree import tree_map
+
+# The samples are made to provoke warnings, too.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+OPS = {name_of(op): op for op in op_db}
+IN_PLACE = [name for name, op in OPS.items() if op.inplace_variant is not None]
+WITH_OUT = [name for name, op in OPS.items() if op.supports_out]
+SMOOTH = [name for name, op in OPS.items() if op.supports_autograd]
+FEW, MANY = 3, 8
+DTYPES = (
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+)
+COMMON_NAMES = """
+    __getitem__ abs add addmm amax baddbmm bmm cat clamp clone cos cumsum div.no_rounding_mode
+    eq exp expand floor full_like gather ge index_select le linalg.vector_norm log log_softmax
+    lt masked_fill matmul max.binary mean mm mul ne neg nn.functional.conv1d
+    nn.functional.conv2d nn.functional.embedding nn.functional.gelu nn.functional.layer_norm
+    nn.functional.linear nn.functional.relu nn.functional.rms_norm
+    nn.functional.scaled_dot_product_attention nn.functional.silu nn.functional.softplus permute
+    pow reciprocal repeat reshape rsqrt sigmoid sin softmax sort split sqrt stack sub sum tanh
+    topk transpose tril triu var where zeros_like
+"""
+COMMON = COMMON_NAMES.split()
+
+# --- What cannot agree, and why; each entry is checked to fail still ------------------------------
+
+ONLY_CUDA = "torch runs it on CUDA only"
+SPARSE = "its inputs are sparse, which the card does not hold"
+NO_DTYPE = "it takes no dtype that both the card and the CPU have"
+CPU_SECTIONS = "torch wants the sections on the CPU, on any device"
+WIDE = "it computes with int64 values beyond the 32 bits the card keeps"
+CANCELS = "it subtracts nearly equal 16-bit numbers that were rounded in between"
+CHUNKS = "it computes in chunks, which the CPU's other road rounds otherwise"
+OVERFLOWS = "a step exceeds the largest 16-bit number of the card"
+
+ANY_DTYPE = {
+    **dict.fromkeys([name for name in OPS if name.startswith("jiterator_")], ONLY_CUDA),
+    "nn.functional.batch_norm.without_cudnn": ONLY_CUDA,
+    "torch.ops.aten._efficient_attention_forward": ONLY_CUDA,
+    "torch.ops.aten._flash_attention_forward": ONLY_CUDA,
+    "imag": NO_DTYPE,
+    "istft": NO_DTYPE,
+    "nn.functional.silu.complex": NO_DTYPE,
+    "torch._scaled_mm": NO_DTYPE,
+    "torch._scaled_mm_v2": NO_DTYPE,
+    "view_as_real": NO_DTYPE,
+    "sparse.mm.reduce": SPARSE,
+    "sparse.sampled_addmm": SPARSE,
+    "tensor_split": CPU_SECTIONS,
+}
+BY_DTYPE = {
+    torch.int64: {
+        "masked.amax": WIDE,
+        "masked.amin": WIDE,
+        "masked.argmax": WIDE,
+        "masked.argmin": WIDE,
+        "masked.logsumexp": WIDE,
+        "unravel_index": WIDE,
+    },
+    torch.float16: {
+        "nn.functional.cosine_similarity": CANCELS,
+        "nn.functional.hinge_embedding_loss": CANCELS,
+        "nn.functional.linear_cross_entropy.chunked_none": CHUNKS,
+        "nn.functional.multilabel_soft_margin_loss": CANCELS,
+        "nn.functional.poisson_nll_loss": CANCELS,
+    },
+    torch.bfloat16: {
+        "nn.functional.linear_cross_entropy.chunked_none": CHUNKS,
+        "nn.functional.soft_margin_loss": OVERFLOWS,
+    },
+}
+if os.environ.get("SPYRE_EMU_FP16") == "ieee":  # the last test of this file
+    BY_DTYPE = {
+        dtype: {n: reason for n, reason in table.items() if reason not in (CANCELS, OVERFLOWS)}
+        for dtype, table in BY_DTYPE.items()
+    }
+# The op gives a part of a larger buffer; on the card its copy is dense.
+STRIDES_OF_THEIR_OWN = ("linalg.lstsq", "linalg.lstsq.grad_oriented")
+# Given an out= with gaps between its elements, the CPU writes the wrong places or none.
+WRONG_ON_CPU = ("narrow_copy", "nn.functional.avg_pool3d", "nn.functional.gelu")
+
+
+def each_op(dtype=None, names=OPS):
+    """Parameters for a test: the ops that take this dtype; for None, all."""
+    reasons = {**ANY_DTYPE, **BY_DTYPE.get(dtype, {})}
+    found = []
+    for name in names:
+        if dtype is not None and not OPS[name].supports_dtype(dtype, "cpu"):
+            continue
+        marks = [pytest.mark.xfail(reason=reasons[name], strict=True)] if name in reasons else []
+        found.append(pytest.param(OPS[name], id=name, marks=marks))
+    return found
+
+
+def each_op_and_dtype():
+    return [
+        pytest.param(*op.values, dtype, id=f"{op.id}-{dtype}", marks=op.marks)
+        for dtype in DTYPES
+        for op in each_op(dtype)
+    ]
+
+
+def main_dtype(op):
+    known = (torch.float32, torch.int32, torch.int64, torch.bool)
+    return next((dtype for dtype in known if op.supports_dtype(dtype, "cpu")), None)
+
+
+def has_values(op):
+    return not op.name.startswith(UNDEFINED)
+
+
+def has_strides(op):
+    return name_of(op) not in STRIDES_OF_THEIR_OWN
+
+
+def sweep(op, dtype, count, prepare=lambda sample: sample, **how):
+    samples = [prepare(sample) for sample in samples_of(op, dtype, count)]
+    compared = [
+        check(lambda given: given.call(op), *both, values=has_values(op), **how)
+        for both in pairs(samples)
+    ]
+    assert any(compared), "the CPU takes none of the samples"
+
+
+def sweep_in_place(op, dtype, count):
+    samples = [sample for sample in samples_of(op, dtype, count) if not sample.broadcasts_input]
+    for both in pairs(samples):
+        check(lambda given: given.call(op.inplace_variant), *both)
+
+
+def sweep_out(op, dtype, count):
+    for card, cpu in pairs(samples_of(op, dtype, count)):
+        results = cpu.call(op)
+        if not tensors_of(results) or not all(map(is_storable, tensors_of(results))):
+            continue  # there is no such tensor to pass
+        for kind in ("right", "none", "wrong", "gaps"):
+            sweep_one_out(op, card, cpu, results, kind)
+
+
+def sweep_one_out(op, card, cpu, results, kind):
+    out, wanted = (new_outputs(results, kind, device) for device in (CARD, "cpu"))
+    try:
+        cpu.call(op, out=wanted)
+    except REFUSALS:
+        with pytest.raises(REFUSALS):
+            card.call(op, out=out)
+        return
+    given = tensors_of(out)
+    returned = tensors_of(card.call(op, out=out))
+    assert not returned or all(map(operator.is_, returned, given))
+    if kind == "gaps" and name_of(op) in WRONG_ON_CPU:
+        compare(given, tensors_of(results))
+    else:
+        compare(given, tensors_of(wanted), values=has_values(op), strides=has_strides(op))
+
+
+def sweep_gradient(op, count):
+    for sample in samples_of(op, torch.float32, count):
+        for card, cpu in pairs([sample]):
+            if not is_refused(cpu, op) and all(map(is_storable, tensors_of(cpu.call(op)))):
+                check(lambda given: gradients(given, op, sample), card, cpu)  # noqa: B023
+
+
+def is_refused(given, op):
+    try:
+        given.call(op)
+    except REFUSALS:
+        return True
+    return False
+
+
+def channels_last(sample):
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+    def convert(leaf):
+        if not isinstance(leaf, torch.Tensor) or leaf.dim() not in formats:
+            return leaf
+        return leaf.contiguous(memory_format=formats[leaf.dim()])
+
+    given = tree_map(convert, (sample.input, sample.args, sample.kwargs))
+    return SampleInput(given[0], args=given[1], kwargs=given[2])
+
+
+# --- In every run -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", each_op())
+def test_forward(op):
+    dtype = main_dtype(op)
+    assert dtype is not None, NO_DTYPE
+    sweep(op, dtype, FEW, strides=has_strides(op))
+
+
+@pytest.mark.parametrize("op", each_op(torch.float16, COMMON))
+def test_forward_in_float16(op):
+    sweep(op, torch.float16, FEW)
+
+
+@pytest.mark.parametrize("op", each_op(torch.float32, [n for n in COMMON if n in IN_PLACE]))
+def test_in_place(op):
+    sweep_in_place(op, torch.float32, FEW)
+
+
+@pytest.mark.parametrize("op", each_op(torch.float32, [n for n in COMMON if n in WITH_OUT]))
+def test_out(op):
+    sweep_out(op, torch.float32, FEW)
+
+
+@pytest.mark.parametrize("op", each_op(torch.float32, [n for n in COMMON if n in SMOOTH]))
+def test_gradient(op):
+    sweep_gradient(op, FEW)
+
+
+# --- In the full run ----------------------------------------------------------------------------
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("op", "dtype"), each_op_and_dtype())
+def test_forward_in_every_dtype(op, dtype):
+    sweep(op, dtype, MANY)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("op", each_op(torch.float32))
+def test_forward_of_inputs_with_gaps(op):
+    sweep(op, torch.float32, MANY, prepare=lambda sample: sample.noncontiguous())
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("op", each_op(torch.float32))
+def test_forward_of_channels_last_inputs(op):
+    sweep(op, torch.float32, MANY, prepare=channels_last)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.bool])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_every_op_in_place(name, dtype):
+    if OPS[name].supports_dtype(dtype, "cpu"):
+        sweep_in_place(OPS[name], dtype, MANY)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+@pytest.mark.parametrize("name", [name for name in WITH_OUT if name not in ANY_DTYPE])
+def test_every_op_with_out(name, dtype):
+    if OPS[name].supports_dtype(dtype, "cpu"):
+        sweep_out(OPS[name], dtype, MANY)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", [name for name in SMOOTH if name not in ANY_DTYPE])
+def test_gradient_of_every_op(name):
+    if OPS[name].supports_dtype(torch.float32, "cpu"):
+        sweep_gradient(OPS[name], MANY)
+
+
+@pytest.mark.heavy
+def test_float16_agrees_digit_for_digit_where_the_card_stores_ieee():
+    """Rules out that a tolerance for the card's rounding hides a mistake."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "in_float16 or dtype", __file__],
+        env={**os.environ, "SPYRE_EMU_FP16": "ieee"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
