@@ -17,11 +17,9 @@ from shlex import quote
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "torch_spyre" / "csrc"
-WARNINGS = "-Wall -Wextra -Werror"
 # No contraction: a fused multiply-add would round differently on hosts that have none.
-CORE_FLAGS = (
-    f"-std=c++20 -fPIC -fvisibility=hidden -ffp-contract=off -pthread {WARNINGS} -I{quote(str(SOURCES))}"
-)
+LANGUAGE = "-std=c++20 -fPIC -fvisibility=hidden -ffp-contract=off -pthread"
+FLAGS = f"{LANGUAGE} -Wall -Wextra -Werror -I{quote(str(SOURCES))}"
 ISA_FLAGS = {
     "_avx2": "-mavx2 -mf16c -mfma",
     "_avx512": "-mavx512f -mavx512bw -mavx512vl -mavx512dq -mf16c -mfma",
@@ -67,7 +65,7 @@ class NinjaFile:
             "ninja_required_version = 1.5",
             f"builddir = {escaped(folder)}",
             "rule compile",
-            f"  command = {compiler} -MMD -MF $out.d {CORE_FLAGS} {optimisation} $flags -c $in -o $out",
+            f"  command = {compiler} -MMD -MF $out.d {FLAGS} {optimisation} $flags $in -o $out",
             "  depfile = $out.d",
             "  deps = gcc",
             "  description = compile $in",
@@ -82,7 +80,7 @@ class NinjaFile:
             target = self.folder / source.relative_to(ROOT).with_suffix(".o")
             self.lines += [
                 f"build {escaped(target)}: compile {escaped(source)}",
-                f"  flags = {flags} {isa_flags(source)}",
+                f"  flags = -c {flags} {isa_flags(source)}",
             ]
             objects.append(escaped(target))
         return " ".join(objects)

@@ -4,6 +4,7 @@ PyTorch has no hook for these. All are harmless for tensors elsewhere: they look
 and hand over to the original.
 """
 
+import copyreg
 import re
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +42,7 @@ def apply() -> None:
         (torch.UntypedStorage, "_set_from_file", _reading_a_host_image),
     ):
         _wrap(owner, name, wrap)
+    copyreg.pickle(torch.Generator, _reduce_generator)
     module_loading.apply()
     processes.apply()
     safetensors_loading.apply()
@@ -89,7 +91,7 @@ def _printing_once_copied(original: Function) -> Function:
     return __repr__
 
 
-# Upstream prints the CPU copy with the device added behind size and dtype; scripts compare the text.
+# Upstream prints the CPU copy with the device behind size and dtype; scripts compare the text.
 _DEVICE_FIRST = re.compile(r"(device='[^']*')((?:,\s+(?:size=\([^)]*\)|dtype=[\w.]+))+)")
 
 
@@ -283,3 +285,14 @@ def _reading_a_host_image(original: Function) -> Function:
         target[:common].copy_(torch.empty(0, dtype=torch.uint8).set_(host)[:common])
 
     return _set_from_file
+
+
+# PyTorch also saves an offset, which our generators have not.
+def _reduce_generator(generator: torch.Generator) -> Any:
+    if generator.device.type != DEVICE_NAME:
+        return generator.__reduce__()
+    return _rebuild_generator, (str(generator.device), generator.get_state())
+
+
+def _rebuild_generator(device: str, state: torch.Tensor) -> torch.Generator:
+    return torch.Generator(device).set_state(state)

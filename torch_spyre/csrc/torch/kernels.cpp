@@ -60,7 +60,8 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
   if (!train.value_or(true)) return {input.clone(), at::ones(input.sizes(), mask_options)};
   const double kept = 1 - p;
   const Tensor mask = at::empty_like(input, mask_options).bernoulli_(kept);
-  return {input * mask * (kept == 0 ? 0 : 1 / kept), mask};
+  // In place, so that dropping out integers is an error, as on other devices.
+  return {(input * mask).mul_(kept == 0 ? 0 : 1 / kept), mask};
 }
 
 // The CPU kernels update the running statistics without saying so in their schemas.
