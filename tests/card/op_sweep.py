@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from torch_spyre.testing import formats
 
-CARD = "spyre:0"
+CARD, CPU = torch.device("spyre", 0), torch.device("cpu")
 SEED = 1234
 # Where an op is composed of several, each step may round once.
 ROUNDINGS = 4
@@ -52,20 +52,21 @@ class Arguments:
         return tensors_of((self.input, self.args, self.kwargs))
 
     @property
-    def names_the_card(self) -> bool:
-        """Not so a factory that is called without a device."""
+    def device(self) -> torch.device:
+        """Where results belong. Factories without a device argument make CPU tensors."""
         leaves = tree_leaves((self.input, self.args, self.kwargs))
-        return bool(self.tensors) or torch.device(CARD) in leaves
+        found = [leaf for leaf in leaves if isinstance(leaf, torch.device)]
+        return next(iter([*found, *(t.device for t in self.tensors)]), CPU)
 
-    def moved_to(self, device: str) -> "Arguments":
+    def moved_to(self, device: torch.device) -> "Arguments":
         known: dict[int, torch.Tensor] = {}
 
         def move(leaf: Any) -> Any:
             if isinstance(leaf, torch.Tensor):
                 # One tensor given twice stays one.
                 return known.setdefault(id(leaf), leaf.detach().to(device))
-            names_a_device = isinstance(leaf, torch.device) or leaf in ("cpu", CARD)
-            return torch.device(device) if names_a_device else leaf
+            names_a_device = isinstance(leaf, torch.device) or leaf == "cpu"
+            return device if names_a_device else leaf
 
         return Arguments(*tree_map(move, (self.input, self.args, self.kwargs)))
 
@@ -76,8 +77,7 @@ def pairs(samples: Iterable[SampleInput]) -> Iterator[tuple[Arguments, Arguments
         given = Arguments(sample.input, sample.args, sample.kwargs)
         if all(is_storable(tensor) for tensor in given.tensors):
             card = given.moved_to(CARD)
-            if card.names_the_card:
-                yield card, card.moved_to("cpu")
+            yield card, card.moved_to(CPU)
             continue
         with pytest.raises(REFUSALS):
             given.moved_to(CARD)
@@ -95,7 +95,14 @@ def is_storable(tensor: torch.Tensor) -> bool:
     return tensor.layout == torch.strided and tensor.dtype in formats.DEVICE_FORMATS
 
 
-def compare(got: Any, wanted: Any, *, values: bool = True, strides: bool = False) -> None:
+def compare(
+    got: Any,
+    wanted: Any,
+    *,
+    device: torch.device = CARD,
+    values: bool = True,
+    strides: bool = False,
+) -> None:
     """Same structure; tensors on the card, equal after rounding to its formats, or nearly so."""
     got_leaves, wanted_leaves = tree_leaves(got), tree_leaves(wanted)
     assert len(got_leaves) == len(wanted_leaves)
@@ -103,7 +110,7 @@ def compare(got: Any, wanted: Any, *, values: bool = True, strides: bool = False
         if not isinstance(other, torch.Tensor):
             assert isinstance(other, torch.device) or one == pytest.approx(other, nan_ok=True)
             continue
-        assert one.device == torch.device(CARD)
+        assert one.device == device
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
         if strides and one.numel() > 1:
             assert one.stride() == other.stride()
@@ -137,7 +144,7 @@ def check(run: Callable[[Arguments], Any], card: Arguments, cpu: Arguments, **ho
         with pytest.raises(REFUSALS, match=missing(homeless[0])):
             run(card)
         return True
-    compare(run(card), wanted, **how)
+    compare(run(card), wanted, device=card.device, **how)
     compare(card.tensors, cpu.tensors)  # what the op changed of its arguments, or left alone
     return True
 
@@ -162,7 +169,7 @@ def gradients(arguments: Arguments, op: OpInfo, sample: SampleInput) -> list[tor
     return [gradient for gradient in found if gradient is not None]
 
 
-def new_outputs(results: Any, kind: str, device: str) -> Any:
+def new_outputs(results: Any, kind: str, device: torch.device) -> Any:
     """Tensors for out=: of the right shape, of none, of a wrong one, or with gaps."""
 
     def make(result: torch.Tensor) -> torch.Tensor:

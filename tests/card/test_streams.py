@@ -386,7 +386,6 @@ def test_an_error_of_queued_work_surfaces_once_and_the_stream_goes_on(waits):
     assert run_child(code, TORCH_SPYRE_INT64_OVERFLOW="error") == ["fine"]
 
 
-@pytest.mark.skip(reason="bug: work that holds a storage's last reference waits for Python's lock")
 def test_waiting_for_a_stream_never_waits_for_pythons_lock():
     # The queue holds the last references to storages that Python has seen, and the calls below
     # wait for the queue while they hold Python's lock.

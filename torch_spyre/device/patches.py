@@ -19,6 +19,8 @@ from torch_spyre.errors import HostAccessError
 
 Function = Callable[..., Any]
 _CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
+# PyTorch builds these from their parts without asking the device.
+_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
 
 def apply() -> None:
@@ -43,6 +45,8 @@ def apply() -> None:
     ):
         _wrap(owner, name, wrap)
     copyreg.pickle(torch.Generator, _reduce_generator)
+    # A priority of our own, before the built-in ones.
+    torch.serialization.register_package(19, lambda storage: None, _restore_empty_storage)
     module_loading.apply()
     processes.apply()
     safetensors_loading.apply()
@@ -107,6 +111,10 @@ def _to_with_layout(original: Function) -> Function:
             layout = module_loading.layout_for(self, args, kwargs)
         if layout is None:
             result: torch.Tensor = original(self, *args, **kwargs)
+            if result.layout in _COMPRESSED and result.device.type == DEVICE_NAME:
+                raise NotImplementedError(
+                    f"Non strided layout not supported: spyre holds no {result.layout} tensors"
+                )
             return result
         return _move_to_layout(original, self, layout, args, kwargs)
 
@@ -285,6 +293,17 @@ def _reading_a_host_image(original: Function) -> Function:
         target[:common].copy_(torch.empty(0, dtype=torch.uint8).set_(host)[:common])
 
     return _set_from_file
+
+
+# PyTorch's old file format makes storages first and fills them later. In between they are tiled,
+# which must not convert whatever the memory holds.
+def _restore_empty_storage(storage: Any, location: str) -> Any:
+    is_ours = location.split(":")[0] == DEVICE_NAME
+    if not is_ours or "_torch_load_uninitialized" not in vars(storage):
+        return None
+    empty = torch.UntypedStorage(storage.nbytes(), device=location)
+    torch.empty(0, dtype=torch.uint8, device=location).set_(empty).zero_()
+    return empty
 
 
 # PyTorch also saves an offset, which our generators have not.

@@ -26,7 +26,8 @@ void whole_on_cpu_with_gradients(const OperatorHandle& op, Stack* stack) {
 }
 
 // Composed where the CPU has a kernel: of more steps, each rounded to the card's formats, with
-// checks for other devices, or by way of a tensor that the card cannot hold.
+// checks for other devices, by way of a tensor that the card cannot hold, or of one that the CPU
+// then resizes with a warning.
 constexpr const char* kHasCpuKernel[] = {
     "_stack",
     "_stack.out",
@@ -42,11 +43,13 @@ constexpr const char* kHasCpuKernel[] = {
     "linalg_pinv.atol_rtol_tensor",
     "mish_backward",
     "mode.values",
+    "mse_loss",
     "native_channel_shuffle",
     "native_group_norm",
     "native_layer_norm",
     "polar",
     "silu_backward",
+    "smooth_l1_loss",
 };
 
 // Real in, real out, but complex or float64 in between.
@@ -197,11 +200,35 @@ void refuse_sparse(const OperatorHandle& op, Stack*) {
                               "sparse=False), or run this op on the CPU.");
 }
 
+void refuse_nested(const OperatorHandle& op, Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, public_name(op.schema()),
+                              ": spyre holds no nested tensors of this kind. Make them with "
+                              "layout=torch.jagged, or run this op on the CPU.");
+}
+
 TORCH_LIBRARY_IMPL(_, SparsePrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
 }
 TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
+}
+TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
+}
+// How sparse tensors come about of dense ones that the card does hold.
+constexpr const char* kMakesSparse[] = {
+    "_sparse_bsc_tensor_unsafe", "_sparse_bsr_tensor_unsafe",        "_sparse_csc_tensor_unsafe",
+    "_sparse_csr_tensor_unsafe", "_sparse_compressed_tensor_unsafe",
+};
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  for (const char* op : kMakesSparse) {
+    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
+  }
+}
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  for (const char* op : kMakesSparse) {
+    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
+  }
 }
 
 }  // namespace

@@ -53,12 +53,14 @@ void report(const CopyOutcome& outcome) {
   TORCH_WARN(message, " Set TORCH_SPYRE_INT64_OVERFLOW=error to make this an error.");
 }
 
-// One copy, ready to queue. The owners keep both ends alive until it is done.
+// One copy, ready to queue. The owners keep both ends alive until it is done. The host's is plain
+// memory and no PyTorch storage: a stream's thread that lets go of a storage Python has seen would
+// need Python's lock, which the program may hold while it waits for the stream.
 struct Job {
   flex::Transfer transfer;
   flex::Place src, dst;
   std::shared_ptr<flex::Allocation> src_owner, dst_owner;
-  c10::Storage host_owner;
+  std::shared_ptr<void> host_owner;
   uint64_t bytes = 0;
   bool blocking = true;
 };
@@ -114,8 +116,10 @@ HostView host_view(const at::Tensor& tensor) {
   return view;
 }
 
-bool stays_asynchronous(const at::Tensor& host, bool non_blocking) {
-  return non_blocking && is_pinned(host.const_data_ptr());
+// Only a copy of pinned memory goes on by itself; for any other the caller waits.
+void set_host_owner(Job& job, const at::Tensor& host, bool non_blocking) {
+  if (non_blocking) job.host_owner = pinned_block(host.const_data_ptr());
+  job.blocking = job.host_owner == nullptr;
 }
 
 // `counted_bytes`: what the host link carries.
@@ -133,9 +137,8 @@ void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_block
   job.src = host_place(src);
   job.dst_owner = memory_of(dst);
   job.dst = job.dst_owner->place();
-  job.host_owner = src.storage();
   job.bytes = counted_bytes;
-  job.blocking = !stays_asynchronous(src, non_blocking);
+  set_host_owner(job, src, non_blocking);
   flex::Runtime::get().counters().h2d_bytes += counted_bytes;
   queue_job("copy to device", dst.device().index(), std::move(job));
 }
@@ -152,9 +155,8 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blockin
   job.src_owner = memory_of(src);
   job.src = job.src_owner->place();
   job.dst = host_place(dst);
-  job.host_owner = dst.storage();
   job.bytes = dst.numel() * dst.itemsize();
-  job.blocking = !stays_asynchronous(dst, non_blocking);
+  set_host_owner(job, dst, non_blocking);
   flex::Runtime::get().counters().d2h_bytes += job.bytes;
   queue_job("copy to host", src.device().index(), std::move(job));
 }

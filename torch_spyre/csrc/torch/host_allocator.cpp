@@ -23,7 +23,7 @@ class PinnedAllocator final : public at::HostAllocator {
     TORCH_CHECK_WITH(OutOfMemoryError, memory != nullptr, "could not allocate ", bytes,
                      " bytes of pinned host memory");
     std::lock_guard lock(mutex_);
-    blocks_[reinterpret_cast<uintptr_t>(memory)] = rounded;
+    blocks_[reinterpret_cast<uintptr_t>(memory)] = {{memory, &std::free}, rounded};
     statistics_.active_requests.increase(1);
     statistics_.active_bytes.increase(rounded);
     statistics_.allocations.increase(1);
@@ -38,8 +38,8 @@ class PinnedAllocator final : public at::HostAllocator {
     default_copy_data(dst, src, bytes);
   }
 
-  // Queued copies hold the host storage they use: there is nothing to defer.
-  bool record_event(void* pointer, void*, c10::Stream) override { return contains(pointer); }
+  // Queued copies hold the block they use: there is nothing to defer.
+  bool record_event(void* pointer, void*, c10::Stream) override { return find(pointer) != nullptr; }
 
   // Blocks go back to the system as they are freed.
   void empty_cache() override {}
@@ -60,25 +60,30 @@ class PinnedAllocator final : public at::HostAllocator {
     for (auto* stat : stats()) stat->reset_peak();
   }
 
-  bool contains(const void* pointer) {
+  // The block that holds an address; null if it is not ours.
+  std::shared_ptr<void> find(const void* pointer) {
     std::lock_guard lock(mutex_);
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     auto block = blocks_.upper_bound(address);
-    if (block == blocks_.begin()) return false;
+    if (block == blocks_.begin()) return nullptr;
     --block;
-    return address < block->first + block->second;
+    return address < block->first + block->second.bytes ? block->second.memory : nullptr;
   }
 
   static void free_block(void* memory);
 
  private:
+  struct Block {
+    std::shared_ptr<void> memory;
+    size_t bytes = 0;
+  };
   std::array<at::Stat*, 4> stats() {
     return {&statistics_.active_requests, &statistics_.active_bytes, &statistics_.allocations,
             &statistics_.allocated_bytes};
   }
 
   std::mutex mutex_;
-  std::map<uintptr_t, size_t> blocks_;
+  std::map<uintptr_t, Block> blocks_;
   at::HostStats statistics_;
 };
 
@@ -90,20 +95,18 @@ PinnedAllocator& instance() {
 
 void PinnedAllocator::free_block(void* memory) {
   PinnedAllocator& self = instance();
-  {
-    std::lock_guard lock(self.mutex_);
-    const auto block = self.blocks_.find(reinterpret_cast<uintptr_t>(memory));
-    const size_t bytes = block->second;
-    self.blocks_.erase(block);
-    for (at::Stat* count : {&self.statistics_.active_requests, &self.statistics_.allocations}) {
-      count->decrease(1);
-    }
-    for (at::Stat* sum : {&self.statistics_.active_bytes, &self.statistics_.allocated_bytes}) {
-      sum->decrease(bytes);
-    }
-    ++self.statistics_.num_host_free;
+  Block block;  // goes, if no queued copy holds it, after the lock
+  std::lock_guard lock(self.mutex_);
+  const auto found = self.blocks_.find(reinterpret_cast<uintptr_t>(memory));
+  block = std::move(found->second);
+  self.blocks_.erase(found);
+  for (at::Stat* count : {&self.statistics_.active_requests, &self.statistics_.allocations}) {
+    count->decrease(1);
   }
-  std::free(memory);
+  for (at::Stat* sum : {&self.statistics_.active_bytes, &self.statistics_.allocated_bytes}) {
+    sum->decrease(block.bytes);
+  }
+  ++self.statistics_.num_host_free;
 }
 
 [[maybe_unused]] const bool registered = [] {
@@ -115,6 +118,8 @@ void PinnedAllocator::free_block(void* memory) {
 
 at::HostAllocator* pinned_allocator() { return &instance(); }
 
-bool is_pinned(const void* pointer) { return instance().contains(pointer); }
+std::shared_ptr<void> pinned_block(const void* pointer) { return instance().find(pointer); }
+
+bool is_pinned(const void* pointer) { return pinned_block(pointer) != nullptr; }
 
 }  // namespace spyre

@@ -114,7 +114,9 @@ at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::I
   const at::IntArrayRef strides =
       given_strides.data() == nullptr ? at::IntArrayRef(contiguous) : given_strides;
   check_geometry(size, strides, offset);
-  at::native::checkSetStorage(self, source, offset, size, strides);
+  TORCH_CHECK(source.device() == self.device(),
+              "Attempted to set the storage of a tensor on device \"", self.device(),
+              "\" to a storage on different device \"", source.device(), "\".");
   const c10::ScalarType dtype = self.scalar_type();
   checked_device_format(dtype);
   SpyreStorageImpl& storage = storage_of(source);
@@ -129,6 +131,8 @@ at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::I
                 own->extent(), " elements");
   }
   if (own == nullptr) ensure_extent(source, dtype, size, strides, offset);
+  // Last, because it already gives the tensor the storage.
+  at::native::checkSetStorage(self, source, offset, size, strides);
   set_extras(self, std::move(own), false);
   set_metadata(self, size, strides, offset);
   return self;

@@ -1,0 +1,102 @@
+"""Numbers: hexadecimal bit patterns, dense constants, what does not fit."""
+
+import math
+
+import pytest
+from ktir_texts import accepted, function, line_with, refused
+
+from torch_spyre import ktir
+
+
+def constant(literal):
+    return next(
+        op
+        for op in ktir.load(function(f"%c = arith.constant {literal}")).operation.walk()
+        if op.name == "arith.constant"
+    ).value
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"),
+    [
+        ("0xFC00 : f16", -math.inf),
+        ("0x7C00 : f16", math.inf),
+        ("0x3C00 : f16", 1.0),
+        ("0xFF80 : bf16", -math.inf),
+        ("0x3F800000 : f32", 1.0),
+        ("-2.5 : f16", -2.5),
+        ("1.0e-7 : f16", 2.0**-23),
+        ("1.0e6 : f16", math.inf),
+        ("-1.0e39 : f32", -math.inf),
+        ("3 : f16", 3.0),
+    ],
+)
+def test_float_literals(literal, value):
+    assert constant(literal).value.data == pytest.approx(value, rel=0.2)
+    accepted(f"%c = arith.constant {literal}")
+
+
+@pytest.mark.parametrize(
+    ("literal", "value"), [("0x10 : i32", 16), ("-5 : index", -5), ("true", 1), ("7 : i64", 7)]
+)
+def test_integer_literals(literal, value):
+    assert abs(constant(literal).value.data) == abs(value)
+    accepted(f"%c = arith.constant {literal}")
+
+
+def test_a_nan_stays_one():
+    assert math.isnan(constant("0x7E00 : f16").value.data)
+    accepted("%c = arith.constant 0x7E00 : f16")
+    accepted("%c = arith.constant dense<0x7E00> : tensor<4xf16>")
+
+
+@pytest.mark.parametrize(
+    ("literal", "values"),
+    [
+        ("dense<0.5> : tensor<3xf16>", [0.5] * 3),
+        ("dense<[1.0, 2.0]> : tensor<2xf16>", [1.0, 2.0]),
+        ("dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>", [1, 2, 3, 4]),
+        ("dense<0xFC00> : tensor<2xf16>", [-math.inf] * 2),
+        ("dense<[0x3C00, 0xFC00]> : tensor<2xf16>", [1.0, -math.inf]),
+        ("dense<0x10> : tensor<2xi32>", [16, 16]),
+        ("dense<true> : tensor<2xi1>", [1, 1]),
+        ("dense<1.0e6> : tensor<2xf16>", [math.inf] * 2),
+        ("dense<[0.0, -0.0]> : tensor<2xf16>", [0.0, -0.0]),
+        ("dense<2.0> : tensor<f16>", [2.0]),
+        ("dense<> : tensor<0xf16>", []),
+    ],
+)
+def test_dense_literals(literal, values):
+    found = constant(literal).get_values()
+    assert [abs(value) for value in found] == [abs(value) for value in values]
+    accepted(f"%c = arith.constant {literal}")
+
+
+def test_a_zero_of_each_sign_is_not_a_splat():
+    text = accepted("%c = arith.constant dense<[0.0, -0.0]> : tensor<2xf16>")
+    assert line_with(text, "constant") == '%c = arith.constant dense<"0x00000080"> : tensor<2xf16>'
+
+
+def test_a_large_splat_is_cheap_and_prints_short():
+    text = accepted("%c = arith.constant dense<0.5> : tensor<1024x1024xf16>")
+    assert "dense<5.000000e-01> : tensor<1024x1024xf16>" in text
+
+
+@pytest.mark.parametrize(
+    ("literal", "message"),
+    [
+        ("0x1FC00 : f16", "too many bits for f16"),
+        ("-0xFC00 : f16", "bit pattern and has no sign"),
+        ("dense<0x1FC00> : tensor<2xf16>", "too many bits for f16"),
+        ("dense<[1.0, 2.0]> : tensor<3xf16>", r"the literal has shape \[2\], its type \[3\]"),
+        ("dense<[[1.0], [1.0, 2.0]]> : tensor<2x2xf16>", "inconsistent ranks"),
+        ("dense<1.0> : tensor<4xi32>", "Expected integer value"),
+        ("dense<1.0> : tensor<?xf16>", "static shape"),
+        ("dense<1.0> : tensor<100000x100000xf16>", "the limit is"),
+        ("1.5 : i32", "not valid for integer type"),
+        ("70000000000 : i32", "out of range|range"),
+        ("dense<70000000000> : tensor<2xi32>", "range"),
+    ],
+)
+def test_a_literal_that_does_not_fit_is_refused(literal, message):
+    refused(f"%c = arith.constant {literal}", message)

@@ -1,0 +1,54 @@
+"""The scalar intrinsics, alone and inside linalg.generic."""
+
+import pytest
+from ktir_texts import accepted, line_with, refused
+
+ARGUMENTS = "%x: f16, %b: bf16, %s: f32, %d: f64, %i: i32, %j: i64, %t: tensor<4xf16>"
+UNARY = ("exp", "layernormscale", "reciprocal", "sigmoid", "silu", "sqrt", "rsqrt")
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize(("value", "kind"), [("x", "f16"), ("s", "f32"), ("b", "bf16")])
+def test_unary_intrinsics_take_halves_and_floats(name, value, kind):
+    line = f"%y = spyreop.{name} %{value} : {kind}"
+    assert line_with(accepted(line, arguments=ARGUMENTS), "spyreop") == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%y = spyreop.gelu %x : f16",
+        "%y = spyreop.realdiv %x, %x : f16",
+        "%y = spyreop.softplus %x beta 1.000000e+00 threshold 2.000000e+01 : f16",
+        "%y = spyreop.addi32toi32 %i, %i",
+        "%y = spyreop.muli32toi32 %i, %i",
+        "%y = spyreop.addi64toi64 %j, %j",
+        "%y = spyreop.idx32toaddr %i base 0x1000 stride 128",
+    ],
+)
+def test_an_intrinsic_prints_as_written(line):
+    assert line_with(accepted(line, arguments=ARGUMENTS), "spyreop") == line
+
+
+def test_softplus_takes_plain_numbers():
+    accepted("%y = spyreop.softplus %x beta 1.0 threshold 20 : f16", arguments=ARGUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("%y = spyreop.exp %t : tensor<4xf16>", "a scalar of type bf16, f16, f32|f16, bf16, f32"),
+        ("%y = spyreop.exp %d : f64", "a scalar of type"),
+        ("%y = spyreop.exp %i : i32", "a scalar of type"),
+        ("%y = spyreop.gelu %s : f32", "a scalar of type"),
+        ("%y = spyreop.realdiv %x, %s : f16", "has been previously used or defined"),
+        ("%y = spyreop.softplus %x beta 0.0 threshold 20.0 : f16", "beta must not be zero"),
+        ("%y = spyreop.softplus %x threshold 20.0 : f16", "beta"),
+        ("%y = spyreop.addi32toi32 %j, %j", "has been previously used or defined"),
+        ("%y = spyreop.addi64toi64 %i, %i", "has been previously used or defined"),
+        ("%y = spyreop.idx32toaddr %i base 1", "stride"),
+        ("%y = spyreop.unheard %x : f16", "unknown op spyreop.unheard"),
+    ],
+)
+def test_a_wrong_intrinsic_is_refused(line, message):
+    refused(line, message, arguments=ARGUMENTS)

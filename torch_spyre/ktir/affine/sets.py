@@ -1,0 +1,211 @@
+"""Affine sets: which integer points they hold.
+
+A set whose every constraint names one dim is a box, and boxes take a short path everywhere. Other
+sets are enclosed in a box first, whose points are then tested, all at once, in NumPy.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from xdsl.ir.affine import (
+    AffineConstraintExpr,
+    AffineConstraintKind,
+    AffineExpr,
+    AffineSet,
+)
+
+from torch_spyre.ktir.affine.bounding import Interval, enclosing_box
+from torch_spyre.ktir.affine.expressions import IntegerArray, Linearizer, evaluate
+from torch_spyre.ktir.errors import SetError
+
+# Enough for every element of a 2 MiB scratchpad many times over.
+_MOST_POINTS = 1 << 28
+_POINTS_PER_STEP = 1 << 20
+
+
+def box_set(sizes: Sequence[int]) -> AffineSet:
+    """The set of all coordinates of an array of these sizes."""
+    zero = AffineExpr.constant(0)
+    constraints = []
+    for position, size in enumerate(sizes):
+        dim = AffineExpr.dimension(position)
+        constraints.append(AffineConstraintExpr(AffineConstraintKind.ge, dim, zero))
+        constraints.append(AffineConstraintExpr(AffineConstraintKind.ge, -dim + (size - 1), zero))
+    return AffineSet(len(sizes), 0, tuple(constraints))
+
+
+def bind_symbols(affine_set: AffineSet, symbols: Sequence[int]) -> AffineSet:
+    """The same set with a number in the place of each symbol."""
+    _check_symbols(affine_set, symbols)
+    values = [AffineExpr.constant(value) for value in symbols]
+    return AffineSet(
+        affine_set.num_dims,
+        0,
+        tuple(
+            AffineConstraintExpr(
+                constraint.kind,
+                constraint.lhs.replace_dims_and_symbols((), values),
+                constraint.rhs.replace_dims_and_symbols((), values),
+            )
+            for constraint in affine_set.constraints
+        ),
+    )
+
+
+def as_box(affine_set: AffineSet, symbols: Sequence[int] = ()) -> tuple[Interval, ...] | None:
+    """The interval of each dim if every constraint names at most one dim; otherwise None.
+
+    Both ends belong to an interval; an empty set has an interval that ends before it begins.
+    """
+    _check_symbols(affine_set, symbols)
+    return _as_box(affine_set, tuple(symbols))
+
+
+@lru_cache(maxsize=4096)
+def _as_box(affine_set: AffineSet, symbols: tuple[int, ...]) -> tuple[Interval, ...] | None:
+    linearizer = Linearizer(affine_set.num_dims, symbols)
+    lows: list[int | None] = [None] * affine_set.num_dims
+    highs: list[int | None] = [None] * affine_set.num_dims
+    is_empty = False
+    for constraint in affine_set.constraints:
+        form = linearizer.linearize(constraint.lhs).plus(linearizer.linearize(constraint.rhs), -1)
+        if linearizer.inequalities or len(form.coefficients) > 1:
+            return None
+        for sign in _signs(constraint.kind):
+            if not form.coefficients:
+                is_empty |= sign * form.constant < 0
+                continue
+            ((dim, coefficient),) = form.coefficients.items()
+            low, high = lows[dim], highs[dim]
+            if sign * coefficient > 0:
+                limit = -((sign * form.constant) // (sign * coefficient))
+                lows[dim] = limit if low is None else max(low, limit)
+            else:
+                limit = (sign * form.constant) // (-sign * coefficient)
+                highs[dim] = limit if high is None else min(high, limit)
+    box = []
+    for dim, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        if low is None or high is None:
+            if not is_empty:
+                raise SetError(affine_set, f"unbounded along d{dim}")
+            low, high = 0, -1
+        box.append(Interval(low, high))
+    if is_empty and box:
+        box[0] = Interval(0, -1)
+    return None if is_empty and not box else tuple(box)
+
+
+def _signs(kind: AffineConstraintKind) -> tuple[int, ...]:
+    """The factors that turn `form kind 0` into `factor * form >= 0`."""
+    signs = {
+        AffineConstraintKind.ge: (1,),
+        AffineConstraintKind.le: (-1,),
+        AffineConstraintKind.eq: (1, -1),
+    }
+    return signs[kind]
+
+
+def contains(
+    affine_set: AffineSet, candidates: IntegerArray, symbols: Sequence[int] = ()
+) -> NDArray[np.bool_]:
+    """For each row of `candidates` (count, dims): does the set hold it?"""
+    _check_symbols(affine_set, symbols)
+    columns = list(candidates.T)
+    held = np.ones(len(candidates), np.bool_)
+    for constraint in affine_set.constraints:
+        left = evaluate(constraint.lhs, columns, symbols)
+        right = evaluate(constraint.rhs, columns, symbols)
+        match constraint.kind:
+            case AffineConstraintKind.ge:
+                held &= np.asarray(left >= right)
+            case AffineConstraintKind.le:
+                held &= np.asarray(left <= right)
+            case AffineConstraintKind.eq:
+                held &= np.asarray(left == right)
+    return held
+
+
+def points(affine_set: AffineSet, symbols: Sequence[int] = ()) -> IntegerArray:
+    """Every point of the set as (count, dims), in lexicographic order, rightmost dim fastest."""
+    box = as_box(affine_set, symbols)
+    if box is not None:
+        _check_size(affine_set, box)
+        return _box_points(box)
+    box = _enclosing(affine_set, symbols)
+    slabs = [slab[contains(affine_set, slab, symbols)] for slab in _box_slabs(box)]
+    nothing = np.empty((0, affine_set.num_dims), np.int64)
+    return np.concatenate([nothing, *slabs])
+
+
+def count_points(affine_set: AffineSet, symbols: Sequence[int] = ()) -> int:
+    box = as_box(affine_set, symbols)
+    if box is not None:
+        return math.prod(interval.size for interval in box)
+    box = _enclosing(affine_set, symbols)
+    return sum(int(contains(affine_set, slab, symbols).sum()) for slab in _box_slabs(box))
+
+
+def bounds(affine_set: AffineSet, symbols: Sequence[int] = ()) -> tuple[Interval, ...] | None:
+    """The smallest box around the set, exactly; None if the set is empty."""
+    box = as_box(affine_set, symbols)
+    if box is not None:
+        return box if all(interval.size for interval in box) else None
+    if affine_set.num_dims == 0:
+        return () if count_points(affine_set, symbols) else None
+    found = points(affine_set, symbols)
+    if not len(found):
+        return None
+    lows, highs = found.min(0).tolist(), found.max(0).tolist()
+    return tuple(Interval(low, high) for low, high in zip(lows, highs, strict=True))
+
+
+def _check_symbols(affine_set: AffineSet, symbols: Sequence[int]) -> None:
+    if len(symbols) != affine_set.num_symbols:
+        raise SetError(
+            affine_set, f"{affine_set.num_symbols} symbols need values, {len(symbols)} given"
+        )
+
+
+def _check_size(affine_set: AffineSet, box: Sequence[Interval]) -> None:
+    size = math.prod(interval.size for interval in box)
+    if size > _MOST_POINTS:
+        raise SetError(affine_set, f"{size} points to look at; the limit is {_MOST_POINTS}")
+    if any(max(abs(interval.low), abs(interval.high)) >= 1 << 62 for interval in box):
+        raise SetError(affine_set, "coordinates beyond 64 bits")
+
+
+def _enclosing(affine_set: AffineSet, symbols: Sequence[int]) -> tuple[Interval, ...]:
+    box = enclosing_box(affine_set, tuple(symbols))
+    _check_size(affine_set, box)
+    return box
+
+
+def _box_points(box: Sequence[Interval]) -> IntegerArray:
+    if not box:
+        return np.empty((1, 0), np.int64)
+    grid = np.indices([interval.size for interval in box], np.int64).reshape(len(box), -1)
+    return np.ascontiguousarray(grid.T + np.array([interval.low for interval in box]))
+
+
+def _box_slabs(box: Sequence[Interval]) -> Iterator[IntegerArray]:
+    """The points of a box in lexicographic order, in pieces of bounded size."""
+    if not box:
+        yield _box_points(box)
+        return
+    first, *rest = box
+    if not first.size:
+        return
+    inner = math.prod(interval.size for interval in rest)
+    if inner > _POINTS_PER_STEP:
+        for value in range(first.low, first.high + 1):
+            for slab in _box_slabs(rest):
+                column = np.full((len(slab), 1), value, np.int64)
+                yield np.concatenate([column, slab], axis=1)
+        return
+    step = max(1, _POINTS_PER_STEP // max(1, inner))
+    for low in itertools.islice(itertools.count(first.low, step), -(-first.size // step)):
+        yield _box_points([Interval(low, min(low + step - 1, first.high)), *rest])

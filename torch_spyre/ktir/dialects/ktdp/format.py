@@ -1,0 +1,119 @@
+"""Pieces of syntax that several `ktdp` ops share."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from xdsl.dialects.builtin import AffineMapAttr, AffineSetAttr, TensorType
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir.affine import AffineExpr
+from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.printer import Printer
+
+from torch_spyre.ktir.syntax.affine_format import format_expression
+from torch_spyre.ktir.syntax.printer import value_name
+
+AttributeT = TypeVar("AttributeT", bound=Attribute)
+
+
+def parse_type_of(parser: Parser, kind: type[AttributeT]) -> AttributeT:
+    """A type of the given class, in full or elided to its `<...>`."""
+    position = parser.pos
+    if parser.parse_optional_punctuation("<") is not None:
+        parser._resume_from(position)
+        assert issubclass(kind, ParametrizedAttribute)
+        found: Attribute = kind.new(kind.parse_parameters(parser))
+    else:
+        found = parser.parse_type()
+    if not isinstance(found, kind):
+        parser.raise_error(f"expected a type !{kind.name}, found {found}", position, parser.pos)
+    return found
+
+
+def print_elided(printer: Printer, attribute: Attribute) -> None:
+    """The type without its name, as MLIR prints the operand types of ops of the same dialect."""
+    assert isinstance(attribute, ParametrizedAttribute)
+    attribute.print_parameters(printer)
+
+
+def parse_operands_in_parens(parser: Parser) -> list[UnresolvedOperand]:
+    return parser.parse_comma_separated_list(
+        parser.Delimiter.PAREN, parser.parse_unresolved_operand
+    )
+
+
+def parse_types(parser: Parser) -> list[TypeAttribute]:
+    return parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+
+
+def parse_tensor_types(parser: Parser) -> list[Attribute]:
+    position = parser.pos
+    types = parse_types(parser)
+    for found in types:
+        if not isinstance(found, TensorType):
+            parser.raise_error(f"expected a ranked tensor type, found {found}", position)
+    return list(types)
+
+
+def parse_typed_operands(parser: Parser) -> list[SSAValue]:
+    """`(` [ssa {`,` ssa} `:` type {`,` type}] `)`"""
+    position = parser.pos
+    parser.parse_punctuation("(")
+    if parser.parse_optional_punctuation(")") is not None:
+        return []
+    operands = parser.parse_comma_separated_list(
+        parser.Delimiter.NONE, parser.parse_unresolved_operand
+    )
+    parser.parse_punctuation(":")
+    types = parse_types(parser)
+    parser.parse_punctuation(")")
+    return list(parser.resolve_operands(operands, types, position))
+
+
+def print_typed_operands(printer: Printer, operands: Sequence[SSAValue]) -> None:
+    with printer.in_parens():
+        if operands:
+            printer.print_list(operands, printer.print_operand)
+            printer.print_string(" : ")
+            printer.print_list([operand.type for operand in operands], printer.print_attribute)
+
+
+def take(
+    parser: Parser,
+    attributes: dict[str, Attribute],
+    name: str,
+    kind: type[AttributeT],
+    default: Callable[[], AttributeT] | None = None,
+) -> AttributeT:
+    """Removes an entry from a parsed attribute dictionary, checking its class."""
+    attribute = attributes.pop(name, None)
+    if attribute is None:
+        if default is None:
+            parser.raise_error(f"{name} is missing")
+        return default()
+    if not isinstance(attribute, kind):
+        wanted = {AffineSetAttr: "an affine set", AffineMapAttr: "an affine map"}
+        parser.raise_error(f"{name} must be {wanted.get(kind, kind.__name__)}, not {attribute}")
+    return attribute
+
+
+def print_attributes(
+    printer: Printer, named: Mapping[str, Attribute | None], others: Mapping[str, Attribute]
+) -> None:
+    """`{name = attribute, ...}`, or nothing if there are none."""
+    entries = {name: value for name, value in (*named.items(), *others.items()) if value}
+    printer.print_op_attributes(entries)
+
+
+def value_names(printer: Printer, values: Iterable[SSAValue]) -> list[str]:
+    """The `%names` under which a printer knows values, without printing them."""
+    return [f"%{value_name(printer, value)}" for value in values]
+
+
+def print_expressions(
+    printer: Printer, expressions: Sequence[AffineExpr], operands: Sequence[SSAValue]
+) -> None:
+    """Affine expressions with the operands' names in the place of the dims."""
+    names = value_names(printer, operands)
+    printer.print_list(
+        expressions, lambda expression: printer.print_string(format_expression(expression, names))
+    )

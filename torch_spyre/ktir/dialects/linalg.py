@@ -1,0 +1,200 @@
+"""`linalg` as KTIR uses it: xDSL's dialect and the named ops that it lacks."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from xdsl.builder import ImplicitBuilder
+from xdsl.dialects import arith, linalg, math
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, FloatAttr
+from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, NamedOperation
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import YieldOp
+from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.irdl import irdl_op_definition
+
+
+class _WithBody(NamedOperation, ABC):
+    """A named op whose hidden region is given by one function on scalars."""
+
+    def __init__(
+        self,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        result_types: Sequence[Attribute] | None = None,
+    ) -> None:
+        types = [output.type for output in outputs] if result_types is None else result_types
+        super().__init__(
+            inputs, outputs, [types], hidden_region=self.get_hidden_region(inputs, outputs)
+        )
+
+    @classmethod
+    def get_hidden_region(cls, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> Region:
+        block = Block(arg_types=cls.body_arg_types((*inputs, *outputs)))
+        with ImplicitBuilder(block):
+            YieldOp(cls.scalar(*block.args))
+        return Region(block)
+
+    @staticmethod
+    @abstractmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        """The op on one element of each operand, outputs last."""
+
+
+class _Elementwise(_WithBody, ElementwiseOperation, ABC):
+    """A named op that works element by element."""
+
+
+def _is_float(value: SSAValue) -> bool:
+    return isinstance(value.type, AnyFloat)
+
+
+def _one_like(value: SSAValue) -> Operation:
+    assert isinstance(value.type, AnyFloat)
+    return arith.ConstantOp(FloatAttr(1.0, value.type))
+
+
+@irdl_op_definition
+class DivOp(_Elementwise):
+    name = "linalg.div"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        divide = arith.DivfOp if _is_float(arguments[0]) else arith.DivSIOp
+        return divide(arguments[0], arguments[1])
+
+
+@irdl_op_definition
+class NegfOp(_Elementwise):
+    name = "linalg.negf"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return arith.NegfOp(arguments[0])
+
+
+@irdl_op_definition
+class AbsOp(_Elementwise):
+    name = "linalg.abs"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return math.AbsFOp(arguments[0])
+
+
+@irdl_op_definition
+class CeilOp(_Elementwise):
+    name = "linalg.ceil"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return math.CeilOp(arguments[0])
+
+
+@irdl_op_definition
+class FloorOp(_Elementwise):
+    name = "linalg.floor"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return math.FloorOp(arguments[0])
+
+
+@irdl_op_definition
+class ReciprocalOp(_Elementwise):
+    name = "linalg.reciprocal"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return arith.DivfOp(_one_like(arguments[0]), arguments[0])
+
+
+@irdl_op_definition
+class RsqrtOp(_Elementwise):
+    name = "linalg.rsqrt"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return math.RsqrtOp(arguments[0])
+
+
+@irdl_op_definition
+class SquareOp(_Elementwise):
+    name = "linalg.square"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return arith.MulfOp(arguments[0], arguments[0])
+
+
+@irdl_op_definition
+class TanhOp(_Elementwise):
+    name = "linalg.tanh"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return math.TanhOp(arguments[0])
+
+
+@irdl_op_definition
+class ErfOp(_Elementwise):
+    name = "linalg.erf"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return math.ErfOp(arguments[0])
+
+
+@irdl_op_definition
+class PowfOp(_Elementwise):
+    name = "linalg.powf"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return math.PowFOp(arguments[0], arguments[1])
+
+
+@irdl_op_definition
+class BatchMatmulOp(_WithBody):
+    """`outs + A * B` for each matrix of a batch."""
+
+    name = "linalg.batch_matmul"
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        left, right, sum_so_far = arguments
+        multiply, add = (
+            (arith.MulfOp, arith.AddfOp) if _is_float(left) else (arith.MuliOp, arith.AddiOp)
+        )
+        return add(multiply(left, right), sum_so_far)
+
+    def get_default_indexing_maps(self) -> Sequence[AffineMap]:
+        return (
+            AffineMap.from_callable(lambda b, m, n, k: (b, m, k)),
+            AffineMap.from_callable(lambda b, m, n, k: (b, k, n)),
+            AffineMap.from_callable(lambda b, m, n, k: (b, m, n)),
+        )
+
+    def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
+        return ArrayAttr([*[IteratorTypeAttr.parallel()] * 3, IteratorTypeAttr.reduction()])
+
+
+Linalg = Dialect(
+    "linalg",
+    [
+        *linalg.Linalg.operations,
+        DivOp,
+        NegfOp,
+        AbsOp,
+        CeilOp,
+        FloorOp,
+        ReciprocalOp,
+        RsqrtOp,
+        SquareOp,
+        TanhOp,
+        ErfOp,
+        PowfOp,
+        BatchMatmulOp,
+    ],
+    list(linalg.Linalg.attributes),
+)

@@ -1,0 +1,133 @@
+"""The KTIR printer: every value keeps its name, affine maps and sets become aliases on top."""
+
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AffineSetAttr,
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    ModuleOp,
+    i64,
+)
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.printer import Printer
+
+from torch_spyre.ktir.syntax.affine_format import format_map, format_set
+
+
+@dataclass(eq=False, repr=False)
+class KtirPrinter(Printer):
+    """Prints maps and sets in place, unless `aliases` is a dictionary to collect them in."""
+
+    aliases: dict[Attribute, str] | None = field(default=None, kw_only=True)
+    _alias_counts: dict[str, int] = field(default_factory=dict, init=False)
+
+    def print_ssa_value(self, value: SSAValue) -> str:
+        name = value_name(self, value)
+        self.print_string(f"%{name}")
+        return name
+
+    def print_op(self, op: Operation) -> None:
+        """As MLIR does, without the dialect where the short name is the usual one."""
+        if isinstance(op, ModuleOp | ReturnOp) and not self.print_generic_format:
+            self.print_string(op.name.partition(".")[2])
+            op.print(self)
+        else:
+            super().print_op(op)
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if isinstance(attribute, DenseIntOrFPElementsAttr):
+            self._print_dense(attribute)
+            return
+        if isinstance(attribute, ArrayAttr):
+            with self.in_square_brackets():
+                self.print_list(attribute, self._print_element)
+            return
+        if not isinstance(attribute, AffineMapAttr | AffineSetAttr):
+            super().print_attribute(attribute)
+            return
+        if self.aliases is None:
+            self.print_string(_format(attribute))
+            return
+        alias = self.aliases.get(attribute)
+        if alias is None:
+            stem = "map" if isinstance(attribute, AffineMapAttr) else "set"
+            count = self._alias_counts.get(stem, 0)
+            self._alias_counts[stem] = count + 1
+            alias = self.aliases[attribute] = f"#{stem}{count or ''}"
+        self.print_string(alias)
+
+    def _print_element(self, element: Attribute) -> None:
+        """An element of an array; integers of 64 bits need no type there."""
+        if isinstance(element, IntegerAttr) and element.type == i64:
+            self.print_int(element.value.data)
+        else:
+            self.print_attribute(element)
+
+    def _print_dense(self, attribute: DenseIntOrFPElementsAttr[Any]) -> None:
+        """xDSL compares values to find a splat; zeros of both signs and NaN need their bytes."""
+        data = attribute.data.data
+        size = attribute.type.element_type.compile_time_size
+        is_splat = data == data[:size] * (len(data) // size)
+        values = attribute.type.element_type.unpack(data, len(data) // size)
+        if is_splat and data:
+            self.print_string("dense<")
+            attribute._print_one_elem(values[0], self)
+            self.print_string("> : ")
+        elif data and (len(values) > 100 or values.count(values[0]) == len(values)):
+            self.print_string(f'dense<"0x{data.hex().upper()}"> : ')
+        else:
+            attribute.print_builtin(self)
+            return
+        self.print_attribute(attribute.type)
+
+
+def value_name(printer: Printer, value: SSAValue) -> str:
+    """The name a printer uses for a value; chosen now if the value has none yet."""
+    name = printer._ssa_values.get(value)
+    if name is None:
+        name = _free_name(printer, value.name_hint)
+        printer._ssa_values[value] = name
+    return name
+
+
+def _free_name(printer: Printer, hint: str | None) -> str:
+    used = printer.ssa_names
+    if hint is None:
+        return printer._get_new_valid_name_id()
+    name = hint
+    while name in used:
+        used[hint] += 1
+        name = f"{hint}_{used[hint]}"
+    used[name] = 0
+    return name
+
+
+def _format(attribute: AffineMapAttr | AffineSetAttr) -> str:
+    if isinstance(attribute, AffineMapAttr):
+        return format_map(attribute.data)
+    return format_set(attribute.data)
+
+
+def print_module(module: Operation) -> str:
+    """A whole module, with the definitions of its aliases first."""
+    stream = StringIO()
+    aliases: dict[Attribute, str] = {}
+    KtirPrinter(stream, aliases=aliases).print_op(module)
+    lines = []
+    for attribute, alias in aliases.items():
+        assert isinstance(attribute, AffineMapAttr | AffineSetAttr)
+        lines.append(f"{alias} = {_format(attribute)}\n")
+    return "".join(lines) + stream.getvalue() + "\n"
+
+
+def print_operation(operation: Operation) -> str:
+    """One op by itself, maps and sets in place."""
+    stream = StringIO()
+    KtirPrinter(stream).print_op(operation)
+    return stream.getvalue()

@@ -1,0 +1,38 @@
+"""Functions: the grid of cores they run on."""
+
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
+
+from torch_spyre.ktir.dialects.ktdp.transfers import MOST_GRID_DIMS
+
+# Far beyond any card; it keeps checks that list the cores cheap.
+_MOST_CORES = 1 << 16
+
+
+def grid_of(function: FuncOp) -> tuple[int, int, int]:
+    """The grid of a function. Missing dims are 1; no attribute at all means one core."""
+    declared = function.attributes.get("grid")
+    sizes = [] if declared is None else _sizes(declared)
+    if declared is not None and not 1 <= len(sizes) <= MOST_GRID_DIMS:
+        raise VerifyException(f"grid has 1 to {MOST_GRID_DIMS} dims, not {len(sizes)}")
+    if any(size < 1 for size in sizes):
+        raise VerifyException(f"every dim of the grid is at least 1, not {sizes}")
+    x, y, z = [*sizes, 1, 1, 1][:MOST_GRID_DIMS]
+    if x * y * z > _MOST_CORES:
+        raise VerifyException(f"a grid of {x * y * z} cores; the limit is {_MOST_CORES}")
+    return x, y, z
+
+
+def _sizes(declared: Attribute) -> list[int]:
+    if isinstance(declared, DenseArrayBase):
+        return [int(size) for size in declared.get_values()]
+    if not isinstance(declared, ArrayAttr):
+        raise VerifyException(f"grid is a list of integers, not {declared}")
+    sizes = []
+    for entry in declared:
+        if not isinstance(entry, IntegerAttr):
+            raise VerifyException(f"grid is a list of integers, not {declared}")
+        sizes.append(entry.value.data)
+    return sizes
