@@ -432,3 +432,15 @@ print("fine")
 """,
         SPYRE_EMU_POISON="1",
     )
+
+
+def test_pinned_memory_is_counted_while_it_lives():
+    before = memory.host_memory_stats()
+    pinned = torch.empty(1000, dtype=torch.float32, pin_memory=True)
+    during = memory.host_memory_stats()
+    assert during["active_bytes.current"] - before["active_bytes.current"] == 4096
+    assert during["num_host_alloc"] == before["num_host_alloc"] + 1
+    del pinned
+    assert memory.host_memory_stats()["active_bytes.current"] == before["active_bytes.current"]
+    memory.reset_peak_host_memory_stats()
+    assert memory.host_memory_stats()["active_bytes.peak"] == before["active_bytes.current"]

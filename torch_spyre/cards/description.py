@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -310,7 +310,7 @@ def _load(path: Path, modified: int) -> CardDescription:
         raise CardDescriptionError(str(path), "; ".join(problems)) from None
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):  # type: ignore[misc]
+class _UniqueKeyLoader(yaml.SafeLoader):
     """PyYAML lets the last of two equal keys win without a word; here that is an error."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

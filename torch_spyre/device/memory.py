@@ -6,6 +6,11 @@ import torch
 from torch.accelerator.memory import empty_host_cache
 
 from torch_spyre import _C
+from torch_spyre._C import (
+    host_memory_stats,
+    reset_accumulated_host_memory_stats,
+    reset_peak_host_memory_stats,
+)
 from torch_spyre.device.index import DeviceLike, device_index
 
 __all__ = [
@@ -13,6 +18,7 @@ __all__ = [
     "empty_host_cache",
     "get_memory_info",
     "get_per_process_memory_fraction",
+    "host_memory_stats",
     "max_memory_allocated",
     "max_memory_reserved",
     "mem_get_info",
@@ -21,7 +27,9 @@ __all__ = [
     "memory_snapshot",
     "memory_stats",
     "memory_summary",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
 ]

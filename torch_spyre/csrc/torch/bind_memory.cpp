@@ -1,6 +1,7 @@
 #include "torch/allocator.h"
 #include "torch/bindings.h"
 #include "torch/device.h"
+#include "torch/host_allocator.h"
 
 namespace py = pybind11;
 
@@ -63,6 +64,24 @@ py::list memory_blocks(int index) {
   return result;
 }
 
+py::dict host_memory_stats() {
+  const at::HostStats stats = pinned_allocator()->get_stats();
+  py::dict result;
+  const auto put = [&result](const std::string& name, const at::Stat& stat) {
+    result[(name + ".current").c_str()] = stat.current;
+    result[(name + ".peak").c_str()] = stat.peak;
+    result[(name + ".allocated").c_str()] = stat.allocated;
+    result[(name + ".freed").c_str()] = stat.freed;
+  };
+  put("active_requests", stats.active_requests);
+  put("active_bytes", stats.active_bytes);
+  put("allocations", stats.allocations);
+  put("allocated_bytes", stats.allocated_bytes);
+  result["num_host_alloc"] = stats.num_host_alloc;
+  result["num_host_free"] = stats.num_host_free;
+  return result;
+}
+
 }  // namespace
 
 void bind_memory(py::module_& module) {
@@ -74,6 +93,10 @@ void bind_memory(py::module_& module) {
   module.def(
       "_spyre_reset_peak_stats", [](int index) { card_at(index).reset_peak_statistics(); },
       py::arg("device"), Unlocked());
+  module.def("host_memory_stats", &host_memory_stats);
+  module.def("reset_peak_host_memory_stats", [] { pinned_allocator()->reset_peak_stats(); });
+  module.def("reset_accumulated_host_memory_stats",
+             [] { pinned_allocator()->reset_accumulated_stats(); });
   module.def("memory_report", &memory_report, py::arg("device"));
   module.def("memory_blocks", &memory_blocks, py::arg("device"));
   module.def(

@@ -215,18 +215,11 @@ TORCH_LIBRARY_IMPL(_, SparseCsrPrivateUse1, m) {
 TORCH_LIBRARY_IMPL(_, NestedTensorPrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_nested>());
 }
-// How sparse tensors come about of dense ones that the card does hold.
-constexpr const char* kMakesSparse[] = {
-    "_sparse_bsc_tensor_unsafe", "_sparse_bsr_tensor_unsafe",        "_sparse_csc_tensor_unsafe",
-    "_sparse_csr_tensor_unsafe", "_sparse_compressed_tensor_unsafe",
-};
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  for (const char* op : kMakesSparse) {
-    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
-  }
-}
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
-  for (const char* op : kMakesSparse) {
+// PyTorch has kernels of its own for these, on any device.
+TORCH_LIBRARY_IMPL(aten, SparseCsrPrivateUse1, m) {
+  for (const char* op :
+       {"_sparse_compressed_tensor_unsafe", "sparse_compressed_tensor.comp_plain_value",
+        "sparse_compressed_tensor.comp_plain_value_size"}) {
     m.impl(op, torch::CppFunction::makeFromBoxedFunction<&refuse_sparse>());
   }
 }
