@@ -294,3 +294,17 @@ LAYOUTS = {
 @pytest.mark.parametrize(("case", "words"), LAYOUTS.values(), ids=LAYOUTS)
 def test_layouts_that_do_not_fit_are_refused(case, words):
     check_refused(case, words)
+
+
+@pytest.mark.parametrize("left", [0, 3])
+def test_reading_a_tensor_whose_storage_was_taken_away_is_an_error(left):
+    tensor = torch.ones(10, device="spyre")
+    tensor.untyped_storage().resize_(left)
+    with pytest.raises(RuntimeError):
+        tensor.cpu()
+
+
+def test_a_stream_of_no_card_cannot_become_current():
+    stray = torch.Stream(stream_id=1, device_index=-1, device_type=20)
+    with pytest.raises(RuntimeError, match="out of range"):
+        torch.accelerator.set_stream(stray)

@@ -1,5 +1,6 @@
 """`torch.spyre` as a device: loading, which cards there are, which one is current, what it says."""
 
+import gc
 import json
 import os
 import subprocess
@@ -470,6 +471,8 @@ def test_each_counter_moves_with_its_own_cause_only():
 
 
 def test_counters_do_not_lose_counts_between_threads():
+    gc.collect()  # what earlier tests left behind must not be freed meanwhile
+
     def allocate_from_many_threads():
         work = [lambda: [torch.empty(3, device="spyre") for _ in range(200)]] * 8
         threads = [threading.Thread(target=target) for target in work]

@@ -193,7 +193,7 @@ def _deepcopy_of_own_layout(original: Function) -> Function:
         if id(self) in memo:
             found: torch.Tensor = memo[id(self)]
             return found
-        copied: torch.Tensor = original(self.detach().clone(), memo)
+        copied = self.detach().clone()
         memo[id(self)] = copied
         return copied.requires_grad_(self.requires_grad)
 

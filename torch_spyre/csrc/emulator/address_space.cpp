@@ -44,6 +44,8 @@ AddressSpace::AddressSpace(size_t bytes) : bytes_(bytes) {
   }
   if (engine_ == nullptr) throw_errno("reserve", bytes);
   madvise(engine_, bytes, MADV_HUGEPAGE);
+  // A forked child may not use the card: sharing its pages would only make them copy-on-write.
+  madvise(engine_, bytes, MADV_DONTFORK);
   report_faults_in(handles_, bytes);
 }
 

@@ -69,7 +69,10 @@ SpyreStorageImpl& storage_of(const c10::Storage& storage) {
 SpyreStorageImpl& storage_of(const at::Tensor& tensor) { return storage_of(tensor.storage()); }
 
 std::shared_ptr<flex::Allocation> memory_of(const at::Tensor& tensor) {
-  return allocation_of(tensor.storage().data_ptr());
+  auto memory = allocation_of(tensor.storage().data_ptr());
+  TORCH_CHECK(memory != nullptr || tensor.numel() == 0,
+              "the storage of this spyre tensor has been resized to 0 bytes");
+  return memory;
 }
 
 SpyreTensorImpl* impl_of(const at::Tensor& tensor) {
