@@ -36,7 +36,7 @@ OPS = {name_of(op): op for op in op_db}
 IN_PLACE = [name for name, op in OPS.items() if op.inplace_variant is not None]
 WITH_OUT = [name for name, op in OPS.items() if op.supports_out]
 SMOOTH = [name for name, op in OPS.items() if op.supports_autograd]
-FEW, MANY = 2, 8
+FEW, MANY, ALL = 2, 8, 200
 DTYPES = (
     torch.float32,
     torch.float16,
@@ -255,7 +255,8 @@ def test_gradient(op):
 @pytest.mark.heavy
 @pytest.mark.parametrize(("op", "dtype"), each_op_and_dtype())
 def test_forward_in_every_dtype(op, dtype):
-    sweep(op, dtype, MANY)
+    # Of what is known to disagree, not every sample does.
+    sweep(op, dtype, ALL if name_of(op) in BY_DTYPE.get(dtype, {}) else MANY)
 
 
 @pytest.mark.heavy
@@ -294,10 +295,10 @@ def test_gradient_of_every_op(name):
 
 
 @pytest.mark.heavy
-def test_float16_agrees_digit_for_digit_where_the_card_stores_ieee():
-    """Rules out that a tolerance for the card's rounding hides a mistake."""
+def test_float16_agrees_without_exceptions_where_the_card_stores_ieee():
+    """Rules out that it is anything but the card's format that sets float16 apart."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-k", "in_float16 or dtype", __file__],
+        [sys.executable, "-m", "pytest", "-q", "-k", "torch.float16", "-m", "heavy", __file__],
         env={**os.environ, "SPYRE_EMU_FP16": "ieee"},
         capture_output=True,
         text=True,
