@@ -1,0 +1,1 @@
+"""The back end: from KTIR to the programs that a card executes."""

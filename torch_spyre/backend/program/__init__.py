@@ -1,0 +1,1 @@
+"""Device programs: their instructions, their file form, their listing, their cache."""

@@ -1,0 +1,56 @@
+// The state of one core while it executes a program, and the checks every access goes through.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "emulator/engine/program.h"
+
+namespace spyre::emulator::engine {
+
+// What a running kernel did wrong. The scheduler adds kernel, core and instruction.
+class KernelError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+// An index that data supplied lies outside what it indexes: an IndexError for Python.
+class KernelIndexError : public KernelError {
+ public:
+  using KernelError::KernelError;
+};
+
+// Spoils one element of the first result of the instruction of that name, once a launch.
+struct Injection {
+  std::string_view op;
+  bool done = false;
+};
+
+struct Core {
+  int64_t id = 0;
+  std::vector<uint64_t> registers;
+  std::byte* scratchpad = nullptr;  // holds the program's tensors, Program::scratchpad_bytes long
+  Injection* injection = nullptr;   // usually none
+
+  int64_t integer(Register source) const { return std::bit_cast<int64_t>(registers[source]); }
+  // A scalar as a lane: its first bytes.
+  const void* lane(Register source) const { return &registers[source]; }
+};
+
+// The values of extent registers. Throws KernelError for a negative one and for a product that no
+// scratchpad could hold.
+std::vector<int64_t> extents_of(const Core& core, std::span<const Register> extents);
+
+// Where the operand's first element lies. Throws KernelError unless every element that `extents`
+// reach is inside the operand's buffer. With an extent of 0 nothing is reached.
+std::byte* elements_of(const Core& core, const Operand& operand, std::span<const int64_t> extents);
+
+void execute(const Chain& chain, Core& core);
+void execute(const Reduce& reduce, Core& core);
+void execute(const Copy& copy, Core& core);
+
+}  // namespace spyre::emulator::engine
