@@ -7,7 +7,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import (
     BroadcastOp,
     FillOp,
-    MatmulOp,
     ReduceOp,
     TransposeOp,
 )
@@ -67,7 +66,7 @@ from torch_spyre.ktir.dialects.ktdp.views import (
     ConstructDistributedMemoryViewOp,
     ConstructMemoryViewOp,
 )
-from torch_spyre.ktir.dialects.linalg import BatchMatmulOp
+from torch_spyre.ktir.dialects.linalg import BatchMatmulOp, MatmulOp
 from torch_spyre.ktir.dialects.spyreop import IndexToAddressOp
 from torch_spyre.ktir.dialects.tensor import ExpandShapeOp, GenerateOp
 from torch_spyre.ktir.errors import KtirError
