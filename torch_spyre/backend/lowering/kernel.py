@@ -66,7 +66,6 @@ from torch_spyre.ktir.dialects.ktdp.views import (
     ConstructDistributedMemoryViewOp,
     ConstructMemoryViewOp,
 )
-from torch_spyre.ktir.dialects.linalg import BatchMatmulOp, MatmulOp
 from torch_spyre.ktir.dialects.spyreop import IndexToAddressOp
 from torch_spyre.ktir.dialects.tensor import ExpandShapeOp, GenerateOp
 from torch_spyre.ktir.errors import KtirError
@@ -160,7 +159,8 @@ def _lower_structured(kernel: KernelContext, operation: Operation) -> bool:
     if not operation.res:
         raise kernel.error("works on tensors only")
     if reductions.is_reduction(operation):
-        reductions.lower_reducing(kernel, operation)
+        if not products.lower_product(kernel, operation):
+            reductions.lower_reducing(kernel, operation)
     else:
         elementwise.lower_parallel(kernel, operation)
     return True
@@ -185,8 +185,6 @@ HANDLERS |= {
     arith.ConstantOp: constants.lower_constant,
     IndexToAddressOp: elementwise.lower_index_to_address,
     FillOp: elementwise.lower_fill,
-    MatmulOp: products.lower_product,
-    BatchMatmulOp: products.lower_product,
     ReduceOp: reductions.lower_reduce,
     BroadcastOp: shapes.lower_broadcast,
     TransposeOp: shapes.lower_transpose,
