@@ -43,7 +43,7 @@ class Layout:
         return np.full(self.device_bytes, fill_byte, np.uint8).view(self.format.code_dtype)
 
 
-# --- Building layouts ------------------------------------------------------------------------------
+# --- Building layouts -----------------------------------------------------------------------------
 
 
 def contiguous_strides(size: Sequence[int]) -> tuple[int, ...]:
