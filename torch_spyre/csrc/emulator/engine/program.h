@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "emulator/engine/element_type.h"
+#include "emulator/engine/lanes.h"
 #include "emulator/engine/vector_ops.h"
 
 namespace spyre::emulator::engine {
