@@ -21,7 +21,8 @@ enum class Dependence : uint8_t { kNone, kAffine, kOther };
 class BodyAnalysis {
  public:
   BodyAnalysis(const Program& program, size_t begin)
-      : code_(program.code),
+      : program_(program),
+        code_(program.code),
         begin_(begin),
         loop_(std::get<LoopBegin>(code_[begin].action)),
         dependence_(static_cast<size_t>(program.registers), Dependence::kNone),
@@ -73,29 +74,21 @@ class BodyAnalysis {
     has_changed_ = true;
   }
 
-  // Whether a register is read before the body has written it, and the body writes it.
-  bool carries_scalars() {
-    std::vector<bool> is_set(is_written_.size(), false);
-    const auto is_carried = [&](Register source) {
-      return source != kNoRegister && is_written_[static_cast<size_t>(source)] &&
-             !is_set[static_cast<size_t>(source)];
+  // Registers are written once, but for results of branches, whose arms are in the same body, and
+  // for what loops carry: that is written before the loop and in it.
+  bool carries_scalars() const {
+    const auto is_carried = [this](Register target) {
+      return target != kNoRegister && is_written_[static_cast<size_t>(target)];
     };
-    for (size_t i = begin_ + 1; i < end(); ++i) {
-      const Action& action = code_[i].action;
-      if (const auto* scalar = std::get_if<Scalar>(&action)) {
-        if (std::any_of(scalar->inputs.begin(), scalar->inputs.end(), is_carried)) return true;
-      }
-      if (const auto* move = std::get_if<Move>(&action)) {
-        if (is_carried(move->source)) return true;
-      }
-      if (const auto* table = std::get_if<TableLookup>(&action)) {
-        if (is_carried(table->index)) return true;
-      }
-      if (const auto* branch = std::get_if<Branch>(&action)) {
-        if (is_carried(branch->condition)) return true;
-      }
-      const Register target = destination_of(action);
-      if (target != kNoRegister) is_set[static_cast<size_t>(target)] = true;
+    for (const auto& constant : program_.constants) {
+      if (is_carried(constant.target)) return true;
+    }
+    for (const Argument& argument : program_.arguments) {
+      if (is_carried(argument.target)) return true;
+    }
+    for (size_t i = 0; i < code_.size(); ++i) {
+      if (i > begin_ && i < end()) continue;
+      if (is_carried(destination_of(code_[i].action))) return true;
     }
     return false;
   }
@@ -175,6 +168,7 @@ class BodyAnalysis {
     return true;
   }
 
+  const Program& program_;
   const std::vector<Instruction>& code_;
   const size_t begin_;
   const LoopBegin& loop_;
