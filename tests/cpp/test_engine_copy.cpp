@@ -24,7 +24,7 @@ constexpr ElementType kTypes[] = {ElementType::I8, ElementType::F16, ElementType
 TEST("a copy moves every element to its place, whatever the shapes and strides") {
   for (uint32_t seed = 0; seed < 500; ++seed) {
     Shapes shapes(seed);
-    TestCore test(2 << 20, seed);
+    TestCore test(1 << 20, seed);
     const std::vector<int64_t> extents = shapes.extents();
     const ElementType type = kTypes[seed % 4];
     int64_t size = 0;

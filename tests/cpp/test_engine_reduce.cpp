@@ -159,7 +159,7 @@ Reduce random_reduce(TestCore& test, Shapes& shapes, const std::vector<int64_t>&
 TEST("a reduction folds in the order that is defined, whatever the shapes and strides") {
   for (uint32_t seed = 0; seed < 400; ++seed) {
     Shapes shapes(seed);
-    TestCore test(4 << 20, seed);
+    TestCore test(1 << 20, seed);
     const Reduce reduce = random_reduce(test, shapes, shapes.extents());
     check_like_plain_loops(reduce, test, "seed " + std::to_string(seed));
   }
@@ -171,7 +171,7 @@ TEST("long rows, rows of about 64 elements and long columns fold in the order th
   for (uint32_t seed = 0; seed < 6; ++seed) {
     for (const std::vector<int64_t>& extents : all) {
       Shapes shapes(seed);
-      TestCore test(4 << 20, seed);
+      TestCore test(1 << 20, seed);
       Reduce reduce = random_reduce(test, shapes, extents);
       check_like_plain_loops(reduce, test, "seed " + std::to_string(seed));
     }
@@ -236,7 +236,7 @@ Reduce argmax(TestCore& test, Shapes& shapes, const std::vector<int64_t>& extent
 TEST("a combiner of several steps folds several values together") {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     Shapes shapes(seed);
-    TestCore test(4 << 20, seed);
+    TestCore test(1 << 20, seed);
     const std::vector<int64_t> extents{1 + shapes.below(40), 1 + shapes.below(300)};
     const Reduce reduce = argmax(test, shapes, extents, static_cast<int32_t>(seed % 2));
     check_like_plain_loops(reduce, test, "seed " + std::to_string(seed));
