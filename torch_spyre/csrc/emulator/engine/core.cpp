@@ -47,7 +47,7 @@ int64_t count_of(std::span<const int64_t> extents) {
 }
 
 std::byte* elements_of(const Core& core, const Operand& operand, std::span<const int64_t> extents) {
-  // 128 bits hold any offset plus 16 products of 64-bit numbers.
+  // 128 bits hold any offset and any sum of products of extents (40 bits) and strides.
   const __int128 first = operand.offset == kNoRegister ? 0 : core.integer(operand.offset);
   __int128 lowest = first;
   __int128 highest = first;

@@ -35,7 +35,7 @@ struct Core {
 };
 
 // More than any kernel has; `read_extents` refuses more.
-inline constexpr size_t kMostDimensions = 16;
+inline constexpr size_t kMostDimensions = 32;
 
 // The values of extent registers. Throws KernelError for a negative one and for a product that no
 // scratchpad could hold.

@@ -39,10 +39,12 @@ void Fold::prepare(const Reduce& reduce) {
                       " values, more than " + std::to_string(kFoldValues));
   }
   lanes_.clear();
-  for (const Operand& output : reduce.outputs) lanes_.push_back(lane_bytes(output.type));
+  for (const int32_t value : reduce.values) {
+    lanes_.push_back(lane_bytes(type_of_value(reduce.chain, value)));
+  }
   steps_.clear();
   if (reduce.named) {
-    const ElementType type = reduce.outputs[0].type;
+    const ElementType type = type_of_value(reduce.chain, reduce.values[0]);
     combine_ = combine_lanes(reduce.combine, type);
     start_ = start_reduction(reduce.combine, type);
     take_ = reduce_lanes(reduce.combine, type);
@@ -151,7 +153,8 @@ void Fold::finish(std::byte* scratch, void* const* accumulators, int64_t element
 bool Fold::is_spoiled(const Core& core) const {
   if (core.injection == nullptr || core.injection->done) return false;
   if (reduce_->named) {
-    return core.injection->op == name_of_combine(reduce_->combine, reduce_->outputs[0].type);
+    const ElementType type = type_of_value(reduce_->chain, reduce_->values[0]);
+    return core.injection->op == name_of_combine(reduce_->combine, type);
   }
   return std::any_of(reduce_->combiner.begin(), reduce_->combiner.end(), [&](const auto& step) {
     return vector_op_info(step.op)->name == core.injection->op;

@@ -33,7 +33,7 @@ struct Plan {
   Fold fold;
   struct Value {
     int32_t number;
-    int lane, element;
+    int lane;
     ElementType type;
     std::byte* destination;
     const std::byte* initial;  // nullptr: none
@@ -93,9 +93,8 @@ void prepare_values(const Reduce& reduce, Core& core, Plan& plan) {
     const Operand& output = reduce.outputs[i];
     Plan::Value& value = plan.values.emplace_back();
     value.number = reduce.values[i];
-    value.type = output.type;
+    value.type = type_of_value(reduce.chain, value.number);
     value.lane = lane_bytes(value.type);
-    value.element = bytes_of(value.type);
     value.destination = elements_of(core, output, kept);
     value.walk.set(kept, output.strides, plan.kept_order);
     value.initial = nullptr;
@@ -130,10 +129,11 @@ void finish(const Plan& plan, const Lanes& lanes, int64_t begin, int64_t n) {
   for (size_t i = 0; i < plan.values.size(); ++i) {
     const Plan::Value& value = plan.values[i];
     if (value.initial == nullptr) continue;
-    const LoadLanes load = load_lanes(value.type);
+    const ElementType type = plan.reduce->initial[i].type;
+    const LoadLanes load = load_lanes(type);
     std::byte* out = lanes.initial(i);
     value.initial_walk.visit_runs(begin, n, [&](int64_t offset, int64_t stride, int64_t count) {
-      load(value.initial + offset * value.element, stride, out, count);
+      load(value.initial + offset * bytes_of(type), stride, out, count);
       out += count * value.lane;
     });
   }
@@ -152,9 +152,10 @@ void finish(const Plan& plan, const Lanes& lanes, int64_t begin, int64_t n) {
       spoil(source, value.type);
       plan.core->injection->done = true;
     }
-    const StoreLanes store = store_lanes(value.type);
+    const ElementType type = plan.reduce->outputs[i].type;
+    const StoreLanes store = store_lanes(type);
     value.walk.visit_runs(begin, n, [&](int64_t offset, int64_t stride, int64_t count) {
-      store(source, value.destination + offset * value.element, stride, count);
+      store(source, value.destination + offset * bytes_of(type), stride, count);
       source += count * value.lane;
     });
   }
