@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -14,15 +13,9 @@
 namespace spyre::emulator::engine {
 
 // What a running kernel did wrong. The scheduler adds kernel, core and instruction.
-class KernelError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-// An index that data supplied lies outside what it indexes: an IndexError for Python.
-class KernelIndexError : public KernelError {
- public:
-  using KernelError::KernelError;
-};
+using flex::KernelError;
+// An index that data supplied lies outside what it indexes.
+using flex::KernelIndexError;
 
 // Spoils one element of the first result of the instruction of that name, once a launch.
 struct Injection {

@@ -1,0 +1,52 @@
+"""Programs onto cards, and their launches."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from torch_spyre import _C, knobs
+
+
+@dataclass(frozen=True)
+class LaunchCost:
+    """What one launch costs on the card, as the timing model has it."""
+
+    time_ps: int = 0
+    ddr_read_bytes: int = 0
+    ddr_write_bytes: int = 0
+
+
+def launch(
+    program: _C.LoadedProgram,
+    arrays: Sequence[torch.Tensor],
+    array_bytes: Sequence[int],
+    scalars: Sequence[int] = (),
+    fixed: Sequence[torch.Tensor] = (),
+    *,
+    cost: LaunchCost = LaunchCost(),
+    ordered: bool = False,
+) -> None:
+    """Queues one execution on the current stream of the program's card.
+
+    `array_bytes` are exact: beyond them a kernel reads zeros and writes nothing. `scalars` are the
+    bits of registers, `fixed` is memory for the program's fixed buffers. `ordered` runs one core
+    after the other, for kernels whose cores touch the same memory. What goes wrong in the kernel is
+    raised by the next synchronisation.
+    """
+    mode = knobs.emulator.mode
+    charged = LaunchCost() if mode == "functional" else cost
+    _C.launch_program(
+        program,
+        list(arrays),
+        list(array_bytes),
+        list(scalars),
+        list(fixed),
+        charged.time_ps,
+        charged.ddr_read_bytes,
+        charged.ddr_write_bytes,
+        execute=mode != "timing",
+        ordered=ordered,
+        inject=knobs.emulator.inject,
+        watchdog_seconds=knobs.emulator.watchdog_seconds,
+    )
