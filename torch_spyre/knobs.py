@@ -78,10 +78,18 @@ def _parse_indices(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(item) for item in text.split(",")))
 
 
+def _parse_injection(text: str) -> str:
+    action, _, instruction = text.partition(":")
+    if action != "flip" or not instruction:
+        raise ValueError(text)
+    return text
+
+
 BOOLEAN = Kind(_parse_boolean, "1/true/yes/on or 0/false/no/off")
 ON_UNLESS_OFF = Kind(
     lambda text: text.lower() not in ("0", "false", "off"), "0/false/off; anything else is on"
 )
+INJECTION = Kind(_parse_injection, "flip:<instruction>")
 INDICES = Kind(_parse_indices, "integers separated by commas")
 TEXT = Kind(str, "any text")
 
@@ -260,6 +268,26 @@ class EmulatorKnobs(Section):
         BOOLEAN,
         False,
         "Fill freed and uninitialised device memory with a pattern, so that reading it shows.",
+    )
+    mode = Knob(
+        "SPYRE_EMU_MODE",
+        choice("functional", "timing", "both"),
+        "both",
+        "What a launch does: compute, advance the device's clock, or both.",
+    )
+    inject = Knob(
+        "SPYRE_EMU_INJECT",
+        INJECTION,
+        "",
+        "Spoil one element of the named instruction's first result in every launch (flip:addf), "
+        "to see that a test notices.",
+        default_text="unset",
+    )
+    watchdog_seconds = Knob(
+        "SPYRE_EMU_WATCHDOG",
+        integer(0),
+        600,
+        "Seconds of the host's time after which a running kernel is stopped; 0: never.",
     )
     cache_megabytes = Knob(
         "SPYRE_EMU_CACHE_MB",

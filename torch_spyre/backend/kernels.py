@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from torch_spyre.backend.arrays import ArrayArgument, element_type_of, is_array, place, scalar_bits
-from torch_spyre.backend.launch import launch, timing_of
+from torch_spyre.backend.execution import execute, timing_of
 from torch_spyre.backend.lowering import compile_function
 from torch_spyre.backend.program.instructions import Argument, FixedBuffer
 from torch_spyre.backend.program.program import Program
@@ -102,7 +102,7 @@ def run_kernel(module: "Module", name: str, arguments: Mapping[str, Any]) -> dic
     buffers = [
         _fixed(name, buffer, fixed.get(buffer.name)) for buffer in program.content.fixed_buffers
     ]
-    launch(program, placed, values, buffers)
+    execute(program, placed, values, buffers)
     torch.get_device_module("spyre").synchronize()
     return {found.name: found.to_numpy() for found in (*placed, *buffers)}
 

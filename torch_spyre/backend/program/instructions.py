@@ -266,7 +266,11 @@ class Transfer(Instruction):
 
 @dataclass(frozen=True)
 class IndirectTransfer(Instruction):
-    """A tile whose coordinates are computed or read for each point of a space of variables."""
+    """A tile whose coordinates are computed or read for each point of a space of variables.
+
+    With `points` (their variables one after the other) the tile is that list, and `variables` holds
+    its length.
+    """
 
     opcode, mnemonic = 9, "indirect"
     store: bool

@@ -13,8 +13,7 @@ namespace {
 
 // Smaller free blocks are not worth a system call when the cache is over its limit.
 constexpr uint64_t kSmallestGiveBack = uint64_t{2} << 20;
-// 0xFFFF is NaN in SEN169, as all ones are in fp32 and both fp8 formats we store.
-constexpr int kPoison = 0xFF;
+using engine::kPoison;
 
 std::byte* memory_of(const flex::Place& place) {
   if (place.card == nullptr) return static_cast<std::byte*>(place.host);
@@ -64,7 +63,8 @@ EmulatedCard::EmulatedCard(const flex::CardDescription& description)
     : description_(description),
       memory_(static_cast<size_t>(description.physical_bytes)),
       blocks_(static_cast<uint64_t>(description.usable_bytes), kBytesInStick),
-      limit_bytes_(description.usable_bytes) {}
+      limit_bytes_(description.usable_bytes),
+      scratchpads_(description.scratchpad_bytes, description.poison) {}
 
 std::byte* EmulatedCard::engine(uint64_t address) const { return memory_.engine(address); }
 

@@ -7,6 +7,7 @@
 
 #include "emulator/address_space.h"
 #include "emulator/block_allocator.h"
+#include "emulator/engine/scratchpads.h"
 #include "emulator/interval_set.h"
 #include "flex/driver.h"
 
@@ -32,6 +33,8 @@ class EmulatedCard final : public flex::Card {
   CopyOutcome transfer(const flex::Transfer& transfer, const flex::Place& src,
                        const flex::Place& dst) override;
   void transfer_bytes(const flex::Place& src, const flex::Place& dst) override;
+  std::shared_ptr<const flex::LoadedProgram> load_program(std::span<const std::byte> file) override;
+  void launch(const flex::LoadedProgram& program, const flex::Launch& launch) override;
 
   // Where the data lies: for the engine and the DMA only.
   std::byte* engine(uint64_t address) const;
@@ -54,6 +57,7 @@ class EmulatedCard final : public flex::Card {
   IntervalSet committed_;
   flex::MemoryStatistics statistics_;
   int64_t limit_bytes_;
+  engine::ScratchpadPool scratchpads_;
 };
 
 std::unique_ptr<flex::Driver> make_driver();

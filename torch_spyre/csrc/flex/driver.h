@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -86,6 +87,23 @@ class OutOfHostMemory : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A program file that is damaged, of another version, or no valid program.
+class ProgramError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// What a running kernel did wrong.
+class KernelError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+// An index that data supplied lies outside what it indexes: an IndexError for Python.
+class KernelIndexError : public KernelError {
+ public:
+  using KernelError::KernelError;
+};
+
 class Card;
 
 // One end of a transfer: `bytes` bytes of host memory, or of a card's memory from `address` on.
@@ -101,6 +119,33 @@ struct Transfer {
   CopyDescriptor descriptor;
   std::vector<int64_t> src_elements;
   std::vector<int64_t> dst_elements;
+};
+
+// A program that a card has read and checked.
+class LoadedProgram {
+ public:
+  virtual ~LoadedProgram() = default;
+  virtual const std::string& name() const = 0;
+  virtual int64_t cores() const = 0;
+  // What a launch must bring: arrays and scalars as arguments, and memory at fixed addresses.
+  virtual int64_t arrays() const = 0;
+  virtual int64_t scalars() const = 0;
+  virtual std::vector<int64_t> fixed_bytes() const = 0;
+};
+
+// One execution of a program.
+struct Launch {
+  // In the order of the program's arguments. The sizes are exact: a kernel that goes beyond them
+  // reads zeros and writes nothing.
+  std::vector<Place> arrays;
+  std::vector<uint64_t> scalars;
+  std::vector<Place> fixed;
+  // Run the cores one after the other, for kernels whose cores touch the same memory.
+  bool ordered = false;
+  // Spoil the first result of the instruction of this name: a test of tests. Empty: of none.
+  std::string spoiled_instruction;
+  // Stop the kernel after this time of the host's clock. 0: never.
+  double watchdog_seconds = 0;
 };
 
 class Card {
@@ -129,6 +174,11 @@ class Card {
   virtual CopyOutcome transfer(const Transfer& transfer, const Place& src, const Place& dst) = 0;
   // Plain bytes.
   virtual void transfer_bytes(const Place& src, const Place& dst) = 0;
+
+  // Throws ProgramError.
+  virtual std::shared_ptr<const LoadedProgram> load_program(std::span<const std::byte> file) = 0;
+  // Runs a program of this card on the calling thread and its helpers. Throws KernelError.
+  virtual void launch(const LoadedProgram& program, const Launch& launch) = 0;
 };
 
 class Driver {
@@ -139,7 +189,7 @@ class Driver {
 
 // What a hardware driver library exports under the name kDriverSymbol.
 using OpenDriver = Driver* (*)(int interface_version);
-inline constexpr int kDriverInterfaceVersion = 1;
+inline constexpr int kDriverInterfaceVersion = 2;
 inline constexpr const char* kDriverSymbol = "spyre_flex_open_driver";
 inline constexpr const char* kDriverLibrary = "libflex_spyre.so";
 

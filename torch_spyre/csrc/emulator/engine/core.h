@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -14,15 +13,9 @@
 namespace spyre::emulator::engine {
 
 // What a running kernel did wrong. The scheduler adds kernel, core and instruction.
-class KernelError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-// An index that data supplied lies outside what it indexes: an IndexError for Python.
-class KernelIndexError : public KernelError {
- public:
-  using KernelError::KernelError;
-};
+using flex::KernelError;
+// An index that data supplied lies outside what it indexes.
+using flex::KernelIndexError;
 
 // Spoils one element of the first result of the instruction of that name, once a launch.
 struct Injection {
@@ -41,9 +34,16 @@ struct Core {
   const void* lane(Register source) const { return &registers[source]; }
 };
 
+// More than any kernel has; `read_extents` refuses more.
+inline constexpr size_t kMostDimensions = 32;
+
 // The values of extent registers. Throws KernelError for a negative one and for a product that no
 // scratchpad could hold.
 std::vector<int64_t> extents_of(const Core& core, std::span<const Register> extents);
+// The same into a vector that is used again and again.
+void read_extents(const Core& core, std::span<const Register> extents, std::vector<int64_t>& out);
+// Points of the space that such extents span.
+int64_t count_of(std::span<const int64_t> extents);
 
 // Where the operand's first element lies. Throws KernelError unless every element that `extents`
 // reach is inside the operand's buffer. With an extent of 0 nothing is reached.

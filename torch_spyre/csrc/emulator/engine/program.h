@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "emulator/engine/element_type.h"
+#include "emulator/engine/lanes.h"
 #include "emulator/engine/vector_ops.h"
+#include "flex/driver.h"
 
 namespace spyre::emulator::engine {
 
@@ -110,7 +112,8 @@ struct Transfer {
   std::vector<View> views;
   std::vector<int64_t> points;
 };
-// The same through subscripts: `variables` are the extents of their space.
+// The same through subscripts: `variables` are the extents of their space. With `points` (their
+// variables one after the other) the tile is this list, and `variables` its one length.
 struct IndirectTransfer {
   bool store = false;
   Operand tile;
@@ -260,7 +263,13 @@ struct Program {
   int64_t cores() const { return grid[0] * grid[1] * grid[2]; }
 };
 
-// Throws ProgramError: damaged, of another version, or not a valid program. Nothing is trusted.
-Program read_program(std::span<const std::byte> file);
+// A file that is damaged, of another version, or no valid program.
+using flex::ProgramError;
+
+// Throws ProgramError. Nothing in the file is trusted; the program needs at most
+// `scratchpad_capacity` bytes of each core's scratchpad.
+Program read_program(std::span<const std::byte> file, int64_t scratchpad_capacity);
+// The second half of it: what the file says must make sense.
+void check_program(const Program& program, int64_t scratchpad_capacity);
 
 }  // namespace spyre::emulator::engine

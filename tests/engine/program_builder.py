@@ -1,0 +1,162 @@
+"""Builds device programs by hand, for tests of the engine."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from torch_spyre import _C
+from torch_spyre.backend.program import instructions as ins
+from torch_spyre.backend.program.encoding import encode
+from torch_spyre.backend.program.instructions import NO_REGISTER, ElementType, Operand
+
+ALIGNMENT = 128
+
+
+def row_major(extents: Sequence[int]) -> tuple[int, ...]:
+    return tuple(math.prod(extents[d + 1 :]) for d in range(len(extents)))
+
+
+class ProgramBuilder:
+    def __init__(self, grid: tuple[int, ...] = (1,), name: str = "kernel") -> None:
+        self.name = name
+        self.grid = grid
+        self.registers = ins.FIRST_FREE_REGISTER
+        self.constants: dict[int, int] = {}
+        self.arguments: list[ins.Argument] = []
+        self.fixed_buffers: list[ins.FixedBuffer] = []
+        self.scratchpad_bytes = 0
+        self.channels = 0
+        self.tables: list[tuple[tuple[int, ...], ...]] = []
+        self.code: list[ins.Instruction] = []
+
+    def register(self) -> int:
+        self.registers += 1
+        return self.registers - 1
+
+    def constant(self, value: int) -> int:
+        if value not in self.constants:
+            self.constants[value] = self.register()
+        return self.constants[value]
+
+    def all_constants(self, values: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.constant(value) for value in values)
+
+    def argument(self, type: ElementType, is_array: bool = True) -> int:
+        found = self.register()
+        name = f"argument{len(self.arguments)}"
+        self.arguments.append(ins.Argument(name, is_array, found, type))
+        return found
+
+    def tensor(self, type: ElementType, *extents: int) -> Operand:
+        """New scratchpad memory for a tensor, row major."""
+        address = -(-self.scratchpad_bytes // ALIGNMENT) * ALIGNMENT
+        count = math.prod(extents) * type.bytes
+        self.scratchpad_bytes = address + count
+        return Operand(address, count, type, NO_REGISTER, row_major(extents))
+
+    def view(
+        self,
+        base: int,
+        type: ElementType,
+        extents: Sequence[int],
+        strides: Sequence[int] | None = None,
+        lower: Sequence[int] = (),
+        space: ins.Space = ins.Space.GLOBAL,
+        core: int = NO_REGISTER,
+    ) -> ins.View:
+        """A view at the address in register `base`; everything else is constant."""
+        return ins.View(
+            space,
+            type,
+            core,
+            base,
+            self.all_constants(row_major(extents) if strides is None else strides),
+            self.all_constants(lower),
+            self.all_constants(extents),
+        )
+
+    def emit(self, kind: type[ins.Instruction], *fields: object) -> int:
+        """Appends an instruction; returns its index."""
+        make: type = kind
+        self.code.append(make(len(self.code), *fields))
+        return len(self.code) - 1
+
+    def transfer(
+        self,
+        tile: Operand,
+        extents: Sequence[int],
+        anchor: Sequence[int],
+        *views: ins.View,
+        store: bool,
+        points: tuple[int, ...] = (),
+    ) -> None:
+        """`anchor` holds registers."""
+        self.emit(
+            ins.Transfer, store, tile, self.all_constants(extents), tuple(anchor), views, points
+        )
+
+    def scalar(self, op: str, type: ElementType, *inputs: int, result: ElementType | None = None) -> int:
+        destination = self.register()
+        self.emit(ins.Scalar, op, type, type if result is None else result, destination, inputs)
+        return destination
+
+    def elementwise(self, op: str, extents: Sequence[int], output: Operand, *inputs: Operand) -> None:
+        step = ins.ChainStep(-1, op, inputs[0].type, output.type, tuple(range(len(inputs))))
+        given = tuple(ins.Input(ins.InputKind.OPERAND, found, found.type) for found in inputs)
+        outputs = (ins.ChainOutput(len(inputs), output),)
+        self.emit(ins.Chain, self.all_constants(extents), given, (step,), (), outputs)
+
+    def content(self) -> ins.ProgramContent:
+        return ins.ProgramContent(
+            name=self.name,
+            grid=self.grid,
+            registers=self.registers,
+            constants=tuple(ins.Constant(found, value) for value, found in self.constants.items()),
+            arguments=tuple(self.arguments),
+            fixed_buffers=tuple(self.fixed_buffers),
+            scratchpad_bytes=self.scratchpad_bytes,
+            channels=self.channels,
+            tables=tuple(self.tables),
+            places=tuple(
+                ins.Place(f"test.{found.mnemonic}", index + 1, 3)
+                for index, found in enumerate(self.code)
+            ),
+            code=tuple(self.code),
+        )
+
+    def load(self) -> _C.LoadedProgram:
+        return _C.load_program(encode(self.content()), 0)
+
+
+def run(
+    program: "ProgramBuilder | _C.LoadedProgram",
+    *arrays: torch.Tensor,
+    scalars: Sequence[int] = (),
+    fixed: Sequence[torch.Tensor] = (),
+    array_bytes: Sequence[int] | None = None,
+    cost: tuple[int, int, int] = (0, 0, 0),
+    execute: bool = True,
+    ordered: bool = False,
+    inject: str = "",
+    watchdog_seconds: float = 60,
+    wait: bool = True,
+) -> None:
+    """Launches on one-dimensional tensors, whose device layout is that of memory."""
+    loaded = program.load() if isinstance(program, ProgramBuilder) else program
+    if array_bytes is None:
+        array_bytes = [array.numel() * array.itemsize for array in arrays]
+    _C.launch_program(
+        loaded,
+        list(arrays),
+        list(array_bytes),
+        list(scalars),
+        list(fixed),
+        *cost,
+        execute=execute,
+        ordered=ordered,
+        inject=inject,
+        watchdog_seconds=watchdog_seconds,
+    )
+    if wait:
+        torch.spyre.synchronize()

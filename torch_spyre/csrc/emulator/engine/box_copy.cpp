@@ -1,0 +1,201 @@
+#include "emulator/engine/box_copy.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "emulator/engine/program_limits.h"
+
+namespace spyre::emulator::engine {
+
+namespace {
+
+using Wide = __int128;
+
+[[noreturn]] void refuse_offset(const Region& region, bool before) {
+  throw KernelError(std::string("the access goes ") +
+                    (before ? "before the begin" : "beyond the end") + " of its " + region.what +
+                    " of " + std::to_string(region.bytes) + " bytes");
+}
+
+// Copies runs of one dimension. `count` elements, strides in bytes.
+using CopyRun = void (*)(std::byte* to, int64_t to_stride, const std::byte* from,
+                         int64_t from_stride, int64_t count);
+
+template <size_t bytes>
+void copy_run(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride,
+              int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * to_stride, from + i * from_stride, bytes);
+  }
+}
+
+CopyRun copy_run_of(int element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      return copy_run<1>;
+    case 2:
+      return copy_run<2>;
+    case 4:
+      return copy_run<4>;
+    default:
+      return copy_run<8>;
+  }
+}
+
+// The innermost dimension, and what of it lies in the region.
+class Run {
+ public:
+  Run(const Region& region, const BoxDimension& dimension, bool store)
+      : region_(region),
+        dimension_(dimension),
+        store_(store),
+        dense_(dimension.memory_stride == region.element_bytes &&
+               dimension.tile_stride == region.element_bytes),
+        copy_(copy_run_of(region.element_bytes)) {}
+
+  void whole(int64_t offset, std::byte* tile) const { part(offset, tile, 0, dimension_.extent); }
+
+  // With elements that may lie beyond the end.
+  void clipped(int64_t offset, std::byte* tile) const {
+    const auto [begin, end] = inside(offset);
+    part(offset, tile, begin, end);
+    if (store_) return;
+    zero(tile, 0, begin);
+    zero(tile, end, dimension_.extent);
+  }
+
+ private:
+  // Which elements lie before the end: with a negative stride the last ones, else the first.
+  std::pair<int64_t, int64_t> inside(int64_t offset) const {
+    const int64_t extent = dimension_.extent, stride = dimension_.memory_stride;
+    const int64_t last = region_.bytes - region_.element_bytes;  // where an element may still begin
+    if (stride == 0) return {0, offset <= last ? extent : 0};
+    if (stride > 0) {
+      const int64_t count = offset <= last ? (last - offset) / stride + 1 : 0;
+      return {0, std::min(count, extent)};
+    }
+    const int64_t excess = offset - last;
+    const int64_t begin = excess <= 0 ? 0 : (excess - stride - 1) / -stride;
+    return {std::min(begin, extent), extent};
+  }
+
+  void part(int64_t offset, std::byte* tile, int64_t begin, int64_t end) const {
+    if (begin >= end) return;
+    std::byte* memory = region_.data + offset + begin * dimension_.memory_stride;
+    tile += begin * dimension_.tile_stride;
+    std::byte* to = store_ ? memory : tile;
+    const std::byte* from = store_ ? tile : memory;
+    if (dense_) {
+      std::memcpy(to, from, static_cast<size_t>((end - begin) * region_.element_bytes));
+    } else if (store_) {
+      copy_(to, dimension_.memory_stride, from, dimension_.tile_stride, end - begin);
+    } else {
+      copy_(to, dimension_.tile_stride, from, dimension_.memory_stride, end - begin);
+    }
+  }
+
+  void zero(std::byte* tile, int64_t begin, int64_t end) const {
+    for (int64_t i = begin; i < end; ++i) {
+      std::memset(tile + i * dimension_.tile_stride, 0, static_cast<size_t>(region_.element_bytes));
+    }
+  }
+
+  const Region& region_;
+  const BoxDimension& dimension_;
+  const bool store_, dense_;
+  const CopyRun copy_;
+};
+
+// The same box with the memory's smallest stride innermost, without dimensions of extent one and
+// with dimensions merged that are one.
+void simplify(std::vector<BoxDimension>& dimensions) {
+  std::erase_if(dimensions, [](const BoxDimension& dimension) { return dimension.extent == 1; });
+  std::ranges::stable_sort(dimensions, [](const BoxDimension& a, const BoxDimension& b) {
+    return std::abs(a.memory_stride) > std::abs(b.memory_stride);
+  });
+  std::vector<BoxDimension> merged;
+  for (const BoxDimension& inner : dimensions) {
+    if (!merged.empty() && merged.back().memory_stride == inner.extent * inner.memory_stride &&
+        merged.back().tile_stride == inner.extent * inner.tile_stride) {
+      merged.back() = {merged.back().extent * inner.extent, inner.memory_stride, inner.tile_stride};
+    } else {
+      merged.push_back(inner);
+    }
+  }
+  dimensions = std::move(merged);
+}
+
+template <typename Body>
+void for_each_run(const Box& box, Body body) {
+  const size_t outer = box.dimensions.size() - 1;
+  std::vector<int64_t> position(outer, 0);
+  int64_t offset = box.first;
+  std::byte* tile = box.tile;
+  while (true) {
+    body(offset, tile);
+    size_t d = outer;
+    while (d > 0) {
+      const BoxDimension& dimension = box.dimensions[d - 1];
+      if (++position[d - 1] < dimension.extent) {
+        offset += dimension.memory_stride;
+        tile += dimension.tile_stride;
+        break;
+      }
+      position[d - 1] = 0;
+      offset -= (dimension.extent - 1) * dimension.memory_stride;
+      tile -= (dimension.extent - 1) * dimension.tile_stride;
+      --d;
+    }
+    if (d == 0) return;
+  }
+}
+
+}  // namespace
+
+int64_t offset_of(const Region& region, std::span<const int64_t> coordinates) {
+  Wide offset = region.first;
+  for (size_t d = 0; d < coordinates.size(); ++d) {
+    offset += Wide{coordinates[d]} * region.strides[d];
+  }
+  if (offset < 0) refuse_offset(region, true);
+  if (offset > kHighestAddress) refuse_offset(region, false);
+  return static_cast<int64_t>(offset);
+}
+
+void copy_element(const Region& region, int64_t offset, std::byte* tile, bool store) {
+  const auto bytes = static_cast<size_t>(region.element_bytes);
+  if (offset + region.element_bytes <= region.bytes) {
+    std::byte* memory = region.data + offset;
+    std::memcpy(store ? memory : tile, store ? tile : memory, bytes);
+  } else if (!region.zero_beyond) {
+    refuse_offset(region, false);
+  } else if (!store) {
+    std::memset(tile, 0, bytes);
+  }
+}
+
+void copy_box(const Region& region, Box box) {
+  Wide lowest = box.first, highest = box.first;
+  for (const BoxDimension& dimension : box.dimensions) {
+    if (dimension.extent == 0) return;
+    const Wide reach = Wide{dimension.extent - 1} * dimension.memory_stride;
+    (reach < 0 ? lowest : highest) += reach;
+  }
+  if (lowest < 0) refuse_offset(region, true);
+  const bool whole = highest + region.element_bytes <= region.bytes;
+  if (highest > kHighestAddress || (!whole && !region.zero_beyond)) refuse_offset(region, false);
+  simplify(box.dimensions);
+  if (box.dimensions.empty()) {
+    box.dimensions.push_back({1, region.element_bytes, region.element_bytes});
+  }
+  const Run run(region, box.dimensions.back(), box.store);
+  if (whole) {
+    for_each_run(box, [&](int64_t offset, std::byte* tile) { run.whole(offset, tile); });
+  } else {
+    for_each_run(box, [&](int64_t offset, std::byte* tile) { run.clipped(offset, tile); });
+  }
+}
+
+}  // namespace spyre::emulator::engine

@@ -1,0 +1,85 @@
+// Elementwise work: blocks of the iteration space, one after the other or on several threads.
+#include <algorithm>
+#include <numeric>
+
+#include "emulator/engine/core.h"
+#include "emulator/engine/value_blocks.h"
+#include "emulator/thread_pool.h"
+
+namespace spyre::emulator::engine {
+namespace {
+
+// Below twice this much, waking another thread costs more than it brings.
+constexpr int64_t kThreadLanes = 16 * kBlockLanes;
+
+struct Output {
+  int32_t value;
+  int lane;
+  int element;
+  StoreLanes store;
+  std::byte* destination;
+  Walk walk;
+};
+
+// Kept by each thread, so that an instruction on one element allocates nothing.
+struct Workspace {
+  std::vector<int64_t> extents;
+  std::vector<int32_t> order, kept;
+  std::vector<Output> outputs;
+  ValueBlocks blocks;
+};
+
+void prepare(const Chain& chain, Core& core, Workspace& work) {
+  work.order.resize(work.extents.size());
+  std::iota(work.order.begin(), work.order.end(), 0);
+  work.kept.clear();
+  work.outputs.clear();
+  for (const ChainOutput& output : chain.outputs) {
+    work.kept.push_back(output.value);
+    const ElementType type = output.operand.type;
+    Output& prepared = work.outputs.emplace_back();
+    prepared.value = output.value;
+    prepared.lane = lane_bytes(type);
+    prepared.element = bytes_of(type);
+    prepared.store = store_lanes(type);
+    prepared.destination = elements_of(core, output.operand, work.extents);
+    prepared.walk.set(work.extents, output.operand.strides, work.order);
+  }
+  work.blocks.prepare(chain, core, work.extents, work.order, work.kept);
+}
+
+void run(const Workspace& work, int64_t begin, int64_t end) {
+  std::byte* const lanes = thread_lanes(work.blocks.bytes());
+  work.blocks.start(lanes, end - begin);
+  for (int64_t at = begin; at < end; at += kBlockLanes) {
+    const int64_t n = std::min(kBlockLanes, end - at);
+    work.blocks.compute(lanes, at, n);
+    // After all loads of the block: an output may be the memory of an input.
+    for (const Output& output : work.outputs) {
+      const std::byte* source = work.blocks.value(lanes, output.value);
+      output.walk.visit_runs(at, n, [&](int64_t offset, int64_t stride, int64_t count) {
+        output.store(source, output.destination + offset * output.element, stride, count);
+        source += count * output.lane;
+      });
+    }
+  }
+}
+
+}  // namespace
+
+void execute(const Chain& chain, Core& core) {
+  thread_local Workspace work;
+  read_extents(core, chain.extents, work.extents);
+  const int64_t count = count_of(work.extents);
+  if (count == 0) return;
+  prepare(chain, core, work);
+  // With lookups in order, the first index that is out of bounds is the one that is reported.
+  if (count < 2 * kThreadLanes || !chain.lookups.empty()) return run(work, 0, count);
+  const Workspace& shared = work;
+  parallel_for(count, kThreadLanes, [&shared](int64_t begin, int64_t end) {
+    const DefaultFloatingPoint settings;
+    run(shared, begin, end);
+  });
+}
+
+}  // namespace spyre::emulator::engine

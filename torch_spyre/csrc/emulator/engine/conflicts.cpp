@@ -1,0 +1,91 @@
+#include "emulator/engine/conflicts.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace spyre::emulator::engine {
+namespace {
+
+constexpr int64_t kMostRunsOfBox = int64_t{1} << 20;
+constexpr size_t kMostRunsOfCore = size_t{1} << 20;
+constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
+
+// The farthest end seen so far, and the farthest of any other core.
+class FarthestEnds {
+ public:
+  void add(int64_t end, int32_t core) {
+    if (core == core_) {
+      end_ = std::max(end_, end);
+    } else if (end > end_) {
+      other_end_ = end_;
+      end_ = end;
+      core_ = core;
+    } else {
+      other_end_ = std::max(other_end_, end);
+    }
+  }
+  int64_t of_others(int32_t core) const { return core == core_ ? other_end_ : end_; }
+
+ private:
+  int64_t end_ = kNone, other_end_ = kNone;
+  int32_t core_ = -1;
+};
+
+}  // namespace
+
+void AccessedMemory::begin_core(int64_t core) {
+  compact();
+  first_of_core_ = accesses_.size();
+  compact_at_ = first_of_core_ + kMostRunsOfCore;
+  core_ = static_cast<int32_t>(core);
+}
+
+void AccessedMemory::add(ByteRange range, bool is_write) {
+  accesses_.push_back({range.begin, range.end, core_, is_write});
+  if (accesses_.size() >= compact_at_) compact();
+}
+
+void AccessedMemory::add(const DeviceBox& box, bool is_write) {
+  if (box.runs() > kMostRunsOfBox) return add(box.hull(), is_write);
+  box.visit_runs([&](int64_t begin, int64_t end) { add(ByteRange{begin, end}, is_write); });
+}
+
+// Joins what touches; where that leaves too many, everything of the core.
+void AccessedMemory::compact() {
+  const auto first = accesses_.begin() + static_cast<std::ptrdiff_t>(first_of_core_);
+  std::sort(first, accesses_.end(), [](const Access& a, const Access& b) {
+    return a.is_write != b.is_write ? a.is_write < b.is_write : a.begin < b.begin;
+  });
+  const auto join_within = [&](int64_t gap) {
+    auto kept = first;
+    for (auto next = first; next != accesses_.end(); ++next) {
+      if (kept != first && (kept - 1)->is_write == next->is_write &&
+          next->begin - (kept - 1)->end <= gap) {
+        (kept - 1)->end = std::max((kept - 1)->end, next->end);
+      } else {
+        *kept++ = *next;
+      }
+    }
+    accesses_.erase(kept, accesses_.end());
+  };
+  join_within(0);
+  if (accesses_.size() - first_of_core_ > kMostRunsOfCore / 2) {
+    join_within(std::numeric_limits<int64_t>::max() / 2);
+  }
+}
+
+bool AccessedMemory::has_conflict() {
+  compact();
+  std::sort(accesses_.begin(), accesses_.end(),
+            [](const Access& a, const Access& b) { return a.begin < b.begin; });
+  FarthestEnds any, written;
+  for (const Access& access : accesses_) {
+    const FarthestEnds& dangerous = access.is_write ? any : written;
+    if (dangerous.of_others(access.core) > access.begin) return true;
+    any.add(access.end, access.core);
+    if (access.is_write) written.add(access.end, access.core);
+  }
+  return false;
+}
+
+}  // namespace spyre::emulator::engine

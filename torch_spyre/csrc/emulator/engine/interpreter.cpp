@@ -1,0 +1,240 @@
+#include "emulator/engine/interpreter.h"
+
+#include <array>
+#include <cstring>
+
+#include "emulator/engine/box_copy.h"
+#include "emulator/engine/scalars.h"
+#include "emulator/engine/transfers.h"
+#include "emulator/engine/value_blocks.h"
+
+namespace spyre::emulator::engine {
+
+namespace {
+
+constexpr int32_t kWait = -1;
+
+int64_t checked_step(const Core& core, const LoopBegin& loop) {
+  const int64_t step = core.integer(loop.step);
+  if (step <= 0) {
+    throw KernelError("the step of a loop is " + std::to_string(step) + ", not positive");
+  }
+  return step;
+}
+
+void set(Core& core, Register target, int64_t value) {
+  core.registers[static_cast<size_t>(target)] = static_cast<uint64_t>(value);
+}
+
+// Whether the launch wants the result of the instruction of this name spoiled, and it has not
+// happened yet.
+bool is_spoiled(const Core& core, std::string_view name) {
+  return core.injection != nullptr && !core.injection->done && core.injection->op == name;
+}
+
+// Spoils one element in a scratchpad.
+void spoil_element(Core& core, std::byte* element, ElementType type) {
+  std::array<std::byte, 8> lane{};
+  load_lanes(type)(element, 1, lane.data(), 1);
+  spoil(lane.data(), type);
+  store_lanes(type)(lane.data(), element, 1, 1);
+  core.injection->done = true;
+}
+
+// Where the operand begins; null if not even one element of it is there.
+std::byte* first_element(const Core& core, const Operand& operand) {
+  if (operand.bytes < bytes_of(operand.type)) return nullptr;
+  return elements_of(core, operand, std::vector<int64_t>(operand.strides.size(), 1));
+}
+
+}  // namespace
+
+Interpreter::Interpreter(const Program& program, const Memory& memory, Mailboxes& mailboxes,
+                         const Limits& limits)
+    : program_(program), memory_(memory), mailboxes_(mailboxes), limits_(limits) {}
+
+void Interpreter::advance(CoreRun& run) const {
+  const DefaultFloatingPoint settings;
+  const auto end = static_cast<int32_t>(program_.code.size());
+  run.state = CoreRun::State::kReady;
+  try {
+    while (run.next < end) {
+      const Action& action = program_.code[static_cast<size_t>(run.next)].action;
+      const int32_t next =
+          std::visit([&](const auto& kind) { return execute_one(kind, run); }, action);
+      if (next == kWait) return;
+      run.next = next;
+    }
+    run.state = CoreRun::State::kDone;
+  } catch (const KernelIndexError& error) {
+    fail(run, error.what(), true);
+  } catch (const KernelError& error) {
+    fail(run, error.what(), false);
+  } catch (...) {
+    run.state = CoreRun::State::kFailed;
+    run.error = std::current_exception();
+  }
+}
+
+std::string Interpreter::place_of(const CoreRun& run) const {
+  const Instruction& instruction = program_.code[static_cast<size_t>(run.next)];
+  const SourcePlace& place = program_.places[static_cast<size_t>(instruction.place)];
+  return "kernel " + program_.name + ", core " + std::to_string(run.core.id) + ", instruction " +
+         std::to_string(run.next) + " (" + place.op + " at " + std::to_string(place.line) + ":" +
+         std::to_string(place.column) + ")";
+}
+
+void Interpreter::fail(CoreRun& run, const std::string& problem, bool is_index_error) const {
+  const std::string message = place_of(run) + ": " + problem;
+  run.state = CoreRun::State::kFailed;
+  run.error = is_index_error ? std::make_exception_ptr(KernelIndexError(message))
+                             : std::make_exception_ptr(KernelError(message));
+}
+
+void Interpreter::check_time() const {
+  if (limits_.watchdog_seconds <= 0) return;
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+  if (passed.count() <= limits_.watchdog_seconds) return;
+  throw KernelError("the kernel was stopped: it has run for more than " +
+                    std::to_string(limits_.watchdog_seconds) +
+                    " seconds (SPYRE_EMU_WATCHDOG sets the limit)");
+}
+
+int32_t Interpreter::execute_one(const LoopBegin& loop, CoreRun& run) const {
+  checked_step(run.core, loop);
+  const int64_t lower = run.core.integer(loop.lower);
+  set(run.core, loop.variable, lower);
+  return lower < run.core.integer(loop.upper) ? run.next + 1 : loop.end + 1;
+}
+
+int32_t Interpreter::execute_one(const LoopEnd& end, CoreRun& run) const {
+  if (run.core.id > limits_.last_core.load(std::memory_order_relaxed)) {
+    run.state = CoreRun::State::kStopped;
+    return kWait;
+  }
+  check_time();
+  const auto& loop = std::get<LoopBegin>(program_.code[static_cast<size_t>(end.begin)].action);
+  int64_t next = 0;
+  const bool overflows =
+      __builtin_add_overflow(run.core.integer(loop.variable), checked_step(run.core, loop), &next);
+  if (overflows || next >= run.core.integer(loop.upper)) return run.next + 1;
+  set(run.core, loop.variable, next);
+  return end.begin + 1;
+}
+
+int32_t Interpreter::execute_one(const Branch& branch, CoreRun& run) const {
+  int32_t condition = 0;
+  std::memcpy(&condition, run.core.lane(branch.condition), sizeof condition);
+  return condition == 0 ? branch.target : run.next + 1;
+}
+
+int32_t Interpreter::execute_one(const Jump& jump, CoreRun&) const { return jump.target; }
+
+int32_t Interpreter::execute_one(const Move& move, CoreRun& run) const {
+  set(run.core, move.destination, run.core.integer(move.source));
+  return run.next + 1;
+}
+
+template <typename Plain>
+int32_t Interpreter::execute_one(const Plain& action, CoreRun& run) const {
+  execute(action, run.core);
+  return run.next + 1;
+}
+
+template <typename Tile>
+int32_t Interpreter::transfer_tile(const Tile& transfer, CoreRun& run) const {
+  Core& core = run.core;
+  const bool spoiled = is_spoiled(core, transfer.store ? "store" : "load");
+  std::byte* const element = spoiled ? first_element(core, transfer.tile) : nullptr;
+  if (element == nullptr) {
+    execute(transfer, core, memory_);
+    return run.next + 1;
+  }
+  if (!transfer.store) {
+    execute(transfer, core, memory_);
+    spoil_element(core, element, transfer.tile.type);
+    return run.next + 1;
+  }
+  // What is stored is wrong, the tensor is not.
+  const auto bytes = static_cast<size_t>(bytes_of(transfer.tile.type));
+  std::array<std::byte, 8> kept{};
+  std::memcpy(kept.data(), element, bytes);
+  spoil_element(core, element, transfer.tile.type);
+  execute(transfer, core, memory_);
+  std::memcpy(element, kept.data(), bytes);
+  return run.next + 1;
+}
+
+int32_t Interpreter::execute_one(const Transfer& transfer, CoreRun& run) const {
+  return transfer_tile(transfer, run);
+}
+
+int32_t Interpreter::execute_one(const IndirectTransfer& transfer, CoreRun& run) const {
+  return transfer_tile(transfer, run);
+}
+
+int32_t Interpreter::execute_one(const MatrixProduct& product, CoreRun& run) const {
+  execute(product, run.core);
+  if (is_spoiled(run.core, "matmul")) {
+    std::byte* const element = first_element(run.core, product.output);
+    if (element != nullptr) spoil_element(run.core, element, product.output.type);
+  }
+  return run.next + 1;
+}
+
+int32_t Interpreter::execute_one(const Publish& publish, CoreRun& run) const {
+  if (!run.may_overfill && mailboxes_.is_full(run.core.id)) {
+    run.state = CoreRun::State::kPublishing;
+    return kWait;
+  }
+  run.may_overfill = false;
+  Publication publication;
+  for (const Publish::Tile& tile : publish.tiles) {
+    const std::byte* begin = run.core.scratchpad + tile.address;
+    publication.emplace_back(begin, begin + tile.bytes);
+  }
+  mailboxes_.publish(run.core.id, publish.channel, std::move(publication));
+  return run.next + 1;
+}
+
+int32_t Interpreter::execute_one(const Receive& receive, CoreRun& run) const {
+  const int64_t producer = run.core.integer(receive.producer);
+  if (producer < 0 || producer >= program_.cores()) {
+    throw KernelError("there is no core " + std::to_string(producer) +
+                      " to receive from: the grid has " + std::to_string(program_.cores()));
+  }
+  const auto publication = mailboxes_.find(producer, receive.channel,
+                                           run.deliveries[static_cast<size_t>(receive.channel)]);
+  if (publication == nullptr) {
+    run.state = CoreRun::State::kReceiving;
+    run.producer = producer;
+    run.channel = receive.channel;
+    return kWait;
+  }
+  receive_tile(receive, (*publication)[static_cast<size_t>(receive.role)], run.core);
+  return run.next + 1;
+}
+
+int32_t Interpreter::execute_one(const Delivered& delivered, CoreRun& run) const {
+  ++run.deliveries[static_cast<size_t>(delivered.channel)];
+  return run.next + 1;
+}
+
+int32_t Interpreter::execute_one(const TableLookup& lookup, CoreRun& run) const {
+  const std::vector<int64_t>& list =
+      program_.tables[static_cast<size_t>(lookup.table)][static_cast<size_t>(run.core.id)];
+  const auto length = static_cast<int64_t>(list.size());
+  if (lookup.index == kNoRegister) {
+    set(run.core, lookup.destination, length);
+    return run.next + 1;
+  }
+  const int64_t index = run.core.integer(lookup.index);
+  if (index < 0 || index >= length) {
+    throw KernelError("entry " + std::to_string(index) + " of a table of " +
+                      std::to_string(length));
+  }
+  set(run.core, lookup.destination, list[static_cast<size_t>(index)]);
+  return run.next + 1;
+}
+
+}  // namespace spyre::emulator::engine

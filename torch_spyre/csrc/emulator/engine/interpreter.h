@@ -1,0 +1,87 @@
+// Executes the instructions of one core until it is done or has to wait for another.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "emulator/engine/core.h"
+#include "emulator/engine/mailboxes.h"
+#include "emulator/engine/memory.h"
+#include "emulator/engine/scratchpads.h"
+
+namespace spyre::emulator::engine {
+
+// One core of a launch: everything it needs to go on later.
+struct CoreRun {
+  enum class State {
+    kReady,
+    kReceiving,   // waits for a publication of `producer` on `channel`
+    kPublishing,  // waits until others have taken what it published
+    kDone,
+    kFailed,
+    kStopped,  // given up: the launch has failed anyway
+  };
+  Core core;
+  ScratchpadPool::Lease scratchpad;
+  int32_t next = 0;  // the instruction
+  State state = State::kReady;
+  int64_t producer = 0;
+  int32_t channel = 0;
+  bool may_overfill = false;        // publish, even if the mailbox is full
+  std::vector<int64_t> deliveries;  // rounds finished on each channel
+  std::exception_ptr error;
+};
+
+class Interpreter {
+ public:
+  struct Limits {
+    double watchdog_seconds = 0;  // 0: none
+    // Cores after this one may stop: the launch has failed in it.
+    std::atomic<int64_t> last_core{std::numeric_limits<int64_t>::max()};
+  };
+
+  Interpreter(const Program& program, const Memory& memory, Mailboxes& mailboxes,
+              const Limits& limits);
+
+  // Goes on until the core is done or its state says what it waits for. Errors are left in the
+  // run, with the place where they happened.
+  void advance(CoreRun& run) const;
+
+  // Throws KernelError when the launch has taken too long.
+  void check_time() const;
+
+ private:
+  // Each executes one instruction and returns the next one, or kWait.
+  int32_t execute_one(const LoopBegin& loop, CoreRun& run) const;
+  int32_t execute_one(const LoopEnd& end, CoreRun& run) const;
+  int32_t execute_one(const Branch& branch, CoreRun& run) const;
+  int32_t execute_one(const Jump& jump, CoreRun& run) const;
+  int32_t execute_one(const Move& move, CoreRun& run) const;
+  int32_t execute_one(const Transfer& transfer, CoreRun& run) const;
+  int32_t execute_one(const IndirectTransfer& transfer, CoreRun& run) const;
+  int32_t execute_one(const MatrixProduct& product, CoreRun& run) const;
+  int32_t execute_one(const Publish& publish, CoreRun& run) const;
+  int32_t execute_one(const Receive& receive, CoreRun& run) const;
+  int32_t execute_one(const Delivered& delivered, CoreRun& run) const;
+  int32_t execute_one(const TableLookup& lookup, CoreRun& run) const;
+  // Those that concern only the core's registers and tensors.
+  template <typename Plain>
+  int32_t execute_one(const Plain& action, CoreRun& run) const;
+  template <typename Tile>
+  int32_t transfer_tile(const Tile& transfer, CoreRun& run) const;
+
+  void fail(CoreRun& run, const std::string& problem, bool is_index_error) const;
+  std::string place_of(const CoreRun& run) const;
+
+  const Program& program_;
+  const Memory& memory_;
+  Mailboxes& mailboxes_;
+  const Limits& limits_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace spyre::emulator::engine

@@ -1,0 +1,68 @@
+// What a running program can address: device memory in segments of virtual addresses, and a window
+// of scratchpad memory for each core.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "emulator/engine/core.h"
+#include "emulator/engine/program.h"
+
+namespace spyre::emulator::engine {
+
+// Where the first array argument lies, and what the addresses of arrays are multiples of.
+inline constexpr int64_t kFirstArrayAddress = 0x10000;
+inline constexpr int64_t kArrayAlignment = 128;
+
+// Bytes of host memory that hold device memory.
+struct Buffer {
+  std::byte* data = nullptr;
+  int64_t bytes = 0;
+};
+
+// A view with its registers read: elements at data + first + sum of coordinate * stride.
+struct Region {
+  std::byte* data = nullptr;
+  int64_t bytes = 0;  // of the segment; what lies beyond reads as zero and is not written
+  int64_t first = 0;  // bytes from `data`: the element at coordinate 0
+  int element_bytes = 1;
+  bool zero_beyond = true;       // false: going beyond the end is an error
+  const char* what = "memory";   // for messages
+  std::vector<int64_t> strides;  // bytes
+};
+
+class Memory {
+ public:
+  // The buffers are in the order of the program's array arguments and fixed buffers. `windows` is
+  // empty if the program has no views of scratchpads, else one window for each core.
+  Memory(const Program& program, std::span<const Buffer> arrays, std::span<const Buffer> fixed,
+         std::span<const Buffer> windows);
+
+  // The byte address of each array argument.
+  const std::vector<int64_t>& array_addresses() const { return array_addresses_; }
+
+  // Throws KernelError unless the view's base lies in a segment.
+  Region region(const View& view, const Core& core) const;
+
+ private:
+  struct Segment {
+    int64_t begin;
+    Buffer buffer;
+    int64_t end() const { return begin + buffer.bytes; }
+  };
+  const Segment& segment_at(int64_t address) const;
+
+  std::vector<Segment> segments_;  // ascending
+  std::vector<int64_t> array_addresses_;
+  std::vector<Buffer> windows_;
+};
+
+// Elements as bytes. Throws KernelError when that overflows; `what` says which number it was.
+int64_t in_bytes(int64_t elements, int element_bytes, const char* what);
+
+// Whether any view of the program looks at scratchpads.
+bool views_scratchpads(const Program& program);
+
+}  // namespace spyre::emulator::engine

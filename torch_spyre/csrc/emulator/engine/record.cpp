@@ -1,0 +1,61 @@
+#include "emulator/engine/record.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "emulator/engine/recorder.h"
+
+namespace spyre::emulator::engine {
+namespace {
+
+constexpr int64_t kFirstArray = 0x10000;
+// Room for an array whose end is not known.
+constexpr int64_t kUnboundedBytes = int64_t{1} << 44;
+
+int64_t whole_sticks(int64_t bytes) {
+  return (bytes + kStickBytes - 1) / kStickBytes * kStickBytes;
+}
+
+}  // namespace
+
+std::vector<ArrayPlace> place_arrays(const Program& program, std::span<const int64_t> bytes) {
+  int64_t next = kFirstArray;
+  for (const FixedBuffer& buffer : program.fixed_buffers) {
+    next = std::max(next, whole_sticks(buffer.address + buffer.bytes));
+  }
+  std::vector<ArrayPlace> places;
+  for (const int64_t size : bytes) {
+    if (size > kUnboundedBytes) {
+      throw KernelError("an array of " + std::to_string(size) + " bytes fits no memory");
+    }
+    places.push_back({next, size});
+    next += size < 0 ? kUnboundedBytes : whole_sticks(std::max<int64_t>(size, 1));
+  }
+  return places;
+}
+
+Recording record(const Program& program, std::span<const ArrayPlace> arrays,
+                 std::span<const uint64_t> scalars) {
+  const auto is_array = [](const Argument& argument) { return argument.is_array; };
+  const auto expected = std::count_if(program.arguments.begin(), program.arguments.end(), is_array);
+  if (static_cast<size_t>(expected) != arrays.size() ||
+      program.arguments.size() != arrays.size() + scalars.size()) {
+    throw KernelError("kernel " + program.name + " takes " + std::to_string(expected) +
+                      " arrays and " +
+                      std::to_string(program.arguments.size() - static_cast<size_t>(expected)) +
+                      " scalars, and was given " + std::to_string(arrays.size()) + " and " +
+                      std::to_string(scalars.size()));
+  }
+  const DefaultFloatingPoint settings;
+  std::vector<LoopFacts> loops = loop_facts(program);
+  while (true) {
+    try {
+      return Recorder(program, arrays, scalars, loops).record();
+    } catch (const NotUniform& found) {
+      loops[found.loop].is_uniform = false;
+    }
+  }
+}
+
+}  // namespace spyre::emulator::engine

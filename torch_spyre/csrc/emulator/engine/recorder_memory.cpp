@@ -1,0 +1,354 @@
+// What transfers move, as the recorder counts it: sticks and runs, by their addresses.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "emulator/engine/recorder.h"
+
+namespace spyre::emulator::engine {
+namespace {
+
+// More tiles than this are not compared with those of other cores.
+constexpr size_t kMostTiles = size_t{1} << 22;
+constexpr int64_t kFarthest = int64_t{1} << 60;
+constexpr ByteRange kEverywhere{-kFarthest, kFarthest};
+
+int64_t narrowed(__int128 address) {
+  if (address > kFarthest || address < -kFarthest) {
+    throw KernelError("an access to device memory reaches beyond all addresses");
+  }
+  return static_cast<int64_t>(address);
+}
+
+uint64_t mixed(uint64_t hash, int64_t value) {
+  hash ^= static_cast<uint64_t>(value) + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
+  return hash * 0xBF58476D1CE4E5B9u ^ hash >> 29;
+}
+
+int64_t floor_divided(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+// Wraps, and takes a division by zero for zero: whoever executes it complains.
+int64_t evaluate(const Expression& expression, const Core& core,
+                 std::span<const int64_t> variables) {
+  std::vector<int64_t> stack;
+  for (const Term& term : expression) {
+    switch (term.kind) {
+      case Term::Kind::kConstant:
+        stack.push_back(term.value);
+        continue;
+      case Term::Kind::kRegister:
+        stack.push_back(core.integer(static_cast<Register>(term.value)));
+        continue;
+      case Term::Kind::kVariable:
+        stack.push_back(variables[static_cast<size_t>(term.value)]);
+        continue;
+      default:
+        break;
+    }
+    const int64_t right = stack.back();
+    stack.pop_back();
+    int64_t& left = stack.back();
+    const bool divides = right > 0;
+    switch (term.kind) {
+      case Term::Kind::kAdd:
+        left = static_cast<int64_t>(static_cast<uint64_t>(left) + static_cast<uint64_t>(right));
+        break;
+      case Term::Kind::kMultiply:
+        left = static_cast<int64_t>(static_cast<uint64_t>(left) * static_cast<uint64_t>(right));
+        break;
+      case Term::Kind::kFloorDivide:
+        left = divides ? floor_divided(left, right) : 0;
+        break;
+      case Term::Kind::kCeilDivide:
+        left = divides ? -floor_divided(-left, right) : 0;
+        break;
+      default:
+        left = divides ? left - floor_divided(left, right) * right : 0;
+    }
+  }
+  return stack.back();
+}
+
+// An expression as if it were a constant plus multiples of the variables, which most are.
+struct Affine {
+  int64_t constant = 0;
+  std::vector<int64_t> factors;
+};
+
+Affine affine_form(const Expression& expression, const Core& core, size_t variables) {
+  std::vector<int64_t> point(variables, 0);
+  Affine form{evaluate(expression, core, point), {}};
+  for (size_t i = 0; i < variables; ++i) {
+    point[i] = 1;
+    form.factors.push_back(evaluate(expression, core, point) - form.constant);
+    point[i] = 0;
+  }
+  return form;
+}
+
+}  // namespace
+
+ByteRange Recorder::limits_of(const View& view) const {
+  if (!is_known_[static_cast<size_t>(view.base)]) return kEverywhere;
+  const int64_t base =
+      narrowed(static_cast<__int128>(core_.integer(view.base)) * bytes_of(view.type));
+  for (const ArrayPlace& array : arrays_) {
+    const int64_t end = array.bytes < 0 ? kFarthest : array.address + array.bytes;
+    if (base < array.address) continue;
+    // An empty array has its address, too; one without an end ends where the next begins.
+    if (base < std::max(end, array.address + 1) &&
+        std::none_of(
+            arrays_.begin(), arrays_.end(),
+            [&](const ArrayPlace& other) {
+              return array.bytes < 0 && other.address > array.address && other.address <= base;
+            })) {
+      return {array.address, end};
+    }
+  }
+  for (const FixedBuffer& buffer : program_.fixed_buffers) {
+    if (base >= buffer.address && base < buffer.address + buffer.bytes) {
+      return {buffer.address, buffer.address + buffer.bytes};
+    }
+  }
+  return kEverywhere;
+}
+
+// --- Boxes ---------------------------------------------------------------------------------------
+
+void Recorder::take(size_t at, const Transfer& transfer) {
+  CoreCounts& counts = executed(at);
+  const std::vector<int64_t> space = extents(transfer.extents);
+  if (count_of(space) == 0) return;
+  count_operand(counts, transfer.tile, space);
+  for (const View& view : transfer.views) {
+    if (transfer.points.empty()) {
+      count_box(at, transfer, view);
+    } else {
+      count_points(at, transfer, view);
+    }
+  }
+}
+
+void Recorder::count_box(size_t at, const Transfer& transfer, const View& view) {
+  std::vector<int64_t> space = extents(transfer.extents);
+  const bool is_partition = !view.lower.empty();
+  const int64_t element = bytes_of(view.type);
+  Known base = known(view.base);
+  __int128 start = base.value;
+  bool is_known = base.is_known;
+  std::vector<int64_t> strides;
+  for (size_t i = 0; i < space.size(); ++i) {
+    const Known anchor = known(transfer.anchor[i]), stride = known(view.strides[i]);
+    is_known &= anchor.is_known && stride.is_known;
+    int64_t coordinate = anchor.value;
+    if (is_partition) {
+      const int64_t lower = core_.integer(view.lower[i]), size = core_.integer(view.extents[i]);
+      const __int128 end = std::min(static_cast<__int128>(anchor.value) + space[i],
+                                    static_cast<__int128>(lower) + size);
+      const int64_t first = std::max(anchor.value, lower);
+      if (anchor.is_known && end <= first) return;  // nothing of the tile is here
+      if (anchor.is_known) space[i] = static_cast<int64_t>(end - first);
+      coordinate = first - lower;
+    }
+    strides.push_back(stride.value);
+    start += static_cast<__int128>(coordinate) * stride.value;
+  }
+  const int64_t points = count_of(space);
+  if (view.space == Space::kScratchpad) {
+    grow(counts_[at].scratchpad_bytes, points * element);
+    return count_remote(counts_[at], view.core, points * element);
+  }
+  DevicePart part{DeviceBox(is_known ? narrowed(start * element) : 0, element), is_known, {}};
+  for (size_t i = 0; i < space.size(); ++i) {
+    part.box.add(space[i], narrowed(static_cast<__int128>(strides[i]) * element));
+  }
+  part.box.normalise();
+  for (const Level& level : levels_) {
+    __int128 step = level.slopes[static_cast<size_t>(view.base)];
+    for (size_t i = 0; i < space.size(); ++i) {
+      step +=
+          static_cast<__int128>(level.slopes[static_cast<size_t>(transfer.anchor[i])]) * strides[i];
+    }
+    part.steps.push_back(narrowed(step * element));
+  }
+  count_device(at, std::move(part), view, transfer.store);
+}
+
+void Recorder::count_device(size_t at, DevicePart part, const View& view, bool is_write) {
+  const ByteRange limits = limits_of(view);
+  CoreCounts& counts = counts_[at];
+  InstructionCounts& all = result_.instructions[at];
+  if (part.is_known) check_levels(part, limits);
+  const BoxCost cost = cost_of(part.box, part.is_known ? limits : kEverywhere);
+  const int64_t bytes = cost.sticks * kStickBytes;
+  grow(counts.device_bytes, bytes);
+  grow(all.device_runs, cost.runs);
+  if (!part.is_known || is_first_move(at, part)) grow(all.distinct_device_bytes, bytes);
+  if (program_.cores() == 1) return;
+  if (!part.is_known) return accessed_.add(limits, is_write);
+  for (size_t i = 0; i < levels_.size(); ++i) part.box.add(levels_[i].trips, part.steps[i]);
+  part.box.normalise();
+  accessed_.add(part.box, is_write);
+}
+
+// Every trip must move as many sticks as the first.
+void Recorder::check_levels(const DevicePart& part, ByteRange limits) const {
+  ByteRange hull = part.box.hull();
+  for (size_t i = 0; i < levels_.size(); ++i) {
+    if (part.steps[i] == 0 || !levels_[i].is_exact) continue;
+    const int64_t way = narrowed(static_cast<__int128>(part.steps[i]) * (levels_[i].trips - 1));
+    (way < 0 ? hull.begin : hull.end) += way;
+    const bool stays_inside = hull.begin >= limits.begin && hull.end <= limits.end;
+    if (part.steps[i] % kStickBytes != 0 || !stays_inside) throw NotUniform(levels_[i].loop);
+  }
+}
+
+BoxCost Recorder::cost_of(const DeviceBox& box, ByteRange limits) {
+  const ByteRange hull = box.hull();
+  if (hull.begin < limits.begin || hull.end > limits.end) return box.cost(limits);
+  const auto [place, is_new] = costs_.try_emplace(box.shape());
+  if (is_new) place->second = box.cost(limits);
+  return place->second;
+}
+
+// Whether no core before this one moved the same bytes in the same trips of the instruction.
+bool Recorder::is_first_move(size_t at, const DevicePart& part) {
+  if (moved_tiles_.size() >= kMostTiles) return true;
+  uint64_t hash = mixed(mixed(at, walked_[at]), multiplier_);
+  hash = mixed(hash, part.box.hull().begin);
+  for (const int64_t number : part.box.shape()) hash = mixed(hash, number);
+  for (const int64_t step : part.steps) hash = mixed(hash, step);
+  return moved_tiles_.insert(hash).second;
+}
+
+// --- Lists of points -----------------------------------------------------------------------------
+
+void Recorder::count_points(size_t at, const Transfer& transfer, const View& view) {
+  const size_t rank = transfer.anchor.size();
+  const int64_t element = bytes_of(view.type);
+  const ByteRange limits = limits_of(view);
+  const bool is_partition = !view.lower.empty();
+  std::vector<int64_t> sticks;
+  int64_t runs = 0, points = 0;
+  int64_t last_end = std::numeric_limits<int64_t>::min();
+  uint64_t hash = mixed(at, walked_[at]);
+  bool is_known = known(view.base).is_known;
+  for (size_t first = 0; first + rank <= transfer.points.size();
+       first += std::max<size_t>(rank, 1)) {
+    __int128 position = core_.integer(view.base);
+    bool is_here = true;
+    for (size_t i = 0; i < rank; ++i) {
+      const Known anchor = known(transfer.anchor[i]);
+      is_known &= anchor.is_known;
+      __int128 coordinate = static_cast<__int128>(anchor.value) + transfer.points[first + i];
+      if (is_partition) {
+        coordinate -= core_.integer(view.lower[i]);
+        is_here &= coordinate >= 0 && coordinate < core_.integer(view.extents[i]);
+      }
+      if (is_here) position += coordinate * core_.integer(view.strides[i]);
+    }
+    if (!is_here) continue;
+    ++points;
+    const int64_t begin = narrowed(position * element);
+    hash = mixed(hash, begin);
+    if (begin < limits.begin || begin + element > limits.end) continue;
+    runs += begin != last_end;
+    last_end = begin + element;
+    sticks.push_back(begin / kStickBytes);
+  }
+  if (view.space == Space::kScratchpad) {
+    grow(counts_[at].scratchpad_bytes, points * element);
+    return count_remote(counts_[at], view.core, points * element);
+  }
+  std::sort(sticks.begin(), sticks.end());
+  const auto distinct = std::unique(sticks.begin(), sticks.end()) - sticks.begin();
+  const int64_t bytes = distinct * kStickBytes;
+  grow(counts_[at].device_bytes, bytes);
+  grow(result_.instructions[at].device_runs, runs);
+  if (!is_known || moved_tiles_.insert(hash).second) {
+    grow(result_.instructions[at].distinct_device_bytes, bytes);
+  }
+  if (program_.cores() > 1) accessed_.add(limits, transfer.store);
+}
+
+// --- Indirect transfers --------------------------------------------------------------------------
+
+void Recorder::count_indices(CoreCounts& counts, size_t at, const Subscript& subscript,
+                             std::span<const int64_t> variables) {
+  const View& view = subscript.index;
+  const int64_t element = bytes_of(view.type);
+  __int128 start = core_.integer(view.base);
+  std::vector<__int128> steps(variables.size(), 0);
+  for (size_t i = 0; i < subscript.expressions.size(); ++i) {
+    const Affine form = affine_form(subscript.expressions[i], core_, variables.size());
+    const int64_t stride = core_.integer(view.strides[i]);
+    start += static_cast<__int128>(form.constant) * stride;
+    for (size_t v = 0; v < steps.size(); ++v) {
+      steps[v] += static_cast<__int128>(form.factors[v]) * stride;
+    }
+  }
+  if (view.space == Space::kScratchpad) {
+    return grow(counts.scratchpad_bytes, count_of(variables) * element);
+  }
+  DeviceBox box(known(view.base).is_known ? narrowed(start * element) : 0, element);
+  for (size_t v = 0; v < steps.size(); ++v) box.add(variables[v], narrowed(steps[v] * element));
+  box.normalise();
+  const ByteRange limits = limits_of(view);
+  const BoxCost cost = cost_of(box, limits);
+  grow(counts.index_bytes, cost.sticks * kStickBytes);
+  grow(result_.instructions[at].index_runs, cost.runs);
+  if (program_.cores() > 1) accessed_.add(limits, false);
+}
+
+void Recorder::take(size_t at, const IndirectTransfer& transfer) {
+  CoreCounts& counts = executed(at);
+  const std::vector<int64_t> variables = extents(transfer.variables);
+  const bool is_list = !transfer.points.empty();
+  const auto rank = static_cast<int64_t>(variables.size());
+  const int64_t points =
+      is_list ? static_cast<int64_t>(transfer.points.size()) / std::max<int64_t>(rank, 1)
+              : count_of(variables);
+  if (points == 0) return;
+  const int64_t element = bytes_of(transfer.view.type);
+  grow(counts.scratchpad_bytes, points * element);
+
+  // What an index decides lies anywhere; each such place is taken to be a row of its own.
+  std::vector<bool> is_indirect(variables.size(), is_list);
+  std::vector<__int128> steps(variables.size(), 0);
+  for (size_t i = 0; i < transfer.subscripts.size(); ++i) {
+    const Subscript& subscript = transfer.subscripts[i];
+    if (subscript.indirect) count_indices(counts, at, subscript, variables);
+    for (const Expression& expression : subscript.expressions) {
+      const Affine form = affine_form(expression, core_, variables.size());
+      for (size_t v = 0; v < variables.size(); ++v) {
+        if (form.factors[v] == 0) continue;
+        if (subscript.indirect) is_indirect[v] = true;
+        steps[v] +=
+            static_cast<__int128>(form.factors[v]) * core_.integer(transfer.view.strides[i]);
+      }
+    }
+  }
+  const View& view = transfer.view;
+  if (view.space == Space::kScratchpad) {
+    grow(counts.scratchpad_bytes, points * element);
+    return count_remote(counts, view.core, points * element);
+  }
+  DeviceBox row(0, element);
+  int64_t rows = is_list ? points : 1;
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (!is_indirect[v]) {
+      row.add(variables[v], narrowed(steps[v] * element));
+    } else if (!is_list) {
+      rows *= variables[v];
+    }
+  }
+  row.normalise();
+  const BoxCost cost = cost_of(row, kEverywhere);
+  InstructionCounts& all = result_.instructions[at];
+  grow(counts.device_bytes, rows * cost.sticks * kStickBytes);
+  grow(all.distinct_device_bytes, rows * cost.sticks * kStickBytes);
+  grow(all.device_runs, rows * cost.runs);
+  if (program_.cores() > 1) accessed_.add(limits_of(view), transfer.store);
+}
+
+}  // namespace spyre::emulator::engine

@@ -1,0 +1,150 @@
+// What instructions cost, as the recorder counts it.
+#include <algorithm>
+#include <string>
+
+#include "emulator/engine/recorder.h"
+#include "emulator/engine/value_blocks.h"
+
+namespace spyre::emulator::engine {
+namespace {
+
+// Lanes of the vector unit: 64 of 16 bits, half as many where something is wider.
+constexpr int64_t kNarrowLanes = 64, kWideLanes = 32;
+
+int64_t padded(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
+
+int64_t lanes_for(const Chain& chain) {
+  const auto values = static_cast<int32_t>(chain.inputs.size() + chain.steps.size());
+  for (int32_t i = 0; i < values; ++i) {
+    if (bytes_of(type_of_value(chain, i)) > 2) return kWideLanes;
+  }
+  return kNarrowLanes;
+}
+
+}  // namespace
+
+CoreCounts& Recorder::executed(size_t at) {
+  ++walked_[at];
+  grow(counts_[at].executions, 1);
+  return counts_[at];
+}
+
+void Recorder::grow(int64_t& counter, int64_t amount) const {
+  int64_t product = 0;
+  if (__builtin_mul_overflow(amount, multiplier_, &product) ||
+      __builtin_add_overflow(counter, product, &counter)) {
+    throw KernelError("a kernel does more than can be counted");
+  }
+}
+
+std::vector<int64_t> Recorder::extents(std::span<const Register> sources) {
+  for (const Register source : sources) {
+    if (!is_known_[static_cast<size_t>(source)]) result_.is_data_dependent = true;
+  }
+  return extents_of(core_, sources);
+}
+
+// --- Vector unit ---------------------------------------------------------------------------------
+
+void Recorder::count_vectors(CoreCounts& counts, const Chain& chain, int64_t points) {
+  grow(counts.elements, points);
+  grow(counts.lanes, padded(points, lanes_for(chain)));
+}
+
+// Each element once, also where it is used for many points.
+void Recorder::count_operand(CoreCounts& counts, const Operand& operand,
+                             std::span<const int64_t> extents) {
+  int64_t elements = 1;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (operand.strides[i] != 0 || extents[i] == 0) elements *= extents[i];
+  }
+  grow(counts.scratchpad_bytes, elements * bytes_of(operand.type));
+}
+
+void Recorder::count_inputs(CoreCounts& counts, const Chain& chain,
+                            std::span<const int64_t> extents) {
+  for (const Input& input : chain.inputs) {
+    if (input.kind == Input::Kind::kOperand) count_operand(counts, input.operand, extents);
+  }
+  for (const ChainStep& step : chain.steps) {
+    if (step.lookup >= 0) grow(counts.scratchpad_bytes, count_of(extents) * bytes_of(step.result));
+  }
+}
+
+void Recorder::take(size_t at, const Chain& chain) {
+  CoreCounts& counts = executed(at);
+  const std::vector<int64_t> space = extents(chain.extents);
+  count_vectors(counts, chain, count_of(space));
+  count_inputs(counts, chain, space);
+  for (const ChainOutput& output : chain.outputs) count_operand(counts, output.operand, space);
+}
+
+void Recorder::take(size_t at, const Reduce& reduce) {
+  CoreCounts& counts = executed(at);
+  const std::vector<int64_t> space = extents(reduce.chain.extents);
+  count_vectors(counts, reduce.chain, count_of(space));
+  count_inputs(counts, reduce.chain, space);
+  std::vector<int64_t> kept = space;
+  bool is_innermost_reduced = false;
+  for (const int32_t dimension : reduce.reduced) {
+    kept[static_cast<size_t>(dimension)] = 1;
+    is_innermost_reduced |= static_cast<size_t>(dimension) + 1 == space.size();
+  }
+  for (const auto* operands : {&reduce.initial, &reduce.outputs}) {
+    for (const Operand& operand : *operands) count_operand(counts, operand, kept);
+  }
+  if (!is_innermost_reduced || count_of(space) == 0) return;
+  const int64_t lanes = bytes_of(reduce.outputs[0].type) > 2 ? kWideLanes : kNarrowLanes;
+  grow(counts.reduced_sticks, padded(count_of(kept), lanes) / lanes);
+}
+
+void Recorder::take(size_t at, const Copy& copy) {
+  CoreCounts& counts = executed(at);
+  const std::vector<int64_t> space = extents(copy.extents);
+  const int64_t points = count_of(space);
+  grow(counts.elements, points);
+  grow(counts.lanes, padded(points, bytes_of(copy.source.type) > 2 ? kWideLanes : kNarrowLanes));
+  count_operand(counts, copy.source, space);
+  count_operand(counts, copy.destination, space);
+}
+
+// --- Matrix unit ---------------------------------------------------------------------------------
+
+void Recorder::take(size_t at, const MatrixProduct& product) {
+  CoreCounts& counts = executed(at);
+  const std::array<Register, 4> sources{product.batch, product.rows, product.columns,
+                                        product.inner};
+  const std::vector<int64_t> sizes = extents(sources);
+  const int64_t batch = sizes[0], rows = sizes[1], columns = sizes[2], inner = sizes[3];
+  const int64_t macs = count_of(sizes);
+  grow(counts.macs, macs);
+  count_operand(counts, product.a, std::array{batch, rows, inner});
+  count_operand(counts, product.b, std::array{batch, inner, columns});
+  if (product.has_initial) {
+    count_operand(counts, product.initial, std::array{batch, rows, columns});
+  }
+  count_operand(counts, product.output, std::array{batch, rows, columns});
+  InstructionCounts& all = result_.instructions[at];
+  if (macs < all.batch * all.rows * all.columns * all.inner) return;
+  all.batch = batch;
+  all.rows = rows;
+  all.columns = columns;
+  all.inner = inner;
+}
+
+// --- Other cores ---------------------------------------------------------------------------------
+
+void Recorder::take(size_t at, const Receive& receive) {
+  CoreCounts& counts = executed(at);
+  const std::vector<int64_t> space = extents(receive.extents);
+  count_operand(counts, receive.destination, space);
+  count_remote(counts, receive.producer, count_of(space) * bytes_of(receive.destination.type));
+}
+
+void Recorder::count_remote(CoreCounts& counts, Register core, int64_t bytes) {
+  if (core == kNoRegister) return;
+  const Known other = known(core);
+  if (!other.is_known || other.value != core_.id) grow(counts.remote_bytes, bytes);
+}
+
+}  // namespace spyre::emulator::engine

@@ -1,0 +1,12 @@
+// Instructions on registers, and the matrix product.
+#pragma once
+
+#include "emulator/engine/core.h"
+
+namespace spyre::emulator::engine {
+
+void execute(const Scalar& scalar, Core& core);
+void execute(const Extract& extract, Core& core);
+void execute(const MatrixProduct& product, Core& core);
+
+}  // namespace spyre::emulator::engine

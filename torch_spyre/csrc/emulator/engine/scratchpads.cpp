@@ -1,0 +1,56 @@
+#include "emulator/engine/scratchpads.h"
+
+#include <cstring>
+#include <utility>
+
+namespace spyre::emulator::engine {
+
+namespace {
+
+constexpr std::align_val_t kAlignment{4096};
+
+}  // namespace
+
+ScratchpadPool::~ScratchpadPool() {
+  for (std::byte* data : free_) ::operator delete(data, kAlignment);
+}
+
+ScratchpadPool::Lease::Lease(Lease&& other) noexcept
+    : pool_(std::exchange(other.pool_, nullptr)), data_(std::exchange(other.data_, nullptr)) {}
+
+ScratchpadPool::Lease& ScratchpadPool::Lease::operator=(Lease&& other) noexcept {
+  std::swap(pool_, other.pool_);
+  std::swap(data_, other.data_);
+  return *this;
+}
+
+ScratchpadPool::Lease::~Lease() {
+  if (pool_ != nullptr) pool_->put_back(data_);
+}
+
+ScratchpadPool::Lease ScratchpadPool::take(int64_t used) {
+  std::byte* data = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      data = free_.back();
+      free_.pop_back();
+    }
+  }
+  if (data == nullptr) {
+    data = static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes_), kAlignment));
+  }
+  std::memset(data, poison_ ? kPoison : 0, static_cast<size_t>(used));
+  return {*this, data};
+}
+
+void ScratchpadPool::put_back(std::byte* data) noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    free_.push_back(data);
+  } catch (const std::bad_alloc&) {
+    ::operator delete(data, kAlignment);
+  }
+}
+
+}  // namespace spyre::emulator::engine

@@ -1,0 +1,216 @@
+#include "emulator/engine/subscripts.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "emulator/engine/box_copy.h"
+#include "emulator/engine/program_limits.h"
+
+namespace spyre::emulator::engine {
+
+namespace {
+
+using Kind = Term::Kind;
+
+void check_overflow(bool overflows) {
+  if (overflows) throw KernelError("a subscript overflows");
+}
+
+int64_t apply(Kind kind, int64_t a, int64_t b) {
+  int64_t result = 0;
+  if (kind == Kind::kAdd) {
+    check_overflow(__builtin_add_overflow(a, b, &result));
+    return result;
+  }
+  if (kind == Kind::kMultiply) {
+    check_overflow(__builtin_mul_overflow(a, b, &result));
+    return result;
+  }
+  if (b == 0) throw KernelError("a subscript divides by zero");
+  if (b == -1) {
+    if (kind == Kind::kModulo) return 0;
+    // The smallest number has no opposite.
+    check_overflow(__builtin_sub_overflow(int64_t{0}, a, &result));
+    return result;
+  }
+  const int64_t quotient = a / b, remainder = a % b;
+  const bool below_zero = remainder != 0 && (remainder < 0) != (b < 0);
+  switch (kind) {
+    case Kind::kFloorDivide:
+      return below_zero ? quotient - 1 : quotient;
+    case Kind::kCeilDivide:
+      return remainder != 0 && !below_zero ? quotient + 1 : quotient;
+    default:
+      return below_zero ? remainder + b : remainder;
+  }
+}
+
+int64_t value_of(const Term& term, const Core& core, std::span<const int64_t> variables) {
+  if (term.kind == Kind::kRegister) return core.integer(static_cast<Register>(term.value));
+  if (term.kind == Kind::kVariable) return variables[static_cast<size_t>(term.value)];
+  return term.value;
+}
+
+bool is_leaf(const Term& term) { return term.kind <= Kind::kVariable; }
+
+// Throws KernelIndexError unless 0 <= value < extent.
+void check_index(int64_t value, size_t dimension, const std::vector<int64_t>& extents,
+                 const char* what) {
+  const bool known = !extents.empty();
+  if (value >= 0 && (!known || value < extents[dimension])) return;
+  throw KernelIndexError(
+      std::string(what) + " " + std::to_string(value) + " is out of range in dimension " +
+      std::to_string(dimension) +
+      (known ? " of size " + std::to_string(extents[dimension]) : " of unknown size"));
+}
+
+int64_t sign_extended(const std::byte* data, ElementType type) {
+  const auto read = [data]<typename Number>(Number value) -> int64_t {
+    std::memcpy(&value, data, sizeof value);
+    return value;
+  };
+  switch (type) {
+    case ElementType::I8:
+      return read(int8_t{});
+    case ElementType::I16:
+      return read(int16_t{});
+    case ElementType::I32:
+      return read(int32_t{});
+    default:
+      return read(int64_t{});
+  }
+}
+
+std::vector<int64_t> sizes_of(const View& view, const Core& core) {
+  std::vector<int64_t> sizes;
+  for (Register extent : view.extents) sizes.push_back(core.integer(extent));
+  return sizes;
+}
+
+// A value of an expression as coefficient * variable + rest, where that is known.
+struct Linear {
+  int64_t coefficient = 0;
+  std::optional<int64_t> constant;  // the whole value, if it is one
+};
+
+std::optional<Linear> combine(Kind kind, const Linear& a, const Linear& b) {
+  if (a.coefficient == 0 && b.coefficient == 0) return Linear{};
+  Linear result;
+  if (kind == Kind::kAdd) {
+    if (__builtin_add_overflow(a.coefficient, b.coefficient, &result.coefficient)) return {};
+    return result;
+  }
+  const Linear& factor = a.coefficient == 0 ? a : b;
+  const Linear& other = a.coefficient == 0 ? b : a;
+  if (kind != Kind::kMultiply || factor.coefficient != 0 || !factor.constant) return {};
+  if (__builtin_mul_overflow(other.coefficient, *factor.constant, &result.coefficient)) return {};
+  return result;
+}
+
+}  // namespace
+
+int64_t evaluate(const Expression& expression, const Core& core,
+                 std::span<const int64_t> variables) {
+  std::array<int64_t, kDeepestExpression> stack;
+  size_t depth = 0;
+  for (const Term& term : expression) {
+    if (is_leaf(term)) {
+      stack[depth++] = value_of(term, core, variables);
+    } else {
+      --depth;
+      stack[depth - 1] = apply(term.kind, stack[depth - 1], stack[depth]);
+    }
+  }
+  return stack[0];
+}
+
+std::optional<int64_t> coefficient_of(const Expression& expression, int64_t variable) {
+  std::array<Linear, kDeepestExpression> stack;
+  size_t depth = 0;
+  for (const Term& term : expression) {
+    if (is_leaf(term)) {
+      Linear leaf;
+      if (term.kind == Kind::kVariable && term.value == variable) leaf.coefficient = 1;
+      if (term.kind == Kind::kConstant) leaf.constant = term.value;
+      stack[depth++] = leaf;
+    } else {
+      --depth;
+      const std::optional<Linear> result = combine(term.kind, stack[depth - 1], stack[depth]);
+      if (!result) return std::nullopt;
+      stack[depth - 1] = *result;
+    }
+  }
+  return stack[0].coefficient;
+}
+
+Subscripts::Subscripts(const IndirectTransfer& transfer, const Core& core, const Memory& memory)
+    : transfer_(transfer), core_(core), extents_(sizes_of(transfer.view, core)) {
+  for (const Subscript& subscript : transfer.subscripts) {
+    Index index;
+    if (subscript.indirect) {
+      index = {memory.region(subscript.index, core), sizes_of(subscript.index, core)};
+    }
+    indices_.push_back(std::move(index));
+  }
+}
+
+int64_t Subscripts::read_index(size_t dimension, std::span<const int64_t> variables) const {
+  const Subscript& subscript = transfer_.subscripts[dimension];
+  const Index& index = indices_[dimension];
+  std::array<int64_t, kMostRank> place;
+  const size_t rank = subscript.expressions.size();
+  for (size_t d = 0; d < rank; ++d) {
+    place[d] = evaluate(subscript.expressions[d], core_, variables);
+    check_index(place[d], d, index.extents, "the place of an index");
+  }
+  std::array<std::byte, sizeof(int64_t)> element{};
+  copy_element(index.region, offset_of(index.region, {place.data(), rank}), element.data(), false);
+  return sign_extended(element.data(), subscript.index.type);
+}
+
+void Subscripts::check_coordinate(size_t dimension, int64_t coordinate) const {
+  check_index(coordinate, dimension, extents_,
+              transfer_.subscripts[dimension].indirect ? "index" : "coordinate");
+}
+
+void Subscripts::coordinates(std::span<const int64_t> variables, std::vector<int64_t>& out) const {
+  for (size_t d = 0; d < transfer_.subscripts.size(); ++d) {
+    const Subscript& subscript = transfer_.subscripts[d];
+    out[d] = subscript.indirect ? read_index(d, variables)
+                                : evaluate(subscript.expressions[0], core_, variables);
+    check_coordinate(d, out[d]);
+  }
+}
+
+size_t Subscripts::variables_used() const {
+  int64_t used = 0;
+  for (const Subscript& subscript : transfer_.subscripts) {
+    for (const Expression& expression : subscript.expressions) {
+      for (const Term& term : expression) {
+        if (term.kind == Kind::kVariable) used = std::max(used, term.value + 1);
+      }
+    }
+  }
+  return static_cast<size_t>(used);
+}
+
+std::optional<Subscripts::Run> Subscripts::last_variable_run() const {
+  if (transfer_.variables.empty()) return std::nullopt;
+  const auto last = static_cast<int64_t>(transfer_.variables.size()) - 1;
+  std::optional<Run> run;
+  for (size_t d = 0; d < transfer_.subscripts.size(); ++d) {
+    const Subscript& subscript = transfer_.subscripts[d];
+    for (const Expression& expression : subscript.expressions) {
+      const std::optional<int64_t> coefficient = coefficient_of(expression, last);
+      if (!coefficient) return std::nullopt;
+      if (*coefficient == 0) continue;
+      if (subscript.indirect || run) return std::nullopt;
+      run = Run{d, *coefficient};
+    }
+  }
+  return run;
+}
+
+}  // namespace spyre::emulator::engine

@@ -1,0 +1,55 @@
+// Subscripts of indirect accesses: expressions of variables, and indices read from memory.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "emulator/engine/core.h"
+#include "emulator/engine/memory.h"
+
+namespace spyre::emulator::engine {
+
+// Throws KernelError for a division by zero and for a result that does not fit.
+int64_t evaluate(const Expression& expression, const Core& core,
+                 std::span<const int64_t> variables);
+
+// How much the value grows with the variable: 0 if it is not used; nothing if that is not the same
+// everywhere.
+std::optional<int64_t> coefficient_of(const Expression& expression, int64_t variable);
+
+// The coordinates that an indirect access computes. `core` and `memory` must outlive it.
+class Subscripts {
+ public:
+  Subscripts(const IndirectTransfer& transfer, const Core& core, const Memory& memory);
+
+  // The coordinates at a point of the variable space, checked against the view's extents. Throws
+  // KernelIndexError.
+  void coordinates(std::span<const int64_t> variables, std::vector<int64_t>& out) const;
+
+  // One more than the highest variable in any expression.
+  size_t variables_used() const;
+
+  // Where the last variable only moves one direct coordinate evenly: that coordinate, and how far.
+  struct Run {
+    size_t dimension;
+    int64_t step;
+  };
+  std::optional<Run> last_variable_run() const;
+
+  // Throws KernelIndexError unless the coordinate is one of the view's.
+  void check_coordinate(size_t dimension, int64_t coordinate) const;
+
+ private:
+  struct Index {
+    Region region;
+    std::vector<int64_t> extents;  // empty: unknown
+  };
+  int64_t read_index(size_t dimension, std::span<const int64_t> variables) const;
+
+  const IndirectTransfer& transfer_;
+  const Core& core_;
+  std::vector<int64_t> extents_;  // of the view; empty: unknown
+  std::vector<Index> indices_;    // one for each subscript, empty for direct ones
+};
+
+}  // namespace spyre::emulator::engine

@@ -1,0 +1,322 @@
+#include "emulator/engine/value_blocks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string>
+
+namespace spyre::emulator::engine {
+namespace {
+
+constexpr int32_t kForever = std::numeric_limits<int32_t>::max();
+constexpr std::align_val_t kLineAlignment{64};
+
+struct AlignedDelete {
+  void operator()(std::byte* bytes) const { ::operator delete[](bytes, kLineAlignment); }
+};
+
+template <typename Lane>
+void fill(std::byte* lanes, const void* scalar, int64_t n) {
+  Lane value;
+  std::memcpy(&value, scalar, sizeof value);
+  std::fill_n(reinterpret_cast<Lane*>(lanes), n, value);
+}
+
+template <typename Element>
+void gather(const std::byte* source, const int64_t* positions, std::byte* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    const auto element = static_cast<int64_t>(sizeof(Element));
+    std::memcpy(out + i * element, source + positions[i] * element, sizeof(Element));
+  }
+}
+
+bool is_named(const ChainStep& step, std::string_view name) {
+  if (step.lookup >= 0) return false;
+  const VectorOpInfo* const info = vector_op_info(step.op);
+  return info != nullptr && info->name == name;
+}
+
+}  // namespace
+
+std::byte* thread_lanes(int64_t bytes) {
+  thread_local std::unique_ptr<std::byte[], AlignedDelete> lanes;
+  thread_local int64_t size = 0;
+  if (bytes > size) {
+    lanes.reset();
+    size = 0;
+    lanes.reset(new (kLineAlignment) std::byte[static_cast<size_t>(bytes)]);
+    size = bytes;
+  }
+  return lanes.get();
+}
+
+ElementType type_of_value(const Chain& chain, int32_t value) {
+  const auto number = static_cast<size_t>(value);
+  if (number >= chain.inputs.size()) return chain.steps[number - chain.inputs.size()].result;
+  const Input& input = chain.inputs[number];
+  switch (input.kind) {
+    case Input::Kind::kOperand:
+      return input.operand.type;
+    case Input::Kind::kScalar:
+      return input.type;
+    case Input::Kind::kIndex:
+      return ElementType::I64;
+  }
+  return ElementType::I64;
+}
+
+void spoil(void* lane, ElementType type) {
+  if (is_float(type)) {
+    float value;
+    std::memcpy(&value, lane, sizeof value);
+    const bool is_number = value == value && value != 0;
+    // The highest fraction bit exists in every format, and its flip is far more than rounding.
+    const float spoiled =
+        is_number ? std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 0x00400000u) : 1.0f;
+    std::memcpy(lane, &spoiled, sizeof spoiled);
+    return;
+  }
+  // The lowest bit of the lane is that of the number in every integer type.
+  *static_cast<unsigned char*>(lane) ^= 1;
+}
+
+void ValueBlocks::prepare(const Chain& chain, Core& core, std::span<const int64_t> extents,
+                          std::span<const int32_t> order, std::span<const int32_t> kept) {
+  chain_ = &chain;
+  core_ = &core;
+  extents_ = extents;
+  order_ = order;
+  bytes_ = 0;
+  spoiled_step_ = -1;
+  operations_.clear();
+  splats_.clear();
+  walks_.clear();
+  tables_.clear();
+  lookup_extents_.clear();
+  input_places_.clear();
+  for (auto& places : free_places_) places.clear();
+
+  find_last_uses(kept);
+  place_scalars();
+  for (const Lookup& lookup : chain.lookups) add_table(lookup);
+  // The positions of a lookup's elements, and the elements.
+  gather_place_ = bytes_;
+  if (!chain.lookups.empty()) bytes_ += 2 * block_bytes(8);
+  for (size_t i = 0; i < chain.steps.size(); ++i) add_step(static_cast<int32_t>(i));
+  for (const int32_t value : kept) make_available(value);
+}
+
+void ValueBlocks::find_last_uses(std::span<const int32_t> kept) {
+  const size_t values = chain_->inputs.size() + chain_->steps.size();
+  places_.assign(values, -1);
+  last_uses_.assign(values, -1);
+  for (size_t i = 0; i < chain_->steps.size(); ++i) {
+    for (const int32_t input : chain_->steps[i].inputs) {
+      last_uses_[static_cast<size_t>(input)] = static_cast<int32_t>(i);
+    }
+  }
+  for (const int32_t value : kept) last_uses_[static_cast<size_t>(value)] = kForever;
+}
+
+void ValueBlocks::place_scalars() {
+  for (size_t i = 0; i < chain_->inputs.size(); ++i) {
+    const Input& input = chain_->inputs[i];
+    if (input.kind != Input::Kind::kScalar) continue;
+    last_uses_[i] = kForever;  // filled once, for all blocks
+    places_[i] = take_place(input.type);
+    splats_.push_back({core_->lane(input.source), lane_bytes(input.type), places_[i]});
+  }
+}
+
+void ValueBlocks::add_table(const Lookup& lookup) {
+  read_extents(*core_, lookup.extents, temporary_);
+  tables_.push_back({lookup_extents_.size(), elements_of(*core_, lookup.operand, temporary_)});
+  lookup_extents_.insert(lookup_extents_.end(), temporary_.begin(), temporary_.end());
+}
+
+int64_t ValueBlocks::take_place(ElementType type) {
+  const int lane = lane_bytes(type);
+  auto& places = free_places_[lane == 8];
+  if (places.empty()) {
+    const int64_t place = bytes_;
+    bytes_ += block_bytes(lane);
+    return place;
+  }
+  const int64_t place = places.back();
+  places.pop_back();
+  return place;
+}
+
+void ValueBlocks::release_after(int32_t step, int32_t value) {
+  int32_t& last_use = last_uses_[static_cast<size_t>(value)];
+  if (last_use != step) return;
+  last_use = kForever;  // released once, also where a step names a value twice
+  const int lane = lane_bytes(type_of_value(*chain_, value));
+  free_places_[lane == 8].push_back(places_[static_cast<size_t>(value)]);
+}
+
+// Operands are loaded where they are needed first, to keep few lanes in use.
+void ValueBlocks::make_available(int32_t value) {
+  if (places_[static_cast<size_t>(value)] < 0) add_load(value);
+}
+
+void ValueBlocks::add_load(int32_t value) {
+  const Input& input = chain_->inputs[static_cast<size_t>(value)];
+  const ElementType type = type_of_value(*chain_, value);
+  const int64_t place = take_place(type);
+  places_[static_cast<size_t>(value)] = place;
+  Operation& operation = operations_.emplace_back();
+  operation.output = place;
+  operation.walk = static_cast<int32_t>(walks_.size());
+  Walk& walk = walks_.emplace_back();
+  if (input.kind == Input::Kind::kIndex) {
+    operation.kind = Operation::Kind::kIndex;
+    std::array<int64_t, kMostDimensions> steps{};
+    steps[static_cast<size_t>(input.dimension)] = 1;
+    walk.set(extents_, steps, order_);
+    return;
+  }
+  operation.kind = Operation::Kind::kLoad;
+  operation.load = load_lanes(type);
+  operation.source = elements_of(*core_, input.operand, extents_);
+  operation.element_bytes = bytes_of(type);
+  walk.set(extents_, input.operand.strides, order_);
+}
+
+void ValueBlocks::add_step(int32_t number) {
+  const ChainStep& step = chain_->steps[static_cast<size_t>(number)];
+  const auto result = static_cast<size_t>(number) + chain_->inputs.size();
+  for (const int32_t input : step.inputs) make_available(input);
+  Operation operation{};
+  operation.number = number;
+  operation.inputs = static_cast<int32_t>(input_places_.size());
+  operation.input_count = static_cast<int32_t>(step.inputs.size());
+  for (const int32_t input : step.inputs) {
+    input_places_.push_back(places_[static_cast<size_t>(input)]);
+  }
+  // The result may take the place of an input that is not needed any more.
+  for (const int32_t input : step.inputs) release_after(number, input);
+  operation.output = take_place(step.result);
+  places_[result] = operation.output;
+  if (last_uses_[result] < 0) {
+    last_uses_[result] = number;
+    release_after(number, static_cast<int32_t>(result));
+  }
+  if (step.lookup >= 0) {
+    const Operand& operand = chain_->lookups[static_cast<size_t>(step.lookup)].operand;
+    operation.kind = Operation::Kind::kLookup;
+    operation.number = step.lookup;
+    operation.load = load_lanes(operand.type);
+    operation.source = tables_[static_cast<size_t>(step.lookup)].source;
+    operation.element_bytes = bytes_of(operand.type);
+  } else {
+    operation.kind = Operation::Kind::kStep;
+    operation.function = vector_function(step.op, step.operand, step.result);
+    if (operation.function == nullptr) {
+      throw KernelError("the vector unit has no such instruction for " +
+                        std::string(name_of(step.operand)) + " to " +
+                        std::string(name_of(step.result)));
+    }
+    const Injection* const injection = core_->injection;
+    if (injection != nullptr && !injection->done && spoiled_step_ < 0 &&
+        is_named(step, injection->op)) {
+      spoiled_step_ = number;
+    }
+  }
+  operations_.push_back(operation);
+}
+
+void ValueBlocks::start(std::byte* lanes, int64_t most) const {
+  const int64_t n = std::min(most, kBlockLanes);
+  for (const Splat& splat : splats_) {
+    if (splat.lane_bytes == 8) {
+      fill<int64_t>(lanes + splat.output, splat.scalar, n);
+    } else {
+      fill<int32_t>(lanes + splat.output, splat.scalar, n);
+    }
+  }
+}
+
+void ValueBlocks::compute(std::byte* lanes, int64_t begin, int64_t n) const {
+  for (const Operation& operation : operations_) {
+    std::byte* out = lanes + operation.output;
+    switch (operation.kind) {
+      case Operation::Kind::kLoad: {
+        walks_[static_cast<size_t>(operation.walk)].visit_runs(
+            begin, n, [&](int64_t offset, int64_t stride, int64_t count) {
+              operation.load(operation.source + offset * operation.element_bytes, stride, out,
+                             count);
+              out += count * (operation.element_bytes == 8 ? 8 : 4);
+            });
+        break;
+      }
+      case Operation::Kind::kIndex: {
+        walks_[static_cast<size_t>(operation.walk)].visit_runs(
+            begin, n, [&](int64_t offset, int64_t stride, int64_t count) {
+              auto* const coordinates = reinterpret_cast<int64_t*>(out);
+              for (int64_t i = 0; i < count; ++i) coordinates[i] = offset + i * stride;
+              out += count * 8;
+            });
+        break;
+      }
+      case Operation::Kind::kStep: {
+        std::array<const void*, 8> inputs;
+        for (int32_t i = 0; i < operation.input_count; ++i) {
+          const auto input = static_cast<size_t>(operation.inputs + i);
+          inputs[static_cast<size_t>(i)] = lanes + input_places_[input];
+        }
+        operation.function(inputs.data(), out, n);
+        if (begin == 0 && operation.number == spoiled_step_) {
+          const ChainStep& step = chain_->steps[static_cast<size_t>(operation.number)];
+          spoil(out, step.result);
+          core_->injection->done = true;
+        }
+        break;
+      }
+      case Operation::Kind::kLookup:
+        run_lookup(lanes, operation, n);
+        break;
+    }
+  }
+}
+
+void ValueBlocks::run_lookup(std::byte* lanes, const Operation& operation, int64_t n) const {
+  const Lookup& lookup = chain_->lookups[static_cast<size_t>(operation.number)];
+  const Table& table = tables_[static_cast<size_t>(operation.number)];
+  auto* const positions = reinterpret_cast<int64_t*>(lanes + gather_place_);
+  std::byte* const elements = lanes + gather_place_ + block_bytes(8);
+  std::fill_n(positions, n, 0);
+  for (size_t d = 0; d < static_cast<size_t>(operation.input_count); ++d) {
+    const auto* const coordinates = reinterpret_cast<const int64_t*>(
+        lanes + input_places_[static_cast<size_t>(operation.inputs) + d]);
+    const int64_t extent = lookup_extents_[table.first + d];
+    const int64_t stride = lookup.operand.strides[d];
+    for (int64_t i = 0; i < n; ++i) {
+      if (static_cast<uint64_t>(coordinates[i]) >= static_cast<uint64_t>(extent)) {
+        throw KernelIndexError("index " + std::to_string(coordinates[i]) +
+                               " is out of bounds for dimension " + std::to_string(d) +
+                               " with size " + std::to_string(extent));
+      }
+      positions[i] += coordinates[i] * stride;
+    }
+  }
+  switch (operation.element_bytes) {
+    case 1:
+      gather<uint8_t>(operation.source, positions, elements, n);
+      break;
+    case 2:
+      gather<uint16_t>(operation.source, positions, elements, n);
+      break;
+    case 4:
+      gather<uint32_t>(operation.source, positions, elements, n);
+      break;
+    default:
+      gather<uint64_t>(operation.source, positions, elements, n);
+  }
+  operation.load(elements, 1, lanes + operation.output, n);
+}
+
+}  // namespace spyre::emulator::engine

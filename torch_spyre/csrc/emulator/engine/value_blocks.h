@@ -1,0 +1,100 @@
+// The values of a chain, computed for a block of its iteration space at a time, so that nothing
+// between the operands and the results leaves the host's nearest cache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "emulator/engine/core.h"
+#include "emulator/engine/walk.h"
+
+namespace spyre::emulator::engine {
+
+// The most points of the space that are computed at once.
+inline constexpr int64_t kBlockLanes = 1024;
+// Bytes from one array of a block's lanes to the next: not a power of two, which would put all of
+// them in the same cache lines.
+constexpr int64_t block_bytes(int lane) { return kBlockLanes * lane + 64; }
+
+// Lanes of this thread: at least so many bytes, aligned to cache lines, content undefined. A later
+// call may move them.
+std::byte* thread_lanes(int64_t bytes);
+
+// The type of a chain's value: first the inputs, then the steps.
+ElementType type_of_value(const Chain& chain, int32_t value);
+
+// Changes a lane of that type to a value that no rounding hides.
+void spoil(void* lane, ElementType type);
+
+class ValueBlocks {
+ public:
+  // Positions count the points of `extents` with the dimensions in `order`, the last fastest.
+  // `kept` values can be asked for after each block. Holds references to everything it is given.
+  void prepare(const Chain& chain, Core& core, std::span<const int64_t> extents,
+               std::span<const int32_t> order, std::span<const int32_t> kept);
+
+  // The bytes of lanes that one thread needs.
+  int64_t bytes() const { return bytes_; }
+  // Must come before the first block in new lanes; no block will be larger than `most`.
+  void start(std::byte* lanes, int64_t most) const;
+  // Computes n <= kBlockLanes points. Throws KernelIndexError for a lookup outside its tensor.
+  void compute(std::byte* lanes, int64_t begin, int64_t n) const;
+  const std::byte* value(const std::byte* lanes, int32_t number) const {
+    return lanes + places_[static_cast<size_t>(number)];
+  }
+
+ private:
+  struct Operation {
+    enum class Kind : uint8_t { kLoad, kIndex, kStep, kLookup } kind;
+    int32_t inputs = 0, input_count = 0;  // in input_places_
+    int64_t output = 0;
+    LoadLanes load = nullptr;
+    VectorFunction function = nullptr;
+    const std::byte* source = nullptr;
+    int32_t element_bytes = 0;
+    int32_t walk = 0;    // kLoad, kIndex
+    int32_t number = 0;  // the lookup, or the step
+  };
+  struct Splat {
+    const void* scalar;
+    int32_t lane_bytes;
+    int64_t output;
+  };
+  // A lookup's tensor: its dimensions start at `first` in lookup_extents_.
+  struct Table {
+    size_t first;
+    const std::byte* source;
+  };
+
+  void find_last_uses(std::span<const int32_t> kept);
+  void place_scalars();
+  void make_available(int32_t value);
+  void add_load(int32_t value);
+  void add_step(int32_t number);
+  void add_table(const Lookup& lookup);
+  int64_t take_place(ElementType type);
+  void release_after(int32_t step, int32_t value);
+  void run_lookup(std::byte* lanes, const Operation& operation, int64_t n) const;
+
+  const Chain* chain_ = nullptr;
+  Core* core_ = nullptr;
+  std::span<const int64_t> extents_;
+  std::span<const int32_t> order_;
+  int64_t bytes_ = 0;
+  int64_t gather_place_ = 0;
+  int32_t spoiled_step_ = -1;
+  std::vector<Operation> operations_;
+  std::vector<Splat> splats_;
+  std::vector<Walk> walks_;
+  std::vector<Table> tables_;
+  std::vector<int64_t> lookup_extents_;
+  std::vector<int64_t> input_places_;
+  std::vector<int64_t> places_;     // of each value's lanes; -1: not there yet
+  std::vector<int32_t> last_uses_;  // the step after which a value's lanes can be used again
+  std::vector<int64_t> free_places_[2];
+  std::vector<int64_t> temporary_;
+};
+
+}  // namespace spyre::emulator::engine

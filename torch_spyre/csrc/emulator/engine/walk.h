@@ -1,0 +1,79 @@
+// How the elements of an operand follow each other along a flattened iteration space.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "emulator/engine/core.h"
+
+namespace spyre::emulator::engine {
+
+// Dimensions of extent 1 are left out, and neighbours that one stride covers are one, so that runs
+// are as long as this operand allows, whatever the others look like.
+class Walk {
+ public:
+  // Walks the dimensions in `order`, the last of them fastest.
+  void set(std::span<const int64_t> extents, std::span<const int64_t> strides,
+           std::span<const int32_t> order) {
+    rank_ = 0;
+    for (const int32_t dimension : order) {
+      const int64_t extent = extents[static_cast<size_t>(dimension)];
+      if (extent == 1) continue;
+      add(extent, strides[static_cast<size_t>(dimension)]);
+    }
+  }
+
+  // Calls visit(offset in elements, stride, count) for the runs that make up [begin, begin + n).
+  template <typename Visit>
+  void visit_runs(int64_t begin, int64_t n, Visit visit) const {
+    if (rank_ == 0) return visit(int64_t{0}, int64_t{0}, n);
+    const size_t inner = rank_ - 1;
+    const int64_t stride = strides_[inner];
+    if (inner == 0) return visit(begin * stride, stride, n);
+    std::array<int64_t, kMostDimensions> coordinates;
+    int64_t rest = begin;
+    int64_t offset = 0;
+    for (size_t i = rank_; i-- > 0;) {
+      const int64_t coordinate = i == 0 ? rest : rest % extents_[i];
+      rest /= extents_[i];
+      coordinates[i] = coordinate;
+      offset += coordinate * strides_[i];
+    }
+    int64_t in_row = coordinates[inner];
+    while (true) {
+      const int64_t count = std::min(n, extents_[inner] - in_row);
+      visit(offset, stride, count);
+      n -= count;
+      if (n == 0) return;
+      offset -= in_row * stride;
+      in_row = 0;
+      for (size_t i = inner; i-- > 0;) {
+        offset += strides_[i];
+        if (++coordinates[i] < extents_[i]) break;
+        offset -= extents_[i] * strides_[i];
+        coordinates[i] = 0;
+      }
+    }
+  }
+
+ private:
+  void add(int64_t extent, int64_t stride) {
+    // Strides were checked against a buffer's size, or count coordinates: no product overflows.
+    if (rank_ > 0 && strides_[rank_ - 1] == extent * stride) {
+      extents_[rank_ - 1] *= extent;
+      strides_[rank_ - 1] = stride;
+      return;
+    }
+    extents_[rank_] = extent;
+    strides_[rank_] = stride;
+    ++rank_;
+  }
+
+  size_t rank_ = 0;
+  std::array<int64_t, kMostDimensions> extents_;
+  std::array<int64_t, kMostDimensions> strides_;
+};
+
+}  // namespace spyre::emulator::engine

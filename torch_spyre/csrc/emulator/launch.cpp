@@ -1,0 +1,115 @@
+// Programs on the emulated card.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "emulator/card.h"
+#include "emulator/engine/memory.h"
+#include "emulator/engine/program.h"
+#include "emulator/engine/scheduler.h"
+#include "emulator/host_memory.h"
+
+namespace spyre::emulator {
+
+namespace {
+
+using engine::Buffer;
+
+class EngineProgram final : public flex::LoadedProgram {
+ public:
+  explicit EngineProgram(engine::Program content)
+      : content(std::move(content)), needs_windows(views_scratchpads(this->content)) {}
+
+  const std::string& name() const override { return content.name; }
+  int64_t cores() const override { return content.cores(); }
+  int64_t arrays() const override {
+    return std::ranges::count_if(content.arguments, &engine::Argument::is_array);
+  }
+  int64_t scalars() const override {
+    return static_cast<int64_t>(content.arguments.size()) - arrays();
+  }
+  std::vector<int64_t> fixed_bytes() const override {
+    std::vector<int64_t> bytes;
+    for (const engine::FixedBuffer& fixed : content.fixed_buffers) bytes.push_back(fixed.bytes);
+    return bytes;
+  }
+
+  const engine::Program content;
+  const bool needs_windows;
+};
+
+void check_count(const flex::LoadedProgram& program, const char* what, size_t given,
+                 int64_t expected) {
+  if (static_cast<int64_t>(given) == expected) return;
+  throw flex::KernelError("kernel " + program.name() + " takes " + std::to_string(expected) + " " +
+                          what + ", not " + std::to_string(given));
+}
+
+void check(const EngineProgram& program, const flex::Launch& launch) {
+  check_count(program, "arrays", launch.arrays.size(), program.arrays());
+  check_count(program, "scalars", launch.scalars.size(), program.scalars());
+  const std::vector<int64_t> fixed = program.fixed_bytes();
+  check_count(program, "fixed buffers", launch.fixed.size(), static_cast<int64_t>(fixed.size()));
+  for (size_t i = 0; i < fixed.size(); ++i) {
+    check_count(program, "bytes in a fixed buffer", launch.fixed[i].bytes, fixed[i]);
+  }
+}
+
+// Scratchpad memory that kernels address themselves, one window for each core. Zero pages cost
+// nothing until they are written.
+class Windows {
+ public:
+  Windows(int64_t count, int64_t bytes, bool poison)
+      : memory_(static_cast<std::byte*>(
+            std::calloc(static_cast<size_t>(count), static_cast<size_t>(bytes)))) {
+    if (memory_ == nullptr && count * bytes > 0) throw std::bad_alloc();
+    if (poison && count * bytes > 0) {
+      std::memset(memory_.get(), engine::kPoison, static_cast<size_t>(count * bytes));
+    }
+    for (int64_t i = 0; i < count; ++i) buffers.push_back({memory_.get() + i * bytes, bytes});
+  }
+
+  std::vector<Buffer> buffers;
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
+};
+
+}  // namespace
+
+std::shared_ptr<const flex::LoadedProgram> EmulatedCard::load_program(
+    std::span<const std::byte> file) {
+  auto program = std::make_shared<const EngineProgram>(
+      engine::read_program(file, description_.scratchpad_bytes));
+  if (program->cores() > description_.cores) {
+    throw flex::ProgramError("device program: kernel " + program->name() + " is for " +
+                             std::to_string(program->cores()) + " cores, and this card has " +
+                             std::to_string(description_.cores));
+  }
+  return program;
+}
+
+void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch& launch) {
+  const auto& program = dynamic_cast<const EngineProgram&>(loaded);
+  check(program, launch);
+  const auto buffers_of = [this](const std::vector<flex::Place>& places) {
+    std::vector<Buffer> buffers;
+    for (const flex::Place& place : places) {
+      buffers.push_back({engine(place.address), static_cast<int64_t>(place.bytes)});
+      check_host_memory(buffers.back().data, place.bytes);
+    }
+    return buffers;
+  };
+  const std::vector<Buffer> arrays = buffers_of(launch.arrays), fixed = buffers_of(launch.fixed);
+  const Windows windows(program.needs_windows ? program.cores() : 0, description_.scratchpad_bytes,
+                        description_.poison);
+  const engine::Memory memory(program.content, arrays, fixed, windows.buffers);
+  engine::run_program(program.content, memory, launch.scalars, scratchpads_,
+                      {launch.ordered, launch.spoiled_instruction, launch.watchdog_seconds});
+}
+
+}  // namespace spyre::emulator

@@ -1,0 +1,159 @@
+#include <pybind11/stl.h>
+
+#include "flex/trace.h"
+#include "torch/bindings.h"
+#include "torch/device.h"
+#include "torch/storage.h"
+
+namespace py = pybind11;
+
+namespace spyre {
+
+namespace {
+
+constexpr std::string_view kFlip = "flip:";
+
+// A program on the card that has loaded it.
+struct DeviceProgram {
+  std::shared_ptr<const flex::LoadedProgram> program;
+  c10::DeviceIndex card;
+};
+
+// What a launch costs on the card, as the timing model has it.
+struct LaunchCost {
+  uint64_t time_ps, ddr_read_bytes, ddr_write_bytes;
+};
+
+DeviceProgram load_program(const py::bytes& file, int card) {
+  const std::string_view data = file;
+  py::gil_scoped_release unlocked;
+  const c10::DeviceIndex index = resolve({kSpyre, static_cast<c10::DeviceIndex>(card)}).index();
+  try {
+    const auto bytes = std::as_bytes(std::span(data.data(), data.size()));
+    return {flex::Runtime::get().card(index).load_program(bytes), index};
+  } catch (const flex::ProgramError& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  }
+}
+
+// The instruction that a value of SPYRE_EMU_INJECT names.
+std::string spoiled_instruction(const std::string& inject) {
+  if (inject.empty()) return inject;
+  TORCH_CHECK_VALUE(inject.starts_with(kFlip) && inject.size() > kFlip.size(),
+                    "launch_program: inject must be empty or 'flip:<instruction>', got '", inject,
+                    "'");
+  return inject.substr(kFlip.size());
+}
+
+// The memory of arrays: what queued work holds, and where it is.
+struct LaunchMemory {
+  std::vector<std::shared_ptr<flex::Allocation>> owners;
+
+  flex::Place add(const DeviceProgram& program, const char* what, const at::Tensor& tensor,
+                  int64_t bytes) {
+    const std::string& name = program.program->name();
+    TORCH_CHECK(tensor.defined() && tensor.device().type() == kSpyre &&
+                    tensor.device().index() == program.card,
+                "kernel ", name, ": ", what,
+                " must be a tensor on spyre:", static_cast<int>(program.card),
+                ", where the program is loaded, but it is on ",
+                tensor.defined() ? tensor.device().str() : "no device");
+    TORCH_CHECK(tensor.storage_offset() == 0, "kernel ", name, ": ", what,
+                " is a view that begins at element ", tensor.storage_offset(),
+                " of its storage; programs take whole storages");
+    std::shared_ptr<flex::Allocation> owner = memory_of(tensor);
+    const auto room = owner == nullptr ? 0 : static_cast<int64_t>(owner->bytes());
+    TORCH_CHECK(bytes >= 0 && bytes <= room, "kernel ", name, ": ", what, " needs ", bytes,
+                " bytes, and its storage has ", room);
+    if (owner == nullptr) return {};
+    flex::Place place = owner->place();
+    place.bytes = static_cast<size_t>(bytes);
+    owners.push_back(std::move(owner));
+    return place;
+  }
+};
+
+flex::Launch make_launch(const DeviceProgram& program, const std::vector<at::Tensor>& arrays,
+                         const std::vector<int64_t>& array_bytes,
+                         const std::vector<int64_t>& scalars, const std::vector<at::Tensor>& fixed,
+                         LaunchMemory& memory) {
+  const flex::LoadedProgram& loaded = *program.program;
+  const std::vector<int64_t> fixed_bytes = loaded.fixed_bytes();
+  TORCH_CHECK(static_cast<int64_t>(arrays.size()) == loaded.arrays() &&
+                  array_bytes.size() == arrays.size() &&
+                  static_cast<int64_t>(scalars.size()) == loaded.scalars() &&
+                  fixed.size() == fixed_bytes.size(),
+              "kernel ", loaded.name(), " takes ", loaded.arrays(), " arrays, ", loaded.scalars(),
+              " scalars and ", fixed_bytes.size(), " fixed buffers, but was given ", arrays.size(),
+              " arrays, ", array_bytes.size(), " sizes of arrays, ", scalars.size(),
+              " scalars and ", fixed.size(), " fixed buffers");
+  flex::Launch launch;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    launch.arrays.push_back(memory.add(program, "an array", arrays[i], array_bytes[i]));
+  }
+  for (size_t i = 0; i < fixed.size(); ++i) {
+    launch.fixed.push_back(memory.add(program, "a fixed buffer", fixed[i], fixed_bytes[i]));
+  }
+  launch.scalars.assign(scalars.begin(), scalars.end());
+  return launch;
+}
+
+void execute(flex::Card& card, const flex::LoadedProgram& program, const flex::Launch& launch) {
+  try {
+    card.launch(program, launch);
+  } catch (const flex::KernelIndexError& error) {
+    TORCH_CHECK_INDEX(false, error.what());
+  } catch (const flex::OutOfHostMemory& error) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
+  }
+}
+
+void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>& arrays,
+                    const std::vector<int64_t>& array_bytes, const std::vector<int64_t>& scalars,
+                    const std::vector<at::Tensor>& fixed, uint64_t time_ps, uint64_t ddr_read_bytes,
+                    uint64_t ddr_write_bytes, bool executes, bool ordered,
+                    const std::string& inject, double watchdog_seconds) {
+  TORCH_CHECK_VALUE(watchdog_seconds >= 0, "launch_program: watchdog_seconds must not be negative");
+  LaunchMemory memory;
+  flex::Launch launch = make_launch(program, arrays, array_bytes, scalars, fixed, memory);
+  launch.ordered = ordered;
+  launch.spoiled_instruction = spoiled_instruction(inject);
+  launch.watchdog_seconds = watchdog_seconds;
+  flex::Runtime& runtime = flex::Runtime::get();
+  flex::Card& card = runtime.card(program.card);
+  flex::Stream& stream = current_queue(program.card);
+  const LaunchCost cost{time_ps, ddr_read_bytes, ddr_write_bytes};
+  auto work = [&card, &runtime, cost, executes, loaded = program.program,
+               launch = std::move(launch), owners = std::move(memory.owners)]() -> uint64_t {
+    if (executes) execute(card, *loaded, launch);
+    flex::Counters& counters = runtime.counters();
+    counters.device_time_ps += cost.time_ps;
+    counters.ddr_read_bytes += cost.ddr_read_bytes;
+    counters.ddr_write_bytes += cost.ddr_write_bytes;
+    return cost.time_ps;
+  };
+  trace("launch ", program.program->name(), " on card ", static_cast<int>(program.card), " stream ",
+        stream.id());
+  runtime.counters().launches++;
+  stream.submit(std::move(work));
+}
+
+}  // namespace
+
+void bind_programs(py::module_& module) {
+  py::class_<DeviceProgram>(module, "LoadedProgram", "A device program on a card.")
+      .def_property_readonly("name", [](const DeviceProgram& self) { return self.program->name(); })
+      .def_property_readonly("card",
+                             [](const DeviceProgram& self) { return static_cast<int>(self.card); })
+      .def_property_readonly("cores",
+                             [](const DeviceProgram& self) { return self.program->cores(); });
+  module.def("load_program", &load_program, py::arg("file"), py::arg("card"));
+  module.def("launch_program", &launch_program, py::arg("program"), py::arg("arrays"),
+             py::arg("array_bytes"), py::arg("scalars"), py::arg("fixed"), py::arg("time_ps"),
+             py::arg("ddr_read_bytes"), py::arg("ddr_write_bytes"), py::arg("execute"),
+             py::arg("ordered"), py::arg("inject"), py::arg("watchdog_seconds"),
+             py::call_guard<py::gil_scoped_release>(),
+             "Queues one execution on the current stream of the program's card.");
+}
+
+}  // namespace spyre
