@@ -1,7 +1,7 @@
 """Compiled programs on the current card: loaded once, timed once for arguments of one kind, run."""
 
 from collections.abc import Sequence
-from typing import Any
+
 
 from torch_spyre import _C
 from torch_spyre.backend.arrays import ArrayArgument
@@ -9,7 +9,7 @@ from torch_spyre.backend.launch import LaunchCost, launch
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import load_card
 from torch_spyre.timing import Timing, estimate
-from torch_spyre.timing.from_counts import program_record
+from torch_spyre.timing.from_counts import ProgramCounts, program_record
 
 
 def execute(
@@ -37,17 +37,17 @@ def timing_of(program: Program, sizes: Sequence[int], scalars: Sequence[int]) ->
     card = load_card()
     key = ("timing", tuple(sizes), tuple(scalars), card)
     if key not in program.timings:
-        record = program_record(program, _counts(program, sizes, scalars))
+        record = program_record(_counts(program, sizes, scalars))
         program.timings[key] = estimate(record, card)
     timing: Timing = program.timings[key]
     return timing
 
 
-def _counts(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> dict[str, Any]:
+def _counts(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> ProgramCounts:
     key = ("counts", tuple(sizes), tuple(scalars))
     if key not in program.timings:
         program.timings[key] = _C.record_program(program.file, list(sizes), list(scalars))
-    counts: dict[str, Any] = program.timings[key]
+    counts: ProgramCounts = program.timings[key]
     return counts
 
 

@@ -177,6 +177,13 @@ class Checker {
     require(lookup.table >= 0 && static_cast<size_t>(lookup.table) < program_.tables.size(),
             "no such table");
   }
+  void check(const Literal& literal) const {
+    operand(literal.destination, 1);
+    const auto bytes = static_cast<size_t>(bytes_of(literal.destination.type));
+    require(literal.destination.offset == kNoRegister && literal.destination.strides[0] == 1 &&
+                literal.values.size() <= static_cast<size_t>(literal.destination.bytes) / bytes,
+            "a literal does not fit its buffer");
+  }
 
  private:
   static constexpr int64_t kUnknownRoles = -1;

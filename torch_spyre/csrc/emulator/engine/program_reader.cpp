@@ -351,6 +351,10 @@ class Reader : ProgramDecoder {
     lookup.table = number<int32_t>();
     lookup.index = register_index();
   }
+  void read(Literal& literal) {
+    literal.destination = operand();
+    literal.values = integers(kMostPoints);
+  }
 };
 
 uint64_t little_endian(std::span<const std::byte> bytes) {
