@@ -66,7 +66,7 @@ class Lanes {
 
 void split_dimensions(const Reduce& reduce, Plan& plan) {
   const auto rank = static_cast<int32_t>(plan.extents.size());
-  std::array<bool, kMostDimensions> is_reduced{};
+  std::array<bool, kMostRank> is_reduced{};
   for (const int32_t dimension : reduce.reduced) is_reduced[static_cast<size_t>(dimension)] = true;
   plan.order.clear();
   plan.kept_order.clear();
@@ -84,7 +84,7 @@ void split_dimensions(const Reduce& reduce, Plan& plan) {
 
 void prepare_values(const Reduce& reduce, Core& core, Plan& plan) {
   // Along reduced dimensions outputs do not move.
-  std::array<int64_t, kMostDimensions> kept_extents;
+  std::array<int64_t, kMostRank> kept_extents;
   std::copy(plan.extents.begin(), plan.extents.end(), kept_extents.begin());
   for (const int32_t dimension : reduce.reduced) kept_extents[static_cast<size_t>(dimension)] = 1;
   const std::span<const int64_t> kept(kept_extents.data(), plan.extents.size());
