@@ -105,3 +105,18 @@ class FallbackError(SpyreError):
             "TORCH_SPYRE_FALLBACK=error forbids computing it on the CPU; "
             "set TORCH_SPYRE_FALLBACK=warn to allow it"
         )
+
+
+class ScratchpadOverflowError(SpyreError, MemoryError):
+    """The tensors of a kernel that are alive at once do not fit a core's scratchpad."""
+
+    def __init__(
+        self, kernel: str, needed: int, available: int, values: Sequence[tuple[str, int]]
+    ) -> None:
+        listed = ", ".join(f"{name} {size} B" for name, size in values[:8])
+        more = f" and {len(values) - 8} more" if len(values) > 8 else ""
+        super().__init__(
+            f"kernel {kernel}: LX scratchpad overflow: each core needs {needed} bytes "
+            f"({needed / 2**20:.2f} MiB) and has {available} ({available / 2**20:.2f} MiB). "
+            f"Alive at once: {listed}{more}. Use smaller tiles"
+        )

@@ -1,4 +1,4 @@
-"""Each leniency of the fact sheet (its section 3.7) gives the same module as the strict form."""
+"""Each leniency of the parser gives the same module as the strict form."""
 
 import pytest
 from ktir_texts import accepted, assert_same, function, refused

@@ -1,6 +1,6 @@
 """Published figures and the worked rows of the model's design, on the default card.
 
-Expected numbers are those of the cost sheet, in microseconds, with as many digits as it prints.
+Expected numbers are the published worked rows, in microseconds, with as many digits as they have.
 """
 
 from pathlib import Path
@@ -50,7 +50,7 @@ ROWS = {
 
 
 def printed_as(value, expected):
-    """Whether the value, rounded to the digits that the sheet prints, is what it prints."""
+    """Whether the value, rounded to the digits that were published, is what was published."""
     digits = len(repr(expected).partition(".")[2])
     return round(value, digits) == pytest.approx(expected, abs=1e-9)
 

@@ -44,7 +44,7 @@ def test_a_scalar_is_one_stick_in_either_order(order):
 
 # --- Places ---------------------------------------------------------------------------------------
 
-# Section 9.2: layout, and (host offset, device offset) pairs at both ends of each copy nest.
+# Layout, and (host offset, device offset) pairs at both ends of each copy nest.
 PLACES = [
     (
         default_layout([1024, 256], FP16),

@@ -1,11 +1,13 @@
 """A KTIR module as users hold it: its functions, its text, its verification."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
@@ -15,6 +17,11 @@ from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.syntax.parser import parse_text
 from torch_spyre.ktir.syntax.printer import print_module
 from torch_spyre.ktir.verification import grid_of, verify_module
+
+if TYPE_CHECKING:
+    from torch_spyre.backend.kernels import Scalar
+    from torch_spyre.backend.program.program import Program
+    from torch_spyre.timing import Timing
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,8 @@ class Module:
 
     operation: ModuleOp
     source: Source | None = None
+    # Programs compiled of its functions, by what they were compiled for.
+    programs: dict[Hashable, "Program"] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def functions(self) -> Mapping[str, Function]:
@@ -65,6 +74,30 @@ class Module:
         """Checks every rule. Strict mode drops what the interpreter allows and the front end not:
         loads, stores and reduces that change the shape of a tensor."""
         verify_module(self.operation, self.source, strict=strict)
+
+    # The back end and the card load when they are first needed: reading a text needs neither.
+
+    def compile(self, function: str, **scalars: "Scalar") -> "Program":
+        """The device program of a function, with the scalars given compiled in."""
+        from torch_spyre.backend.kernels import compile_kernel
+
+        return compile_kernel(self, function, scalars)
+
+    def estimate(self, function: str, **scalars: "Scalar") -> "Timing":
+        """What a function would take on the card. Nothing runs."""
+        from torch_spyre.backend.kernels import estimate_kernel
+
+        return estimate_kernel(self, function, scalars)
+
+    def run(self, function: str, **arguments: Any) -> "dict[str, NDArray[Any]]":
+        """Runs a function on the current card and returns every array by name.
+
+        Arrays (NumPy or torch, on the host or a card) are copied to device memory; scalars go by
+        value.
+        """
+        from torch_spyre.backend.kernels import run_kernel
+
+        return run_kernel(self, function, arguments)
 
     def __str__(self) -> str:
         return print_module(self.operation)

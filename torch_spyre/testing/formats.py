@@ -49,7 +49,7 @@ SENINT16 = DeviceFormat("SENINT16", 16)
 IEEE_INT32 = DeviceFormat("IEEE_INT32", 32)
 SENUINT32 = DeviceFormat("SENUINT32", 32)
 
-# Section 2.2. Quantised dtypes share the format of their integers and hold no values here.
+# Quantised dtypes share the format of their integers and hold no values here.
 DEVICE_FORMATS: dict[torch.dtype, DeviceFormat] = {
     torch.float16: SEN169_FP16,
     torch.bfloat16: SEN169_FP16,

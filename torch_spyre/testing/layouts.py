@@ -43,7 +43,7 @@ class Layout:
         return np.full(self.device_bytes, fill_byte, np.uint8).view(self.format.code_dtype)
 
 
-# --- Building layouts: section 4.1 ----------------------------------------------------------------
+# --- Building layouts -----------------------------------------------------------------------------
 
 
 def contiguous_strides(size: Sequence[int]) -> tuple[int, ...]:
@@ -150,7 +150,7 @@ def _rearranged(
     stride_map: Sequence[int],
     arrangement: str,
 ) -> dict[int, Offsets]:
-    """Moves each element from its sequential slot to the one its arrangement says: section 6."""
+    """Moves each element from its sequential slot to the one its arrangement says."""
     stick = len(device_size) - 1
     if arrangement == STANDARD or stick not in coordinates:
         return coordinates
@@ -216,7 +216,7 @@ def _copy_offsets(where: Layout) -> list[int]:
     return [sum(c * strides[d] for c, d in zip(r, replicated, strict=True)) for r in repeats]
 
 
-# --- The worked examples of section 5, which the model and the card are both held to --------------
+# --- The worked examples, which the model and the card are both held to --------------
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ def _reader(kind: Any) -> Read:
         return lambda reader: tuple(item(reader) for _ in range(reader.length()))
     if dataclasses.is_dataclass(kind):
         reads = [_reader(hint) for _, hint in _fields(kind)]
-        make: Callable[..., Any] = kind
+        make: Any = kind
         return lambda reader: make(*(read(reader) for read in reads))
     if issubclass(kind, enum.IntEnum):
         return lambda reader: _member(kind, reader.integer())

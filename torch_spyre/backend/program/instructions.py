@@ -386,6 +386,15 @@ class TableLookup(Instruction):
     index: int = NO_REGISTER
 
 
+@dataclass(frozen=True)
+class Literal(Instruction):
+    """Elements spelled out: float32 bits, rounded to the operand's type, or integers."""
+
+    opcode, mnemonic = 18, "literal"
+    destination: Operand
+    values: tuple[int, ...]
+
+
 INSTRUCTIONS: dict[int, type[Instruction]] = {
     kind.opcode: kind for kind in Instruction.__subclasses__()
 }

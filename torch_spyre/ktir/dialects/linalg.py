@@ -2,16 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from xdsl.builder import ImplicitBuilder
 from xdsl.dialects import arith, linalg, math
-from xdsl.dialects.builtin import AnyFloat, ArrayAttr, FloatAttr
+from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, FloatAttr
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
-from xdsl.irdl import irdl_op_definition
+from xdsl.irdl import irdl_op_definition, prop_def
+
+from torch_spyre.ktir.dialects.arith import ExtFOp, ExtSIOp
 
 
 class _WithBody(NamedOperation, ABC):
@@ -154,6 +157,57 @@ class PowfOp(_Elementwise):
         return math.PowFOp(arguments[0], arguments[1])
 
 
+def _as(value: SSAValue, target: Attribute) -> SSAValue:
+    """A factor in the type of the sum: products may be wider than what they are made of."""
+    if value.type == target:
+        return value
+    cast = ExtFOp if isinstance(target, AnyFloat) else ExtSIOp
+    return SSAValue.get(cast(value, target))
+
+
+def _multiply_and_add(left: SSAValue, right: SSAValue, sum_so_far: SSAValue) -> Operation:
+    target = sum_so_far.type
+    multiply, add = (
+        (arith.MulfOp, arith.AddfOp)
+        if isinstance(target, AnyFloat)
+        else (arith.MuliOp, arith.AddiOp)
+    )
+    return add(multiply(_as(left, target), _as(right, target)), sum_so_far)
+
+
+@irdl_op_definition
+class MatmulOp(_WithBody):
+    """`outs + A * B`. Unlike in xDSL's, the sum may be wider than the factors, as in MLIR."""
+
+    name = "linalg.matmul"
+
+    PRINT_ATTRS_IN_FRONT: ClassVar[bool] = True
+
+    indexing_maps = prop_def(
+        ArrayAttr[AffineMapAttr],
+        default_value=ArrayAttr(
+            [
+                AffineMapAttr(AffineMap.from_callable(lambda m, _, k: (m, k))),
+                AffineMapAttr(AffineMap.from_callable(lambda _, n, k: (k, n))),
+                AffineMapAttr(AffineMap.from_callable(lambda m, n, _: (m, n))),
+            ]
+        ),
+    )
+
+    @staticmethod
+    def scalar(*arguments: SSAValue) -> Operation:
+        return _multiply_and_add(*arguments)
+
+    def get_default_indexing_maps(self) -> Sequence[AffineMap]:
+        return tuple(attribute.data for attribute in self.indexing_maps)
+
+    def get_indexing_maps(self) -> ArrayAttr[AffineMapAttr]:
+        return self.indexing_maps
+
+    def get_iterator_types(self) -> ArrayAttr[IteratorTypeAttr]:
+        return ArrayAttr([*[IteratorTypeAttr.parallel()] * 2, IteratorTypeAttr.reduction()])
+
+
 @irdl_op_definition
 class BatchMatmulOp(_WithBody):
     """`outs + A * B` for each matrix of a batch."""
@@ -162,11 +216,7 @@ class BatchMatmulOp(_WithBody):
 
     @staticmethod
     def scalar(*arguments: SSAValue) -> Operation:
-        left, right, sum_so_far = arguments
-        multiply, add = (
-            (arith.MulfOp, arith.AddfOp) if _is_float(left) else (arith.MuliOp, arith.AddiOp)
-        )
-        return add(multiply(left, right), sum_so_far)
+        return _multiply_and_add(*arguments)
 
     def get_default_indexing_maps(self) -> Sequence[AffineMap]:
         return (
@@ -182,7 +232,8 @@ class BatchMatmulOp(_WithBody):
 Linalg = Dialect(
     "linalg",
     [
-        *linalg.Linalg.operations,
+        *(found for found in linalg.Linalg.operations if found is not linalg.MatmulOp),
+        MatmulOp,
         DivOp,
         NegfOp,
         AbsOp,

@@ -1,0 +1,126 @@
+"""Arrays in device memory as kernels address them: elements one after the other, row by row."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from torch_spyre.backend.lowering.constants import lane_bits
+from torch_spyre.backend.program.instructions import Argument, ElementType
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.ktir.errors import KtirError
+
+_NUMPY = {
+    "float16": ElementType.F16,
+    "float32": ElementType.F32,
+    "bool": ElementType.I1,
+    "int8": ElementType.I8,
+    "uint8": ElementType.I8,
+    "int16": ElementType.I16,
+    "uint16": ElementType.I16,
+    "int32": ElementType.I32,
+    "uint32": ElementType.I32,
+    "int64": ElementType.I64,
+    "uint64": ElementType.I64,
+}
+_TORCH: dict[torch.dtype, ElementType] = {
+    **{getattr(torch, name): type for name, type in _NUMPY.items()},
+    torch.bfloat16: ElementType.BF16,
+    torch.float8_e4m3fn: ElementType.F8E4M3,
+    torch.float8_e5m2fnuz: ElementType.F8E5M2,
+}
+
+
+def is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray | torch.Tensor)
+
+
+def element_type_of(value: np.ndarray | torch.Tensor) -> ElementType | None:
+    if isinstance(value, torch.Tensor):
+        return _TORCH.get(value.dtype)
+    return _NUMPY.get(value.dtype.name)
+
+
+@dataclass(frozen=True)
+class ArrayArgument:
+    """An array on the card. `memory` is one-dimensional; all but f16 is held as plain bytes."""
+
+    name: str
+    type: ElementType
+    memory: torch.Tensor
+    bytes: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def to_numpy(self) -> np.ndarray:
+        """What the card holds now. bfloat16 and float8, which NumPy lacks, come as float32."""
+        host = self.memory.cpu()
+        if self.type is not ElementType.F16:
+            host = host.view(self.dtype)
+        if self.dtype not in _NUMPY_DTYPES:
+            host = host.to(torch.float32)
+        return host.numpy().reshape(self.shape)
+
+
+_NUMPY_DTYPES = {getattr(torch, name) for name in _NUMPY}
+
+
+def place(
+    name: str, type: ElementType, value: np.ndarray | torch.Tensor, *, raw: bool = False
+) -> ArrayArgument:
+    """Copies an array to new device memory. `raw`: it holds bytes of the type already."""
+    tensor = value if isinstance(value, torch.Tensor) else _from_numpy(value)
+    flat = tensor.detach().reshape(-1)
+    if raw:
+        memory = _to_card(flat)
+        if type is ElementType.F16:
+            memory = _as_half(memory)
+        return ArrayArgument(
+            name, type, memory, flat.numel(), (flat.numel() // type.bytes,), _dtype_of(type)
+        )
+    size = flat.numel() * type.bytes
+    if type is ElementType.F16:
+        memory = _to_card(flat)
+    else:
+        memory = _to_card(flat.cpu().contiguous().view(torch.int8))
+    return ArrayArgument(name, type, memory, size, tuple(tensor.shape), tensor.dtype)
+
+
+def _from_numpy(value: np.ndarray) -> torch.Tensor:
+    # A copy where torch could not share: negative strides, or memory that must not be written.
+    if value.flags.writeable and value.flags.c_contiguous:
+        return torch.from_numpy(value)
+    return torch.from_numpy(np.array(value, order="C"))
+
+
+def _to_card(flat: torch.Tensor) -> torch.Tensor:
+    """One dimension in device memory is elements one after the other."""
+    memory = torch.empty(flat.shape, dtype=flat.dtype, device=DEVICE_NAME)
+    return memory.copy_(flat)
+
+
+def _as_half(memory: torch.Tensor) -> torch.Tensor:
+    """Bytes of zero as halves of zero."""
+    return torch.zeros(memory.numel() // 2, dtype=torch.float16, device=DEVICE_NAME)
+
+
+def _dtype_of(type: ElementType) -> torch.dtype:
+    return next(dtype for dtype, found in _TORCH.items() if found is type)
+
+
+def scalar_bits(kernel: str, argument: Argument, value: Any) -> int:
+    """A scalar argument as the 64 bits of its register."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    number = isinstance(value, int | float) if argument.type.is_float else isinstance(value, int)
+    if not number:
+        raise KtirError(
+            f"{kernel}: {argument.name} is a scalar of type {argument.type.name.lower()}, "
+            f"not {type_name(value)}"
+        )
+    return lane_bits(value, argument.type)
+
+
+def type_name(value: Any) -> str:
+    return type(value).__name__

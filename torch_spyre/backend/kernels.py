@@ -1,0 +1,165 @@
+"""KTIR functions as kernels: compiled, timed, run on arrays."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from torch_spyre.backend.arrays import ArrayArgument, element_type_of, is_array, place, scalar_bits
+from torch_spyre.backend.launch import launch, timing_of
+from torch_spyre.backend.lowering import compile_function
+from torch_spyre.backend.program.instructions import Argument, FixedBuffer
+from torch_spyre.backend.program.program import Program
+from torch_spyre.cards import load_card
+from torch_spyre.ktir.errors import KtirError
+from torch_spyre.timing import Timing
+
+if TYPE_CHECKING:
+    from torch_spyre.ktir.module import Function, Module
+
+Scalar = int | float | bool
+
+
+class KernelArgumentError(KtirError, TypeError):
+    """A kernel was called with arguments that it does not take."""
+
+
+def function_named(module: "Module", name: str) -> "Function":
+    if name not in module.functions:
+        known = ", ".join(module.functions) or "none"
+        raise KtirError(f"the module has no function {name!r}; it has: {known}")
+    function = module.functions[name]
+    if not function.is_kernel:
+        raise KtirError(f"function {name!r} is not a kernel: kernels have a body and no results")
+    return function
+
+
+def compile_kernel(
+    module: "Module",
+    name: str,
+    scalars: Mapping[str, Scalar],
+    arrays: frozenset[str] | None = None,
+) -> Program:
+    """The program for a function, with the scalars given compiled in. Kept by the module."""
+    function = function_named(module, name)
+    declared = {argument.name for argument in function.arguments}
+    unknown = set(scalars) - declared
+    if unknown:
+        raise KernelArgumentError(_unexpected(function, unknown))
+    card = load_card()
+    values = tuple(sorted((key, type(value), value) for key, value in scalars.items()))
+    key = (name, values, arrays, card.path, card.model_dump_json())
+    if key not in module.programs:
+        names = [argument.name for argument in function.arguments]
+        content = compile_function(
+            function.operation,
+            names,
+            function.grid,
+            module.source,
+            card,
+            known=scalars,
+            arrays=arrays,
+        )
+        module.programs[key] = Program.of(content)
+    return module.programs[key]
+
+
+def estimate_kernel(module: "Module", name: str, scalars: Mapping[str, Scalar]) -> Timing:
+    """What the kernel would take, from its program alone."""
+    program = compile_kernel(module, name, scalars)
+    missing = [argument.name for argument in program.arguments if not argument.is_array]
+    if missing:
+        raise KernelArgumentError(
+            f"{name}: the time depends on {', '.join(missing)}; give values for these"
+        )
+    sizes = [_bytes_of(argument) for argument in program.arguments if argument.is_array]
+    return timing_of(program, sizes, [])
+
+
+def _bytes_of(argument: Argument) -> int:
+    """-1: the kernel does not tell how large the array is."""
+    if not argument.has_shape:
+        return -1
+    return int(np.prod(argument.shape, dtype=np.int64)) * argument.type.bytes
+
+
+def run_kernel(module: "Module", name: str, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Runs a function on the current card; returns every array by name."""
+    function = function_named(module, name)
+    fixed = {key: value for key, value in arguments.items() if is_array(value)}
+    bound = _bind(function, arguments)
+    arrays = frozenset(key for key, value in bound.items() if is_array(value))
+    scalars = {key: value for key, value in bound.items() if key not in arrays}
+    program = _program(module, name, scalars, arrays)
+    placed: list[ArrayArgument] = []
+    values: list[int] = []
+    for argument in program.arguments:
+        if argument.is_array:
+            placed.append(_checked(name, argument, bound[argument.name]))
+        else:
+            values.append(scalar_bits(name, argument, bound[argument.name]))
+    buffers = [
+        _fixed(name, buffer, fixed.get(buffer.name)) for buffer in program.content.fixed_buffers
+    ]
+    launch(program, placed, values, buffers)
+    torch.get_device_module("spyre").synchronize()
+    return {found.name: found.to_numpy() for found in (*placed, *buffers)}
+
+
+def _program(
+    module: "Module", name: str, scalars: Mapping[str, Scalar], arrays: frozenset[str]
+) -> Program:
+    """Scalars stay arguments of the program, unless the kernel's shapes depend on them."""
+    if (name, "bake") not in module.programs:
+        try:
+            return compile_kernel(module, name, {}, arrays)
+        except KtirError:
+            if not scalars:
+                raise
+    program = compile_kernel(module, name, scalars, arrays)
+    module.programs[name, "bake"] = program
+    return program
+
+
+def _bind(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by declared name; by position when no name matches and the counts agree."""
+    names = [argument.name for argument in function.arguments]
+    if names and not set(names) & set(arguments) and len(names) == len(arguments):
+        return dict(zip(names, arguments.values(), strict=True))
+    unknown = {key for key, value in arguments.items() if key not in names and not is_array(value)}
+    missing = [name for name in names if name not in arguments]
+    if missing:
+        raise KernelArgumentError(f"{function.name}: no value for {', '.join(missing)}")
+    if unknown:
+        raise KernelArgumentError(_unexpected(function, unknown))
+    return {name: arguments[name] for name in names}
+
+
+def _unexpected(function: "Function", unknown: set[str]) -> str:
+    names = ", ".join(argument.name for argument in function.arguments) or "none"
+    return f"{function.name} takes no {', '.join(sorted(unknown))}; its arguments are: {names}"
+
+
+def _checked(kernel: str, argument: Argument, value: Any) -> ArrayArgument:
+    found = element_type_of(value)
+    if found is not argument.type:
+        raise KernelArgumentError(
+            f"{kernel}: {argument.name} is an array of {value.dtype}, and the kernel's view of it "
+            f"holds {argument.type.name.lower()}"
+        )
+    shape = tuple(value.shape)
+    if argument.has_shape and shape != argument.shape:
+        raise KernelArgumentError(
+            f"{kernel}: {argument.name} has shape {shape}, and the kernel's view of it "
+            f"{argument.shape}"
+        )
+    return place(argument.name, argument.type, value)
+
+
+def _fixed(kernel: str, buffer: FixedBuffer, value: Any) -> ArrayArgument:
+    """Memory at an address that the text fixes: an array given under its view's name, or zeros."""
+    if value is None:
+        return place(buffer.name, buffer.type, np.zeros(buffer.bytes, np.int8), raw=True)
+    argument = Argument(buffer.name, True, 0, buffer.type, True, buffer.shape)
+    return _checked(kernel, argument, value)

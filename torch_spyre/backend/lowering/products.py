@@ -1,0 +1,123 @@
+"""Matrix products: `linalg.matmul`, `linalg.batch_matmul`, and `linalg.generic` that is one."""
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineMap
+
+from torch_spyre.backend.lowering.context import KernelContext
+from torch_spyre.backend.lowering.elementwise import with_strides
+from torch_spyre.backend.lowering.nodes import Product
+from torch_spyre.backend.lowering.values import Extent, Splat, Tensor, TensorView, Undefined
+from torch_spyre.ktir.dialects.arith import ExtFOp, ExtSIOp
+
+
+@dataclass(frozen=True)
+class _Loops:
+    """Which loop of a product is which; None where there is none."""
+
+    batch: int | None
+    row: int | None
+    column: int | None
+    inner: int | None
+
+
+def lower_product(kernel: KernelContext, operation: LinalgStructuredOperation) -> bool:
+    """A structured op that multiplies and adds, if its loops are those of a matrix product."""
+    maps = [attribute.data for attribute in operation.get_indexing_maps()]
+    loops = _loops(maps) if _multiplies_and_adds(operation) else None
+    if loops is None:
+        return False
+    left, right = (kernel.in_memory(kernel.tensor(value)) for value in operation.inputs)
+    init = kernel.tensor(operation.outputs[0])
+    result = operation.res[0]
+    assert isinstance(result.type, TensorType)
+    sizes: dict[int | None, Extent] = {None: kernel.static_extent(1)}
+    for tensor, indexing in zip((left, right, init), maps, strict=True):
+        for dim, extent in zip(_dims(indexing), tensor.extents, strict=True):
+            sizes.setdefault(dim, extent)
+    output = kernel.new(kernel.element_type(result.type), init.extents, result)
+
+    def matrix(
+        tensor: TensorView, indexing: AffineMap, rows: int | None, columns: int | None
+    ) -> TensorView:
+        strides: dict[int | None, int] = dict(zip(_dims(indexing), tensor.strides, strict=True))
+        dims = (loops.batch, rows, columns)
+        return with_strides(tensor, tuple(strides.get(dim, 0) for dim in dims))
+
+    initial = None if _is_zero(kernel, init) else kernel.in_memory(init)
+    kernel.add(
+        Product(
+            kernel.place,
+            sizes[loops.batch],
+            sizes[loops.row],
+            sizes[loops.column],
+            sizes[loops.inner],
+            matrix(left, maps[0], loops.row, loops.inner),
+            matrix(right, maps[1], loops.inner, loops.column),
+            matrix(initial, maps[2], loops.row, loops.column) if initial is not None else None,
+            matrix(output, maps[2], loops.row, loops.column),
+        )
+    )
+    kernel.tensors[result] = output
+    return True
+
+
+def _loops(maps: list[AffineMap]) -> _Loops | None:
+    """The roles of the loops, from the operands that each indexes."""
+    if len(maps) != 3 or not all(_is_projection(found) for found in maps):
+        return None
+    in_left, in_right, in_result = (set(_dims(found)) for found in maps)
+    groups = [
+        in_left & in_right & in_result,
+        (in_left & in_result) - in_right,
+        (in_right & in_result) - in_left,
+        (in_left & in_right) - in_result,
+    ]
+    if any(len(group) > 1 for group in groups) or len(set().union(*groups)) != maps[0].num_dims:
+        return None
+    return _Loops(*(next(iter(group), None) for group in groups))
+
+
+def _multiplies_and_adds(operation: LinalgStructuredOperation) -> bool:
+    """Is the body `outs + left * right`, with nothing but widening on the way?"""
+    block = operation.body.block
+    terminator = block.last_op
+    if len(block.args) != 3 or terminator is None or len(terminator.operands) != 1:
+        return False
+    left, right, accumulator = block.args
+    if not all(isinstance(value.type, TensorType) for value in operation.operands):
+        return False
+    total = terminator.operands[0].owner
+    if not isinstance(total, arith.AddfOp | arith.AddiOp) or accumulator not in total.operands:
+        return False
+    product = next((value for value in total.operands if value is not accumulator), accumulator)
+    multiply = _unwidened(product).owner
+    if not isinstance(multiply, arith.MulfOp | arith.MuliOp) or product is not multiply.results[0]:
+        return False
+    return {_unwidened(value) for value in multiply.operands} == {left, right}
+
+
+def _unwidened(value: SSAValue) -> SSAValue:
+    return value.owner.input if isinstance(value.owner, ExtFOp | ExtSIOp) else value
+
+
+def _is_projection(indexing: AffineMap) -> bool:
+    dims = _dims(indexing)
+    return len(dims) == len(indexing.results) == len(set(dims))
+
+
+def _dims(indexing: AffineMap) -> list[int]:
+    return [found.position for found in indexing.results if isinstance(found, AffineDimExpr)]
+
+
+def _is_zero(kernel: KernelContext, init: Tensor) -> bool:
+    match init:
+        case Undefined():
+            return True
+        case Splat():
+            return kernel.number(init.register) == 0
+    return False

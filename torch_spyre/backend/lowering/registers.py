@@ -1,0 +1,171 @@
+"""Registers: which exist, what is known of their contents, and integer arithmetic on them.
+
+What can be computed while compiling is; the rest becomes scalar instructions. Bounds are kept for
+integers, so that a size known only at run time can still get room in the scratchpad.
+"""
+
+import math
+import struct
+from collections.abc import Callable
+
+from torch_spyre.backend.program.instructions import (
+    CORE_X,
+    CORE_Y,
+    CORE_Z,
+    FIRST_FREE_REGISTER,
+    Constant,
+    ElementType,
+)
+
+Bounds = tuple[int, int]
+
+_WIDTHS = {
+    ElementType.I1: 1,
+    ElementType.I8: 8,
+    ElementType.I16: 16,
+    ElementType.I32: 32,
+    ElementType.I64: 64,
+}
+
+
+def wrapped(value: int, type: ElementType) -> int:
+    """Two's complement of the type's width; flags are 0 or 1."""
+    width = _WIDTHS[type]
+    value &= (1 << width) - 1
+    if type is ElementType.I1 or value < 1 << (width - 1):
+        return value
+    return value - (1 << width)
+
+
+def _truncated(left: int, right: int) -> int:
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "addi": lambda a, b: a + b,
+    "subi": lambda a, b: a - b,
+    "muli": lambda a, b: a * b,
+    "andi": lambda a, b: a & b,
+    "ori": lambda a, b: a | b,
+    "xori": lambda a, b: a ^ b,
+    "minsi": min,
+    "maxsi": max,
+    "cmpi_eq": lambda a, b: int(a == b),
+    "cmpi_ne": lambda a, b: int(a != b),
+    "cmpi_slt": lambda a, b: int(a < b),
+    "cmpi_sle": lambda a, b: int(a <= b),
+    "cmpi_sgt": lambda a, b: int(a > b),
+    "cmpi_sge": lambda a, b: int(a >= b),
+}
+# Only for a divisor above 0; unsigned ones also need a dividend that is not negative.
+_DIVISIONS: dict[str, Callable[[int, int], int]] = {
+    "divsi": _truncated,
+    "remsi": lambda a, b: a - b * _truncated(a, b),
+    "floordivsi": lambda a, b: a // b,
+    "ceildivsi": lambda a, b: -(-a // b),
+    "divui": lambda a, b: a // b,
+    "remui": lambda a, b: a % b,
+    "ceildivui": lambda a, b: -(-a // b),
+}
+_UNSIGNED = {"divui", "remui", "ceildivui"}
+_CASTS = {"index_cast", "extsi", "trunci"}
+
+
+def fold(op: str, values: list[int], result: ElementType) -> int | None:
+    """The value of an integer op; None if it is not folded."""
+    if op in _CASTS:
+        return wrapped(values[0], result)
+    if op == "select":
+        return values[1] if values[0] else values[2]
+    if op in _FOLDS:
+        return wrapped(_FOLDS[op](*values), result)
+    if op in _DIVISIONS and values[1] > 0 and (op not in _UNSIGNED or values[0] >= 0):
+        return wrapped(_DIVISIONS[op](*values), result)
+    return None
+
+
+def bound(op: str, ranges: list[Bounds]) -> Bounds | None:
+    """Bounds of the result of an op on bounded integers, where they are easily told."""
+    if op in _CASTS:
+        return ranges[0]
+    if op == "select":
+        return min(ranges[1][0], ranges[2][0]), max(ranges[1][1], ranges[2][1])
+    if len(ranges) != 2:
+        return None
+    (a, b), (c, d) = ranges
+    match op:
+        case "addi":
+            return a + c, b + d
+        case "subi":
+            return a - d, b - c
+        case "muli":
+            corners = [a * c, a * d, b * c, b * d]
+            return min(corners), max(corners)
+        case "minsi":
+            return min(a, c), min(b, d)
+        case "maxsi":
+            return max(a, c), max(b, d)
+        case "minui" if a >= 0 and c >= 0:
+            return min(a, c), min(b, d)
+        case "remui" | "remsi" if a >= 0 and c > 0:
+            return 0, min(b, d - 1)
+    if op in _DIVISIONS and c > 0 and (a >= 0 or op not in _UNSIGNED):
+        divide = _DIVISIONS[op]
+        corners = [divide(left, right) for left in (a, b) for right in (c, d)]
+        return min(corners), max(corners)
+    return None
+
+
+class Registers:
+    """The register file of a program while it is compiled."""
+
+    def __init__(self, grid: tuple[int, int, int]) -> None:
+        self.count = FIRST_FREE_REGISTER
+        self._constants: dict[int, int] = {}
+        self._bits: dict[int, int] = {}
+        self._bounds: dict[int, Bounds] = {0: (0, math.prod(grid) - 1)}
+        for register, size in zip((CORE_X, CORE_Y, CORE_Z), grid, strict=True):
+            self._bounds[register] = (0, size - 1)
+
+    def new(self, bounds: Bounds | None = None) -> int:
+        register = self.count
+        self.count += 1
+        if bounds is not None:
+            self._bounds[register] = bounds
+        return register
+
+    def constant(self, bits: int) -> int:
+        """A register that holds these 64 bits from the start."""
+        if bits not in self._constants:
+            register = self.new((bits, bits))
+            self._constants[bits] = register
+            self._bits[register] = bits
+        return self._constants[bits]
+
+    def float_constant(self, value: float) -> int:
+        return self.constant(float32_bits(value))
+
+    def known(self, register: int) -> int | None:
+        return self._bits.get(register)
+
+    def bounds(self, register: int) -> Bounds | None:
+        return self._bounds.get(register)
+
+    def limit(self, register: int, bounds: Bounds) -> None:
+        self._bounds[register] = bounds
+
+    def constants(self) -> tuple[Constant, ...]:
+        return tuple(Constant(register, bits) for bits, register in self._constants.items())
+
+
+def float32_bits(value: float) -> int:
+    try:
+        return int.from_bytes(struct.pack("<f", value), "little")
+    except OverflowError:
+        return float32_bits(math.copysign(math.inf, value))
+
+
+def float32_of(bits: int) -> float:
+    value: float = struct.unpack("<f", (bits & 0xFFFFFFFF).to_bytes(4, "little"))[0]
+    return value

@@ -1,0 +1,134 @@
+"""What SSA values become: registers, and tensors in buffers that have no address yet."""
+
+import itertools
+import math
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    IndexType,
+    IntegerType,
+)
+from xdsl.ir import Attribute
+
+from torch_spyre.backend.program.instructions import NO_REGISTER, ElementType
+
+_FLOATS: dict[type[Attribute], ElementType] = {
+    Float16Type: ElementType.F16,
+    BFloat16Type: ElementType.BF16,
+    Float32Type: ElementType.F32,
+}
+_INTEGERS = {
+    1: ElementType.I1,
+    8: ElementType.I8,
+    16: ElementType.I16,
+    32: ElementType.I32,
+    64: ElementType.I64,
+}
+_ids = itertools.count()
+
+
+def element_type_of(found: Attribute) -> ElementType | None:
+    """None for a type that the card has no form of."""
+    if isinstance(found, IndexType):
+        return ElementType.I64
+    if isinstance(found, IntegerType):
+        return _INTEGERS.get(found.width.data)
+    if type(found) in _FLOATS:
+        return _FLOATS[type(found)]
+    return {"f8E4M3FN": ElementType.F8E4M3, "f8E5M2FNUZ": ElementType.F8E5M2}.get(str(found))
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A size: always in a register, known or not, and never above `upper`."""
+
+    register: int
+    upper: int
+    known: bool
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Room in the scratchpad. `name` is for people: the value, or the op, that it holds."""
+
+    bytes: int
+    name: str
+    id: int = field(default_factory=lambda: next(_ids))
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.name}, {self.bytes} B)"
+
+
+@dataclass(frozen=True)
+class TensorView:
+    """Elements of a buffer. Strides and offset count elements."""
+
+    buffer: Buffer
+    type: ElementType
+    extents: tuple[Extent, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+    offset_register: int = NO_REGISTER
+
+    @property
+    def is_contiguous(self) -> bool:
+        return self.strides == row_major(self.extents)
+
+    @property
+    def is_whole(self) -> bool:
+        """Does it name each element of its buffer once, in order?"""
+        return (
+            self.is_contiguous
+            and self.offset == 0
+            and self.offset_register == NO_REGISTER
+            and all(extent.known for extent in self.extents)
+            and count(self.extents) * self.type.bytes == self.buffer.bytes
+        )
+
+
+@dataclass(frozen=True)
+class Splat:
+    """A tensor whose elements all are one scalar, held in a register."""
+
+    register: int
+    type: ElementType
+    extents: tuple[Extent, ...]
+
+
+@dataclass(frozen=True)
+class Undefined:
+    """A tensor nobody has written: only its shape matters."""
+
+    type: ElementType
+    extents: tuple[Extent, ...]
+
+
+Tensor = TensorView | Splat | Undefined
+
+
+def count(extents: tuple[Extent, ...]) -> int:
+    """Elements at most."""
+    return math.prod(extent.upper for extent in extents)
+
+
+def row_major(extents: tuple[Extent, ...]) -> tuple[int, ...]:
+    """Strides without gaps. A dim of size 1 has stride 0, so that equal walks look equal."""
+    strides = []
+    stride = 1
+    for extent in reversed(extents):
+        strides.append(stride if extent.upper != 1 else 0)
+        stride *= extent.upper
+    return tuple(reversed(strides))
+
+
+def new_tensor(type: ElementType, extents: tuple[Extent, ...], name: str) -> TensorView:
+    buffer = Buffer(count(extents) * type.bytes, name)
+    return TensorView(buffer, type, extents, row_major(extents))
+
+
+def reshaped(tensor: TensorView, extents: tuple[Extent, ...]) -> TensorView:
+    """The same elements under another shape; only for contiguous tensors."""
+    return replace(tensor, extents=extents, strides=row_major(extents))

@@ -1,0 +1,218 @@
+"""Memory views and access tiles: names for memory, in registers."""
+
+import math
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
+from xdsl.ir import SSAValue
+
+from torch_spyre.backend.lowering.boxes import (
+    Box,
+    box_of,
+    boxes_of_points,
+    origin_of,
+    points_of,
+)
+from torch_spyre.backend.lowering.context import KernelContext
+from torch_spyre.backend.lowering.values import Extent, row_major
+from torch_spyre.backend.program.instructions import (
+    NO_REGISTER,
+    FixedBuffer,
+    Space,
+    View,
+)
+from torch_spyre.ktir.affine import permutation_of
+from torch_spyre.ktir.dialects.ktdp.attributes import (
+    MemorySpaceAttr,
+    SpyreMemorySpaceAttr,
+    Visibility,
+)
+from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
+from torch_spyre.ktir.dialects.ktdp.views import (
+    ConstructDistributedMemoryViewOp,
+    ConstructMemoryViewOp,
+)
+
+
+@dataclass(frozen=True)
+class DirectTile:
+    """`extents` and `anchor` follow the dims of the view; `order` says how the tile walks them."""
+
+    views: tuple[View, ...]
+    anchor: tuple[int, ...]
+    extents: tuple[Extent, ...]
+    order: tuple[int, ...]
+    points: tuple[int, ...] = ()
+
+    @property
+    def walked(self) -> tuple[Extent, ...]:
+        """Extents in the order of the walk: the shape of what is loaded."""
+        return tuple(self.extents[dim] for dim in self.order)
+
+    def strides(self) -> tuple[int, ...]:
+        """Of the loaded elements, row by row, for each dim of the view."""
+        by_dim = dict(zip(self.order, row_major(self.walked), strict=True))
+        return tuple(by_dim[dim] for dim in range(len(self.extents)))
+
+
+@dataclass(frozen=True)
+class TensorTile:
+    """A tile of a tensor that is in the scratchpad already."""
+
+    tensor: SSAValue
+    tile: DirectTile
+
+
+def lower_view(kernel: KernelContext, operation: ConstructMemoryViewOp) -> None:
+    element = kernel.element_type(operation.result.type.element_type)
+    base = kernel.scalar(operation.offset)
+
+    def mixed(static: tuple[int, ...], dynamic: tuple[SSAValue, ...]) -> tuple[int, ...]:
+        values = iter(dynamic)
+        return tuple(
+            kernel.scalar(next(values)) if size == DYNAMIC_INDEX else kernel.constant(size)
+            for size in static
+        )
+
+    sizes = mixed(tuple(operation.static_sizes.get_values()), tuple(operation.sizes))
+    strides = mixed(tuple(operation.static_strides.get_values()), tuple(operation.strides))
+    space, core = _space(kernel, operation.memory_space)
+    view = View(space, element, core, base, strides, (), sizes)
+    kernel.views[operation.result] = (view,)
+    if space is Space.GLOBAL and kernel.registers.known(base) is not None:
+        _fix_buffer(kernel, operation, view)
+
+
+def _space(
+    kernel: KernelContext, found: MemorySpaceAttr | SpyreMemorySpaceAttr
+) -> tuple[Space, int]:
+    if isinstance(found, SpyreMemorySpaceAttr):
+        canonical = found.canonical()
+        if not isinstance(canonical, MemorySpaceAttr):
+            raise kernel.error(f"the card's programs cannot address {found}")
+        found = canonical
+    if found.visibility is Visibility.GLOBAL:
+        return Space.GLOBAL, NO_REGISTER
+    core = found.ct_id
+    if core is None:
+        return Space.SCRATCHPAD, NO_REGISTER
+    if core >= kernel.cores:
+        raise kernel.error(f"core {core} of a grid of {kernel.cores}")
+    return Space.SCRATCHPAD, kernel.constant(core)
+
+
+def _fix_buffer(kernel: KernelContext, operation: ConstructMemoryViewOp, view: View) -> None:
+    """Memory for a view at an address that the text fixes."""
+    sizes = [kernel.registers.known(register) for register in view.extents]
+    strides = [kernel.registers.known(register) for register in view.strides]
+    base = kernel.registers.known(view.base)
+    if base is None or None in sizes or None in strides:
+        raise kernel.error("a view at a fixed address needs sizes and strides that are known")
+    known_sizes = [size for size in sizes if size is not None]
+    known_strides = [stride for stride in strides if stride is not None]
+    if base < 0 or min(known_strides, default=0) < 0:
+        raise kernel.error(f"a view at element {base} with strides {known_strides}")
+    extent = 1 + sum(
+        (size - 1) * stride for size, stride in zip(known_sizes, known_strides, strict=True)
+    )
+    if math.prod(known_sizes) == 0:
+        return
+    name = operation.result.name_hint or f"view{len(kernel.fixed_buffers)}"
+    kernel.fixed_buffers.append(
+        FixedBuffer(
+            name,
+            base * view.type.bytes,
+            extent * view.type.bytes,
+            view.type,
+            tuple(known_sizes),
+        )
+    )
+
+
+def lower_distributed_view(
+    kernel: KernelContext, operation: ConstructDistributedMemoryViewOp
+) -> None:
+    """Each partition becomes one view, or several boxes of one."""
+    partitions: list[View] = []
+    for value in operation.views:
+        owner = value.owner
+        if not isinstance(owner, ConstructMemoryViewOp):
+            raise kernel.error("partitions must come from ktdp.construct_memory_view")
+        (view,) = kernel.views[value]
+        symbols = [kernel.scalar(operand) for operand in owner.symbol_operands()]
+        coordinates = owner.coordinate_set.data
+        box = box_of(kernel, coordinates, symbols)
+        if box is not None:
+            partitions.append(replace(view, lower=box.lower, extents=box.sizes))
+            continue
+        origin = origin_of(kernel, coordinates, symbols)
+        if origin is None:
+            continue
+        for lower, sizes in boxes_of_points(points_of(kernel, coordinates, symbols)):
+            partitions.append(_part(kernel, view, origin, lower, sizes))
+    kernel.views[operation.result] = tuple(partitions)
+
+
+def _part(
+    kernel: KernelContext,
+    view: View,
+    origin: tuple[int, ...],
+    lower: tuple[int, ...],
+    sizes: tuple[int, ...],
+) -> View:
+    """A box of a partition: its first element lies where the partition's own strides say."""
+    base = view.base
+    for start, first, stride in zip(lower, origin, view.strides, strict=True):
+        moved = kernel.integer("muli", kernel.constant(start - first), stride)
+        base = kernel.integer("addi", base, moved)
+    return replace(
+        view,
+        base=base,
+        lower=tuple(kernel.constant(value) for value in lower),
+        extents=tuple(kernel.constant(value) for value in sizes),
+    )
+
+
+def lower_access_tile(kernel: KernelContext, operation: ConstructAccessTileOp) -> None:
+    indices = [kernel.scalar(value) for value in operation.indices]
+    anchor = [kernel.affine(found, indices) for found in operation.base_map.data.results]
+    order = permutation_of(operation.access_tile_order.data)
+    if order is None:
+        raise kernel.error("access_tile_order must be a permutation of the tile's dims")
+    symbols = [kernel.scalar(value) for value in operation.symbols]
+    tile_set = operation.access_tile_set.data
+    views = () if not isinstance(operation.base.type, MemRefType) else _views(kernel, operation)
+    box = box_of(kernel, tile_set, symbols)
+    if box is not None:
+        tile = _box_tile(kernel, views, anchor, box, order)
+    else:
+        listed = points_of(kernel, tile_set, symbols)
+        walked = listed[:, list(order)]
+        listed = listed[sorted(range(len(listed)), key=lambda row: tuple(walked[row]))]
+        length = kernel.static_extent(len(listed))
+        points = tuple(int(value) for value in listed.ravel())
+        tile = DirectTile(views, tuple(anchor), (length,), (0,), points)
+    if isinstance(operation.base.type, MemRefType):
+        kernel.tiles[operation.result] = tile
+    else:
+        kernel.tiles[operation.result] = TensorTile(operation.base, tile)
+
+
+def _views(kernel: KernelContext, operation: ConstructAccessTileOp) -> tuple[View, ...]:
+    if operation.base not in kernel.views:
+        raise kernel.error("the base must be a memory view made in this function")
+    return kernel.views[operation.base]
+
+
+def _box_tile(
+    kernel: KernelContext,
+    views: tuple[View, ...],
+    anchor: list[int],
+    box: Box,
+    order: tuple[int, ...],
+) -> DirectTile:
+    moved = tuple(
+        kernel.integer("addi", start, lower) for start, lower in zip(anchor, box.lower, strict=True)
+    )
+    extents = tuple(kernel.extent(size) for size in box.sizes)
+    return DirectTile(views, moved, extents, order)
