@@ -19,8 +19,8 @@ from torch_spyre.backend.program.instructions import (
     Operand,
 )
 from torch_spyre.cards import load_card
-from torch_spyre.timing import RingTransfer, estimate
-from torch_spyre.timing.from_counts import program_record
+from torch_spyre.timing import ProgramRecord, RingTransfer, estimate
+from torch_spyre.timing.from_counts import record_of
 
 F16, F32, I64 = ElementType.F16, ElementType.F32, ElementType.I64
 CARD = load_card("spyre")
@@ -32,8 +32,12 @@ def counts(build, array_bytes=(), scalars=(), memories=()):
     return _C.record_program(file, list(array_bytes), list(scalars), list(memories))
 
 
-def timing(build, array_bytes):
-    return estimate(program_record(counts(build, array_bytes)), CARD)
+def record(build, array_bytes=()):
+    return record_of(build.content(), counts(build, array_bytes))
+
+
+def timing(build, array_bytes=()):
+    return estimate(record(build, array_bytes), CARD)
 
 
 def loop(build, upper, step):
@@ -163,8 +167,8 @@ def test_a_product_shares_the_tiles_that_rows_and_columns_of_cores_read(
 ):
     # 2048 wide tiles exceed a core's scratchpad; a kernel would loop, the counts are the same.
     build = matmul(size, size, size, 4, 8)
-    record = program_record(counts(build, [2 * size * size] * 3))
-    found = estimate(type(record)(name=record.name, steps=record.steps), CARD)
+    whole = record(build, [2 * size * size] * 3)
+    found = estimate(ProgramRecord(name=whole.name, steps=whole.steps), CARD)
     assert found.time_us == pytest.approx(time_us, rel=2e-3)
     assert found.busy.pt == pytest.approx(pt_us * 1e6, rel=2e-3)
     assert found.bound_by == bound_by
@@ -207,11 +211,9 @@ def test_deliveries_between_cores_load_the_ring():
     tile = build.tensor(F16, 64)
     build.emit(ins.Publish, 0, (ins.PublishedTile(tile.address, tile.bytes),))
     build.emit(ins.Delivered, 0, DeliveryKind.REDUCE, 8, 128)
-    record = program_record(counts(build))
-    assert [step.ring for step in record.steps] == [
-        (RingTransfer.all_reduce(cores=8, tile_bytes=128),)
-    ]
-    assert estimate(record, CARD).cycles == 7 + 7 * 4
+    (step,) = record(build).steps
+    assert step.ring == (RingTransfer.all_reduce(cores=8, tile_bytes=128),)
+    assert timing(build).cycles == 7 + 7 * 4
 
 
 @pytest.mark.parametrize("kind", list(DeliveryKind))
@@ -219,11 +221,11 @@ def test_every_kind_of_delivery_has_a_time_that_the_ring_allows(kind):
     build = ProgramBuilder((4, 8))
     build.channels = 1
     tile = build.tensor(F16, 64 * 100)
-    variable, end = loop(build, 3, 1)
+    _, end = loop(build, 3, 1)
     build.emit(ins.Publish, 0, (ins.PublishedTile(tile.address, tile.bytes),))
     build.emit(ins.Delivered, 0, kind, 8, 12800)
     end()
-    found = estimate(program_record(counts(build)), CARD)
+    found = timing(build)
     assert found.time_ps == found.ring_exposed_ps > 0
     assert 0 < found.utilisation.ring <= 1
 
@@ -235,8 +237,8 @@ def test_costs_of_vector_instructions_come_from_their_table():
     for op in ("negf", "exp", "reciprocal"):
         build.elementwise(op, [64], tile, tile)
     build.elementwise("extf", [64], wide, tile)
-    record = program_record(counts(build))
-    work = [(item.cost, item.element_bytes) for step in record.steps for item in step.sfp]
+    steps = record(build).steps
+    work = [(item.cost, item.element_bytes) for step in steps for item in step.sfp]
     assert work == [("simple", 2), ("transcendental", 2), ("divide", 2), ("simple", 4)]
 
 
@@ -259,6 +261,6 @@ def test_batches_of_products_are_counted_as_such():
         for tile, size in zip(tiles, ([4, 16, 32], [4, 32, 8], [4, 16, 8]), strict=True)
     )
     build.emit(ins.MatrixProduct, *build.all_constants([4, 16, 8, 32]), a, b, False, a, out)
-    (step,) = program_record(counts(build)).steps
+    (step,) = record(build).steps
     (work,) = step.pt
     assert (work.kind, work.batch, work.macs) == ("batched", 4, 4 * 16 * 8 * 32)
