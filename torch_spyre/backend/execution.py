@@ -9,7 +9,7 @@ from torch_spyre.backend.launch import LaunchCost, launch
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import load_card
 from torch_spyre.timing import Timing, estimate
-from torch_spyre.timing.from_counts import ProgramCounts, program_record
+from torch_spyre.timing.from_counts import ProgramCounts, record_of
 
 
 def execute(
@@ -37,7 +37,7 @@ def timing_of(program: Program, sizes: Sequence[int], scalars: Sequence[int]) ->
     card = load_card()
     key = ("timing", tuple(sizes), tuple(scalars), card)
     if key not in program.timings:
-        record = program_record(_counts(program, sizes, scalars))
+        record = record_of(program.content, _counts(program, sizes, scalars))
         program.timings[key] = estimate(record, card)
     timing: Timing = program.timings[key]
     return timing

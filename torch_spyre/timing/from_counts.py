@@ -4,9 +4,26 @@ Each instruction that does work becomes a step. Its amounts are those of all its
 recorder has followed every loop, so a step has one trip.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Literal, TypedDict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Literal, TypedDict, cast
 
+from torch_spyre import _C
+from torch_spyre.backend.program.instructions import (
+    Chain,
+    ChainStep,
+    Copy,
+    Delivered,
+    DeliveryKind,
+    ElementType,
+    IndirectTransfer,
+    Instruction,
+    MatrixProduct,
+    ProgramContent,
+    Receive,
+    Reduce,
+    Transfer,
+)
 from torch_spyre.timing.record import (
     DdrTransfer,
     LxTraffic,
@@ -23,19 +40,10 @@ PtFormat = Literal["fp16", "fp8", "int8", "fp32"]
 Count = tuple[int, int]
 
 
-class Delivery(TypedDict):
-    """How tiles went between cores: `cores` is the size of a group."""
-
-    kind: Literal["consume", "reduce", "reduce_scatter", "gather", "all_to_all", "scatter"]
-    cores: int
-    tile_bytes: int
-
-
 class InstructionCounts(TypedDict):
-    """What `torch_spyre/csrc/emulator/engine/record.h` says of one instruction."""
+    """What `csrc/emulator/engine/record.h` says of one instruction."""
 
     index: int
-    op: str
     cores: int
     executions: Count
     elements: Count
@@ -45,6 +53,7 @@ class InstructionCounts(TypedDict):
     batch: int
     rows: int
     columns: int
+    inner: int
     scratchpad_bytes: Count
     remote_bytes: Count
     device_bytes: Count
@@ -52,63 +61,53 @@ class InstructionCounts(TypedDict):
     device_runs: int
     index_bytes: Count
     index_runs: int
-    store: bool
-    # Cost and element bytes of each vector instruction.
-    vector_work: Sequence[tuple[SfpCost, int]]
-    # Type of a matrix product's operands.
-    matrix_type: str
-    delivery: Delivery | None
 
 
-class ProgramCounts(TypedDict):
-    name: str
-    scratchpad_bytes: int
-    data_dependent: bool
-    conflict: bool
-    instructions: Sequence[InstructionCounts]
-
-
-_FORMATS: dict[str, PtFormat] = {
-    "f16": "fp16",
-    "bf16": "fp16",
-    "f8E4M3FN": "fp8",
-    "f8E5M2FNUZ": "fp8",
-    "i8": "int8",
+_FORMATS: dict[ElementType, PtFormat] = {
+    ElementType.F16: "fp16",
+    ElementType.BF16: "fp16",
+    ElementType.F8E4M3: "fp8",
+    ElementType.F8E5M2: "fp8",
+    ElementType.I8: "int8",
 }
 
 
-def program_record(counts: ProgramCounts) -> ProgramRecord:
+def record_of(content: ProgramContent, counts: Mapping[str, Any]) -> ProgramRecord:
     """The record that `torch_spyre.timing.estimate` computes a time from."""
-    steps = (_step(instruction) for instruction in counts["instructions"])
+    counted: Sequence[InstructionCounts] = counts["instructions"]
+    steps = (_step(content, content.code[found["index"]], found) for found in counted)
     return ProgramRecord(
-        name=counts["name"],
+        name=content.name,
         steps=tuple(step for step in steps if step is not None),
-        lx_peak_bytes=counts["scratchpad_bytes"],
+        lx_peak_bytes=content.scratchpad_bytes,
     )
 
 
-def _step(counts: InstructionCounts) -> Step | None:
+def _step(
+    content: ProgramContent, instruction: Instruction, counts: InstructionCounts
+) -> Step | None:
+    place = content.places[instruction.place]
     step = Step(
-        name=f"{counts['op']} [{counts['index']}]",
-        op=counts["op"],
+        name=f"{place.op} [{counts['index']}]",
+        op=place.op,
         cores=counts["cores"],
-        pt=tuple(_matrix_work(counts)),
-        sfp=tuple(_vector_work(counts)),
-        ddr=tuple(_transfers(counts)),
+        pt=tuple(_matrix_work(instruction, counts)),
+        sfp=tuple(_vector_work(instruction, counts)),
+        ddr=tuple(_transfers(instruction, counts)),
         lx=tuple(_scratchpad(counts)),
-        ring=tuple(_ring(counts)),
+        ring=tuple(_ring(instruction, counts)),
     )
     return step if step.pt or step.sfp or step.ddr or step.lx or step.ring else None
 
 
-def _matrix_work(counts: InstructionCounts) -> Iterator[PtWork]:
+def _matrix_work(instruction: Instruction, counts: InstructionCounts) -> Iterator[PtWork]:
     macs, busiest = counts["macs"]
-    if macs == 0:
+    if not isinstance(instruction, MatrixProduct) or macs == 0:
         return
     yield PtWork(
         macs=macs,
         busiest_core_macs=busiest,
-        format=_FORMATS.get(counts["matrix_type"], "fp32"),
+        format=_FORMATS.get(instruction.a.type, "fp32"),
         kind="batched" if counts["batch"] > 1 else "matmul",
         batch=counts["batch"],
         rows=counts["rows"],
@@ -116,38 +115,79 @@ def _matrix_work(counts: InstructionCounts) -> Iterator[PtWork]:
     )
 
 
-def _vector_work(counts: InstructionCounts) -> Iterator[SfpWork]:
+# --- Vector unit ----------------------------------------------------------------------------------
+
+
+def _vector_work(instruction: Instruction, counts: InstructionCounts) -> Iterator[SfpWork]:
     # The busiest core takes whole vectors, also where its elements do not fill them.
     busiest = counts["lanes"][1]
     if busiest == 0:
         return
-    for cost, element_bytes in counts["vector_work"]:
+    for cost, types in _vector_instructions(instruction):
         yield SfpWork(
             cost=cost,
             elements=max(counts["elements"][0], busiest),
             busiest_core_elements=busiest,
-            element_bytes=_width(element_bytes),
+            element_bytes=_width(types),
             reduced_sticks=counts["reduced_sticks"][1] if cost == "reduce" else 0,
         )
 
 
-def _width(element_bytes: int) -> Literal[1, 2, 4]:
-    if element_bytes == 1:
+def _vector_instructions(
+    instruction: Instruction,
+) -> Iterator[tuple[SfpCost, tuple[ElementType, ...]]]:
+    """What an instruction has the vector unit do with each of its elements."""
+    if isinstance(instruction, Copy):
+        yield "copy", (instruction.source.type,)
+    if isinstance(instruction, Chain | Reduce):
+        for step in instruction.steps:
+            yield _cost(step), _types(step)
+    if isinstance(instruction, Chain) and not instruction.steps:
+        for output in instruction.outputs:
+            yield "copy", (output.operand.type,)
+    if isinstance(instruction, Reduce) and instruction.combine:
+        yield "reduce", (instruction.outputs[0].type,)
+    elif isinstance(instruction, Reduce):
+        for step in instruction.combiner:
+            yield "reduce", _types(step)
+
+
+def _cost(step: ChainStep) -> SfpCost:
+    # An element fetched by its index passes through the unit once, as a copy does.
+    return "copy" if step.lookup >= 0 else _costs()[step.op]
+
+
+def _types(step: ChainStep) -> tuple[ElementType, ...]:
+    return (step.result,) if step.lookup >= 0 else (step.operand, step.result)
+
+
+@cache
+def _costs() -> dict[str, SfpCost]:
+    return {name: cast(SfpCost, cost) for name, _, cost in _C._vector_ops()}
+
+
+def _width(types: tuple[ElementType, ...]) -> Literal[1, 2, 4]:
+    widest = max(type.bytes for type in types)
+    if widest == 1:
         return 1
-    return 2 if element_bytes == 2 else 4
+    return 2 if widest == 2 else 4
 
 
-def _transfers(counts: InstructionCounts) -> Iterator[DdrTransfer]:
+# --- Memory ---------------------------------------------------------------------------------------
+
+
+def _transfers(instruction: Instruction, counts: InstructionCounts) -> Iterator[DdrTransfer]:
+    store = isinstance(instruction, Transfer | IndirectTransfer) and instruction.store
     total, busiest = counts["device_bytes"]
     distinct = counts["distinct_device_bytes"]
     if total:
         yield DdrTransfer(
-            direction="write" if counts["store"] else "read",
+            direction="write" if store else "read",
             bytes=total,
             distinct_bytes=distinct,
             busiest_core_bytes=busiest,
             run_bytes=max(1, total // counts["device_runs"]),
-            multicast=distinct < total and not counts["store"],
+            multicast=distinct < total and not store,
         )
     total, busiest = counts["index_bytes"]
     if total:
@@ -169,12 +209,13 @@ def _scratchpad(counts: InstructionCounts) -> Iterator[LxTraffic]:
 # --- Ring -----------------------------------------------------------------------------------------
 
 
-def _ring(counts: InstructionCounts) -> Iterator[RingTransfer]:
-    delivery = counts["delivery"]
-    if delivery is not None:
-        if delivery["cores"] > 1:
-            groups = max(1, counts["cores"] // delivery["cores"])
-            once = _DELIVERIES[delivery["kind"]](delivery["cores"], delivery["tile_bytes"])
+def _ring(instruction: Instruction, counts: InstructionCounts) -> Iterator[RingTransfer]:
+    if isinstance(instruction, Receive):
+        return  # What is received is accounted for where it is delivered.
+    if isinstance(instruction, Delivered):
+        if instruction.cores > 1:
+            groups = max(1, counts["cores"] // instruction.cores)
+            once = _DELIVERIES[instruction.kind](instruction.cores, instruction.tile_bytes)
             yield _repeated(once, times=counts["executions"][1], groups=groups)
         return
     total, busiest = counts["remote_bytes"]
@@ -231,10 +272,10 @@ def _part(tile_bytes: int, cores: int) -> int:
 
 
 _DELIVERIES = {
-    "consume": _consumed,
-    "reduce": _reduced,
-    "reduce_scatter": _reduce_scattered,
-    "gather": _reduced,  # as many rounds, each with a tile
-    "all_to_all": _exchanged,
-    "scatter": _scattered,
+    DeliveryKind.CONSUME: _consumed,
+    DeliveryKind.REDUCE: _reduced,
+    DeliveryKind.REDUCE_SCATTER: _reduce_scattered,
+    DeliveryKind.GATHER: _reduced,  # as many rounds, each with a tile
+    DeliveryKind.ALL_TO_ALL: _exchanged,
+    DeliveryKind.SCATTER: _scattered,
 }

@@ -12,6 +12,7 @@ void bind_streams(pybind11::module_& module);
 void bind_memory(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
 void bind_programs(pybind11::module_& module);
+void bind_recorder(pybind11::module_& module);
 void bind_hooks(pybind11::module_& module);
 
 }  // namespace spyre

@@ -9,5 +9,6 @@ PYBIND11_MODULE(_C, module) {
   spyre::bind_memory(module);
   spyre::bind_engine(module);
   spyre::bind_programs(module);
+  spyre::bind_recorder(module);
   spyre::bind_hooks(module);
 }

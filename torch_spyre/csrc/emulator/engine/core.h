@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emulator/engine/program.h"
+#include "emulator/engine/program_limits.h"
 
 namespace spyre::emulator::engine {
 
@@ -33,9 +34,6 @@ struct Core {
   // A scalar as a lane: its first bytes.
   const void* lane(Register source) const { return &registers[source]; }
 };
-
-// More than any kernel has; `read_extents` refuses more.
-inline constexpr size_t kMostDimensions = 32;
 
 // The values of extent registers. Throws KernelError for a negative one and for a product that no
 // scratchpad could hold.

@@ -26,7 +26,8 @@ class DeviceBox {
   // In any order; strides are bytes and may be 0 or negative. Throws KernelError for addresses no
   // memory has.
   void add(int64_t extent, int64_t stride);
-  // Brings dimensions into ascending order and those together that are contiguous. No more `add`.
+  // Brings dimensions into ascending order and those together that are contiguous. Needed after
+  // `add`, before anything else.
   void normalise();
 
   // The range that holds all of it.

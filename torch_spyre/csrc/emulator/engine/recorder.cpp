@@ -11,7 +11,7 @@ namespace spyre::emulator::engine {
 namespace {
 
 // After so many instructions loops are counted by their first trip, whatever they look like.
-constexpr int64_t kMostWalked = 4'000'000;
+constexpr int64_t kMostWalked = 8'000'000;
 constexpr size_t kDeepestNesting = 500;
 
 void add(Count& count, int64_t of_core) {

@@ -10,6 +10,8 @@ namespace {
 
 // More tiles than this are not compared with those of other cores.
 constexpr size_t kMostTiles = size_t{1} << 22;
+// How many scalar instructions it takes the time of.
+constexpr int64_t kTransferWeight = 8;
 constexpr int64_t kFarthest = int64_t{1} << 60;
 constexpr ByteRange kEverywhere{-kFarthest, kFarthest};
 
@@ -117,6 +119,7 @@ ByteRange Recorder::limits_of(const View& view) const {
 
 void Recorder::take(size_t at, const Transfer& transfer) {
   CoreCounts& counts = executed(at);
+  walked_in_all_ += kTransferWeight;
   const std::vector<int64_t> space = extents(transfer.extents);
   if (count_of(space) == 0) return;
   count_operand(counts, transfer.tile, space);
@@ -186,7 +189,10 @@ void Recorder::count_device(size_t at, DevicePart part, const View& view, bool i
   if (!part.is_known || is_first_move(at, part)) grow(all.distinct_device_bytes, bytes);
   if (program_.cores() == 1) return;
   if (!part.is_known) return accessed_.add(limits, is_write);
-  for (size_t i = 0; i < levels_.size(); ++i) part.box.add(levels_[i].trips, part.steps[i]);
+  for (size_t i = 0; i < levels_.size(); ++i) {
+    // Of loops too long to walk the cores are taken to conflict anyway.
+    if (levels_[i].is_exact) part.box.add(levels_[i].trips, part.steps[i]);
+  }
   part.box.normalise();
   accessed_.add(part.box, is_write);
 }
@@ -213,7 +219,7 @@ BoxCost Recorder::cost_of(const DeviceBox& box, ByteRange limits) {
 
 // Whether no core before this one moved the same bytes in the same trips of the instruction.
 bool Recorder::is_first_move(size_t at, const DevicePart& part) {
-  if (moved_tiles_.size() >= kMostTiles) return true;
+  if (program_.cores() == 1 || moved_tiles_.size() >= kMostTiles) return true;
   uint64_t hash = mixed(mixed(at, walked_[at]), multiplier_);
   hash = mixed(hash, part.box.hull().begin);
   for (const int64_t number : part.box.shape()) hash = mixed(hash, number);
@@ -302,6 +308,7 @@ void Recorder::count_indices(CoreCounts& counts, size_t at, const Subscript& sub
 
 void Recorder::take(size_t at, const IndirectTransfer& transfer) {
   CoreCounts& counts = executed(at);
+  walked_in_all_ += kTransferWeight;
   const std::vector<int64_t> variables = extents(transfer.variables);
   const bool is_list = !transfer.points.empty();
   const auto rank = static_cast<int64_t>(variables.size());

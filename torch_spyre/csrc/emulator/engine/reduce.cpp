@@ -18,6 +18,11 @@
 namespace spyre::emulator::engine {
 namespace {
 
+// Rows up to this long are reduced side by side: a tree for each of them would take longer than the
+// elements. The lanes of a block then hold all elements of some rows.
+constexpr int64_t kShortRow = 32;
+constexpr int64_t kShortRowLanes = 8 * kBlockLanes;
+
 // Below twice this many elements, waking another thread costs more than it brings.
 constexpr int64_t kThreadLanes = 16 * kBlockLanes;
 
@@ -29,6 +34,7 @@ struct Plan {
   std::vector<int32_t> order, kept_order;
   int64_t outputs = 1, elements = 1;
   bool is_innermost_reduced = false;
+  bool has_short_rows = false;
   ValueBlocks blocks;
   Fold fold;
   struct Value {
@@ -47,26 +53,31 @@ class Lanes {
  public:
   explicit Lanes(const Plan& plan)
       : base_(thread_lanes(plan.blocks.bytes() + plan.fold.bytes() +
-                           3 * static_cast<int64_t>(plan.values.size()) * block_bytes(8))),
+                           static_cast<int64_t>(plan.values.size() * own_bytes(plan)))),
         fold_(base_ + plan.blocks.bytes()),
-        own_(fold_ + plan.fold.bytes()) {}
+        own_(fold_ + plan.fold.bytes()),
+        pitch_(own_bytes(plan)) {}
 
   std::byte* blocks() const { return base_; }
   std::byte* fold() const { return fold_; }
-  std::byte* accumulators(size_t value) const { return own_ + 3 * value * kPitch; }
-  std::byte* results(size_t value) const { return own_ + (3 * value + 1) * kPitch; }
-  std::byte* initial(size_t value) const { return own_ + (3 * value + 2) * kPitch; }
+  std::byte* results(size_t value) const { return own_ + value * pitch_; }
+  std::byte* initial(size_t value) const { return results(value) + kPitch; }
+  std::byte* accumulators(size_t value) const { return results(value) + 2 * kPitch; }
 
  private:
   static constexpr size_t kPitch = static_cast<size_t>(block_bytes(8));
+  static size_t own_bytes(const Plan& plan) {
+    return plan.has_short_rows ? 2 * kPitch + 8 * kShortRowLanes : 3 * kPitch;
+  }
   std::byte* base_;
   std::byte* fold_;
   std::byte* own_;
+  size_t pitch_;
 };
 
 void split_dimensions(const Reduce& reduce, Plan& plan) {
   const auto rank = static_cast<int32_t>(plan.extents.size());
-  std::array<bool, kMostDimensions> is_reduced{};
+  std::array<bool, kMostRank> is_reduced{};
   for (const int32_t dimension : reduce.reduced) is_reduced[static_cast<size_t>(dimension)] = true;
   plan.order.clear();
   plan.kept_order.clear();
@@ -77,14 +88,17 @@ void split_dimensions(const Reduce& reduce, Plan& plan) {
     (is_reduced[static_cast<size_t>(i)] ? plan.elements : plan.outputs) *= extent;
   }
   plan.is_innermost_reduced = rank > 0 && is_reduced[static_cast<size_t>(rank - 1)];
+  plan.has_short_rows =
+      plan.is_innermost_reduced && plan.elements <= kShortRow && plan.outputs >= kShortRow;
   // Positions count elements of an output after each other, or outputs of an element.
-  const auto place = plan.is_innermost_reduced ? plan.order.begin() : plan.order.end();
+  const bool is_by_rows = plan.is_innermost_reduced && !plan.has_short_rows;
+  const auto place = is_by_rows ? plan.order.begin() : plan.order.end();
   plan.order.insert(place, plan.kept_order.begin(), plan.kept_order.end());
 }
 
 void prepare_values(const Reduce& reduce, Core& core, Plan& plan) {
   // Along reduced dimensions outputs do not move.
-  std::array<int64_t, kMostDimensions> kept_extents;
+  std::array<int64_t, kMostRank> kept_extents;
   std::copy(plan.extents.begin(), plan.extents.end(), kept_extents.begin());
   for (const int32_t dimension : reduce.reduced) kept_extents[static_cast<size_t>(dimension)] = 1;
   const std::span<const int64_t> kept(kept_extents.data(), plan.extents.size());
@@ -200,6 +214,36 @@ void reduce_rows(const Plan& plan, const Lanes& lanes, int64_t begin, int64_t en
   }
 }
 
+// As `reduce_rows`, for rows that need no more accumulators than they have elements: those of many
+// rows lie beside each other, and one tree serves all of them.
+void reduce_short_rows(const Plan& plan, const Lanes& lanes, int64_t begin, int64_t end) {
+  const int64_t most = std::min(kBlockLanes, kShortRowLanes / plan.elements);
+  for (int64_t first = begin; first < end; first += most) {
+    const int64_t outputs = std::min(most, end - first);
+    const auto accumulators = [&](int64_t k) {
+      return pointers_to(plan, [&](size_t i) {
+        return lanes.accumulators(i) + k * outputs * plan.values[i].lane;
+      });
+    };
+    for (int64_t k = 0; k < plan.elements; ++k) {
+      plan.blocks.compute(lanes.blocks(), k * plan.outputs + first, outputs);
+      plan.fold.copy(accumulators(k).data(), values_from(plan, lanes, 0).data(), outputs);
+    }
+    int64_t used = plan.elements;
+    for (int64_t half = kShortRow / 2; half > 0; half /= 2) {
+      for (int64_t k = 0; k + half < used && k < half; ++k) {
+        const Pointers right = accumulators(k + half);
+        plan.fold.combine(lanes.fold(), accumulators(k).data(), right.data(), outputs);
+      }
+      used = std::min(used, half);
+    }
+    const Pointers left = accumulators(0);
+    plan.fold.copy(pointers_to(plan, [&](size_t i) { return lanes.results(i); }).data(),
+                   left.data(), outputs);
+    finish(plan, lanes, first, outputs);
+  }
+}
+
 // Outputs lie beside each other: lane by lane, `elements` times.
 void reduce_columns(const Plan& plan, const Lanes& lanes, int64_t begin, int64_t end) {
   const Pointers results = pointers_to(plan, [&](size_t i) { return lanes.results(i); });
@@ -234,7 +278,10 @@ void run(const Plan& plan, int64_t begin, int64_t end) {
     return;
   }
   plan.blocks.start(lanes.blocks(), plan.outputs * plan.elements);
-  (plan.is_innermost_reduced ? reduce_rows : reduce_columns)(plan, lanes, begin, end);
+  const auto reduce = plan.has_short_rows         ? reduce_short_rows
+                      : plan.is_innermost_reduced ? reduce_rows
+                                                  : reduce_columns;
+  reduce(plan, lanes, begin, end);
 }
 
 }  // namespace

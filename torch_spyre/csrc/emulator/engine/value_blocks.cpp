@@ -174,7 +174,7 @@ void ValueBlocks::add_load(int32_t value) {
   Walk& walk = walks_.emplace_back();
   if (input.kind == Input::Kind::kIndex) {
     operation.kind = Operation::Kind::kIndex;
-    std::array<int64_t, kMostDimensions> steps{};
+    std::array<int64_t, kMostRank> steps{};
     steps[static_cast<size_t>(input.dimension)] = 1;
     walk.set(extents_, steps, order_);
     return;

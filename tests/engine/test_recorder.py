@@ -1,0 +1,266 @@
+"""Programs made by hand, recorded and timed: the worked rows of docs/timing.md, and counts."""
+
+import pytest
+from program_builder import ProgramBuilder, row_major
+
+from torch_spyre import _C
+from torch_spyre.backend.program import instructions as ins
+from torch_spyre.backend.program.encoding import encode
+from torch_spyre.backend.program.instructions import (
+    CORE_REGISTER,
+    CORE_X,
+    CORE_Y,
+    NO_REGISTER,
+    ChainStep,
+    DeliveryKind,
+    ElementType,
+    Input,
+    InputKind,
+    Operand,
+)
+from torch_spyre.cards import load_card
+from torch_spyre.timing import ProgramRecord, RingTransfer, estimate
+from torch_spyre.timing.from_counts import record_of
+
+F16, F32, I64 = ElementType.F16, ElementType.F32, ElementType.I64
+CARD = load_card("spyre")
+CORES = 32
+
+
+def counts(build, array_bytes=(), scalars=(), memories=()):
+    file = encode(build.content())
+    return _C.record_program(file, list(array_bytes), list(scalars), list(memories))
+
+
+def record(build, array_bytes=()):
+    return record_of(build.content(), counts(build, array_bytes))
+
+
+def timing(build, array_bytes=()):
+    return estimate(record(build, array_bytes), CARD)
+
+
+def loop(build, upper, step):
+    """Begins a loop; returns its variable and what ends it."""
+    variable = build.register()
+    registers = [build.constant(value) for value in (0, upper, step)]
+    begin = build.emit(ins.LoopBegin, variable, *registers, 0)
+
+    def end():
+        found = build.emit(ins.LoopEnd, begin)
+        build.code[begin] = ins.LoopBegin(begin, variable, *registers, found)
+
+    return variable, end
+
+
+def add(rows, columns, trip_rows):
+    """Each core adds its rows, some in each trip."""
+    build = ProgramBuilder((CORES,), "add")
+    arrays = [build.argument(F16) for _ in range(3)]
+    views = [build.view(array, F16, [rows, columns]) for array in arrays]
+    tiles = [build.tensor(F16, trip_rows, columns) for _ in range(3)]
+    share, zero = build.constant(rows // CORES), build.constant(0)
+    first = build.scalar("muli", I64, CORE_REGISTER, share)
+    row, end = loop(build, rows // CORES, trip_rows)
+    anchor = [build.scalar("addi", I64, first, row), zero]
+    for tile, view in zip(tiles[:2], views[:2], strict=True):
+        build.transfer(tile, [trip_rows, columns], anchor, view, store=False)
+    build.elementwise("addf", [trip_rows, columns], tiles[2], *tiles[:2])
+    build.transfer(tiles[2], [trip_rows, columns], anchor, views[2], store=True)
+    end()
+    return build
+
+
+def along_rows(operand):
+    """One element for each row."""
+    return Operand(operand.address, operand.bytes, operand.type, NO_REGISTER, (1, 0))
+
+
+def given(*operands):
+    return tuple(Input(InputKind.OPERAND, found, found.type) for found in operands)
+
+
+def softmax(rows, columns, cores=CORES):
+    build = ProgramBuilder((cores,), "softmax")
+    views = [build.view(build.argument(F16), F16, [rows, columns]) for _ in range(2)]
+    extents = [rows // cores, columns]
+    x = build.tensor(F16, *extents)
+    row_values = [along_rows(build.tensor(F16, extents[0])) for _ in range(3)]
+    start, largest, total = row_values
+    first = build.scalar("muli", I64, CORE_REGISTER, build.constant(extents[0]))
+    anchor = [first, build.constant(0)]
+    registers = build.all_constants(extents)
+
+    def reduce(combine, result):
+        fields = (registers, given(x), (), (), (1,), (0,), combine, (), (), (start,), (result,))
+        build.emit(ins.Reduce, *fields)
+
+    def chain(steps, *inputs):
+        made = tuple(ChainStep(-1, op, F16, F16, values) for op, values in steps)
+        output = ins.ChainOutput(len(inputs) + len(steps) - 1, x)
+        build.emit(ins.Chain, registers, given(*inputs), made, (), (output,))
+
+    build.transfer(x, extents, anchor, views[0], store=False)
+    reduce("maximumf", largest)
+    chain([("subf", (0, 1)), ("exp", (2,))], x, largest)
+    reduce("addf", total)
+    chain([("divf", (0, 1))], x, total)
+    build.transfer(x, extents, anchor, views[1], store=True)
+    return build
+
+
+def matmul(m, k, n, row_splits, column_splits):
+    build = ProgramBuilder((row_splits, column_splits), "matmul")
+    sizes = ([m, k], [k, n], [m, n])
+    views = [build.view(build.argument(F16), F16, size) for size in sizes]
+    rows, columns, zero = m // row_splits, n // column_splits, build.constant(0)
+    first_row = build.scalar("muli", I64, CORE_X, build.constant(rows))
+    first_column = build.scalar("muli", I64, CORE_Y, build.constant(columns))
+    tiles = [build.tensor(F16, *size) for size in ([rows, k], [k, columns], [rows, columns])]
+    build.transfer(tiles[0], [rows, k], [first_row, zero], views[0], store=False)
+    build.transfer(tiles[1], [k, columns], [zero, first_column], views[1], store=False)
+    a, b, out = (
+        Operand(tile.address, tile.bytes, F16, NO_REGISTER, (0, *tile.strides)) for tile in tiles
+    )
+    shape = build.all_constants([1, rows, columns, k])
+    build.emit(ins.MatrixProduct, *shape, a, b, False, a, out)
+    build.transfer(tiles[2], [rows, columns], [first_row, first_column], views[2], store=True)
+    return build
+
+
+def test_an_add_takes_what_its_bytes_take():
+    size = 2 * 4096 * 4096
+    found = timing(add(4096, 4096, 16), [size] * 3)
+    assert found.time_us == pytest.approx(863.7, rel=1e-3)
+    assert found.bound_by == "ddr"
+    assert found.busy.sfp == pytest.approx(5.5e6, rel=1e-2)
+    assert (found.ddr_read_bytes, found.ddr_write_bytes) == (2 * size, size)
+    assert found.lx_bytes == 6 * size
+
+
+def test_the_trips_that_a_kernel_takes_do_not_change_its_time():
+    size = 2 * 4096 * 4096
+    found = [timing(add(4096, 4096, rows), [size] * 3) for rows in (1, 4, 16)]
+    assert len({item.time_ps for item in found}) == 1
+
+
+def test_a_softmax_in_the_scratchpad_takes_what_its_bytes_take():
+    size = 2 * 4096 * 2048
+    found = timing(softmax(4096, 2048), [size] * 2)
+    assert found.time_us == pytest.approx(320.0, rel=1e-3)
+    # 11 passes, and a tree for two sticks of results in each of two reductions.
+    assert found.busy.sfp == pytest.approx((11 * 4096 + 2 * 2 * 6) / 1.5e-3, rel=1e-6)
+    assert found.lx_peak_bytes >= 2 * 128 * 2048
+
+
+def test_a_softmax_on_one_core_has_a_part_of_the_bandwidth():
+    found = timing(softmax(512, 1024, cores=1), [2 * 512 * 1024] * 2)
+    assert found.time_us == pytest.approx(181.8, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("size", "time_us", "pt_us", "bound_by"),
+    [(1024, 54.0, 29.4, "ddr"), (2048, 235.5, 235.5, "pt")],
+)
+def test_a_product_shares_the_tiles_that_rows_and_columns_of_cores_read(
+    size, time_us, pt_us, bound_by
+):
+    # 2048 wide tiles exceed a core's scratchpad; a kernel would loop, the counts are the same.
+    build = matmul(size, size, size, 4, 8)
+    whole = record(build, [2 * size * size] * 3)
+    found = estimate(ProgramRecord(name=whole.name, steps=whole.steps), CARD)
+    assert found.time_us == pytest.approx(time_us, rel=2e-3)
+    assert found.busy.pt == pytest.approx(pt_us * 1e6, rel=2e-3)
+    assert found.bound_by == bound_by
+    assert found.macs == size**3
+    assert found.ddr_read_bytes == 2 * 2 * size * size
+
+
+def test_short_runs_are_bound_by_their_requests():
+    """The columns of a matrix: runs of one stick."""
+    build = ProgramBuilder((CORES,))
+    view = build.view(build.argument(F16), F16, [4096, CORES * 64])
+    tile = build.tensor(F16, 4096, 64)
+    first = build.scalar("muli", I64, CORE_REGISTER, build.constant(64))
+    build.transfer(tile, [4096, 64], [build.constant(0), first], view, store=False)
+    found = timing(build, [2 * 4096 * CORES * 64])
+    assert found.ddr_requests == 4096 * CORES
+    assert found.time_us == pytest.approx(4096 * CORES * 4.7e-3, rel=1e-3)
+
+
+def test_a_kernel_that_moves_nothing_beyond_the_end_of_its_arrays():
+    size = 2 * 4096 * 4096
+    half = timing(add(4096, 4096, 16), [size // 2, size, size])
+    assert half.ddr_read_bytes == size // 2 + size
+
+
+def test_cores_that_write_what_others_read_conflict():
+    build = add(4096, 4096, 16)
+    size = 2 * 4096 * 4096
+    assert not counts(build, [size] * 3)["conflict"]
+    assert not counts(build, [size] * 3, memories=[0, 1, 0])["conflict"]
+    shared = ProgramBuilder((2,))
+    view = shared.view(shared.argument(F16), F16, [64])
+    shared.transfer(shared.tensor(F16, 64), [64], [shared.constant(0)], view, store=True)
+    assert counts(shared, [128])["conflict"]
+
+
+def test_deliveries_between_cores_load_the_ring():
+    build = ProgramBuilder((8,))
+    build.channels = 1
+    tile = build.tensor(F16, 64)
+    build.emit(ins.Publish, 0, (ins.PublishedTile(tile.address, tile.bytes),))
+    build.emit(ins.Delivered, 0, DeliveryKind.REDUCE, 8, 128)
+    (step,) = record(build).steps
+    assert step.ring == (RingTransfer.all_reduce(cores=8, tile_bytes=128),)
+    assert timing(build).cycles == 7 + 7 * 4
+
+
+@pytest.mark.parametrize("kind", list(DeliveryKind))
+def test_every_kind_of_delivery_has_a_time_that_the_ring_allows(kind):
+    build = ProgramBuilder((4, 8))
+    build.channels = 1
+    tile = build.tensor(F16, 64 * 100)
+    _, end = loop(build, 3, 1)
+    build.emit(ins.Publish, 0, (ins.PublishedTile(tile.address, tile.bytes),))
+    build.emit(ins.Delivered, 0, kind, 8, 12800)
+    end()
+    found = timing(build)
+    assert found.time_ps == found.ring_exposed_ps > 0
+    assert 0 < found.utilisation.ring <= 1
+
+
+def test_costs_of_vector_instructions_come_from_their_table():
+    build = ProgramBuilder()
+    tile = build.tensor(F16, 64)
+    wide = build.tensor(F32, 64)
+    for op in ("negf", "exp", "reciprocal"):
+        build.elementwise(op, [64], tile, tile)
+    build.elementwise("extf", [64], wide, tile)
+    steps = record(build).steps
+    work = [(item.cost, item.element_bytes) for step in steps for item in step.sfp]
+    assert work == [("simple", 2), ("transcendental", 2), ("divide", 2), ("simple", 4)]
+
+
+def test_damaged_programs_and_wrong_arguments_are_refused():
+    build = add(4096, 4096, 16)
+    file = encode(build.content())
+    with pytest.raises(ValueError, match=r"."):
+        _C.record_program(file[:-1], [0, 0, 0], [])
+    with pytest.raises(RuntimeError, match=r"3 arrays and 0 scalars"):
+        _C.record_program(file, [0, 0], [])
+    with pytest.raises(ValueError, match=r"memories"):
+        _C.record_program(file, [0, 0, 0], [], [1])
+
+
+def test_batches_of_products_are_counted_as_such():
+    build = ProgramBuilder()
+    tiles = [build.tensor(F16, *size) for size in ([4, 16, 32], [4, 32, 8], [4, 16, 8])]
+    a, b, out = (
+        Operand(tile.address, tile.bytes, F16, NO_REGISTER, row_major(size))
+        for tile, size in zip(tiles, ([4, 16, 32], [4, 32, 8], [4, 16, 8]), strict=True)
+    )
+    build.emit(ins.MatrixProduct, *build.all_constants([4, 16, 8, 32]), a, b, False, a, out)
+    (step,) = record(build).steps
+    (work,) = step.pt
+    assert (work.kind, work.batch, work.macs) == ("batched", 4, 4 * 16 * 8 * 32)

@@ -1,0 +1,98 @@
+// What a program does, as plain data for the clock. See emulator/engine/record.h and
+// torch_spyre/timing/from_counts.py.
+#include <pybind11/stl.h>
+
+#include <algorithm>
+
+#include "emulator/engine/program_limits.h"
+#include "emulator/engine/record.h"
+#include "torch/bindings.h"
+
+namespace py = pybind11;
+
+namespace spyre {
+
+namespace {
+
+using namespace emulator::engine;
+
+py::tuple pair(const Count& count) { return py::make_tuple(count.total, count.busiest); }
+
+py::dict as_dict(size_t index, const InstructionCounts& counts) {
+  py::dict facts;
+  facts["index"] = index;
+  facts["cores"] = counts.cores;
+  facts["executions"] = pair(counts.executions);
+  facts["elements"] = pair(counts.elements);
+  facts["lanes"] = pair(counts.lanes);
+  facts["reduced_sticks"] = pair(counts.reduced_sticks);
+  facts["macs"] = pair(counts.macs);
+  facts["batch"] = counts.batch;
+  facts["rows"] = counts.rows;
+  facts["columns"] = counts.columns;
+  facts["inner"] = counts.inner;
+  facts["scratchpad_bytes"] = pair(counts.scratchpad_bytes);
+  facts["remote_bytes"] = pair(counts.remote_bytes);
+  facts["device_bytes"] = pair(counts.device_bytes);
+  facts["distinct_device_bytes"] = counts.distinct_device_bytes;
+  facts["device_runs"] = counts.device_runs;
+  facts["index_bytes"] = pair(counts.index_bytes);
+  facts["index_runs"] = counts.index_runs;
+  return facts;
+}
+
+py::dict as_dict(const Recording& recording) {
+  py::list instructions;
+  for (size_t i = 0; i < recording.instructions.size(); ++i) {
+    const InstructionCounts& counts = recording.instructions[i];
+    if (counts.executions.total > 0) instructions.append(as_dict(i, counts));
+  }
+  py::dict facts;
+  facts["data_dependent"] = recording.is_data_dependent;
+  facts["conflict"] = recording.has_conflict;
+  facts["instructions"] = instructions;
+  return facts;
+}
+
+// Arrays with equal numbers in `memories` are in the same memory, from the same address on.
+std::vector<ArrayPlace> places_of(const Program& program, const std::vector<int64_t>& array_bytes,
+                                  const std::vector<int64_t>& memories) {
+  std::vector<ArrayPlace> places = place_arrays(program, array_bytes);
+  if (memories.empty()) return places;
+  TORCH_CHECK_VALUE(memories.size() == places.size(), "record_program: there are ", places.size(),
+                    " arrays and the memories of ", memories.size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto first = std::find(memories.begin(), memories.end(), memories[i]) - memories.begin();
+    places[i].address = places[static_cast<size_t>(first)].address;
+  }
+  return places;
+}
+
+py::dict record_program(const py::bytes& file, const std::vector<int64_t>& array_bytes,
+                        const std::vector<int64_t>& scalars, const std::vector<int64_t>& memories) {
+  const std::string_view data = file;
+  Program program;
+  Recording recording;
+  try {
+    const py::gil_scoped_release unlocked;
+    program = read_program(std::as_bytes(std::span(data)), kHighestAddress);
+    std::vector<uint64_t> bits;
+    for (const int64_t scalar : scalars) bits.push_back(static_cast<uint64_t>(scalar));
+    recording = record(program, places_of(program, array_bytes, memories), bits);
+  } catch (const ProgramError& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  } catch (const flex::KernelError& error) {
+    TORCH_CHECK(false, "kernel ", program.name, ": ", error.what());
+  }
+  return as_dict(recording);
+}
+
+}  // namespace
+
+void bind_recorder(py::module_& module) {
+  module.def("record_program", &record_program, py::arg("file"), py::arg("array_bytes"),
+             py::arg("scalars"), py::arg("memories") = std::vector<int64_t>{},
+             "What a program would do with arrays of these sizes (-1: no known end).");
+}
+
+}  // namespace spyre
