@@ -61,6 +61,14 @@ class _SpyreStreamBase:
     def id(self) -> int: ...
     def priority(self) -> int: ...
 
+class LoadedProgram:
+    @property
+    def name(self) -> str: ...
+    @property
+    def card(self) -> int: ...
+    @property
+    def cores(self) -> int: ...
+
 Device = torch.device | int | None
 
 # Layouts and copies
@@ -166,6 +174,23 @@ def reset_accumulated_host_memory_stats() -> None: ...
 def memory_report(device: int) -> dict[str, Any]: ...
 def memory_blocks(device: int) -> list[dict[str, Any]]: ...
 def set_memory_limit(device: int, bytes: int) -> None: ...
+
+# Programs
+def load_program(file: bytes, card: int) -> LoadedProgram: ...
+def launch_program(
+    program: LoadedProgram,
+    arrays: Sequence[torch.Tensor],
+    array_bytes: Sequence[int],
+    scalars: Sequence[int],
+    fixed: Sequence[torch.Tensor],
+    time_ps: int,
+    ddr_read_bytes: int,
+    ddr_write_bytes: int,
+    execute: bool,
+    ordered: bool,
+    inject: str,
+    watchdog_seconds: float,
+) -> None: ...
 
 # What Python supplies
 def _set_config_source(

@@ -99,6 +99,9 @@ void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch&
   const auto buffers_of = [this](const std::vector<flex::Place>& places) {
     std::vector<Buffer> buffers;
     for (const flex::Place& place : places) {
+      if (place.bytes > 0 && place.card != this) {
+        throw std::invalid_argument("a launch needs memory of its own card");
+      }
       buffers.push_back({engine(place.address), static_cast<int64_t>(place.bytes)});
       check_host_memory(buffers.back().data, place.bytes);
     }

@@ -226,7 +226,9 @@ class Checker {
   void check_fixed_buffers_apart() const {
     std::vector<const FixedBuffer*> sorted;
     for (const FixedBuffer& fixed : program_.fixed_buffers) sorted.push_back(&fixed);
-    std::ranges::sort(sorted, {}, &FixedBuffer::address);
+    std::ranges::sort(sorted, {}, [](const FixedBuffer* fixed) {
+      return std::pair(fixed->address, fixed->bytes);
+    });
     for (size_t i = 1; i < sorted.size(); ++i) {
       require(sorted[i - 1]->address + sorted[i - 1]->bytes <= sorted[i]->address,
               "fixed buffers overlap: they must be one");
