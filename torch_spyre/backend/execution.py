@@ -1,6 +1,7 @@
 """Compiled programs on the current card: loaded once, timed once for arguments of one kind, run."""
 
 from collections.abc import Sequence
+from typing import Any
 
 
 from torch_spyre import _C
@@ -9,7 +10,7 @@ from torch_spyre.backend.launch import LaunchCost, launch
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import load_card
 from torch_spyre.timing import Timing, estimate
-from torch_spyre.timing.from_counts import ProgramCounts, record_of
+from torch_spyre.timing.from_counts import record_of
 
 
 def execute(
@@ -43,11 +44,11 @@ def timing_of(program: Program, sizes: Sequence[int], scalars: Sequence[int]) ->
     return timing
 
 
-def _counts(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> ProgramCounts:
+def _counts(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> dict[str, Any]:
     key = ("counts", tuple(sizes), tuple(scalars))
     if key not in program.timings:
         program.timings[key] = _C.record_program(program.file, list(sizes), list(scalars))
-    counts: ProgramCounts = program.timings[key]
+    counts: dict[str, Any] = program.timings[key]
     return counts
 
 
