@@ -129,7 +129,20 @@ TEST("steps that share no factor with the stick repeat after a few nests") {
     CHECK(nests->size() <= 2 * static_cast<size_t>(step) + 4);
     CHECK(pairs_of(*nests) == zip(list_offsets(DeviceView{binding, view}), list_offsets(host)));
   }
-  CHECK(build_to_host({binding, {{60000}, {3}, 0}}, {{60000}, {1}, 0})->size() <= 8);
+  // In two dims the sticks of a row do not lie in one line.
+  const Binding rows = contiguous_binding({2, 100000}, kFp16);
+  const HostView view{{60000}, {3}, 0}, host{{60000}, {1}, 0};
+  const auto nests = build_to_host({rows, view}, host);
+  CHECK(nests->size() <= 16);
+  CHECK(pairs_of(*nests) == zip(list_offsets(DeviceView{rows, view}), list_offsets(host)));
+}
+
+TEST("a tensor that lies in one line is copied in one nest, whatever the step") {
+  const Binding binding = contiguous_binding({200000}, kFp16);
+  for (const int64_t step : {1, 2, 3, 65, 1000}) {
+    const HostView view{{190000 / step}, {step}, 7}, host{{190000 / step}, {1}, 0};
+    CHECK_EQUAL(build_to_host({binding, view}, host)->size(), size_t{1});
+  }
 }
 
 TEST("steps that cross rows and sticks at once are cut into few nests") {
@@ -147,7 +160,7 @@ TEST("steps that cross rows and sticks at once are cut into few nests") {
 }
 
 TEST("a view that needs too many nests says so") {
-  const Binding binding = contiguous_binding({200000}, kFp16);
+  const Binding binding = contiguous_binding({400, 500}, kFp16);
   const HostView scattered{{500, 500}, {131, 97}, 0};
   CHECK(!build_to_host({binding, scattered}, {{500, 500}, {500, 1}, 0}).has_value());
 }

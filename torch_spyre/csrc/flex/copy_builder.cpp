@@ -36,9 +36,39 @@ struct Piece {
   uint64_t remainder_of = 0;
 };
 
+// How finely pieces follow the layout.
+enum class Detail {
+  JOINED,       // device dims that lie in one line count as one: the fewest and longest loops
+  DEVICE_DIMS,  // a loop per device dim
+};
+
+using Radix = OffsetMap::Radix;
+
+// Neighbours that are one longer number on both sides become one.
+std::vector<Radix> joined(const std::vector<Radix>& radices) {
+  std::vector<Radix> result;
+  for (const Radix& finer : radices) {
+    if (!result.empty()) {
+      Radix& coarser = result.back();
+      if (coarser.host_stride % finer.host_stride == 0 &&
+          coarser.host_stride / finer.host_stride == finer.size &&
+          coarser.device_stride == finer.device_stride * finer.size) {
+        coarser = {finer.host_stride, finer.device_stride, coarser.size * finer.size,
+                   finer.device_dim};
+        continue;
+      }
+    }
+    result.push_back(finer);
+  }
+  return result;
+}
+
 class PieceBuilder {
  public:
-  explicit PieceBuilder(const TensorLayout& layout) : layout_(layout), map_(layout) {}
+  PieceBuilder(const TensorLayout& layout, Detail detail) : layout_(layout) {
+    const OffsetMap map(layout);
+    radices_ = detail == Detail::JOINED ? joined(map.radices()) : map.radices();
+  }
 
   bool build(std::vector<Dim> dims, int64_t host_offset, int64_t other_offset) {
     merge(dims);
@@ -77,8 +107,8 @@ class PieceBuilder {
   // `rest` is the host offset that the radices from `level` on still have to express.
   void split(size_t level, std::vector<Dim> dims, int64_t rest, Piece piece) {
     if (too_many_) return;
-    if (level == map_.radices().size()) return finish(dims, rest, std::move(piece));
-    const auto& radix = map_.radices()[level];
+    if (level == radices_.size()) return finish(dims, rest, std::move(piece));
+    const auto& radix = radices_[level];
     const int64_t stride = radix.host_stride;
 
     int64_t coordinate = rest / stride;
@@ -130,7 +160,7 @@ class PieceBuilder {
   // Cuts `widest` where it carries into the radix of this level.
   void divide(size_t level, const std::vector<Dim>& dims, const Dim& widest, int64_t start,
               const Piece& piece) {
-    const int64_t stride = map_.radices()[level].host_stride;
+    const int64_t stride = radices_[level].host_stride;
     std::vector<Dim> others;
     int64_t others_reach = 0;
     for (const Dim& dim : dims) {
@@ -186,7 +216,7 @@ class PieceBuilder {
   }
 
   const TensorLayout& layout_;
-  OffsetMap map_;
+  std::vector<Radix> radices_;
   std::vector<Piece> pieces_;
   bool too_many_ = false;
 };
@@ -199,8 +229,9 @@ std::vector<Dim> dims_of(const HostView& tiled, const HostView& other) {
   return dims;
 }
 
-std::optional<std::vector<Piece>> pieces_of(const DeviceView& device, const HostView& other) {
-  PieceBuilder builder(device.binding.layout);
+std::optional<std::vector<Piece>> pieces_of(const DeviceView& device, const HostView& other,
+                                            Detail detail = Detail::JOINED) {
+  PieceBuilder builder(device.binding.layout, detail);
   if (!builder.build(dims_of(device.view, other), device.view.offset, other.offset)) return {};
   return builder.take();
 }
@@ -331,7 +362,7 @@ std::optional<std::vector<CopyNest>> build_on_device(const DeviceView& src, cons
   for (const Piece& piece : *src_pieces) {
     std::vector<Dim> dims;
     for (const PieceLoop& loop : piece.loops) dims.push_back({loop.size, loop.other, loop.device});
-    PieceBuilder builder(dst.binding.layout);
+    PieceBuilder builder(dst.binding.layout, Detail::JOINED);
     if (!builder.build(std::move(dims), piece.other_offset, piece.device_offset)) return {};
     for (const Piece& both : builder.take()) {
       nests.push_back(nest_to_device(both));
@@ -347,7 +378,7 @@ std::optional<std::vector<CopyNest>> build_on_device(const DeviceView& src, cons
 std::vector<CopyNest> describe_to_device(const Binding& binding, const HostView& src) {
   const TensorLayout& layout = binding.layout;
   const DeviceView whole{binding, {src.size, binding.host_strides, 0}};
-  const auto pieces = pieces_of(whole, src);
+  const auto pieces = pieces_of(whole, src, Detail::DEVICE_DIMS);
   if (!pieces) throw std::invalid_argument(layout.str() + ": too many nests to describe");
   const Sizes strides = layout.device_strides();
   const auto replicas = replicas_of(layout);
