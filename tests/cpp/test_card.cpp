@@ -326,7 +326,7 @@ TEST("poison that the host cannot hold is refused and leaves nothing behind") {
   CHECK_EQUAL(card.memory_blocks().size(), size_t{1});
 }
 
-TEST("listed elements and plain bytes are checked against the host's memory too") {
+TEST("a copy of plain bytes is checked against the host's memory too") {
   const auto bytes = static_cast<int64_t>(emulator::available_host_memory()) * 2;
   EmulatedCard card(small_card(int64_t{1} << 42));
   const flex::Place device{nullptr, &card, card.allocate(bytes), static_cast<size_t>(bytes)};
