@@ -8,6 +8,7 @@ from torch_spyre import _C
 pytestmark = pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning")
 
 DataFormats, Layout = _C.DataFormats, _C.SpyreTensorLayout
+Arrangement = _C.ElementArrangement
 FP16, DEV = torch.float16, "spyre"
 HUGE = 2**62
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError)
@@ -250,7 +251,9 @@ LAYOUTS = {
     "negative stride": (lambda t: grid_layout(stride_map=(-7, 128, 1)), "strides >= -1"),
     "negative host size": (lambda t: Layout([-4, 4], FP16), "negative size"),
     "dim order": (lambda t: Layout([4, 4], [4, 1], FP16, [0, 0]), "dim_order"),
-    "host strides": (lambda t: Layout([4, 4], [1], FP16, [0, 1]), "differ in length"),
+    "host strides": (lambda t: Layout([4, 4], [1], FP16, [0, 1]), "mismatch in length"),
+    "negative host strides": (
+        lambda t: Layout([4, 4], [-4, 1], FP16, [0, 1]), "Negative strides"),
     "not a layout": (grid_to("dense"), "must be a SpyreTensorLayout, got str"),
     "empty with no layout": (
         lambda t: torch.empty(3, device=DEV, device_layout=3), "SpyreTensorLayout"),
@@ -288,6 +291,51 @@ LAYOUTS = {
         "bounds|overflow"),
     "negative size with layout": (
         lambda t: _C.spyre_empty_with_layout([-4], [1], FP16, grid_layout()), "negative"),
+    "more sizes than strides": (
+        lambda t: _C.spyre_empty_with_layout([2] * 60, [1], FP16, grid_layout()), "mismatch"),
+    "more strides than sizes": (
+        lambda t: _C.spyre_empty_with_layout([2], [1] * 60, FP16, grid_layout()), "mismatch"),
+    "negative strides with layout": (
+        lambda t: _C.spyre_empty_with_layout([4, 128], [-128, 1], FP16, grid_layout()),
+        "Negative strides"),
+    "overflowing strides with layout": (
+        lambda t: _C.spyre_empty_with_layout([3], [HUGE], FP16, grid_layout()), "overflow"),
+    "one element too far": (
+        lambda t: _C.spyre_empty_with_layout([2], [2**63 - 1], FP16, grid_layout()), "overflow"),
+    "a layout without room": (
+        lambda t: _C.spyre_empty_with_layout([64], [1], FP16, grid_layout((0, 4, 64))), "no room"),
+    "view with an overflowing offset": (
+        lambda t: _C.reinterpret_tensor(t.line[1:], [1], [1], 2**63 - 1), "overflow"),
+    "copy without host strides": (
+        lambda t: _C.describe_copy([4, 128], [128, 1], FP16, grid_layout(), True, []), "mismatch"),
+    "copy with too few strides": (
+        lambda t: _C.describe_copy([4, 128], [1], FP16, grid_layout()), "mismatch"),
+    "copy of a negative size": (
+        lambda t: _C.describe_copy([-4, 128], [128, 1], FP16, grid_layout()), "negative size"),
+    "copy with a negative stride": (
+        lambda t: _C.describe_copy([4, 128], [-128, 1], FP16, grid_layout()), "Negative strides"),
+    "copy with a negative host stride": (
+        lambda t: _C.describe_copy([4, 128], [128, 1], FP16, grid_layout(), True, [128, -1]),
+        "Negative strides"),
+    "copy with a negative offset": (
+        lambda t: _C.describe_copy([4, 128], [128, 1], FP16, grid_layout(), True, None, -1),
+        "negative storage offset"),
+    "arrangement for wider sticks": (
+        lambda t: Layout([128], FP16).with_element_arrangement(Arrangement.DL16_TO_FP32),
+        "sticks of 32 elements, but a stick of SEN169_FP16 has 64"),
+    "arrangement for narrower sticks": (
+        lambda t: Layout([128], [1], torch.float32, [0], Arrangement.FP32_TO_DL16),
+        "sticks of 64 elements, but a stick of IEEE_FP32 has 32"),
+    "arrangement of a given layout": (
+        lambda t: Layout([1, 64], [64, 1], DataFormats.SEN169_FP16, Arrangement.DL16_TO_FP32),
+        "sticks of 32 elements"),
+    "arrangement with overflowing strides": (
+        lambda t: _C.describe_copy([64], [2**57], FP16, Layout(
+            [1, 64], [64, 2**58], DataFormats.SEN169_FP16, Arrangement.FP32_TO_DL16)),
+        "overflow"),
+    "arrangement with half of its sticks": (
+        lambda t: torch.empty(32, device=DEV, device_layout=Layout(
+            [32], [1], torch.float32, [0], Arrangement.DL16_TO_FP32)), "does not hold"),
 }  # fmt: skip
 
 

@@ -356,6 +356,16 @@ def numbers(*size: int) -> torch.Tensor:
     return (torch.arange(prod(size)) % 1021).reshape(size).half()
 
 
+@pytest.mark.parametrize("step", [3, 5, 7, 63, 65])
+def test_steps_that_do_not_divide_a_stick_are_copied_both_ways(step):
+    host = numbers(70_000)
+    card = host.to("spyre")
+    assert torch.equal(card[1::step].cpu(), host[1::step])
+    card[2::step] = -host[2::step].to("spyre")
+    host[2::step] = -host[2::step]
+    assert torch.equal(card.cpu(), host)
+
+
 @pytest.mark.parametrize(
     "view",
     [

@@ -170,7 +170,9 @@ def test_the_printed_form_is_exact():
 
 @pytest.mark.parametrize("arrangement", ["STANDARD", "DL16_TO_FP32", "FP32_TO_DL16", "EXX2"])
 def test_the_printed_form_is_python_for_the_same_layout(arrangement):
-    layout = SpyreTensorLayout([5, 100, 150], FP16)
+    layout = SpyreTensorLayout(
+        [5, 100, 150], torch.float32 if arrangement == "DL16_TO_FP32" else FP16
+    )
     layout = layout.with_element_arrangement(getattr(ElementArrangement, arrangement))
     assert eval(repr(layout)) == layout
 

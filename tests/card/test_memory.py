@@ -245,6 +245,28 @@ def test_after_running_out_everything_goes_on():
         assert torch.ones(70, device="spyre").cpu().sum() == 70
 
 
+def test_running_out_is_said_although_queued_work_has_failed_too():
+    run_fine(
+        """
+import torch
+bad = torch.full((1 << 16,), 2**40).pin_memory()
+bad.to("spyre", non_blocking=True)
+try:
+    torch.empty(1 << 41, dtype=torch.int8, device="spyre")
+except torch.OutOfMemoryError as error:
+    assert "Tried to allocate 2048.00 GiB" in str(error), error
+else:
+    raise AssertionError("no error")
+try:
+    torch.spyre.synchronize()
+except RuntimeError as error:
+    assert "do not fit the 32 bits" in str(error), error
+    print("fine")
+""",
+        TORCH_SPYRE_INT64_OVERFLOW="error",
+    )
+
+
 def test_growing_a_tensor_beyond_the_memory_leaves_it_as_it_was():
     tensor = torch.arange(10, dtype=torch.float16, device="spyre")
     for grow in (
@@ -338,7 +360,7 @@ large = torch.ones(96 << 20, dtype=torch.int8, device="spyre")
 del small
 assert reserved() == 128
 del large
-assert reserved() == 0
+assert reserved() == 64
 print("fine")
 """,
         SPYRE_EMU_CACHE_MB="64",

@@ -5,10 +5,13 @@ import random
 import subprocess
 import sys
 import threading
+import time
+import warnings
 
 import pytest
 import torch
 
+from torch_spyre import _C
 from torch_spyre.cards import load_card
 
 Event, Stream, stream = torch.spyre.Event, torch.spyre.Stream, torch.spyre.stream
@@ -83,6 +86,16 @@ def test_an_id_outside_the_pools_is_refused():
     for bad in (65, 99, -1):
         with pytest.raises(RuntimeError, match=f"no flex handle for stream id {bad}"):
             Stream(stream_id=bad, device_index=0, device_type=kind).query()
+
+
+def test_a_stream_that_no_card_has_does_not_become_the_current_one():
+    kind = torch.spyre.default_stream().device_type
+    for bad in (65, 99, -1):
+        one = Stream(stream_id=bad, device_index=0, device_type=kind)
+        for use in (lambda one=one: torch.spyre.set_stream(one), lambda one=one: one.__enter__()):
+            with pytest.raises(RuntimeError, match=f"stream id {bad}: a card has streams 0 to 64"):
+                use()
+    assert torch.spyre.current_stream() == torch.spyre.default_stream()
 
 
 # --- The current stream ---------------------------------------------------------------------------
@@ -313,7 +326,7 @@ def test_streams_overlap_in_device_time_and_waiting_joins_them(pinned):
     assert start.elapsed_time(joined) == pytest.approx(3 * copy)
 
 
-@pytest.mark.parametrize("wait", ["event", "stream", "device"])
+@pytest.mark.parametrize("wait", ["event", "stream", "device", "event query", "stream query"])
 def test_work_submitted_after_the_host_waited_comes_later_in_device_time(pinned, wait):
     one, two = Stream(), Stream()
     done, later = timed_event(), timed_event()
@@ -324,8 +337,11 @@ def test_work_submitted_after_the_host_waited_comes_later_in_device_time(pinned,
         done.synchronize()
     elif wait == "stream":
         one.synchronize()
-    else:
+    elif wait == "device":
         torch.spyre.synchronize()
+    else:
+        while not (done if wait == "event query" else one).query():
+            time.sleep(0)
     later.record(two)
     later.synchronize()
     assert done.elapsed_time(later) >= 0
@@ -384,6 +400,51 @@ print("fine")
 def test_an_error_of_queued_work_surfaces_once_and_the_stream_goes_on(waits):
     code = FAILING_COPY.replace("WAITS", waits)
     assert run_child(code, TORCH_SPYRE_INT64_OVERFLOW="error") == ["fine"]
+
+
+def test_a_stream_is_idle_after_its_last_event_has_been_waited_for():
+    one, host = Stream(), torch.ones(8).pin_memory()
+    for _ in range(500):
+        with one:
+            host.to("spyre", non_blocking=True)
+        one.record_event().synchronize()
+        assert one.query()
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda one, event: one.synchronize(),
+        lambda one, event: event.synchronize(),
+        lambda one, event: torch.spyre.synchronize(),
+        lambda one, event: torch.accelerator.synchronize(),
+        lambda one, event: _C.current_stream().synchronize(),
+    ],
+    ids=["stream", "event", "device", "accelerator", "binding"],
+)
+def test_a_warning_of_queued_work_reaches_python_at_the_next_synchronisation(wait, capfd):
+    torch.tensor([1]).to("spyre")  # the warning of int64 itself is given once
+    bad = torch.full((1 << 10,), 2**40).pin_memory()
+    with Stream() as one, warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            bad.to("spyre", non_blocking=True)
+        event = one.record_event()
+        wait(one, event)
+        torch.spyre.synchronize()
+    assert [str(warning.message).split()[0] for warning in seen] == ["3072"]
+    assert "do not fit the 32 bits" in str(seen[0].message)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_warning_of_queued_work_may_be_made_an_error():
+    bad = torch.full((1 << 10,), 2**40).pin_memory()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bad.to("spyre", non_blocking=True)
+        with pytest.raises((UserWarning, RuntimeError), match="do not fit the 32 bits"):
+            torch.spyre.synchronize()
+    torch.spyre.synchronize()
 
 
 def test_waiting_for_a_stream_never_waits_for_pythons_lock():

@@ -88,6 +88,8 @@ py::dict describe_copy(const Sizes& size, const Sizes& strides, at::ScalarType d
                        const std::optional<Sizes>& host_strides, int64_t host_offset) {
   const Binding binding{layout, size, strides};
   const HostView host{size, host_strides.value_or(strides), host_offset};
+  check_geometry(size, strides);
+  check_geometry(size, host.strides, host_offset);
   const DataFormat on_host = host_format(dtype, layout.format());
   const Sizes host_shape = size.empty() ? Sizes{1} : innermost_first(size);
   const Sizes device_shape = innermost_first(layout.device_size());

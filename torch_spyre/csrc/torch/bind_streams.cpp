@@ -61,7 +61,7 @@ void bind_streams(py::module_& module) {
           "synchronize", [](const StreamBase& self) { queue_of(self.stream).synchronize(); },
           Unlocked())
       .def(
-          "query", [](const StreamBase& self) { return queue_of(self.stream).idle(); }, Unlocked())
+          "query", [](const StreamBase& self) { return queue_of(self.stream).query(); }, Unlocked())
       .def("device", [](const StreamBase& self) { return self.stream.device(); })
       .def("id", [](const StreamBase& self) { return self.stream.id(); })
       .def("priority",

@@ -34,14 +34,14 @@ at::Tensor as_strided_with_layout(const at::Tensor& tensor, const Sizes& size, c
 at::Tensor reinterpret(const at::Tensor& tensor, const Sizes& size, const Sizes& strides,
                        int64_t offset_increment) {
   return view_as(checked(tensor, "reinterpret_tensor"), size, strides,
-                 tensor.storage_offset() + offset_increment);
+                 checked_add(tensor.storage_offset(), offset_increment));
 }
 
 at::Tensor reinterpret_with_layout(const at::Tensor& tensor, const Sizes& size,
                                    const Sizes& strides, int64_t offset_increment,
                                    const TensorLayout& layout) {
   return view_with_layout(checked(tensor, "reinterpret_tensor_with_layout"), size, strides,
-                          tensor.storage_offset() + offset_increment, layout);
+                          checked_add(tensor.storage_offset(), offset_increment), layout);
 }
 
 at::Tensor empty_given(const Sizes& size, const TensorLayout& layout,

@@ -17,6 +17,7 @@
 #include "torch/fallback.h"
 #include "torch/host_allocator.h"
 #include "torch/storage.h"
+#include "torch/warnings.h"
 
 namespace spyre {
 
@@ -35,22 +36,35 @@ uint64_t link_time_ps(const flex::Card& card, uint64_t bytes) {
 
 void warn_of_narrow_int64() {
   if (!downcast_warning_enabled || downcast_warning_given.exchange(true)) return;
-  TORCH_WARN(
+  warn_caller(
       "The Spyre backend does not support int64 in device memory; downcasting to int32: values "
       "outside 32 bits change. Silence this with torch.spyre.set_downcast_warning(False) or "
       "TORCH_SPYRE_DOWNCAST_WARN=0.");
 }
 
-void report(const CopyOutcome& outcome) {
+std::string narrowing_message(const CopyOutcome& outcome) {
+  return std::to_string(outcome.narrowed_out_of_range) +
+         " int64 value(s) copied to spyre do not fit the 32 bits the card keeps of them and were "
+         "stored modulo 2**32.";
+}
+
+void warn_of_narrowing(const CopyOutcome& outcome) {
+  warn_caller(narrowing_message(outcome) +
+              " Set TORCH_SPYRE_INT64_OVERFLOW=error to make this an error.");
+}
+
+[[maybe_unused]] const bool reporter_is_set = [] {
+  flex::set_outcome_reporter(&warn_of_narrowing);
+  return true;
+}();
+
+// Part of the work, so perhaps on a stream's thread, where a warning would not reach Python.
+void report(flex::Stream& stream, const CopyOutcome& outcome) {
   if (outcome.narrowed_out_of_range == 0) return;
-  const std::string message =
-      std::to_string(outcome.narrowed_out_of_range) +
-      " int64 value(s) copied to spyre do not fit the 32 bits the card keeps of them and were "
-      "stored modulo 2**32.";
   if (int64_overflow_raises) {
-    throw std::runtime_error(message + " (TORCH_SPYRE_INT64_OVERFLOW=error)");
+    throw std::runtime_error(narrowing_message(outcome) + " (TORCH_SPYRE_INT64_OVERFLOW=error)");
   }
-  TORCH_WARN(message, " Set TORCH_SPYRE_INT64_OVERFLOW=error to make this an error.");
+  stream.note(outcome);
 }
 
 // One copy, ready to queue. The owners keep both ends alive until it is done. The host's is plain
@@ -62,6 +76,7 @@ struct Job {
   std::shared_ptr<flex::Allocation> src_owner, dst_owner;
   std::shared_ptr<void> host_owner;
   uint64_t bytes = 0;
+  std::atomic<uint64_t>* counter = nullptr;
   bool blocking = true;
 };
 
@@ -69,15 +84,16 @@ void queue_job(const char* what, c10::DeviceIndex card_index, Job job) {
   flex::Card& card = flex::Runtime::get().card(card_index);
   const bool blocking = job.blocking;
   const uint64_t bytes = job.bytes;
-  auto work = [&card, job = std::move(job)]() -> uint64_t {
+  flex::Stream& stream = current_queue(card_index);
+  *job.counter += bytes;
+  auto work = [&card, &stream, job = std::move(job)]() -> uint64_t {
     try {
-      report(card.transfer(job.transfer, job.src, job.dst));
+      report(stream, card.transfer(job.transfer, job.src, job.dst));
     } catch (const flex::OutOfHostMemory& error) {
       TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
     }
     return link_time_ps(card, job.bytes);
   };
-  flex::Stream& stream = current_queue(card_index);
   trace(what, " ", bytes, " bytes on card ", static_cast<int>(card_index), " stream ", stream.id(),
         blocking ? "" : ", not waiting");
   if (blocking) {
@@ -139,7 +155,7 @@ void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_block
   job.dst = job.dst_owner->place();
   job.bytes = counted_bytes;
   set_host_owner(job, src, non_blocking);
-  flex::Runtime::get().counters().h2d_bytes += counted_bytes;
+  job.counter = &flex::Runtime::get().counters().h2d_bytes;
   queue_job("copy to device", dst.device().index(), std::move(job));
 }
 
@@ -157,7 +173,7 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blockin
   job.dst = host_place(dst);
   job.bytes = dst.numel() * dst.itemsize();
   set_host_owner(job, dst, non_blocking);
-  flex::Runtime::get().counters().d2h_bytes += job.bytes;
+  job.counter = &flex::Runtime::get().counters().d2h_bytes;
   queue_job("copy to host", src.device().index(), std::move(job));
 }
 
@@ -175,7 +191,7 @@ void copy_on_device(const at::Tensor& src, const at::Tensor& dst) {
   job.dst_owner = memory_of(dst);
   job.dst = job.dst_owner->place();
   job.bytes = dst.numel() * bits_per_element(dst_binding->layout.format()) / 8;
-  flex::Runtime::get().counters().d2d_bytes += job.bytes;
+  job.counter = &flex::Runtime::get().counters().d2d_bytes;
   if (src.device() != dst.device()) {
     // The two cards' streams know nothing of each other: what produced the source must be done.
     current_queue(src.device().index()).synchronize();
@@ -243,7 +259,7 @@ bool adopt_storage(const at::Tensor& src, const at::Tensor& dst) {
   job.src = source->place();
   job.dst = target->place();
   job.bytes = from.nbytes();
-  flex::Runtime::get().counters().d2d_bytes += job.bytes;
+  job.counter = &flex::Runtime::get().counters().d2d_bytes;
   current_queue(src.device().index()).synchronize();
   queue_job("copy on device", dst.device().index(), std::move(job));
   return true;

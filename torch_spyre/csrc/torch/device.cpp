@@ -62,6 +62,7 @@ c10::Stream current_stream(c10::DeviceIndex index) {
 
 c10::Stream exchange_stream(c10::Stream stream) {
   check_index(stream.device_index());
+  flex::Runtime::check_stream_id(stream.id());
   const auto card = static_cast<size_t>(stream.device_index());
   const c10::Stream previous = current_stream(stream.device_index());
   if (card >= chosen_streams.size()) chosen_streams.resize(card + 1, 0);

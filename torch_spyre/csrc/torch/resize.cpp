@@ -61,7 +61,7 @@ void ensure_extent(const c10::Storage& storage, c10::ScalarType dtype, c10::IntA
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
   if (extent == 0 || offset <= logical_elements(storage_of(storage), dtype) - extent) return;
   if (offset == 0) return relayout(storage, default_binding(size, strides, dtype), dtype);
-  const int64_t whole = offset + extent;
+  const int64_t whole = checked_add(offset, extent);
   relayout(storage, default_binding({whole}, {1}, dtype), dtype);
 }
 
@@ -94,26 +94,12 @@ BindingPtr reinterpreted(const SpyreStorageImpl& storage, c10::ScalarType dtype)
   return std::make_shared<const Binding>(std::move(binding));
 }
 
-void check_geometry(at::IntArrayRef size, at::IntArrayRef strides, int64_t offset) {
-  at::detail::check_size_nonnegative(size);
-  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
-              " and ", size);
-  TORCH_CHECK(offset >= 0, "set_: negative storage offset ", offset);
-  for (int64_t stride : strides) {
-    TORCH_CHECK(stride >= 0,
-                "Negative strides are not supported at the moment, got strides: ", strides);
-  }
-  int64_t end = 0;
-  TORCH_CHECK(!__builtin_add_overflow(offset, host_extent(to_sizes(size), to_sizes(strides)), &end),
-              "set_: storage offset ", offset, " overflows");
-}
-
 at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                      at::IntArrayRef given_strides) {
   const Sizes contiguous = contiguous_strides(to_sizes(size));
   const at::IntArrayRef strides =
       given_strides.data() == nullptr ? at::IntArrayRef(contiguous) : given_strides;
-  check_geometry(size, strides, offset);
+  check_geometry(to_sizes(size), to_sizes(strides), offset);
   TORCH_CHECK(source.device() == self.device(),
               "Attempted to set the storage of a tensor on device \"", self.device(),
               "\" to a storage on different device \"", source.device(), "\".");

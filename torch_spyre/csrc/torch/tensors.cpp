@@ -7,6 +7,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <torch/library.h>
 
+#include "flex/layout_check.h"
 #include "torch/device.h"
 #include "torch/dtypes.h"
 
@@ -52,21 +53,11 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
   return empty_on_device(size, strides, type, chosen_device(device));
 }
 
-void check_strides(at::IntArrayRef strides) {
-  for (int64_t stride : strides) {
-    TORCH_CHECK(stride >= 0,
-                "Negative strides are not supported at the moment, got strides: ", strides);
-  }
-}
-
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef strides,
                          std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                          std::optional<c10::Device> device, std::optional<bool> pin_memory) {
   check_options(layout, pin_memory);
-  at::detail::check_size_nonnegative(size);
-  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
-              " and ", size);
-  check_strides(strides);
+  check_geometry(to_sizes(size), to_sizes(strides));
   const at::ScalarType type = chosen_dtype(dtype);
   at::detail::computeStorageNbytes(size, strides, c10::elementSize(type));
   return empty_on_device(size, strides, type, chosen_device(device));
@@ -182,10 +173,7 @@ int64_t reachable_elements(const at::Tensor& base) {
 
 void check_view_inside(int64_t reachable, at::IntArrayRef size, at::IntArrayRef strides,
                        int64_t offset) {
-  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
-              " and ", size);
-  TORCH_CHECK(offset >= 0, "as_strided: negative storage offset ", offset);
-  check_strides(strides);
+  check_geometry(to_sizes(size), to_sizes(strides), offset);
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
   TORCH_CHECK(extent == 0 || offset <= reachable - extent, "as_strided: sizes ", size, ", strides ",
               strides, " and storage offset ", offset, " are out of bounds for a spyre storage of ",
@@ -195,20 +183,12 @@ void check_view_inside(int64_t reachable, at::IntArrayRef size, at::IntArrayRef 
 // The host image that a view at `offset` refers to: its own, or all that lies before it too.
 Binding binding_for_view(const TensorLayout& layout, at::IntArrayRef size, at::IntArrayRef strides,
                          int64_t offset) {
-  at::detail::check_size_nonnegative(size);
-  check_strides(strides);
-  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
-              " and ", size);
-  TORCH_CHECK(offset >= 0, "negative storage offset ", offset);
   Binding binding{layout, to_sizes(size), to_sizes(strides)};
+  check_layout_holds(layout, binding.host_size, binding.host_strides, offset);
   if (offset > 0) {
-    int64_t end = 0;
-    TORCH_CHECK(!__builtin_add_overflow(offset, binding.extent(), &end), "storage offset ", offset,
-                " overflows");
-    binding.host_size = {end};
+    binding.host_size = {offset + binding.extent()};
     binding.host_strides = {1};
   }
-  check_layout_holds(layout, to_sizes(size), to_sizes(strides), offset);
   return binding;
 }
 
@@ -234,7 +214,6 @@ at::Tensor empty_on_device(at::IntArrayRef size, at::IntArrayRef strides, at::Sc
 
 at::Tensor empty_with_layout(at::IntArrayRef size, at::IntArrayRef strides, at::ScalarType dtype,
                              c10::Device device, const TensorLayout& layout) {
-  at::detail::check_size_nonnegative(size);
   check_layout_dtype(layout, dtype);
   Binding binding{layout, to_sizes(size), to_sizes(strides)};
   check_layout_holds(layout, binding.host_size, binding.host_strides);
