@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/generated/variable_factories.h>
 
+#include "torch/allocator.h"
 #include "torch/bindings.h"
 #include "torch/copy.h"
 #include "torch/device.h"
@@ -84,23 +85,25 @@ int64_t content_bytes(const at::Tensor& tensor) {
   return storage.binding->extent() * static_cast<int64_t>(c10::elementSize(storage.dtype));
 }
 
-flex::Place host_bytes(const at::Tensor& tensor) {
-  return {const_cast<void*>(tensor.const_data_ptr()), nullptr, 0, tensor.nbytes()};
+// Null for a tensor that has none: an empty one, or one whose storage was taken away.
+std::shared_ptr<flex::Allocation> raw_memory(const at::Tensor& tensor, const char* function) {
+  return allocation_of(checked(tensor, function).storage().data_ptr());
 }
 
 // The memory behind a tensor as it is, padding included. For tests.
 at::Tensor device_bytes(const at::Tensor& tensor) {
-  const auto memory = memory_of(checked(tensor, "_device_bytes"));
+  const auto memory = raw_memory(tensor, "_device_bytes");
   const auto count = memory ? static_cast<int64_t>(memory->bytes()) : 0;
   at::Tensor bytes = torch::empty({count}, at::kByte);
   if (memory == nullptr) return bytes;
   flex::Runtime::get().synchronize(memory->card_index());
-  memory->card().transfer_bytes(memory->place(), host_bytes(bytes));
+  memory->card().transfer_bytes(memory->place(),
+                                {bytes.mutable_data_ptr(), nullptr, 0, bytes.nbytes()});
   return bytes;
 }
 
 void set_device_bytes(const at::Tensor& tensor, const at::Tensor& bytes) {
-  const auto memory = memory_of(checked(tensor, "_set_device_bytes"));
+  const auto memory = raw_memory(tensor, "_set_device_bytes");
   const at::Tensor source = bytes.contiguous();
   TORCH_CHECK(source.device().is_cpu() && source.scalar_type() == at::kByte,
               "_set_device_bytes: expected a uint8 tensor on the CPU");
@@ -109,7 +112,8 @@ void set_device_bytes(const at::Tensor& tensor, const at::Tensor& bytes) {
               source.nbytes());
   if (memory == nullptr) return;
   flex::Runtime::get().synchronize(memory->card_index());
-  memory->card().transfer_bytes(host_bytes(source), memory->place());
+  void* data = const_cast<void*>(source.const_data_ptr());
+  memory->card().transfer_bytes({data, nullptr, 0, source.nbytes()}, memory->place());
 }
 
 }  // namespace
