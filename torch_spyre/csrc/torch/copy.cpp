@@ -352,19 +352,13 @@ at::Tensor to_cpu(const at::Tensor& tensor) {
 
 at::Tensor host_image(const c10::Storage& storage) {
   SpyreStorageImpl& impl = storage_of(storage);
-  const bool raw = impl.is_raw();
-  at::Tensor whole = make_tensor(storage, raw ? at::kByte : impl.dtype);
-  const int64_t extent = raw ? static_cast<int64_t>(impl.nbytes()) : impl.binding->extent();
-  at::Tensor image = at::zeros({extent}, whole.options().device(at::kCPU));
-  if (extent == 0) return image;
-  if (raw) {
-    whole.unsafeGetTensorImpl()->set_sizes_contiguous({extent});
-    copy_tensor(whole, image, false);
-    return image;
+  const at::ScalarType dtype = impl.is_raw() ? at::kByte : impl.dtype;
+  const BindingPtr binding = binding_of(make_tensor(storage, dtype));
+  const at::Tensor elements = elements_of(storage, dtype, binding);
+  at::Tensor image = at::zeros({binding->extent()}, dtype);
+  if (image.numel() > 0) {
+    copy_tensor(elements, image.as_strided(elements.sizes(), elements.strides()), false);
   }
-  whole.unsafeGetTensorImpl()->set_sizes_and_strides(impl.binding->host_size,
-                                                     impl.binding->host_strides);
-  copy_tensor(whole, image.as_strided(impl.binding->host_size, impl.binding->host_strides), false);
   return image;
 }
 
@@ -373,10 +367,8 @@ void set_host_image(const c10::Storage& storage, const at::Tensor& image) {
   TORCH_CHECK(!impl.is_raw() && image.scalar_type() == impl.dtype,
               "a host image must have the dtype of the storage");
   if (image.numel() == 0) return;
-  at::Tensor whole = make_tensor(storage, impl.dtype);
-  whole.unsafeGetTensorImpl()->set_sizes_and_strides(impl.binding->host_size,
-                                                     impl.binding->host_strides);
-  copy_tensor(image.as_strided(impl.binding->host_size, impl.binding->host_strides), whole, false);
+  const at::Tensor elements = elements_of(storage, impl.dtype, impl.binding);
+  copy_tensor(image.as_strided(elements.sizes(), elements.strides()), elements, false);
 }
 
 void set_int64_overflow_raises(bool raises) { int64_overflow_raises = raises; }
