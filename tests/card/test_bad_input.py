@@ -80,6 +80,10 @@ DEVICES = {
         lambda t: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8).to(DEV), "spyre"),
     "quantize on the card": (
         lambda t: torch.quantize_per_tensor(t.floats, 0.1, 0, torch.qint8), "spyre"),
+    "quantized with a layout": (
+        lambda t: _C.empty_with_layout([4], Layout([4], torch.int8), dtype=torch.qint8), "qint8"),
+    "view as quantized": (
+        lambda t: torch.ones(4, dtype=torch.int8, device=DEV).view(torch.qint8), "qint8.*int_repr"),
     "quantized empty": (lambda t: torch.empty(4, dtype=torch.quint8, device=DEV), "spyre"),
     "no such card": (lambda t: torch.empty(1, device="spyre:3"), r"index 3 out of range \[0, 1\)"),
     "to no such card": (lambda t: t.line.to("spyre:1"), r"index 1 out of range \[0, 1\)"),

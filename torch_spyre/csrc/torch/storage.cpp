@@ -104,7 +104,7 @@ BindingPtr binding_of(const at::Tensor& tensor) {
 }
 
 void check_reinterprets(const char* function, c10::ScalarType from, c10::ScalarType to) {
-  checked_device_format(to);
+  checked_tensor_format(to);
   TORCH_CHECK(holds_host_bits(from) && holds_host_bits(to) &&
                   c10::elementSize(from) == c10::elementSize(to),
               function, ": ", from, " data on spyre cannot be read as ", to,
@@ -118,7 +118,7 @@ BindingPtr reinterpreted(const Binding& binding, c10::ScalarType dtype) {
 }
 
 Binding default_binding(c10::IntArrayRef size, c10::IntArrayRef strides, c10::ScalarType dtype) {
-  const DataFormat format = checked_device_format(dtype);
+  const DataFormat format = checked_tensor_format(dtype);
   Binding binding{{}, to_sizes(size), to_sizes(strides)};
   if (!is_nested(binding.host_size, binding.host_strides)) {
     binding.host_size = {host_extent(binding.host_size, binding.host_strides)};

@@ -214,7 +214,7 @@ void check_layout_fits(const TensorLayout& layout, size_t bytes) {
 }
 
 void check_layout_dtype(const TensorLayout& layout, at::ScalarType dtype) {
-  const DataFormat wanted = checked_device_format(dtype);
+  const DataFormat wanted = checked_tensor_format(dtype);
   const bool is_pool = dtype == at::kByte && layout.format() == DataFormat::SENINT8;
   TORCH_CHECK(layout.format() == wanted || is_pool, "a ", dtype, " tensor is stored as ",
               name_of(wanted), ", but the layout says ", name_of(layout.format()));
