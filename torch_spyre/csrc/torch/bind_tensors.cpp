@@ -69,11 +69,12 @@ void copy_given(const at::Tensor& self, const at::Tensor& dst, bool non_blocking
   copy_tensor(self, dst, non_blocking);
 }
 
-at::Tensor to_with_layout(const at::Tensor& tensor, const TensorLayout& layout) {
-  const c10::Device device =
-      tensor.device().type() == kSpyre ? tensor.device() : c10::Device(kSpyre);
-  at::Tensor result =
-      empty_with_layout(tensor.sizes(), tensor.strides(), tensor.scalar_type(), device, layout);
+// A copy on `device`: by default the tensor's own card, or the current one for a host tensor.
+at::Tensor to_with_layout(const at::Tensor& tensor, const TensorLayout& layout,
+                          std::optional<at::Device> device) {
+  const c10::Device here = tensor.device().type() == kSpyre ? tensor.device() : c10::Device(kSpyre);
+  at::Tensor result = empty_with_layout(tensor.sizes(), tensor.strides(), tensor.scalar_type(),
+                                        device.value_or(here), layout);
   copy_tensor(tensor, result, false);
   return result;
 }
@@ -140,7 +141,8 @@ void bind_tensors(py::module_& module) {
   module.def("reinterpret_tensor_with_layout", &reinterpret_with_layout, py::arg("tensor"),
              py::arg("size"), py::arg("stride"), py::arg("offset_increment"), py::arg("layout"),
              Unlocked());
-  module.def("to_with_layout", &to_with_layout, py::arg("tensor"), py::arg("layout"), Unlocked());
+  module.def("to_with_layout", &to_with_layout, py::arg("tensor"), py::arg("layout"),
+             py::arg("device") = py::none(), Unlocked());
   module.def("copy_tensor", &copy_given, py::arg("self"), py::arg("dst"),
              py::arg("non_blocking") = false, Unlocked());
   module.def("content_bytes", &content_bytes, py::arg("tensor"));
