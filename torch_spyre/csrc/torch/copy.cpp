@@ -250,6 +250,7 @@ bool adopt_storage(const at::Tensor& src, const at::Tensor& dst) {
   if (from.nbytes() != to.nbytes()) return false;
   to.binding = from.binding;
   to.dtype = from.dtype;
+  to.given_elements = from.given_elements;
   const auto source = memory_of(src), target = memory_of(dst);
   const int64_t bytes = static_cast<int64_t>(from.nbytes());
   Job job;

@@ -35,26 +35,36 @@ bool is_gapless(const Binding& binding) {
   return is_nested(binding.host_size, binding.host_strides) && places == binding.extent();
 }
 
-// Copies what both storages have a place for, at the same flat positions. The rest of `to` is
-// zero, as positions are that a storage once dropped because nothing but zeros was there.
+at::Tensor flat_range(const c10::Storage& storage, int64_t begin, int64_t end) {
+  const SpyreStorageImpl& impl = storage_of(storage);
+  at::Tensor range = elements_of(storage, impl.dtype, impl.binding);
+  range.unsafeGetTensorImpl()->set_storage_offset(begin);
+  range.unsafeGetTensorImpl()->set_sizes_contiguous({end - begin});
+  return range;
+}
+
+// Copies what both storages have a place for, at the same flat positions. Gaps of the old one, and
+// zeros that had no place in it, are zero in the new one; the rest is left as it is.
 void copy_content(const c10::Storage& from, const BindingPtr& before, const c10::Storage& to) {
   const c10::ScalarType dtype = storage_of(to).dtype;
   const BindingPtr& after = storage_of(to).binding;
   const at::Tensor sources = elements_of(from, dtype, before);
-  const at::Tensor targets = elements_of(to, dtype, after);
   const int64_t had = before->extent(), has = after->extent();
   if (is_gapless(*after) && had <= has) {
-    if (sources.numel() < has) fill_elements(targets, 0);
+    const int64_t begin = is_gapless(*before) ? had : 0;
+    const int64_t end = std::max(had, std::min(has, storage_of(from).given_elements));
+    if (begin < end) fill_elements(flat_range(to, begin, end), 0);
     at::Tensor kept = elements_of(to, dtype, after);
     kept.unsafeGetTensorImpl()->set_sizes_and_strides(sources.sizes(), sources.strides());
     return copy_tensor(sources, kept, false);
   }
+  const at::Tensor targets = elements_of(to, dtype, after);
   if (is_gapless(*before) && has <= had) {
     at::Tensor kept = elements_of(from, dtype, before);
     kept.unsafeGetTensorImpl()->set_sizes_and_strides(targets.sizes(), targets.strides());
     return copy_tensor(kept, targets, false);
   }
-  // Gaps on both sides: the host sorts out which positions they share.
+  // What has gaps shrinks: the host finds the positions that remain.
   const at::Tensor image = at::zeros({std::max(had, has)}, dtype);
   copy_tensor(sources, image.as_strided(sources.sizes(), sources.strides()), false);
   set_host_image(to, image.narrow(0, 0, has));
@@ -79,10 +89,15 @@ void relayout(const c10::Storage& storage, Binding binding, c10::ScalarType dtyp
 void ensure_extent(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
                    c10::IntArrayRef strides, int64_t offset) {
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
-  if (extent == 0 || offset <= logical_elements(storage_of(storage), dtype) - extent) return;
-  if (offset == 0) return relayout(storage, default_binding(size, strides, dtype), dtype);
-  const int64_t whole = offset + extent;
-  relayout(storage, default_binding({whole}, {1}, dtype), dtype);
+  const int64_t elements = logical_elements(storage_of(storage), dtype);
+  if (extent == 0 || offset <= elements - extent) return;
+  Binding binding = default_binding(size, strides, dtype);
+  if (offset > 0 || (elements > 0 && !is_gapless(binding))) {
+    // Others look at what lies before it and between its places.
+    const int64_t whole = offset + extent;
+    binding = default_binding({whole}, {1}, dtype);
+  }
+  relayout(storage, std::move(binding), dtype);
 }
 
 void set_metadata(at::Tensor& self, c10::IntArrayRef size, c10::IntArrayRef strides,
@@ -250,6 +265,7 @@ void give_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArra
     if (is_gapless(tiled)) binding = std::move(tiled);
   }
   relayout(storage, std::move(binding), dtype);
+  storage_of(storage).given_elements = elements;
 }
 
 void resize_storage(const c10::Storage& storage, size_t bytes) {
@@ -268,6 +284,7 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   }
   const auto elements = static_cast<int64_t>(bytes / c10::elementSize(impl.dtype));
   relayout(storage, default_binding({elements}, {1}, impl.dtype), impl.dtype);
+  impl.given_elements = std::min(impl.given_elements, elements);
 }
 
 }  // namespace spyre

@@ -25,6 +25,9 @@ class SpyreStorageImpl final : public c10::StorageImpl {
   // Null while the storage is raw.
   BindingPtr binding;
   c10::ScalarType dtype = c10::ScalarType::Undefined;
+  // Elements up to here were given, and those beyond the binding's extent are zeros that took no
+  // place. If the storage grows, they come back.
+  int64_t given_elements = 0;
 
   bool is_raw() const { return binding == nullptr; }
 };
