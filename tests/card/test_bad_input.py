@@ -81,6 +81,10 @@ DEVICES = {
         lambda t: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8).to(DEV), "spyre"),
     "quantize on the card": (
         lambda t: torch.quantize_per_tensor(t.floats, 0.1, 0, torch.qint8), "spyre"),
+    "quantized with a layout": (
+        lambda t: _C.empty_with_layout([4], Layout([4], torch.int8), dtype=torch.qint8), "qint8"),
+    "view as quantized": (
+        lambda t: torch.ones(4, dtype=torch.int8, device=DEV).view(torch.qint8), "qint8.*int_repr"),
     "quantized empty": (lambda t: torch.empty(4, dtype=torch.quint8, device=DEV), "spyre"),
     "no such card": (lambda t: torch.empty(1, device="spyre:3"), r"index 3 out of range \[0, 1\)"),
     "to no such card": (lambda t: t.line.to("spyre:1"), r"index 1 out of range \[0, 1\)"),
@@ -356,3 +360,30 @@ def test_a_stream_of_no_card_cannot_become_current():
     stray = torch.Stream(stream_id=1, device_index=-1, device_type=20)
     with pytest.raises(RuntimeError, match="out of range"):
         torch.accelerator.set_stream(stray)
+
+
+# --- Numbers of cards in the extension -----------------------------------------------------------
+
+LOW_LEVEL_ASKS = {
+    "get_properties": _C.get_properties,
+    "memory_report": _C.memory_report,
+    "memory_blocks": _C.memory_blocks,
+    "set_memory_limit": lambda index: _C.set_memory_limit(index, 2**30),
+    "reset_peak_stats": _C._spyre_reset_peak_stats,
+    "allocator_stats": _C._spyre_get_allocator_stats,
+    "manual_seed": lambda index: _C.manual_seed(1, index),
+    "initial_seed": _C.initial_seed,
+    "get_rng_state": _C.get_rng_state,
+    "default_generator": _C._get_default_generator,
+    "set_device": _C.set_device,
+    "synchronize": _C.synchronize,
+    "current_stream": _C.current_stream,
+    "get_stream_from_pool": _C.get_stream_from_pool,
+}
+
+
+@pytest.mark.parametrize("ask", LOW_LEVEL_ASKS.values(), ids=LOW_LEVEL_ASKS)
+@pytest.mark.parametrize("index", [1, 128, 255, 256, 512, 2**32, 2**40, -2, -256])
+def test_the_extension_narrows_no_index_before_it_is_checked(ask, index):
+    with pytest.raises(RuntimeError, match=rf"Device index {index} out of range \[0, 1\)"):
+        ask(index)

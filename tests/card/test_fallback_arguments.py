@@ -112,6 +112,21 @@ def test_out_takes_the_shape_of_the_result(shape):
         resized = False
 
 
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+@pytest.mark.parametrize("shape", [(0,), (), (2,)])
+@pytest.mark.parametrize("loss", ["mse_loss", "smooth_l1_loss", "huber_loss"])
+def test_losses_warn_of_an_out_only_if_it_ends_with_another_shape(loss, shape, reduction):
+    x, y = torch.rand(3, 4), torch.rand(3, 4)
+    d, e = on_card(x, y)
+    out = torch.ones(shape, device="spyre")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        getattr(torch._C._nn, loss)(d, e, reduction=reduction, out=out)
+    assert_same(out, getattr(torch._C._nn, loss)(x, y, reduction=reduction))
+    changed = shape == (2,) or (shape == () and reduction == 0)
+    assert changed == any("was resized" in str(w.message) for w in seen)
+
+
 def test_out_of_another_dtype():
     x = torch.randn(3, 4)
     (d,) = on_card(x)

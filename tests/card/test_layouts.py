@@ -113,12 +113,6 @@ def test_an_explicit_layout_must_be_well_formed(device_size, stride_map):
         SpyreTensorLayout(device_size, stride_map, DataFormats.SEN169_FP16)
 
 
-def test_a_pool_is_raw_sticks():
-    pool = SpyreTensorLayout.pool(7)
-    assert fields(pool) == ([7, 1, 1], [1, 1, 1], "SENINT8", "STANDARD")
-    assert pickle.loads(pickle.dumps(pool)) == pool
-
-
 def test_the_class_is_exported_by_the_device_module():
     assert torch.spyre.SpyreTensorLayout is SpyreTensorLayout
     assert torch.spyre.get_device_dtype(FP16) == DataFormats.SEN169_FP16
@@ -207,7 +201,11 @@ def test_states_of_every_version_load():
     assert arranged.element_arrangement == ElementArrangement.EXX2
 
 
-@pytest.mark.parametrize("state", [(), (3,), (2, [2, 64], [64, 1]), (4, [2, 64], [64, 1], 0, 0)])
+@pytest.mark.parametrize(
+    "state",
+    [(), (3,), (2, [2, 64], [64, 1]), (4, [2, 64], [64, 1], 0, 0)]
+    + [(2, size, [1] * len(size), DataFormats.SENINT8) for size in ([], [-3], [-3, 1, 1], [4, 5])],
+)
 def test_a_state_of_unknown_form_is_refused(state):
     with pytest.raises(ValueError):
         from_state(state)

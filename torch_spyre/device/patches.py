@@ -40,6 +40,9 @@ def apply() -> None:
         (torch.utils.dlpack, "to_dlpack", _refusing_host_access("to_dlpack")),
         (torch, "to_dlpack", _refusing_host_access("to_dlpack")),
         (torch.amp.GradScaler, "unscale_", _unscaling_in_float32),
+        (torch.UntypedStorage, "__str__", _storage_printing_once_copied),
+        (torch.TypedStorage, "__str__", _storage_printing_once_copied),
+        (torch.TypedStorage, "_getitem", _reading_padding_as_zero),
         (torch.UntypedStorage, "_write_file", _writing_the_host_image),
         (torch.UntypedStorage, "_set_from_file", _reading_a_host_image),
     ):
@@ -142,11 +145,7 @@ def _move_to_layout(
     unchanged = here is not None and target == here and _C.get_spyre_tensor_layout(source) == layout
     if unchanged and not kwargs.get("copy", False):
         return source
-    with torch.no_grad():
-        moved = _C.spyre_empty_with_layout(
-            list(source.shape), list(source.stride()), source.dtype, layout, target
-        )
-        moved.copy_(source.detach())
+    moved = _C.to_with_layout(source.detach(), layout, target)
     return moved.requires_grad_(source.requires_grad and source.is_leaf)
 
 
@@ -259,6 +258,34 @@ def _refusing_host_access(call: str) -> Callable[[Function], Function]:
         return refuse
 
     return wrap
+
+
+# PyTorch reads storages element by element too, and a read of one byte copies them whole.
+def _storage_printing_once_copied(original: Function) -> Function:
+    def __str__(self: torch.UntypedStorage | torch.TypedStorage) -> str:
+        storage = self._untyped_storage if isinstance(self, torch.TypedStorage) else self
+        if storage.device.type != DEVICE_NAME:
+            return str(original(self))
+        host = storage.cpu()
+        shown = self._new_wrapped_storage(host) if isinstance(self, torch.TypedStorage) else host
+        values, line, description = str(original(shown)).rpartition("\n")
+        return values + line + description.replace("device=cpu", f"device={storage.device}")
+
+    return __str__
+
+
+# A storage is as long as its sticks, but a tensor on it ends where the content does. The rest of
+# the host image is zero.
+def _reading_padding_as_zero(original: Function) -> Function:
+    def _getitem(self: torch.TypedStorage, index: int) -> Any:
+        storage = self._untyped_storage
+        if storage.device.type == DEVICE_NAME and isinstance(index, int):
+            content = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+            if self._maybe_wrap_index(index) >= _C.content_bytes(content) // self.dtype.itemsize:
+                return torch.zeros((), dtype=self.dtype).item()
+        return original(self, index)
+
+    return _getitem
 
 
 # PyTorch writes what lies at the storage's address, which on a card is only a handle.

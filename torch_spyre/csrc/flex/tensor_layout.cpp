@@ -155,6 +155,10 @@ TensorLayout TensorLayout::pool(int64_t sticks) {
 }
 
 TensorLayout TensorLayout::linear(int64_t count, DataFormat format) {
+  if (count < 0 || bits_per_element(format) == 0) {
+    throw std::invalid_argument("SpyreTensorLayout.linear: cannot hold " + std::to_string(count) +
+                                " elements of " + std::string(name_of(format)));
+  }
   TensorLayout layout;
   layout.device_size_ = {count};
   layout.stride_map_ = {1};
@@ -165,6 +169,10 @@ TensorLayout TensorLayout::linear(int64_t count, DataFormat format) {
 Sizes TensorLayout::device_strides() const { return contiguous_strides(device_size_); }
 
 int64_t TensorLayout::device_bytes() const {
+  if (device_size_.size() == 1) {
+    const int64_t bits = checked_multiply(device_size_[0], bits_per_element(format_));
+    return bits / 8 + (bits % 8 != 0);
+  }
   int64_t sticks = 1;
   for (size_t i = 0; i + 1 < device_size_.size(); ++i) {
     sticks = checked_multiply(sticks, device_size_[i]);
@@ -197,13 +205,20 @@ size_t TensorLayout::hash() const {
 }
 
 std::string TensorLayout::str() const {
-  std::string text = "SpyreTensorLayout(device_size=" + to_string(device_size_) +
-                     ", stride_map =" + to_string(stride_map_) + ", device_dtype=DataFormats." +
-                     std::string(name_of(format_));
-  if (arrangement_ != ElementArrangement::STANDARD) {
-    text += ", element_arrangement=ElementArrangement." + std::string(name_of(arrangement_));
+  const std::string format = "DataFormats." + std::string(name_of(format_));
+  const std::string arrangement = "ElementArrangement." + std::string(name_of(arrangement_));
+  const bool is_standard = arrangement_ == ElementArrangement::STANDARD;
+  if (!device_size_.empty() && device_size_.back() == elems_per_stick(format_)) {
+    return "SpyreTensorLayout(device_size=" + to_string(device_size_) +
+           ", stride_map =" + to_string(stride_map_) + ", device_dtype=" + format +
+           (is_standard ? ")" : ", element_arrangement=" + arrangement + ")");
   }
-  return text + ")";
+  // The constructor takes whole sticks only.
+  const std::string count = device_size_.empty() ? "0" : std::to_string(device_size_.front());
+  const std::string raw =
+      device_size_.size() == 3 ? "pool(" + count + ")" : "linear(" + count + ", " + format + ")";
+  return "SpyreTensorLayout." + raw +
+         (is_standard ? "" : ".with_element_arrangement(" + arrangement + ")");
 }
 
 }  // namespace spyre

@@ -35,7 +35,7 @@ class TensorLayout {
   static TensorLayout pool(int64_t sticks);
 
   // One element after the other, for storages that have no dtype yet: `count` elements of a
-  // host format, or plain bytes.
+  // host format, or plain bytes. The count need not fill a stick.
   static TensorLayout linear(int64_t count, DataFormat format = DataFormat::SENINT8);
 
   const Sizes& device_size() const { return device_size_; }

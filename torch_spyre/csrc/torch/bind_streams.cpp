@@ -18,9 +18,7 @@ struct StreamBase {
 
 c10::DeviceIndex card_of(const py::object& device) {
   if (device.is_none()) return current_device();
-  if (py::isinstance<py::int_>(device)) {
-    return resolve({kSpyre, device.cast<c10::DeviceIndex>()}).index();
-  }
+  if (py::isinstance<py::int_>(device)) return card_index(device.cast<int64_t>());
   return resolve(device.cast<c10::Device>()).index();
 }
 

@@ -119,10 +119,18 @@ flex::Transfer make_transfer(DataFormat src_format, DataFormat dst_format,
   return transfer;
 }
 
-flex::Place host_place(const at::Tensor& tensor) {
+flex::Place host_place(const at::Tensor& tensor, void* data) {
   const int64_t extent = host_extent(to_sizes(tensor.sizes()), to_sizes(tensor.strides()));
-  return {const_cast<void*>(tensor.const_data_ptr()), nullptr, 0,
-          static_cast<size_t>(extent) * tensor.itemsize()};
+  return {data, nullptr, 0, static_cast<size_t>(extent) * tensor.itemsize()};
+}
+
+flex::Place place_to_read(const at::Tensor& tensor) {
+  return host_place(tensor, const_cast<void*>(tensor.const_data_ptr()));
+}
+
+// Ends the sharing of a copy-on-write tensor.
+flex::Place place_to_write(const at::Tensor& tensor) {
+  return host_place(tensor, tensor.mutable_data_ptr());
 }
 
 // Sizes and strides relative to the tensor's data pointer.
@@ -150,7 +158,7 @@ void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_block
   job.transfer = make_transfer(
       host_format(src.scalar_type(), format), format, build_to_device(from, to),
       [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
-  job.src = host_place(src);
+  job.src = place_to_read(src);
   job.dst_owner = memory_of(dst);
   job.dst = job.dst_owner->place();
   job.bytes = counted_bytes;
@@ -170,7 +178,7 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blockin
       [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
   job.src_owner = memory_of(src);
   job.src = job.src_owner->place();
-  job.dst = host_place(dst);
+  job.dst = place_to_write(dst);
   job.bytes = dst.numel() * dst.itemsize();
   set_host_owner(job, dst, non_blocking);
   job.counter = &flex::Runtime::get().counters().d2h_bytes;
@@ -220,21 +228,29 @@ bool covers_storage(const at::Tensor& tensor) {
          tensor.nbytes() == tensor.storage().nbytes();
 }
 
-// The bytes of a typed storage's host image, seen through the tensor's own strides.
-at::Tensor bytes_of_image(const at::Tensor& byte_view) {
-  const at::Tensor image = host_image(byte_view.storage());
-  at::Tensor bytes = at::zeros({static_cast<int64_t>(byte_view.storage().nbytes())}, at::kByte);
+// A typed storage's host image, and its bytes as a byte view of the storage counts them: those of
+// the image, then zeros for the padding.
+struct ImageBytes {
+  at::Tensor image, bytes;
+
+  at::Tensor seen_by(const at::Tensor& byte_view) const {
+    return bytes.as_strided(byte_view.sizes(), byte_view.strides(), byte_view.storage_offset());
+  }
+};
+
+ImageBytes read_image(const c10::Storage& storage) {
+  const at::Tensor image = host_image(storage);
+  const at::Tensor bytes = at::zeros({static_cast<int64_t>(storage.nbytes())}, at::kByte);
   std::memcpy(bytes.mutable_data_ptr(), image.const_data_ptr(), image.nbytes());
-  return bytes.as_strided(byte_view.sizes(), byte_view.strides(), byte_view.storage_offset());
+  return {image, bytes};
 }
 
 void write_bytes_of_image(const at::Tensor& src, const at::Tensor& byte_view) {
-  const at::Tensor image = host_image(byte_view.storage());
-  at::Tensor bytes = at::zeros({static_cast<int64_t>(byte_view.storage().nbytes())}, at::kByte);
-  std::memcpy(bytes.mutable_data_ptr(), image.const_data_ptr(), image.nbytes());
-  bytes.as_strided(byte_view.sizes(), byte_view.strides(), byte_view.storage_offset()).copy_(src);
-  std::memcpy(image.mutable_data_ptr(), bytes.const_data_ptr(), image.nbytes());
-  set_host_image(byte_view.storage(), image);
+  const ImageBytes content = read_image(byte_view.storage());
+  content.seen_by(byte_view).copy_(src);
+  std::memcpy(content.image.mutable_data_ptr(), content.bytes.const_data_ptr(),
+              content.image.nbytes());
+  set_host_image(byte_view.storage(), content.image);
 }
 
 bool is_typed_byte_view(const at::Tensor& tensor) {
@@ -250,6 +266,7 @@ bool adopt_storage(const at::Tensor& src, const at::Tensor& dst) {
   if (from.nbytes() != to.nbytes()) return false;
   to.binding = from.binding;
   to.dtype = from.dtype;
+  to.given_elements = from.given_elements;
   const auto source = memory_of(src), target = memory_of(dst);
   const int64_t bytes = static_cast<int64_t>(from.nbytes());
   Job job;
@@ -301,9 +318,15 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
   if (dst.numel() == 0) return;
   at::assert_no_internal_overlap(dst);
   if (adopt_storage(src, dst)) return;
-  if (is_typed_byte_view(src)) return copy_tensor(bytes_of_image(src), dst, false);
+  if (is_typed_byte_view(src)) {
+    return copy_tensor(read_image(src.storage()).seen_by(src), dst, false);
+  }
   if (is_typed_byte_view(dst)) {
     return write_bytes_of_image(src.device().is_cpu() ? src : to_cpu(src), dst);
+  }
+  // A conversion on the host would see one side's sign only.
+  if (src.is_neg() && dst.is_neg()) {
+    return copy_tensor(at::_neg_view(src), at::_neg_view(dst), non_blocking);
   }
   if (src.is_neg() != dst.is_neg()) {
     // Lazy negation on one side only: negate on the host.
@@ -346,19 +369,13 @@ at::Tensor to_cpu(const at::Tensor& tensor) {
 
 at::Tensor host_image(const c10::Storage& storage) {
   SpyreStorageImpl& impl = storage_of(storage);
-  const bool raw = impl.is_raw();
-  at::Tensor whole = make_tensor(storage, raw ? at::kByte : impl.dtype);
-  const int64_t extent = raw ? static_cast<int64_t>(impl.nbytes()) : impl.binding->extent();
-  at::Tensor image = at::zeros({extent}, whole.options().device(at::kCPU));
-  if (extent == 0) return image;
-  if (raw) {
-    whole.unsafeGetTensorImpl()->set_sizes_contiguous({extent});
-    copy_tensor(whole, image, false);
-    return image;
+  const at::ScalarType dtype = impl.is_raw() ? at::kByte : impl.dtype;
+  const BindingPtr binding = binding_of(make_tensor(storage, dtype));
+  const at::Tensor elements = elements_of(storage, dtype, binding);
+  at::Tensor image = at::zeros({binding->extent()}, dtype);
+  if (image.numel() > 0) {
+    copy_tensor(elements, image.as_strided(elements.sizes(), elements.strides()), false);
   }
-  whole.unsafeGetTensorImpl()->set_sizes_and_strides(impl.binding->host_size,
-                                                     impl.binding->host_strides);
-  copy_tensor(whole, image.as_strided(impl.binding->host_size, impl.binding->host_strides), false);
   return image;
 }
 
@@ -367,10 +384,8 @@ void set_host_image(const c10::Storage& storage, const at::Tensor& image) {
   TORCH_CHECK(!impl.is_raw() && image.scalar_type() == impl.dtype,
               "a host image must have the dtype of the storage");
   if (image.numel() == 0) return;
-  at::Tensor whole = make_tensor(storage, impl.dtype);
-  whole.unsafeGetTensorImpl()->set_sizes_and_strides(impl.binding->host_size,
-                                                     impl.binding->host_strides);
-  copy_tensor(image.as_strided(impl.binding->host_size, impl.binding->host_strides), whole, false);
+  const at::Tensor elements = elements_of(storage, impl.dtype, impl.binding);
+  copy_tensor(image.as_strided(elements.sizes(), elements.strides()), elements, false);
 }
 
 void set_int64_overflow_raises(bool raises) { int64_overflow_raises = raises; }

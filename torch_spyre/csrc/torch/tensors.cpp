@@ -114,20 +114,16 @@ at::Tensor unfold(const at::Tensor& self, int64_t dimension, int64_t size, int64
 
 at::Tensor view_dtype(const at::Tensor& self, at::ScalarType dtype) {
   if (self.scalar_type() == dtype) return alias_of(self);
-  checked_device_format(dtype);
-  TORCH_CHECK(holds_host_bits(self.scalar_type()) && holds_host_bits(dtype) &&
-                  c10::elementSize(dtype) == self.itemsize(),
-              "view(dtype): a ", self.scalar_type(), " tensor on spyre cannot be seen as ", dtype,
-              ": device memory does not hold the host's bits. Reinterpret on the CPU: "
-              "x.cpu().view(dtype).to('spyre').");
-  Binding binding = *binding_of(self);
-  binding.layout = binding.layout.with_format(device_format(dtype));
+  check_reinterprets("view(dtype)", self.scalar_type(), dtype);
   auto impl =
       c10::make_intrusive<SpyreTensorImpl>(c10::TensorImpl::VIEW, c10::Storage(self.storage()),
                                            self.key_set(), c10::scalarTypeToTypeMeta(dtype));
   impl->set_storage_offset(self.storage_offset());
   impl->set_sizes_and_strides(self.sizes(), self.strides());
-  impl->own_binding = std::make_shared<const Binding>(std::move(binding));
+  const SpyreTensorImpl* source = impl_of(self);
+  if (source != nullptr && source->own_binding != nullptr) {
+    impl->own_binding = reinterpreted(*source->own_binding, dtype);
+  }
   return at::Tensor(std::move(impl));
 }
 
@@ -198,7 +194,7 @@ void check_layout_fits(const TensorLayout& layout, size_t bytes) {
 }
 
 void check_layout_dtype(const TensorLayout& layout, at::ScalarType dtype) {
-  const DataFormat wanted = checked_device_format(dtype);
+  const DataFormat wanted = checked_tensor_format(dtype);
   const bool is_pool = dtype == at::kByte && layout.format() == DataFormat::SENINT8;
   TORCH_CHECK(layout.format() == wanted || is_pool, "a ", dtype, " tensor is stored as ",
               name_of(wanted), ", but the layout says ", name_of(layout.format()));
@@ -255,7 +251,9 @@ void set_layout(const at::Tensor& tensor, const TensorLayout& layout) {
   Binding binding{layout, to_sizes(tensor.sizes()), to_sizes(tensor.strides())};
   check_layout_holds(layout, binding.host_size, binding.host_strides);
   SpyreTensorImpl* impl = impl_of(tensor);
-  TORCH_CHECK(impl != nullptr, "set_spyre_tensor_layout: this tensor cannot hold a layout");
+  TORCH_CHECK(impl != nullptr,
+              "set_spyre_tensor_layout: this tensor was made on the CPU and moved in place, and "
+              "cannot hold a layout. Relabel its alias: x.view_as(x).");
   impl->own_binding = std::make_shared<const Binding>(std::move(binding));
 }
 
