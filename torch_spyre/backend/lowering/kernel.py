@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.linalg import (
+from xdsl.dialects.linalg.ops import (
     BroadcastOp,
     FillOp,
     ReduceOp,
@@ -92,8 +92,7 @@ def compile_function(
         raise kernel.error(f"a grid of {kernel.cores} cores; the card has {card.compute.cores}")
     bound = arguments.bind_arguments(kernel, function, names, known, arrays)
     lower_block(kernel, function.body.block)
-    nodes = fusion.fuse([*kernel.prologue, *kernel.nodes])
-    coalescing.coalesce(nodes)
+    nodes = coalescing.coalesce(fusion.fuse([*kernel.prologue, *kernel.nodes]))
     placed = placement.place(nodes)
     capacity = card.compute.lx_bytes
     if placed.peak > capacity:

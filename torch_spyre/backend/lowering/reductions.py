@@ -1,7 +1,7 @@
 """`linalg.reduce`, and structured ops with loops that reduce."""
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.dialects.linalg import ReduceOp
+from xdsl.dialects.linalg.ops import ReduceOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import Block, Operation, SSAValue
