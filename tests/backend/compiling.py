@@ -1,4 +1,4 @@
-"""What the tests of the lowering share: compiling a text, with and without the optimising passes."""
+"""What tests of the lowering share: compiling a text, with and without the optimising passes."""
 
 from contextlib import contextmanager
 

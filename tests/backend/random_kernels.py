@@ -185,9 +185,9 @@ class KernelWriter:
         results, variable, number = self.new(), self.new(), self.new()
         inits = ", ".join(f"{name} = {self.pick_any(values)}" for name in carried)
         types = ", ".join([TENSOR] * len(carried))
-        start = self.choose(0, 2)
+        bounds = f"%c{self.choose(0, 2)} to %c{self.choose(0, 3)}"
         self.add(
-            f"{results}:{len(carried) + 1} = scf.for {variable} = %c{start} to %c{self.choose(0, 3)} "
+            f"{results}:{len(carried) + 1} = scf.for {variable} = {bounds} "
             f"step %c1 iter_args({inits}, {number} = %c1) -> ({types}, index) {{"
         )
         inside = [*values, *carried]

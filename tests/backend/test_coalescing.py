@@ -1,21 +1,23 @@
-"""Copies that go away because source and destination become one buffer, and those that must stay."""
+"""Copies that go away since source and destination become one buffer, and those that stay."""
 
 from compiling import compiled
 from program_interpreter import Interpreter
 
 from torch_spyre.backend.program.instructions import Chain, Copy, LoopBegin, MatrixProduct
 
-HEAD = """
-func.func @f(%in: index, %out: index, %n: index) {
+BOX = "affine_set<(d0, d1) : (d0 >= 0, -d0 + 3 >= 0, d1 >= 0, -d1 + 3 >= 0)>"
+TILE = f"{{access_tile_set = {BOX}}}"
+HEAD = f"""
+func.func @f(%in: index, %out: index, %n: index) {{
 %c0 = arith.constant 0 : index
 %c1 = arith.constant 1 : index
 %empty = tensor.empty() : tensor<4x4xi32>
 %inv = ktdp.construct_memory_view %in, sizes: [4, 4], strides: [4, 1] : memref<4x4xi32>
 %outv = ktdp.construct_memory_view %out, sizes: [8, 4], strides: [4, 1] : memref<8x4xi32>
-%int = ktdp.construct_access_tile %inv[%c0, %c0] {access_tile_set = affine_set<(d0, d1) : (d0 >= 0, -d0 + 3 >= 0, d1 >= 0, -d1 + 3 >= 0)>} : memref<4x4xi32> -> <4x4xindex>
-%outt = ktdp.construct_access_tile %outv[%c0, %c0] {access_tile_set = affine_set<(d0, d1) : (d0 >= 0, -d0 + 3 >= 0, d1 >= 0, -d1 + 3 >= 0)>} : memref<8x4xi32> -> <4x4xindex>
+%int = ktdp.construct_access_tile %inv[%c0, %c0] {TILE} : memref<4x4xi32> -> <4x4xindex>
+%outt = ktdp.construct_access_tile %outv[%c0, %c0] {TILE} : memref<8x4xi32> -> <4x4xindex>
 %c4 = arith.constant 4 : index
-%outt2 = ktdp.construct_access_tile %outv[%c4, %c0] {access_tile_set = affine_set<(d0, d1) : (d0 >= 0, -d0 + 3 >= 0, d1 >= 0, -d1 + 3 >= 0)>} : memref<8x4xi32> -> <4x4xindex>
+%outt2 = ktdp.construct_access_tile %outv[%c4, %c0] {TILE} : memref<8x4xi32> -> <4x4xindex>
 %x = ktdp.load %int : <4x4xindex> -> tensor<4x4xi32>
 %two = arith.constant dense<2> : tensor<4x4xi32>
 """

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import (
     BroadcastOp,
     FillOp,
     ReduceOp,
     TransposeOp,
 )
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Operation
 
 from torch_spyre.backend.lowering import (

@@ -263,7 +263,7 @@ def regions_of(node: Node) -> list[list[Node]]:
 
 
 def yielded_by(node: Node) -> list[Buffer]:
-    """Buffers that the regions of a node hand on: alive as long as the node, whoever writes them."""
+    """Buffers that the regions of a node hand on: they live as long as the node runs."""
     match node:
         case For():
             return node.carried
