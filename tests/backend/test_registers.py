@@ -132,8 +132,10 @@ def ranges(draw, type):
 def bounded_ops(draw):
     op = draw(st.sampled_from(sorted(BINARY)))
     type = draw(st.sampled_from(INTEGERS))
-    left, right = draw(ranges(type)), draw(ranges(type))
-    inside = [draw(st.integers(*left)), draw(st.integers(*right))]
+    left, right = draw(st.none() | ranges(type)), draw(st.none() | ranges(type))
+    inside = [
+        draw(lanes(type) if found is None else st.integers(*found)) for found in (left, right)
+    ]
     return op, type, left, right, inside
 
 
@@ -149,6 +151,16 @@ def test_bounds_hold_for_every_value_inside_those_of_the_operands(drawn):
 def test_the_remainder_of_a_range_around_zero_is_bounded_by_the_divisor_alone():
     """Its extremes are not at the ends of the range: 5 remsi 3 is 2, 7 remsi 3 is 1."""
     assert bound("remsi", [(-5, 7), (3, 3)], ElementType.I64, ElementType.I64) == (-2, 2)
+
+
+def test_one_bound_is_enough_where_the_op_cannot_exceed_it():
+    type = ElementType.I64
+    assert bound("minsi", [None, (9, 9)], type, type)[1] == 9
+    assert bound("minui", [(2, 9), None], type, type) == (0, 9)
+    assert bound("remui", [None, (9, 9)], type, type) == (0, 8)
+    assert bound("remsi", [None, (9, 9)], type, type) == (-8, 8)
+    assert bound("andi", [None, (0, 7)], type, type) == (0, 7)
+    assert bound("maxsi", [None, (0, 7)], type, type) is None
 
 
 def test_what_may_wrap_around_has_no_bounds():

@@ -73,6 +73,8 @@ _DIVISIONS: dict[str, Callable[[int, int], int]] = {
     "remui": lambda a, b: a % b,
 }
 _UNSIGNED = {"divui", "remui", "ceildivui"}
+# One operand's bounds are enough for bounds of the result.
+_BOUNDED_BY_ONE = {"minsi", "minui", "andi", "remui", "remsi"}
 _SIGNED_CASTS = {"index_cast", "extsi", "trunci"}
 _UNSIGNED_CASTS = {"index_castui", "extui"}
 
@@ -118,7 +120,15 @@ def _select_bound(ranges: Sequence[Bounds | None]) -> Bounds | None:
     return min(chosen[0], other[0]), max(chosen[1], other[1])
 
 
+def limits(type: ElementType) -> Bounds:
+    """What a register of this type holds."""
+    half = 1 << (_WIDTHS[type] - 1)
+    return (0, 1) if type is ElementType.I1 else (-half, half - 1)
+
+
 def _bound(op: str, ranges: Sequence[Bounds | None], operand: ElementType) -> Bounds | None:
+    if op in _BOUNDED_BY_ONE and any(found is not None for found in ranges):
+        ranges = [limits(operand) if found is None else found for found in ranges]
     known = [found for found in ranges if found is not None]
     if len(known) != len(ranges):
         return None
@@ -142,14 +152,13 @@ def _bound(op: str, ranges: Sequence[Bounds | None], operand: ElementType) -> Bo
             return min(a, c), min(b, d)
         case "maxsi":
             return max(a, c), max(b, d)
-        case "minui" if a >= 0 and c >= 0:
-            return min(a, c), min(b, d)
+        case "minui" | "andi" if a >= 0 or c >= 0:
+            # A negative number is a large one without its sign, and has all high bits set.
+            return 0, min(high for low, high in known if low >= 0)
         case "maxui" if a >= 0 and c >= 0:
             return max(a, c), max(b, d)
-        case "andi" if a >= 0 and c >= 0:
-            return 0, min(b, d)
-        case "remui" if a >= 0 and c > 0:
-            return 0, min(b, d - 1)
+        case "remui" if c > 0:
+            return 0, d - 1 if a < 0 else min(b, d - 1)
         case "remsi" if c > 0:
             # The remainder has the sign of the dividend and is nearer to 0 than both.
             return max(min(a, 0), 1 - d), min(max(b, 0), d - 1)
@@ -203,10 +212,11 @@ class Registers:
 
 
 def float32_bits(value: float) -> int:
+    """What float32 cannot hold is infinite, integers of any size included."""
     try:
         return int.from_bytes(struct.pack("<f", value), "little")
-    except OverflowError:
-        return float32_bits(math.copysign(math.inf, value))
+    except (OverflowError, struct.error):
+        return float32_bits(math.inf if value > 0 else -math.inf)
 
 
 def float32_of(bits: int) -> float:
