@@ -213,6 +213,7 @@ def _statistics(array: "np.ndarray") -> tuple[str, ...]:
 
 def _print_counters(counters: dict[str, int]) -> None:
     facts = Table.grid(padding=(0, 2))
+    facts.add_row("device time", f"{counters.pop('device_time_ps') / 1e6:.3f} us")
     for name, value in counters.items():
         if value:
             facts.add_row(name.replace("_", " "), str(value))
