@@ -4,6 +4,7 @@ import pytest
 from compiling import compiled
 
 from torch_spyre import ktir
+from torch_spyre.backend import kernels
 from torch_spyre.errors import ScratchpadOverflowError
 from torch_spyre.ktir.errors import KtirError
 
@@ -86,6 +87,23 @@ def test_a_tensor_larger_than_the_scratchpad():
     ]
     with pytest.raises(ScratchpadOverflowError, match="%k"):
         compiled(kernel(body))
+
+
+def test_a_run_compiles_scalars_in_where_their_bounds_do_not_fit():
+    body = [
+        "%most = arith.constant 100000000 : index",
+        "%m = arith.minsi %n, %most : index",
+        "%v = ktdp.construct_memory_view %p, sizes: [8], strides: [1] : memref<8xf16>",
+        "%t = ktdp.construct_access_tile %v[%c0] symbols(%m) {access_tile_set = affine_set<"
+        "(d0)[s0] : (d0 >= 0, -d0 + s0 - 1 >= 0)>} : memref<8xf16> -> <?xindex>",
+        "%x = ktdp.load %t : <?xindex> -> tensor<?xf16>",
+        "ktdp.store %x, %t : tensor<?xf16>, <?xindex>",
+    ]
+    module = ktir.load(kernel(body))
+    with pytest.raises(ScratchpadOverflowError):
+        module.compile("f")
+    program = kernels._program(module, "f", {"n": 5}, frozenset({"p"}))
+    assert program.content.scratchpad_bytes == 128
 
 
 def test_a_grid_larger_than_the_card():

@@ -14,6 +14,7 @@ from torch_spyre.backend.program.cache import cache_key, program_cache
 from torch_spyre.backend.program.instructions import Argument, FixedBuffer
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import CardDescription, load_card
+from torch_spyre.errors import ScratchpadOverflowError
 from torch_spyre.ktir.errors import KtirError
 from torch_spyre.timing import Timing
 
@@ -162,7 +163,8 @@ def _program(
     if (name, "bake") not in module.programs:
         try:
             return compile_kernel(module, name, {}, arrays)
-        except KtirError:
+        except (KtirError, ScratchpadOverflowError):
+            # Sizes without a bound, or with a bound that is far from what they are.
             if not scalars:
                 raise
     program = compile_kernel(module, name, scalars, arrays)

@@ -126,9 +126,14 @@ def limits(type: ElementType) -> Bounds:
     return (0, 1) if type is ElementType.I1 else (-half, half - 1)
 
 
+def _assumed(type: ElementType) -> Bounds:
+    """Nothing that is counted comes near the ends of 64 bits, where adding 1 may wrap around."""
+    return (-(1 << 62), 1 << 62) if type is ElementType.I64 else limits(type)
+
+
 def _bound(op: str, ranges: Sequence[Bounds | None], operand: ElementType) -> Bounds | None:
     if op in _BOUNDED_BY_ONE and any(found is not None for found in ranges):
-        ranges = [limits(operand) if found is None else found for found in ranges]
+        ranges = [_assumed(operand) if found is None else found for found in ranges]
     known = [found for found in ranges if found is not None]
     if len(known) != len(ranges):
         return None
