@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from torch_spyre.backend.lowering.constants import lane_bits
+from torch_spyre.backend.lowering.constants import argument_bits
 from torch_spyre.backend.program.instructions import Argument, ElementType
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.ktir.errors import KtirError
 
 _NUMPY = {
     "float16": ElementType.F16,
@@ -111,16 +110,4 @@ def _dtype_of(type: ElementType) -> torch.dtype:
 
 def scalar_bits(kernel: str, argument: Argument, value: Any) -> int:
     """A scalar argument as the 64 bits of its register."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    number = isinstance(value, int | float) if argument.type.is_float else isinstance(value, int)
-    if not number:
-        raise KtirError(
-            f"{kernel}: {argument.name} is a scalar of type {argument.type.name.lower()}, "
-            f"not {type_name(value)}"
-        )
-    return lane_bits(value, argument.type)
-
-
-def type_name(value: Any) -> str:
-    return type(value).__name__
+    return argument_bits(kernel, argument.name, argument.type, value)
