@@ -14,7 +14,7 @@ import torch
 
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.device.import_hook import after_import
+from torch_spyre.device.patches.import_hook import after_import
 
 
 def apply() -> None:
