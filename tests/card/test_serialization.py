@@ -242,6 +242,38 @@ def test_a_tensor_with_a_layout_of_its_own_keeps_its_values(via):
         assert_equal(via(tensor.clone()), tensor.cpu())
 
 
+def own_layout(host):
+    """The elements of a 4x128 tensor in the order of its memory: a layout that no storage has."""
+    flat = _C.SpyreTensorLayout([8, 64], [64, 1], _C.DataFormats.SEN169_FP16)
+    return _C.as_strided_with_layout(host.to("spyre"), [512], [1], None, flat)
+
+
+def test_deepcopy_takes_no_tensor_with_a_layout_of_its_own_for_another():
+    originals = [own_layout(counting(4, 128) + number) for number in range(8)]
+    assert all(_C.has_own_layout(original) for original in originals)
+    memo = {}
+    copies = copy.deepcopy([*originals, *originals], memo)
+    for original, found, again in zip(originals, copies[:8], copies[8:], strict=True):
+        assert found is again and not shares_storage(found, original)
+        assert_equal(found, original.cpu())
+    # An id or address of something that is gone would be found again under another's name.
+    alive = {id(original) for original in originals}
+    alive |= {id(kept) for kept in memo[id(memo)]} | {id(memo)}
+    assert {key for key in memo if isinstance(key, int)} <= alive
+    storages = {original.untyped_storage()._cdata for original in originals}
+    assert memo.get("torch", {}).keys() <= storages
+
+
+def test_deepcopy_of_a_tensor_with_a_layout_of_its_own_brings_along_what_belongs_to_it():
+    original = own_layout(counting(4, 128)).requires_grad_()
+    original.note = ["kept"]
+    (original * 3).sum().backward()
+    twin = copy.deepcopy(original)
+    assert twin.requires_grad and twin.note == ["kept"] and twin.note is not original.note
+    assert_equal(twin.grad, torch.full((512,), 3, dtype=torch.float16))
+    assert not shares_storage(twin.grad, original.grad)
+
+
 def test_layouts_pickle_in_all_published_versions():
     layout = ROWS_IN_STICK
     assert pickle.loads(pickle.dumps(layout)) == copy.deepcopy(layout) == layout

@@ -3,6 +3,7 @@
 Generators are here as well: PyTorch also saves an offset, which ours have not.
 """
 
+import copy
 import copyreg
 from typing import Any
 
@@ -22,15 +23,19 @@ def apply() -> None:
 
 def _deepcopy_of_own_layout(original: Function) -> Function:
     def __deepcopy__(self: torch.Tensor, memo: dict[int, Any]) -> torch.Tensor:
-        if not is_spyre(self) or not _C.has_own_layout(self):
+        # PyTorch refuses to copy a part of a graph.
+        if not is_spyre(self) or not _C.has_own_layout(self) or not self.is_leaf:
             result: torch.Tensor = original(self, memo)
             return result
         if id(self) in memo:
             found: torch.Tensor = memo[id(self)]
             return found
-        copied = self.detach().clone()
+        copied = self.detach().clone().requires_grad_(self.requires_grad)
+        # Of self, not of a temporary: the ids in a memo must be those of objects that live on.
         memo[id(self)] = copied
-        return copied.requires_grad_(self.requires_grad)
+        copied.grad = copy.deepcopy(self.grad, memo)
+        copied.__dict__ = copy.deepcopy(self.__dict__, memo)
+        return copied
 
     return __deepcopy__
 
