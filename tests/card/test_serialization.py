@@ -337,17 +337,6 @@ def test_safetensors_to_the_cpu_and_to_unknown_devices_are_as_before(safetensors
             safetensors.torch.load_file(file, device=bad)
 
 
-@pytest.mark.parametrize("first", ["safetensors.torch", "safetensors"])
-def test_safetensors_may_be_imported_before_torch(first, tmp_path):
-    code = f"""
-import {first}
-import safetensors.torch, torch
-safetensors.torch.save_file({{"a": torch.ones(3)}}, "{tmp_path}/file")
-print(safetensors.torch.load_file("{tmp_path}/file", device="spyre")["a"].device)
-"""
-    assert run(code) == ["spyre:0"]
-
-
 # --- Storages -------------------------------------------------------------------------------------
 
 
