@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.device.index import DeviceLike
+from torch_spyre.device.index import DeviceLike, card_device
 from torch_spyre.device.patches.wrapping import Function, is_spyre, wrap
 from torch_spyre.errors import UnsupportedDtypeError
 
@@ -22,10 +22,10 @@ _move = threading.local()
 
 
 def load_model_to_spyre(
-    model: torch.nn.Module, dtype: torch.dtype | None = None, device: str = DEVICE_NAME
+    model: torch.nn.Module, dtype: torch.dtype | None = None, device: DeviceLike = None
 ) -> torch.nn.Module:
     """Moves a model to a card; the same as `model.to("spyre", dtype)`."""
-    return model.to(device) if dtype is None else model.to(device, dtype)
+    return model.to(card_device(device), dtype)
 
 
 def apply() -> None:
@@ -33,13 +33,7 @@ def apply() -> None:
     torch.nn.Module.to._spyre_patched = True  # type: ignore[attr-defined]
     wrap(torch.nn.Module, "_apply", _keeping_linear_layouts)
     # The generated one goes around `to`.
-    torch.nn.Module.spyre = lambda self, device=None: self.to(_device(device))  # type: ignore[attr-defined]
-
-
-def _device(device: DeviceLike) -> torch.device:
-    if isinstance(device, int):
-        return torch.device(DEVICE_NAME, device)
-    return torch.device(DEVICE_NAME if device is None else device)
+    torch.nn.Module.spyre = lambda self, device=None: self.to(card_device(device))  # type: ignore[attr-defined]
 
 
 def _to_card(original: Function) -> Function:
