@@ -1,10 +1,63 @@
-"""safetensors learns of the card whenever and however it is imported."""
+"""safetensors: straight to the card and from it, whenever the library is imported."""
 
 import os
 import subprocess
 import sys
 
 import pytest
+import torch
+from tensor_samples import DTYPES, assert_equal, sample
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning"),
+    pytest.mark.filterwarnings("ignore:.*does not support int64"),
+]
+
+
+@pytest.fixture
+def safetensors():
+    import safetensors.torch
+
+    return safetensors
+
+
+@pytest.mark.parametrize("device", ["spyre", "spyre:0", torch.device("spyre:0")], ids=repr)
+def test_safetensors_load_straight_to_the_card(safetensors, device, tmp_path):
+    file = tmp_path / "model.safetensors"
+    dtypes = [dtype for dtype in DTYPES if dtype is not torch.float8_e5m2fnuz]
+    hosts = {str(dtype): sample((4, 130), dtype) for dtype in dtypes}
+    hosts |= {"empty": torch.empty(0, 3), "scalar": torch.tensor(2.5)}
+    safetensors.torch.save_file(
+        {name: host.to("spyre") for name, host in hosts.items()}, file, {"made": "here"}
+    )
+    found = safetensors.torch.load_file(file, device=device)
+    assert found.keys() == hosts.keys()
+    for name, host in hosts.items():
+        assert_equal(found[name], host)
+        assert_equal(safetensors.torch.load_file(file)[name], host, "cpu")
+    with safetensors.safe_open(file, framework="pt", device=device) as opened:
+        assert set(opened.keys()) == hosts.keys() and opened.metadata() == {"made": "here"}
+        part = opened.get_slice("torch.float16")
+        assert part.get_shape() == [4, 130] and part.get_dtype() == "F16"
+        assert_equal(part[1:3, 60:70], hosts["torch.float16"][1:3, 60:70])
+        assert_equal(opened.get_tensor("torch.int8"), hosts["torch.int8"])
+
+
+def test_safetensors_to_the_cpu_and_to_unknown_devices_are_as_before(safetensors, tmp_path):
+    file = tmp_path / "model.safetensors"
+    safetensors.torch.save_model(torch.nn.Linear(3, 4).to("spyre"), str(file))
+    with safetensors.safe_open(file, "pt") as opened:
+        assert opened.get_tensor("weight").device.type == "cpu"
+    layer = torch.nn.Linear(3, 4)
+    safetensors.torch.load_model(layer, str(file), device="spyre")
+    data = safetensors.torch.save({"a": torch.ones(3, device="spyre")})
+    assert safetensors.torch.load(data)["a"].tolist() == [1, 1, 1]
+    for bad in ("spyre:7", "nowhere"):
+        with pytest.raises((RuntimeError, safetensors.SafetensorError)):
+            safetensors.torch.load_file(file, device=bad)
+
+
+# --- Importing the library ------------------------------------------------------------------------
 
 
 def run(code, folder):
