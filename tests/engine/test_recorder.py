@@ -110,21 +110,24 @@ def softmax(rows, columns, cores=CORES):
 
 
 def matmul(m, k, n, row_splits, column_splits):
+    """Matrices as the device lays them out: columns of sticks, [columns / 64, rows, 64]."""
     build = ProgramBuilder((row_splits, column_splits), "matmul")
-    sizes = ([m, k], [k, n], [m, n])
-    views = [build.view(build.argument(F16), F16, size) for size in sizes]
     rows, columns, zero = m // row_splits, n // column_splits, build.constant(0)
     first_row = build.scalar("muli", I64, CORE_X, build.constant(rows))
-    first_column = build.scalar("muli", I64, CORE_Y, build.constant(columns))
-    tiles = [build.tensor(F16, *size) for size in ([rows, k], [k, columns], [rows, columns])]
-    build.transfer(tiles[0], [rows, k], [first_row, zero], views[0], store=False)
-    build.transfer(tiles[1], [k, columns], [zero, first_column], views[1], store=False)
-    a, b, out = (
-        Operand(tile.address, tile.bytes, F16, NO_REGISTER, (0, *tile.strides)) for tile in tiles
-    )
+    first_stick = build.scalar("muli", I64, CORE_Y, build.constant(columns // 64))
+
+    def move(array_rows, array_columns, tile_rows, tile_columns, first_row, first_stick, store):
+        view = build.view(build.argument(F16), F16, [array_columns // 64, array_rows, 64])
+        extents = [tile_columns // 64, tile_rows, 64]
+        tile = build.tensor(F16, *extents)
+        build.transfer(tile, extents, [first_stick, first_row, zero], view, store=store)
+        return Operand(tile.address, tile.bytes, F16, NO_REGISTER, (0, tile_columns, 1))
+
+    a = move(m, k, rows, k, first_row, zero, store=False)
+    b = move(k, n, k, columns, zero, first_stick, store=False)
+    out = move(m, n, rows, columns, first_row, first_stick, store=True)
     shape = build.all_constants([1, rows, columns, k])
     build.emit(ins.MatrixProduct, *shape, a, b, False, a, out)
-    build.transfer(tiles[2], [rows, columns], [first_row, first_column], views[2], store=True)
     return build
 
 
