@@ -79,6 +79,7 @@ def every_instruction() -> ProgramBuilder:
     build.emit(ins.Receive, 1, 1, CORE_REGISTER, zero, (8, 1), copied, space)
     build.emit(ins.Delivered, 1, ins.DeliveryKind.GATHER, 4, tile.bytes)
     build.emit(ins.TableLookup, build.register(), 0, NO_REGISTER)
+    build.emit(ins.Literal, dataclasses.replace(tile, strides=(1,)), (1, 2, 3))
     build.emit(ins.Extract, build.register(), tile, (zero, one), space)
     build.emit(ins.Move, build.register(), CORE_REGISTER)
     end = build.emit(ins.LoopEnd, loop)
@@ -256,6 +257,7 @@ REFUSED = [
     (lambda: changed(ins.Receive, source_strides=()), "ranks do not agree"),
     (lambda: changed(ins.Delivered, cores=-1), "negative size"),
     (lambda: changed(ins.TableLookup, table=1), "no such table"),
+    (lambda: changed(ins.Literal, values=(0,) * 100_000), "does not fit its buffer"),
     (lambda: changed_field(ins.Publish, "tiles", nothing), "no such role"),
     (
         lambda: changed_field(ins.Copy, "source", lambda s: dataclasses.replace(s, type=I32)),
