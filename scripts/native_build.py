@@ -28,7 +28,8 @@ SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-f
 
 
 def core_sources() -> list[Path]:
-    found = sorted((SOURCES / "flex").glob("*.cpp")) + sorted((SOURCES / "emulator").glob("*.cpp"))
+    folders = ("flex", "emulator", "emulator/engine")
+    found = [source for folder in folders for source in sorted((SOURCES / folder).glob("*.cpp"))]
     on_x86 = platform.machine() in ("x86_64", "AMD64")
     return [s for s in found if on_x86 or not s.stem.endswith(tuple(ISA_FLAGS))]
 
