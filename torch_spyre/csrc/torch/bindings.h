@@ -10,6 +10,7 @@ void bind_tensors(pybind11::module_& module);
 void bind_device(pybind11::module_& module);
 void bind_streams(pybind11::module_& module);
 void bind_memory(pybind11::module_& module);
+void bind_engine(pybind11::module_& module);
 void bind_hooks(pybind11::module_& module);
 
 }  // namespace spyre

@@ -7,5 +7,6 @@ PYBIND11_MODULE(_C, module) {
   spyre::bind_device(module);
   spyre::bind_streams(module);
   spyre::bind_memory(module);
+  spyre::bind_engine(module);
   spyre::bind_hooks(module);
 }

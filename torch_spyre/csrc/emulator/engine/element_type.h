@@ -11,6 +11,10 @@
 #include <optional>
 #include <string_view>
 
+// Always inlined: files compiled per instruction set use these too, and the linker must not pick
+// their copy for everyone.
+#define SPYRE_TYPE_FUNCTION [[gnu::always_inline]] constexpr
+
 namespace spyre::emulator::engine {
 
 enum class ElementType : uint8_t {
@@ -27,29 +31,31 @@ enum class ElementType : uint8_t {
 };
 inline constexpr int kElementTypeCount = 10;
 
-constexpr bool is_float(ElementType type) { return type <= ElementType::F8E5M2; }
+SPYRE_TYPE_FUNCTION bool is_float(ElementType type) { return type <= ElementType::F8E5M2; }
 
 // The bytes of one element in memory.
-constexpr int bytes_of(ElementType type) {
+SPYRE_TYPE_FUNCTION int bytes_of(ElementType type) {
   constexpr int kBytes[kElementTypeCount] = {2, 2, 4, 1, 1, 1, 1, 2, 4, 8};
   return kBytes[static_cast<int>(type)];
 }
 
 // The bits that carry meaning: 1 for I1, else all of them.
-constexpr int bits_of(ElementType type) { return type == ElementType::I1 ? 1 : 8 * bytes_of(type); }
+SPYRE_TYPE_FUNCTION int bits_of(ElementType type) {
+  return type == ElementType::I1 ? 1 : 8 * bytes_of(type);
+}
 
 // The bytes of one lane.
-constexpr int lane_bytes(ElementType type) { return type == ElementType::I64 ? 8 : 4; }
+SPYRE_TYPE_FUNCTION int lane_bytes(ElementType type) { return type == ElementType::I64 ? 8 : 4; }
 
 inline constexpr std::string_view kElementTypeNames[kElementTypeCount] = {
     "f16", "bf16", "f32", "f8E4M3FN", "f8E5M2FNUZ", "i1", "i8", "i16", "i32", "i64"};
 
 // As MLIR spells it.
-constexpr std::string_view name_of(ElementType type) {
+SPYRE_TYPE_FUNCTION std::string_view name_of(ElementType type) {
   return kElementTypeNames[static_cast<int>(type)];
 }
 
-constexpr std::optional<ElementType> element_type_named(std::string_view name) {
+SPYRE_TYPE_FUNCTION std::optional<ElementType> element_type_named(std::string_view name) {
   for (int i = 0; i < kElementTypeCount; ++i) {
     if (kElementTypeNames[i] == name) return static_cast<ElementType>(i);
   }
@@ -57,3 +63,5 @@ constexpr std::optional<ElementType> element_type_named(std::string_view name) {
 }
 
 }  // namespace spyre::emulator::engine
+
+#undef SPYRE_TYPE_FUNCTION

@@ -5,6 +5,7 @@
 // expect the default floating-point settings: see DefaultFloatingPoint.
 #pragma once
 
+#include <cfenv>
 #include <cstddef>
 #include <cstdint>
 
@@ -79,7 +80,7 @@ class DefaultFloatingPoint {
   DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
 
  private:
-  uint64_t before_;
+  std::fenv_t before_;
 };
 
 }  // namespace spyre::emulator::engine

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "emulator/engine/element_type.h"
@@ -150,6 +151,8 @@ struct VectorOpInfo {
 // nullptr: no such op.
 const VectorOpInfo* vector_op_info(VectorOp op);
 std::optional<VectorOp> vector_op_named(std::string_view name);
+// Every op there is, in ascending order.
+std::span<const VectorOp> vector_ops();
 
 // nullptr when the op does not exist for these types. `operand` is the type of the operands other
 // than masks. The choice depends on the host's instruction set and on emulator::ieee_fp16(): ask

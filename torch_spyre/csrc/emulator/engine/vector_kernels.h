@@ -1,0 +1,38 @@
+// What the files compiled per instruction set offer to vector_ops.cpp and lanes.cpp.
+#pragma once
+
+#include <string_view>
+
+#include "emulator/engine/lanes.h"
+#include "emulator/engine/vector_ops.h"
+
+namespace spyre::emulator::engine {
+
+struct VectorKernels {
+  std::string_view name;  // as in emulator::KernelSet
+  // Each gives nullptr for what it does not have. `ieee_fp16`: F16 is binary16, not SEN169.
+  VectorFunction (*float_function)(VectorOp op, ElementType result, bool ieee_fp16);
+  VectorFunction (*integer_function)(VectorOp op, ElementType type);
+  VectorFunction (*cast_function)(VectorOp op, ElementType operand, ElementType result,
+                                  bool ieee_fp16);
+  LoadLanes (*load_lanes)(ElementType type, bool ieee_fp16);
+  StoreLanes (*store_lanes)(ElementType type, bool ieee_fp16);
+  RoundLanes (*round_lanes)(ElementType type, bool ieee_fp16);
+  CombineLanes (*combine_lanes)(Combine combine, ElementType type);
+  StartReduction (*start_reduction)(Combine combine, ElementType type);
+  ReduceLanes (*reduce_lanes)(Combine combine, ElementType type);
+  FinishLanes (*finish_lanes)(Combine combine, ElementType type);
+};
+
+// The kernels in use: those of the instruction set that emulator::active_kernels() names.
+const VectorKernels& active_vector_kernels();
+
+// An angle of any size in quarter turns, of which two bits count, and the rest, between -pi/4 and
+// pi/4. NaN for infinity. Slow: the vector kernels use it beyond 2^33 only.
+struct FarAngle {
+  int64_t quarters;
+  double rest;
+};
+FarAngle reduce_far_angle(float angle);
+
+}  // namespace spyre::emulator::engine

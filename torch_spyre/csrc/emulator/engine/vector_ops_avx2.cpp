@@ -1,0 +1,4 @@
+// The vector instructions for AVX2.
+#define SPYRE_KERNEL_NAMESPACE kernels_avx2
+#define SPYRE_KERNEL_NAME "avx2"
+#include "emulator/engine/vector_kernels.inc"

@@ -1,0 +1,445 @@
+"""The golden model of the vector unit: what every instruction computes, in float64.
+
+`run(name, operand_type, result_type, *codes)` does to arrays of codes what the engine does: takes
+the numbers they stand for, applies the instruction's function below, rounds once. Float functions
+get and give float64; integer functions get and give Python integers, in arrays of objects, as
+signed numbers unless their name ends in `ui`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from torch_spyre.testing import formats
+
+Values = NDArray[np.float64]
+Codes = NDArray[Any]
+Integers = NDArray[np.object_]
+
+# --- Element types --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """A type as MLIR names it; `f16_ieee` is f16 while the card computes in binary16."""
+
+    name: str
+    bits: int
+
+    @property
+    def is_float(self) -> bool:
+        return not self.name.startswith("i")
+
+    @property
+    def code_dtype(self) -> np.dtype[Any]:
+        return np.dtype(f"uint{max(self.bits, 8)}")
+
+
+TYPES = {
+    kind.name: kind
+    for kind in (
+        ElementType("f16", 16),
+        ElementType("f16_ieee", 16),
+        ElementType("bf16", 16),
+        ElementType("f32", 32),
+        ElementType("f8E4M3FN", 8),
+        ElementType("f8E5M2FNUZ", 8),
+        ElementType("i1", 1),
+        ElementType("i8", 8),
+        ElementType("i16", 16),
+        ElementType("i32", 32),
+        ElementType("i64", 64),
+    )
+}
+
+
+def _bf16_values() -> Values:
+    upper = np.arange(1 << 16, dtype=np.uint32) << 16
+    with np.errstate(invalid="ignore"):  # widening a signalling NaN
+        return upper.view(np.float32).astype(np.float64)
+
+
+@cache
+def values_of_codes(name: str) -> Values:
+    """The value of every code of a float type of 8 or 16 bits."""
+    match name:
+        case "f16":
+            return formats.sen169_values()
+        case "f16_ieee":
+            return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float64)
+        case "bf16":
+            return _bf16_values()
+        case "f8E4M3FN":
+            return formats.e4m3fn_values()
+        case "f8E5M2FNUZ":
+            return formats.e5m2fnuz_values()
+        case _:
+            raise ValueError(f"{name} is no float type of 8 or 16 bits")
+
+
+@cache
+def _magnitudes(name: str) -> tuple[Values, Values]:
+    """The numbers from 0 up, and what lies halfway between each and the next.
+
+    Formats with infinity have it as their last number, and 2**emax in its place for the middle.
+    """
+    values = values_of_codes(name)
+    positive = values[: len(values) // 2]
+    numbers = positive[~np.isnan(positive)]
+    spaced = numbers.copy()
+    if np.isinf(spaced[-1]):
+        spaced[-1] = 2 * spaced[-2] - spaced[-3]
+    return numbers, (spaced[:-1] + spaced[1:]) / 2
+
+
+def _encode_small_float(name: str, values: Values) -> Codes:
+    """The nearest code, ties to even; too large is the largest number or infinity."""
+    _, middles = _magnitudes(name)
+    size = np.abs(values)
+    below = np.searchsorted(middles, size, side="left")
+    at_middle = middles[np.minimum(below, len(middles) - 1)] == size
+    # Codes ascend with their values, so the even one of two neighbours has an even number.
+    code = np.where(at_middle & (below % 2 == 1), below + 1, below)
+    bits = TYPES[name].bits
+    sign = np.where(np.signbit(values), 1 << (bits - 1), 0)
+    if name == "f8E5M2FNUZ":
+        sign = np.where(code == 0, 0, sign)
+    nan = {"f8E4M3FN": 0x7F, "f8E5M2FNUZ": 0x80, "bf16": 0x7FC0, "f16_ieee": 0x7E00}[name]
+    return np.asarray(np.where(np.isnan(values), nan, code | sign), dtype=TYPES[name].code_dtype)
+
+
+def encode_floats(name: str, values: Values) -> Codes:
+    """Each value rounded once to the type."""
+    if name == "f16":
+        return formats.encode_sen169(values)
+    if name == "f32":
+        with np.errstate(all="ignore"):
+            single = values.astype(np.float32)
+        return np.where(np.isnan(single), np.uint32(0x7FC00000), single.view(np.uint32))
+    return _encode_small_float(name, values)
+
+
+def decode_floats(name: str, codes: Codes) -> Values:
+    if name == "f32":
+        with np.errstate(invalid="ignore"):
+            return codes.astype(np.uint32).view(np.float32).astype(np.float64)
+    return values_of_codes(name)[codes]
+
+
+def ulp(name: str, values: Values) -> Values:
+    """The gap between the two numbers of the type around each value."""
+    size = np.abs(values)
+    if name == "f32":
+        with np.errstate(all="ignore"):
+            single = np.minimum(size, np.finfo(np.float32).max).astype(np.float32)
+        return np.spacing(single).astype(np.float64)
+    numbers, _ = _magnitudes(name)
+    finite = numbers[np.isfinite(numbers)]
+    below = np.clip(np.searchsorted(finite, size, side="right") - 1, 0, len(finite) - 2)
+    return np.asarray(finite[below + 1] - finite[below])
+
+
+def signed_integers(name: str, codes: Codes) -> Integers:
+    bits = TYPES[name].bits
+    unsigned = unsigned_integers(name, codes)
+    return np.where(unsigned >= 1 << (bits - 1), unsigned - (1 << bits), unsigned)
+
+
+def unsigned_integers(name: str, codes: Codes) -> Integers:
+    return codes.astype(object) & ((1 << TYPES[name].bits) - 1)
+
+
+def encode_integers(name: str, numbers: Integers) -> Codes:
+    wrapped = numbers & ((1 << TYPES[name].bits) - 1)
+    return np.asarray(wrapped, dtype=TYPES[name].code_dtype)
+
+
+# --- Functions of floats --------------------------------------------------------------------------
+
+
+def maximumf(a: Values, b: Values) -> Values:
+    """NaN wins; -0 < +0."""
+    greater = np.where((a == b) & np.signbit(a), b, np.where(a >= b, a, b))
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, greater)
+
+
+def minimumf(a: Values, b: Values) -> Values:
+    return -maximumf(-a, -b)
+
+
+def maxnumf(a: Values, b: Values) -> Values:
+    """NaN is ignored."""
+    return np.where(np.isnan(a), b, np.where(np.isnan(b), a, maximumf(a, b)))
+
+
+def minnumf(a: Values, b: Values) -> Values:
+    return -maxnumf(-a, -b)
+
+
+def roundaway(x: Values) -> Values:
+    whole = np.trunc(x)
+    return np.copysign(np.abs(whole) + (np.abs(x - whole) >= 0.5), x)
+
+
+def reciprocal(x: Values) -> Values:
+    return 1 / x
+
+
+def rsqrt(x: Values) -> Values:
+    return 1 / np.sqrt(x)
+
+
+def erf(x: Values) -> Values:
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
+def sigmoid(x: Values) -> Values:
+    return np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x)))
+
+
+def silu(x: Values) -> Values:
+    return x * sigmoid(x)
+
+
+def gelu(x: Values) -> Values:
+    """The exact form: x times the normal distribution's share below x."""
+    return x * np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2)) / 2
+
+
+def softplus(x: Values, beta: Values, threshold: Values) -> Values:
+    product = x * beta
+    return np.where(product > threshold, x, np.logaddexp(0, product) / beta)
+
+
+def layernormscale(variance: Values, epsilon: Values) -> Values:
+    return 1 / np.sqrt(variance + epsilon)
+
+
+def fma(a: Values, b: Values, c: Values) -> Values:
+    """With round-to-odd, so that rounding the result again is as good as rounding once.
+
+    The product of two float32 numbers is exact in float64; the error of the sum is, too.
+    """
+    product = a * b
+    total = product + c
+    part = total - product
+    error = (product - (total - part)) + (c - part)
+    even = total.view(np.int64) % 2 == 0
+    towards = np.where(error > 0, np.inf, -np.inf)
+    inexact = np.isfinite(total) & np.isfinite(error) & (error != 0)
+    return np.where(inexact & even, np.nextafter(total, towards), total)
+
+
+FLOAT_FUNCTIONS: dict[str, Callable[..., Values]] = {
+    "addf": np.add,
+    "subf": np.subtract,
+    "mulf": np.multiply,
+    "divf": np.divide,
+    "remf": np.fmod,
+    "negf": np.negative,
+    "absf": np.abs,
+    "maximumf": maximumf,
+    "minimumf": minimumf,
+    "maxnumf": maxnumf,
+    "minnumf": minnumf,
+    "copysign": np.copysign,
+    "fma": fma,
+    "extf": np.positive,
+    "truncf": np.positive,
+    "convertf": np.positive,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+    "rsqrt": rsqrt,
+    "tanh": np.tanh,
+    "sin": np.sin,
+    "cos": np.cos,
+    "erf": erf,
+    "ceil": np.ceil,
+    "floor": np.floor,
+    "round": roundaway,
+    "roundeven": np.rint,
+    "trunc": np.trunc,
+    "powf": np.power,
+    "sigmoid": sigmoid,
+    "silu": silu,
+    "gelu": gelu,
+    "reciprocal": reciprocal,
+    "softplus": softplus,
+    "layernormscale": layernormscale,
+}
+
+# --- Comparisons of floats ------------------------------------------------------------------------
+
+_ORDERED: dict[str, Callable[[Values, Values], NDArray[np.bool_]]] = {
+    "eq": lambda a, b: a == b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "ne": lambda a, b: (a < b) | (a > b),
+}
+
+
+def compare_floats(predicate: str, a: Values, b: Values) -> NDArray[np.bool_]:
+    """Ordered predicates are false, unordered ones true where a or b is NaN."""
+    unordered = np.isnan(a) | np.isnan(b)
+    match predicate:
+        case "false":
+            return np.zeros_like(unordered)
+        case "true":
+            return np.ones_like(unordered)
+        case "ord":
+            return ~unordered
+        case "uno":
+            return unordered
+    holds = _ORDERED[predicate[1:]](a, b)
+    return holds | unordered if predicate[0] == "u" else holds
+
+
+# --- Functions of integers ------------------------------------------------------------------------
+
+
+def _elementwise(function: Callable[[int, int, int], int], bits: int) -> Callable[..., Integers]:
+    return np.vectorize(lambda a, b: function(a, b, bits), otypes=[object])
+
+
+def _quotient_towards_zero(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _shift_left(a: int, amount: int, bits: int) -> int:
+    return a << amount if amount < bits else 0
+
+
+INTEGER_FUNCTIONS: dict[str, Callable[[int, int, int], int]] = {
+    "addi": lambda a, b, _: a + b,
+    "subi": lambda a, b, _: a - b,
+    "muli": lambda a, b, _: a * b,
+    "divui": lambda a, b, _: a // b if b else 0,
+    "divsi": lambda a, b, _: _quotient_towards_zero(a, b) if b else 0,
+    "floordivsi": lambda a, b, _: a // b if b else 0,
+    "ceildivsi": lambda a, b, _: -(-a // b) if b else 0,
+    "ceildivui": lambda a, b, _: -(-a // b) if b else 0,
+    "remui": lambda a, b, _: a % b if b else a,
+    "remsi": lambda a, b, _: a - b * _quotient_towards_zero(a, b) if b else a,
+    "andi": lambda a, b, _: a & b,
+    "ori": lambda a, b, _: a | b,
+    "xori": lambda a, b, _: a ^ b,
+    "shli": lambda a, b, bits: _shift_left(a, b % (1 << bits), bits),
+    "shrsi": lambda a, b, bits: a >> min(b % (1 << bits), bits - 1),
+    "shrui": lambda a, b, bits: a >> b if b < bits else 0,
+    "minsi": lambda a, b, _: min(a, b),
+    "maxsi": lambda a, b, _: max(a, b),
+    "minui": lambda a, b, _: min(a, b),
+    "maxui": lambda a, b, _: max(a, b),
+    "absi": lambda a, _, __: abs(a),
+    "cmpi_eq": lambda a, b, _: a == b,
+    "cmpi_ne": lambda a, b, _: a != b,
+    "cmpi_slt": lambda a, b, _: a < b,
+    "cmpi_sle": lambda a, b, _: a <= b,
+    "cmpi_sgt": lambda a, b, _: a > b,
+    "cmpi_sge": lambda a, b, _: a >= b,
+    "cmpi_ult": lambda a, b, _: a < b,
+    "cmpi_ule": lambda a, b, _: a <= b,
+    "cmpi_ugt": lambda a, b, _: a > b,
+    "cmpi_uge": lambda a, b, _: a >= b,
+}
+
+
+def _takes_unsigned(name: str) -> bool:
+    return name.endswith("ui") or name.startswith("cmpi_u")
+
+
+# --- Casts ----------------------------------------------------------------------------------------
+
+
+def float_to_integer(values: Values, bits: int, is_signed: bool) -> Integers:
+    """Towards zero, to the nearest limit; NaN gives 0."""
+    lowest = -(1 << (bits - 1)) if is_signed else 0
+    highest = (1 << (bits - is_signed)) - 1
+
+    def convert(x: float) -> int:
+        if math.isnan(x):
+            return 0
+        if math.isinf(x):
+            return highest if x > 0 else lowest
+        return min(max(int(x), lowest), highest)
+
+    return np.vectorize(convert, otypes=[object])(values)
+
+
+def integers_to_odd_floats(numbers: Integers) -> Values:
+    """As float64; where that is inexact, the odd neighbour, so that rounding again does no harm."""
+
+    def convert(number: int) -> float:
+        size = abs(number)
+        dropped = max(size.bit_length() - 53, 0)
+        kept = size >> dropped
+        odd = kept | (size != kept << dropped)
+        return math.copysign(math.ldexp(odd, dropped), number)
+
+    return np.vectorize(convert, otypes=[np.float64])(numbers)
+
+
+# --- Running --------------------------------------------------------------------------------------
+
+
+def exact(name: str, operand_type: str, *codes: Codes) -> Values:
+    """The result of a float instruction before it is rounded."""
+    with np.errstate(all="ignore"):
+        numbers = [decode_floats(operand_type, each) for each in codes]
+        return np.asarray(FLOAT_FUNCTIONS[name](*numbers), dtype=np.float64)
+
+
+def _cast(name: str, operand_type: str, result_type: str, codes: Codes) -> Codes:
+    bits = TYPES[result_type].bits
+    match name:
+        case "sitofp":
+            values = integers_to_odd_floats(signed_integers(operand_type, codes))
+            return encode_floats(result_type, values)
+        case "uitofp":
+            values = integers_to_odd_floats(unsigned_integers(operand_type, codes))
+            return encode_floats(result_type, values)
+        case "fptosi" | "fptoui":
+            values = decode_floats(operand_type, codes)
+            return encode_integers(
+                result_type, float_to_integer(values, bits, is_signed=name == "fptosi")
+            )
+        case "extsi" | "trunci" | "index_cast":
+            return encode_integers(result_type, signed_integers(operand_type, codes))
+        case "extui" | "index_castui":
+            return encode_integers(result_type, unsigned_integers(operand_type, codes))
+        case "bitcast":
+            return codes.astype(TYPES[result_type].code_dtype)
+        case _:
+            raise ValueError(f"the golden model has no instruction {name}")
+
+
+def run(name: str, operand_type: str, result_type: str, *codes: Codes) -> Codes:
+    """The codes that an instruction gives for arrays of codes."""
+    if name == "select":
+        mask, first, second = codes
+        return np.where(mask != 0, first, second)
+    if name.startswith("cmpf_"):
+        a, b = (decode_floats(operand_type, each) for each in codes)
+        return compare_floats(name.removeprefix("cmpf_"), a, b).astype(np.uint8)
+    if name in FLOAT_FUNCTIONS:
+        return encode_floats(result_type, exact(name, operand_type, *codes))
+    if name in INTEGER_FUNCTIONS:
+        read = unsigned_integers if _takes_unsigned(name) else signed_integers
+        numbers = [read(operand_type, each) for each in codes]
+        function = _elementwise(INTEGER_FUNCTIONS[name], TYPES[operand_type].bits)
+        # An instruction with one operand ignores the second.
+        return encode_integers(result_type, function(numbers[0], numbers[-1]))
+    return _cast(name, operand_type, result_type, codes[0])
