@@ -59,6 +59,12 @@ void check_equal(const char* file, int line, const char* expression, const Left&
     if (!(condition)) ::check::fail(__FILE__, __LINE__, #condition); \
   } while (false)
 
+// Says `what` when the condition does not hold.
+#define CHECK_THAT(condition, what)                                                             \
+  do {                                                                                          \
+    if (!(condition)) ::check::fail(__FILE__, __LINE__, std::string(#condition ": ") + (what)); \
+  } while (false)
+
 // For numbers: shows both values.
 #define CHECK_EQUAL(left, right) \
   ::check::check_equal(__FILE__, __LINE__, #left " == " #right, left, right)

@@ -1,4 +1,4 @@
-// Runs every test, or those whose name contains one of the words given.
+// Runs every test, or those whose name contains one of the words given; benchmarks only when named.
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -9,9 +9,9 @@
 namespace {
 
 bool is_selected(std::string_view name, std::span<char*> words) {
-  return words.empty() || std::any_of(words.begin(), words.end(), [&](const char* word) {
-           return name.find(word) != std::string_view::npos;
-         });
+  if (words.empty()) return !name.starts_with("benchmark:");
+  return std::any_of(words.begin(), words.end(),
+                     [&](const char* word) { return name.find(word) != std::string_view::npos; });
 }
 
 bool passes(const check::Test& test) {

@@ -1,14 +1,10 @@
 // The vector kernels of every instruction set this host has against formats.h.
-#include <cfenv>
 #include <random>
 #include <vector>
 
-#include "emulator/convert.h"
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "check.h"
+#include "emulator/convert.h"
+#include "engine_settings.h"
 #include "scalar_conversion.h"
 
 namespace spyre::emulator {
@@ -60,24 +56,8 @@ TEST("convert: all 8-bit and all 16-bit inputs give the scalar result") {
   }
 }
 
-// Rounding upwards and, where there is such a setting, flushing subnormals to zero.
-class UnusualFloatingPoint {
- public:
-  UnusualFloatingPoint() {
-    std::fegetenv(&before_);
-    std::fesetround(FE_UPWARD);
-#if defined(__x86_64__)
-    _mm_setcsr(_mm_getcsr() | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
-#endif
-  }
-  ~UnusualFloatingPoint() { std::fesetenv(&before_); }
-
- private:
-  std::fenv_t before_;
-};
-
 TEST("convert: the host's floating-point settings do not matter") {
-  const UnusualFloatingPoint settings;
+  const engine::UnusualFloatingPoint settings;
   std::vector<uint64_t> halves(1 << 16);
   std::vector<uint64_t> singles(1 << 16);
   for (size_t i = 0; i < halves.size(); ++i) {

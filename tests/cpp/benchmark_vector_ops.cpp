@@ -1,0 +1,63 @@
+// How many elements a second the vector instructions take, per instruction set:
+// `core_tests "benchmark: vector"`. Runs only when asked for, and checks nothing.
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include "check.h"
+#include "emulator/engine/lanes.h"
+#include "emulator/engine/vector_ops.h"
+#include "engine_settings.h"
+
+namespace spyre::emulator::engine {
+namespace {
+
+constexpr int64_t kBlock = 1024;
+constexpr int kBlocks = 20000;
+
+// The best of five runs.
+template <typename Run>
+double giga_elements_per_second(Run run) {
+  double best = 0;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < kBlocks; ++i) run();
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    best = std::max(best, 1e-9 * kBlocks * kBlock / passed.count());
+  }
+  return best;
+}
+
+TEST("benchmark: vector ops") {
+  std::vector<float> a(kBlock, 0.75f);
+  std::vector<float> b(kBlock, 1.5f);
+  std::vector<float> c(kBlock, 20.0f);
+  std::vector<float> output(kBlock);
+  std::vector<std::byte> codes(kBlock * 4);
+  const void* inputs[] = {a.data(), b.data(), c.data()};
+  for (const std::string_view capability : available_capabilities()) {
+    const EngineSettings settings(capability, false);
+    std::printf("%s, in 10^9 elements a second: F16, BF16, F32\n", std::string(capability).c_str());
+    const auto report = [](std::string_view name, auto run) {
+      std::printf("  %-16s", std::string(name).c_str());
+      for (const ElementType type : {ElementType::F16, ElementType::BF16, ElementType::F32}) {
+        std::printf(" %6.2f", giga_elements_per_second([&] { run(type); }));
+      }
+      std::printf("\n");
+    };
+    report("load",
+           [&](ElementType type) { load_lanes(type)(codes.data(), 1, output.data(), kBlock); });
+    report("store",
+           [&](ElementType type) { store_lanes(type)(a.data(), codes.data(), 1, kBlock); });
+    for (const VectorOp op : vector_ops()) {
+      if (vector_function(op, ElementType::F16, ElementType::F16) == nullptr) continue;
+      if (op == VectorOp::SELECT) continue;
+      report(vector_op_info(op)->name, [&](ElementType type) {
+        vector_function(op, type, type)(inputs, output.data(), kBlock);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spyre::emulator::engine

@@ -1,0 +1,186 @@
+// The vector instructions: every instruction set gives the same bits, for any number of lanes and
+// for outputs that are inputs. What the bits must be is tested against the golden model in Python.
+#include <bit>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "check.h"
+#include "emulator/convert.h"
+#include "emulator/engine/lanes.h"
+#include "emulator/engine/vector_ops.h"
+#include "engine_settings.h"
+
+namespace spyre::emulator::engine {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+struct Case {
+  VectorOp op;
+  ElementType operand;
+  ElementType result;
+};
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const VectorOp op : vector_ops()) {
+    for (const ElementType operand : all_types()) {
+      for (const ElementType result : all_types()) {
+        if (vector_function(op, operand, result) != nullptr) cases.push_back({op, operand, result});
+      }
+    }
+  }
+  return cases;
+}
+
+ElementType type_of_input(const Case& tested, int input) {
+  return tested.op == VectorOp::SELECT && input == 0 ? ElementType::I1 : tested.operand;
+}
+
+// Lanes of random codes: floats of every exponent, NaN and infinity among them.
+Bytes random_lanes(ElementType type, int64_t n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Bytes codes(static_cast<size_t>(n * bytes_of(type)));
+  for (std::byte& byte : codes) byte = static_cast<std::byte>(random());
+  Bytes lanes(static_cast<size_t>(n * lane_bytes(type)));
+  load_lanes(type)(codes.data(), 1, lanes.data(), n);
+  return lanes;
+}
+
+std::vector<Bytes> random_inputs(const Case& tested, int64_t n) {
+  std::vector<Bytes> inputs;
+  for (int i = 0; i < vector_op_info(tested.op)->inputs; ++i) {
+    inputs.push_back(random_lanes(type_of_input(tested, i), n, static_cast<uint64_t>(i) + 17));
+  }
+  return inputs;
+}
+
+Bytes run(const Case& tested, const std::vector<Bytes>& inputs, int64_t first, int64_t n) {
+  std::vector<const void*> pointers;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int bytes = lane_bytes(type_of_input(tested, static_cast<int>(i)));
+    pointers.push_back(inputs[i].data() + first * bytes);
+  }
+  // A byte more, to see that it is left alone.
+  Bytes output(static_cast<size_t>(n * lane_bytes(tested.result)) + 1, std::byte{0xA5});
+  vector_function(tested.op, tested.operand, tested.result)(pointers.data(), output.data(), n);
+  CHECK(output.back() == std::byte{0xA5});
+  output.pop_back();
+  return output;
+}
+
+std::string describe(const Case& tested) {
+  return std::string(vector_op_info(tested.op)->name) + " from " +
+         std::string(name_of(tested.operand)) + " to " + std::string(name_of(tested.result));
+}
+
+TEST("vector ops: every instruction set gives the bits of the default one") {
+  for (const bool ieee : {false, true}) {
+    const EngineSettings settings("default", ieee);
+    for (const Case& tested : all_cases()) {
+      const auto inputs = random_inputs(tested, 2055);
+      set_cpu_capability("default");
+      const Bytes expected = run(tested, inputs, 0, 2055);
+      for (const std::string_view capability : available_capabilities()) {
+        set_cpu_capability(capability);
+        CHECK_THAT(run(tested, inputs, 0, 2055) == expected,
+                   describe(tested) + " on " + std::string(capability));
+      }
+    }
+  }
+}
+
+TEST("vector ops: a lane's result does not depend on where it stands or how many there are") {
+  for (const std::string_view capability : available_capabilities()) {
+    const EngineSettings settings(capability, false);
+    for (const Case& tested : all_cases()) {
+      const auto inputs = random_inputs(tested, 64);
+      const Bytes expected = run(tested, inputs, 0, 64);
+      const auto size = static_cast<size_t>(lane_bytes(tested.result));
+      for (int64_t n = 1; n < 36; ++n) {
+        const int64_t first = 28 - n % 7;
+        const Bytes part = run(tested, inputs, first, n);
+        CHECK_THAT(std::memcmp(part.data(), expected.data() + static_cast<size_t>(first) * size,
+                               part.size()) == 0,
+                   describe(tested));
+      }
+    }
+  }
+}
+
+TEST("vector ops: the output may be an input whose lanes have the same size") {
+  for (const std::string_view capability : available_capabilities()) {
+    const EngineSettings settings(capability, false);
+    for (const Case& tested : all_cases()) {
+      const auto inputs = random_inputs(tested, 133);
+      const Bytes expected = run(tested, inputs, 0, 133);
+      for (size_t shared = 0; shared < inputs.size(); ++shared) {
+        const ElementType type = type_of_input(tested, static_cast<int>(shared));
+        if (lane_bytes(type) != lane_bytes(tested.result)) continue;
+        auto buffers = inputs;
+        std::vector<const void*> pointers;
+        for (const Bytes& buffer : buffers) pointers.push_back(buffer.data());
+        vector_function(tested.op, tested.operand, tested.result)(pointers.data(),
+                                                                  buffers[shared].data(), 133);
+        CHECK_THAT(buffers[shared] == expected, describe(tested));
+      }
+    }
+  }
+}
+
+TEST("vector ops: results are numbers that the result type can store") {
+  for (const bool ieee : {false, true}) {
+    const EngineSettings settings("", ieee);
+    for (const Case& tested : all_cases()) {
+      const Bytes lanes = run(tested, random_inputs(tested, 1000), 0, 1000);
+      Bytes codes(static_cast<size_t>(1000 * bytes_of(tested.result)));
+      store_lanes(tested.result)(lanes.data(), codes.data(), 1, 1000);
+      Bytes again(lanes.size());
+      load_lanes(tested.result)(codes.data(), 1, again.data(), 1000);
+      // Raw copies of F32 and BF16 may hold any NaN.
+      CHECK_THAT(again == lanes, describe(tested));
+    }
+  }
+}
+
+TEST("vector ops: the host's floating-point settings do not matter inside DefaultFloatingPoint") {
+  const EngineSettings settings("", false);
+  for (const Case& tested : all_cases()) {
+    const auto inputs = random_inputs(tested, 512);
+    const Bytes expected = run(tested, inputs, 0, 512);
+    const UnusualFloatingPoint unusual;
+    const DefaultFloatingPoint usual;
+    CHECK_THAT(run(tested, inputs, 0, 512) == expected, describe(tested));
+  }
+}
+
+TEST("vector ops: DefaultFloatingPoint gives a thread its settings back") {
+  const UnusualFloatingPoint unusual;
+  const int before = std::fegetround();
+  {
+    const DefaultFloatingPoint usual;
+    CHECK_EQUAL(std::fegetround(), FE_TONEAREST);
+  }
+  CHECK_EQUAL(std::fegetround(), before);
+}
+
+TEST("vector ops: numbers ascend, names are unique, and others do not exist") {
+  const auto ops = vector_ops();
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (i > 0) CHECK(ops[i - 1] < ops[i]);
+    CHECK(vector_op_named(vector_op_info(ops[i])->name) == ops[i]);
+  }
+  CHECK(vector_op_info(static_cast<VectorOp>(13)) == nullptr);
+  CHECK(vector_op_info(static_cast<VectorOp>(0xFFFF)) == nullptr);
+  CHECK(!vector_op_named("frobnicate").has_value());
+  const auto nothing = static_cast<VectorOp>(13);
+  CHECK(vector_function(nothing, ElementType::F16, ElementType::F16) == nullptr);
+  CHECK(vector_function(VectorOp::ADDF, ElementType::I32, ElementType::I32) == nullptr);
+  CHECK(vector_function(VectorOp::ADDF, ElementType::F32, ElementType::F16) == nullptr);
+  CHECK(vector_function(VectorOp::ADDI, ElementType::F16, ElementType::F16) == nullptr);
+  CHECK(vector_function(VectorOp::BITCAST, ElementType::F16, ElementType::I32) == nullptr);
+}
+
+}  // namespace
+}  // namespace spyre::emulator::engine
