@@ -9,7 +9,7 @@ the repository, so that building needs no mpmath:
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import mpmath as mp
+import mpmath as mp  # type: ignore[import-untyped]
 import numpy as np
 
 mp.mp.dps = 40
@@ -75,78 +75,64 @@ def erfcx_over_t(scale: mp.mpf) -> Function:
 @dataclass(frozen=True)
 class Fit:
     name: str
+    kind: str
+    degree: int
     meaning: str
     function: Function
     interval: tuple[mp.mpf, mp.mpf]
-    single_degree: int | None
-    double_degree: int | None
 
-    def lines(self, kind: str, degree: int) -> list[str]:
-        coefficients = mp.chebyfit(self.function, list(self.interval), degree + 1)[::-1]
-        if kind == "float":
+    def lines(self) -> list[str]:
+        coefficients = mp.chebyfit(self.function, list(self.interval), self.degree + 1)[::-1]
+        if self.kind == "float":
             literals = [f"{np.float32(float(c))!s}f" for c in coefficients]
         else:
             literals = [repr(float(c)) for c in coefficients]
-        return [f"inline constexpr {kind} {self.name}[] = {{", *(f"    {c}," for c in literals), "};"]
+        return [
+            "",
+            f"// {self.meaning}",
+            f"inline constexpr {self.kind} {self.name}[] = {{",
+            *(f"    {literal}," for literal in literals),
+            "};",
+        ]
 
 
-ERFCX_SCALES = {"Single": mp.mpf("0.4"), "Double": mp.mpf("0.3")}
-
-
-def erfcx_fit(precision: str, single_degree: int | None, double_degree: int | None) -> Fit:
-    scale = ERFCX_SCALES[precision]
-    return Fit(
-        f"kErfcx{precision}",
-        f"exp(z^2) erfc(z) = t P(t), t = 1 / (1 + {mp.nstr(scale, 2)} z)",
-        erfcx_over_t(scale),
-        (1 / (1 + scale * LARGEST_ERFCX), mp.mpf(1)),
-        single_degree,
-        double_degree,
-    )
+def erfcx_fit(name: str, kind: str, degree: int, scale: mp.mpf) -> Fit:
+    interval = (1 / (1 + scale * LARGEST_ERFCX), mp.mpf(1))
+    meaning = f"exp(z^2) erfc(z) = t P(t), t = 1 / (1 + {mp.nstr(scale, 2)} z)"
+    return Fit(name, kind, degree, meaning, erfcx_over_t(scale), interval)
 
 
 def fits() -> list[Fit]:
-    half, one = mp.mpf("0.5"), mp.mpf(1)
-    zero = mp.mpf(0)
-    exponential = without_series_start(mp.exp, [one, one], 2)
-    logarithm = without_series_start(mp.log1p, [zero, one, -half], 3)
-    exp_interval, log_interval = (-HALF_LOG_2, HALF_LOG_2), (LOG_FROM, LOG_TO)
+    zero, half, one, two = mp.mpf(0), mp.mpf("0.5"), mp.mpf(1), mp.mpf(2)
+    exponential = (without_series_start(mp.exp, [one, one], 2), (-HALF_LOG_2, HALF_LOG_2))
+    logarithm = (without_series_start(mp.log1p, [zero, one, -half], 3), (LOG_FROM, LOG_TO))
+    ratio = (odd_rest(lambda s: 2 * mp.atanh(s), two), (zero, (LOG_TO / (2 + LOG_TO)) ** 2))
     angle = (zero, QUARTER_PI_SQUARED)
-    ratio = (zero, (LOG_TO / (2 + LOG_TO)) ** 2)
+    error = (erf_over_x, (zero, half**2))
     return [
-        Fit("kExpSingle", "exp(r) = 1 + r + r^2 P(r)", exponential, exp_interval, 3, None),
-        Fit("kExpDouble", "the same", exponential, exp_interval, None, 8),
-        Fit("kLogSingle", "log(1 + f) = f - f^2/2 + f^3 P(f)", logarithm, log_interval, 7, None),
-        Fit(
-            "kLogDouble",
-            "log((1 + s) / (1 - s)) = 2 s + s^3 P(s^2)",
-            odd_rest(lambda s: 2 * mp.atanh(s), mp.mpf(2)),
-            ratio,
-            None,
-            6,
-        ),
-        Fit("kSinDouble", "sin(r) = r + r^3 P(r^2)", odd_rest(mp.sin, one), angle, None, 5),
-        Fit("kCosDouble", "cos(r) = 1 - r^2/2 + r^4 P(r^2)", cosine_rest, angle, None, 4),
-        Fit("kErfSingle", "erf(x) = x P(x^2), |x| <= 1/2", erf_over_x, (zero, half**2), 4, None),
-        Fit("kErfDouble", "the same", erf_over_x, (zero, half**2), None, 7),
-        erfcx_fit("Single", 8, None),
-        erfcx_fit("Double", None, 14),
+        Fit("kExpSingle", "float", 3, "exp(r) = 1 + r + r^2 P(r)", *exponential),
+        Fit("kExpDouble", "double", 8, "the same", *exponential),
+        Fit("kLogSingle", "float", 7, "log(1 + f) = f - f^2/2 + f^3 P(f)", *logarithm),
+        Fit("kLogDouble", "double", 6, "log((1 + s) / (1 - s)) = 2 s + s^3 P(s^2)", *ratio),
+        Fit("kSinDouble", "double", 5, "sin(r) = r + r^3 P(r^2)", odd_rest(mp.sin, one), angle),
+        Fit("kCosDouble", "double", 4, "cos(r) = 1 - r^2/2 + r^4 P(r^2)", cosine_rest, angle),
+        Fit("kErfSingle", "float", 4, "erf(x) = x P(x^2), |x| <= 1/2", *error),
+        Fit("kErfDouble", "double", 7, "the same", *error),
+        erfcx_fit("kErfcxSingle", "float", 8, mp.mpf("0.4")),
+        erfcx_fit("kErfcxDouble", "double", 14, mp.mpf("0.3")),
     ]
 
 
 def header() -> str:
     lines = [
         "// Written by scripts/fit_polynomials.py: the coefficients from the constant term up.",
+        "// clang-format off",
         "#pragma once",
         "",
         "namespace spyre::emulator::engine {",
     ]
     for fit in fits():
-        lines += ["", f"// {fit.meaning}"]
-        if fit.single_degree is not None:
-            lines += fit.lines("float", fit.single_degree)
-        if fit.double_degree is not None:
-            lines += fit.lines("double", fit.double_degree)
+        lines += fit.lines()
     lines += ["", "}  // namespace spyre::emulator::engine", ""]
     return "\n".join(lines)
 

@@ -135,9 +135,8 @@ def ulp(name: str, values: Values) -> Values:
     """The gap between the two numbers of the type around each value."""
     size = np.abs(values)
     if name == "f32":
-        with np.errstate(all="ignore"):
-            single = np.minimum(size, np.finfo(np.float32).max).astype(np.float32)
-        return np.spacing(single).astype(np.float64)
+        # All numbers of the last binade have the gap of its first.
+        return np.spacing(np.minimum(size, 2.0**127).astype(np.float32)).astype(np.float64)
     numbers, _ = _magnitudes(name)
     finite = numbers[np.isfinite(numbers)]
     below = np.clip(np.searchsorted(finite, size, side="right") - 1, 0, len(finite) - 2)
@@ -147,11 +146,13 @@ def ulp(name: str, values: Values) -> Values:
 def signed_integers(name: str, codes: Codes) -> Integers:
     bits = TYPES[name].bits
     unsigned = unsigned_integers(name, codes)
-    return np.where(unsigned >= 1 << (bits - 1), unsigned - (1 << bits), unsigned)
+    negative = unsigned >= 1 << (bits - 1)
+    return np.asarray(unsigned - negative.astype(object) * (1 << bits), dtype=object)
 
 
 def unsigned_integers(name: str, codes: Codes) -> Integers:
-    return codes.astype(object) & ((1 << TYPES[name].bits) - 1)
+    numbers: Integers = codes.astype(object)
+    return np.asarray(numbers & ((1 << TYPES[name].bits) - 1), dtype=object)
 
 
 def encode_integers(name: str, numbers: Integers) -> Codes:
@@ -183,7 +184,7 @@ def minnumf(a: Values, b: Values) -> Values:
 
 def roundaway(x: Values) -> Values:
     whole = np.trunc(x)
-    return np.copysign(np.abs(whole) + (np.abs(x - whole) >= 0.5), x)
+    return np.copysign(np.where(np.abs(x - whole) >= 0.5, np.abs(whole) + 1, whole), x)
 
 
 def reciprocal(x: Values) -> Values:
@@ -194,8 +195,13 @@ def rsqrt(x: Values) -> Values:
     return 1 / np.sqrt(x)
 
 
+def _each(function: Callable[[Any], float], arguments: NDArray[Any]) -> Values:
+    """For functions that NumPy lacks."""
+    return np.asarray(np.vectorize(function, otypes=[np.float64])(arguments), dtype=np.float64)
+
+
 def erf(x: Values) -> Values:
-    return np.vectorize(math.erf, otypes=[np.float64])(x)
+    return _each(math.erf, x)
 
 
 def sigmoid(x: Values) -> Values:
@@ -208,7 +214,7 @@ def silu(x: Values) -> Values:
 
 def gelu(x: Values) -> Values:
     """The exact form: x times the normal distribution's share below x."""
-    return x * np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2)) / 2
+    return x * _each(math.erfc, -x / math.sqrt(2)) / 2
 
 
 def softplus(x: Values, beta: Values, threshold: Values) -> Values:
@@ -376,7 +382,7 @@ def float_to_integer(values: Values, bits: int, is_signed: bool) -> Integers:
             return highest if x > 0 else lowest
         return min(max(int(x), lowest), highest)
 
-    return np.vectorize(convert, otypes=[object])(values)
+    return np.asarray(np.vectorize(convert, otypes=[object])(values), dtype=object)
 
 
 def integers_to_odd_floats(numbers: Integers) -> Values:
@@ -389,7 +395,7 @@ def integers_to_odd_floats(numbers: Integers) -> Values:
         odd = kept | (size != kept << dropped)
         return math.copysign(math.ldexp(odd, dropped), number)
 
-    return np.vectorize(convert, otypes=[np.float64])(numbers)
+    return _each(convert, numbers)
 
 
 # --- Running --------------------------------------------------------------------------------------
