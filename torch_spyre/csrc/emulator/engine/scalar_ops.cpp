@@ -22,7 +22,7 @@ template <int kBits>
 struct Numbers {
   using Lane = std::conditional_t<kBits == 64, int64_t, int32_t>;
 
-  static int64_t as_signed(Lane lane) { return kBits == 1 ? -int64_t{lane} : int64_t{lane}; }
+  static int64_t as_signed(Lane lane) { return kBits == 1 ? -int64_t{lane & 1} : int64_t{lane}; }
   static uint64_t as_unsigned(Lane lane) {
     return static_cast<uint64_t>(lane) & (~uint64_t{0} >> (64 - kBits));
   }
