@@ -102,7 +102,6 @@ TEST("lanes: strides of any size and sign reach the same elements as single load
             CHECK(std::memcmp(lane.data(), lanes.data() + i * lane_bytes(type), lane.size()) == 0);
           }
           // Written elsewhere, with the lanes in reverse, so that a store that does nothing shows.
-          std::vector<int64_t> order(static_cast<size_t>(n));
           Bytes reversed(lanes.size());
           for (int64_t i = 0; i < n; ++i) {
             std::memcpy(reversed.data() + i * lane_bytes(type),
