@@ -101,7 +101,7 @@ void run_harmlessly(Program program, ScratchpadPool& scratchpads) {
   for (int64_t core = 0; core < program.cores(); ++core) windows.push_back(buffer(1024));
   try {
     const Memory space(program, arrays, fixed, windows);
-    run_program(program, space, scalars, scratchpads, {.watchdog_seconds = 0.2});
+    run_program(program, space, scalars, scratchpads, {false, "", 0.2});
   } catch (const KernelError&) {
   }
 }

@@ -521,6 +521,8 @@ def test_injection_of_another_instruction_changes_nothing() -> None:
     assert (result.cpu() == 2).all()
     with pytest.raises(ValueError, match="flip:<instruction>"):
         run(addition(), one, one, result, inject="flop")
+    with pytest.raises(RuntimeError, match="no instruction is called 'nothing'"):
+        run(addition(), one, one, result, inject="flip:nothing")
 
 
 def test_watchdog_stops_an_endless_loop() -> None:
