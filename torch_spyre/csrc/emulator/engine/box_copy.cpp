@@ -110,12 +110,15 @@ class Run {
 
 // The same box with the memory's smallest stride innermost, without dimensions of extent one and
 // with dimensions merged that are one.
-void simplify(std::vector<BoxDimension>& dimensions) {
-  std::erase_if(dimensions, [](const BoxDimension& dimension) { return dimension.extent == 1; });
-  std::ranges::stable_sort(dimensions, [](const BoxDimension& a, const BoxDimension& b) {
-    return std::abs(a.memory_stride) > std::abs(b.memory_stride);
-  });
-  std::vector<BoxDimension> merged;
+void simplify(ShortList<BoxDimension>& dimensions) {
+  const auto is_one = [](const BoxDimension& dimension) { return dimension.extent == 1; };
+  const auto kept = std::remove_if(dimensions.begin(), dimensions.end(), is_one);
+  dimensions.resize(static_cast<size_t>(kept - dimensions.begin()));
+  std::stable_sort(dimensions.begin(), dimensions.end(),
+                   [](const BoxDimension& a, const BoxDimension& b) {
+                     return std::abs(a.memory_stride) > std::abs(b.memory_stride);
+                   });
+  ShortList<BoxDimension> merged;
   for (const BoxDimension& inner : dimensions) {
     if (!merged.empty() && merged.back().memory_stride == inner.extent * inner.memory_stride &&
         merged.back().tile_stride == inner.extent * inner.tile_stride) {
@@ -124,13 +127,13 @@ void simplify(std::vector<BoxDimension>& dimensions) {
       merged.push_back(inner);
     }
   }
-  dimensions = std::move(merged);
+  dimensions = merged;
 }
 
 template <typename Body>
 void for_each_run(const Box& box, Body body) {
   const size_t outer = box.dimensions.size() - 1;
-  std::vector<int64_t> position(outer, 0);
+  ShortList<int64_t> position(outer, 0);
   int64_t offset = box.first;
   std::byte* tile = box.tile;
   while (true) {

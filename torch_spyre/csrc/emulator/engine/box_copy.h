@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "emulator/engine/memory.h"
 
@@ -15,7 +14,7 @@ struct BoxDimension {
 };
 
 struct Box {
-  std::vector<BoxDimension> dimensions;  // outermost first
+  ShortList<BoxDimension> dimensions;  // outermost first
   std::byte* tile = nullptr;
   int64_t first = 0;  // bytes from the region's begin to the box's first element
   bool store = false;

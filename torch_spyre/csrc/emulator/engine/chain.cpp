@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "emulator/engine/core.h"
+#include "emulator/engine/prepared.h"
 #include "emulator/engine/value_blocks.h"
 #include "emulator/thread_pool.h"
 
@@ -21,7 +22,6 @@ struct Output {
   Walk walk;
 };
 
-// Kept by each thread, so that an instruction on one element allocates nothing.
 struct Workspace {
   std::vector<int64_t> extents;
   std::vector<int32_t> order, kept;
@@ -67,12 +67,23 @@ void run(const Workspace& work, int64_t begin, int64_t end) {
 
 }  // namespace
 
+bool moves(const Chain& chain) {
+  return std::ranges::any_of(chain.inputs, [](const Input& i) { return moves(i.operand); }) ||
+         std::ranges::any_of(chain.lookups, [](const Lookup& l) { return moves(l.operand); }) ||
+         std::ranges::any_of(chain.outputs, [](const ChainOutput& o) { return moves(o.operand); });
+}
+
 void execute(const Chain& chain, Core& core) {
-  thread_local Workspace work;
-  read_extents(core, chain.extents, work.extents);
+  thread_local PreparedPlans<Workspace> plans;
+  // Extents of lookups may change too.
+  const auto [work, is_prepared] =
+      plans.find(&chain, core, chain.extents, moves(chain) || !chain.lookups.empty());
   const int64_t count = count_of(work.extents);
   if (count == 0) return;
-  prepare(chain, core, work);
+  if (!is_prepared) {
+    prepare(chain, core, work);
+    plans.keep(&chain, core);
+  }
   // With lookups in order, the first index that is out of bounds is the one that is reported.
   if (count < 2 * kThreadLanes || !chain.lookups.empty()) return run(work, 0, count);
   const Workspace& shared = work;

@@ -26,6 +26,7 @@ struct Injection {
 
 struct Core {
   int64_t id = 0;
+  uint64_t launch = 0;  // no other launch of the process has this number
   std::vector<uint64_t> registers;
   std::byte* scratchpad = nullptr;  // holds the program's tensors, Program::scratchpad_bytes long
   Injection* injection = nullptr;   // usually none

@@ -94,7 +94,8 @@ class IndirectCopy {
     const bool dense = dimension.memory_stride == region_.element_bytes &&
                        dimension.tile_stride == region_.element_bytes;
     if (!dense || offset + bytes > region_.bytes) {
-      return copy_box(region_, {{dimension}, tile, offset, transfer_.store});
+      return copy_box(region_,
+                      {ShortList<BoxDimension>(1, dimension), tile, offset, transfer_.store});
     }
     std::byte* memory = region_.data + offset;
     std::memcpy(transfer_.store ? memory : tile, transfer_.store ? tile : memory,

@@ -9,6 +9,7 @@
 
 #include "emulator/engine/core.h"
 #include "emulator/engine/program.h"
+#include "emulator/engine/short_list.h"
 
 namespace spyre::emulator::engine {
 
@@ -24,9 +25,9 @@ struct Region {
   int64_t bytes = 0;  // of the segment; what lies beyond reads as zero and is not written
   int64_t first = 0;  // bytes from `data`: the element at coordinate 0
   int element_bytes = 1;
-  bool zero_beyond = true;       // false: going beyond the end is an error
-  const char* what = "memory";   // for messages
-  std::vector<int64_t> strides;  // bytes
+  bool zero_beyond = true;      // false: going beyond the end is an error
+  const char* what = "memory";  // for messages
+  ShortList<int64_t> strides;   // bytes
 };
 
 class Memory {

@@ -12,6 +12,7 @@
 
 #include "emulator/engine/core.h"
 #include "emulator/engine/fold.h"
+#include "emulator/engine/prepared.h"
 #include "emulator/engine/value_blocks.h"
 #include "emulator/thread_pool.h"
 
@@ -284,13 +285,15 @@ void run(const Plan& plan, int64_t begin, int64_t end) {
   reduce(plan, lanes, begin, end);
 }
 
-}  // namespace
+bool moves(const Reduce& reduce) {
+  const auto is_moving = [](const Operand& operand) { return engine::moves(operand); };
+  return engine::moves(reduce.chain) || std::ranges::any_of(reduce.initial, is_moving) ||
+         std::ranges::any_of(reduce.outputs, is_moving);
+}
 
-void execute(const Reduce& reduce, Core& core) {
-  thread_local Plan plan;
+void prepare(const Reduce& reduce, Core& core, Plan& plan) {
   plan.reduce = &reduce;
   plan.core = &core;
-  read_extents(core, reduce.chain.extents, plan.extents);
   split_dimensions(reduce, plan);
   if (plan.outputs == 0) return;
   if (plan.elements == 0 && reduce.initial.empty()) {
@@ -301,6 +304,20 @@ void execute(const Reduce& reduce, Core& core) {
   }
   prepare_values(reduce, core, plan);
   plan.fold.prepare(reduce);
+}
+
+}  // namespace
+
+void execute(const Reduce& reduce, Core& core) {
+  thread_local PreparedPlans<Plan> plans;
+  // Extents of lookups may change too.
+  const auto [plan, is_prepared] = plans.find(&reduce, core, reduce.chain.extents,
+                                              moves(reduce) || !reduce.chain.lookups.empty());
+  if (!is_prepared) {
+    prepare(reduce, core, plan);
+    plans.keep(&reduce, core);
+  }
+  if (plan.outputs == 0) return;
   const int64_t points = plan.outputs * plan.elements;
   if (points < 2 * kThreadLanes || !reduce.chain.lookups.empty()) return run(plan, 0, plan.outputs);
   // Columns are split only where blocks stay full.

@@ -1,6 +1,7 @@
 #include "emulator/engine/scheduler.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 
 #include "emulator/engine/interpreter.h"
@@ -26,6 +27,11 @@ std::vector<uint64_t> first_registers(const Program& program, const Memory& memo
         argument.is_array ? static_cast<uint64_t>(*address++ / bytes_of(argument.type)) : *scalar++;
   }
   return registers;
+}
+
+uint64_t next_launch() {
+  static std::atomic<uint64_t> launches{0};
+  return ++launches;
 }
 
 class Scheduler {
@@ -58,6 +64,7 @@ class Scheduler {
     CoreRun& run = runs_[static_cast<size_t>(id)];
     run.scratchpad = scratchpads_.take(program_.scratchpad_bytes);
     run.core.id = id;
+    run.core.launch = launch_;
     run.core.scratchpad = run.scratchpad.data();
     run.core.injection = injection_.op.empty() ? nullptr : &injection_;
     run.core.registers = registers_;
@@ -175,6 +182,7 @@ class Scheduler {
   ScratchpadPool& scratchpads_;
   Injection injection_;
   const bool ordered_;
+  const uint64_t launch_ = next_launch();
   const std::vector<uint64_t> registers_;
   Mailboxes mailboxes_;
   Interpreter::Limits limits_;

@@ -11,12 +11,22 @@ namespace spyre::emulator::engine {
 
 namespace {
 
-using Coordinates = std::vector<int64_t>;
+using Coordinates = ShortList<int64_t>;
 
 Coordinates values_of(const Core& core, std::span<const Register> registers) {
   Coordinates values;
   for (Register source : registers) values.push_back(core.integer(source));
   return values;
+}
+
+Coordinates read_tile_extents(const Core& core, std::span<const Register> registers) {
+  thread_local std::vector<int64_t> extents;
+  read_extents(core, registers, extents);
+  return Coordinates(extents.begin(), extents.end());
+}
+
+bool is_empty(const Coordinates& extents) {
+  return std::find(extents.begin(), extents.end(), 0) != extents.end();
 }
 
 int64_t added(int64_t a, int64_t b) {
@@ -179,7 +189,7 @@ void transfer_points(const std::vector<Part>& parts, const BoxTransfer& transfer
                       std::to_string(count) + " points");
   }
   const int64_t tile_stride = transfer.tile_stride(0, parts[0].region);
-  Coordinates coordinates(rank);
+  Coordinates coordinates(rank, 0);
   for (int64_t i = 0; i < count; ++i) {
     for (size_t d = 0; d < rank; ++d) {
       coordinates[d] = added(transfer.anchor[d], points[static_cast<size_t>(i) * rank + d]);
@@ -223,14 +233,20 @@ void check_tile(std::span<const int64_t> extents) {
 }
 
 void execute(const Transfer& transfer, Core& core, const Memory& memory) {
-  const std::vector<int64_t> extents = extents_of(core, transfer.extents);
+  const Coordinates extents = read_tile_extents(core, transfer.extents);
   std::byte* tile = elements_of(core, transfer.tile, extents);
-  std::vector<Part> parts;
-  for (const View& view : transfer.views) parts.push_back(part_of(view, core, memory));
-  if (std::ranges::find(extents, 0) != extents.end()) return;
-  check_tile(extents);
   const BoxTransfer registers{transfer.store, tile, transfer.tile.strides, extents,
                               values_of(core, transfer.anchor)};
+  if (transfer.views.size() == 1 && transfer.views[0].lower.empty() && transfer.points.empty()) {
+    const Part part = part_of(transfer.views[0], core, memory);
+    if (is_empty(extents)) return;
+    check_tile(extents);
+    return registers.copy(part, Coordinates(extents.size(), 0), extents);
+  }
+  std::vector<Part> parts;
+  for (const View& view : transfer.views) parts.push_back(part_of(view, core, memory));
+  if (is_empty(extents)) return;
+  check_tile(extents);
   if (transfer.points.empty()) {
     transfer_box(parts, registers);
   } else {
@@ -239,9 +255,9 @@ void execute(const Transfer& transfer, Core& core, const Memory& memory) {
 }
 
 void receive_tile(const Receive& receive, std::span<const std::byte> published, Core& core) {
-  const std::vector<int64_t> extents = extents_of(core, receive.extents);
+  const Coordinates extents = read_tile_extents(core, receive.extents);
   std::byte* tile = elements_of(core, receive.destination, extents);
-  if (std::ranges::find(extents, 0) != extents.end()) return;
+  if (is_empty(extents)) return;
   check_tile(extents);
   const Part part{region_of(receive, published, core), false, {}, {}};
   const Coordinates origin(extents.size(), 0);

@@ -1,0 +1,65 @@
+// What an instruction needs to run, kept from one execution to the next: in a loop the same
+// instruction runs again on the same core with the same extents.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "emulator/engine/core.h"
+
+namespace spyre::emulator::engine {
+
+// Plans of this thread. A plan has the member `extents`, which `find` fills.
+template <typename Plan>
+class PreparedPlans {
+ public:
+  struct Found {
+    Plan& plan;
+    bool is_prepared;  // for this instruction, core and extents
+  };
+
+  // `moves`: an operand of the instruction has an offset in a register, so it must be prepared
+  // anew each time.
+  Found find(const void* instruction, const Core& core, std::span<const Register> extents,
+             bool moves) {
+    Entry& entry =
+        entries_[reinterpret_cast<uintptr_t>(instruction) / kInstructionSpacing % kEntries];
+    read_extents(core, extents, extents_);
+    const bool same = entry.instruction == instruction && entry.launch == core.launch &&
+                      entry.core == core.id && entry.plan.extents == extents_;
+    if (same && !moves && core.injection == nullptr) return {entry.plan, true};
+    entry.instruction = nullptr;  // until it is prepared
+    entry.plan.extents = extents_;
+    return {entry.plan, false};
+  }
+
+  // The plan that `find` gave for the instruction can be used again.
+  void keep(const void* instruction, const Core& core) {
+    Entry& entry =
+        entries_[reinterpret_cast<uintptr_t>(instruction) / kInstructionSpacing % kEntries];
+    entry.instruction = instruction;
+    entry.launch = core.launch;
+    entry.core = core.id;
+  }
+
+ private:
+  // Of a program's instructions; a prime number of entries spreads them.
+  static constexpr uintptr_t kInstructionSpacing = sizeof(Instruction);
+  static constexpr size_t kEntries = 61;
+  struct Entry {
+    const void* instruction = nullptr;
+    uint64_t launch = 0;
+    int64_t core = 0;
+    Plan plan;
+  };
+  std::array<Entry, kEntries> entries_;
+  std::vector<int64_t> extents_;
+};
+
+// Whether an operand's place depends on a register.
+inline bool moves(const Operand& operand) { return operand.offset != kNoRegister; }
+bool moves(const Chain& chain);
+
+}  // namespace spyre::emulator::engine
