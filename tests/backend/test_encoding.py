@@ -19,6 +19,7 @@ from torch_spyre.backend.program.instructions import (
     ProgramContent,
     Scalar,
 )
+from torch_spyre.backend.program.program import Program
 
 EMPTY = ProgramContent("f", (1, 1, 1), 4, (), (), (), 0, 0, (), ())
 
@@ -120,6 +121,28 @@ def test_a_list_cannot_make_the_reader_reserve_more_than_the_file():
     reader = Reader(b"\xfe\xff\xff\xff\x0f")
     with pytest.raises(ProgramError, match="does not fit the file"):
         reader.length()
+
+
+def test_a_saved_program_is_loaded_again(tmp_path):
+    program = Program.of(compiled("func.func @f(%n: index) {\nreturn\n}"))
+    path = tmp_path / "f.prg"
+    program.save(path)
+    assert Program.load(path) == program
+    assert [found.name for found in tmp_path.iterdir()] == ["f.prg"]
+
+
+def test_a_file_that_is_no_program_is_not_loaded(tmp_path):
+    path = tmp_path / "f.prg"
+    with pytest.raises(ProgramError, match="cannot read"):
+        Program.load(path)
+    path.write_bytes(encode(EMPTY)[:-1] + b"\7")
+    with pytest.raises(ProgramError, match="does not match its hash"):
+        Program.load(path)
+
+
+def test_a_program_that_cannot_be_saved_says_so(tmp_path):
+    with pytest.raises(ProgramError, match="cannot write"):
+        Program(encode(EMPTY)).save(tmp_path / "missing" / "f.prg")
 
 
 def test_operands_keep_their_strides():

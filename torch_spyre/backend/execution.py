@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-
 from torch_spyre import _C
 from torch_spyre.backend.arrays import ArrayArgument
 from torch_spyre.backend.launch import LaunchCost, launch
