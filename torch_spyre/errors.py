@@ -5,12 +5,16 @@ Broken internal invariants are assertions, not members of this file.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from torch_spyre.constants import DRIVER_LIBRARIES
 
 
 class SpyreError(RuntimeError):
     """Base of every error this package raises on purpose."""
+
+    # Does the message have lines that mean something, such as an excerpt of a text?
+    keeps_lines: ClassVar[bool] = False
 
     def __reduce__(self) -> tuple[object, ...]:
         # The default calls the class with the finished message, but our constructors take facts;

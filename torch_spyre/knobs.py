@@ -7,7 +7,8 @@ Nothing else in Python reads the environment, and C++ is handed its values from 
     with knobs.override(SPYRE_EMU_THREADS=1): ...
 
 A value is read when it is accessed, which costs about a microsecond: code on a hot path keeps it.
-An empty value counts as unset. `spyre knobs` prints the table; `docs/knobs.md` is made from it.
+An empty value counts as unset unless the knob allows it. `spyre knobs` prints the table;
+`docs/knobs.md` is made from it.
 
 `import torch` loads this module, so it must import the standard library only, and little of that.
 """
@@ -92,6 +93,10 @@ ON_UNLESS_OFF = Kind(
 INJECTION = Kind(_parse_injection, "flip:<instruction>")
 INDICES = Kind(_parse_indices, "integers separated by commas")
 TEXT = Kind(str, "any text")
+FOLDER_OR_OFF: Kind[str | None] = Kind(
+    lambda text: None if text in ("", "0") else os.path.expanduser(text),
+    "a folder; empty or 0 for none",
+)
 
 _registry: dict[str, "Knob[Any]"] = {}
 _overrides: dict[str, str | None] = {}
@@ -111,6 +116,7 @@ class Knob(Generic[Value]):
         *,
         standing: Standing = "read",
         default_text: str | None = None,
+        empty_means_unset: bool = True,
     ) -> None:
         self.name = name
         self.kind = kind
@@ -118,6 +124,7 @@ class Knob(Generic[Value]):
         self.standing: Standing = standing
         self.default_text = _as_text(default) if default_text is None else default_text
         self._default = default
+        self._empty_means_unset = empty_means_unset
 
     def __set_name__(self, owner: type["Section"], attribute: str) -> None:
         self.section = owner.title
@@ -136,7 +143,9 @@ class Knob(Generic[Value]):
     def text(self) -> str | None:
         """The text as given, or None where the default holds."""
         text = _overrides[self.name] if self.name in _overrides else os.environ.get(self.name)
-        return text.strip() or None if text is not None else None
+        if text is None or (self._empty_means_unset and not text.strip()):
+            return None
+        return text.strip()
 
     def value(self) -> Value:
         text = self.text()
@@ -182,6 +191,13 @@ def override(**values: str | int | None) -> Iterator[None]:
     finally:
         _overrides.clear()
         _overrides.update(before)
+
+
+def _program_cache() -> str:
+    caches = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(caches):  # as its specification asks
+        caches = os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(caches, "torch_spyre", "programs")
 
 
 def _host_cores() -> int:
@@ -245,6 +261,20 @@ class ExecutionKnobs(Section):
         choice("warn", "error"),
         "warn",
         "What a copy to the card does with int64 values that do not fit in 32 bits.",
+    )
+    program_cache: Knob[str | None] = Knob(
+        "TORCH_SPYRE_PROGRAM_CACHE",
+        FOLDER_OR_OFF,
+        _program_cache,
+        "Folder of compiled programs, shared by processes. Nothing in it needs to be kept.",
+        default_text="torch_spyre/programs in the user's cache folder",
+        empty_means_unset=False,
+    )
+    program_cache_megabytes = Knob(
+        "TORCH_SPYRE_PROGRAM_CACHE_MB",
+        integer(0),
+        512,
+        "Most that the folder of programs holds, in MiB; what was used longest ago is removed.",
     )
 
 

@@ -8,6 +8,7 @@ from torch_spyre import _C
 pytestmark = pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning")
 
 DataFormats, Layout = _C.DataFormats, _C.SpyreTensorLayout
+Arrangement = _C.ElementArrangement
 FP16, DEV = torch.float16, "spyre"
 HUGE = 2**62
 REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError)
@@ -80,6 +81,10 @@ DEVICES = {
         lambda t: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8).to(DEV), "spyre"),
     "quantize on the card": (
         lambda t: torch.quantize_per_tensor(t.floats, 0.1, 0, torch.qint8), "spyre"),
+    "quantized with a layout": (
+        lambda t: _C.empty_with_layout([4], Layout([4], torch.int8), dtype=torch.qint8), "qint8"),
+    "view as quantized": (
+        lambda t: torch.ones(4, dtype=torch.int8, device=DEV).view(torch.qint8), "qint8.*int_repr"),
     "quantized empty": (lambda t: torch.empty(4, dtype=torch.quint8, device=DEV), "spyre"),
     "no such card": (lambda t: torch.empty(1, device="spyre:3"), r"index 3 out of range \[0, 1\)"),
     "to no such card": (lambda t: t.line.to("spyre:1"), r"index 1 out of range \[0, 1\)"),
@@ -250,7 +255,9 @@ LAYOUTS = {
     "negative stride": (lambda t: grid_layout(stride_map=(-7, 128, 1)), "strides >= -1"),
     "negative host size": (lambda t: Layout([-4, 4], FP16), "negative size"),
     "dim order": (lambda t: Layout([4, 4], [4, 1], FP16, [0, 0]), "dim_order"),
-    "host strides": (lambda t: Layout([4, 4], [1], FP16, [0, 1]), "differ in length"),
+    "host strides": (lambda t: Layout([4, 4], [1], FP16, [0, 1]), "mismatch in length"),
+    "negative host strides": (
+        lambda t: Layout([4, 4], [-4, 1], FP16, [0, 1]), "Negative strides"),
     "not a layout": (grid_to("dense"), "must be a SpyreTensorLayout, got str"),
     "empty with no layout": (
         lambda t: torch.empty(3, device=DEV, device_layout=3), "SpyreTensorLayout"),
@@ -288,6 +295,51 @@ LAYOUTS = {
         "bounds|overflow"),
     "negative size with layout": (
         lambda t: _C.spyre_empty_with_layout([-4], [1], FP16, grid_layout()), "negative"),
+    "more sizes than strides": (
+        lambda t: _C.spyre_empty_with_layout([2] * 60, [1], FP16, grid_layout()), "mismatch"),
+    "more strides than sizes": (
+        lambda t: _C.spyre_empty_with_layout([2], [1] * 60, FP16, grid_layout()), "mismatch"),
+    "negative strides with layout": (
+        lambda t: _C.spyre_empty_with_layout([4, 128], [-128, 1], FP16, grid_layout()),
+        "Negative strides"),
+    "overflowing strides with layout": (
+        lambda t: _C.spyre_empty_with_layout([3], [HUGE], FP16, grid_layout()), "overflow"),
+    "one element too far": (
+        lambda t: _C.spyre_empty_with_layout([2], [2**63 - 1], FP16, grid_layout()), "overflow"),
+    "a layout without room": (
+        lambda t: _C.spyre_empty_with_layout([64], [1], FP16, grid_layout((0, 4, 64))), "no room"),
+    "view with an overflowing offset": (
+        lambda t: _C.reinterpret_tensor(t.line[1:], [1], [1], 2**63 - 1), "overflow"),
+    "copy without host strides": (
+        lambda t: _C.describe_copy([4, 128], [128, 1], FP16, grid_layout(), True, []), "mismatch"),
+    "copy with too few strides": (
+        lambda t: _C.describe_copy([4, 128], [1], FP16, grid_layout()), "mismatch"),
+    "copy of a negative size": (
+        lambda t: _C.describe_copy([-4, 128], [128, 1], FP16, grid_layout()), "negative size"),
+    "copy with a negative stride": (
+        lambda t: _C.describe_copy([4, 128], [-128, 1], FP16, grid_layout()), "Negative strides"),
+    "copy with a negative host stride": (
+        lambda t: _C.describe_copy([4, 128], [128, 1], FP16, grid_layout(), True, [128, -1]),
+        "Negative strides"),
+    "copy with a negative offset": (
+        lambda t: _C.describe_copy([4, 128], [128, 1], FP16, grid_layout(), True, None, -1),
+        "negative storage offset"),
+    "arrangement for wider sticks": (
+        lambda t: Layout([128], FP16).with_element_arrangement(Arrangement.DL16_TO_FP32),
+        "sticks of 32 elements, but a stick of SEN169_FP16 has 64"),
+    "arrangement for narrower sticks": (
+        lambda t: Layout([128], [1], torch.float32, [0], Arrangement.FP32_TO_DL16),
+        "sticks of 64 elements, but a stick of IEEE_FP32 has 32"),
+    "arrangement of a given layout": (
+        lambda t: Layout([1, 64], [64, 1], DataFormats.SEN169_FP16, Arrangement.DL16_TO_FP32),
+        "sticks of 32 elements"),
+    "arrangement with overflowing strides": (
+        lambda t: _C.describe_copy([64], [2**57], FP16, Layout(
+            [1, 64], [64, 2**58], DataFormats.SEN169_FP16, Arrangement.FP32_TO_DL16)),
+        "overflow"),
+    "arrangement with half of its sticks": (
+        lambda t: torch.empty(32, device=DEV, device_layout=Layout(
+            [32], [1], torch.float32, [0], Arrangement.DL16_TO_FP32)), "does not hold"),
 }  # fmt: skip
 
 
@@ -308,3 +360,30 @@ def test_a_stream_of_no_card_cannot_become_current():
     stray = torch.Stream(stream_id=1, device_index=-1, device_type=20)
     with pytest.raises(RuntimeError, match="out of range"):
         torch.accelerator.set_stream(stray)
+
+
+# --- Numbers of cards in the extension -----------------------------------------------------------
+
+LOW_LEVEL_ASKS = {
+    "get_properties": _C.get_properties,
+    "memory_report": _C.memory_report,
+    "memory_blocks": _C.memory_blocks,
+    "set_memory_limit": lambda index: _C.set_memory_limit(index, 2**30),
+    "reset_peak_stats": _C._spyre_reset_peak_stats,
+    "allocator_stats": _C._spyre_get_allocator_stats,
+    "manual_seed": lambda index: _C.manual_seed(1, index),
+    "initial_seed": _C.initial_seed,
+    "get_rng_state": _C.get_rng_state,
+    "default_generator": _C._get_default_generator,
+    "set_device": _C.set_device,
+    "synchronize": _C.synchronize,
+    "current_stream": _C.current_stream,
+    "get_stream_from_pool": _C.get_stream_from_pool,
+}
+
+
+@pytest.mark.parametrize("ask", LOW_LEVEL_ASKS.values(), ids=LOW_LEVEL_ASKS)
+@pytest.mark.parametrize("index", [1, 128, 255, 256, 512, 2**32, 2**40, -2, -256])
+def test_the_extension_narrows_no_index_before_it_is_checked(ask, index):
+    with pytest.raises(RuntimeError, match=rf"Device index {index} out of range \[0, 1\)"):
+        ask(index)

@@ -200,6 +200,17 @@ def test_quantised_dtypes_map_to_the_format_of_their_integers(dtype, name):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_the_record_of_a_copy_names_both_formats_of_each_dtype(dtype):
+    layout = _C.SpyreTensorLayout([4, 100], dtype)
+    record = _C.describe_copy([4, 100], [100, 1], dtype, layout)
+    assert record["dataformat_dst_"] == _C.get_device_dtype(dtype)
+    host_names = {torch.float16: "IEEE_FP16", torch.bfloat16: "BFLOAT16", torch.bool: "BOOL",
+                  torch.int64: "IEEE_INT64"}  # fmt: skip
+    expected = host_names.get(dtype, record["dataformat_dst_"].name)
+    assert record["dataformat_src_"].name == expected
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 31, 129, 5000])
 def test_each_dtype_lies_on_the_card_and_comes_back_as_the_golden_model_says(dtype, count):
     host = random_host(dtype, count)

@@ -1,205 +1,28 @@
-"""Device memory: accounting, limits, running out of it, giving it back, and guarding it."""
+"""Device memory: limits, running out of it, giving it back, and guarding it."""
 
 import gc
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 
 import pytest
 import torch
+from memory_helpers import GIB, MIB, USABLE, empty, run_child, run_fine
 
 memory = torch.spyre.memory
-GIB, MIB = 2**30, 2**20
-USABLE = 112 * GIB
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning")
-
-
-@pytest.fixture(autouse=True)
-def nothing_pending():
-    torch.spyre.synchronize()
-    gc.collect()
-
-
-def empty(count, dtype=torch.float16, device="spyre"):
-    return torch.empty(count, dtype=dtype, device=device)
+pytestmark = [
+    pytest.mark.usefixtures("nothing_pending"),
+    pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning"),
+]
 
 
 def resident():
     """Bytes of host memory this process has."""
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-
-
-def run_child(code, **variables):
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-
-
-def run_fine(code, **variables):
-    done = run_child(code, **variables)
-    assert (done.returncode, done.stdout.split()) == (0, ["fine"]), done.stdout + done.stderr
-
-
-# --- Accounting -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("size", "dtype", "stored"),
-    [
-        ((2,), torch.float16, 128),
-        ((65,), torch.float16, 256),
-        ((64, 64), torch.float16, 8192),
-        ((5, 100, 150), torch.float16, 192_000),
-        ((1024,), torch.float32, 4096),
-        ((64,), torch.int64, 512),
-        ((64, 64), torch.bool, 8192),
-        ((), torch.float16, 128),
-        ((3, 0), torch.float16, 0),
-    ],
-)
-def test_a_tensor_takes_the_published_number_of_bytes(size, dtype, stored):
-    before = memory.memory_stats()
-    tensor = empty(size, dtype)
-    after = memory.memory_stats()
-    assert tensor.untyped_storage().nbytes() == stored
-    assert after["allocated_bytes.all.current"] - before["allocated_bytes.all.current"] == stored
-    count = "allocation.all.current"
-    assert after[count] - before[count] == (1 if stored else 0)
-    assert (tensor.data_ptr() == 0) == (stored == 0)
-    del tensor
-    assert memory.memory_allocated() == before["allocated_bytes.all.current"]
-    assert memory.memory_stats()[count] == before[count]
-
-
-def test_allocated_bytes_move_in_sticks_and_handles_are_distinct():
-    before, held, handles = memory.memory_allocated(), [], set()
-    for count in range(1, 400, 7):
-        held.append(empty(count, torch.int8))
-        handles.add(held[-1].data_ptr())
-        assert (memory.memory_allocated() - before) % 128 == 0
-    assert len(handles) == len(held) and 0 not in handles
-    assert all(handle % 128 == 0 for handle in handles)
-
-
-def test_requested_bytes_are_not_rounded_and_allocated_ones_are():
-    before = memory.memory_stats()
-    storage = torch.UntypedStorage(130, device="spyre")
-    after = memory.memory_stats()
-    for key, grown in (("requested_bytes", 130), ("allocated_bytes", 256), ("active_bytes", 256)):
-        assert after[f"{key}.all.current"] - before[f"{key}.all.current"] == grown
-    assert storage.nbytes() == 130
-
-
-def test_the_peak_outlives_the_tensor_until_it_is_reset():
-    memory.reset_peak_memory_stats()
-    before = memory.memory_allocated()
-    assert memory.max_memory_allocated() == before
-    del (tensor := [empty(MIB)])[0]
-    assert tensor == [] and memory.memory_allocated() == before
-    assert memory.max_memory_allocated() == before + 2 * MIB
-    assert memory.max_memory_reserved() >= memory.max_memory_allocated()
-    memory.reset_peak_memory_stats()
-    assert memory.max_memory_allocated() == before
-
-
-def test_accumulated_numbers_count_up_until_they_are_reset():
-    memory.reset_accumulated_memory_stats()
-    for _ in range(3):
-        empty(64)
-    stats = memory.memory_stats()
-    assert stats["allocated_bytes.all.allocated"] == stats["allocated_bytes.all.freed"] == 3 * 128
-    assert stats["allocation.all.allocated"] == stats["allocation.all.freed"] == 3
-    memory.reset_accumulated_memory_stats("spyre:0")
-    assert memory.memory_stats(0)["allocation.all.allocated"] == 0
-
-
-def test_free_and_total_memory_follow_allocations():
-    free, total = torch.spyre.mem_get_info()
-    assert total == USABLE == torch.spyre.get_device_properties().total_memory
-    tensor = empty(GIB // 2)
-    assert torch.spyre.mem_get_info(tensor.device) == (free - GIB, total)
-    assert torch.accelerator.get_memory_info() == (free - GIB, total)
-    assert memory.get_memory_info(0) == (free - GIB, total)
-
-
-def test_fragmentation_tells_what_one_allocation_cannot_have():
-    whole = memory.memory_stats()["largest_free_block"]
-    held = [empty(4 * GIB) for _ in range(13)]  # 8 GiB each
-    assert memory.memory_stats()["fragmentation"] == pytest.approx(0, abs=0.01)
-    del held[1::2]
-    stats = memory.memory_stats()
-    assert stats["largest_free_block"] == 8 * GIB and stats["free_blocks"] >= 7
-    assert stats["fragmentation"] == pytest.approx(1 - 8 * GIB / stats["free_bytes"])
-    with pytest.raises(torch.OutOfMemoryError, match=r"largest free block 8\.00 GiB"):
-        empty(4 * GIB + 1)
-    del held
-    assert memory.memory_stats()["largest_free_block"] == whole
-
-
-def test_a_snapshot_maps_the_card_without_gaps():
-    tensor, storage = empty(1000), torch.UntypedStorage(130, device="spyre")
-    (segment,) = memory.memory_snapshot()
-    assert segment["device"] == 0 and segment["total_size"] == USABLE
-    assert segment["allocated_size"] == segment["active_size"] == memory.memory_allocated()
-    position = segment["address"]
-    for block in segment["blocks"]:
-        assert block["address"] == position
-        position += block["size"]
-    assert position == USABLE
-    states = [block["state"] for block in segment["blocks"]]
-    assert not any(a == b == "free" for a, b in zip(states, states[1:], strict=False))
-    requested = [block["requested_size"] for block in segment["blocks"]]
-    assert 130 in requested and tensor.untyped_storage().nbytes() in requested
-    assert storage.nbytes() == 130
-
-
-def test_a_summary_shows_what_is_allocated_and_free():
-    tensor = empty(512 * MIB)
-    summary = torch.spyre.memory_summary(tensor.device)
-    assert summary.startswith("Memory of spyre:0")
-    assert "1.0 GiB" in summary and "of 112.0 GiB" in summary and "allocations" in summary
-    assert "allocations" not in memory.memory_summary(abbreviated=True)
-
-
-def test_two_cards_account_apart():
-    run_fine(
-        """
-import torch
-memory = torch.spyre.memory
-a = torch.ones(1024, 1024, dtype=torch.float16, device="spyre:0")
-assert (memory.memory_allocated(0), memory.memory_allocated(1)) == (2 << 20, 0)
-b = a.to("spyre:1")[:3].clone()
-torch.spyre.set_device(1)
-assert (memory.memory_allocated("spyre:0"), memory.memory_allocated()) == (2 << 20, 6144)
-assert memory.max_memory_allocated(1) > 2 << 20 and memory.max_memory_allocated(0) == 2 << 20
-memory.reset_peak_memory_stats(1)
-assert memory.max_memory_allocated(1) == 6144 and memory.max_memory_allocated(0) == 2 << 20
-torch.spyre.set_per_process_memory_fraction(0.0, 0)
-try:
-    torch.empty(1, device="spyre:0")
-except torch.OutOfMemoryError as error:
-    assert "on spyre:0" in str(error)
-else:
-    raise AssertionError
-torch.empty(1 << 30, device="spyre:1")
-assert [segment["device"] for segment in memory.memory_snapshot()] == [0, 1]
-assert memory.memory_snapshot(1)[0]["allocated_size"] == 6144
-del a, b
-assert memory.memory_allocated(0) == memory.memory_allocated(1) == 0
-print("fine")
-""",
-        AIU_WORLD_SIZE="2",
-    )
 
 
 # --- Running out ----------------------------------------------------------------------------------
@@ -243,6 +66,28 @@ def test_after_running_out_everything_goes_on():
             grow()
         assert torch.spyre.mem_get_info() == before
         assert torch.ones(70, device="spyre").cpu().sum() == 70
+
+
+def test_running_out_is_said_although_queued_work_has_failed_too():
+    run_fine(
+        """
+import torch
+bad = torch.full((1 << 16,), 2**40).pin_memory()
+bad.to("spyre", non_blocking=True)
+try:
+    torch.empty(1 << 41, dtype=torch.int8, device="spyre")
+except torch.OutOfMemoryError as error:
+    assert "Tried to allocate 2048.00 GiB" in str(error), error
+else:
+    raise AssertionError("no error")
+try:
+    torch.spyre.synchronize()
+except RuntimeError as error:
+    assert "do not fit the 32 bits" in str(error), error
+    print("fine")
+""",
+        TORCH_SPYRE_INT64_OVERFLOW="error",
+    )
 
 
 def test_growing_a_tensor_beyond_the_memory_leaves_it_as_it_was():
@@ -338,7 +183,7 @@ large = torch.ones(96 << 20, dtype=torch.int8, device="spyre")
 del small
 assert reserved() == 128
 del large
-assert reserved() == 0
+assert reserved() == 64
 print("fine")
 """,
         SPYRE_EMU_CACHE_MB="64",

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from torch_spyre import _C
 from torch_spyre.errors import HostAccessError
 
 pytestmark = [
@@ -99,6 +100,29 @@ def test_printing_copies_once_and_computes_nothing():
 def test_storages_print_their_bytes():
     shown = repr(torch.UntypedStorage(3, device="spyre").fill_(7))
     assert shown.split()[:3] == ["7", "7", "7"] and "device=spyre:0" in shown
+    host = torch.tensor([1.5, 2.0, -3.0])
+    before = _C.counters()["d2h_bytes"]
+    shown = str(host.to("spyre").untyped_storage()).split()
+    assert _C.counters()["d2h_bytes"] - before == host.nbytes
+    assert shown[:128] == [str(byte) for byte in host.untyped_storage().tolist()] + ["0"] * 116
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
+@pytest.mark.parametrize("dtype", [torch.float32, FP16, torch.int64, torch.bool, torch.uint8])
+def test_typed_storages_print_and_list_their_elements_and_padding(dtype):
+    host = torch.tensor([1, 0, 1]).to(dtype)
+    storage = host.to("spyre").storage()
+    elements = [*host.tolist(), *[host[1].item()] * (len(storage) - 3)]
+    assert len(elements) == storage.nbytes() // dtype.itemsize > 3
+    assert storage.tolist() == elements
+    assert (storage[2], storage[-1]) == (elements[2], elements[-1])
+    lines = str(storage).split("\n")
+    assert [line.strip() for line in lines[:-1]] == [str(value) for value in elements]
+    assert f"(dtype={dtype}, device=spyre:0) of size {len(elements)}]" in lines[-1]
+    for index in (len(elements), -len(elements) - 1):
+        with pytest.raises(IndexError):
+            storage[index]
+    assert str(host.storage()).split("\n")[:-1] == [f" {value}" for value in host.tolist()]
 
 
 # --- Numbers --------------------------------------------------------------------------------------

@@ -81,8 +81,10 @@ def work():
         torch.spyre.init, lambda: torch.UntypedStorage(8, device="spyre"), stream.record_event,
         lambda: torch.spyre.get_device_properties(), lambda: torch.rand(2, device="spyre"),
     ]
+    copied = torch.spyre.counters()
     for use in uses * 2:
         refuses_fork(use)
+    assert torch.spyre.counters() == copied
     torch.manual_seed(0)
     assert torch.rand(3).shape == (3,) and (torch.ones(4) @ torch.ones(4)) == 4
     assert "forked subprocess" in repr(card) and card.numel() == 64 and card[3:5].shape == (2,)

@@ -148,6 +148,16 @@ def test_seeds_can_be_set_asked_for_and_drawn():
     assert len({43, first, torch.spyre.initial_seed()}) == 3
 
 
+def test_seeding_all_cards_leaves_the_cpus_generator_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    torch.spyre.seed_all()
+    assert torch.initial_seed() == 5
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.spyre.initial_seed() != 5
+
+
 @pytest.mark.parametrize("seed", [0, 1, 2**63, 2**64 - 1, -1])
 def test_any_64_bit_seed_is_taken_as_on_the_cpu(seed):
     torch.manual_seed(seed)

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+from tensor_samples import DTYPES, assert_equal, counting, sample, shares_storage
 
 from torch_spyre import _C
 
@@ -17,26 +18,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not support int64"),
 ]
 
-DTYPES = [
-    torch.float16, torch.bfloat16, torch.float32, torch.bool, torch.int8, torch.uint8,
-    torch.int16, torch.int32, torch.int64, torch.float8_e4m3fn, torch.float8_e5m2fnuz,
-]  # fmt: skip
 # The old format, and pickle with it, cannot load the last two from any device.
 OLD_DTYPES = DTYPES[:-2]
 SIZES = [(), (0,), (3, 0, 5), (1,), (64,), (65,), (4, 130), (3, 5, 7)]
 FORMATS = pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
 # The output features inside the stick, as nn.Linear weights are stored.
 ROWS_IN_STICK = _C.SpyreTensorLayout([6, 130], [130, 1], torch.float16, [1, 0])
-
-
-def sample(size, dtype):
-    """Values that every format holds exactly."""
-    values = torch.arange(torch.Size(size).numel()).remainder(2 if dtype is torch.bool else 8)
-    return values.reshape(size).to(torch.float32).to(dtype)
-
-
-def counting(*size, dtype=torch.float16):
-    return torch.arange(torch.Size(size).numel()).remainder(1021).reshape(size).to(dtype)
 
 
 def saved(value, zipped=True):
@@ -49,14 +36,6 @@ def loaded(data, **options):
     return torch.load(io.BytesIO(data), **options)
 
 
-def assert_equal(found, expected, device="spyre:0"):
-    assert str(found.device) == device
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    plain = [t.cpu().view(torch.uint8) if t.is_floating_point() and t.itemsize == 1 else t.cpu()
-             for t in (found, expected)]  # fmt: skip
-    assert torch.equal(*plain)
-
-
 def run(code, **variables):
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
@@ -67,10 +46,6 @@ def run(code, **variables):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.split()
-
-
-def shares_storage(a, b):
-    return a.untyped_storage()._cdata == b.untyped_storage()._cdata
 
 
 # --- torch.save and torch.load --------------------------------------------------------------------
@@ -242,6 +217,38 @@ def test_a_tensor_with_a_layout_of_its_own_keeps_its_values(via):
         assert_equal(via(tensor.clone()), tensor.cpu())
 
 
+def own_layout(host):
+    """The elements of a 4x128 tensor in the order of its memory: a layout that no storage has."""
+    flat = _C.SpyreTensorLayout([8, 64], [64, 1], _C.DataFormats.SEN169_FP16)
+    return _C.as_strided_with_layout(host.to("spyre"), [512], [1], None, flat)
+
+
+def test_deepcopy_takes_no_tensor_with_a_layout_of_its_own_for_another():
+    originals = [own_layout(counting(4, 128) + number) for number in range(8)]
+    assert all(_C.has_own_layout(original) for original in originals)
+    memo = {}
+    copies = copy.deepcopy([*originals, *originals], memo)
+    for original, found, again in zip(originals, copies[:8], copies[8:], strict=True):
+        assert found is again and not shares_storage(found, original)
+        assert_equal(found, original.cpu())
+    # An id or address of something that is gone would be found again under another's name.
+    alive = {id(original) for original in originals}
+    alive |= {id(kept) for kept in memo[id(memo)]} | {id(memo)}
+    assert {key for key in memo if isinstance(key, int)} <= alive
+    storages = {original.untyped_storage()._cdata for original in originals}
+    assert memo.get("torch", {}).keys() <= storages
+
+
+def test_deepcopy_of_a_tensor_with_a_layout_of_its_own_brings_along_what_belongs_to_it():
+    original = own_layout(counting(4, 128)).requires_grad_()
+    original.note = ["kept"]
+    (original * 3).sum().backward()
+    twin = copy.deepcopy(original)
+    assert twin.requires_grad and twin.note == ["kept"] and twin.note is not original.note
+    assert_equal(twin.grad, torch.full((512,), 3, dtype=torch.float16))
+    assert not shares_storage(twin.grad, original.grad)
+
+
 def test_layouts_pickle_in_all_published_versions():
     layout = ROWS_IN_STICK
     assert pickle.loads(pickle.dumps(layout)) == copy.deepcopy(layout) == layout
@@ -257,154 +264,3 @@ def test_layouts_pickle_in_all_published_versions():
     for state in ((4, sizes, strides, kind, 0), (3, sizes), (), (2, sizes, strides, kind, 0, 0)):
         with pytest.raises(ValueError):
             _C.SpyreTensorLayout.__new__(_C.SpyreTensorLayout).__setstate__(state)
-
-
-# --- safetensors ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def safetensors():
-    import safetensors.torch
-
-    return safetensors
-
-
-@pytest.mark.parametrize("device", ["spyre", "spyre:0", torch.device("spyre:0")], ids=repr)
-def test_safetensors_load_straight_to_the_card(safetensors, device, tmp_path):
-    file = tmp_path / "model.safetensors"
-    dtypes = [dtype for dtype in DTYPES if dtype is not torch.float8_e5m2fnuz]
-    hosts = {str(dtype): sample((4, 130), dtype) for dtype in dtypes}
-    hosts |= {"empty": torch.empty(0, 3), "scalar": torch.tensor(2.5)}
-    safetensors.torch.save_file(
-        {name: host.to("spyre") for name, host in hosts.items()}, file, {"made": "here"}
-    )
-    found = safetensors.torch.load_file(file, device=device)
-    assert found.keys() == hosts.keys()
-    for name, host in hosts.items():
-        assert_equal(found[name], host)
-        assert_equal(safetensors.torch.load_file(file)[name], host, "cpu")
-    with safetensors.safe_open(file, framework="pt", device=device) as opened:
-        assert set(opened.keys()) == hosts.keys() and opened.metadata() == {"made": "here"}
-        part = opened.get_slice("torch.float16")
-        assert part.get_shape() == [4, 130] and part.get_dtype() == "F16"
-        assert_equal(part[1:3, 60:70], hosts["torch.float16"][1:3, 60:70])
-        assert_equal(opened.get_tensor("torch.int8"), hosts["torch.int8"])
-
-
-def test_safetensors_to_the_cpu_and_to_unknown_devices_are_as_before(safetensors, tmp_path):
-    file = tmp_path / "model.safetensors"
-    safetensors.torch.save_model(torch.nn.Linear(3, 4).to("spyre"), str(file))
-    with safetensors.safe_open(file, "pt") as opened:
-        assert opened.get_tensor("weight").device.type == "cpu"
-    layer = torch.nn.Linear(3, 4)
-    safetensors.torch.load_model(layer, str(file), device="spyre")
-    data = safetensors.torch.save({"a": torch.ones(3, device="spyre")})
-    assert safetensors.torch.load(data)["a"].tolist() == [1, 1, 1]
-    for bad in ("spyre:7", "nowhere"):
-        with pytest.raises((RuntimeError, safetensors.SafetensorError)):
-            safetensors.torch.load_file(file, device=bad)
-
-
-@pytest.mark.parametrize("first", ["safetensors.torch", "safetensors"])
-def test_safetensors_may_be_imported_before_torch(first, tmp_path):
-    code = f"""
-import {first}
-import safetensors.torch, torch
-safetensors.torch.save_file({{"a": torch.ones(3)}}, "{tmp_path}/file")
-print(safetensors.torch.load_file("{tmp_path}/file", device="spyre")["a"].device)
-"""
-    assert run(code) == ["spyre:0"]
-
-
-# --- Storages -------------------------------------------------------------------------------------
-
-
-def test_a_storage_without_a_dtype_holds_plain_bytes():
-    storage = torch.UntypedStorage(200, device="spyre")
-    assert storage.nbytes() == 200 and storage.device == torch.device("spyre", 0)
-    data = torch.arange(200, dtype=torch.uint8)
-    storage.copy_(data.untyped_storage())
-    assert storage.cpu().tolist() == data.tolist() == storage.tolist()
-    assert storage[7] == 7 and len(storage) == 200
-    storage.fill_(5)
-    assert storage.tolist() == [5] * 200
-    twin = storage.clone()
-    twin.fill_(6)
-    assert storage[0] == 5 and twin.cpu()[0] == 6
-
-
-def test_bytes_become_elements_when_a_tensor_takes_the_storage():
-    host = counting(6, 130)
-    storage = torch.UntypedStorage(host.nbytes, device="spyre")
-    storage.copy_(host.untyped_storage())
-    taken = torch.empty(0, dtype=torch.float16, device="spyre").set_(storage, 0, (6, 130), (130, 1))
-    assert_equal(taken, host)
-    assert torch.equal(taken.cpu(), host) and taken.untyped_storage().nbytes() >= host.nbytes
-
-
-def test_the_bytes_of_a_typed_storage_are_those_of_the_host():
-    for dtype in (torch.float32, torch.int64, torch.int16, torch.bool, torch.bfloat16):
-        host = sample((4, 130), dtype)
-        image = host.to("spyre").untyped_storage().cpu()
-        assert image.tolist()[: host.nbytes] == host.untyped_storage().tolist()
-
-
-@pytest.mark.parametrize("grown", [16, 48, 4000])
-def test_a_storage_resized_keeps_what_fits(grown):
-    for dtype in (torch.float16, torch.float32, torch.int64):
-        card = sample((8,), dtype).to("spyre")
-        card.untyped_storage().resize_(grown)
-        assert card.untyped_storage().nbytes() >= grown
-        kept = min(8, grown // dtype.itemsize)
-        assert torch.equal(card.as_strided((kept,), (1,)).cpu(), sample((8,), dtype)[:kept])
-    raw = torch.UntypedStorage(32, device="spyre")
-    raw.fill_(9)
-    raw.resize_(grown)
-    assert raw.nbytes() == grown and raw.tolist()[: min(32, grown)] == [9] * min(32, grown)
-
-
-def test_a_storage_resized_to_nothing_and_back_can_be_filled_again():
-    card = counting(6, 130).to("spyre")
-    bytes_before, allocated = card.untyped_storage().nbytes(), torch.spyre.memory_allocated()
-    card.untyped_storage().resize_(0)
-    assert torch.spyre.memory_allocated() == allocated - bytes_before
-    card.untyped_storage().resize_(bytes_before)
-    card.copy_(counting(6, 130))
-    assert_equal(card, counting(6, 130))
-
-
-def test_set_in_all_four_forms():
-    source = counting(6, 130).to("spyre")
-    storage = source.untyped_storage()
-    empty = lambda: torch.empty(0, dtype=torch.float16, device="spyre")  # noqa: E731
-    assert empty().set_().shape == (0,)
-    assert_equal(empty().set_(storage)[:780], counting(780))
-    assert_equal(empty().set_(source.t()), counting(6, 130).t())
-    part = empty().set_(storage, 130, (2, 3), (260, 2))
-    assert_equal(part, counting(6, 130)[1:5:2, :6:2])
-    for tensor in (empty().set_(storage), empty().set_(source), part):
-        assert shares_storage(tensor, source)
-    part.fill_(-1)
-    assert source[1, 4].item() == -1 and source[3, 0].item() == -1 and source[1, 1].item() == 131
-
-
-@pytest.mark.parametrize("size", [(4,), (2, 3), (6, 130), (780,), (9, 200), (0,), ()])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64])
-def test_resize_keeps_elements_at_their_flat_positions(dtype, size):
-    host = counting(6, 130, dtype=dtype)
-    card = host.to("spyre")
-    memory = card.untyped_storage().nbytes()
-    assert card.resize_(size) is card and card.shape == size and card.is_contiguous()
-    common = min(780, torch.Size(size).numel())
-    assert torch.equal(card.cpu().flatten()[:common], host.flatten()[:common])
-    if common < 780:
-        assert card.untyped_storage().nbytes() == memory
-        assert_equal(card.resize_(6, 130), host)
-
-
-def test_resize_of_a_view_moves_only_the_view():
-    card = counting(6, 130).to("spyre")
-    view = card[2:]
-    view.resize_(3)
-    assert view.tolist() == [260, 261, 262]
-    assert_equal(card, counting(6, 130))

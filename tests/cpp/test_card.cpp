@@ -1,15 +1,20 @@
 // Memory of an emulated card: allocator, accounting, guards.
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <random>
+#include <string>
 
 #include "check.h"
 #include "emulator/block_allocator.h"
 #include "emulator/card.h"
 #include "emulator/host_memory.h"
+#include "flex/runtime.h"
 
 using namespace spyre;
 using emulator::BlockAllocator;
@@ -28,6 +33,39 @@ flex::CardDescription small_card(int64_t bytes, bool poison = false) {
   description.cached_bytes_limit = 4 * kMiB;
   description.poison = poison;
   return description;
+}
+
+void drop(EmulatedCard& card, uint64_t address) {
+  card.retire(address);
+  card.release(address);
+}
+
+// What a child process does with a test's body: 0 if nothing went wrong.
+template <typename Body>
+int run_in_child(Body body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(1);
+    }
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+// Bytes of private writable memory that this process has mapped.
+int64_t data_bytes() {
+  std::ifstream file("/proc/self/status");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.rfind("VmData:", 0) == 0) return std::stoll(line.substr(7)) * 1024;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -102,14 +140,66 @@ TEST("allocated, active and reserved bytes part ways as memory is let go") {
   CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, int64_t{0});
 }
 
-TEST("freed memory beyond the cache limit goes back to the host") {
+TEST("freed memory beyond the cache limit goes back to the host, and no more than that") {
   EmulatedCard card(small_card(64 * kMiB));
   const uint64_t address = card.allocate(16 * kMiB);
   std::memset(card.engine(address), 1, 16 * kMiB);
-  card.retire(address);
-  card.release(address);
-  CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, int64_t{0});
-  CHECK_EQUAL(static_cast<int>(*card.engine(address)), 0);
+  drop(card, address);
+  CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, 4 * kMiB);
+  CHECK_EQUAL(static_cast<int>(card.engine(address)[4 * kMiB - 1]), 1);
+  CHECK_EQUAL(static_cast<int>(card.engine(address)[4 * kMiB]), 0);
+  CHECK_EQUAL(static_cast<int>(card.engine(address)[16 * kMiB - 1]), 0);
+}
+
+TEST("only the block that is freed is given back") {
+  EmulatedCard card(small_card(64 * kMiB));
+  std::vector<uint64_t> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(card.allocate(3 * kMiB));
+  for (const uint64_t address : blocks) std::memset(card.engine(address), 1, 3 * kMiB);
+  drop(card, blocks[1]);
+  drop(card, blocks[5]);  // 6 MiB are cached, 2 too many
+  CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, 22 * kMiB);
+  CHECK_EQUAL(static_cast<int>(card.engine(blocks[1])[3 * kMiB - 1]), 1);
+  CHECK_EQUAL(static_cast<int>(card.engine(blocks[5])[kMiB - 1]), 1);
+  CHECK_EQUAL(static_cast<int>(card.engine(blocks[5])[kMiB]), 0);
+}
+
+TEST("small free blocks stay, and do not use up the cache of the large ones") {
+  EmulatedCard card(small_card(64 * kMiB));
+  std::vector<uint64_t> blocks;
+  for (int i = 0; i < 20; ++i) blocks.push_back(card.allocate(kMiB));
+  const uint64_t large = card.allocate(4 * kMiB);
+  card.allocate(128);
+  for (size_t i = 0; i < blocks.size(); i += 2) drop(card, blocks[i]);
+  drop(card, large);
+  CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, 24 * kMiB + 128);
+}
+
+TEST("the cache is counted right through random traffic") {
+  EmulatedCard card(small_card(256 * kMiB));
+  std::mt19937 random(11);
+  std::vector<uint64_t> held;
+  for (int step = 0; step < 4000; ++step) {
+    if (held.size() < 40 && random() % 2 == 0) {
+      held.push_back(card.allocate(random() % (5 * kMiB) + 1));
+    } else if (!held.empty()) {
+      std::swap(held[random() % held.size()], held.back());
+      drop(card, held.back());
+      held.pop_back();
+    }
+    if (random() % 500 == 0) card.give_back_cached_memory();
+    int64_t small = 0;
+    for (const flex::MemoryBlock& block : card.memory_blocks()) {
+      const bool is_free = block.state == flex::MemoryBlock::State::kFree;
+      if (is_free && block.bytes < 2 * kMiB) small += block.bytes;
+    }
+    const auto statistics = card.memory_statistics();
+    const int64_t cached = statistics.reserved_bytes.current - statistics.active_bytes.current;
+    CHECK(cached >= 0 && cached <= 4 * kMiB + small);
+  }
+  for (const uint64_t address : held) drop(card, address);
+  CHECK_EQUAL(card.memory_statistics().active_bytes.current, int64_t{0});
+  CHECK(card.memory_statistics().reserved_bytes.current <= 4 * kMiB);
 }
 
 TEST("a limit leaves the rest of the card out of reach") {
@@ -203,4 +293,83 @@ TEST("what an allocation left untouched does not hide freed memory from the host
   CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, 2 * kMiB);
   card.give_back_cached_memory();
   CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, kMiB);
+}
+
+TEST("small writes are checked against the host's memory when they add up") {
+  static size_t left = 0;
+  emulator::HostMemoryGuard guard([] { return left; });
+  std::vector<std::byte> touched(4 * kMiB, std::byte{1});
+  const EmulatedCard card(small_card(64 * kMiB));  // none of its pages has been touched
+  const std::byte* untouched = card.engine(0);
+  left = 1000 * kMiB;
+  for (int i = 0; i < 100; ++i) guard.check(untouched, 4 * kMiB);
+  left = 100 * kMiB;
+  int passed = 0;
+  try {
+    while (passed < 100) {
+      guard.check(untouched, 4 * kMiB);
+      ++passed;
+    }
+  } catch (const flex::OutOfHostMemory&) {
+  }
+  CHECK(passed < 4);
+  CHECK_THROWS(flex::OutOfHostMemory, guard.check(untouched, 4096));
+  for (int i = 0; i < 100; ++i) guard.check(touched.data(), touched.size());
+}
+
+TEST("poison that the host cannot hold is refused and leaves nothing behind") {
+  EmulatedCard card(small_card(int64_t{1} << 42, true));
+  const auto bytes = static_cast<int64_t>(emulator::available_host_memory()) * 2;
+  CHECK_THROWS(flex::OutOfHostMemory, card.allocate(bytes));
+  CHECK_EQUAL(card.memory_statistics().active_bytes.current, int64_t{0});
+  CHECK_EQUAL(card.memory_statistics().free_bytes, int64_t{1} << 42);
+  CHECK_EQUAL(card.memory_blocks().size(), size_t{1});
+}
+
+TEST("a copy of plain bytes is checked against the host's memory too") {
+  const auto bytes = static_cast<int64_t>(emulator::available_host_memory()) * 2;
+  EmulatedCard card(small_card(int64_t{1} << 42));
+  const flex::Place device{nullptr, &card, card.allocate(bytes), static_cast<size_t>(bytes)};
+  const flex::Place source{nullptr, &card, card.allocate(bytes), static_cast<size_t>(bytes)};
+  CHECK_THROWS(flex::OutOfHostMemory, card.transfer_bytes(source, device));
+}
+
+TEST("memory that cannot be committed is given back to the card") {
+  const int status = run_in_child([] {
+    const auto most = static_cast<rlim_t>(data_bytes() + 64 * kMiB);
+    const rlimit limit{most, most};
+    CHECK_EQUAL(setrlimit(RLIMIT_DATA, &limit), 0);
+    EmulatedCard card(small_card(1024 * kMiB));
+    CHECK_THROWS(flex::OutOfHostMemory, card.allocate(512 * kMiB));
+    CHECK_EQUAL(card.memory_statistics().free_bytes, 1024 * kMiB);
+    CHECK_EQUAL(card.memory_blocks().size(), size_t{1});
+    std::memset(card.engine(card.allocate(kMiB)), 1, kMiB);
+  });
+  CHECK_EQUAL(status, 0);
+}
+
+TEST("cards that could not all be opened are opened anew by the next start") {
+  const int status = run_in_child([] {
+    static int64_t card_bytes = int64_t{40} << 40;  // two of them exceed the address space
+    auto& runtime = flex::Runtime::get();
+    runtime.set_config_source(
+        {.enumerate = [] { return flex::Enumeration{.mode = "EMU", .cards = {0, 1}}; },
+         .configure =
+             [] {
+               flex::RuntimeConfig config;
+               config.card = small_card(card_bytes);
+               return config;
+             },
+         .run_unlocked = [](const std::function<void()>& action) { action(); }});
+    CHECK_THROWS(std::runtime_error, runtime.start());
+    CHECK(!runtime.started());
+    card_bytes = 64 * kMiB;
+    runtime.start();
+    CHECK_EQUAL(runtime.card(0).description().physical_bytes, 64 * kMiB);
+    CHECK_EQUAL(runtime.card(1).description().physical_bytes, 64 * kMiB);
+    CHECK_THROWS(std::runtime_error, runtime.card(2));
+    CHECK_THROWS(std::runtime_error, runtime.stream(0, flex::kStreamsPerCard));
+    CHECK_THROWS(std::runtime_error, flex::Runtime::check_stream_id(-1));
+  });
+  CHECK_EQUAL(status, 0);
 }

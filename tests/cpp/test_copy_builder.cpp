@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "flex/copy_builder.h"
+#include "flex/layout_check.h"
 
 using namespace spyre;
 
@@ -118,11 +119,48 @@ TEST("strides that share no grid are cut into many short nests") {
   CHECK(pairs_of(*nests) == zip(list_offsets(DeviceView{binding, view}), list_offsets(host)));
 }
 
-TEST("a view that needs too many nests says so") {
+TEST("steps that share no factor with the stick repeat after a few nests") {
   const Binding binding = contiguous_binding({200000}, kFp16);
-  const HostView view{{60000}, {3}, 0};
-  CHECK(!build_to_host({binding, view}, {{60000}, {1}, 0}).has_value() ||
-        build_to_host({binding, view}, {{60000}, {1}, 0})->size() <= 4096);
+  for (const int64_t step : {3, 5, 6, 63, 65, 96, 1000}) {
+    const HostView view{{190000 / step}, {step}, 7};
+    const HostView host{view.size, {1}, 0};
+    const auto nests = build_to_host({binding, view}, host);
+    CHECK(nests.has_value());
+    CHECK(nests->size() <= 2 * static_cast<size_t>(step) + 4);
+    CHECK(pairs_of(*nests) == zip(list_offsets(DeviceView{binding, view}), list_offsets(host)));
+  }
+  // In two dims the sticks of a row do not lie in one line.
+  const Binding rows = contiguous_binding({2, 100000}, kFp16);
+  const HostView view{{60000}, {3}, 0}, host{{60000}, {1}, 0};
+  const auto nests = build_to_host({rows, view}, host);
+  CHECK(nests->size() <= 16);
+  CHECK(pairs_of(*nests) == zip(list_offsets(DeviceView{rows, view}), list_offsets(host)));
+}
+
+TEST("a tensor that lies in one line is copied in one nest, whatever the step") {
+  const Binding binding = contiguous_binding({200000}, kFp16);
+  for (const int64_t step : {1, 2, 3, 65, 1000}) {
+    const HostView view{{190000 / step}, {step}, 7}, host{{190000 / step}, {1}, 0};
+    CHECK_EQUAL(build_to_host({binding, view}, host)->size(), size_t{1});
+  }
+}
+
+TEST("steps that cross rows and sticks at once are cut into few nests") {
+  const Binding binding = contiguous_binding({300, 200}, kFp16);
+  const HostView view{{300, 66}, {200, 3}, 1};
+  const HostView host{{300, 66}, {66, 1}, 0};
+  const auto rows = build_to_host({binding, view}, host);
+  CHECK(rows->size() <= 8);
+  CHECK(pairs_of(*rows) == zip(list_offsets(DeviceView{binding, view}), list_offsets(host)));
+  const HostView flat{{19999}, {3}, 1};
+  const auto nests = build_to_host({binding, flat}, {{19999}, {1}, 0});
+  CHECK(nests->size() <= 64);
+  CHECK(pairs_of(*nests) ==
+        zip(list_offsets(DeviceView{binding, flat}), list_offsets(HostView{{19999}, {1}, 0})));
+}
+
+TEST("a view that needs too many nests says so") {
+  const Binding binding = contiguous_binding({400, 500}, kFp16);
   const HostView scattered{{500, 500}, {131, 97}, 0};
   CHECK(!build_to_host({binding, scattered}, {{500, 500}, {500, 1}, 0}).has_value());
 }
@@ -159,7 +197,29 @@ TEST("a replicated layout writes every copy and reads the first") {
   CHECK_EQUAL(pairs_of(*build_to_host({binding, view}, view)).size(), size_t{60});
 }
 
-TEST("sizes that overflow are an error") {
-  CHECK_THROWS(std::overflow_error, TensorLayout::of({int64_t{1} << 40, int64_t{1} << 40}, kFp16));
-  CHECK_THROWS(std::overflow_error, host_extent({int64_t{1} << 40}, {int64_t{1} << 40}));
+TEST("an arrangement is only for sticks of its own width") {
+  const auto wide = DataFormat::IEEE_FP32;
+  CHECK_THROWS(std::invalid_argument,
+               TensorLayout::of({64}, kFp16).with_arrangement(ElementArrangement::DL16_TO_FP32));
+  CHECK_THROWS(std::invalid_argument,
+               TensorLayout::given({1, 32}, {32, 1}, wide, ElementArrangement::FP32_TO_DL16));
+  CHECK_THROWS(std::invalid_argument,
+               TensorLayout::of({64}, {1}, wide, {0}, ElementArrangement::FP32_TO_DL16));
+  CHECK_THROWS(std::invalid_argument,
+               TensorLayout::pool(2).with_arrangement(ElementArrangement::FP32_TO_DL16));
+}
+
+TEST("strides of an arrangement that overflow are an error") {
+  for (const int64_t step : {int64_t{1} << 56, int64_t{1} << 58, int64_t{1} << 62}) {
+    const auto narrowed =
+        TensorLayout::given({1, 64}, {-1, step}, kFp16, ElementArrangement::FP32_TO_DL16);
+    const auto widened = TensorLayout::given({4, 32}, {step, step}, DataFormat::IEEE_FP32,
+                                             ElementArrangement::DL16_TO_FP32);
+    if (step > int64_t{1} << 57) {
+      CHECK_THROWS(std::overflow_error, OffsetMap(narrowed));
+      CHECK_THROWS(std::overflow_error, OffsetMap(widened));
+    } else {
+      CHECK_EQUAL(OffsetMap(narrowed)(33 * step), int64_t{5});
+    }
+  }
 }

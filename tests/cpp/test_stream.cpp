@@ -19,6 +19,23 @@ Stream& make_stream(const std::shared_ptr<CardClock>& clock) {
   return *streams->back();
 }
 
+// Holds a stream up until it is opened.
+class Gate {
+ public:
+  explicit Gate(Stream& stream) {
+    stream.submit([this]() -> uint64_t {
+      while (!open_) std::this_thread::yield();
+      return 0;
+    });
+  }
+  void open() { open_ = true; }
+
+ private:
+  std::atomic<bool> open_{false};
+};
+
+uint64_t nothing() { return 0; }
+
 }  // namespace
 
 TEST("work of one stream runs in the order of submission") {
@@ -33,7 +50,7 @@ TEST("work of one stream runs in the order of submission") {
   stream.synchronize();
   CHECK_EQUAL(order.size(), size_t{3000});
   for (int i = 0; i < 3000; ++i) CHECK_EQUAL(order[i], i);
-  CHECK(stream.idle());
+  CHECK(stream.query());
 }
 
 TEST("run waits for its turn behind queued work") {
@@ -138,4 +155,135 @@ TEST("many threads may submit to one stream") {
   for (std::thread& thread : threads) thread.join();
   stream.synchronize();
   CHECK_EQUAL(count, 4000);
+}
+
+TEST("an event is known to others only when its mark is in the queue") {
+  Stream& stream = make_stream(std::make_shared<CardClock>());
+  auto event = std::make_shared<Event>();
+  Gate gate(stream);
+  for (int i = 0; i < 1024; ++i) stream.submit(nothing);
+  std::thread recorder([&] { stream.record(event); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  // The queue is full: a wait that saw the event now could get in before the mark, for ever.
+  CHECK(!event->recorded());
+  std::thread waiter([&] { stream.wait(event); });
+  gate.open();
+  recorder.join();
+  waiter.join();
+  stream.synchronize();
+  CHECK(event->recorded() && event->complete());
+}
+
+TEST("records and waits of one event from many threads end") {
+  auto clock = std::make_shared<CardClock>();
+  Stream &first = make_stream(clock), &second = make_stream(clock);
+  auto event = std::make_shared<Event>();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      Stream &mine = t % 2 == 0 ? first : second, &other = t % 2 == 0 ? second : first;
+      for (int i = 0; i < 1500; ++i) {
+        mine.record(event);
+        mine.wait(event);
+        if (i % 100 == 0) event->synchronize();
+        if (i % 10 == 0) other.submit(nothing);
+        event->query();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  first.synchronize();
+  second.synchronize();
+  CHECK(event->complete());
+}
+
+TEST("work that is run tells its own error to its own caller") {
+  Stream& stream = make_stream(std::make_shared<CardClock>());
+  std::atomic<int> swapped{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 300; ++i) {
+        const bool fails = t % 2 == 0;
+        bool failed = false;
+        try {
+          stream.run([&]() -> uint64_t {
+            if (fails) throw t;
+            return 0;
+          });
+        } catch (int thrower) {
+          failed = thrower == t;
+        }
+        if (failed != fails) ++swapped;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_EQUAL(swapped.load(), 0);
+  stream.synchronize();
+}
+
+TEST("an error of earlier work is kept while a caller gets its own") {
+  Stream& stream = make_stream(std::make_shared<CardClock>());
+  stream.submit([]() -> uint64_t { throw std::runtime_error("earlier"); });
+  CHECK_THROWS(std::logic_error, stream.run([]() -> uint64_t { throw std::logic_error("own"); }));
+  CHECK_THROWS(std::runtime_error, stream.run(nothing));
+  stream.synchronize();
+}
+
+TEST("waiting until a stream is idle leaves its error for a synchronisation") {
+  Stream& stream = make_stream(std::make_shared<CardClock>());
+  stream.submit([]() -> uint64_t { throw std::runtime_error("broken"); });
+  stream.wait_idle();
+  CHECK(stream.query());
+  CHECK_THROWS(std::runtime_error, stream.synchronize());
+}
+
+TEST("a query that says done moves the card's clock as waiting does") {
+  for (const bool by_event : {true, false}) {
+    auto clock = std::make_shared<CardClock>();
+    Stream& stream = make_stream(clock);
+    auto event = std::make_shared<Event>();
+    stream.submit([]() -> uint64_t { return 700; });
+    stream.record(event);
+    while (!(by_event ? event->query() : stream.query())) std::this_thread::yield();
+    CHECK_EQUAL(clock->now(), uint64_t{700});
+  }
+}
+
+TEST("a stream is idle for whoever waited for its last event") {
+  Stream& stream = make_stream(std::make_shared<CardClock>());
+  for (int i = 0; i < 3000; ++i) {
+    auto event = std::make_shared<Event>();
+    stream.submit(nothing);
+    stream.record(event);
+    event->synchronize();
+    CHECK(stream.query());
+  }
+}
+
+TEST("what copies noticed is told once, by the thread that synchronises") {
+  Stream& stream = make_stream(std::make_shared<CardClock>());
+  static uint64_t reported = 0;
+  static std::thread::id teller;
+  set_outcome_reporter([](const spyre::CopyOutcome& outcome) {
+    reported += outcome.narrowed_out_of_range;
+    teller = std::this_thread::get_id();
+  });
+  for (int i = 0; i < 3; ++i) {
+    stream.submit([&]() -> uint64_t {
+      stream.note({.narrowed_out_of_range = 2});
+      return 0;
+    });
+  }
+  stream.wait_idle();
+  CHECK_EQUAL(reported, uint64_t{0});
+  auto event = std::make_shared<Event>();
+  stream.record(event);
+  event->synchronize();
+  CHECK_EQUAL(reported, uint64_t{6});
+  CHECK(teller == std::this_thread::get_id());
+  stream.synchronize();
+  CHECK_EQUAL(reported, uint64_t{6});
+  set_outcome_reporter(nullptr);
 }

@@ -96,12 +96,16 @@ class ProgramBuilder:
             ins.Transfer, store, tile, self.all_constants(extents), tuple(anchor), views, points
         )
 
-    def scalar(self, op: str, type: ElementType, *inputs: int, result: ElementType | None = None) -> int:
+    def scalar(
+        self, op: str, type: ElementType, *inputs: int, result: ElementType | None = None
+    ) -> int:
         destination = self.register()
         self.emit(ins.Scalar, op, type, type if result is None else result, destination, inputs)
         return destination
 
-    def elementwise(self, op: str, extents: Sequence[int], output: Operand, *inputs: Operand) -> None:
+    def elementwise(
+        self, op: str, extents: Sequence[int], output: Operand, *inputs: Operand
+    ) -> None:
         step = ins.ChainStep(-1, op, inputs[0].type, output.type, tuple(range(len(inputs))))
         given = tuple(ins.Input(ins.InputKind.OPERAND, found, found.type) for found in inputs)
         outputs = (ins.ChainOutput(len(inputs), output),)

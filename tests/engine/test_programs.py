@@ -139,7 +139,9 @@ def test_loop_near_the_largest_integer_ends() -> None:
 
 @pytest.mark.parametrize("step", [0, -1])
 def test_refuses_a_loop_step_that_is_not_positive(step: int) -> None:
-    with pytest.raises(RuntimeError, match=r"kernel kernel, core 0, instruction 1 \(test.loop at 2:3\)"):
+    with pytest.raises(
+        RuntimeError, match=r"kernel kernel, core 0, instruction 1 \(test.loop at 2:3\)"
+    ):
         run(loop_sum(0, 4, step), zeros(64, torch.int32))
 
 
@@ -491,7 +493,9 @@ def test_timing_mode_advances_clocks_and_counters_only() -> None:
         assert after[name] - before[name] == change
 
 
-@pytest.mark.parametrize(("mode", "computes", "time"), [("functional", 1, 0), ("timing", 0, 7), ("both", 1, 7)])
+@pytest.mark.parametrize(
+    ("mode", "computes", "time"), [("functional", 1, 0), ("timing", 0, 7), ("both", 1, 7)]
+)
 def test_mode_knob_says_what_a_launch_does(mode: str, computes: bool, time: int) -> None:
     before = torch.spyre.counters()["device_time_ps"]
     one, result = torch.ones(256).to("spyre"), zeros(256)
@@ -517,6 +521,8 @@ def test_injection_of_another_instruction_changes_nothing() -> None:
     assert (result.cpu() == 2).all()
     with pytest.raises(ValueError, match="flip:<instruction>"):
         run(addition(), one, one, result, inject="flop")
+    with pytest.raises(RuntimeError, match="no instruction is called 'nothing'"):
+        run(addition(), one, one, result, inject="flip:nothing")
 
 
 def test_watchdog_stops_an_endless_loop() -> None:

@@ -15,6 +15,7 @@ EXAMPLES = [
     errors.UnsupportedDtypeError("torch.float64", ["torch.float16", "torch.float32"]),
     errors.LayoutError("SpyreTensorLayout(...)", [5, 100], "stick is not 64 elements"),
     errors.FallbackError("aten::sin", ["float16[2, 3] on spyre:0"]),
+    errors.ScratchpadOverflowError("softmax", 3 << 20, 2 << 20, [("%row", 2 << 20)]),
 ]
 
 
@@ -43,6 +44,7 @@ def test_every_class_has_an_example_here_a_docstring_and_the_common_base():
         (6, ["does not support dtype torch.float64", "torch.float16, torch.float32"]),
         (7, ["[5, 100]", "stick is not 64 elements"]),
         (8, ["aten::sin(float16[2, 3] on spyre:0)", "TORCH_SPYRE_FALLBACK=warn"]),
+        (9, ["softmax", "LX", "3145728", "2097152", "%row 2097152 B", "smaller tiles"]),
     ],
 )
 def test_message_names_the_facts_and_the_way_out(index, parts):
@@ -58,6 +60,7 @@ def test_message_names_the_facts_and_the_way_out(index, parts):
         (errors.LayoutError, ValueError),
         (errors.HostAccessError, TypeError),
         (errors.HostAccessError, BufferError),
+        (errors.ScratchpadOverflowError, MemoryError),
     ],
 )
 def test_errors_are_also_what_python_callers_expect(error_class, also):

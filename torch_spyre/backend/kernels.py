@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from xdsl.dialects.builtin import FileLineColLoc
 
 from torch_spyre.backend.arrays import ArrayArgument, element_type_of, is_array, place, scalar_bits
-from torch_spyre.backend.launch import launch, timing_of
+from torch_spyre.backend.execution import execute, timing_of
 from torch_spyre.backend.lowering import compile_function
+from torch_spyre.backend.program.cache import cache_key, program_cache
 from torch_spyre.backend.program.instructions import Argument, FixedBuffer
 from torch_spyre.backend.program.program import Program
-from torch_spyre.cards import load_card
+from torch_spyre.cards import CardDescription, load_card
+from torch_spyre.errors import ScratchpadOverflowError
 from torch_spyre.ktir.errors import KtirError
 from torch_spyre.timing import Timing
 
@@ -48,21 +51,67 @@ def compile_kernel(
     if unknown:
         raise KernelArgumentError(_unexpected(function, unknown))
     card = load_card()
-    values = tuple(sorted((key, type(value), value) for key, value in scalars.items()))
-    key = (name, values, arrays, card.path, card.model_dump_json())
+    # As text: 0.0 and -0.0, 1 and True are equal and make different programs.
+    values = repr(sorted((key, repr(value)) for key, value in scalars.items()))
+    key = (name, values, arrays, card.model_dump_json())
     if key not in module.programs:
-        names = [argument.name for argument in function.arguments]
-        content = compile_function(
-            function.operation,
-            names,
-            function.grid,
-            module.source,
-            card,
-            known=scalars,
-            arrays=arrays,
-        )
-        module.programs[key] = Program.of(content)
+        module.programs[key] = _cached(module, function, scalars, values, arrays, card)
     return module.programs[key]
+
+
+def _cached(
+    module: "Module",
+    function: "Function",
+    scalars: Mapping[str, Scalar],
+    values: str,
+    arrays: frozenset[str] | None,
+    card: CardDescription,
+) -> Program:
+    cache = program_cache()
+    if cache is None:
+        return _compiled(module, function, scalars, arrays, card)
+    key = cache_key(
+        str(module),
+        _places(module),
+        function.name,
+        values,
+        repr(None if arrays is None else sorted(arrays)),
+        card.model_dump_json(),
+    )
+    program = cache.find(key)
+    if program is None:
+        program = _compiled(module, function, scalars, arrays, card)
+        cache.keep(key, program)
+    return program
+
+
+def _places(module: "Module") -> str:
+    """Where the ops stand in their text: programs know, and the printed module does not."""
+    locations = (operation.location for operation in module.operation.walk())
+    return " ".join(
+        f"{found.line.data}:{found.column.data}" if isinstance(found, FileLineColLoc) else "-"
+        for found in locations
+    )
+
+
+def _compiled(
+    module: "Module",
+    function: "Function",
+    scalars: Mapping[str, Scalar],
+    arrays: frozenset[str] | None,
+    card: CardDescription,
+) -> Program:
+    names = [argument.name for argument in function.arguments]
+    content = compile_function(
+        function.operation,
+        names,
+        function.grid,
+        module.source,
+        card,
+        known=scalars,
+        arrays=arrays,
+    )
+    return Program.of(content)
 
 
 def estimate_kernel(module: "Module", name: str, scalars: Mapping[str, Scalar]) -> Timing:
@@ -102,7 +151,7 @@ def run_kernel(module: "Module", name: str, arguments: Mapping[str, Any]) -> dic
     buffers = [
         _fixed(name, buffer, fixed.get(buffer.name)) for buffer in program.content.fixed_buffers
     ]
-    launch(program, placed, values, buffers)
+    execute(program, placed, values, buffers)
     torch.get_device_module("spyre").synchronize()
     return {found.name: found.to_numpy() for found in (*placed, *buffers)}
 
@@ -114,7 +163,8 @@ def _program(
     if (name, "bake") not in module.programs:
         try:
             return compile_kernel(module, name, {}, arrays)
-        except KtirError:
+        except (KtirError, ScratchpadOverflowError):
+            # Sizes without a bound, or with a bound that is far from what they are.
             if not scalars:
                 raise
     program = compile_kernel(module, name, scalars, arrays)

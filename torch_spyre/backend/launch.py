@@ -1,72 +1,55 @@
-"""Launches of programs: on the current stream, asynchronous, timed."""
+"""Programs onto cards, and their launches."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+
+import torch
 
 from torch_spyre import _C, knobs
-from torch_spyre.backend.arrays import ArrayArgument
-from torch_spyre.backend.program.program import Program
-from torch_spyre.cards import load_card
-from torch_spyre.timing import Timing, estimate
-from torch_spyre.timing.from_counts import record_of
+
+
+@dataclass(frozen=True)
+class LaunchCost:
+    """What one launch costs on the card, as the timing model has it."""
+
+    time_ps: int = 0
+    ddr_read_bytes: int = 0
+    ddr_write_bytes: int = 0
+
+
+FREE = LaunchCost()
 
 
 def launch(
-    program: Program,
-    arrays: Sequence[ArrayArgument],
-    scalars: Sequence[int],
-    fixed: Sequence[ArrayArgument] = (),
+    program: _C.LoadedProgram,
+    arrays: Sequence[torch.Tensor],
+    array_bytes: Sequence[int],
+    scalars: Sequence[int] = (),
+    fixed: Sequence[torch.Tensor] = (),
+    *,
+    cost: LaunchCost = FREE,
+    ordered: bool = False,
 ) -> None:
-    """Queues the program. Its errors surface at the next synchronisation."""
-    sizes = tuple(array.bytes for array in arrays)
+    """Queues one execution on the current stream of the program's card.
+
+    `array_bytes` are exact: beyond them a kernel reads zeros and writes nothing. `scalars` are the
+    bits of registers, `fixed` is memory for the program's fixed buffers. `ordered` runs one core
+    after the other, for kernels whose cores touch the same memory. What goes wrong in the kernel is
+    raised by the next synchronisation.
+    """
     mode = knobs.emulator.mode
-    counts = _counts(program, sizes, scalars)
-    time_ps = read = written = 0
-    if mode != "functional":
-        timing = timing_of(program, sizes, scalars)
-        time_ps, read, written = (
-            timing.time_ps,
-            timing.ddr_read_bytes,
-            timing.ddr_write_bytes,
-        )
+    charged = FREE if mode == "functional" else cost
     _C.launch_program(
-        _loaded(program),
-        [array.memory for array in arrays],
-        list(sizes),
+        program,
+        list(arrays),
+        list(array_bytes),
         list(scalars),
-        [buffer.memory for buffer in fixed],
-        time_ps,
-        read,
-        written,
-        mode != "timing",
-        counts["conflict"],
-        knobs.emulator.inject,
-        float(knobs.emulator.watchdog_seconds),
+        list(fixed),
+        charged.time_ps,
+        charged.ddr_read_bytes,
+        charged.ddr_write_bytes,
+        execute=mode != "timing",
+        ordered=ordered,
+        inject=knobs.emulator.inject,
+        watchdog_seconds=knobs.emulator.watchdog_seconds,
     )
-
-
-def timing_of(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> Timing:
-    """What the program takes with arrays of these sizes in bytes (-1: unknown)."""
-    card = load_card()
-    key = ("timing", tuple(sizes), tuple(scalars), card.path, card.timing)
-    if key not in program.timings:
-        record = record_of(program.content, _counts(program, sizes, scalars))
-        program.timings[key] = estimate(record, card)
-    timing: Timing = program.timings[key]
-    return timing
-
-
-def _counts(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> dict[str, Any]:
-    key = ("counts", tuple(sizes), tuple(scalars))
-    if key not in program.timings:
-        program.timings[key] = _C.record_program(program.file, list(sizes), list(scalars))
-    counts: dict[str, Any] = program.timings[key]
-    return counts
-
-
-def _loaded(program: Program) -> "_C.LoadedProgram":
-    card = _C.current_device()
-    if card not in program.loaded:
-        program.loaded[card] = _C.load_program(program.file, card)
-    loaded: _C.LoadedProgram = program.loaded[card]
-    return loaded

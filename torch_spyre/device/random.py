@@ -25,8 +25,9 @@ def seed() -> None:
 
 
 def seed_all() -> None:
-    """Seeds all cards alike from the operating system."""
-    manual_seed_all(torch.random.default_generator.seed())
+    """Seeds all cards alike from the operating system; the CPU's generator is not one of them."""
+    if _C.device_count() > 0:
+        manual_seed_all(_C._get_default_generator(0).seed())
 
 
 def initial_seed(device: DeviceLike = DEVICE_NAME) -> int:

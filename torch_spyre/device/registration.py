@@ -2,7 +2,6 @@
 
 import atexit
 import gc
-import time
 
 import torch
 
@@ -29,10 +28,25 @@ def register() -> None:
 
 
 def _let_autograd_finish() -> None:
-    """Lets autograd's threads drop what they still hold of the last backward().
+    """Waits until autograd's threads have dropped what they held of the last backward().
 
-    That takes Python's lock, and a thread that asks for it while the interpreter ends is killed in
-    a way that aborts the process.
+    They do so after backward() has returned: the least is a Python context that it took along. That
+    takes Python's lock, and a thread that asks for it while the interpreter ends is killed in a way
+    that aborts the process. A card has one thread, which works in order: once it has done another
+    graph, it has dropped those before. This one has no elements and, as it does not come through
+    torch.autograd.backward, nothing of Python's.
     """
-    if _C.is_started():
-        time.sleep(0.01)
+    if not _C.is_started():
+        return
+    engine = torch.autograd.Variable._execution_engine
+    with torch.inference_mode(False), torch.enable_grad(), torch.autograd.set_detect_anomaly(False):
+        for card in range(_C.device_count()):
+            device = torch.device(DEVICE_NAME, card)
+            leaf = torch.empty(0, device=device, requires_grad=True)
+            root, gradient = leaf.view(0), torch.empty(0, device=device)
+            try:
+                engine.run_backward((root,), (gradient,), False, False, (), accumulate_grad=True)
+            except RuntimeError as error:
+                if "fork" in str(error):  # this process has none of the threads
+                    return
+                raise

@@ -1,7 +1,7 @@
 """Streams and events."""
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 
@@ -9,12 +9,17 @@ from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.index import DeviceLike, device_index
 
+_AnyStream = TypeVar("_AnyStream", bound=torch.Stream)
 _LAST_LOW_PRIORITY_STREAM = 32
 
 
 class StreamDevice(str):
     """The device of a stream, for both customs: `stream.device` as an attribute with `type` and
-    `index`, as PyTorch's own code uses it, and `stream.device()` as upstream documents it."""
+    `index`, as PyTorch's own code uses it, and `stream.device()` as upstream documents it.
+
+    A string, because PyTorch's C++ takes nothing else for a device (`torch.device` has no
+    subclasses), but equal to devices only, as `torch.device` is: what is equal hashes alike.
+    """
 
     def __call__(self) -> torch.device:
         return torch.device(str(self))
@@ -28,7 +33,7 @@ class StreamDevice(str):
         return self().index
 
     def __eq__(self, other: object) -> bool:
-        return self() == other if isinstance(other, torch.device) else str(self) == other
+        return self() == (other() if isinstance(other, StreamDevice) else other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -49,7 +54,7 @@ class Stream(torch.Stream):
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **existing: Any) -> Self:
         if existing:  # wrapping a stream that is there: stream_id, device_index, device_type
-            return super().__new__(cls, **existing)
+            return _checked_stream(super().__new__(cls, **existing))
         return super().__new__(
             cls, device=torch.device(DEVICE_NAME, device_index(device)), priority=priority
         )
@@ -65,6 +70,19 @@ class Stream(torch.Stream):
     @property
     def device(self) -> StreamDevice:  # type: ignore[override]  # callable on top of torch's
         return StreamDevice(f"{DEVICE_NAME}:{self.device_index}")
+
+    # PyTorch's take any object for an event or a stream and read its memory, or refuse subclasses.
+    def record_event(self, event: torch.Event | None = None) -> torch.Event:
+        """Records an event, a new one by default, and returns it."""
+        recorded = Event() if event is None else _checked_event(event)
+        recorded.record(self)
+        return recorded
+
+    def wait_event(self, event: torch.Event) -> None:
+        super().wait_event(_checked_event(event))
+
+    def wait_stream(self, stream: torch.Stream) -> None:
+        super().wait_stream(_checked_stream(stream))
 
     def __repr__(self) -> str:
         return f"<torch_spyre.Stream device={self.device_index} id={self.stream_id}>"
@@ -82,9 +100,32 @@ class Event(torch.Event):
             cls, device=torch.device(DEVICE_NAME, _C.current_device()), enable_timing=enable_timing
         )
 
+    def record(self, stream: torch.Stream | None = None) -> None:
+        """Records the moment in a stream, the current one by default."""
+        super().record(None if stream is None else _checked_stream(stream))
+
+    def wait(self, stream: torch.Stream | None = None) -> None:
+        """Lets a stream, the current one by default, wait for the moment."""
+        super().wait(None if stream is None else _checked_stream(stream))
+
     def elapsed_time(self, end_event: torch.Event) -> float:
         """Milliseconds of device time from this event to a later one; both must be complete."""
         return _C.elapsed_time(self, end_event)
+
+
+def _checked_stream(stream: _AnyStream) -> _AnyStream:
+    if not isinstance(stream, torch.Stream):
+        raise TypeError(f"expected a stream of a card, got a {type(stream).__name__}")
+    device = torch.Stream.device.__get__(stream)  # not Stream's own
+    if device.type != DEVICE_NAME:
+        raise ValueError(f"expected a stream of a card, got one of {device}")
+    return stream
+
+
+def _checked_event(event: torch.Event) -> torch.Event:
+    if not isinstance(event, torch.Event):
+        raise TypeError(f"expected an event, got a {type(event).__name__}")
+    return event
 
 
 def _wrap(stream: torch.Stream) -> Stream:
@@ -105,9 +146,10 @@ def default_stream(device: DeviceLike = None) -> Stream:
 
 
 def set_stream(stream: torch.Stream) -> None:
-    torch.accelerator.set_stream(stream)
+    """Makes a stream the current one of its card, and the card current."""
+    torch.accelerator.set_stream(_checked_stream(stream))
 
 
-def stream(stream: Stream | None) -> AbstractContextManager[Any]:
+def stream(stream: torch.Stream | None) -> AbstractContextManager[Any]:
     """For `with torch.spyre.stream(s):`; None changes nothing."""
-    return nullcontext() if stream is None else stream
+    return nullcontext() if stream is None else _checked_stream(stream)

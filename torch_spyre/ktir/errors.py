@@ -38,6 +38,8 @@ class SourcePlace:
 class KtirError(SpyreError, ValueError):
     """A KTIR text is malformed, or breaks a rule of an operation."""
 
+    keeps_lines = True
+
     def __init__(self, problem: str, place: SourcePlace | None = None) -> None:
         self.problem = problem = "\n".join(map(_printable, problem.split("\n")))
         self.place = place

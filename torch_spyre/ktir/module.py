@@ -77,19 +77,19 @@ class Module:
 
     # The back end and the card load when they are first needed: reading a text needs neither.
 
-    def compile(self, function: str, **scalars: "Scalar") -> "Program":
+    def compile(self, function: str, /, **scalars: "Scalar") -> "Program":
         """The device program of a function, with the scalars given compiled in."""
         from torch_spyre.backend.kernels import compile_kernel
 
         return compile_kernel(self, function, scalars)
 
-    def estimate(self, function: str, **scalars: "Scalar") -> "Timing":
+    def estimate(self, function: str, /, **scalars: "Scalar") -> "Timing":
         """What a function would take on the card. Nothing runs."""
         from torch_spyre.backend.kernels import estimate_kernel
 
         return estimate_kernel(self, function, scalars)
 
-    def run(self, function: str, **arguments: Any) -> "dict[str, NDArray[Any]]":
+    def run(self, function: str, /, **arguments: Any) -> "dict[str, NDArray[Any]]":
         """Runs a function on the current card and returns every array by name.
 
         Arrays (NumPy or torch, on the host or a card) are copied to device memory; scalars go by

@@ -1,8 +1,9 @@
 """Entry point of the command `spyre`.
 
-Exit codes: 0 good; 1 bad input, with one line `error: ...` on stderr; 2 wrong usage. A traceback
-means a bug. A subcommand is a function with typer annotations in a file of its own; it raises a
-`SpyreError` for bad input, and imports what is slow inside itself.
+Exit codes: 0 good; 1 bad input, with `error: ...` on stderr, in one line unless the error shows an
+excerpt of a text; 2 wrong usage. A traceback means a bug. A subcommand is a function with typer
+annotations in a file of its own; it raises a `SpyreError` for bad input, and imports what is slow
+inside itself.
 """
 
 import sys
@@ -10,7 +11,7 @@ import sys
 import typer
 
 from torch_spyre.errors import SpyreError
-from torch_spyre.tools import info_command, knobs_command
+from torch_spyre.tools import info_command, knobs_command, ktir_command, ktir_run_command
 
 app = typer.Typer(
     name="spyre",
@@ -21,6 +22,8 @@ app = typer.Typer(
 )
 app.command("info")(info_command.info)
 app.command("knobs")(knobs_command.knobs)
+ktir_command.app.command("run")(ktir_run_command.run)
+app.add_typer(ktir_command.app, name="ktir")
 
 
 def main() -> None:
@@ -30,7 +33,8 @@ def main() -> None:
         ours = _user_error(error)
         if ours is None:
             raise
-        print(f"error: {' '.join(str(ours).split())}", file=sys.stderr)
+        text = str(ours) if ours.keeps_lines else " ".join(str(ours).split())
+        print(f"error: {text}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

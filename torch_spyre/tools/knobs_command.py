@@ -22,8 +22,8 @@ Which environment variables does Torch-Spyre know, and what do they do?
 
 This page is generated from `torch_spyre/knobs.py` by
 `python -m torch_spyre.tools.knobs_command --markdown > docs/knobs.md`; `spyre knobs` shows the same
-table with the values of the moment. An empty value counts as unset, and a value outside what is
-allowed is an error that names the variable.
+table with the values of the moment. An empty value counts as unset unless the
+variable allows it, and a value outside what is allowed is an error that names the variable.
 """
 
 

@@ -1,4 +1,4 @@
-// The example of the fact sheet: halve the rows of an array on 4 cores.
+// Halves the rows of an array on 4 cores.
 #row = affine_set<(d0, d1) : (d0 >= 0, -d0 + 1 >= 0, d1 >= 0, -d1 + 63 >= 0)>
 #all = affine_set<(d0, d1) : (d0 >= 0, -d0 + 7 >= 0, d1 >= 0, -d1 + 63 >= 0)>
 #id2 = affine_map<(d0, d1) -> (d0, d1)>

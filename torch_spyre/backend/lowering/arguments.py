@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 
-from torch_spyre.backend.lowering.constants import lane_bits
+from torch_spyre.backend.lowering.constants import argument_bits
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.values import element_type_of
 from torch_spyre.backend.program.instructions import Argument, ElementType
@@ -36,11 +36,14 @@ def bind_arguments(
     for name, value in zip(names, function.args, strict=True):
         views = _views_on(value)
         is_array = name in arrays if arrays is not None else bool(views)
+        if is_array and name in known:
+            raise kernel.error(f"{name} is an array: its content is given when the kernel runs")
         if is_array:
             arguments.append(_array(kernel, name, value, views))
         elif name in known:
             type = _scalar_type(kernel, value.type)
-            kernel.scalars[value] = kernel.literal(lane_bits(known[name], type), type)
+            bits = argument_bits(function.sym_name.data, name, type, known[name])
+            kernel.scalars[value] = kernel.literal(bits, type)
         else:
             type = _scalar_type(kernel, value.type)
             register = kernel.registers.new()

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects import arith, linalg, tensor
+from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
+from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from torch_spyre.backend.lowering.constants import scalar_register
@@ -170,7 +171,7 @@ class ChainBuilder:
     def _operation(self, operation: Operation) -> None:
         kernel = self.kernel
         match operation:
-            case linalg.IndexOp():
+            case IndexOp():
                 self.values[operation.result] = self.index(operation.dim.value.data)
             case arith.ConstantOp():
                 if not isinstance(operation.value, IntegerAttr | FloatAttr):

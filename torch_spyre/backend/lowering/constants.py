@@ -1,5 +1,8 @@
 """`arith.constant`: scalars, splats, and tensors whose elements the text spells out."""
 
+from typing import Any
+
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
@@ -11,16 +14,36 @@ from xdsl.ir import Attribute
 
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.nodes import WriteLiteral
-from torch_spyre.backend.lowering.registers import float32_bits, wrapped
+from torch_spyre.backend.lowering.registers import float32_bits, limits, wrapped
 from torch_spyre.backend.lowering.values import Splat
 from torch_spyre.backend.program.instructions import ElementType
+from torch_spyre.ktir.errors import KtirError
 
 
 def lane_bits(value: float | int, type: ElementType) -> int:
     """A number as a lane: float32 bits, not yet rounded to a smaller type, or the integer."""
     if type.is_float:
-        return float32_bits(float(value))
+        return float32_bits(value)
     return wrapped(int(value), type)
+
+
+def argument_bits(kernel: str, name: str, type: ElementType, value: Any) -> int:
+    """A scalar that a caller gives, as the bits of its register."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    declared = type.name.lower()
+    if not isinstance(value, int | float if type.is_float else int):
+        found = value.__class__.__name__
+        raise KtirError(f"{kernel}: {name} is a scalar of type {declared}, not {found}")
+    if not type.is_float and not _fits(value, type):
+        raise KtirError(f"{kernel}: {name} is a scalar of type {declared}, which cannot be {value}")
+    return lane_bits(value, type)
+
+
+def _fits(value: int, type: ElementType) -> bool:
+    """Is this a number of the type's width, with or without a sign?"""
+    low, high = limits(type)
+    return low <= value <= high - low
 
 
 def scalar_register(kernel: KernelContext, value: Attribute, type: ElementType) -> int:

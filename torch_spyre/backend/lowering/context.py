@@ -164,15 +164,16 @@ class KernelContext:
         inputs: Sequence[int],
     ) -> int:
         """A register with the op's result: a constant if it can be told now."""
-        known = [self.registers.known(register) for register in inputs]
-        if not operand.is_float and not result.is_float and None not in known:
-            folded = fold(op, [value for value in known if value is not None], result)
-            if folded is not None:
-                return self.constant(folded)
-        ranges = [self.registers.bounds(register) for register in inputs]
         bounds = None
-        if not operand.is_float and not result.is_float and None not in ranges:
-            bounds = bound(op, [found for found in ranges if found is not None])
+        if not operand.is_float and not result.is_float:
+            known = [self.registers.known(register) for register in inputs]
+            if None not in known:
+                values = [value for value in known if value is not None]
+                folded = fold(op, values, operand, result)
+                if folded is not None:
+                    return self.constant(folded)
+            ranges = [self.registers.bounds(register) for register in inputs]
+            bounds = bound(op, ranges, operand, result)
         destination = self.registers.new(bounds)
         self.add(
             Plain(

@@ -1,8 +1,8 @@
 """Ops that work element by element, and scalars, which are computed the same way."""
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.dialects.linalg import FillOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 

@@ -1,5 +1,7 @@
 """From nodes to instructions: addresses in the place of buffers, jumps in the place of regions."""
 
+from dataclasses import replace
+
 from torch_spyre.backend.lowering import nodes
 from torch_spyre.backend.lowering.values import Buffer, Extent, TensorView
 from torch_spyre.backend.program import instructions as program
@@ -124,7 +126,8 @@ class Emitter:
                     self._operand(node.destination),
                 )
             case nodes.WriteLiteral():
-                return program.Literal(place, self._operand(node.destination), node.values)
+                destination = replace(self._operand(node.destination), strides=(1,))
+                return program.Literal(place, destination, node.values)
             case nodes.PublishTiles():
                 return program.Publish(
                     place,

@@ -6,6 +6,7 @@ while what follows does not need its results; what does not depend on it moves b
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from torch_spyre.backend.lowering.nodes import (
     ChainInput,
@@ -65,8 +66,11 @@ class _Fusion:
                     chain = node
                     continue
                 case Reduction() if chain is not None and self._can_absorb(chain, node):
-                    node.chain = self._joined(chain, node.chain)
-                    node.values = tuple(self.moved[value] for value in node.values)
+                    joined = self._joined(chain, node.chain)
+                    joined.outputs = []
+                    values = [self.moved[value] for value in node.values]
+                    node.chain, numbers = _without_unused(joined, values)
+                    node.values = tuple(numbers[value] for value in values)
                     chain = None
                 case _ if chain is not None and not _depends(node, chain):
                     done.append(node)
@@ -85,7 +89,7 @@ class _Fusion:
             output for output in chain.outputs if self.readers[output.tensor.buffer] > 0
         ]
         if chain.outputs:
-            done.append(_without_unused(chain))
+            done.append(_without_unused(chain, [])[0])
 
     def _joined(self, first: Elementwise, second: Elementwise) -> Elementwise:
         """One chain that does both. `self.moved` tells where the values of the second went."""
@@ -192,11 +196,11 @@ def _renumbered(step: ChainStep, number: Callable[[int], int], lookups: int) -> 
     )
 
 
-def _without_unused(chain: Elementwise) -> Elementwise:
-    """Drops steps and inputs that no output needs any more."""
+def _without_unused(chain: Elementwise, values: list[int]) -> tuple[Elementwise, dict[int, int]]:
+    """Only what gives these values and the outputs; and the new numbers of what is left."""
     first = len(chain.inputs)
     needed: set[int] = set()
-    pending = [output.value for output in chain.outputs]
+    pending = [*values, *(output.value for output in chain.outputs)]
     while pending:
         value = pending.pop()
         if value in needed:
@@ -204,18 +208,23 @@ def _without_unused(chain: Elementwise) -> Elementwise:
         needed.add(value)
         if value >= first:
             pending.extend(chain.steps[value - first].inputs)
-    if len(needed) == first + len(chain.steps):
-        return chain
     numbers = {value: number for number, value in enumerate(sorted(needed))}
-    return Elementwise(
+    steps = [step for number, step in enumerate(chain.steps, first) if number in needed]
+    looked_up = sorted({step.lookup for step in steps if step.lookup >= 0})
+    lookups = {lookup: number for number, lookup in enumerate(looked_up)} | {-1: -1}
+    shrunk = Elementwise(
         chain.place,
         chain.extents,
         [found for value, found in enumerate(chain.inputs) if value in needed],
         [
-            _renumbered(step, numbers.__getitem__, 0)
-            for position, step in enumerate(chain.steps)
-            if first + position in needed
+            replace(
+                step,
+                lookup=lookups[step.lookup],
+                inputs=tuple(numbers[value] for value in step.inputs),
+            )
+            for step in steps
         ],
-        chain.lookups,
+        [chain.lookups[lookup] for lookup in looked_up],
         [Output(numbers[output.value], output.tensor) for output in chain.outputs],
     )
+    return shrunk, numbers

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.linalg import (
+from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
+from xdsl.dialects.linalg.ops import (
     BroadcastOp,
     FillOp,
     ReduceOp,
     TransposeOp,
 )
-from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.ir import Operation
 
 from torch_spyre.backend.lowering import (
@@ -92,8 +92,7 @@ def compile_function(
         raise kernel.error(f"a grid of {kernel.cores} cores; the card has {card.compute.cores}")
     bound = arguments.bind_arguments(kernel, function, names, known, arrays)
     lower_block(kernel, function.body.block)
-    nodes = fusion.fuse([*kernel.prologue, *kernel.nodes])
-    coalescing.coalesce(nodes)
+    nodes = coalescing.coalesce(fusion.fuse([*kernel.prologue, *kernel.nodes]))
     placed = placement.place(nodes)
     capacity = card.compute.lx_bytes
     if placed.peak > capacity:

@@ -250,3 +250,23 @@ class If(Node):
     then: list[Node] = field(default_factory=list)
     otherwise: list[Node] = field(default_factory=list)
     results: list[Buffer] = field(default_factory=list)
+
+
+def regions_of(node: Node) -> list[list[Node]]:
+    """The regions that a node is around, in the order of the text."""
+    match node:
+        case For():
+            return [node.body]
+        case If():
+            return [node.then, node.otherwise]
+    return []
+
+
+def yielded_by(node: Node) -> list[Buffer]:
+    """Buffers that the regions of a node hand on: they live as long as the node runs."""
+    match node:
+        case For():
+            return node.carried
+        case If():
+            return node.results
+    return []

@@ -5,32 +5,15 @@ carried by it, lives as long as the loop runs. Buffers that are alive together d
 an elementwise op or a product may write over an operand that nobody needs any more, it does.
 """
 
-from collections import defaultdict
-from dataclasses import dataclass, field
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
 
-from torch_spyre.backend.lowering.coalescing import in_place
-from torch_spyre.backend.lowering.nodes import Elementwise, For, If, Node, Product
-from torch_spyre.backend.lowering.values import Buffer, TensorView
+from torch_spyre.backend.lowering.lives import Group, groups_of
+from torch_spyre.backend.lowering.nodes import Node
+from torch_spyre.backend.lowering.values import Buffer
 from torch_spyre.constants import BYTES_IN_STICK
-
-
-@dataclass
-class _Life:
-    """When a buffer is needed: positions of nodes, both ends included."""
-
-    buffer: Buffer
-    start: int
-    end: int
-
-
-@dataclass
-class _Group:
-    """Buffers that take turns at one address."""
-
-    bytes: int
-    start: int
-    end: int
-    buffers: list[Buffer] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -42,133 +25,109 @@ class Placement:
     crowd: tuple[Buffer, ...]
 
 
+@dataclass(frozen=True)
+class Room:
+    """A group at an address."""
+
+    low: int
+    high: int
+    start: int
+    end: int
+
+
 def place(nodes: list[Node]) -> Placement:
-    walk = _Walk()
-    walk.region(nodes)
-    lives = walk.lives()
-    groups = _grouped(walk.nodes, lives)
-    best: tuple[int, dict[int, int]] | None = None
+    groups = groups_of(nodes)
+    crowd = _crowd(groups)
+    least = sum(map(_size, crowd))
+    best: dict[Group, Room] | None = None
     for order in (
         sorted(groups, key=lambda group: (group.start, -group.bytes)),
         sorted(groups, key=lambda group: (-group.bytes, group.start)),
         sorted(groups, key=lambda group: (group.start - group.end, -group.bytes)),
     ):
-        peak, addresses = _first_fit(order)
-        if best is None or peak < best[0]:
-            best = peak, addresses
+        rooms = _first_fit(order)
+        if best is None or _peak(rooms) < _peak(best):
+            best = rooms
+        if _peak(best) == least:
+            break
     assert best is not None
-    placed = {buffer: best[1][id(group)] for group in groups for buffer in group.buffers}
-    return Placement(placed, best[0], _crowd(groups))
+    addresses = {buffer: best[group].low for group in groups for buffer in group.buffers}
+    return Placement(addresses, _peak(best), tuple(group.buffers[0] for group in crowd))
 
 
-class _Walk:
-    """Positions of all nodes, and where each buffer is accessed."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self.accesses: dict[Buffer, list[int]] = defaultdict(list)
-        self.loops: list[tuple[int, int, list[Buffer]]] = []
-
-    def region(self, nodes: list[Node]) -> None:
-        for node in nodes:
-            position = len(self.nodes)
-            self.nodes.append(node)
-            for buffer in (*node.reads(), *node.writes()):
-                self.accesses[buffer].append(position)
-            match node:
-                case For():
-                    self.region(node.body)
-                    # The end of the loop is a position of its own.
-                    self.nodes.append(Node(node.place))
-                    self.loops.append((position, len(self.nodes) - 1, node.carried))
-                case If():
-                    self.region(node.then)
-                    self.region(node.otherwise)
-                    for buffer in node.results:
-                        if buffer in self.accesses:
-                            self.accesses[buffer].append(position)
-
-    def lives(self) -> dict[Buffer, _Life]:
-        lives = {
-            buffer: _Life(buffer, min(found), max(found)) for buffer, found in self.accesses.items()
-        }
-        # Inner loops come first: a life grown to one of them may then grow to the next.
-        for start, end, carried in self.loops:
-            for life in lives.values():
-                inside = life.start <= end and life.end >= start
-                contained = start < life.start and life.end <= end
-                if inside and not contained:
-                    life.start, life.end = min(life.start, start), max(life.end, end)
-            for buffer in carried:
-                if buffer in lives:
-                    lives[buffer].start = min(lives[buffer].start, start)
-                    lives[buffer].end = max(lives[buffer].end, end)
-        return lives
+def _size(group: Group) -> int:
+    return -(-group.bytes // BYTES_IN_STICK) * BYTES_IN_STICK
 
 
-def _grouped(nodes: list[Node], lives: dict[Buffer, _Life]) -> list[_Group]:
-    """Joins a buffer to the operand it may overwrite when that dies where it is born."""
-    group_of: dict[Buffer, _Group] = {
-        buffer: _Group(buffer.bytes, life.start, life.end, [buffer])
-        for buffer, life in lives.items()
-    }
-    for position, node in enumerate(nodes):
-        for old, new in _overwrites(node):
-            before, after = group_of[old], group_of[new]
-            dies = before.end == position and lives[old].end == position
-            born = after.start == position and lives[new].start == position
-            if before is after or not dies or not born or old.bytes != new.bytes:
-                continue
-            before.end = after.end
-            before.buffers += after.buffers
-            for buffer in after.buffers:
-                group_of[buffer] = before
-    return list({id(group): group for group in group_of.values()}.values())
+def _peak(rooms: dict[Group, Room]) -> int:
+    return max((room.high for room in rooms.values()), default=0)
 
 
-def _overwrites(node: Node) -> list[tuple[Buffer, Buffer]]:
-    match node:
-        case Elementwise():
-            inputs = [found for found in node.inputs if isinstance(found, TensorView)]
-            return [
-                (found.buffer, output.tensor.buffer)
-                for output in node.outputs
-                for found in inputs
-                if found.buffer is not output.tensor.buffer
-                and in_place(node, found.buffer, output.tensor.buffer)
-            ]
-        case Product() if node.initial is not None and node.initial.strides == node.output.strides:
-            old = node.initial.buffer
-            if old not in (node.a.buffer, node.b.buffer, node.output.buffer):
-                return [(old, node.output.buffer)]
-    return []
-
-
-def _first_fit(order: list[_Group]) -> tuple[int, dict[int, int]]:
-    placed: list[tuple[int, int, int, int]] = []
-    addresses: dict[int, int] = {}
-    peak = 0
+def _first_fit(order: list[Group]) -> dict[Group, Room]:
+    """Each group at the lowest address that is free for all of its life."""
+    rooms: dict[Group, Room] = {}
+    taken = _Timeline(max((group.end for group in order), default=0) + 1)
     for group in order:
-        size = -(-group.bytes // BYTES_IN_STICK) * BYTES_IN_STICK
+        size = _size(group)
         address = 0
-        for low, high, start, end in placed:
-            if start <= group.end and group.start <= end:
-                if address + size <= low:
-                    break
-                address = max(address, high)
-        addresses[id(group)] = address
-        placed.append((address, address + size, group.start, group.end))
-        placed.sort()
-        peak = max(peak, address + size)
-    return peak, addresses
+        for room in sorted(taken.overlapping(group.start, group.end), key=attrgetter("low")):
+            if address + size <= room.low:
+                break
+            address = max(address, room.high)
+        rooms[group] = Room(address, address + size, group.start, group.end)
+        if size:
+            taken.add(rooms[group])
+    return rooms
 
 
-def _crowd(groups: list[_Group]) -> tuple[Buffer, ...]:
-    most, when = -1, 0
-    for group in groups:
-        alive = sum(other.bytes for other in groups if other.start <= group.start <= other.end)
-        if alive > most:
-            most, when = alive, group.start
-    crowd = [group for group in groups if group.start <= when <= group.end]
-    crowd.sort(key=lambda group: -group.bytes)
-    return tuple(group.buffers[0] for group in crowd)
+class _Timeline:
+    """Rooms by when they are taken.
+
+    A binary tree over the positions holds each room in the few nodes that together cover its life;
+    those on the way from a position to the root are then the rooms taken at that position.
+    """
+
+    def __init__(self, positions: int) -> None:
+        self.leaves = positions
+        self.covering: list[list[Room]] = [[] for _ in range(2 * positions)]
+        self.starts: list[int] = []
+        self.by_start: list[Room] = []
+
+    def add(self, room: Room) -> None:
+        at = bisect_right(self.starts, room.start)
+        self.starts.insert(at, room.start)
+        self.by_start.insert(at, room)
+        low, high = room.start + self.leaves, room.end + 1 + self.leaves
+        while low < high:
+            if low & 1:
+                self.covering[low].append(room)
+                low += 1
+            if high & 1:
+                high -= 1
+                self.covering[high].append(room)
+            low, high = low >> 1, high >> 1
+
+    def overlapping(self, start: int, end: int) -> Iterator[Room]:
+        """Those taken at the start, and those that begin later and before the end."""
+        node = start + self.leaves
+        while node:
+            yield from self.covering[node]
+            node >>= 1
+        first, last = bisect_right(self.starts, start), bisect_right(self.starts, end)
+        yield from self.by_start[first:last]
+
+
+def _crowd(groups: Iterable[Group]) -> list[Group]:
+    """The groups alive when the most room is needed, largest first."""
+    waiting = sorted(groups, key=attrgetter("start"))
+    alive: list[tuple[int, int, Group]] = []  # by end; the number keeps groups from being compared
+    needed = most = when = 0
+    for number, group in enumerate(waiting):
+        ended = bisect_left(alive, (group.start,))
+        needed += _size(group) - sum(_size(gone) for _, _, gone in alive[:ended])
+        del alive[:ended]
+        insort(alive, (group.end, number, group))
+        if needed > most:
+            most, when = needed, group.start
+    crowd = [group for group in waiting if group.start <= when <= group.end]
+    return sorted(crowd, key=lambda group: -group.bytes)

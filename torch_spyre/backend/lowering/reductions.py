@@ -1,9 +1,9 @@
 """`linalg.reduce`, and structured ops with loops that reduce."""
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.dialects.linalg import ReduceOp
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import ReduceOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from torch_spyre.backend.lowering.chains import ChainBuilder, Handle

@@ -6,7 +6,7 @@ integers, so that a size known only at run time can still get room in the scratc
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torch_spyre.backend.program.instructions import (
     CORE_X,
@@ -42,6 +42,7 @@ def _truncated(left: int, right: int) -> int:
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
+# On signed numbers.
 _FOLDS: dict[str, Callable[[int, int], int]] = {
     "addi": lambda a, b: a + b,
     "subi": lambda a, b: a - b,
@@ -59,41 +60,91 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
     "cmpi_sge": lambda a, b: int(a >= b),
 }
 # Only for a divisor above 0; unsigned ones also need a dividend that is not negative.
-_DIVISIONS: dict[str, Callable[[int, int], int]] = {
+_QUOTIENTS: dict[str, Callable[[int, int], int]] = {
     "divsi": _truncated,
-    "remsi": lambda a, b: a - b * _truncated(a, b),
     "floordivsi": lambda a, b: a // b,
     "ceildivsi": lambda a, b: -(-a // b),
     "divui": lambda a, b: a // b,
-    "remui": lambda a, b: a % b,
     "ceildivui": lambda a, b: -(-a // b),
 }
+_DIVISIONS: dict[str, Callable[[int, int], int]] = {
+    **_QUOTIENTS,
+    "remsi": lambda a, b: a - b * _truncated(a, b),
+    "remui": lambda a, b: a % b,
+}
 _UNSIGNED = {"divui", "remui", "ceildivui"}
-_CASTS = {"index_cast", "extsi", "trunci"}
+# One operand's bounds are enough for bounds of the result.
+_BOUNDED_BY_ONE = {"minsi", "minui", "andi", "remui", "remsi"}
+_SIGNED_CASTS = {"index_cast", "extsi", "trunci"}
+_UNSIGNED_CASTS = {"index_castui", "extui"}
 
 
-def fold(op: str, values: list[int], result: ElementType) -> int | None:
-    """The value of an integer op; None if it is not folded."""
-    if op in _CASTS:
-        return wrapped(values[0], result)
+def _signed(lane: int, type: ElementType) -> int:
+    """A flag that is set is -1 as a signed number."""
+    return -lane if type is ElementType.I1 else lane
+
+
+def fold(op: str, values: list[int], operand: ElementType, result: ElementType) -> int | None:
+    """The value of an integer op on lanes of the operand's type; None if it is not folded."""
     if op == "select":
         return values[1] if values[0] else values[2]
+    if op in _UNSIGNED_CASTS:
+        return wrapped(values[0] & ((1 << _WIDTHS[operand]) - 1), result)
+    signed = [_signed(value, operand) for value in values]
+    if op in _SIGNED_CASTS:
+        return wrapped(signed[0], result)
     if op in _FOLDS:
-        return wrapped(_FOLDS[op](*values), result)
-    if op in _DIVISIONS and values[1] > 0 and (op not in _UNSIGNED or values[0] >= 0):
-        return wrapped(_DIVISIONS[op](*values), result)
+        return wrapped(_FOLDS[op](*signed), result)
+    if op in _DIVISIONS and signed[1] > 0 and (op not in _UNSIGNED or signed[0] >= 0):
+        return wrapped(_DIVISIONS[op](*signed), result)
     return None
 
 
-def bound(op: str, ranges: list[Bounds]) -> Bounds | None:
+def bound(
+    op: str, ranges: Sequence[Bounds | None], operand: ElementType, result: ElementType
+) -> Bounds | None:
     """Bounds of the result of an op on bounded integers, where they are easily told."""
-    if op in _CASTS:
-        return ranges[0]
-    if op == "select":
-        return min(ranges[1][0], ranges[2][0]), max(ranges[1][1], ranges[2][1])
-    if len(ranges) != 2:
+    if op.startswith("cmpi_"):
+        return 0, 1
+    found = _select_bound(ranges) if op == "select" else _bound(op, ranges, operand)
+    # What might not fit the type wraps around, and then anything can come out.
+    if found is None or (wrapped(found[0], result), wrapped(found[1], result)) != found:
         return None
-    (a, b), (c, d) = ranges
+    return found
+
+
+def _select_bound(ranges: Sequence[Bounds | None]) -> Bounds | None:
+    _, chosen, other = ranges
+    if chosen is None or other is None:
+        return None
+    return min(chosen[0], other[0]), max(chosen[1], other[1])
+
+
+def limits(type: ElementType) -> Bounds:
+    """What a register of this type holds."""
+    half = 1 << (_WIDTHS[type] - 1)
+    return (0, 1) if type is ElementType.I1 else (-half, half - 1)
+
+
+def _assumed(type: ElementType) -> Bounds:
+    """Nothing that is counted comes near the ends of 64 bits, where adding 1 may wrap around."""
+    return (-(1 << 62), 1 << 62) if type is ElementType.I64 else limits(type)
+
+
+def _bound(op: str, ranges: Sequence[Bounds | None], operand: ElementType) -> Bounds | None:
+    if op in _BOUNDED_BY_ONE and any(found is not None for found in ranges):
+        ranges = [_assumed(operand) if found is None else found for found in ranges]
+    known = [found for found in ranges if found is not None]
+    if len(known) != len(ranges):
+        return None
+    if op in _SIGNED_CASTS:
+        low, high = (_signed(lane, operand) for lane in known[0])
+        return min(low, high), max(low, high)
+    if op in _UNSIGNED_CASTS:
+        return known[0] if known[0][0] >= 0 else None
+    if len(known) != 2 or operand is ElementType.I1:
+        return None
+    (a, b), (c, d) = known
     match op:
         case "addi":
             return a + c, b + d
@@ -106,12 +157,18 @@ def bound(op: str, ranges: list[Bounds]) -> Bounds | None:
             return min(a, c), min(b, d)
         case "maxsi":
             return max(a, c), max(b, d)
-        case "minui" if a >= 0 and c >= 0:
-            return min(a, c), min(b, d)
-        case "remui" | "remsi" if a >= 0 and c > 0:
-            return 0, min(b, d - 1)
-    if op in _DIVISIONS and c > 0 and (a >= 0 or op not in _UNSIGNED):
-        divide = _DIVISIONS[op]
+        case "minui" | "andi" if a >= 0 or c >= 0:
+            # A negative number is a large one without its sign, and has all high bits set.
+            return 0, min(high for low, high in known if low >= 0)
+        case "maxui" if a >= 0 and c >= 0:
+            return max(a, c), max(b, d)
+        case "remui" if c > 0:
+            return 0, d - 1 if a < 0 else min(b, d - 1)
+        case "remsi" if c > 0:
+            # The remainder has the sign of the dividend and is nearer to 0 than both.
+            return max(min(a, 0), 1 - d), min(max(b, 0), d - 1)
+    if op in _QUOTIENTS and c > 0 and (a >= 0 or op not in _UNSIGNED):
+        divide = _QUOTIENTS[op]
         corners = [divide(left, right) for left in (a, b) for right in (c, d)]
         return min(corners), max(corners)
     return None
@@ -160,10 +217,11 @@ class Registers:
 
 
 def float32_bits(value: float) -> int:
+    """What float32 cannot hold is infinite, integers of any size included."""
     try:
         return int.from_bytes(struct.pack("<f", value), "little")
-    except OverflowError:
-        return float32_bits(math.copysign(math.inf, value))
+    except (OverflowError, struct.error):
+        return float32_bits(math.inf if value > 0 else -math.inf)
 
 
 def float32_of(bits: int) -> float:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from xdsl.dialects import tensor
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
-from xdsl.dialects.linalg import BroadcastOp, TransposeOp
+from xdsl.dialects.linalg.ops import BroadcastOp, TransposeOp
 from xdsl.ir import Operation, SSAValue
 
 from torch_spyre.backend.lowering.context import KernelContext

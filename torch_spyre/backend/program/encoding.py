@@ -54,8 +54,8 @@ def content_hash(payload: bytes | bytearray) -> bytes:
     return hashlib.sha256(VERSION.to_bytes(4, "little") + payload).digest()
 
 
-def decode(file: bytes) -> ProgramContent:
-    """Reads what `encode` wrote. That the program makes sense is for the engine to check."""
+def payload_of(file: bytes) -> bytes:
+    """What follows the header, once all that the header says of it has been checked."""
     if len(file) < HEADER_BYTES or not file.startswith(MAGIC):
         raise ProgramError("not a program file")
     version = int.from_bytes(file[8:12], "little")
@@ -68,6 +68,12 @@ def decode(file: bytes) -> ProgramContent:
         raise ProgramError("the file is cut off or has something after its end")
     if file[20:HEADER_BYTES] != content_hash(payload):
         raise ProgramError("the content does not match its hash")
+    return payload
+
+
+def decode(file: bytes) -> ProgramContent:
+    """Reads what `encode` wrote. That the program makes sense is for the engine to check."""
+    payload = payload_of(file)
     reader = Reader(payload)
     content: ProgramContent = _reader(ProgramContent)(reader)
     if reader.position != len(payload):

@@ -16,6 +16,18 @@ from torch_spyre.backend.program.encoding import (
 from torch_spyre.backend.program.instructions import Argument, ProgramContent
 
 
+def write_at_once(path: Path, content: bytes) -> None:
+    """Nobody ever sees half of the file, not even if this process is killed."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
 @dataclass(frozen=True)
 class Program:
     """`file` is the form on disk; two programs are equal when these bytes are."""
@@ -42,15 +54,10 @@ class Program:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file at once or not at all: nobody ever sees half of it."""
-        target = Path(path)
-        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(self.file)
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+            write_at_once(Path(path), self.file)
+        except OSError as error:
+            raise ProgramError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
     def check(self) -> None:
         """Raises ProgramError unless a card would take the program."""

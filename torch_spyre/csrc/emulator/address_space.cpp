@@ -9,6 +9,7 @@
 #include <string>
 
 #include "emulator/fault_report.h"
+#include "flex/driver.h"
 
 namespace spyre::emulator {
 
@@ -25,24 +26,24 @@ std::byte* reserve(size_t bytes, int rights) {
   return reinterpret_cast<std::byte*>(start);
 }
 
+template <typename Error>
 [[noreturn]] void throw_errno(const char* what, size_t bytes) {
-  throw std::runtime_error(std::string("the emulated card could not ") + what + " " +
-                           std::to_string(bytes) +
-                           " bytes of address space: " + std::strerror(errno));
+  throw Error(std::string("the emulated card could not ") + what + " " + std::to_string(bytes) +
+              " bytes of address space: " + std::strerror(errno));
 }
 
 }  // namespace
 
 AddressSpace::AddressSpace(size_t bytes) : bytes_(bytes) {
   handles_ = reserve(bytes, PROT_NONE);
-  if (handles_ == nullptr) throw_errno("reserve", bytes);
+  if (handles_ == nullptr) throw_errno<std::runtime_error>("reserve", bytes);
   engine_ = reserve(bytes, PROT_READ | PROT_WRITE);
   if (engine_ == nullptr) {
     // A host that does not overcommit refuses so much writable memory at once.
     engine_ = reserve(bytes, PROT_NONE);
     commit_in_steps_ = true;
   }
-  if (engine_ == nullptr) throw_errno("reserve", bytes);
+  if (engine_ == nullptr) throw_errno<std::runtime_error>("reserve", bytes);
   madvise(engine_, bytes, MADV_HUGEPAGE);
   // A forked child may not use the card: sharing its pages would only make them copy-on-write.
   madvise(engine_, bytes, MADV_DONTFORK);
@@ -59,7 +60,7 @@ void AddressSpace::commit(uint64_t address, size_t bytes) {
   if (!commit_in_steps_ || address + bytes <= committed_) return;
   const uint64_t end = (address + bytes + kHugePage - 1) & ~(kHugePage - 1);
   if (mprotect(engine_ + committed_, end - committed_, PROT_READ | PROT_WRITE) != 0) {
-    throw_errno("commit", end - committed_);
+    throw_errno<flex::OutOfHostMemory>("commit", end - committed_);
   }
   committed_ = end;
 }

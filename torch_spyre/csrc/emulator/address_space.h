@@ -20,7 +20,8 @@ class AddressSpace {
   std::byte* engine(uint64_t address) const { return engine_ + address; }
   void* handle(uint64_t address) const { return handles_ + address; }
 
-  // Makes [address, address + bytes) usable. Costs nothing where the host overcommits memory.
+  // Makes [address, address + bytes) usable. Costs nothing where the host overcommits memory;
+  // elsewhere it may throw flex::OutOfHostMemory.
   void commit(uint64_t address, size_t bytes);
   // Gives whole pages inside the range back to the host; they read as zero afterwards.
   void give_back(uint64_t address, size_t bytes);

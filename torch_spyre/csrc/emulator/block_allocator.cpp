@@ -37,7 +37,7 @@ std::optional<uint64_t> BlockAllocator::allocate(uint64_t bytes) {
   return block->first;
 }
 
-void BlockAllocator::release(uint64_t address) {
+uint64_t BlockAllocator::release(uint64_t address) {
   Iterator block = blocks_.find(address);
   if (block == blocks_.end() || block->second.free) {
     throw std::logic_error("BlockAllocator: release of memory that is not allocated");
@@ -60,9 +60,15 @@ void BlockAllocator::release(uint64_t address) {
     }
   }
   insert_free(block);
+  return block->first;
 }
 
 uint64_t BlockAllocator::size_of(uint64_t address) const { return blocks_.at(address).bytes; }
+
+uint64_t BlockAllocator::free_behind(uint64_t address) const {
+  const auto next = std::next(blocks_.find(address));
+  return next != blocks_.end() && next->second.free ? next->second.bytes : 0;
+}
 
 uint64_t BlockAllocator::largest_free_block() const {
   return by_size_.empty() ? 0 : by_size_.rbegin()->first;

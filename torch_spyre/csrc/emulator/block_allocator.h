@@ -21,8 +21,11 @@ class BlockAllocator {
   uint64_t rounded(uint64_t bytes) const;
   // No value if no free block is large enough.
   std::optional<uint64_t> allocate(uint64_t bytes);
-  void release(uint64_t address);
+  // Returns the address of the free block that it is part of now.
+  uint64_t release(uint64_t address);
   uint64_t size_of(uint64_t address) const;
+  // Bytes of the free block right behind an allocated one; 0 if there is none.
+  uint64_t free_behind(uint64_t address) const;
 
   uint64_t free_bytes() const { return free_bytes_; }
   uint64_t largest_free_block() const;

@@ -11,8 +11,9 @@ namespace spyre::emulator {
 
 namespace {
 
-// Smaller free blocks are not worth a system call when the cache is over its limit.
-constexpr uint64_t kSmallestGiveBack = uint64_t{2} << 20;
+// Smaller free blocks are not worth a system call when the cache is over its limit: they stay, and
+// do not count.
+constexpr int64_t kSmallestGiveBack = int64_t{2} << 20;
 using engine::kPoison;
 
 std::byte* memory_of(const flex::Place& place) {
@@ -43,18 +44,25 @@ void check_inside(const flex::Transfer& transfer, const flex::Place& src, const 
   for (int64_t element : transfer.dst_elements) check_inside(element, descriptor.dst_format, dst);
 }
 
-// Whether the host can hold what the nests will write.
-void check_room(const CopyDescriptor& descriptor, const std::byte* dst) {
-  const int64_t bits = bits_per_element(descriptor.dst_format);
-  for (const CopyNest& nest : descriptor.nests) {
+// Whether the host can hold what the transfer will write.
+void check_room(const flex::Transfer& transfer, const std::byte* dst) {
+  const int64_t bits = bits_per_element(transfer.descriptor.dst_format);
+  const auto check = [&](int64_t first, int64_t last, int64_t elements) {
+    const int64_t span = last + 1 - first;
+    check_host_memory(dst + first * bits / 8, std::min(elements, span) * bits / 8);
+  };
+  for (const CopyNest& nest : transfer.descriptor.nests) {
     int64_t elements = 1, last = nest.dst_offset;
     for (const CopyLoop& loop : nest.loops) {
       elements *= loop.size;
       last += (loop.size - 1) * loop.dst_stride;
     }
-    const int64_t span = (last + 1 - nest.dst_offset) * bits / 8;
-    check_host_memory(dst + nest.dst_offset * bits / 8, std::min(elements * bits / 8, span));
+    check(nest.dst_offset, last, elements);
   }
+  if (transfer.dst_elements.empty()) return;
+  const auto [first, last] =
+      std::minmax_element(transfer.dst_elements.begin(), transfer.dst_elements.end());
+  check(*first, *last, static_cast<int64_t>(transfer.dst_elements.size()));
 }
 
 }  // namespace
@@ -82,10 +90,16 @@ uint64_t EmulatedCard::allocate(size_t bytes) {
   }
   if (!address) throw flex::OutOfDeviceMemory("out of device memory");
   const auto size = static_cast<int64_t>(blocks_.size_of(*address));
-  memory_.commit(*address, size);
-  committed_.add(*address, *address + size);
-  if (description_.poison) std::memset(memory_.engine(*address), kPoison, size);
-  owned_[*address] = {static_cast<int64_t>(bytes), false};
+  try {
+    prepare(*address, size);
+    owned_[*address] = {static_cast<int64_t>(bytes), false};
+  } catch (...) {
+    blocks_.release(*address);
+    throw;
+  }
+  const uint64_t end = *address + size, block_end = end + blocks_.free_behind(*address);
+  cached_bytes_ += cached_in(end, block_end) - cached_in(*address, block_end);
+  committed_.add(*address, end);
   statistics_.allocations.add(1);
   statistics_.allocated_bytes.add(size);
   statistics_.requested_bytes.add(static_cast<int64_t>(bytes));
@@ -93,6 +107,13 @@ uint64_t EmulatedCard::allocate(size_t bytes) {
   statistics_.active_bytes.add(size);
   update_reserved();
   return *address;
+}
+
+void EmulatedCard::prepare(uint64_t address, int64_t size) {
+  memory_.commit(address, size);
+  if (!description_.poison) return;
+  check_host_memory(memory_.engine(address), size);
+  std::memset(memory_.engine(address), kPoison, size);
 }
 
 void EmulatedCard::retire(uint64_t address) noexcept {
@@ -107,16 +128,32 @@ void EmulatedCard::retire(uint64_t address) noexcept {
 void EmulatedCard::release(uint64_t address) noexcept {
   std::lock_guard lock(mutex_);
   const auto size = static_cast<int64_t>(blocks_.size_of(address));
+  // Needs no more host memory: the block was filled when it was allocated.
   if (description_.poison) std::memset(memory_.engine(address), kPoison, size);
   owned_.erase(address);
-  blocks_.release(address);
+  const uint64_t start = blocks_.release(address), end = start + blocks_.size_of(start);
   statistics_.active_blocks.remove(1);
   statistics_.active_bytes.remove(size);
-  const auto cached = static_cast<int64_t>(committed_.total()) - statistics_.active_bytes.current;
-  if (cached > description_.cached_bytes_limit) {
-    give_back(kSmallestGiveBack);
-  }
+  cached_bytes_ +=
+      cached_in(start, end) - cached_in(start, address) - cached_in(address + size, end);
+  trim_cache(start, end);
   update_reserved();
+}
+
+int64_t EmulatedCard::cached_in(uint64_t start, uint64_t end) const {
+  if (end - start < static_cast<uint64_t>(kSmallestGiveBack)) return 0;
+  return static_cast<int64_t>(committed_.total_in(start, end));
+}
+
+void EmulatedCard::trim_cache(uint64_t start, uint64_t end) {
+  const int64_t excess = cached_bytes_ - description_.cached_bytes_limit;
+  if (excess <= 0) return;
+  // In large pieces, and from the end: allocations take a block from its start.
+  const int64_t amount = (excess + kSmallestGiveBack - 1) / kSmallestGiveBack * kSmallestGiveBack;
+  for (const auto& [first, last] : committed_.last_in(start, end, amount)) {
+    cached_bytes_ -= static_cast<int64_t>(last - first);
+    give_back(first, last);
+  }
 }
 
 void EmulatedCard::update_reserved() {
@@ -126,16 +163,16 @@ void EmulatedCard::update_reserved() {
   if (change < 0) statistics_.reserved_bytes.remove(-change);
 }
 
-void EmulatedCard::give_back(uint64_t smallest) {
-  for (const auto& [address, block] : blocks_.blocks()) {
-    if (!block.free || block.bytes < smallest) continue;
-    if (committed_.remove(address, address + block.bytes)) memory_.give_back(address, block.bytes);
-  }
+void EmulatedCard::give_back(uint64_t start, uint64_t end) {
+  if (committed_.remove(start, end)) memory_.give_back(start, end - start);
 }
 
 void EmulatedCard::give_back_cached_memory() {
   std::lock_guard lock(mutex_);
-  give_back(1);
+  for (const auto& [address, block] : blocks_.blocks()) {
+    if (block.free) give_back(address, address + block.bytes);
+  }
+  cached_bytes_ = 0;
   update_reserved();
 }
 
@@ -197,7 +234,7 @@ void EmulatedCard::set_memory_limit(int64_t bytes) {
 CopyOutcome EmulatedCard::transfer(const flex::Transfer& transfer, const flex::Place& src,
                                    const flex::Place& dst) {
   check_inside(transfer, src, dst);
-  if (dst.card != nullptr) check_room(transfer.descriptor, memory_of(dst));
+  if (dst.card != nullptr) check_room(transfer, memory_of(dst));
   if (transfer.src_elements.empty()) {
     return execute_copy(transfer.descriptor, memory_of(src), memory_of(dst));
   }
@@ -209,6 +246,7 @@ CopyOutcome EmulatedCard::transfer(const flex::Transfer& transfer, const flex::P
 void EmulatedCard::transfer_bytes(const flex::Place& src, const flex::Place& dst) {
   if (src.bytes != dst.bytes) throw std::invalid_argument("a copy of bytes needs equal sizes");
   const auto count = static_cast<int64_t>(src.bytes);
+  if (dst.card != nullptr) check_host_memory(memory_of(dst), dst.bytes);
   const CopyDescriptor bytes{DataFormat::SENINT8, DataFormat::SENINT8, {{{{count, 1, 1}}, 0, 0}}};
   execute_copy(bytes, memory_of(src), memory_of(dst));
 }

@@ -44,7 +44,13 @@ class EmulatedCard final : public flex::Card {
     int64_t requested = 0;
     bool retired = false;
   };
-  void give_back(uint64_t smallest);
+  // Makes the memory of a block that has just been taken usable.
+  void prepare(uint64_t address, int64_t size);
+  // Committed bytes of a free range that count for the cache's limit.
+  int64_t cached_in(uint64_t start, uint64_t end) const;
+  // Gives back what is too much, from the end of a free block.
+  void trim_cache(uint64_t start, uint64_t end);
+  void give_back(uint64_t start, uint64_t end);
   void update_reserved();
   int64_t free_below_limit() const;
 
@@ -55,6 +61,8 @@ class EmulatedCard final : public flex::Card {
   std::unordered_map<uint64_t, Owned> owned_;
   // Memory that may be committed on the host: allocated once and not given back since.
   IntervalSet committed_;
+  // The sum of cached_in over all free blocks.
+  int64_t cached_bytes_ = 0;
   flex::MemoryStatistics statistics_;
   int64_t limit_bytes_;
   engine::ScratchpadPool scratchpads_;

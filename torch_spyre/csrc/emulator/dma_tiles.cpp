@@ -11,6 +11,8 @@ namespace {
 constexpr int64_t kTileBytes = 32 << 10;
 // Measured: with fewer elements along both sides, transposing 16-bit elements is slower.
 constexpr int64_t kTransposedSide = 128;
+// Rows of fewer elements are converted together.
+constexpr int64_t kWideRow = 64;
 
 struct alignas(64) TileBuffer {
   std::byte bytes[kTileBytes];
@@ -75,17 +77,31 @@ uint64_t run_rows(const Panel& panel, const std::byte* src, std::byte* dst, int6
                  .dst_pitch = panel.row.dst_stride};
   TileBuffer gathered;
   TileBuffer converted;
-  if (panel.column.src_stride != src_bytes) {
+  const bool is_gathered = panel.column.src_stride != src_bytes;
+  const bool is_dense = panel.column.dst_stride == dst_bytes;
+  if (is_gathered) {
     block.src = gathered.bytes;
     block.src_pitch = columns * src_bytes;
     move_elements(src_bytes, src, {panel.row.src_stride, panel.column.src_stride}, gathered.bytes,
                   {block.src_pitch, src_bytes}, rows, columns);
   }
-  if (panel.column.dst_stride == dst_bytes) return panel.kernel->convert(block);
+  if (is_dense && (!is_gathered || columns >= kWideRow)) return panel.kernel->convert(block);
   block.dst = converted.bytes;
   block.dst_pitch = columns * dst_bytes;
+  if (is_gathered) {
+    // Lies in one line in both buffers: short rows would leave most of a vector unused.
+    block.rows = 1;
+    block.width = rows * columns;
+  }
   const uint64_t misfits = panel.kernel->convert(block);
-  move_elements(dst_bytes, converted.bytes, {block.dst_pitch, dst_bytes}, dst,
+  if (is_dense) {
+    for (int64_t row = 0; row < rows; ++row) {
+      std::memcpy(dst + row * panel.row.dst_stride, converted.bytes + row * columns * dst_bytes,
+                  static_cast<size_t>(columns * dst_bytes));
+    }
+    return misfits;
+  }
+  move_elements(dst_bytes, converted.bytes, {columns * dst_bytes, dst_bytes}, dst,
                 {panel.row.dst_stride, panel.column.dst_stride}, rows, columns);
   return misfits;
 }

@@ -16,7 +16,7 @@ namespace spyre::emulator {
 
 namespace {
 
-// Writes below this size are not worth a look at the system's counters.
+// Fewer bytes are not worth a look at the system's counters; far less than the margin.
 constexpr size_t kSmallestChecked = size_t{16} << 20;
 // What is left to the rest of the process and the system.
 constexpr size_t kMargin = size_t{256} << 20;
@@ -60,16 +60,25 @@ size_t missing_bytes(const void* start, size_t bytes) {
 
 size_t available_host_memory() { return std::min(machine_memory(), group_memory()); }
 
-void check_host_memory(const void* start, size_t bytes) {
-  if (bytes < kSmallestChecked) return;
-  const size_t available = available_host_memory();
+void HostMemoryGuard::check(const void* start, size_t bytes) {
+  if (bytes < kSmallestChecked) {
+    if (unchecked_.fetch_add(bytes) + bytes < kSmallestChecked) return;
+    unchecked_ = 0;
+  }
+  const size_t available = available_();
   if (available >= bytes + kMargin) return;
   const size_t missing = missing_bytes(start, bytes);
   if (missing == 0 || available >= missing + kMargin) return;
+  unchecked_ = kSmallestChecked;  // the next write, however small, is looked at too
   throw flex::OutOfHostMemory(
       "the emulated card needs " + std::to_string(missing >> 20) + " MiB more of host memory for " +
       "this tensor's data, and the host has " + std::to_string(available >> 20) +
       " MiB left. The card has room, this machine has not: use smaller tensors, or free some.");
+}
+
+void check_host_memory(const void* start, size_t bytes) {
+  static HostMemoryGuard guard;
+  guard.check(start, bytes);
 }
 
 }  // namespace spyre::emulator

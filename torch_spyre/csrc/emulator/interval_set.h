@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <utility>
+#include <vector>
 
 namespace spyre::emulator {
 
@@ -27,6 +29,29 @@ class IntervalSet {
     total_ += end - start;
   }
 
+  // How much of [start, end) is in the set.
+  uint64_t total_in(uint64_t start, uint64_t end) const {
+    uint64_t sum = 0;
+    visit_backwards(start, end, [&](uint64_t first, uint64_t last) {
+      sum += last - first;
+      return true;
+    });
+    return sum;
+  }
+
+  // The intervals in [start, end), last first, of `amount` together: the earliest one is cut.
+  std::vector<std::pair<uint64_t, uint64_t>> last_in(uint64_t start, uint64_t end,
+                                                     uint64_t amount) const {
+    std::vector<std::pair<uint64_t, uint64_t>> found;
+    visit_backwards(start, end, [&](uint64_t first, uint64_t last) {
+      first = std::max(first, last - std::min(last, amount));
+      amount -= last - first;
+      found.emplace_back(first, last);
+      return amount > 0;
+    });
+    return found;
+  }
+
   // Whether anything was there.
   bool remove(uint64_t start, uint64_t end) {
     auto next = intervals_.upper_bound(start);
@@ -44,6 +69,17 @@ class IntervalSet {
   }
 
  private:
+  // Calls visit(first, last) until it returns false.
+  template <typename Visit>
+  void visit_backwards(uint64_t start, uint64_t end, Visit visit) const {
+    auto next = intervals_.lower_bound(end);
+    while (next != intervals_.begin()) {
+      --next;
+      if (next->second <= start) return;
+      if (!visit(std::max(next->first, start), std::min(next->second, end))) return;
+    }
+  }
+
   void insert(uint64_t start, uint64_t end) {
     intervals_.emplace(start, end);
     total_ += end - start;

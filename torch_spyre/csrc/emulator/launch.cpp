@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "emulator/card.h"
 #include "emulator/engine/memory.h"
@@ -56,6 +57,14 @@ void check(const EngineProgram& program, const flex::Launch& launch) {
   }
 }
 
+void check_spoiled(const std::string& instruction) {
+  constexpr std::string_view kOthers[] = {"", "load", "store", "matmul"};
+  if (std::ranges::find(kOthers, instruction) != std::end(kOthers)) return;
+  if (engine::vector_op_named(instruction)) return;
+  throw flex::KernelError("no instruction is called '" + instruction +
+                          "': none can be spoiled (SPYRE_EMU_INJECT)");
+}
+
 // Scratchpad memory that kernels address themselves, one window for each core. Zero pages cost
 // nothing until they are written.
 class Windows {
@@ -96,9 +105,13 @@ std::shared_ptr<const flex::LoadedProgram> EmulatedCard::load_program(
 void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch& launch) {
   const auto& program = dynamic_cast<const EngineProgram&>(loaded);
   check(program, launch);
+  check_spoiled(launch.spoiled_instruction);
   const auto buffers_of = [this](const std::vector<flex::Place>& places) {
     std::vector<Buffer> buffers;
     for (const flex::Place& place : places) {
+      if (place.bytes > 0 && place.card != this) {
+        throw std::invalid_argument("a launch needs memory of its own card");
+      }
       buffers.push_back({engine(place.address), static_cast<int64_t>(place.bytes)});
       check_host_memory(buffers.back().data, place.bytes);
     }

@@ -1,6 +1,7 @@
 #include "flex/copy_builder.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace spyre {
@@ -35,9 +36,39 @@ struct Piece {
   uint64_t remainder_of = 0;
 };
 
+// How finely pieces follow the layout.
+enum class Detail {
+  JOINED,       // device dims that lie in one line count as one: the fewest and longest loops
+  DEVICE_DIMS,  // a loop per device dim
+};
+
+using Radix = OffsetMap::Radix;
+
+// Neighbours that are one longer number on both sides become one.
+std::vector<Radix> joined(const std::vector<Radix>& radices) {
+  std::vector<Radix> result;
+  for (const Radix& finer : radices) {
+    if (!result.empty()) {
+      Radix& coarser = result.back();
+      if (coarser.host_stride % finer.host_stride == 0 &&
+          coarser.host_stride / finer.host_stride == finer.size &&
+          coarser.device_stride == finer.device_stride * finer.size) {
+        coarser = {finer.host_stride, finer.device_stride, coarser.size * finer.size,
+                   finer.device_dim};
+        continue;
+      }
+    }
+    result.push_back(finer);
+  }
+  return result;
+}
+
 class PieceBuilder {
  public:
-  explicit PieceBuilder(const TensorLayout& layout) : layout_(layout), map_(layout) {}
+  PieceBuilder(const TensorLayout& layout, Detail detail) : layout_(layout) {
+    const OffsetMap map(layout);
+    radices_ = detail == Detail::JOINED ? joined(map.radices()) : map.radices();
+  }
 
   bool build(std::vector<Dim> dims, int64_t host_offset, int64_t other_offset) {
     merge(dims);
@@ -76,12 +107,13 @@ class PieceBuilder {
   // `rest` is the host offset that the radices from `level` on still have to express.
   void split(size_t level, std::vector<Dim> dims, int64_t rest, Piece piece) {
     if (too_many_) return;
-    if (level == map_.radices().size()) return finish(dims, rest, std::move(piece));
-    const auto& radix = map_.radices()[level];
+    if (level == radices_.size()) return finish(dims, rest, std::move(piece));
+    const auto& radix = radices_[level];
     const int64_t stride = radix.host_stride;
 
-    piece.device_offset += rest / stride * radix.device_stride;
     int64_t coordinate = rest / stride;
+    if (coordinate >= radix.size) throw_not_held(layout_);
+    piece.device_offset += coordinate * radix.device_stride;
     rest %= stride;
     int64_t reach = rest;
     const Dim* widest = nullptr;
@@ -105,13 +137,13 @@ class PieceBuilder {
       }
       const int64_t step = dim.tiled / stride;
       coordinate += (dim.size - 1) * step;
+      if (coordinate >= radix.size) throw_not_held(layout_);
       if (step != 0) {
         piece.loops.push_back({dim.size, step * radix.device_stride, dim.other, radix.device_dim});
       } else {
         finer.push_back(dim);
       }
     }
-    if (coordinate >= radix.size) throw_not_held(layout_);
     split(level + 1, std::move(finer), rest, std::move(piece));
   }
 
@@ -128,7 +160,7 @@ class PieceBuilder {
   // Cuts `widest` where it carries into the radix of this level.
   void divide(size_t level, const std::vector<Dim>& dims, const Dim& widest, int64_t start,
               const Piece& piece) {
-    const int64_t stride = map_.radices()[level].host_stride;
+    const int64_t stride = radices_[level].host_stride;
     std::vector<Dim> others;
     int64_t others_reach = 0;
     for (const Dim& dim : dims) {
@@ -162,18 +194,29 @@ class PieceBuilder {
       if (tail > 0) part(head + whole * period, {{tail, step, widest.other}}, tail_bit);
       return;
     }
-    for (int64_t i = 0; i < widest.size && !too_many_;) {
-      const int64_t low = start + i * step;
-      const int64_t room = (low / stride + 1) * stride - 1 - low - others_reach;
-      // Without room for all the others, this index stands alone and they are cut in turn.
-      const int64_t run = room < 0 ? 1 : std::min(widest.size - i, room / step + 1);
-      part(i, run == 1 ? std::vector<Dim>{} : std::vector<Dim>{{run, step, widest.other}}, 0);
-      i += run;
-    }
+    // After a period the cuts repeat, a whole number of radix strides further on: one loop over the
+    // periods around each run of one of them.
+    const int64_t period = stride / std::gcd(stride, step);
+    const int64_t periods = widest.size / period;
+    const int64_t cut_once = periods < 2 ? 0 : period;
+    const auto cut_runs = [&](int64_t first, int64_t end, const std::vector<Dim>& around) {
+      for (int64_t i = first; i < end && !too_many_;) {
+        const int64_t low = start + i * step;
+        const int64_t room = (low / stride + 1) * stride - 1 - low - others_reach;
+        // Without room for all the others, this index stands alone and they are cut in turn.
+        const int64_t run = room < 0 ? 1 : std::min(end - i, room / step + 1);
+        std::vector<Dim> own = around;
+        if (run > 1) own.push_back({run, step, widest.other});
+        part(i, std::move(own), 0);
+        i += run;
+      }
+    };
+    if (cut_once > 0) cut_runs(0, period, {{periods, period * step, widest.other * period}});
+    cut_runs(periods * cut_once, widest.size, {});
   }
 
   const TensorLayout& layout_;
-  OffsetMap map_;
+  std::vector<Radix> radices_;
   std::vector<Piece> pieces_;
   bool too_many_ = false;
 };
@@ -186,8 +229,9 @@ std::vector<Dim> dims_of(const HostView& tiled, const HostView& other) {
   return dims;
 }
 
-std::optional<std::vector<Piece>> pieces_of(const DeviceView& device, const HostView& other) {
-  PieceBuilder builder(device.binding.layout);
+std::optional<std::vector<Piece>> pieces_of(const DeviceView& device, const HostView& other,
+                                            Detail detail = Detail::JOINED) {
+  PieceBuilder builder(device.binding.layout, detail);
   if (!builder.build(dims_of(device.view, other), device.view.offset, other.offset)) return {};
   return builder.take();
 }
@@ -204,21 +248,12 @@ std::vector<PieceLoop> replicas_of(const TensorLayout& layout) {
   return loops;
 }
 
-// Where the elements lie is published for some arrangements only; a guess would be silently wrong.
+// A guess where the elements lie would be silently wrong.
 void check_order_is_known(const TensorLayout& layout) {
-  switch (layout.arrangement()) {
-    case ElementArrangement::STANDARD:
-    case ElementArrangement::DL16_TO_FP32:
-    case ElementArrangement::FP32_TO_DL16:
-      return;
-    case ElementArrangement::QFP8CH:
-    case ElementArrangement::EXX2:
-    case ElementArrangement::QFP8WT:
-      throw std::invalid_argument(
-          layout.str() +
-          ": the order of elements in this arrangement is not published, so "
-          "it can only be used by kernels, not copied");
-  }
+  if (has_known_order(layout.arrangement())) return;
+  throw std::invalid_argument(layout.str() +
+                              ": the order of elements in this arrangement is not published, so "
+                              "it can only be used by kernels, not copied");
 }
 
 CopyNest nest_to_device(const Piece& piece) {
@@ -247,20 +282,24 @@ OffsetMap::OffsetMap(const TensorLayout& layout) {
   const ElementArrangement arrangement =
       step > 0 ? layout.arrangement() : ElementArrangement::STANDARD;
 
+  const bool widened = arrangement == ElementArrangement::DL16_TO_FP32;
+  const int64_t next_stick = widened ? checked_multiply(step, size[lane]) : 0;
   for (size_t i = 0; i < size.size(); ++i) {
     if (map[i] <= 0 || size[i] <= 1) continue;
-    if (arrangement == ElementArrangement::DL16_TO_FP32 && map[i] == step * size[lane]) {
+    if (widened && map[i] == next_stick) {
       // Two 32-bit sticks hold the elements of one 16-bit stick, by turns of four.
       if (size[i] % 2 != 0) {
         throw std::invalid_argument(layout.str() + ": DL16_TO_FP32 needs an even number of sticks");
       }
-      if (size[i] > 2) radices_.push_back({64 * step, 2 * strides[i], size[i] / 2, i});
+      if (size[i] > 2) {
+        radices_.push_back({checked_multiply(64, step), 2 * strides[i], size[i] / 2, i});
+      }
       radices_.push_back({4 * step, strides[i], 2, i});
-    } else if (arrangement == ElementArrangement::DL16_TO_FP32 && i == lane) {
-      radices_.push_back({8 * step, 4, 8, i});
+    } else if (widened && i == lane) {
+      radices_.push_back({checked_multiply(8, step), 4, 8, i});
       radices_.push_back({step, 1, 4, i});
     } else if (arrangement == ElementArrangement::FP32_TO_DL16 && i == lane) {
-      radices_.push_back({32 * step, 4, 2, i});
+      radices_.push_back({checked_multiply(32, step), 4, 2, i});
       radices_.push_back({4 * step, 8, 8, i});
       radices_.push_back({step, 1, 4, i});
     } else {
@@ -323,7 +362,7 @@ std::optional<std::vector<CopyNest>> build_on_device(const DeviceView& src, cons
   for (const Piece& piece : *src_pieces) {
     std::vector<Dim> dims;
     for (const PieceLoop& loop : piece.loops) dims.push_back({loop.size, loop.other, loop.device});
-    PieceBuilder builder(dst.binding.layout);
+    PieceBuilder builder(dst.binding.layout, Detail::JOINED);
     if (!builder.build(std::move(dims), piece.other_offset, piece.device_offset)) return {};
     for (const Piece& both : builder.take()) {
       nests.push_back(nest_to_device(both));
@@ -339,7 +378,7 @@ std::optional<std::vector<CopyNest>> build_on_device(const DeviceView& src, cons
 std::vector<CopyNest> describe_to_device(const Binding& binding, const HostView& src) {
   const TensorLayout& layout = binding.layout;
   const DeviceView whole{binding, {src.size, binding.host_strides, 0}};
-  const auto pieces = pieces_of(whole, src);
+  const auto pieces = pieces_of(whole, src, Detail::DEVICE_DIMS);
   if (!pieces) throw std::invalid_argument(layout.str() + ": too many nests to describe");
   const Sizes strides = layout.device_strides();
   const auto replicas = replicas_of(layout);
@@ -382,16 +421,6 @@ std::vector<int64_t> list_offsets(const DeviceView& device) {
   std::vector<int64_t> offsets = list_offsets(device.view);
   for (int64_t& offset : offsets) offset = map(offset);
   return offsets;
-}
-
-void check_layout_holds(const TensorLayout& layout, const Sizes& size, const Sizes& strides,
-                        int64_t offset) {
-  if (host_extent(size, strides) == 0) return;
-  const HostView view{size, strides, offset};
-  // The arrangement moves elements about inside places that are there either way.
-  const Binding binding{layout.with_arrangement(ElementArrangement::STANDARD), size, strides};
-  if (pieces_of({binding, view}, view)) return;
-  list_offsets(DeviceView{binding, view});
 }
 
 }  // namespace spyre

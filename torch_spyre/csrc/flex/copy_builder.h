@@ -69,8 +69,4 @@ class OffsetMap {
 std::vector<int64_t> list_offsets(const HostView& view);
 std::vector<int64_t> list_offsets(const DeviceView& device);
 
-// Checks that the layout has a place of its own for every element of (size, strides).
-void check_layout_holds(const TensorLayout& layout, const Sizes& size, const Sizes& strides,
-                        int64_t offset = 0);
-
 }  // namespace spyre

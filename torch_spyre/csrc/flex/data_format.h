@@ -47,6 +47,13 @@ enum class ElementArrangement : int32_t {
   QFP8WT = 5,
 };
 
+// Whether it is published where the elements lie: without, only kernels can use the arrangement.
+constexpr bool has_known_order(ElementArrangement arrangement) {
+  return arrangement == ElementArrangement::STANDARD ||
+         arrangement == ElementArrangement::DL16_TO_FP32 ||
+         arrangement == ElementArrangement::FP32_TO_DL16;
+}
+
 // Bits that one element takes in memory.
 constexpr int bits_per_element(DataFormat format) {
   switch (format) {

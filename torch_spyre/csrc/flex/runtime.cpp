@@ -105,13 +105,16 @@ void Runtime::open_cards(const Enumeration& found) {
   if (config.host_threads > 0) emulator::set_host_threads(config.host_threads);
   emulator::set_cpu_capability(config.cpu_capability);
   emulator::set_ieee_fp16(config.ieee_fp16);
-  driver_ = open_driver(found.mode);
+  auto driver = open_driver(found.mode);
+  std::vector<std::unique_ptr<OpenCard>> cards;
   for (int physical : found.cards) {
-    auto open = std::make_unique<OpenCard>();
-    open->card = driver_->open(physical, config.card);
-    cards_.push_back(std::move(open));
+    cards.push_back(std::make_unique<OpenCard>());
+    cards.back()->card = driver->open(physical, config.card);
     trace("open card ", physical, " with driver ", found.mode, ": ", config.card.name);
   }
+  // All or none: a failed start may be tried again.
+  driver_ = std::move(driver);
+  cards_ = std::move(cards);
   started_.store(true, std::memory_order_release);
 }
 
@@ -132,11 +135,16 @@ std::shared_ptr<Allocation> Runtime::allocate(int card, size_t bytes) {
   return std::make_shared<Allocation>(this->card(card), card, bytes);
 }
 
+void Runtime::check_stream_id(int64_t id) {
+  if (id >= 0 && id < kStreamsPerCard) return;
+  throw std::runtime_error("no flex handle for stream id " + std::to_string(id) +
+                           ": a card has streams 0 to " + std::to_string(kStreamsPerCard - 1) +
+                           ". Take one from torch.spyre.Stream().");
+}
+
 Stream& Runtime::stream(int card, int64_t id) {
+  check_stream_id(id);
   OpenCard& open = open_card(card);
-  if (id < 0 || id >= static_cast<int64_t>(open.streams.size())) {
-    throw std::runtime_error("no flex handle for stream id " + std::to_string(id));
-  }
   std::lock_guard lock(open.mutex);
   auto& stream = open.streams[id];
   if (!stream) stream = std::make_unique<Stream>(id, open.clock);
@@ -150,18 +158,19 @@ int64_t Runtime::next_stream(int card, bool high_priority) {
   return 1 + (high_priority ? kStreamsPerPool : 0) + turn;
 }
 
-void Runtime::synchronize(int card) {
-  OpenCard& open = open_card(card);
+std::vector<Stream*> Runtime::streams_of(OpenCard& open) {
   std::vector<Stream*> streams;
-  {
-    std::lock_guard lock(open.mutex);
-    for (auto& stream : open.streams) {
-      if (stream) streams.push_back(stream.get());
-    }
+  std::lock_guard lock(open.mutex);
+  for (auto& stream : open.streams) {
+    if (stream) streams.push_back(stream.get());
   }
+  return streams;
+}
+
+void Runtime::synchronize(int card) {
   // All of them, also after an error: the first one is thrown when every stream is done.
   std::exception_ptr error;
-  for (Stream* stream : streams) {
+  for (Stream* stream : streams_of(open_card(card))) {
     try {
       stream->synchronize();
     } catch (...) {
@@ -169,6 +178,10 @@ void Runtime::synchronize(int card) {
     }
   }
   if (error) std::rethrow_exception(error);
+}
+
+void Runtime::wait_idle(int card) {
+  for (Stream* stream : streams_of(open_card(card))) stream->wait_idle();
 }
 
 }  // namespace spyre::flex

@@ -49,6 +49,7 @@ struct Counters {
 };
 
 inline constexpr int64_t kStreamsPerPool = 32;
+inline constexpr int64_t kStreamsPerCard = 1 + 2 * kStreamsPerPool;
 
 // Memory of a card, given back when nobody holds it any more.
 class Allocation {
@@ -97,8 +98,13 @@ class Runtime {
 
   // Streams of a card: 0 is the default, 1..32 the low and 33..64 the high priority pool.
   Stream& stream(int card, int64_t id);
+  // Throws for an id that no card has, without opening one.
+  static void check_stream_id(int64_t id);
   int64_t next_stream(int card, bool high_priority);
+  // Waits for all streams; throws the first error of their work.
   void synchronize(int card);
+  // Waits for all streams; leaves errors of their work to the next synchronisation.
+  void wait_idle(int card);
 
   Counters& counters() { return counters_; }
 
@@ -107,11 +113,13 @@ class Runtime {
     std::unique_ptr<Card> card;
     std::shared_ptr<CardClock> clock = std::make_shared<CardClock>();
     std::mutex mutex;
-    std::array<std::unique_ptr<Stream>, 1 + 2 * kStreamsPerPool> streams;
+    std::array<std::unique_ptr<Stream>, kStreamsPerCard> streams;
     std::array<uint64_t, 2> taken{};
   };
   Runtime();
   OpenCard& open_card(int index);
+  // Those that have been used.
+  static std::vector<Stream*> streams_of(OpenCard& open);
   const Enumeration& enumeration();
   void find_cards();
   void open_cards(const Enumeration& found);

@@ -10,7 +10,11 @@ namespace {
 
 constexpr size_t kMostQueued = 1024;
 
+std::atomic<OutcomeReporter> outcome_reporter{nullptr};
+
 }  // namespace
+
+void set_outcome_reporter(OutcomeReporter reporter) { outcome_reporter = reporter; }
 
 void CardClock::advance_to(uint64_t time_ps) {
   uint64_t seen = now_ps_.load();
@@ -45,10 +49,21 @@ uint64_t Event::wait_for(uint64_t version) {
 }
 
 void Event::synchronize() {
-  const uint64_t version = newest_version();
-  if (version == 0) return;
-  const uint64_t time = wait_for(version);
-  stream_->meet(time);
+  std::unique_lock lock(mutex_);
+  const uint64_t version = newest_;
+  Stream* stream = stream_;
+  lock.unlock();
+  if (version > 0) stream->meet(wait_for(version));
+}
+
+bool Event::query() {
+  std::unique_lock lock(mutex_);
+  if (finished_ != newest_) return false;
+  Stream* stream = stream_;
+  const uint64_t time = time_ps_;
+  lock.unlock();
+  if (stream != nullptr) stream->advance_card_clock(time);
+  return true;
 }
 
 bool Event::complete() const {
@@ -66,10 +81,8 @@ uint64_t Event::time_ps() const {
 Stream::Stream(int64_t id, std::shared_ptr<CardClock> card_clock)
     : id_(id), card_clock_(std::move(card_clock)) {}
 
-void Stream::execute(std::unique_lock<std::mutex>& lock, Item& item) {
+void Stream::run_work(std::unique_lock<std::mutex>& lock, Item& item) {
   busy_ = true;
-  // Where this work starts on the device's time line; work that waits for others moves it on.
-  clock_ps_ = std::max(clock_ps_, item.submitted_ps);
   lock.unlock();
   uint64_t took_ps = 0;
   std::exception_ptr error;
@@ -81,10 +94,21 @@ void Stream::execute(std::unique_lock<std::mutex>& lock, Item& item) {
   // What the work holds alive may need locks of its own to go away.
   item.work = nullptr;
   lock.lock();
-  clock_ps_ += took_ps;
-  if (error && !pending_error_) pending_error_ = error;
-  if (item.done != nullptr) *item.done = true;
   busy_ = false;
+  clock_ps_ += took_ps;
+  if (item.result != nullptr) {
+    *item.result = {true, error};
+  } else if (error && !pending_error_) {
+    pending_error_ = error;
+  }
+}
+
+void Stream::execute(std::unique_lock<std::mutex>& lock, Item& item) {
+  // Where this work starts on the device's time line; work that waits for others moves it on.
+  clock_ps_ = std::max(clock_ps_, item.submitted_ps);
+  if (item.work) run_work(lock, item);
+  // Under the lock: whoever has waited for the event finds the stream idle if it is the last.
+  if (item.event) item.event->finish_record(item.event_version, clock_ps_);
   changed_.notify_all();
 }
 
@@ -94,78 +118,99 @@ void Stream::work_loop() {
     changed_.wait(lock, [&] { return !queue_.empty() && !busy_; });
     Item item = std::move(queue_.front());
     queue_.pop_front();
+    if (queue_.size() + 1 == kMostQueued) changed_.notify_all();  // there is room again
     execute(lock, item);
   }
 }
 
-void Stream::enqueue(std::unique_lock<std::mutex>& lock, Item item) {
+void Stream::wait_for_room(std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [&] { return queue_.size() < kMostQueued; });
+}
+
+void Stream::push(Item item) {
   if (!has_thread_) {
     // Lives as long as the process: streams are never destroyed.
     std::thread([this] { work_loop(); }).detach();
     has_thread_ = true;
   }
-  changed_.wait(lock, [&] { return queue_.size() < kMostQueued; });
   queue_.push_back(std::move(item));
   changed_.notify_all();
 }
 
 void Stream::submit(Work work) {
   std::unique_lock lock(mutex_);
-  enqueue(lock, {std::move(work), card_clock_->now(), nullptr});
+  wait_for_room(lock);
+  push({.work = std::move(work), .submitted_ps = card_clock_->now()});
 }
 
-void Stream::throw_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps) {
+void Stream::note(const CopyOutcome& outcome) {
+  std::lock_guard lock(mutex_);
+  pending_outcome_.narrowed_out_of_range += outcome.narrowed_out_of_range;
+}
+
+void Stream::tell_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps) {
   card_clock_->advance_to(time_ps);
   const std::exception_ptr error = std::exchange(pending_error_, nullptr);
+  const CopyOutcome outcome = std::exchange(pending_outcome_, {});
   lock.unlock();
+  const OutcomeReporter reporter = outcome_reporter;
+  if (reporter != nullptr && outcome.narrowed_out_of_range > 0) reporter(outcome);
   if (error) std::rethrow_exception(error);
 }
 
 void Stream::run(Work work) {
   std::unique_lock lock(mutex_);
-  Item item{std::move(work), card_clock_->now(), nullptr};
-  if (queue_.empty() && !busy_) {
+  Result result;
+  Item item{.work = std::move(work), .submitted_ps = card_clock_->now(), .result = &result};
+  if (!is_idle()) wait_for_room(lock);
+  if (is_idle()) {
     execute(lock, item);
   } else {
-    bool done = false;
-    item.done = &done;
-    enqueue(lock, std::move(item));
-    changed_.wait(lock, [&] { return done; });
+    push(std::move(item));
+    changed_.wait(lock, [&] { return result.done; });
   }
-  throw_pending(lock, clock_ps_);
+  if (result.error) {
+    // The caller's own; an error of earlier work waits for the next occasion.
+    card_clock_->advance_to(clock_ps_);
+    lock.unlock();
+    std::rethrow_exception(result.error);
+  }
+  tell_pending(lock, clock_ps_);
 }
 
 void Stream::meet(uint64_t time_ps) {
   std::unique_lock lock(mutex_);
-  throw_pending(lock, time_ps);
+  tell_pending(lock, time_ps);
 }
 
-bool Stream::idle() const {
+bool Stream::query() {
   std::lock_guard lock(mutex_);
-  return queue_.empty() && !busy_;
+  if (!is_idle()) return false;
+  card_clock_->advance_to(clock_ps_);
+  return true;
 }
 
 void Stream::synchronize() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
-  throw_pending(lock, clock_ps_);
+  changed_.wait(lock, [&] { return is_idle(); });
+  tell_pending(lock, clock_ps_);
+}
+
+void Stream::wait_idle() noexcept {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return is_idle(); });
+  card_clock_->advance_to(clock_ps_);
 }
 
 void Stream::record(const std::shared_ptr<Event>& event) {
-  const uint64_t version = event->begin_record(*this);
-  const auto mark = [this, event, version]() -> uint64_t {
-    uint64_t time = 0;
-    {
-      std::lock_guard lock(mutex_);
-      time = clock_ps_;
-    }
-    event->finish_record(version, time);
-    return 0;
-  };
   std::unique_lock lock(mutex_);
-  Item item{mark, card_clock_->now(), nullptr};
-  if (queue_.empty() && !busy_) return execute(lock, item);
-  enqueue(lock, std::move(item));
+  if (!is_idle()) wait_for_room(lock);
+  // Known to others only when its mark is in the queue: a wait for it in this stream comes behind.
+  Item item{.event = event,
+            .event_version = event->begin_record(*this),
+            .submitted_ps = card_clock_->now()};
+  if (is_idle()) return execute(lock, item);
+  push(std::move(item));
 }
 
 void Stream::wait(const std::shared_ptr<Event>& event) {

@@ -10,6 +10,8 @@
 #include <memory>
 #include <mutex>
 
+#include "flex/copy_descriptor.h"
+
 namespace spyre::flex {
 
 // When host and streams of one card last met. Work submitted by the host starts no earlier, in
@@ -23,6 +25,11 @@ class CardClock {
   std::atomic<uint64_t> now_ps_{0};
 };
 
+// How copies' outcomes are told to the program: set once, before the first stream. Called by the
+// thread that synchronises, never by a stream's own, and without any lock held.
+using OutcomeReporter = void (*)(const CopyOutcome& outcome);
+void set_outcome_reporter(OutcomeReporter reporter);
+
 class Stream;
 
 // A moment in a stream. Recorded again, it means the later moment.
@@ -30,6 +37,8 @@ class Event {
  public:
   // Waits for the moment. Throws what work of its stream threw and nobody has seen yet.
   void synchronize();
+  // Whether the moment has come; if so, the host has seen it. Leaves errors to synchronisations.
+  bool query();
   bool complete() const;
   // Device time of the moment, after it has come to pass.
   uint64_t time_ps() const;
@@ -64,29 +73,47 @@ class Stream {
   // throws is kept and thrown by the next synchronisation.
   void submit(Work work);
   // Does the work in its turn and returns when it is done; on the calling thread if nothing is
-  // queued. Throws what the work throws, or what earlier work threw.
+  // queued. Throws what the work throws, else what earlier work threw.
   void run(Work work);
+  // For work to call: remembers what a copy noticed, to be told at the next synchronisation.
+  void note(const CopyOutcome& outcome);
 
-  bool idle() const;
+  // Whether all work is done; if so, the host has seen it. Leaves errors to synchronisations.
+  bool query();
+  // Waits for all work and tells what it noticed and threw.
   void synchronize();
+  // Waits for all work and leaves the rest to the next synchronisation.
+  void wait_idle() noexcept;
 
-  // The host has seen device time `time_ps` of this stream go by: throws what is pending.
+  // The host has seen device time `time_ps` of this stream go by: tells and throws what is pending.
   void meet(uint64_t time_ps);
+  void advance_card_clock(uint64_t time_ps) { card_clock_->advance_to(time_ps); }
 
   void record(const std::shared_ptr<Event>& event);
   void wait(const std::shared_ptr<Event>& event);
 
  private:
-  struct Item {
-    Work work;
-    uint64_t submitted_ps = 0;
-    bool* done = nullptr;
+  // What became of work that somebody waits for.
+  struct Result {
+    bool done = false;
+    std::exception_ptr error;
   };
-  void enqueue(std::unique_lock<std::mutex>& lock, Item item);
+  // Work, or the mark of an event.
+  struct Item {
+    Work work{};
+    std::shared_ptr<Event> event{};
+    uint64_t event_version = 0;
+    uint64_t submitted_ps = 0;
+    Result* result = nullptr;
+  };
+  bool is_idle() const { return queue_.empty() && !busy_; }
+  void wait_for_room(std::unique_lock<std::mutex>& lock);
+  void push(Item item);
   void work_loop();
-  // Runs one item outside the lock and accounts for it.
+  // Runs work outside the lock, marks an event inside, and accounts for it.
   void execute(std::unique_lock<std::mutex>& lock, Item& item);
-  void throw_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps);
+  void run_work(std::unique_lock<std::mutex>& lock, Item& item);
+  void tell_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps);
 
   const int64_t id_;
   const std::shared_ptr<CardClock> card_clock_;
@@ -96,6 +123,7 @@ class Stream {
   bool busy_ = false;
   bool has_thread_ = false;
   std::exception_ptr pending_error_;
+  CopyOutcome pending_outcome_;
   uint64_t clock_ps_ = 0;
 };
 

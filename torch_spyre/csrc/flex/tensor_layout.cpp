@@ -1,6 +1,5 @@
 #include "flex/tensor_layout.h"
 
-#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
@@ -18,12 +17,25 @@ int64_t stick_of(DataFormat format) {
   return eps;
 }
 
-int64_t checked_multiply(int64_t a, int64_t b) {
-  int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) {
-    throw std::overflow_error("SpyreTensorLayout: the size of the layout overflows 64 bits");
+// Elements that a stick must have for this arrangement to make sense; 0: any number.
+int64_t stick_of(ElementArrangement arrangement) {
+  switch (arrangement) {
+    case ElementArrangement::DL16_TO_FP32:
+      return 32;
+    case ElementArrangement::FP32_TO_DL16:
+      return 64;
+    default:
+      return 0;
   }
-  return product;
+}
+
+void check_arrangement(DataFormat format, ElementArrangement arrangement) {
+  const int64_t wanted = stick_of(arrangement);
+  if (wanted == 0 || wanted == elems_per_stick(format)) return;
+  throw std::invalid_argument(
+      "SpyreTensorLayout: the arrangement " + std::string(name_of(arrangement)) +
+      " is an order of sticks of " + std::to_string(wanted) + " elements, but a stick of " +
+      std::string(name_of(format)) + " has " + std::to_string(elems_per_stick(format)));
 }
 
 void check_dim_order(const Sizes& host_size, const Sizes& dim_order) {
@@ -48,51 +60,6 @@ void check_dim_order(const Sizes& host_size, const Sizes& dim_order) {
 
 }  // namespace
 
-std::string to_string(const Sizes& values) {
-  std::string text = "[";
-  for (size_t i = 0; i < values.size(); ++i) {
-    text += (i ? ", " : "") + std::to_string(values[i]);
-  }
-  return text + "]";
-}
-
-Sizes contiguous_strides(const Sizes& size) {
-  Sizes strides(size.size());
-  int64_t step = 1;
-  for (size_t i = size.size(); i-- > 0;) {
-    strides[i] = step;
-    step = checked_multiply(step, size[i]);
-  }
-  return strides;
-}
-
-int64_t host_extent(const Sizes& size, const Sizes& strides) {
-  int64_t last = 0;
-  for (size_t i = 0; i < size.size(); ++i) {
-    if (size[i] == 0) return 0;
-    if (__builtin_add_overflow(last, checked_multiply(size[i] - 1, strides[i]), &last)) {
-      throw std::overflow_error("the extent of the tensor overflows 64 bits");
-    }
-  }
-  return last + 1;
-}
-
-bool is_nested(const Sizes& size, const Sizes& strides) {
-  std::vector<size_t> order;
-  for (size_t i = 0; i < size.size(); ++i) {
-    if (size[i] == 0) return true;
-    if (size[i] > 1 && strides[i] != 0) order.push_back(i);
-  }
-  std::sort(order.begin(), order.end(),
-            [&](size_t a, size_t b) { return strides[a] < strides[b]; });
-  int64_t reach = 0;
-  for (size_t i : order) {
-    if (strides[i] <= reach) return false;
-    reach += (size[i] - 1) * strides[i];
-  }
-  return true;
-}
-
 TensorLayout TensorLayout::of(const Sizes& host_size, DataFormat format) {
   Sizes order(host_size.size());
   std::iota(order.begin(), order.end(), 0);
@@ -101,16 +68,9 @@ TensorLayout TensorLayout::of(const Sizes& host_size, DataFormat format) {
 
 TensorLayout TensorLayout::of(const Sizes& host_size, const Sizes& host_strides, DataFormat format,
                               const Sizes& dim_order, ElementArrangement arrangement) {
-  if (host_size.size() != host_strides.size()) {
-    throw std::invalid_argument("SpyreTensorLayout: host_size " + to_string(host_size) +
-                                " and host_strides " + to_string(host_strides) +
-                                " differ in length");
-  }
-  if (std::any_of(host_size.begin(), host_size.end(), [](int64_t n) { return n < 0; })) {
-    throw std::invalid_argument("SpyreTensorLayout: negative size in host_size " +
-                                to_string(host_size));
-  }
+  check_geometry(host_size, host_strides);
   check_dim_order(host_size, dim_order);
+  check_arrangement(format, arrangement);
   const int64_t eps = stick_of(format);
 
   TensorLayout layout;
@@ -176,6 +136,7 @@ TensorLayout TensorLayout::given(Sizes device_size, Sizes stride_map, DataFormat
                                   ": sizes must be >= 0 and strides >= -1");
     }
   }
+  check_arrangement(format, arrangement);
   TensorLayout layout;
   layout.device_size_ = std::move(device_size);
   layout.stride_map_ = std::move(stride_map);
@@ -194,6 +155,10 @@ TensorLayout TensorLayout::pool(int64_t sticks) {
 }
 
 TensorLayout TensorLayout::linear(int64_t count, DataFormat format) {
+  if (count < 0 || bits_per_element(format) == 0) {
+    throw std::invalid_argument("SpyreTensorLayout.linear: cannot hold " + std::to_string(count) +
+                                " elements of " + std::string(name_of(format)));
+  }
   TensorLayout layout;
   layout.device_size_ = {count};
   layout.stride_map_ = {1};
@@ -204,6 +169,10 @@ TensorLayout TensorLayout::linear(int64_t count, DataFormat format) {
 Sizes TensorLayout::device_strides() const { return contiguous_strides(device_size_); }
 
 int64_t TensorLayout::device_bytes() const {
+  if (device_size_.size() == 1) {
+    const int64_t bits = checked_multiply(device_size_[0], bits_per_element(format_));
+    return bits / 8 + (bits % 8 != 0);
+  }
   int64_t sticks = 1;
   for (size_t i = 0; i + 1 < device_size_.size(); ++i) {
     sticks = checked_multiply(sticks, device_size_[i]);
@@ -212,6 +181,7 @@ int64_t TensorLayout::device_bytes() const {
 }
 
 TensorLayout TensorLayout::with_arrangement(ElementArrangement arrangement) const {
+  check_arrangement(format_, arrangement);
   TensorLayout copy = *this;
   copy.arrangement_ = arrangement;
   return copy;
@@ -235,13 +205,20 @@ size_t TensorLayout::hash() const {
 }
 
 std::string TensorLayout::str() const {
-  std::string text = "SpyreTensorLayout(device_size=" + to_string(device_size_) +
-                     ", stride_map =" + to_string(stride_map_) + ", device_dtype=DataFormats." +
-                     std::string(name_of(format_));
-  if (arrangement_ != ElementArrangement::STANDARD) {
-    text += ", element_arrangement=ElementArrangement." + std::string(name_of(arrangement_));
+  const std::string format = "DataFormats." + std::string(name_of(format_));
+  const std::string arrangement = "ElementArrangement." + std::string(name_of(arrangement_));
+  const bool is_standard = arrangement_ == ElementArrangement::STANDARD;
+  if (!device_size_.empty() && device_size_.back() == elems_per_stick(format_)) {
+    return "SpyreTensorLayout(device_size=" + to_string(device_size_) +
+           ", stride_map =" + to_string(stride_map_) + ", device_dtype=" + format +
+           (is_standard ? ")" : ", element_arrangement=" + arrangement + ")");
   }
-  return text + ")";
+  // The constructor takes whole sticks only.
+  const std::string count = device_size_.empty() ? "0" : std::to_string(device_size_.front());
+  const std::string raw =
+      device_size_.size() == 3 ? "pool(" + count + ")" : "linear(" + count + ", " + format + ")";
+  return "SpyreTensorLayout." + raw +
+         (is_standard ? "" : ".with_element_arrangement(" + arrangement + ")");
 }
 
 }  // namespace spyre

@@ -3,13 +3,11 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "flex/data_format.h"
+#include "flex/geometry.h"
 
 namespace spyre {
-
-using Sizes = std::vector<int64_t>;
 
 // stride_map entries with a meaning of their own.
 inline constexpr int64_t kNoHostStride = -1;  // padding, a synthetic dim, or a host dim of size 1
@@ -37,7 +35,7 @@ class TensorLayout {
   static TensorLayout pool(int64_t sticks);
 
   // One element after the other, for storages that have no dtype yet: `count` elements of a
-  // host format, or plain bytes.
+  // host format, or plain bytes. The count need not fill a stick.
   static TensorLayout linear(int64_t count, DataFormat format = DataFormat::SENINT8);
 
   const Sizes& device_size() const { return device_size_; }
@@ -48,6 +46,8 @@ class TensorLayout {
   // Row-major strides over device_size, in elements.
   Sizes device_strides() const;
   int64_t device_bytes() const;
+  // Like the two functions above that take an arrangement, refuses one that is for sticks of
+  // another width.
   TensorLayout with_arrangement(ElementArrangement arrangement) const;
 
   // The same places, read as another format of the same width.
@@ -64,16 +64,5 @@ class TensorLayout {
   DataFormat format_ = DataFormat::INVALID;
   ElementArrangement arrangement_ = ElementArrangement::STANDARD;
 };
-
-Sizes contiguous_strides(const Sizes& size);
-
-// Number of host elements from the first to the last that (size, strides) reaches.
-int64_t host_extent(const Sizes& size, const Sizes& strides);
-
-// Whether every host offset names at most one element and offsets decompose by division: strides
-// sorted, each larger than everything below it can reach. Dims of size 1 and stride 0 are ignored.
-bool is_nested(const Sizes& size, const Sizes& strides);
-
-std::string to_string(const Sizes& values);
 
 }  // namespace spyre

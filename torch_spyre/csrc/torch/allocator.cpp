@@ -43,26 +43,30 @@ std::function<void()> memory_pressure_hook;
 }
 
 // Frees what can be freed without the program's help: memory that only queued work holds, and
-// cycles of Python objects.
+// cycles of Python objects. Errors of the queued work are not this allocation's to report.
 void relieve_memory_pressure(int card) {
-  flex::Runtime::get().synchronize(card);
+  flex::Runtime::get().wait_idle(card);
   if (memory_pressure_hook) memory_pressure_hook();
 }
 
+// Null if the card has no room.
+std::shared_ptr<flex::Allocation> try_allocate(int card, size_t bytes) {
+  try {
+    return flex::Runtime::get().allocate(card, bytes);
+  } catch (const flex::OutOfDeviceMemory&) {
+    return nullptr;
+  } catch (const flex::OutOfHostMemory& error) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
+  }
+}
+
 std::shared_ptr<flex::Allocation> allocate_or_throw(int card, size_t bytes) {
-  auto& runtime = flex::Runtime::get();
-  try {
-    return runtime.allocate(card, bytes);
-  } catch (const flex::OutOfDeviceMemory&) {
-    relieve_memory_pressure(card);
-  }
-  try {
-    auto allocation = runtime.allocate(card, bytes);
-    runtime.card(card).note_retry();
-    return allocation;
-  } catch (const flex::OutOfDeviceMemory&) {
-    throw_out_of_memory(card, bytes);
-  }
+  if (auto allocation = try_allocate(card, bytes)) return allocation;
+  relieve_memory_pressure(card);
+  auto allocation = try_allocate(card, bytes);
+  if (allocation == nullptr) throw_out_of_memory(card, bytes);
+  flex::Runtime::get().card(card).note_retry();
+  return allocation;
 }
 
 Stat stat_of(const flex::Gauge& gauge) {

@@ -35,13 +35,11 @@ void finish_work() noexcept {
   }
 }
 
-py::dict properties(int index) {
+py::dict properties(int64_t index) {
   const flex::CardDescription* card = nullptr;
   {
     py::gil_scoped_release unlocked;
-    card = &flex::Runtime::get()
-                .card(resolve({kSpyre, static_cast<c10::DeviceIndex>(index)}).index())
-                .description();
+    card = &flex::Runtime::get().card(card_index(index)).description();
   }
   py::dict result;
   result["name"] = card->name;
@@ -69,11 +67,9 @@ py::dict counters() {
   return result;
 }
 
-at::Generator generator(int device) {
-  return default_generator(static_cast<c10::DeviceIndex>(device));
-}
+at::Generator generator(int64_t device) { return default_generator(card_index(device)); }
 
-void manual_seed(uint64_t seed, int device) {
+void manual_seed(uint64_t seed, int64_t device) {
   at::Generator target = generator(device);
   std::lock_guard lock(target.mutex());
   target.set_current_seed(seed);
@@ -95,14 +91,7 @@ void bind_device(py::module_& module) {
   module.def("device_count", [] { return flex::Runtime::get().card_count(); }, Unlocked());
   module.def("check_cards", [] { flex::Runtime::get().check_cards(); }, Unlocked());
   module.def("current_device", [] { return static_cast<int>(current_device()); }, Unlocked());
-  module.def(
-      "set_device",
-      [](int index) {
-        TORCH_CHECK(index >= -1 && index < 128, "Device index ", index, " out of range [0, ",
-                    flex::Runtime::get().card_count(), ")");
-        set_device(static_cast<c10::DeviceIndex>(index));
-      },
-      py::arg("idx"), Unlocked());
+  module.def("set_device", &set_device, py::arg("idx"), Unlocked());
   module.def("get_properties", &properties, py::arg("device"));
   module.def("counters", &counters);
   module.def("cpu_capability", [] { return std::string(emulator::active_kernels().name); });
@@ -111,11 +100,11 @@ void bind_device(py::module_& module) {
   module.def("manual_seed", &manual_seed, py::arg("seed"), py::arg("device") = -1, Unlocked());
   module.def("manual_seed_all", &manual_seed_all, py::arg("seed"), Unlocked());
   module.def(
-      "initial_seed", [](int device) { return generator(device).current_seed(); },
+      "initial_seed", [](int64_t device) { return generator(device).current_seed(); },
       py::arg("device") = -1, Unlocked());
   module.def(
       "get_rng_state",
-      [](int device) {
+      [](int64_t device) {
         at::Generator source = generator(device);
         std::lock_guard lock(source.mutex());
         return source.get_state();
@@ -123,7 +112,7 @@ void bind_device(py::module_& module) {
       py::arg("device") = -1, Unlocked());
   module.def(
       "set_rng_state",
-      [](const at::Tensor& state, int device) {
+      [](const at::Tensor& state, int64_t device) {
         at::Generator target = generator(device);
         std::lock_guard lock(target.mutex());
         target.set_state(state);

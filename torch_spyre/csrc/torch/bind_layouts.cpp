@@ -23,6 +23,20 @@ py::tuple get_state(const TensorLayout& layout) {
                         layout.arrangement());
 }
 
+// Also of the two kinds that have no whole sticks.
+TensorLayout from_fields(const Sizes& size, const Sizes& stride_map, DataFormat format,
+                         ElementArrangement arrangement) {
+  if (!size.empty() && size.back() != elems_per_stick(format)) {
+    for (const auto& raw : {TensorLayout::pool(std::max<int64_t>(size[0], 0)),
+                            TensorLayout::linear(std::max<int64_t>(size[0], 0), format)}) {
+      if (size == raw.device_size() && stride_map == raw.stride_map() && format == raw.format()) {
+        return raw.with_arrangement(arrangement);
+      }
+    }
+  }
+  return TensorLayout::given(size, stride_map, format, arrangement);
+}
+
 // Version 1 had a dim_map between the sizes and the strides, version 2 no arrangement.
 TensorLayout from_state(const py::tuple& state) {
   const auto wrong = [](const std::string& what) {
@@ -36,12 +50,8 @@ TensorLayout from_state(const py::tuple& state) {
   const size_t strides = version == 1 ? 3 : 2;
   const auto arrangement =
       version == 3 ? state[4].cast<ElementArrangement>() : ElementArrangement::STANDARD;
-  const auto size = state[1].cast<Sizes>();
-  const auto format = state[strides + 1].cast<DataFormat>();
-  if (size == Sizes{size.empty() ? 0 : size[0], 1, 1} && format == DataFormat::SENINT8) {
-    return TensorLayout::pool(size[0]);
-  }
-  return TensorLayout::given(size, state[strides].cast<Sizes>(), format, arrangement);
+  return from_fields(state[1].cast<Sizes>(), state[strides].cast<Sizes>(),
+                     state[strides + 1].cast<DataFormat>(), arrangement);
 }
 
 // Narrows so that a later rounding to fewer bits comes out as if done once: inexact results get
@@ -88,7 +98,11 @@ py::dict describe_copy(const Sizes& size, const Sizes& strides, at::ScalarType d
                        const std::optional<Sizes>& host_strides, int64_t host_offset) {
   const Binding binding{layout, size, strides};
   const HostView host{size, host_strides.value_or(strides), host_offset};
-  const DataFormat on_host = host_format(dtype, layout.format());
+  check_geometry(size, strides);
+  check_geometry(size, host.strides, host_offset);
+  const DataFormat in_memory = host_format(dtype, layout.format());
+  // The byte of torch.uint8 has no published name.
+  const DataFormat on_host = in_memory == DataFormat::HOST_UINT8 ? layout.format() : in_memory;
   const Sizes host_shape = size.empty() ? Sizes{1} : innermost_first(size);
   const Sizes device_shape = innermost_first(layout.device_size());
   py::list nests;
@@ -154,6 +168,9 @@ void bind_layouts(py::module_& module) {
            py::arg("device_dtype"), py::arg("element_arrangement") = kStandard)
       .def_static("pool", &TensorLayout::pool, py::arg("sticks"),
                   "Raw memory for a kernel's intermediates.")
+      .def_static("linear", &TensorLayout::linear, py::arg("count"),
+                  py::arg("device_dtype") = DataFormat::SENINT8,
+                  "One element after the other, as a storage without a dtype holds its bytes.")
       .def_property_readonly("device_size", &TensorLayout::device_size)
       .def_property_readonly("stride_map", &TensorLayout::stride_map)
       .def_property_readonly("device_dtype", &TensorLayout::format)

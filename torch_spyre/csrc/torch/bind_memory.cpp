@@ -11,16 +11,14 @@ namespace {
 
 using Unlocked = py::call_guard<py::gil_scoped_release>;
 
-flex::Card& card_at(int index) {
-  return flex::Runtime::get().card(resolve({kSpyre, static_cast<c10::DeviceIndex>(index)}).index());
-}
+flex::Card& card_at(int64_t index) { return flex::Runtime::get().card(card_index(index)); }
 
-flex::MemoryStatistics statistics_of(int index) {
+flex::MemoryStatistics statistics_of(int64_t index) {
   py::gil_scoped_release unlocked;
   return card_at(index).memory_statistics();
 }
 
-py::dict allocator_stats(int index) {
+py::dict allocator_stats(int64_t index) {
   const auto memory = statistics_of(index);
   py::dict result;
   result["allocated_bytes.all.current"] = memory.allocated_bytes.current;
@@ -28,7 +26,7 @@ py::dict allocator_stats(int index) {
   return result;
 }
 
-py::dict memory_report(int index) {
+py::dict memory_report(int64_t index) {
   const auto memory = statistics_of(index);
   py::dict result;
   result["free_bytes"] = memory.free_bytes;
@@ -45,7 +43,7 @@ py::dict memory_report(int index) {
   return result;
 }
 
-py::list memory_blocks(int index) {
+py::list memory_blocks(int64_t index) {
   static constexpr const char* kStates[] = {"free", "active_allocated", "active_pending_free"};
   std::vector<flex::MemoryBlock> blocks;
   {
@@ -88,10 +86,10 @@ void bind_memory(py::module_& module) {
   module.def("_spyre_get_allocator_stats", &allocator_stats, py::arg("device"));
   module.def(
       "_spyre_reset_accumulated_stats",
-      [](int index) { card_at(index).reset_accumulated_statistics(); }, py::arg("device"),
+      [](int64_t index) { card_at(index).reset_accumulated_statistics(); }, py::arg("device"),
       Unlocked());
   module.def(
-      "_spyre_reset_peak_stats", [](int index) { card_at(index).reset_peak_statistics(); },
+      "_spyre_reset_peak_stats", [](int64_t index) { card_at(index).reset_peak_statistics(); },
       py::arg("device"), Unlocked());
   module.def("host_memory_stats", &host_memory_stats);
   module.def("reset_peak_host_memory_stats", [] { pinned_allocator()->reset_peak_stats(); });
@@ -100,7 +98,8 @@ void bind_memory(py::module_& module) {
   module.def("memory_report", &memory_report, py::arg("device"));
   module.def("memory_blocks", &memory_blocks, py::arg("device"));
   module.def(
-      "set_memory_limit", [](int index, int64_t bytes) { card_at(index).set_memory_limit(bytes); },
+      "set_memory_limit",
+      [](int64_t index, int64_t bytes) { card_at(index).set_memory_limit(bytes); },
       py::arg("device"), py::arg("bytes"), Unlocked());
 }
 

@@ -18,9 +18,7 @@ struct StreamBase {
 
 c10::DeviceIndex card_of(const py::object& device) {
   if (device.is_none()) return current_device();
-  if (py::isinstance<py::int_>(device)) {
-    return resolve({kSpyre, device.cast<c10::DeviceIndex>()}).index();
-  }
+  if (py::isinstance<py::int_>(device)) return card_index(device.cast<int64_t>());
   return resolve(device.cast<c10::Device>()).index();
 }
 
@@ -61,7 +59,7 @@ void bind_streams(py::module_& module) {
           "synchronize", [](const StreamBase& self) { queue_of(self.stream).synchronize(); },
           Unlocked())
       .def(
-          "query", [](const StreamBase& self) { return queue_of(self.stream).idle(); }, Unlocked())
+          "query", [](const StreamBase& self) { return queue_of(self.stream).query(); }, Unlocked())
       .def("device", [](const StreamBase& self) { return self.stream.device(); })
       .def("id", [](const StreamBase& self) { return self.stream.id(); })
       .def("priority",

@@ -1,6 +1,7 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/generated/variable_factories.h>
 
+#include "torch/allocator.h"
 #include "torch/bindings.h"
 #include "torch/copy.h"
 #include "torch/device.h"
@@ -34,14 +35,14 @@ at::Tensor as_strided_with_layout(const at::Tensor& tensor, const Sizes& size, c
 at::Tensor reinterpret(const at::Tensor& tensor, const Sizes& size, const Sizes& strides,
                        int64_t offset_increment) {
   return view_as(checked(tensor, "reinterpret_tensor"), size, strides,
-                 tensor.storage_offset() + offset_increment);
+                 checked_add(tensor.storage_offset(), offset_increment));
 }
 
 at::Tensor reinterpret_with_layout(const at::Tensor& tensor, const Sizes& size,
                                    const Sizes& strides, int64_t offset_increment,
                                    const TensorLayout& layout) {
   return view_with_layout(checked(tensor, "reinterpret_tensor_with_layout"), size, strides,
-                          tensor.storage_offset() + offset_increment, layout);
+                          checked_add(tensor.storage_offset(), offset_increment), layout);
 }
 
 at::Tensor empty_given(const Sizes& size, const TensorLayout& layout,
@@ -68,11 +69,12 @@ void copy_given(const at::Tensor& self, const at::Tensor& dst, bool non_blocking
   copy_tensor(self, dst, non_blocking);
 }
 
-at::Tensor to_with_layout(const at::Tensor& tensor, const TensorLayout& layout) {
-  const c10::Device device =
-      tensor.device().type() == kSpyre ? tensor.device() : c10::Device(kSpyre);
-  at::Tensor result =
-      empty_with_layout(tensor.sizes(), tensor.strides(), tensor.scalar_type(), device, layout);
+// A copy on `device`: by default the tensor's own card, or the current one for a host tensor.
+at::Tensor to_with_layout(const at::Tensor& tensor, const TensorLayout& layout,
+                          std::optional<at::Device> device) {
+  const c10::Device here = tensor.device().type() == kSpyre ? tensor.device() : c10::Device(kSpyre);
+  at::Tensor result = empty_with_layout(tensor.sizes(), tensor.strides(), tensor.scalar_type(),
+                                        device.value_or(here), layout);
   copy_tensor(tensor, result, false);
   return result;
 }
@@ -84,23 +86,25 @@ int64_t content_bytes(const at::Tensor& tensor) {
   return storage.binding->extent() * static_cast<int64_t>(c10::elementSize(storage.dtype));
 }
 
-flex::Place host_bytes(const at::Tensor& tensor) {
-  return {const_cast<void*>(tensor.const_data_ptr()), nullptr, 0, tensor.nbytes()};
+// Null for a tensor that has none: an empty one, or one whose storage was taken away.
+std::shared_ptr<flex::Allocation> raw_memory(const at::Tensor& tensor, const char* function) {
+  return allocation_of(checked(tensor, function).storage().data_ptr());
 }
 
 // The memory behind a tensor as it is, padding included. For tests.
 at::Tensor device_bytes(const at::Tensor& tensor) {
-  const auto memory = memory_of(checked(tensor, "_device_bytes"));
+  const auto memory = raw_memory(tensor, "_device_bytes");
   const auto count = memory ? static_cast<int64_t>(memory->bytes()) : 0;
   at::Tensor bytes = torch::empty({count}, at::kByte);
   if (memory == nullptr) return bytes;
   flex::Runtime::get().synchronize(memory->card_index());
-  memory->card().transfer_bytes(memory->place(), host_bytes(bytes));
+  memory->card().transfer_bytes(memory->place(),
+                                {bytes.mutable_data_ptr(), nullptr, 0, bytes.nbytes()});
   return bytes;
 }
 
 void set_device_bytes(const at::Tensor& tensor, const at::Tensor& bytes) {
-  const auto memory = memory_of(checked(tensor, "_set_device_bytes"));
+  const auto memory = raw_memory(tensor, "_set_device_bytes");
   const at::Tensor source = bytes.contiguous();
   TORCH_CHECK(source.device().is_cpu() && source.scalar_type() == at::kByte,
               "_set_device_bytes: expected a uint8 tensor on the CPU");
@@ -109,7 +113,8 @@ void set_device_bytes(const at::Tensor& tensor, const at::Tensor& bytes) {
               source.nbytes());
   if (memory == nullptr) return;
   flex::Runtime::get().synchronize(memory->card_index());
-  memory->card().transfer_bytes(host_bytes(source), memory->place());
+  void* data = const_cast<void*>(source.const_data_ptr());
+  memory->card().transfer_bytes({data, nullptr, 0, source.nbytes()}, memory->place());
 }
 
 }  // namespace
@@ -136,7 +141,8 @@ void bind_tensors(py::module_& module) {
   module.def("reinterpret_tensor_with_layout", &reinterpret_with_layout, py::arg("tensor"),
              py::arg("size"), py::arg("stride"), py::arg("offset_increment"), py::arg("layout"),
              Unlocked());
-  module.def("to_with_layout", &to_with_layout, py::arg("tensor"), py::arg("layout"), Unlocked());
+  module.def("to_with_layout", &to_with_layout, py::arg("tensor"), py::arg("layout"),
+             py::arg("device") = py::none(), Unlocked());
   module.def("copy_tensor", &copy_given, py::arg("self"), py::arg("dst"),
              py::arg("non_blocking") = false, Unlocked());
   module.def("content_bytes", &content_bytes, py::arg("tensor"));

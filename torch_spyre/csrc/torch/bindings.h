@@ -7,6 +7,7 @@ namespace spyre {
 
 void bind_layouts(pybind11::module_& module);
 void bind_tensors(pybind11::module_& module);
+void bind_layout_arguments(pybind11::module_& module);
 void bind_device(pybind11::module_& module);
 void bind_streams(pybind11::module_& module);
 void bind_memory(pybind11::module_& module);

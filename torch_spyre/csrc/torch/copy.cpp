@@ -17,6 +17,7 @@
 #include "torch/fallback.h"
 #include "torch/host_allocator.h"
 #include "torch/storage.h"
+#include "torch/warnings.h"
 
 namespace spyre {
 
@@ -35,22 +36,35 @@ uint64_t link_time_ps(const flex::Card& card, uint64_t bytes) {
 
 void warn_of_narrow_int64() {
   if (!downcast_warning_enabled || downcast_warning_given.exchange(true)) return;
-  TORCH_WARN(
+  warn_caller(
       "The Spyre backend does not support int64 in device memory; downcasting to int32: values "
       "outside 32 bits change. Silence this with torch.spyre.set_downcast_warning(False) or "
       "TORCH_SPYRE_DOWNCAST_WARN=0.");
 }
 
-void report(const CopyOutcome& outcome) {
+std::string narrowing_message(const CopyOutcome& outcome) {
+  return std::to_string(outcome.narrowed_out_of_range) +
+         " int64 value(s) copied to spyre do not fit the 32 bits the card keeps of them and were "
+         "stored modulo 2**32.";
+}
+
+void warn_of_narrowing(const CopyOutcome& outcome) {
+  warn_caller(narrowing_message(outcome) +
+              " Set TORCH_SPYRE_INT64_OVERFLOW=error to make this an error.");
+}
+
+[[maybe_unused]] const bool reporter_is_set = [] {
+  flex::set_outcome_reporter(&warn_of_narrowing);
+  return true;
+}();
+
+// Part of the work, so perhaps on a stream's thread, where a warning would not reach Python.
+void report(flex::Stream& stream, const CopyOutcome& outcome) {
   if (outcome.narrowed_out_of_range == 0) return;
-  const std::string message =
-      std::to_string(outcome.narrowed_out_of_range) +
-      " int64 value(s) copied to spyre do not fit the 32 bits the card keeps of them and were "
-      "stored modulo 2**32.";
   if (int64_overflow_raises) {
-    throw std::runtime_error(message + " (TORCH_SPYRE_INT64_OVERFLOW=error)");
+    throw std::runtime_error(narrowing_message(outcome) + " (TORCH_SPYRE_INT64_OVERFLOW=error)");
   }
-  TORCH_WARN(message, " Set TORCH_SPYRE_INT64_OVERFLOW=error to make this an error.");
+  stream.note(outcome);
 }
 
 // One copy, ready to queue. The owners keep both ends alive until it is done. The host's is plain
@@ -62,6 +76,7 @@ struct Job {
   std::shared_ptr<flex::Allocation> src_owner, dst_owner;
   std::shared_ptr<void> host_owner;
   uint64_t bytes = 0;
+  std::atomic<uint64_t>* counter = nullptr;
   bool blocking = true;
 };
 
@@ -69,15 +84,16 @@ void queue_job(const char* what, c10::DeviceIndex card_index, Job job) {
   flex::Card& card = flex::Runtime::get().card(card_index);
   const bool blocking = job.blocking;
   const uint64_t bytes = job.bytes;
-  auto work = [&card, job = std::move(job)]() -> uint64_t {
+  flex::Stream& stream = current_queue(card_index);
+  *job.counter += bytes;
+  auto work = [&card, &stream, job = std::move(job)]() -> uint64_t {
     try {
-      report(card.transfer(job.transfer, job.src, job.dst));
+      report(stream, card.transfer(job.transfer, job.src, job.dst));
     } catch (const flex::OutOfHostMemory& error) {
       TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
     }
     return link_time_ps(card, job.bytes);
   };
-  flex::Stream& stream = current_queue(card_index);
   trace(what, " ", bytes, " bytes on card ", static_cast<int>(card_index), " stream ", stream.id(),
         blocking ? "" : ", not waiting");
   if (blocking) {
@@ -103,10 +119,18 @@ flex::Transfer make_transfer(DataFormat src_format, DataFormat dst_format,
   return transfer;
 }
 
-flex::Place host_place(const at::Tensor& tensor) {
+flex::Place host_place(const at::Tensor& tensor, void* data) {
   const int64_t extent = host_extent(to_sizes(tensor.sizes()), to_sizes(tensor.strides()));
-  return {const_cast<void*>(tensor.const_data_ptr()), nullptr, 0,
-          static_cast<size_t>(extent) * tensor.itemsize()};
+  return {data, nullptr, 0, static_cast<size_t>(extent) * tensor.itemsize()};
+}
+
+flex::Place place_to_read(const at::Tensor& tensor) {
+  return host_place(tensor, const_cast<void*>(tensor.const_data_ptr()));
+}
+
+// Ends the sharing of a copy-on-write tensor.
+flex::Place place_to_write(const at::Tensor& tensor) {
+  return host_place(tensor, tensor.mutable_data_ptr());
 }
 
 // Sizes and strides relative to the tensor's data pointer.
@@ -134,12 +158,12 @@ void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_block
   job.transfer = make_transfer(
       host_format(src.scalar_type(), format), format, build_to_device(from, to),
       [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
-  job.src = host_place(src);
+  job.src = place_to_read(src);
   job.dst_owner = memory_of(dst);
   job.dst = job.dst_owner->place();
   job.bytes = counted_bytes;
   set_host_owner(job, src, non_blocking);
-  flex::Runtime::get().counters().h2d_bytes += counted_bytes;
+  job.counter = &flex::Runtime::get().counters().h2d_bytes;
   queue_job("copy to device", dst.device().index(), std::move(job));
 }
 
@@ -154,10 +178,10 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blockin
       [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
   job.src_owner = memory_of(src);
   job.src = job.src_owner->place();
-  job.dst = host_place(dst);
+  job.dst = place_to_write(dst);
   job.bytes = dst.numel() * dst.itemsize();
   set_host_owner(job, dst, non_blocking);
-  flex::Runtime::get().counters().d2h_bytes += job.bytes;
+  job.counter = &flex::Runtime::get().counters().d2h_bytes;
   queue_job("copy to host", src.device().index(), std::move(job));
 }
 
@@ -175,7 +199,7 @@ void copy_on_device(const at::Tensor& src, const at::Tensor& dst) {
   job.dst_owner = memory_of(dst);
   job.dst = job.dst_owner->place();
   job.bytes = dst.numel() * bits_per_element(dst_binding->layout.format()) / 8;
-  flex::Runtime::get().counters().d2d_bytes += job.bytes;
+  job.counter = &flex::Runtime::get().counters().d2d_bytes;
   if (src.device() != dst.device()) {
     // The two cards' streams know nothing of each other: what produced the source must be done.
     current_queue(src.device().index()).synchronize();
@@ -204,21 +228,29 @@ bool covers_storage(const at::Tensor& tensor) {
          tensor.nbytes() == tensor.storage().nbytes();
 }
 
-// The bytes of a typed storage's host image, seen through the tensor's own strides.
-at::Tensor bytes_of_image(const at::Tensor& byte_view) {
-  const at::Tensor image = host_image(byte_view.storage());
-  at::Tensor bytes = at::zeros({static_cast<int64_t>(byte_view.storage().nbytes())}, at::kByte);
+// A typed storage's host image, and its bytes as a byte view of the storage counts them: those of
+// the image, then zeros for the padding.
+struct ImageBytes {
+  at::Tensor image, bytes;
+
+  at::Tensor seen_by(const at::Tensor& byte_view) const {
+    return bytes.as_strided(byte_view.sizes(), byte_view.strides(), byte_view.storage_offset());
+  }
+};
+
+ImageBytes read_image(const c10::Storage& storage) {
+  const at::Tensor image = host_image(storage);
+  const at::Tensor bytes = at::zeros({static_cast<int64_t>(storage.nbytes())}, at::kByte);
   std::memcpy(bytes.mutable_data_ptr(), image.const_data_ptr(), image.nbytes());
-  return bytes.as_strided(byte_view.sizes(), byte_view.strides(), byte_view.storage_offset());
+  return {image, bytes};
 }
 
 void write_bytes_of_image(const at::Tensor& src, const at::Tensor& byte_view) {
-  const at::Tensor image = host_image(byte_view.storage());
-  at::Tensor bytes = at::zeros({static_cast<int64_t>(byte_view.storage().nbytes())}, at::kByte);
-  std::memcpy(bytes.mutable_data_ptr(), image.const_data_ptr(), image.nbytes());
-  bytes.as_strided(byte_view.sizes(), byte_view.strides(), byte_view.storage_offset()).copy_(src);
-  std::memcpy(image.mutable_data_ptr(), bytes.const_data_ptr(), image.nbytes());
-  set_host_image(byte_view.storage(), image);
+  const ImageBytes content = read_image(byte_view.storage());
+  content.seen_by(byte_view).copy_(src);
+  std::memcpy(content.image.mutable_data_ptr(), content.bytes.const_data_ptr(),
+              content.image.nbytes());
+  set_host_image(byte_view.storage(), content.image);
 }
 
 bool is_typed_byte_view(const at::Tensor& tensor) {
@@ -234,6 +266,7 @@ bool adopt_storage(const at::Tensor& src, const at::Tensor& dst) {
   if (from.nbytes() != to.nbytes()) return false;
   to.binding = from.binding;
   to.dtype = from.dtype;
+  to.given_elements = from.given_elements;
   const auto source = memory_of(src), target = memory_of(dst);
   const int64_t bytes = static_cast<int64_t>(from.nbytes());
   Job job;
@@ -243,7 +276,7 @@ bool adopt_storage(const at::Tensor& src, const at::Tensor& dst) {
   job.src = source->place();
   job.dst = target->place();
   job.bytes = from.nbytes();
-  flex::Runtime::get().counters().d2d_bytes += job.bytes;
+  job.counter = &flex::Runtime::get().counters().d2d_bytes;
   current_queue(src.device().index()).synchronize();
   queue_job("copy on device", dst.device().index(), std::move(job));
   return true;
@@ -285,9 +318,15 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
   if (dst.numel() == 0) return;
   at::assert_no_internal_overlap(dst);
   if (adopt_storage(src, dst)) return;
-  if (is_typed_byte_view(src)) return copy_tensor(bytes_of_image(src), dst, false);
+  if (is_typed_byte_view(src)) {
+    return copy_tensor(read_image(src.storage()).seen_by(src), dst, false);
+  }
   if (is_typed_byte_view(dst)) {
     return write_bytes_of_image(src.device().is_cpu() ? src : to_cpu(src), dst);
+  }
+  // A conversion on the host would see one side's sign only.
+  if (src.is_neg() && dst.is_neg()) {
+    return copy_tensor(at::_neg_view(src), at::_neg_view(dst), non_blocking);
   }
   if (src.is_neg() != dst.is_neg()) {
     // Lazy negation on one side only: negate on the host.
@@ -330,19 +369,13 @@ at::Tensor to_cpu(const at::Tensor& tensor) {
 
 at::Tensor host_image(const c10::Storage& storage) {
   SpyreStorageImpl& impl = storage_of(storage);
-  const bool raw = impl.is_raw();
-  at::Tensor whole = make_tensor(storage, raw ? at::kByte : impl.dtype);
-  const int64_t extent = raw ? static_cast<int64_t>(impl.nbytes()) : impl.binding->extent();
-  at::Tensor image = at::zeros({extent}, whole.options().device(at::kCPU));
-  if (extent == 0) return image;
-  if (raw) {
-    whole.unsafeGetTensorImpl()->set_sizes_contiguous({extent});
-    copy_tensor(whole, image, false);
-    return image;
+  const at::ScalarType dtype = impl.is_raw() ? at::kByte : impl.dtype;
+  const BindingPtr binding = binding_of(make_tensor(storage, dtype));
+  const at::Tensor elements = elements_of(storage, dtype, binding);
+  at::Tensor image = at::zeros({binding->extent()}, dtype);
+  if (image.numel() > 0) {
+    copy_tensor(elements, image.as_strided(elements.sizes(), elements.strides()), false);
   }
-  whole.unsafeGetTensorImpl()->set_sizes_and_strides(impl.binding->host_size,
-                                                     impl.binding->host_strides);
-  copy_tensor(whole, image.as_strided(impl.binding->host_size, impl.binding->host_strides), false);
   return image;
 }
 
@@ -351,10 +384,8 @@ void set_host_image(const c10::Storage& storage, const at::Tensor& image) {
   TORCH_CHECK(!impl.is_raw() && image.scalar_type() == impl.dtype,
               "a host image must have the dtype of the storage");
   if (image.numel() == 0) return;
-  at::Tensor whole = make_tensor(storage, impl.dtype);
-  whole.unsafeGetTensorImpl()->set_sizes_and_strides(impl.binding->host_size,
-                                                     impl.binding->host_strides);
-  copy_tensor(image.as_strided(impl.binding->host_size, impl.binding->host_strides), whole, false);
+  const at::Tensor elements = elements_of(storage, impl.dtype, impl.binding);
+  copy_tensor(image.as_strided(elements.sizes(), elements.strides()), elements, false);
 }
 
 void set_int64_overflow_raises(bool raises) { int64_overflow_raises = raises; }

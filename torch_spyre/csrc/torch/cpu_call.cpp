@@ -116,6 +116,28 @@ class MovedTensors {
   std::unordered_map<const c10::TensorImpl*, size_t> index_;
 };
 
+// Warnings of an output that was resized, held back while it lives. PyTorch's losses make a fitting
+// `out` larger and smaller again while they sum up.
+class ResizeWarnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    if (warning.msg().starts_with("An output with one or more elements was resized")) {
+      held_.push_back(warning);
+    } else {
+      previous_->process(warning);
+    }
+  }
+
+  void give() const {
+    for (const c10::Warning& warning : held_) previous_->process(warning);
+  }
+
+ private:
+  std::vector<c10::Warning> held_;
+  c10::WarningHandler* previous_ = c10::WarningUtils::get_warning_handler();
+  c10::WarningUtils::WarningHandlerGuard guard_{this};
+};
+
 class CpuCall {
  public:
   CpuCall(const c10::OperatorHandle& op, Stack* stack, const CpuRun& how)
@@ -130,10 +152,12 @@ class CpuCall {
     if (!is_traced_) note_fallback(op_);
     make_copies();
     replace_arguments();
-    if (how_.through_autograd) {
-      op_.callBoxed(stack_);
+    if (std::ranges::any_of(tensors_, is_only_written)) {
+      const ResizeWarnings warnings;
+      call();
+      if (std::ranges::any_of(tensors_, has_new_size)) warnings.give();
     } else {
-      op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+      call();
     }
     for (const Moved& moved : tensors_) {
       if (moved.written) write_back(moved);
@@ -142,6 +166,17 @@ class CpuCall {
   }
 
  private:
+  static bool is_only_written(const Moved& moved) { return moved.written && !moved.read; }
+  static bool has_new_size(const Moved& moved) { return moved.cpu.sizes() != moved.device.sizes(); }
+
+  void call() {
+    if (how_.through_autograd) {
+      op_.callBoxed(stack_);
+    } else {
+      op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    }
+  }
+
   const c10::Argument& argument(size_t i) const { return schema_.arguments()[i]; }
   size_t argument_count() const { return schema_.arguments().size(); }
   IValue& value(size_t i) { return (*stack_)[base_ + i]; }

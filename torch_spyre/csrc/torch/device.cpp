@@ -13,7 +13,7 @@ thread_local c10::DeviceIndex chosen_device = kNotChosen;
 // Id of the current stream by card; 0, the default stream, where the thread never chose one.
 thread_local std::vector<int64_t> chosen_streams;
 
-void check_index(int index) {
+void check_index(int64_t index) {
   const int count = flex::Runtime::get().card_count();
   if (count == 0) flex::Runtime::get().check_cards();
   TORCH_CHECK(index >= 0 && index < count, "Device index ", index, " out of range [0, ", count,
@@ -39,19 +39,24 @@ c10::DeviceIndex current_device() {
   return static_cast<c10::DeviceIndex>(fallback);
 }
 
-void set_device(c10::DeviceIndex index) {
+void set_device(int64_t index) {
   check_index(index);
-  chosen_device = index;
+  chosen_device = static_cast<c10::DeviceIndex>(index);
 }
 
 void set_device_unchecked(c10::DeviceIndex index) noexcept { chosen_device = index; }
 
 c10::Device resolve(c10::Device device) {
   TORCH_CHECK(device.type() == kSpyre, "expected a spyre device, got ", device);
-  const c10::DeviceIndex index = device.has_index() ? device.index() : current_device();
-  if (!device.has_index() && chosen_device == kNotChosen) check_default_card(index);
+  return {kSpyre, card_index(device.index())};
+}
+
+c10::DeviceIndex card_index(int64_t number) {
+  const bool is_given = number != kNotChosen;
+  const int64_t index = is_given ? number : current_device();
+  if (!is_given && chosen_device == kNotChosen) check_default_card(current_device());
   check_index(index);
-  return {kSpyre, index};
+  return static_cast<c10::DeviceIndex>(index);
 }
 
 c10::Stream current_stream(c10::DeviceIndex index) {
@@ -62,6 +67,7 @@ c10::Stream current_stream(c10::DeviceIndex index) {
 
 c10::Stream exchange_stream(c10::Stream stream) {
   check_index(stream.device_index());
+  flex::Runtime::check_stream_id(stream.id());
   const auto card = static_cast<size_t>(stream.device_index());
   const c10::Stream previous = current_stream(stream.device_index());
   if (card >= chosen_streams.size()) chosen_streams.resize(card + 1, 0);

@@ -13,12 +13,16 @@ inline constexpr c10::DeviceType kSpyre = c10::DeviceType::PrivateUse1;
 // The thread's card: the one it set, else the process's default.
 c10::DeviceIndex current_device();
 // Checked; remembered for this thread.
-void set_device(c10::DeviceIndex index);
+void set_device(int64_t index);
 void set_device_unchecked(c10::DeviceIndex index) noexcept;
 
 // Replaces a missing index by the current card; refuses other device types and cards that are
 // not there.
 c10::Device resolve(c10::Device device);
+
+// The card of a number that a program passed, the current one for -1. Checked before it is narrowed
+// to PyTorch's eight bits.
+c10::DeviceIndex card_index(int64_t number);
 
 c10::Stream current_stream(c10::DeviceIndex index);
 // Returns the stream that was current before.

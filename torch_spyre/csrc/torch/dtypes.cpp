@@ -50,7 +50,6 @@ DataFormat host_format(ScalarType dtype, DataFormat device) {
     case ScalarType::Long:
       return DataFormat::IEEE_INT64;
     case ScalarType::Byte:
-    case ScalarType::QUInt8:
       // Plain bytes, where a storage is raw.
       return device == DataFormat::SENINT8 ? DataFormat::SENINT8 : DataFormat::HOST_UINT8;
     default:
@@ -65,6 +64,14 @@ DataFormat checked_device_format(ScalarType dtype) {
               "). Supported: float16, bfloat16, float32, bool, int8, uint8, int16, int32, int64, "
               "float8_e4m3fn, float8_e5m2fnuz; convert on the CPU first, for example with "
               ".to(torch.float32).");
+  return format;
+}
+
+DataFormat checked_tensor_format(ScalarType dtype) {
+  const DataFormat format = checked_device_format(dtype);
+  TORCH_CHECK(!c10::isQIntType(dtype), "Spyre backend does not support dtype ", dtype, " (",
+              c10::getDtypeNames(dtype).first,
+              ") for tensors: a card holds no quantized ones; use the integers, x.int_repr()");
   return format;
 }
 

@@ -7,7 +7,8 @@
 
 namespace spyre {
 
-// INVALID for a dtype the card has no form for.
+// INVALID for a dtype the card has no form for. Layouts may be asked for with a quantized dtype; no
+// tensor on a card has one.
 DataFormat device_format(c10::ScalarType dtype);
 
 // How elements of `dtype` lie in host memory when the device side is `device`.
@@ -15,6 +16,8 @@ DataFormat host_format(c10::ScalarType dtype, DataFormat device);
 
 // Throws "Spyre backend does not support dtype ...".
 DataFormat checked_device_format(c10::ScalarType dtype);
+// The same for the dtype of a tensor: refuses quantized ones too.
+DataFormat checked_tensor_format(c10::ScalarType dtype);
 
 // Whether device memory of this format holds the same bits as host memory of its dtype does, so
 // that a view in another dtype of the same width means the same.

@@ -69,7 +69,7 @@ class SpyreGuardImpl final : public c10::impl::DeviceGuardImplInterface {
     return capability;
   }
 
-  bool queryStream(const c10::Stream& stream) const override { return queue_of(stream).idle(); }
+  bool queryStream(const c10::Stream& stream) const override { return queue_of(stream).query(); }
 
   void synchronizeStream(const c10::Stream& stream) const override {
     queue_of(stream).synchronize();
@@ -90,7 +90,7 @@ class SpyreGuardImpl final : public c10::impl::DeviceGuardImplInterface {
   }
 
   bool queryEvent(void* event) const override {
-    return event == nullptr || event_of(event).complete();
+    return event == nullptr || event_of(event).query();
   }
 
   void synchronizeEvent(void* event) const override {

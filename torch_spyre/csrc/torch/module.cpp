@@ -4,6 +4,7 @@ PYBIND11_MODULE(_C, module) {
   module.doc() = "The C++ side of torch_spyre: device, memory, layouts, streams.";
   spyre::bind_layouts(module);
   spyre::bind_tensors(module);
+  spyre::bind_layout_arguments(module);
   spyre::bind_device(module);
   spyre::bind_streams(module);
   spyre::bind_memory(module);

@@ -26,43 +26,78 @@ Binding content_binding(const SpyreStorageImpl& storage, c10::ScalarType dtype) 
   return {TensorLayout::linear(count, host_format(dtype, device_format(dtype))), {count}, {1}};
 }
 
-// The first `count` elements of a storage, in flat order.
-at::Tensor flat_prefix(const c10::Storage& storage, c10::ScalarType dtype, int64_t count,
-                       Binding binding) {
-  at::Tensor tensor = make_tensor(storage, dtype);
-  tensor.unsafeGetTensorImpl()->set_sizes_contiguous({count});
-  impl_of(tensor)->own_binding = std::make_shared<const Binding>(std::move(binding));
-  return tensor;
+// Whether every flat position below the extent has a place.
+bool is_gapless(const Binding& binding) {
+  int64_t places = 1;
+  for (size_t i = 0; i < binding.host_size.size(); ++i) {
+    if (binding.host_strides[i] != 0) places *= binding.host_size[i];
+  }
+  return is_nested(binding.host_size, binding.host_strides) && places == binding.extent();
 }
 
-// Gives the storage new memory, laid out as `binding` says, and moves over what fits. Nothing
-// changes if there is no room.
+at::Tensor flat_range(const c10::Storage& storage, int64_t begin, int64_t end) {
+  const SpyreStorageImpl& impl = storage_of(storage);
+  at::Tensor range = elements_of(storage, impl.dtype, impl.binding);
+  range.unsafeGetTensorImpl()->set_storage_offset(begin);
+  range.unsafeGetTensorImpl()->set_sizes_contiguous({end - begin});
+  return range;
+}
+
+// Copies what both storages have a place for, at the same flat positions. Gaps of the old one, and
+// zeros that had no place in it, are zero in the new one; the rest is left as it is.
+void copy_content(const c10::Storage& from, const BindingPtr& before, const c10::Storage& to) {
+  const c10::ScalarType dtype = storage_of(to).dtype;
+  const BindingPtr& after = storage_of(to).binding;
+  const at::Tensor sources = elements_of(from, dtype, before);
+  const int64_t had = before->extent(), has = after->extent();
+  if (is_gapless(*after) && had <= has) {
+    const int64_t begin = is_gapless(*before) ? had : 0;
+    const int64_t end = std::max(had, std::min(has, storage_of(from).given_elements));
+    if (begin < end) fill_elements(flat_range(to, begin, end), 0);
+    at::Tensor kept = elements_of(to, dtype, after);
+    kept.unsafeGetTensorImpl()->set_sizes_and_strides(sources.sizes(), sources.strides());
+    return copy_tensor(sources, kept, false);
+  }
+  const at::Tensor targets = elements_of(to, dtype, after);
+  if (is_gapless(*before) && has <= had) {
+    at::Tensor kept = elements_of(from, dtype, before);
+    kept.unsafeGetTensorImpl()->set_sizes_and_strides(targets.sizes(), targets.strides());
+    return copy_tensor(kept, targets, false);
+  }
+  // What has gaps shrinks: the host finds the positions that remain.
+  const at::Tensor image = at::zeros({std::max(had, has)}, dtype);
+  copy_tensor(sources, image.as_strided(sources.sizes(), sources.strides()), false);
+  set_host_image(to, image.narrow(0, 0, has));
+}
+
+// Gives the storage new memory, laid out as `binding` says, and moves over what fits. If that
+// fails, nothing changes.
 void relayout(const c10::Storage& storage, Binding binding, c10::ScalarType dtype) {
   SpyreStorageImpl& impl = storage_of(storage);
-  const Binding before = content_binding(impl, dtype);
-  const int64_t kept = std::min(binding.extent(), before.extent());
-  const size_t bytes = storage_bytes(binding, dtype);
-  c10::DataPtr memory = allocate_on(impl.device().index(), bytes);
+  const auto before = std::make_shared<const Binding>(content_binding(impl, dtype));
+  const c10::Storage made = make_storage(std::move(binding), dtype, impl.device());
+  SpyreStorageImpl& fresh = storage_of(made);
+  if (before->extent() > 0 && fresh.binding->extent() > 0) copy_content(storage, before, made);
 
-  auto old = c10::make_intrusive<SpyreStorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(impl.nbytes())),
-      impl.set_data_ptr(std::move(memory)), device_allocator(), /*resizable=*/false);
-  impl.set_nbytes(bytes);
-  impl.binding = std::make_shared<const Binding>(std::move(binding));
+  impl.set_data_ptr_noswap(fresh.set_data_ptr(c10::DataPtr(nullptr, impl.device())));
+  impl.set_nbytes(fresh.nbytes());
+  impl.binding = fresh.binding;
   impl.dtype = dtype;
-  if (kept == 0) return;
-  copy_tensor(flat_prefix(c10::Storage(std::move(old)), dtype, kept, before),
-              flat_prefix(storage, dtype, kept, *impl.binding), false);
 }
 
 // After this the storage has a place for everything that (size, strides, offset) names.
 void ensure_extent(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
                    c10::IntArrayRef strides, int64_t offset) {
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
-  if (extent == 0 || offset <= logical_elements(storage_of(storage), dtype) - extent) return;
-  if (offset == 0) return relayout(storage, default_binding(size, strides, dtype), dtype);
-  const int64_t whole = offset + extent;
-  relayout(storage, default_binding({whole}, {1}, dtype), dtype);
+  const int64_t elements = logical_elements(storage_of(storage), dtype);
+  if (extent == 0 || offset <= elements - extent) return;
+  Binding binding = default_binding(size, strides, dtype);
+  if (offset > 0 || (elements > 0 && !is_gapless(binding))) {
+    // Others look at what lies before it and between its places.
+    const int64_t whole = checked_add(offset, extent);
+    binding = default_binding({whole}, {1}, dtype);
+  }
+  relayout(storage, std::move(binding), dtype);
 }
 
 void set_metadata(at::Tensor& self, c10::IntArrayRef size, c10::IntArrayRef strides,
@@ -82,58 +117,32 @@ void set_extras(const at::Tensor& self, BindingPtr binding, bool byte_view) {
   impl->is_byte_view = byte_view;
 }
 
-// The storage's layout read as elements of another dtype of the same width.
-BindingPtr reinterpreted(const SpyreStorageImpl& storage, c10::ScalarType dtype) {
-  TORCH_CHECK(holds_host_bits(storage.dtype) && holds_host_bits(dtype) &&
-                  c10::elementSize(storage.dtype) == c10::elementSize(dtype),
-              "set_: a ", storage.dtype, " storage on spyre cannot be read as ", dtype,
-              ": device memory does not hold the host's bits. Reinterpret on the CPU: "
-              "x.cpu().view(dtype).to('spyre').");
-  Binding binding = *storage.binding;
-  binding.layout = binding.layout.with_format(device_format(dtype));
-  return std::make_shared<const Binding>(std::move(binding));
-}
-
-void check_geometry(at::IntArrayRef size, at::IntArrayRef strides, int64_t offset) {
-  at::detail::check_size_nonnegative(size);
-  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
-              " and ", size);
-  TORCH_CHECK(offset >= 0, "set_: negative storage offset ", offset);
-  for (int64_t stride : strides) {
-    TORCH_CHECK(stride >= 0,
-                "Negative strides are not supported at the moment, got strides: ", strides);
-  }
-  int64_t end = 0;
-  TORCH_CHECK(!__builtin_add_overflow(offset, host_extent(to_sizes(size), to_sizes(strides)), &end),
-              "set_: storage offset ", offset, " overflows");
-}
-
 at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                      at::IntArrayRef given_strides) {
   const Sizes contiguous = contiguous_strides(to_sizes(size));
   const at::IntArrayRef strides =
       given_strides.data() == nullptr ? at::IntArrayRef(contiguous) : given_strides;
-  check_geometry(size, strides, offset);
+  check_geometry(to_sizes(size), to_sizes(strides), offset);
   TORCH_CHECK(source.device() == self.device(),
               "Attempted to set the storage of a tensor on device \"", self.device(),
               "\" to a storage on different device \"", source.device(), "\".");
   const c10::ScalarType dtype = self.scalar_type();
   checked_device_format(dtype);
   SpyreStorageImpl& storage = storage_of(source);
-  BindingPtr own;
-  if (storage.is_raw()) {
-    give_dtype(source, dtype, size, strides, offset);
-  } else if (storage.dtype != dtype) {
-    own = reinterpreted(storage, dtype);
+  if (storage.is_raw()) give_dtype(source, dtype, size, strides, offset);
+  if (storage.dtype == dtype) {
+    ensure_extent(source, dtype, size, strides, offset);
+  } else {
+    check_reinterprets("set_", storage.dtype, dtype);
     const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
-    TORCH_CHECK(extent == 0 || offset <= own->extent() - extent, "set_: sizes ", size, ", strides ",
+    const int64_t reachable = storage.binding->extent();
+    TORCH_CHECK(extent == 0 || offset <= reachable - extent, "set_: sizes ", size, ", strides ",
                 strides, " and offset ", offset, " are out of bounds for a spyre storage of ",
-                own->extent(), " elements");
+                reachable, " elements");
   }
-  if (own == nullptr) ensure_extent(source, dtype, size, strides, offset);
   // Last, because it already gives the tensor the storage.
   at::native::checkSetStorage(self, source, offset, size, strides);
-  set_extras(self, std::move(own), false);
+  set_extras(self, nullptr, false);
   set_metadata(self, size, strides, offset);
   return self;
 }
@@ -181,15 +190,22 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
               "Spyre backend only supports contiguous memory format, got: ", *format);
   if (self.sizes() == size && (!format || self.is_contiguous())) return self;
   at::detail::check_size_nonnegative(size);
-  TORCH_CHECK(binding_of(self) == storage_of(self).binding || storage_of(self).is_raw(),
-              "resize_: not for a tensor with a layout of its own");
+  TORCH_CHECK(!is_byte_view(self),
+              "resize_: not for a view of a storage's bytes; resize the storage: "
+              "x.untyped_storage().resize_(bytes)");
+  TORCH_CHECK(binding_of(self) == storage_of(self).binding,
+              "resize_: not for a tensor with a layout of its own or a view in another dtype; "
+              "resize a copy: x.clone().resize_(...)");
   // Elements keep their flat positions, as on the CPU.
   const Sizes strides = contiguous_strides(to_sizes(size));
   const at::ScalarType dtype = self.scalar_type();
   ensure_extent(self.storage(), dtype, size, strides, self.storage_offset());
   const SpyreStorageImpl& storage = storage_of(self);
-  if (!storage.is_raw() && self.storage_offset() == 0 &&
-      storage.binding->extent() == host_extent(to_sizes(size), strides)) {
+  const int64_t extent = host_extent(to_sizes(size), strides);
+  if (extent > 0 && !is_gapless(*storage.binding)) {
+    relayout(self.storage(), default_binding({storage.binding->extent()}, {1}, dtype), dtype);
+  }
+  if (self.storage_offset() == 0 && storage.binding->extent() == extent) {
     // The new shape names the whole storage: lay it out for that shape. A smaller one keeps the
     // layout, so that growing again finds the old elements.
     Binding binding = default_binding(size, strides, dtype);
@@ -225,13 +241,17 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 void give_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
                 c10::IntArrayRef strides, int64_t offset) {
   const int64_t elements = logical_elements(storage_of(storage), dtype);
-  const Sizes host_size = to_sizes(size), host_strides = to_sizes(strides);
-  const int64_t extent = host_extent(host_size, host_strides);
-  const bool covers = offset == 0 && extent <= elements && is_nested(host_size, host_strides) &&
-                      is_zero_from(storage, extent * c10::elementSize(dtype));
-  relayout(storage,
-           covers ? default_binding(size, strides, dtype) : default_binding({elements}, {1}, dtype),
-           dtype);
+  const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
+  const bool names_content = extent > 0 || elements == 0;
+  Binding binding = default_binding({elements}, {1}, dtype);
+  if (offset == 0 && names_content && extent <= elements &&
+      is_zero_from(storage, extent * c10::elementSize(dtype))) {
+    Binding tiled = default_binding(size, strides, dtype);
+    // Others may look between the places of this tensor.
+    if (is_gapless(tiled)) binding = std::move(tiled);
+  }
+  relayout(storage, std::move(binding), dtype);
+  storage_of(storage).given_elements = elements;
 }
 
 void resize_storage(const c10::Storage& storage, size_t bytes) {
@@ -250,6 +270,7 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   }
   const auto elements = static_cast<int64_t>(bytes / c10::elementSize(impl.dtype));
   relayout(storage, default_binding({elements}, {1}, impl.dtype), impl.dtype);
+  impl.given_elements = std::min(impl.given_elements, elements);
 }
 
 }  // namespace spyre

@@ -1,5 +1,7 @@
 #include "torch/storage.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/util/Exception.h>
 
 #include <numeric>
@@ -25,10 +27,20 @@ c10::intrusive_ptr<c10::StorageImpl> create_storage(c10::StorageImpl::use_byte_s
   return true;
 }();
 
+// Whether a dispatch mode or a tensor subclass makes the detached tensor, through PyTorch's own
+// code.
+bool python_detaches(c10::DispatchKeySet keys) {
+  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python)) return false;
+  return c10::impl::TorchDispatchModeTLS::stack_len() > 0 || keys.has(c10::DispatchKey::Python);
+}
+
 }  // namespace
 
-c10::intrusive_ptr<SpyreTensorImpl> SpyreTensorImpl::copy_with_extras(
+c10::intrusive_ptr<c10::TensorImpl> SpyreTensorImpl::copy_with_extras(
     const c10::VariableVersion& version_counter, bool allow_tensor_metadata_change) const {
+  if (python_detaches(key_set())) {
+    return TensorImpl::shallow_copy_and_detach(version_counter, allow_tensor_metadata_change);
+  }
   auto impl = c10::make_intrusive<SpyreTensorImpl>(c10::Storage(storage()), key_set(), dtype());
   copy_tensor_metadata(this, impl.get(), version_counter, allow_tensor_metadata_change);
   impl->own_binding = own_binding;
@@ -38,18 +50,11 @@ c10::intrusive_ptr<SpyreTensorImpl> SpyreTensorImpl::copy_with_extras(
 
 c10::intrusive_ptr<c10::TensorImpl> SpyreTensorImpl::shallow_copy_and_detach(
     const c10::VariableVersion& version_counter, bool allow_tensor_metadata_change) const {
-  if (is_plain()) {
-    return TensorImpl::shallow_copy_and_detach(version_counter, allow_tensor_metadata_change);
-  }
   return copy_with_extras(version_counter, allow_tensor_metadata_change);
 }
 
 c10::intrusive_ptr<c10::TensorImpl> SpyreTensorImpl::shallow_copy_and_detach(
     c10::VariableVersion&& version_counter, bool allow_tensor_metadata_change) const {
-  if (is_plain()) {
-    return TensorImpl::shallow_copy_and_detach(std::move(version_counter),
-                                               allow_tensor_metadata_change);
-  }
   return copy_with_extras(version_counter, allow_tensor_metadata_change);
 }
 
@@ -88,13 +93,32 @@ BindingPtr binding_of(const at::Tensor& tensor) {
   const SpyreTensorImpl* impl = impl_of(tensor);
   if (impl != nullptr && impl->own_binding != nullptr) return impl->own_binding;
   const SpyreStorageImpl& storage = storage_of(tensor);
-  if (!storage.is_raw()) return storage.binding;
-  const auto bytes = static_cast<int64_t>(storage.nbytes());
-  return std::make_shared<Binding>(Binding{TensorLayout::linear(bytes), {bytes}, {1}});
+  if (storage.is_raw()) {
+    const auto bytes = static_cast<int64_t>(storage.nbytes());
+    return std::make_shared<Binding>(Binding{TensorLayout::linear(bytes), {bytes}, {1}});
+  }
+  const c10::ScalarType dtype = tensor.scalar_type();
+  if (dtype == storage.dtype || is_byte_view(tensor)) return storage.binding;
+  check_reinterprets("view(dtype)", storage.dtype, dtype);
+  return reinterpreted(*storage.binding, dtype);
+}
+
+void check_reinterprets(const char* function, c10::ScalarType from, c10::ScalarType to) {
+  checked_tensor_format(to);
+  TORCH_CHECK(holds_host_bits(from) && holds_host_bits(to) &&
+                  c10::elementSize(from) == c10::elementSize(to),
+              function, ": ", from, " data on spyre cannot be read as ", to,
+              ": device memory does not hold the host's bits. Reinterpret on the CPU: "
+              "x.cpu().view(dtype).to('spyre').");
+}
+
+BindingPtr reinterpreted(const Binding& binding, c10::ScalarType dtype) {
+  return std::make_shared<const Binding>(Binding{binding.layout.with_format(device_format(dtype)),
+                                                 binding.host_size, binding.host_strides});
 }
 
 Binding default_binding(c10::IntArrayRef size, c10::IntArrayRef strides, c10::ScalarType dtype) {
-  const DataFormat format = checked_device_format(dtype);
+  const DataFormat format = checked_tensor_format(dtype);
   Binding binding{{}, to_sizes(size), to_sizes(strides)};
   if (!is_nested(binding.host_size, binding.host_strides)) {
     binding.host_size = {host_extent(binding.host_size, binding.host_strides)};
@@ -125,6 +149,17 @@ at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype) {
   return at::detail::make_tensor<SpyreTensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
       c10::scalarTypeToTypeMeta(dtype));
+}
+
+at::Tensor elements_of(const c10::Storage& storage, c10::ScalarType dtype, BindingPtr binding) {
+  Sizes size = binding->host_size;
+  for (size_t i = 0; i < size.size(); ++i) {
+    if (binding->host_strides[i] == 0) size[i] = std::min<int64_t>(size[i], 1);
+  }
+  at::Tensor tensor = make_tensor(storage, dtype);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(size, binding->host_strides);
+  impl_of(tensor)->own_binding = std::move(binding);
+  return tensor;
 }
 
 void make_raw(SpyreStorageImpl& storage, size_t bytes) {

@@ -25,6 +25,9 @@ class SpyreStorageImpl final : public c10::StorageImpl {
   // Null while the storage is raw.
   BindingPtr binding;
   c10::ScalarType dtype = c10::ScalarType::Undefined;
+  // Elements up to here were given, and those beyond the binding's extent are zeros that took no
+  // place. If the storage grows, they come back.
+  int64_t given_elements = 0;
 
   bool is_raw() const { return binding == nullptr; }
 };
@@ -33,7 +36,8 @@ class SpyreTensorImpl final : public c10::TensorImpl {
  public:
   using c10::TensorImpl::TensorImpl;
 
-  // A layout other than the storage's, from as_strided_with_layout and its kin.
+  // A layout other than the storage's, from as_strided_with_layout and its kin. A view in another
+  // dtype has none: it follows the storage, which may be laid out anew.
   BindingPtr own_binding;
   // The elements are the bytes of the storage's host image, whatever its dtype.
   bool is_byte_view = false;
@@ -46,8 +50,7 @@ class SpyreTensorImpl final : public c10::TensorImpl {
   void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& impl) override;
 
  private:
-  bool is_plain() const { return own_binding == nullptr && !is_byte_view; }
-  c10::intrusive_ptr<SpyreTensorImpl> copy_with_extras(const c10::VariableVersion& version_counter,
+  c10::intrusive_ptr<c10::TensorImpl> copy_with_extras(const c10::VariableVersion& version_counter,
                                                        bool allow_tensor_metadata_change) const;
 };
 
@@ -62,6 +65,11 @@ bool is_byte_view(const at::Tensor& tensor);
 // The layout that the tensor's host offsets refer to. A raw storage answers with linear bytes.
 BindingPtr binding_of(const at::Tensor& tensor);
 
+// Throws unless device memory of the one dtype means the same read as the other.
+void check_reinterprets(const char* function, c10::ScalarType from, c10::ScalarType to);
+// The same places, read as another dtype.
+BindingPtr reinterpreted(const Binding& binding, c10::ScalarType dtype);
+
 // Layout of a new tensor with these strides: tiled as they say if offsets decompose by them,
 // otherwise the flat extent, so that overlapping strides alias as they do on the host.
 Binding default_binding(c10::IntArrayRef size, c10::IntArrayRef strides, c10::ScalarType dtype);
@@ -71,6 +79,8 @@ size_t storage_bytes(const Binding& binding, c10::ScalarType dtype);
 
 c10::Storage make_storage(Binding binding, c10::ScalarType dtype, c10::Device device);
 at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype);
+// Every element that `binding` has in the storage, each once.
+at::Tensor elements_of(const c10::Storage& storage, c10::ScalarType dtype, BindingPtr binding);
 
 // Gives a storage new memory for plain bytes; the old content is gone.
 void make_raw(SpyreStorageImpl& storage, size_t bytes);

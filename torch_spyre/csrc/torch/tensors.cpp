@@ -7,6 +7,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <torch/library.h>
 
+#include "flex/layout_check.h"
 #include "torch/device.h"
 #include "torch/dtypes.h"
 
@@ -52,21 +53,11 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
   return empty_on_device(size, strides, type, chosen_device(device));
 }
 
-void check_strides(at::IntArrayRef strides) {
-  for (int64_t stride : strides) {
-    TORCH_CHECK(stride >= 0,
-                "Negative strides are not supported at the moment, got strides: ", strides);
-  }
-}
-
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef strides,
                          std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                          std::optional<c10::Device> device, std::optional<bool> pin_memory) {
   check_options(layout, pin_memory);
-  at::detail::check_size_nonnegative(size);
-  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
-              " and ", size);
-  check_strides(strides);
+  check_geometry(to_sizes(size), to_sizes(strides));
   const at::ScalarType type = chosen_dtype(dtype);
   at::detail::computeStorageNbytes(size, strides, c10::elementSize(type));
   return empty_on_device(size, strides, type, chosen_device(device));
@@ -123,20 +114,16 @@ at::Tensor unfold(const at::Tensor& self, int64_t dimension, int64_t size, int64
 
 at::Tensor view_dtype(const at::Tensor& self, at::ScalarType dtype) {
   if (self.scalar_type() == dtype) return alias_of(self);
-  checked_device_format(dtype);
-  TORCH_CHECK(holds_host_bits(self.scalar_type()) && holds_host_bits(dtype) &&
-                  c10::elementSize(dtype) == self.itemsize(),
-              "view(dtype): a ", self.scalar_type(), " tensor on spyre cannot be seen as ", dtype,
-              ": device memory does not hold the host's bits. Reinterpret on the CPU: "
-              "x.cpu().view(dtype).to('spyre').");
-  Binding binding = *binding_of(self);
-  binding.layout = binding.layout.with_format(device_format(dtype));
+  check_reinterprets("view(dtype)", self.scalar_type(), dtype);
   auto impl =
       c10::make_intrusive<SpyreTensorImpl>(c10::TensorImpl::VIEW, c10::Storage(self.storage()),
                                            self.key_set(), c10::scalarTypeToTypeMeta(dtype));
   impl->set_storage_offset(self.storage_offset());
   impl->set_sizes_and_strides(self.sizes(), self.strides());
-  impl->own_binding = std::make_shared<const Binding>(std::move(binding));
+  const SpyreTensorImpl* source = impl_of(self);
+  if (source != nullptr && source->own_binding != nullptr) {
+    impl->own_binding = reinterpreted(*source->own_binding, dtype);
+  }
   return at::Tensor(std::move(impl));
 }
 
@@ -182,10 +169,7 @@ int64_t reachable_elements(const at::Tensor& base) {
 
 void check_view_inside(int64_t reachable, at::IntArrayRef size, at::IntArrayRef strides,
                        int64_t offset) {
-  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
-              " and ", size);
-  TORCH_CHECK(offset >= 0, "as_strided: negative storage offset ", offset);
-  check_strides(strides);
+  check_geometry(to_sizes(size), to_sizes(strides), offset);
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
   TORCH_CHECK(extent == 0 || offset <= reachable - extent, "as_strided: sizes ", size, ", strides ",
               strides, " and storage offset ", offset, " are out of bounds for a spyre storage of ",
@@ -195,20 +179,12 @@ void check_view_inside(int64_t reachable, at::IntArrayRef size, at::IntArrayRef 
 // The host image that a view at `offset` refers to: its own, or all that lies before it too.
 Binding binding_for_view(const TensorLayout& layout, at::IntArrayRef size, at::IntArrayRef strides,
                          int64_t offset) {
-  at::detail::check_size_nonnegative(size);
-  check_strides(strides);
-  TORCH_CHECK(size.size() == strides.size(), "mismatch in length of strides and shape: ", strides,
-              " and ", size);
-  TORCH_CHECK(offset >= 0, "negative storage offset ", offset);
   Binding binding{layout, to_sizes(size), to_sizes(strides)};
+  check_layout_holds(layout, binding.host_size, binding.host_strides, offset);
   if (offset > 0) {
-    int64_t end = 0;
-    TORCH_CHECK(!__builtin_add_overflow(offset, binding.extent(), &end), "storage offset ", offset,
-                " overflows");
-    binding.host_size = {end};
+    binding.host_size = {offset + binding.extent()};
     binding.host_strides = {1};
   }
-  check_layout_holds(layout, to_sizes(size), to_sizes(strides), offset);
   return binding;
 }
 
@@ -218,7 +194,7 @@ void check_layout_fits(const TensorLayout& layout, size_t bytes) {
 }
 
 void check_layout_dtype(const TensorLayout& layout, at::ScalarType dtype) {
-  const DataFormat wanted = checked_device_format(dtype);
+  const DataFormat wanted = checked_tensor_format(dtype);
   const bool is_pool = dtype == at::kByte && layout.format() == DataFormat::SENINT8;
   TORCH_CHECK(layout.format() == wanted || is_pool, "a ", dtype, " tensor is stored as ",
               name_of(wanted), ", but the layout says ", name_of(layout.format()));
@@ -234,7 +210,6 @@ at::Tensor empty_on_device(at::IntArrayRef size, at::IntArrayRef strides, at::Sc
 
 at::Tensor empty_with_layout(at::IntArrayRef size, at::IntArrayRef strides, at::ScalarType dtype,
                              c10::Device device, const TensorLayout& layout) {
-  at::detail::check_size_nonnegative(size);
   check_layout_dtype(layout, dtype);
   Binding binding{layout, to_sizes(size), to_sizes(strides)};
   check_layout_holds(layout, binding.host_size, binding.host_strides);
@@ -276,7 +251,9 @@ void set_layout(const at::Tensor& tensor, const TensorLayout& layout) {
   Binding binding{layout, to_sizes(tensor.sizes()), to_sizes(tensor.strides())};
   check_layout_holds(layout, binding.host_size, binding.host_strides);
   SpyreTensorImpl* impl = impl_of(tensor);
-  TORCH_CHECK(impl != nullptr, "set_spyre_tensor_layout: this tensor cannot hold a layout");
+  TORCH_CHECK(impl != nullptr,
+              "set_spyre_tensor_layout: this tensor was made on the CPU and moved in place, and "
+              "cannot hold a layout. Relabel its alias: x.view_as(x).");
   impl->own_binding = std::make_shared<const Binding>(std::move(binding));
 }
 

@@ -9,6 +9,7 @@ from xdsl.dialects import arith, linalg, math
 from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, FloatAttr
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import MatmulOp as PlainMatmulOp
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
@@ -232,7 +233,7 @@ class BatchMatmulOp(_WithBody):
 Linalg = Dialect(
     "linalg",
     [
-        *(found for found in linalg.Linalg.operations if found is not linalg.MatmulOp),
+        *(found for found in linalg.Linalg.operations if found is not PlainMatmulOp),
         MatmulOp,
         DivOp,
         NegfOp,

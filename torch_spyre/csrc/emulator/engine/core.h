@@ -50,5 +50,6 @@ std::byte* elements_of(const Core& core, const Operand& operand, std::span<const
 void execute(const Chain& chain, Core& core);
 void execute(const Reduce& reduce, Core& core);
 void execute(const Copy& copy, Core& core);
+void execute(const Literal& literal, Core& core);
 
 }  // namespace spyre::emulator::engine

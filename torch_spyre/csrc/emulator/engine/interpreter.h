@@ -51,9 +51,6 @@ class Interpreter {
   // run, with the place where they happened.
   void advance(CoreRun& run) const;
 
-  // Throws KernelError when the launch has taken too long.
-  void check_time() const;
-
  private:
   // Each executes one instruction and returns the next one, or kWait.
   int32_t execute_one(const LoopBegin& loop, CoreRun& run) const;
@@ -74,6 +71,8 @@ class Interpreter {
   template <typename Tile>
   int32_t transfer_tile(const Tile& transfer, CoreRun& run) const;
 
+  // Throws KernelError when the launch has taken too long.
+  void check_time() const;
   void fail(CoreRun& run, const std::string& problem, bool is_index_error) const;
   std::string place_of(const CoreRun& run) const;
 

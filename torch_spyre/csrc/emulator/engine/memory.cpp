@@ -3,25 +3,11 @@
 #include <algorithm>
 #include <string>
 
+#include "emulator/engine/record.h"
+
 namespace spyre::emulator::engine {
 
 namespace {
-
-int64_t aligned(int64_t address) {
-  return (address + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
-}
-
-// An array takes addresses even if it has no elements, so that no two have the same.
-int64_t after(int64_t address, int64_t bytes) {
-  return aligned(address + std::max<int64_t>(bytes, 1));
-}
-
-// The room arrays take together, from an aligned address on.
-int64_t room_for(std::span<const Buffer> arrays) {
-  int64_t end = 0;
-  for (const Buffer& array : arrays) end = after(end, array.bytes);
-  return end;
-}
 
 bool looks_at_scratchpad(const View& view) { return view.space == Space::kScratchpad; }
 
@@ -39,36 +25,23 @@ int64_t in_bytes(int64_t elements, int element_bytes, const char* what) {
 Memory::Memory(const Program& program, std::span<const Buffer> arrays,
                std::span<const Buffer> fixed, std::span<const Buffer> windows)
     : windows_(windows.begin(), windows.end()) {
-  int64_t address = kFirstArrayAddress;
-  const int64_t room = room_for(arrays);
-  int64_t fixed_end = 0;
-  bool overlap = false;
   for (size_t i = 0; i < fixed.size(); ++i) {
-    const int64_t begin = program.fixed_buffers[i].address;
-    segments_.push_back({begin, fixed[i]});
-    fixed_end = std::max(fixed_end, segments_.back().end());
-    overlap |= begin < address + room && segments_.back().end() > address;
+    segments_.push_back({program.fixed_buffers[i].address, fixed[i]});
   }
-  if (overlap) address = std::max(address, aligned(fixed_end));
-  for (const Buffer& array : arrays) {
-    segments_.push_back({address, array});
-    array_addresses_.push_back(address);
-    address = after(address, array.bytes);
+  std::vector<int64_t> bytes;
+  for (const Buffer& array : arrays) bytes.push_back(array.bytes);
+  const std::vector<ArrayPlace> places = place_arrays(program, bytes);
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    segments_.push_back({places[i].address, arrays[i]});
+    array_addresses_.push_back(places[i].address);
   }
   std::ranges::stable_sort(segments_, {}, &Segment::begin);
 }
 
 const Memory::Segment& Memory::segment_at(int64_t address) const {
-  // The last segment that begins at or before the address; those that end before it are no help,
-  // but fixed buffers may overlap each other, so an earlier one can still reach it.
+  // Segments do not overlap: it can only be the last one that begins at or before the address.
   const auto past = std::ranges::upper_bound(segments_, address, {}, &Segment::begin);
-  const Segment* ends_here = nullptr;
-  for (auto segment = past; segment != segments_.begin();) {
-    --segment;
-    if (address < segment->end()) return *segment;
-    if (address == segment->end() && ends_here == nullptr) ends_here = &*segment;
-  }
-  if (ends_here != nullptr) return *ends_here;
+  if (past != segments_.begin() && address <= std::prev(past)->end()) return *std::prev(past);
   throw KernelError("there is no memory at byte address " + std::to_string(address));
 }
 

@@ -12,10 +12,6 @@
 
 namespace spyre::emulator::engine {
 
-// Where the first array argument lies, and what the addresses of arrays are multiples of.
-inline constexpr int64_t kFirstArrayAddress = 0x10000;
-inline constexpr int64_t kArrayAlignment = 128;
-
 // Bytes of host memory that hold device memory.
 struct Buffer {
   std::byte* data = nullptr;

@@ -211,9 +211,15 @@ struct TableLookup {
   Register index;
 };
 
+// Elements one after the other: float32 bits, rounded to the operand's type, or integers.
+struct Literal {
+  Operand destination;
+  std::vector<int64_t> values;
+};
+
 using Action = std::variant<LoopBegin, LoopEnd, Branch, Jump, Scalar, Move, Extract, Transfer,
                             IndirectTransfer, Chain, Reduce, MatrixProduct, Copy, Publish, Receive,
-                            Delivered, TableLookup>;
+                            Delivered, TableLookup, Literal>;
 
 struct Instruction {
   int32_t place = 0;  // index into Program::places

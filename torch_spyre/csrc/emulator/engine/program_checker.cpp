@@ -177,6 +177,13 @@ class Checker {
     require(lookup.table >= 0 && static_cast<size_t>(lookup.table) < program_.tables.size(),
             "no such table");
   }
+  void check(const Literal& literal) const {
+    operand(literal.destination, 1);
+    const auto bytes = static_cast<size_t>(bytes_of(literal.destination.type));
+    require(literal.destination.offset == kNoRegister && literal.destination.strides[0] == 1 &&
+                literal.values.size() <= static_cast<size_t>(literal.destination.bytes) / bytes,
+            "a literal does not fit its buffer");
+  }
 
  private:
   static constexpr int64_t kUnknownRoles = -1;
@@ -219,7 +226,9 @@ class Checker {
   void check_fixed_buffers_apart() const {
     std::vector<const FixedBuffer*> sorted;
     for (const FixedBuffer& fixed : program_.fixed_buffers) sorted.push_back(&fixed);
-    std::ranges::sort(sorted, {}, &FixedBuffer::address);
+    std::ranges::sort(sorted, {}, [](const FixedBuffer* fixed) {
+      return std::pair(fixed->address, fixed->bytes);
+    });
     for (size_t i = 1; i < sorted.size(); ++i) {
       require(sorted[i - 1]->address + sorted[i - 1]->bytes <= sorted[i]->address,
               "fixed buffers overlap: they must be one");

@@ -17,6 +17,7 @@ inline constexpr int32_t kMostChannels = 1 << 12;
 inline constexpr size_t kMostRank = 16;
 inline constexpr size_t kMostViews = 1 << 12;
 inline constexpr size_t kMostSteps = 1 << 12;
+inline constexpr size_t kMostRoles = 64;
 inline constexpr size_t kMostTerms = 1 << 10;
 inline constexpr int64_t kDeepestExpression = 32;
 inline constexpr size_t kMostPoints = size_t{1} << 26;

@@ -48,6 +48,12 @@ Combine combine_named(const std::string& name) {
   return found->combine;
 }
 
+// The combination itself does not say whether it is one of floats or of integers.
+void check_combine(const std::string& name, ElementType type) {
+  if (vector_function(*vector_op_named(name), type, type) != nullptr) return;
+  refuse_program("there is no reduction " + name + " of " + std::string(name_of(type)));
+}
+
 // Takes the members from the file one by one. The order is that of the Python dataclasses.
 class Reader : ProgramDecoder {
  public:
@@ -305,6 +311,9 @@ class Reader : ProgramDecoder {
     reduce.results = value_ids();
     reduce.initial = operands();
     reduce.outputs = operands();
+    if (reduce.named) {
+      for (const Operand& output : reduce.outputs) check_combine(name, output.type);
+    }
   }
   void read(MatrixProduct& product) {
     product.batch = register_index();
@@ -329,7 +338,7 @@ class Reader : ProgramDecoder {
           const int64_t address = integer();
           return Publish::Tile{address, integer()};
         },
-        kMostSteps);
+        kMostRoles);
   }
   void read(Receive& receive) {
     receive.channel = number<int32_t>();
@@ -350,6 +359,10 @@ class Reader : ProgramDecoder {
     lookup.destination = register_index();
     lookup.table = number<int32_t>();
     lookup.index = register_index();
+  }
+  void read(Literal& literal) {
+    literal.destination = operand();
+    literal.values = integers(kMostPoints);
   }
 };
 

@@ -17,20 +17,32 @@ int64_t whole_sticks(int64_t bytes) {
   return (bytes + kStickBytes - 1) / kStickBytes * kStickBytes;
 }
 
+int64_t room_for(int64_t bytes) {
+  return bytes < 0 ? kUnboundedBytes : whole_sticks(std::max<int64_t>(bytes, 1));
+}
+
 }  // namespace
 
 std::vector<ArrayPlace> place_arrays(const Program& program, std::span<const int64_t> bytes) {
-  int64_t next = kFirstArray;
-  for (const FixedBuffer& buffer : program.fixed_buffers) {
-    next = std::max(next, whole_sticks(buffer.address + buffer.bytes));
-  }
-  std::vector<ArrayPlace> places;
+  int64_t end = kFirstArray;
   for (const int64_t size : bytes) {
     if (size > kUnboundedBytes) {
       throw KernelError("an array of " + std::to_string(size) + " bytes fits no memory");
     }
+    end += room_for(size);
+  }
+  bool overlap = false;
+  int64_t after_fixed = kFirstArray;
+  for (const FixedBuffer& buffer : program.fixed_buffers) {
+    const int64_t buffer_end = buffer.address + buffer.bytes;
+    after_fixed = std::max(after_fixed, whole_sticks(buffer_end));
+    overlap |= buffer.address < end && buffer_end > kFirstArray;
+  }
+  int64_t next = overlap ? after_fixed : kFirstArray;
+  std::vector<ArrayPlace> places;
+  for (const int64_t size : bytes) {
     places.push_back({next, size});
-    next += size < 0 ? kUnboundedBytes : whole_sticks(std::max<int64_t>(size, 1));
+    next += room_for(size);
   }
   return places;
 }

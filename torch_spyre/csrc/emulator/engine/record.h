@@ -50,7 +50,8 @@ struct ArrayPlace {
   int64_t address = 0, bytes = -1;
 };
 
-// Arrays one after the other, each at a whole stick, where no fixed buffer of the program is.
+// Arrays one after the other from 0x10000 on, each at a whole stick; after the program's fixed
+// buffers if one of these is there.
 std::vector<ArrayPlace> place_arrays(const Program& program, std::span<const int64_t> bytes);
 
 // `arrays` and `scalars` are those of the program's arguments, each in their order. Memory beyond

@@ -72,6 +72,7 @@ class Recorder {
   void take(size_t at, const Move& move);
   void take(size_t at, const Extract& extract);
   void take(size_t at, const TableLookup& lookup);
+  void take(size_t at, const Literal& literal);
   void take(size_t at, const Chain& chain);
   void take(size_t at, const Reduce& reduce);
   void take(size_t at, const MatrixProduct& product);

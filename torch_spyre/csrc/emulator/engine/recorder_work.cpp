@@ -108,6 +108,11 @@ void Recorder::take(size_t at, const Copy& copy) {
   count_operand(counts, copy.destination, space);
 }
 
+void Recorder::take(size_t at, const Literal& literal) {
+  const auto count = static_cast<int64_t>(literal.values.size());
+  grow(executed(at).scratchpad_bytes, count * bytes_of(literal.destination.type));
+}
+
 // --- Matrix unit ---------------------------------------------------------------------------------
 
 void Recorder::take(size_t at, const MatrixProduct& product) {

@@ -113,7 +113,6 @@ class Scheduler {
         interpreter_.advance(run);
         if (run.state == State::kDone || run.state == State::kFailed) finish(run);
       });
-      interpreter_.check_time();
       forget_publications();
     }
     const bool failed =

@@ -14,7 +14,7 @@ import torch
 
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.device.import_hook import after_import
+from torch_spyre.device.patches.import_hook import after_import
 
 
 def apply() -> None:
@@ -23,10 +23,8 @@ def apply() -> None:
 
 
 def _patch(module: ModuleType) -> None:
-    # A module that imports torch first, and so us, gets its safe_open from the package later on.
-    original = vars(module).get("safe_open")
-    if original is not None and not isinstance(original, _SafeOpen):
-        module.safe_open = _SafeOpen(original)  # type: ignore[attr-defined]
+    if not isinstance(module.safe_open, _SafeOpenType):
+        module.safe_open = _safe_open_for_cards(module.safe_open)  # type: ignore[attr-defined]
     if "storage_size" in vars(module):
         module.storage_size = _content_size(module.storage_size)  # type: ignore[attr-defined]
 
@@ -39,17 +37,27 @@ def _content_size(original: Callable[[torch.Tensor], int]) -> Callable[[torch.Te
     return storage_size
 
 
-class _SafeOpen:
-    """Stands in for the `safe_open` class."""
+class _SafeOpenType(type):
+    """The type of the class that stands in for `safe_open`, from which none can be derived."""
 
-    def __init__(self, original: Callable[..., Any]) -> None:
-        self._original = original
+    _original: type
 
-    def __call__(self, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
+    def __call__(cls, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
         if not _names_card(device) or framework not in ("pt", "torch", "pytorch"):
-            return self._original(filename, framework=framework, device=device, **options)
-        opened = self._original(filename, framework=framework, device="cpu", **options)
+            return cls._original(filename, framework=framework, device=device, **options)
+        opened = cls._original(filename, framework=framework, device="cpu", **options)
         return _CardFile(opened, torch.device(device))
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, (cls._original, _CardFile))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return subclass is cls or issubclass(subclass, (cls._original, _CardFile))
+
+
+def _safe_open_for_cards(original: type) -> type:
+    names = {"_original": original, "__doc__": original.__doc__, "__module__": "safetensors"}
+    return _SafeOpenType("safe_open", (), names)
 
 
 def _names_card(device: object) -> bool:

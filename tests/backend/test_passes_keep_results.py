@@ -1,0 +1,35 @@
+"""Fusion, coalescing and placement change no result: random kernels, with them and without."""
+
+from compiling import compiled, without_passes
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from program_interpreter import Interpreter
+from random_kernels import INPUTS, OUTPUTS, KernelWriter, N
+
+
+def outputs_of(content, *, backwards):
+    arrays = {f"in{i}": [3 * i + 7 * j - 20 for j in range(N * N)] for i in range(INPUTS)}
+    arrays |= {f"out{i}": [0] * (N * N) for i in range(OUTPUTS)}
+    Interpreter(content, arrays, [2], backwards=backwards).run()
+    return [arrays[f"out{i}"] for i in range(OUTPUTS)]
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(st.data())
+def test_passes_change_no_result(data):
+    text = KernelWriter(lambda low, high: data.draw(st.integers(low, high))).text()
+    check(text)
+
+
+def check(text):
+    with without_passes():
+        plain = compiled(text)
+    optimised = compiled(text)
+    expected = outputs_of(plain, backwards=False)
+    assert outputs_of(plain, backwards=True) == expected
+    assert outputs_of(optimised, backwards=False) == expected
+    assert outputs_of(optimised, backwards=True) == expected

@@ -1,0 +1,53 @@
+"""Fixtures of several files."""
+
+import gc
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from fork_server import FORK_SERVER, PLAIN_ENVIRONMENT
+from stream_helpers import BIG
+
+
+@pytest.fixture(scope="module")
+def run():
+    """Runs code in a process with other variables; gives the words it prints."""
+    server = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", FORK_SERVER],
+        env=PLAIN_ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def run(code, **variables):
+        server.stdin.write(json.dumps({"code": code, "variables": variables}) + "\n")
+        server.stdin.flush()
+        status, output = json.loads(server.stdout.readline())
+        assert status == 0, output
+        return output.split()
+
+    yield run
+    server.stdin.close()
+    assert server.wait(timeout=30) == 0
+
+
+@pytest.fixture(scope="module")
+def pinned():
+    """Two large pinned tensors with different contents."""
+    return [torch.full((BIG,), float(value), dtype=torch.float16).pin_memory() for value in (1, 2)]
+
+
+@pytest.fixture
+def default_stream_stays_current():
+    yield
+    assert torch.spyre.current_stream() == torch.spyre.default_stream()
+    torch.spyre.synchronize()
+
+
+@pytest.fixture
+def nothing_pending():
+    torch.spyre.synchronize()
+    gc.collect()

@@ -1,0 +1,351 @@
+"""The engine reads program files that may say anything."""
+
+import dataclasses
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program_builder import ProgramBuilder
+
+from torch_spyre import _C
+from torch_spyre.backend.program import instructions as ins
+from torch_spyre.backend.program.encoding import HEADER_BYTES, decode, encode, header
+from torch_spyre.backend.program.instructions import CORE_REGISTER, NO_REGISTER, ElementType
+
+CORE_TEST_PROGRAM = Path(__file__).parents[1] / "cpp/every_instruction.program"
+F16, F32, I1, I32, I64 = (
+    ElementType.F16,
+    ElementType.F32,
+    ElementType.I1,
+    ElementType.I32,
+    ElementType.I64,
+)
+
+
+def every_instruction() -> ProgramBuilder:
+    """A valid program with each instruction, and each kind of operand, at least once."""
+    build = ProgramBuilder((2, 2), "everything")
+    build.channels = 2
+    build.tables.append(((1, 2), (3,), (), (4, 5, 6)))
+    build.fixed_buffers.append(ins.FixedBuffer("%fixed", 1 << 20, 512, F32, (4, 32)))
+    array, indices = build.argument(F16), build.argument(I32)
+    build.argument(I64, is_array=False)
+    zero, one = build.all_constants([0, 1])
+    tile, sums = build.tensor(F16, 4, 8), build.tensor(F32, 4)
+    view = build.view(array, F16, [16, 8])
+    parts = [build.view(array, F16, [8, 8], lower=[low, 0]) for low in (0, 8)]
+    loop = build.emit(ins.LoopBegin, build.register(), zero, build.constant(2), one, 0)
+    condition = build.scalar("cmpi_eq", I64, CORE_REGISTER, one, result=I1)
+    build.emit(ins.Branch, condition, loop + 4)
+    build.emit(ins.Jump, loop + 4)
+    build.transfer(tile, [4, 8], [one, zero], view, store=False)
+    build.transfer(tile, [4, 8], [zero, zero], *parts, store=False)
+    listed = dataclasses.replace(tile, strides=(1,))
+    build.transfer(listed, [2], [zero, zero], view, store=True, points=(0, 0, 1, 1))
+    variable = (ins.Term(ins.TermKind.VARIABLE, 0),)
+    row = ins.Subscript(True, (variable,), build.view(indices, I32, [4]))
+    halved = (ins.Term(ins.TermKind.CONSTANT, 2), ins.Term(ins.TermKind.FLOOR_DIVIDE))
+    column = ins.Subscript(False, ((ins.Term(ins.TermKind.VARIABLE, 1), *halved),), view)
+    space = build.all_constants([4, 8])
+    build.emit(ins.IndirectTransfer, False, tile, space, view, (row, column), ())
+    scalar = ins.Input(ins.InputKind.SCALAR, tile, F16, build.constant(0x3F800000))
+    index = ins.Input(ins.InputKind.INDEX, tile, I64, NO_REGISTER, 1)
+    operand = ins.Input(ins.InputKind.OPERAND, tile, F16)
+    lookup = ins.Lookup(listed, build.all_constants([32]))
+    steps = (
+        ins.ChainStep(-1, "mulf", F16, F16, (0, 1)),
+        ins.ChainStep(0, "", F16, F16, (2,)),
+        ins.ChainStep(-1, "cmpf_olt", F16, I1, (3, 4)),
+        ins.ChainStep(-1, "select", F16, F16, (5, 3, 4)),
+    )
+    chain = (space, (operand, scalar, index), steps, (lookup,))
+    build.emit(ins.Chain, *chain, (ins.ChainOutput(6, tile),))
+    folded = dataclasses.replace(sums, strides=(1, 0))
+    build.emit(ins.Reduce, *chain, (1,), (6,), "addf", (), (), (folded,), (folded,))
+    combiner = (ins.ChainStep(-1, "maximumf", F16, F16, (0, 1)),)
+    half = dataclasses.replace(sums, type=F16, strides=(1, 0))
+    build.emit(ins.Reduce, *chain, (1,), (6,), "", combiner, (2,), (), (half,))
+    sizes = build.all_constants([1, 4, 4, 8])
+    a = dataclasses.replace(tile, strides=(0, 8, 1))
+    b = dataclasses.replace(tile, strides=(0, 1, 8))
+    product = build.tensor(F32, 1, 4, 4)
+    build.emit(ins.MatrixProduct, *sizes, a, b, True, product, product)
+    copied = build.tensor(F16, 4, 8)
+    build.emit(ins.Copy, space, tile, copied)
+    published = ins.PublishedTile(tile.address, tile.bytes)
+    build.emit(ins.Publish, 1, (published, published))
+    build.emit(ins.Receive, 1, 1, CORE_REGISTER, zero, (8, 1), copied, space)
+    build.emit(ins.Delivered, 1, ins.DeliveryKind.GATHER, 4, tile.bytes)
+    build.emit(ins.TableLookup, build.register(), 0, NO_REGISTER)
+    build.emit(ins.Literal, dataclasses.replace(tile, strides=(1,)), (1, 2, 3))
+    build.emit(ins.Extract, build.register(), tile, (zero, one), space)
+    build.emit(ins.Move, build.register(), CORE_REGISTER)
+    end = build.emit(ins.LoopEnd, loop)
+    build.code[loop] = dataclasses.replace(build.code[loop], end=end)  # type: ignore[call-arg]
+    return build
+
+
+def load(file: bytes) -> _C.LoadedProgram:
+    return _C.load_program(file, 0)
+
+
+def mutated(payload: bytes, random: random.Random) -> bytes:
+    data = bytearray(payload)
+    for _ in range(random.choice((1, 1, 1, 2, 3, 8))):
+        place = random.randrange(len(data)) if data else 0
+        match random.randrange(6):
+            case 0:
+                data[place:place] = bytes([random.randrange(256)])
+            case 1:
+                del data[place : place + random.choice((1, 1, 2, 10))]
+            case 2:
+                other = random.randrange(len(data)) if data else 0
+                data[place:place] = data[other : other + random.randrange(16)]
+            case 3 if data:
+                data[place] ^= 1 << random.randrange(8)
+            case 4:
+                data[place : place + 1] = b"\xff" * random.choice((1, 5, 9)) + b"\x01"
+            case _ if data:
+                data[place] = random.choice((0, 1, 2, 0x7F, 0x80, 0xFF, random.randrange(256)))
+    return bytes(data)
+
+
+def fuzz(rounds: int, seed: int) -> int:
+    """Loads mutated files whose hash is right; returns how many were accepted."""
+    chance = random.Random(seed)
+    payload = encode(every_instruction().content())[HEADER_BYTES:]
+    accepted = 0
+    for _ in range(rounds):
+        changed = mutated(payload, chance)
+        try:
+            load(header(changed) + changed)
+            accepted += 1
+        except ValueError as error:
+            assert "device program: " in str(error)
+    return accepted
+
+
+def test_every_instruction_is_known_to_reader_and_test() -> None:
+    build = every_instruction()
+    assert {type(found) for found in build.code} == set(ins.INSTRUCTIONS.values())
+    program = build.load()
+    assert (program.name, program.cores, program.card) == ("everything", 4, 0)
+    assert decode(encode(build.content())) == build.content()
+
+
+def test_the_core_tests_fuzz_the_same_program() -> None:
+    assert CORE_TEST_PROGRAM.read_bytes() == encode(every_instruction().content()), (
+        f"write it again: python {Path(__file__).name}"
+    )
+
+
+def test_the_documentation_lists_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs/program.md").read_text()
+    for opcode, kind in ins.INSTRUCTIONS.items():
+        fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)[1:])
+        assert f"| {opcode} | `{kind.mnemonic}` | {fields} |" in page
+    records: tuple[Any, ...] = (
+        (ins.ProgramContent, ins.Constant, ins.Argument, ins.FixedBuffer, ins.Place)
+        + (ins.Operand, ins.View, ins.Term, ins.Subscript, ins.Input, ins.ChainStep)
+        + (ins.Lookup, ins.ChainOutput, ins.PublishedTile)
+    )
+    for record in records:
+        fields = ", ".join(f"`{field.name}`" for field in dataclasses.fields(record))
+        assert f"| `{record.__name__}` | {fields} |" in page
+
+
+def test_mutated_files_are_refused_or_valid() -> None:
+    accepted = fuzz(2000, seed=1)
+    assert 0 < accepted < 2000
+
+
+@pytest.mark.heavy
+def test_many_mutated_files_are_refused_or_valid() -> None:
+    for seed in range(2, 12):
+        fuzz(10_000, seed)
+
+
+def test_damaged_files_are_refused() -> None:
+    file = encode(every_instruction().content())
+    chance = random.Random(0)
+    for _ in range(200):
+        place = chance.randrange(len(file))
+        with pytest.raises(ValueError, match="device program"):
+            load(file[:place] + bytes([file[place] ^ 1 << chance.randrange(8)]) + file[place + 1 :])
+    for length in (0, 1, 8, HEADER_BYTES - 1, HEADER_BYTES, len(file) - 1):
+        with pytest.raises(ValueError, match="device program"):
+            load(file[:length])
+    with pytest.raises(ValueError, match="something after its end"):
+        load(file + b"\0")
+
+
+def test_another_version_is_refused() -> None:
+    file = bytearray(encode(every_instruction().content()))
+    file[8] = 200
+    with pytest.raises(
+        ValueError, match="version 200; this is version 1. Compile the kernel again"
+    ):
+        load(bytes(file))
+
+
+def changed(kind: type[ins.Instruction], **changes: Any) -> ins.ProgramContent:
+    """The program with every instruction of a kind changed."""
+    content = every_instruction().content()
+    code = tuple(
+        dataclasses.replace(found, **changes) if type(found) is kind else found
+        for found in content.code
+    )
+    return dataclasses.replace(content, code=code)
+
+
+def changed_field(
+    kind: type[ins.Instruction], name: str, change: Callable[[Any], Any]
+) -> ins.ProgramContent:
+    content = every_instruction().content()
+    code = tuple(
+        dataclasses.replace(found, **{name: change(getattr(found, name))})  # type: ignore[arg-type]
+        if type(found) is kind
+        else found
+        for found in content.code
+    )
+    return dataclasses.replace(content, code=code)
+
+
+def with_op(op: str) -> Callable[[tuple[ins.ChainStep, ...]], tuple[ins.ChainStep, ...]]:
+    return lambda steps: (dataclasses.replace(steps[0], op=op), *steps[1:])
+
+
+def with_inputs(*inputs: int) -> Callable[[tuple[ins.ChainStep, ...]], tuple[ins.ChainStep, ...]]:
+    return lambda steps: (*steps[:-1], dataclasses.replace(steps[-1], inputs=inputs))
+
+
+def nothing(_: object) -> tuple[()]:
+    return ()
+
+
+REFUSED = [
+    (lambda: changed(ins.Move, destination=999), "no such register"),
+    (lambda: changed(ins.Move, destination=CORE_REGISTER), "that the engine fills"),
+    (lambda: changed(ins.Move, source=-1), "no such register"),
+    (lambda: changed(ins.Move, place=500), "its place in the kernel's text is missing"),
+    (lambda: changed(ins.Scalar, op="no_such_op"), "no vector instruction is called 'no_such_op'"),
+    (lambda: changed(ins.Scalar, op="addf"), "there is no addf from i64 to i1"),
+    (lambda: changed(ins.Scalar, inputs=(0,)), "cmpi_eq takes 2 inputs, not 1"),
+    (lambda: changed_field(ins.Chain, "steps", with_op("gulp")), "called 'gulp'"),
+    (lambda: changed_field(ins.Chain, "steps", with_inputs(5, 3, 6)), "before its use"),
+    (lambda: changed_field(ins.Chain, "steps", with_inputs(3, 3, 4)), "a mask is not i1"),
+    (lambda: changed_field(ins.Chain, "steps", with_inputs(5, 3, 2)), "i64 is used as f16"),
+    (lambda: changed_field(ins.Chain, "lookups", nothing), "no such lookup"),
+    (lambda: changed_field(ins.Chain, "extents", nothing), "ranks do not agree"),
+    (lambda: changed(ins.Reduce, combine="addi"), "no reduction addi of f32"),
+    (lambda: changed(ins.Reduce, combine="maxui"), "no reduction maxui of f32"),
+    (lambda: changed(ins.Reduce, combine="subf"), "no reduction is called 'subf'"),
+    (lambda: changed(ins.Reduce, reduced=(1, 1)), "not ascending"),
+    (lambda: changed(ins.Reduce, reduced=(0,)), "a reduced dimension has a stride"),
+    (lambda: changed(ins.Reduce, outputs=()), "an output for each value"),
+    (lambda: changed(ins.LoopEnd, begin=3), "loops do not nest"),
+    (lambda: changed(ins.LoopBegin, end=2), "a loop has no end"),
+    (lambda: changed(ins.Jump, target=0), "does not go forward"),
+    (lambda: changed(ins.Branch, target=1000), "does not go forward"),
+    (lambda: changed(ins.Transfer, views=()), "has no view"),
+    (lambda: changed(ins.Transfer, anchor=(0,)), "ranks do not agree"),
+    (lambda: changed(ins.IndirectTransfer, subscripts=()), "ranks do not agree"),
+    (lambda: changed(ins.Publish, channel=2), "no such channel"),
+    (lambda: changed(ins.Receive, role=2), "no such role"),
+    (lambda: changed(ins.Receive, source_strides=()), "ranks do not agree"),
+    (lambda: changed(ins.Delivered, cores=-1), "negative size"),
+    (lambda: changed(ins.TableLookup, table=1), "no such table"),
+    (lambda: changed(ins.Literal, values=(0,) * 100_000), "does not fit its buffer"),
+    (lambda: changed_field(ins.Publish, "tiles", nothing), "no such role"),
+    (
+        lambda: changed_field(ins.Copy, "source", lambda s: dataclasses.replace(s, type=I32)),
+        "a copy changes the type",
+    ),
+    (
+        lambda: changed_field(ins.Copy, "source", lambda s: dataclasses.replace(s, address=-2)),
+        "a buffer lies outside the scratchpad",
+    ),
+    (
+        lambda: changed_field(ins.Copy, "source", lambda s: dataclasses.replace(s, bytes=1 << 40)),
+        "a buffer lies outside the scratchpad",
+    ),
+    (
+        lambda: changed_field(ins.MatrixProduct, "a", lambda a: dataclasses.replace(a, type=I32)),
+        "mixes floats and integers",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSED)
+def test_nonsense_is_refused(make: Callable[[], ins.ProgramContent], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load(encode(make()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"grid": (0,)}, "grid extent"),
+        ({"grid": (1024, 2)}, "more than 1024 cores"),
+        ({"grid": (1, 1, 1, 1)}, "longer than the 3"),
+        ({"registers": 1 << 30}, "number of registers"),
+        ({"channels": -1}, "number of channels"),
+        ({"scratchpad_bytes": (2 << 20) + 1}, "bytes of a scratchpad of 2097152"),
+        ({"scratchpad_bytes": 8}, "outside the scratchpad"),
+        ({"tables": (((),),)}, "one list for each core"),
+        ({"constants": (ins.Constant(1, 0),)}, "that the engine fills"),
+        ({"code": every_instruction().content().code[:-1]}, "a loop has no end"),
+        ({"fixed_buffers": (ins.FixedBuffer("f", 0, 9, F32, ()),) * 2}, "fixed buffers overlap"),
+        ({"fixed_buffers": (ins.FixedBuffer("f", -1, 9, F32, ()),)}, "outside the address space"),
+    ],
+)
+def test_nonsense_in_the_head_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load(encode(dataclasses.replace(every_instruction().content(), **changes)))
+
+
+@pytest.mark.parametrize(
+    ("terms", "message"),
+    [
+        ((), "malformed"),
+        (((3, 0),), "malformed"),
+        (((0, 1), (0, 1)), "malformed"),
+        (((0, 1),) * 33 + ((3, 0),) * 32, "too deep"),
+        (((2, 2),), "no such variable"),
+        (((1, 10_000),), "no such register"),
+    ],
+)
+def test_malformed_expressions_are_refused(
+    terms: tuple[tuple[int, int], ...], message: str
+) -> None:
+    expression = tuple(ins.Term(ins.TermKind(kind), value) for kind, value in terms)
+
+    def change(subscripts: tuple[ins.Subscript, ...]) -> tuple[ins.Subscript, ...]:
+        return (dataclasses.replace(subscripts[0], expressions=(expression,)), *subscripts[1:])
+
+    with pytest.raises(ValueError, match=message):
+        load(encode(changed_field(ins.IndirectTransfer, "subscripts", change)))
+
+
+def test_a_jump_into_or_out_of_a_loop_is_refused() -> None:
+    for start, target in ((0, 2), (2, 4)):
+        build = ProgramBuilder()
+        bounds = build.all_constants([0, 1, 1])
+        moves = [build.register() for _ in range(2)]
+        if start == 0:
+            build.emit(ins.Jump, target)
+        loop = build.emit(ins.LoopBegin, build.register(), *bounds, 0)
+        build.emit(ins.Move, moves[0], 0)
+        if start == 2:
+            build.emit(ins.Jump, target)
+        end = build.emit(ins.LoopEnd, loop)
+        build.emit(ins.Move, moves[1], 0)
+        build.code[loop] = dataclasses.replace(build.code[loop], end=end)  # type: ignore[call-arg]
+        with pytest.raises(ValueError, match="leaves or enters a loop"):
+            build.load()
+
+
+if __name__ == "__main__":
+    CORE_TEST_PROGRAM.write_bytes(encode(every_instruction().content()))

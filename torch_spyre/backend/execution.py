@@ -1,0 +1,60 @@
+"""Compiled programs on the current card: loaded once, timed once for arguments of one kind, run."""
+
+from collections.abc import Sequence
+from typing import Any
+
+
+from torch_spyre import _C
+from torch_spyre.backend.arrays import ArrayArgument
+from torch_spyre.backend.launch import LaunchCost, launch
+from torch_spyre.backend.program.program import Program
+from torch_spyre.cards import load_card
+from torch_spyre.timing import Timing, estimate
+from torch_spyre.timing.from_counts import record_of
+
+
+def execute(
+    program: Program,
+    arrays: Sequence[ArrayArgument],
+    scalars: Sequence[int],
+    fixed: Sequence[ArrayArgument] = (),
+) -> None:
+    """Queues the program on the current stream. Its errors surface at the next synchronisation."""
+    sizes = [array.bytes for array in arrays]
+    timing = timing_of(program, sizes, scalars)
+    launch(
+        _loaded(program),
+        [array.memory for array in arrays],
+        sizes,
+        scalars,
+        [buffer.memory for buffer in fixed],
+        cost=LaunchCost(timing.time_ps, timing.ddr_read_bytes, timing.ddr_write_bytes),
+        ordered=_counts(program, sizes, scalars)["conflict"],
+    )
+
+
+def timing_of(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> Timing:
+    """What the program takes with arrays of these sizes in bytes (-1: unknown)."""
+    card = load_card()
+    key = ("timing", tuple(sizes), tuple(scalars), card)
+    if key not in program.timings:
+        record = record_of(program.content, _counts(program, sizes, scalars))
+        program.timings[key] = estimate(record, card)
+    timing: Timing = program.timings[key]
+    return timing
+
+
+def _counts(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> dict[str, Any]:
+    key = ("counts", tuple(sizes), tuple(scalars))
+    if key not in program.timings:
+        program.timings[key] = _C.record_program(program.file, list(sizes), list(scalars))
+    counts: dict[str, Any] = program.timings[key]
+    return counts
+
+
+def _loaded(program: Program) -> "_C.LoadedProgram":
+    card = _C.current_device()
+    if card not in program.loaded:
+        program.loaded[card] = _C.load_program(program.file, card)
+    loaded: _C.LoadedProgram = program.loaded[card]
+    return loaded

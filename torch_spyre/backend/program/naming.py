@@ -1,0 +1,120 @@
+"""Names for what a listing speaks of: registers, operands, views, subscripts."""
+
+import struct
+from collections.abc import Iterable, Sequence
+
+from torch_spyre.backend.program.instructions import (
+    CORE_REGISTER,
+    CORE_X,
+    CORE_Y,
+    CORE_Z,
+    NO_REGISTER,
+    ElementType,
+    Expression,
+    Operand,
+    ProgramContent,
+    Space,
+    Subscript,
+    TermKind,
+    View,
+)
+
+_OPERATORS = {
+    TermKind.ADD: "+",
+    TermKind.MULTIPLY: "*",
+    TermKind.FLOOR_DIVIDE: "floordiv",
+    TermKind.CEIL_DIVIDE: "ceildiv",
+    TermKind.MODULO: "mod",
+}
+
+
+def type_name(type: ElementType) -> str:
+    return type.name.lower()
+
+
+def shape(sizes: Iterable[object]) -> str:
+    return "x".join(map(str, sizes)) or "1"
+
+
+def by(items: Iterable[object]) -> str:
+    return ", ".join(map(str, items))
+
+
+class Names:
+    """Constants are shown as numbers, arguments and the core's place by name."""
+
+    def __init__(self, content: ProgramContent) -> None:
+        self.constants = {found.register: found.bits for found in content.constants}
+        self.names = {CORE_REGISTER: "core", CORE_X: "core.x", CORE_Y: "core.y", CORE_Z: "core.z"}
+        for argument in content.arguments:
+            self.names[argument.register] = f"%{argument.name}"
+
+    def register(self, register: int, type: ElementType = ElementType.I64) -> str:
+        if register not in self.constants:
+            return self.names.get(register, f"r{register}")
+        bits = self.constants[register]
+        if not type.is_float:
+            return str(bits)
+        (value,) = struct.unpack("<f", (bits & 0xFFFFFFFF).to_bytes(4, "little"))
+        return f"{value:g}"
+
+    def extents(self, registers: Sequence[int]) -> str:
+        return shape(map(self.register, registers))
+
+    def start(self, register: int) -> str:
+        return "" if register == NO_REGISTER else f" from {self.register(register)}"
+
+    def operand(self, operand: Operand, extents: Sequence[int] | None) -> str:
+        """[start, end) in bytes, type and extents; strides only where there are gaps."""
+        stretch = f"[{operand.address}, {operand.address + operand.bytes})"
+        text = f"{stretch} {type_name(operand.type)}"
+        if extents is not None:
+            text += f" {self.extents(extents)}"
+            if not self._is_plain(operand.strides, extents):
+                text += f" by {by(operand.strides)}"
+        return text + self.start(operand.offset)
+
+    def _is_plain(self, strides: Sequence[int], extents: Sequence[int]) -> bool:
+        """Row by row without gaps, as far as the extents are known."""
+        if len(strides) != len(extents):
+            return False
+        expected = 1
+        for stride, register in zip(reversed(strides), reversed(extents), strict=True):
+            size = self.constants.get(register)
+            if size != 1 and stride != expected:
+                return False
+            if size is not None:
+                expected *= size
+        return True
+
+    def view(self, view: View) -> str:
+        where = "memory"
+        if view.space is Space.SCRATCHPAD:
+            core = "this core" if view.core == NO_REGISTER else f"core {self.register(view.core)}"
+            where = f"the scratchpad of {core}"
+        text = f"{where} at {self.register(view.base)}, {type_name(view.type)}"
+        text += f" by {by(map(self.register, view.strides))}"
+        if view.lower:
+            text += f", {self.extents(view.extents)} from ({by(map(self.register, view.lower))})"
+        return text
+
+    def subscript(self, subscript: Subscript) -> str:
+        inside = by(map(self._infix, subscript.expressions))
+        return f"({self.view(subscript.index)})[{inside}]" if subscript.indirect else inside
+
+    def _infix(self, expression: Expression) -> str:
+        stack: list[str] = []
+        for term in expression:
+            match term.kind:
+                case TermKind.CONSTANT:
+                    stack.append(str(term.value))
+                case TermKind.REGISTER:
+                    stack.append(self.register(term.value))
+                case TermKind.VARIABLE:
+                    stack.append(f"d{term.value}")
+                case _ if len(stack) > 1:
+                    right, left = stack.pop(), stack.pop()
+                    stack.append(f"({left} {_OPERATORS[term.kind]} {right})")
+                case _:
+                    stack.append(f"? {_OPERATORS[term.kind]}")
+        return " ".join(stack).removeprefix("(").removesuffix(")") if stack else "?"

@@ -1,0 +1,107 @@
+#include "flex/layout_check.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "flex/copy_builder.h"
+
+namespace spyre {
+
+namespace {
+
+// Views that neither arithmetic nor nests decide are walked through, up to this many elements.
+constexpr int64_t kMostWalked = int64_t{1} << 24;
+
+struct Steps {
+  int64_t size, stride;
+};
+
+// The offsets that the dims reach together, with as few of them twice as possible: a dim whose
+// steps the dims below fill without a gap only makes the finer one longer.
+std::vector<Steps> distinct_steps(const Sizes& size, const Sizes& strides) {
+  std::vector<Steps> dims;
+  for (size_t i = 0; i < size.size(); ++i) {
+    if (size[i] > 1 && strides[i] > 0) dims.push_back({size[i], strides[i]});
+  }
+  std::sort(dims.begin(), dims.end(),
+            [](const Steps& a, const Steps& b) { return a.stride < b.stride; });
+  std::vector<Steps> joined;
+  for (const Steps& dim : dims) {
+    if (!joined.empty()) {
+      Steps& finer = joined.back();
+      if (dim.stride % finer.stride == 0 && dim.stride / finer.stride <= finer.size) {
+        finer.size += (dim.size - 1) * (dim.stride / finer.stride);
+        continue;
+      }
+    }
+    joined.push_back(dim);
+  }
+  return joined;
+}
+
+// Whether every multiple of the finest radix up to the last offset has a place: true for the
+// layouts in use, padded ones excepted.
+bool has_no_gaps(const std::vector<OffsetMap::Radix>& radices, int64_t last) {
+  if (last / radices.front().host_stride >= radices.front().size) return false;
+  for (size_t i = 1; i < radices.size(); ++i) {
+    const int64_t coarser = radices[i - 1].host_stride, finer = radices[i].host_stride;
+    if (coarser % finer != 0 || coarser / finer > radices[i].size) return false;
+  }
+  return true;
+}
+
+void walk(const OffsetMap& map, const std::vector<Steps>& dims, size_t dim, int64_t offset) {
+  if (dim == dims.size()) {
+    map(offset);
+    return;
+  }
+  for (int64_t i = 0; i < dims[dim].size; ++i)
+    walk(map, dims, dim + 1, offset + i * dims[dim].stride);
+}
+
+}  // namespace
+
+void check_layout_holds(const TensorLayout& layout, const Sizes& size, const Sizes& strides,
+                        int64_t offset) {
+  check_geometry(size, strides, offset);
+  const int64_t extent = host_extent(size, strides);
+  if (extent == 0) return;
+  if (layout.device_bytes() == 0) {
+    throw std::invalid_argument(layout.str() + " has no room for a tensor of sizes " +
+                                to_string(size));
+  }
+  // An order that is not published moves elements about inside the same sticks.
+  const TensorLayout ordered = has_known_order(layout.arrangement())
+                                   ? layout
+                                   : layout.with_arrangement(ElementArrangement::STANDARD);
+  const OffsetMap map(ordered);
+  const std::vector<Steps> dims = distinct_steps(size, strides);
+  const auto is_multiple = [&](int64_t unit) {
+    return offset % unit == 0 && std::all_of(dims.begin(), dims.end(), [&](const Steps& dim) {
+             return dim.stride % unit == 0;
+           });
+  };
+  const auto& radices = map.radices();
+  if (!radices.empty() && is_multiple(radices.back().host_stride) &&
+      has_no_gaps(radices, offset + extent - 1)) {
+    return;
+  }
+
+  HostView view{{}, {}, offset};
+  int64_t elements = 1;
+  for (const Steps& dim : dims) {
+    view.size.push_back(dim.size);
+    view.strides.push_back(dim.stride);
+    elements = checked_multiply(elements, dim.size);
+  }
+  const Binding binding{ordered, view.size, view.strides};
+  if (build_to_host({binding, view}, view)) return;
+  if (elements > kMostWalked) {
+    throw std::invalid_argument("a view of sizes " + to_string(size) + " and strides " +
+                                to_string(strides) + " is too irregular for " + layout.str() +
+                                ": use strides that are multiples of each other");
+  }
+  walk(map, dims, 0, offset);
+}
+
+}  // namespace spyre

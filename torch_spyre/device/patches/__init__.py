@@ -1,0 +1,40 @@
+"""Every change to PyTorch's own Python classes and to safetensors', one kind a file.
+
+PyTorch has no hook for these; each file says what is missing. All are harmless for tensors
+elsewhere: they look at the device first and hand over to the original.
+"""
+
+import torch
+
+from torch_spyre.device.patches import (
+    copying,
+    grad_scaler,
+    host_access,
+    layout_arguments,
+    module_loading,
+    printing,
+    processes,
+    safetensors_loading,
+    storage_files,
+)
+
+_PATCHES = (
+    printing,
+    layout_arguments,
+    copying,
+    storage_files,
+    host_access,
+    grad_scaler,
+    module_loading,
+    processes,
+    safetensors_loading,
+)
+
+
+def apply() -> None:
+    """Applies all of them, once."""
+    if getattr(torch.Tensor, "_spyre_tensor_patched", False):
+        return
+    torch.Tensor._spyre_tensor_patched = True  # type: ignore[attr-defined]
+    for patch in _PATCHES:
+        patch.apply()
