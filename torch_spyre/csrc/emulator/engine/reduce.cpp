@@ -21,7 +21,7 @@ namespace {
 
 // Rows up to this long are reduced side by side: a tree for each of them would take longer than the
 // elements. The lanes of a block then hold all elements of some rows.
-constexpr int64_t kShortRow = 32;
+constexpr int64_t kShortRow = kReductionAccumulators;
 constexpr int64_t kShortRowLanes = 8 * kBlockLanes;
 
 // Below twice this many elements, waking another thread costs more than it brings.
