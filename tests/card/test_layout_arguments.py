@@ -89,6 +89,13 @@ def test_the_memory_format_of_a_move_to_a_layout_is_obeyed():
         host.to("spyre", device_layout=layout, memory_format=torch.channels_last)
 
 
+def test_an_expanded_tensor_is_written_out_in_the_layout():
+    host = counting(1, 130).expand(6, 130)
+    card = host.to("spyre", device_layout=ROWS_IN_STICK)
+    assert card.is_contiguous() and card.device_tensor_layout() == ROWS_IN_STICK
+    assert torch.equal(card.cpu(), host)
+
+
 def test_copy_may_be_given_by_position():
     card = counting(6, 130).to("spyre", device_layout=ROWS_IN_STICK)
     for arguments in (("spyre", None, False), (torch.float16, False), (card, False)):

@@ -44,7 +44,7 @@ def _to(
     _check_device(device)
     _refuse_channels_last(memory_format)
     source = self if dtype is None else self.to(dtype)
-    is_dense = memory_format is torch.contiguous_format
+    is_dense = memory_format is torch.contiguous_format or _is_expanded(source)
     strides = _contiguous_strides(source) if is_dense else source.stride()
     on_card = source.device.type == DEVICE_NAME
     stays = on_card and (device is None or device.index in (None, source.device.index))
@@ -64,6 +64,12 @@ def _without_copy(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[
         return args, bool(kwargs.pop("copy"))
     place = 2 if args and isinstance(args[0], torch.dtype | torch.Tensor) else 3
     return args[:place], len(args) > place and bool(args[place])
+
+
+def _is_expanded(tensor: torch.Tensor) -> bool:
+    return any(
+        size > 1 and not step for size, step in zip(tensor.shape, tensor.stride(), strict=True)
+    )
 
 
 def _contiguous_strides(tensor: torch.Tensor) -> tuple[int, ...]:
