@@ -79,9 +79,9 @@ def every_instruction() -> ProgramBuilder:
     build.emit(ins.Receive, 1, 1, CORE_REGISTER, zero, (8, 1), copied, space)
     build.emit(ins.Delivered, 1, ins.DeliveryKind.GATHER, 4, tile.bytes)
     build.emit(ins.TableLookup, build.register(), 0, NO_REGISTER)
-    build.emit(ins.Literal, dataclasses.replace(tile, strides=(1,)), (1, 2, 3))
     build.emit(ins.Extract, build.register(), tile, (zero, one), space)
     build.emit(ins.Move, build.register(), CORE_REGISTER)
+    build.emit(ins.Literal, listed, (0x3F800000, 0, 0x40000000))
     end = build.emit(ins.LoopEnd, loop)
     build.code[loop] = dataclasses.replace(build.code[loop], end=end)  # type: ignore[call-arg]
     return build
@@ -257,8 +257,8 @@ REFUSED = [
     (lambda: changed(ins.Receive, source_strides=()), "ranks do not agree"),
     (lambda: changed(ins.Delivered, cores=-1), "negative size"),
     (lambda: changed(ins.TableLookup, table=1), "no such table"),
-    (lambda: changed(ins.Literal, values=(0,) * 100_000), "does not fit its buffer"),
     (lambda: changed_field(ins.Publish, "tiles", nothing), "no such role"),
+    (lambda: changed(ins.Literal, values=(0,) * 33), "a literal does not fit its buffer"),
     (
         lambda: changed_field(ins.Copy, "source", lambda s: dataclasses.replace(s, type=I32)),
         "a copy changes the type",
