@@ -194,9 +194,7 @@ UNSIGNED_BINARY = {
 def wrapped(values, type):
     """Exact integers in the bits of the type."""
     bits = np.dtype(numpy_type(type)).itemsize * 8
-    signed = [
-        (int(value) + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1) for value in values
-    ]
+    signed = [(int(value) + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1) for value in values]
     return np.array(signed, numpy_type(type))
 
 

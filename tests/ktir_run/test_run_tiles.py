@@ -117,8 +117,13 @@ def test_an_order_is_how_the_tile_is_walked(order, stores):
         "px; py",
         view("v", "px", [2, 3, 8]),
         tile(
-            "t", "v", ["%c0"] * 3, [2, 3, 8], turned.shape,
-            points=box(2, 3, 8), order=f"affine_map<(a, b, c) -> {order}>",
+            "t",
+            "v",
+            ["%c0"] * 3,
+            [2, 3, 8],
+            turned.shape,
+            points=box(2, 3, 8),
+            order=f"affine_map<(a, b, c) -> {order}>",
         ),
         [
             load("y", turned.shape),
@@ -156,8 +161,12 @@ def test_a_triangle_loads_as_a_list():
 def test_a_triangle_walked_by_columns():
     x = half(4, 4)
     text = copy_tile(
-        [4, 4], ["%c0", "%c0"], [4, 4],
-        points=TRIANGLE, loaded=[10], order="affine_map<(i, j) -> (j, i)>",
+        [4, 4],
+        ["%c0", "%c0"],
+        [4, 4],
+        points=TRIANGLE,
+        loaded=[10],
+        order="affine_map<(i, j) -> (j, i)>",
     )
     columns, rows = np.triu_indices(4)
     np.testing.assert_array_equal(run(text, px=x, py=zeros(10))["py"], x[rows, columns])
