@@ -1,5 +1,7 @@
 """`linalg.reduce`, and structured ops with loops that reduce."""
 
+from dataclasses import dataclass, replace
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
@@ -15,10 +17,13 @@ from torch_spyre.backend.lowering.elementwise import (
     structured_operands,
     with_strides,
 )
-from torch_spyre.backend.lowering.nodes import Elementwise, Reduction
+from torch_spyre.backend.lowering.nodes import Elementwise, Reduction, ScalarInput
 from torch_spyre.backend.lowering.values import Extent, Splat, Tensor, TensorView, Undefined
 from torch_spyre.backend.lowering.vector_ops import COMBINES, is_identity
 from torch_spyre.backend.program.instructions import ChainStep
+
+# As in the engine: what one reduction can fold side by side.
+MOST_FOLDED = 8
 
 
 def lower_reduce(kernel: KernelContext, operation: ReduceOp) -> None:
@@ -39,11 +44,17 @@ def lower_reduce(kernel: KernelContext, operation: ReduceOp) -> None:
     element, accumulator = block.args
     combine = _named_combine(block, element, accumulator)
     initial = _initial(kernel, init, combine, reduced, extents)
-    combiner: tuple[ChainStep, ...] = ()
-    results: tuple[int, ...] = ()
+    folded, outputs = [value], [output]
+    combiner = _Combiner()
     if not combine:
-        combiner, results = _combiner(kernel, block, accumulator, element, value)
-    inputs, steps, numbers = chain.numbered([value])
+        combiner = _combiner(kernel, block, accumulator, element, value)
+    for scalar in combiner.scalars:
+        # A value that folding does not change; nobody reads where it ends up.
+        folded.append(chain.scalar(scalar.register, scalar.type))
+        outputs.append(kernel.new(scalar.type, init.extents, None))
+        if initial:
+            initial.append(kernel.in_memory(Splat(scalar.register, scalar.type, init.extents)))
+    inputs, steps, numbers = chain.numbered(folded)
     kernel.add(
         Reduction(
             kernel.place,
@@ -51,10 +62,10 @@ def lower_reduce(kernel: KernelContext, operation: ReduceOp) -> None:
             reduced,
             tuple(numbers),
             combine,
-            combiner,
-            results,
+            combiner.steps,
+            combiner.results,
             tuple(spread(found) for found in initial),
-            (spread(output),),
+            tuple(spread(found) for found in outputs),
         )
     )
     kernel.tensors[operation.result[0]] = output
@@ -91,19 +102,45 @@ def _initial(
     return [kernel.in_memory(init)]
 
 
+@dataclass(frozen=True)
+class _Combiner:
+    """Steps on accumulators (values 0..n-1) and next elements (n..2n-1).
+
+    Value 0 is what is reduced; the others are the constants and outer scalars that the steps use.
+    """
+
+    steps: tuple[ChainStep, ...] = ()
+    results: tuple[int, ...] = ()
+    scalars: tuple[ScalarInput, ...] = ()
+
+
 def _combiner(
     kernel: KernelContext, block: Block, accumulator: SSAValue, element: SSAValue, value: Handle
-) -> tuple[tuple[ChainStep, ...], tuple[int, ...]]:
-    """The region as steps on values 0 (accumulator) and 1 (element)."""
-    combiner = ChainBuilder(kernel)
+) -> _Combiner:
+    builder = ChainBuilder(kernel)
     handles = {accumulator: Handle(True, 0, value.type), element: Handle(True, 1, value.type)}
     # Two placeholders: the engine supplies these values.
-    combiner.inputs = [_Placeholder(0), _Placeholder(1)]  # type: ignore[list-item]
-    yielded = combiner.body(block, [handles[argument] for argument in block.args])
-    inputs, steps, results = combiner.numbered(yielded, kept_inputs=2)
-    if len(inputs) != 2:
-        raise kernel.error("a combiner of several ops cannot use constants or outer values")
-    return tuple(steps), tuple(results)
+    builder.inputs = [_Placeholder(0), _Placeholder(1)]  # type: ignore[list-item]
+    yielded = builder.body(block, [handles[argument] for argument in block.args])
+    inputs, steps, results = builder.numbered(yielded, kept_inputs=2)
+    if builder.lookups:
+        raise kernel.error("a combiner cannot read tensors")
+    scalars = tuple(found for found in inputs if isinstance(found, ScalarInput))
+    if 1 + len(scalars) > MOST_FOLDED:
+        raise kernel.error(
+            f"a combiner with {len(scalars)} constants and outer values; the card has room for "
+            f"{MOST_FOLDED - 1}"
+        )
+    accumulators = 1 + len(scalars)
+    numbers = [0, accumulators, *range(1, accumulators)]
+    numbers += range(2 * accumulators, 2 * accumulators + len(steps))
+    return _Combiner(
+        tuple(
+            replace(step, inputs=tuple(numbers[number] for number in step.inputs)) for step in steps
+        ),
+        (*(numbers[number] for number in results), *range(1, accumulators)),
+        scalars,
+    )
 
 
 class _Placeholder(int):

@@ -100,7 +100,8 @@ def lower_indirect_tile(kernel: KernelContext, operation: ConstructIndirectAcces
             index_view = kernel.views.get(next(index_views), ())
             if len(index_view) != 1:
                 raise kernel.error("an index view must be one plain view")
-            index = index_view[0]
+            # No extents: an index past its array is 0, as with every load. Its value is checked.
+            index = replace(index_view[0], extents=())
         subscripts.append(Subscript(indirect, expressions, index))
     kernel.tiles[operation.result] = IndexedTile(
         views[0], tuple(subscripts), variables, order, points

@@ -4,6 +4,7 @@ import math
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, TensorType
 from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineSet
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -132,19 +133,22 @@ class RuntimeArgExtractOp(IRDLOperation):
 
 def points_of_tile(tile: SSAValue) -> int | None:
     """How many points a tile has, if the text alone tells."""
-    match tile.owner:
-        case ConstructAccessTileOp(access_tile_set=found):
-            tile_set = found.data
-        case ConstructIndirectAccessTileOp(variables_space_set=found):
-            tile_set = found.data
-        case _:
-            return None
-    if tile_set.num_symbols:
+    tile_set = _set_of_tile(tile)
+    if tile_set is None or tile_set.num_symbols:
         return None
     try:
         return count_points(tile_set)
     except SetError:
         return None
+
+
+def _set_of_tile(tile: SSAValue) -> AffineSet | None:
+    match tile.owner:
+        case ConstructAccessTileOp(access_tile_set=found):
+            return found.data
+        case ConstructIndirectAccessTileOp(variables_space_set=found):
+            return found.data
+    return None
 
 
 def _verify_shapes(tile: SSAValue, tensor_type: Attribute) -> None:
@@ -157,6 +161,10 @@ def _verify_shapes(tile: SSAValue, tensor_type: Attribute) -> None:
     if DYNAMIC_INDEX not in tensor_shape:
         elements = math.prod(tensor_shape)
         if elements == points_of_tile(tile):
+            return
+        tile_set = _set_of_tile(tile)
+        if tile_set is not None and tile_set.num_symbols:
+            # How many points these are is known when the symbols are.
             return
     raise VerifyException(
         f"tensor shape {list(tensor_shape)} differs from tile shape {list(tile_shape)}"
