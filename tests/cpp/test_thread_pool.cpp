@@ -43,6 +43,15 @@ TEST("thread pool: every index is visited once, in whole grains") {
   }
 }
 
+TEST("thread pool: inside of a body there is one thread") {
+  const WithThreads with(4);
+  CHECK_EQUAL(threads_here(), 4);
+  std::atomic<int> most = 0;
+  parallel_for(64, 1, [&](int64_t, int64_t) { most = std::max(most.load(), threads_here()); });
+  CHECK_EQUAL(most.load(), 1);
+  CHECK_EQUAL(threads_here(), 4);
+}
+
 TEST("thread pool: many short calls in a row") {
   const WithThreads with(4);
   std::atomic<int64_t> sum = 0;

@@ -165,12 +165,14 @@ int host_threads() {
   return count > 0 ? count : cores;
 }
 
+int threads_here() { return inside_body || is_forked_child ? 1 : host_threads(); }
+
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   if (count <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   const int64_t grains = (count + grain - 1) / grain;
-  const int64_t threads = std::min<int64_t>(host_threads(), grains);
-  if (threads == 1 || inside_body || is_forked_child) return body(0, count);
+  const int64_t threads = std::min<int64_t>(threads_here(), grains);
+  if (threads == 1) return body(0, count);
   const int64_t ranges = std::min(grains, threads * kRangesPerThread);
   Job job{.body = body,
           .count = count,

@@ -12,6 +12,10 @@ namespace spyre::emulator {
 void set_host_threads(int count);
 int host_threads();
 
+// How many of them a parallel_for would use if it was called here: one inside of a body and in a
+// forked child.
+int threads_here();
+
 // Calls `body(begin, end)` over disjoint ranges that cover [0, count), each a multiple of `grain`
 // long except the last, on the pool and the calling thread; returns when all are done. Calls
 // from several threads at once and nested calls are allowed (a nested call runs inline). The
