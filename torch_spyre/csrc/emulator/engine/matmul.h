@@ -26,13 +26,14 @@ struct MatrixOut {
 // A is m x k, B is k x n, both C are m x n. A `c_in` without data stands for zeros; it may be the
 // very memory of `c_out`, type and strides included. Otherwise `c_out` overlaps nothing.
 //
-// Float types, in any mix: every element of A and B is widened to float32, which is exact; a float32
-// accumulator starts as the element of C_in and takes fma(a[i], b[i], accumulator) for i = 0 ... k - 1
-// in that order; the end is rounded once to the type of C_out. A NaN of the result is the quiet one
-// without payload. Integer types, in any mix: the exact sum, wrapped to the width of C_out.
+// Float types, in any mix: every element of A and B is widened to float32, which is exact; a
+// float32 accumulator starts as the element of C_in and takes fma(a[i], b[i], accumulator) for i =
+// 0 ... k - 1 in that order; the end is rounded once to the type of C_out. A NaN of the result is
+// the quiet one without payload. Integer types, in any mix: the exact sum, wrapped to the width of
+// C_out.
 //
-// The bits depend on nothing else: neither on the instruction set, nor on the number of threads, nor
-// on the host's rounding mode or flush-to-zero setting. Large products use the thread pool, and
+// The bits depend on nothing else: neither on the instruction set, nor on the number of threads,
+// nor on the host's rounding mode or flush-to-zero setting. Large products use the thread pool, and
 // scratch memory of a few MiB per thread whatever the sizes.
 //
 // Throws std::invalid_argument for floats mixed with integers, an I1 result, negative sizes or

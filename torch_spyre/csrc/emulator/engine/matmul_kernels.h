@@ -1,4 +1,5 @@
-// The inner loops of matmul, one set per instruction set. Blocking and threads are in matmul.cpp.
+// The inner loops of matmul, one set per instruction set. Blocking and threads are in
+// matmul_blocks.cpp.
 #pragma once
 
 #include <array>
@@ -24,7 +25,8 @@ enum class Encoding : uint8_t {
   I64,
 };
 inline constexpr size_t kEncodingCount = 11;
-inline constexpr size_t kFloatEncodingCount = 6;
+// The first ones have kernels for few rows.
+inline constexpr size_t kThinEncodingCount = 4;
 
 // An element of a block: the bits of a float32, or the low 32 bits of an integer.
 using Lane = uint32_t;
@@ -59,8 +61,8 @@ using PackKernel = void (*)(const PackSource& source, int64_t width, Lane* dst);
 // `columns` wide. At least one step.
 using TileKernel = void (*)(int64_t steps, const Lane* a, const Lane* b, Lane* tile);
 
-// As TileKernel for few rows and a B of any width with one of the strides 1: B is read once, and not
-// packed. `a` has rows of `a_pitch` lanes, `accumulators` rows of `accumulator_pitch`.
+// As TileKernel for few rows and a B of any width with one of the strides 1: B is read once, and
+// not packed. `a` has rows of `a_pitch` lanes, `accumulators` rows of `accumulator_pitch`.
 struct ThinProduct {
   int64_t steps;
   int64_t columns;
@@ -89,14 +91,14 @@ inline constexpr int kMostThinRows = 4;
 
 struct MatmulKernels {
   std::string_view name;
-  int lanes;      // of a vector
-  int rows;       // of the largest tile
+  int lanes;    // of a vector
+  int rows;     // of the largest tile
   int columns;  // of every tile
   std::array<PackKernel, kEncodingCount> pack;
   std::array<StoreKernel, kEncodingCount> store;
   // By the number of rows, less one. Only as many as `rows` are there.
   std::array<std::array<TileKernel, kMostTileRows>, kArithmeticCount> tile;
-  std::array<std::array<std::array<ThinKernel, kMostThinRows>, kFloatEncodingCount>,
+  std::array<std::array<std::array<ThinKernel, kMostThinRows>, kThinEncodingCount>,
              kFloatArithmeticCount>
       thin;
 };

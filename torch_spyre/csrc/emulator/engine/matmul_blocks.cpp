@@ -1,0 +1,357 @@
+#include "emulator/engine/matmul_blocks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <vector>
+
+#include "emulator/convert.h"
+#include "emulator/engine/lanes.h"
+#include "emulator/engine/matmul_kernels.h"
+#include "emulator/thread_pool.h"
+
+namespace spyre::emulator::engine {
+
+namespace kernels_default {
+extern const MatmulKernels kMatmulKernels;
+}
+#if defined(__x86_64__)
+namespace kernels_avx2 {
+extern const MatmulKernels kMatmulKernels;
+}
+namespace kernels_avx512 {
+extern const MatmulKernels kMatmulKernels;
+}
+#endif
+
+const MatmulKernels& matmul_kernels() {
+#if defined(__x86_64__)
+  const std::string_view name = active_kernels().name;
+  if (name == kernels_avx512::kMatmulKernels.name) return kernels_avx512::kMatmulKernels;
+  if (name == kernels_avx2::kMatmulKernels.name) return kernels_avx2::kMatmulKernels;
+#endif
+  return kernels_default::kMatmulKernels;
+}
+
+namespace {
+
+// A block of B, widened: 512 KiB, so that it stays in a core's second-level cache while the rows of
+// A go by. A panel of A for it (16 KiB at most) stays in the first-level cache.
+struct BlockSize {
+  int64_t steps;
+  int64_t columns;
+};
+constexpr BlockSize kBlock{256, 512};
+// For few rows and steps that lie side by side, when time goes into reading B: longer runs of it.
+constexpr BlockSize kLongBlock{1024, 128};
+// Of one task, in tiles; the accumulators of a task take 1 MiB at most.
+constexpr int64_t kTileRowsInBlock = 36;
+// Of the product of few rows: accumulators and widened elements of A stay in the first-level cache.
+constexpr int64_t kThinColumnBlock = 1024;
+constexpr int64_t kThinStepBlock = 2048;
+
+constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
+
+Encoding encoding_of(ElementType type) {
+  switch (type) {
+    case ElementType::F16:
+      return ieee_fp16() ? Encoding::FP16 : Encoding::SEN169;
+    case ElementType::BF16:
+      return Encoding::BF16;
+    case ElementType::F32:
+      return Encoding::F32;
+    case ElementType::F8E4M3:
+      return Encoding::F8E4M3;
+    case ElementType::F8E5M2:
+      return Encoding::F8E5M2;
+    case ElementType::I1:
+      return Encoding::I1;
+    case ElementType::I8:
+      return Encoding::I8;
+    case ElementType::I16:
+      return Encoding::I16;
+    case ElementType::I32:
+      return Encoding::I32;
+    case ElementType::I64:
+      return Encoding::I64;
+  }
+  throw std::invalid_argument("matmul: unknown element type");
+}
+
+// Whether products with another such type are exact in float32: few fraction bits, and no exponents
+// near the ends of float32.
+bool has_exact_products(ElementType type) {
+  return type == ElementType::F16 || type == ElementType::F8E4M3 || type == ElementType::F8E5M2;
+}
+
+// Memory that a thread keeps for its next product.
+class Scratch {
+ public:
+  Lane* lanes(int64_t count) {
+    if (count > size_) {
+      memory_.reset();
+      memory_.reset(static_cast<Lane*>(
+          ::operator new(static_cast<size_t>(count) * sizeof(Lane), kAlignment)));
+      size_ = count;
+    }
+    return memory_.get();
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Release {
+    void operator()(Lane* lanes) const { ::operator delete(lanes, kAlignment); }
+  };
+  std::unique_ptr<Lane, Release> memory_;
+  int64_t size_ = 0;
+};
+
+struct ThreadScratch {
+  Scratch a;
+  Scratch b;
+  Scratch sums;
+};
+thread_local ThreadScratch scratch;
+
+struct Range {
+  int64_t begin;
+  int64_t end;
+  int64_t size() const { return end - begin; }
+};
+
+// Part `index` of `count` parts of [0, size) that are multiples of `unit` long and nearly equal.
+Range part_of(int64_t size, int64_t unit, int64_t count, int64_t index) {
+  const int64_t units = divide_up(size, unit);
+  return {std::min(units * index / count * unit, size),
+          std::min(units * (index + 1) / count * unit, size)};
+}
+
+// The product of the transposed matrices, which has the same bits.
+Product transposed(const Product& product) {
+  Product result = product;
+  std::swap(result.m, result.n);
+  std::swap(result.a, result.b);
+  std::swap(result.a.row_stride, result.a.column_stride);
+  std::swap(result.b.row_stride, result.b.column_stride);
+  std::swap(result.c_in.row_stride, result.c_in.column_stride);
+  std::swap(result.c_out.row_stride, result.c_out.column_stride);
+  return result;
+}
+
+// One product, with what its types and sizes ask for. Tasks on several threads share it.
+class Multiplication {
+ public:
+  Multiplication(const Product& product, const MatmulKernels& kernels)
+      : product_(product),
+        kernels_(kernels),
+        pack_a_(kernels.pack[static_cast<size_t>(encoding_of(product.a.type))]),
+        b_encoding_(encoding_of(product.b.type)),
+        pack_b_(kernels.pack[static_cast<size_t>(b_encoding_)]),
+        pack_c_(kernels.pack[static_cast<size_t>(encoding_of(product.c_in.type))]),
+        store_(kernels.store[static_cast<size_t>(encoding_of(product.c_out.type))]),
+        arithmetic_(arithmetic_of(product)),
+        block_(product.m <= 2 * kernels.rows && product.b.row_stride == 1 ? kLongBlock : kBlock) {}
+
+  void run() const {
+    if (is_thin()) return run_thin();
+    const Blocks blocks = choose_blocks();
+    const auto run_tasks = [&](int64_t begin, int64_t end) {
+      const DefaultFloatingPoint settings;
+      for (int64_t task = begin; task < end; ++task) {
+        multiply_block(part_of(product_.m, kernels_.rows, blocks.rows, task % blocks.rows),
+                       part_of(product_.n, kernels_.columns, blocks.columns, task / blocks.rows));
+      }
+    };
+    const int64_t tasks = blocks.rows * blocks.columns;
+    tasks == 1 ? run_tasks(0, 1) : parallel_for(tasks, 1, run_tasks);
+  }
+
+ private:
+  static Arithmetic arithmetic_of(const Product& product) {
+    if (!is_float(product.a.type)) return Arithmetic::WRAPPING_32;
+    const bool exact = has_exact_products(product.a.type) && has_exact_products(product.b.type);
+    return exact ? Arithmetic::EXACT_PRODUCTS : Arithmetic::FUSED;
+  }
+
+  bool is_shared() const {
+    return static_cast<double>(product_.m) * static_cast<double>(product_.n) *
+               static_cast<double>(product_.k) >=
+           static_cast<double>(kSmallestSharedProduct);
+  }
+
+  struct Blocks {
+    int64_t rows;
+    int64_t columns;
+  };
+
+  // Enough tasks for all threads, of sizes that use packed panels often.
+  Blocks choose_blocks() const {
+    Blocks blocks{divide_up(product_.m, kTileRowsInBlock * kernels_.rows),
+                  divide_up(product_.n, block_.columns)};
+    if (!is_shared()) return blocks;
+    const int64_t wanted = threads_here() == 1 ? 1 : 2 * threads_here();
+    while (blocks.rows * blocks.columns < wanted) {
+      const int64_t rows = product_.m / blocks.rows;
+      const int64_t columns = product_.n / blocks.columns;
+      if (columns >= rows && columns >= 4 * kernels_.columns) {
+        blocks.columns *= 2;
+      } else if (rows >= 4 * kernels_.rows) {
+        blocks.rows *= 2;
+      } else {
+        break;
+      }
+    }
+    return blocks;
+  }
+
+  // The accumulators stay unrounded from one block of steps to the next.
+  void multiply_block(Range rows, Range columns) const {
+    const int64_t tile_size = int64_t{kernels_.rows} * kernels_.columns;
+    const int64_t row_tiles = divide_up(rows.size(), kernels_.rows);
+    const int64_t column_tiles = divide_up(columns.size(), kernels_.columns);
+    const bool one_block = product_.k <= block_.steps;
+    const int64_t longest = std::min(product_.k, block_.steps);
+    Lane* const a = scratch.a.lanes(longest * kernels_.lanes);
+    Lane* const b = scratch.b.lanes(longest * column_tiles * kernels_.columns);
+    Lane* const sums = scratch.sums.lanes(tile_size * (one_block ? 1 : row_tiles * column_tiles));
+    int64_t step = 0;
+    do {
+      const int64_t steps = std::min(product_.k - step, block_.steps);
+      const bool is_last = step + steps == product_.k;
+      pack_b(step, steps, columns, b);
+      for (int64_t i = 0; i < row_tiles; ++i) {
+        const Range tile_rows{rows.begin + rows.size() * i / row_tiles,
+                              rows.begin + rows.size() * (i + 1) / row_tiles};
+        pack_a(step, steps, tile_rows, a);
+        for (int64_t j = 0; j < column_tiles; ++j) {
+          const int64_t first = columns.begin + j * kernels_.columns;
+          const Range tile_columns{first, std::min(first + kernels_.columns, columns.end)};
+          Lane* const tile = one_block ? sums : sums + (i * column_tiles + j) * tile_size;
+          if (step == 0) start(tile_rows, tile_columns, kernels_.columns, tile);
+          if (steps > 0) tile_kernel(tile_rows)(steps, a, b + j * kernels_.columns * steps, tile);
+          if (is_last) finish(tile_rows, tile_columns, kernels_.columns, tile);
+        }
+      }
+      step += steps;
+    } while (step < product_.k);
+  }
+
+  TileKernel tile_kernel(Range rows) const {
+    return kernels_.tile[static_cast<size_t>(arithmetic_)][static_cast<size_t>(rows.size() - 1)];
+  }
+
+  void pack_a(int64_t step, int64_t steps, Range rows, Lane* dst) const {
+    if (steps == 0) return;
+    const Matrix& a = product_.a;
+    pack_a_({element(a, rows.begin, step), a.row_stride, a.column_stride, rows.size(), steps},
+            kernels_.lanes, dst);
+  }
+
+  void pack_b(int64_t step, int64_t steps, Range columns, Lane* dst) const {
+    if (steps == 0) return;
+    const Matrix& b = product_.b;
+    pack_b_({element(b, step, columns.begin), b.column_stride, b.row_stride, columns.size(), steps},
+            kernels_.columns, dst);
+  }
+
+  void start(Range rows, Range columns, int64_t pitch, Lane* sums) const {
+    const Matrix& c = product_.c_in;
+    if (c.data == nullptr) {
+      std::memset(sums, 0, static_cast<size_t>(rows.size() * pitch) * sizeof(Lane));
+      return;
+    }
+    pack_c_({element(c, rows.begin, columns.begin), c.column_stride, c.row_stride, columns.size(),
+             rows.size()},
+            pitch, sums);
+  }
+
+  void finish(Range rows, Range columns, int64_t pitch, const Lane* sums) const {
+    const MatrixOut& c = product_.c_out;
+    const int64_t first = rows.begin * c.row_stride + columns.begin * c.column_stride;
+    const StoreTarget target{c.data + first * bytes_of(c.type), c.row_stride, c.column_stride,
+                             rows.size(), columns.size()};
+    store_ != nullptr ? store_(sums, pitch, target) : store_rare(c.type, sums, pitch, target);
+  }
+
+  // F8: not worth code of its own.
+  static void store_rare(ElementType type, const Lane* sums, int64_t pitch,
+                         const StoreTarget& target) {
+    const RoundLanes round = round_lanes(type);
+    const StoreLanes store = store_lanes(type);
+    std::vector<float> values(static_cast<size_t>(target.columns));
+    for (int64_t row = 0; row < target.rows; ++row) {
+      std::memcpy(values.data(), sums + row * pitch, values.size() * sizeof(float));
+      round(values.data(), target.columns);
+      store(values.data(), target.dst + row * target.row_stride * bytes_of(type),
+            target.column_stride, target.columns);
+    }
+  }
+
+  // Few rows and a B with neighbours in memory: bound by reading B, which is not packed then.
+  bool is_thin() const {
+    return product_.m <= kMostThinRows && product_.k > 0 &&
+           static_cast<size_t>(b_encoding_) < kThinEncodingCount &&
+           (product_.b.column_stride == 1 || product_.b.row_stride == 1);
+  }
+
+  void run_thin() const {
+    const int64_t threads = is_shared() ? threads_here() : 1;
+    const int64_t share = round_up(divide_up(product_.n, threads), kernels_.columns);
+    const int64_t block = std::min(kThinColumnBlock, share);
+    const auto run_tasks = [&](int64_t begin, int64_t end) {
+      const DefaultFloatingPoint settings;
+      for (int64_t task = begin; task < end; ++task) {
+        multiply_thin({task * block, std::min((task + 1) * block, product_.n)});
+      }
+    };
+    const int64_t tasks = divide_up(product_.n, block);
+    threads == 1 ? run_tasks(0, tasks) : parallel_for(tasks, 1, run_tasks);
+  }
+
+  void multiply_thin(Range columns) const {
+    const Range rows{0, product_.m};
+    const int64_t pitch = round_up(columns.size(), kernels_.columns);
+    const ThinKernel kernel =
+        kernels_.thin[static_cast<size_t>(arithmetic_)][static_cast<size_t>(b_encoding_)]
+                     [static_cast<size_t>(product_.m - 1)];
+    Lane* const a = scratch.a.lanes(kThinStepBlock * product_.m);
+    Lane* const sums = scratch.sums.lanes(pitch * product_.m);
+    start(rows, columns, pitch, sums);
+    for (int64_t step = 0; step < product_.k; step += kThinStepBlock) {
+      const int64_t steps = std::min(product_.k - step, kThinStepBlock);
+      const Matrix& from = product_.a;
+      // A stays row by row: its rows take the place of steps.
+      pack_a_({element(from, 0, step), from.column_stride, from.row_stride, steps, product_.m},
+              kThinStepBlock, a);
+      kernel({steps, columns.size(), a, kThinStepBlock, element(product_.b, step, columns.begin),
+              product_.b.row_stride, product_.b.column_stride, sums, pitch});
+    }
+    finish(rows, columns, pitch, sums);
+  }
+
+  const Product& product_;
+  const MatmulKernels& kernels_;
+  PackKernel pack_a_;
+  Encoding b_encoding_;
+  PackKernel pack_b_;
+  PackKernel pack_c_;
+  StoreKernel store_;
+  Arithmetic arithmetic_;
+  BlockSize block_;
+};
+
+}  // namespace
+
+void multiply_in_blocks(const Product& product) {
+  const MatmulKernels& kernels = matmul_kernels();
+  // Columns fill vectors, and the last vector may be mostly empty.
+  const bool is_better_transposed = product.n * round_up(product.m, kernels.columns) <
+                                    product.m * round_up(product.n, kernels.columns);
+  const Product chosen = is_better_transposed ? transposed(product) : product;
+  Multiplication(chosen, kernels).run();
+}
+
+}  // namespace spyre::emulator::engine
