@@ -14,6 +14,7 @@ void bind_memory(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
 void bind_programs(pybind11::module_& module);
 void bind_recorder(pybind11::module_& module);
+void bind_engine_matmul(pybind11::module_& module);
 void bind_hooks(pybind11::module_& module);
 
 }  // namespace spyre

@@ -11,5 +11,6 @@ PYBIND11_MODULE(_C, module) {
   spyre::bind_engine(module);
   spyre::bind_programs(module);
   spyre::bind_recorder(module);
+  spyre::bind_engine_matmul(module);
   spyre::bind_hooks(module);
 }
