@@ -26,7 +26,7 @@ struct Injection {
 
 struct Core {
   int64_t id = 0;
-  uint64_t launch = 0;  // no other launch of the process has this number
+  uint64_t launch = 0;  // no other launch of the process has this number; 0: in none
   std::vector<uint64_t> registers;
   std::byte* scratchpad = nullptr;  // holds the program's tensors, Program::scratchpad_bytes long
   Injection* injection = nullptr;   // usually none
