@@ -39,9 +39,8 @@ class PreparedPlans {
   void keep(const void* instruction, const Core& core) {
     Entry& entry =
         entries_[reinterpret_cast<uintptr_t>(instruction) / kInstructionSpacing % kEntries];
-    entry.instruction = instruction;
     // Outside of a launch another instruction may come to lie at the same place.
-    if (core.launch == 0) entry.instruction = nullptr;
+    entry.instruction = core.launch == 0 ? nullptr : instruction;
     entry.launch = core.launch;
     entry.core = core.id;
   }
