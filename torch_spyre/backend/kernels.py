@@ -136,11 +136,11 @@ def _bytes_of(argument: Argument) -> int:
 def run_kernel(module: "Module", name: str, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Runs a function on the current card; returns every array by name."""
     function = function_named(module, name)
-    fixed = {key: value for key, value in arguments.items() if is_array(value)}
     bound = _bind(function, arguments)
     arrays = frozenset(key for key, value in bound.items() if is_array(value))
     scalars = {key: value for key, value in bound.items() if key not in arrays}
     program = _program(module, name, scalars, arrays)
+    fixed = _for_fixed_buffers(function, program, arguments, bound)
     placed: list[ArrayArgument] = []
     values: list[int] = []
     for argument in program.arguments:
@@ -184,6 +184,26 @@ def _bind(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
     if unknown:
         raise KernelArgumentError(_unexpected(function, unknown))
     return {name: arguments[name] for name in names}
+
+
+def _for_fixed_buffers(
+    function: "Function",
+    program: Program,
+    arguments: Mapping[str, Any],
+    bound: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The arrays that are no arguments: for memory at addresses that the text fixes."""
+    if not set(bound) & set(arguments):
+        # Bound by position, or the kernel has no arguments.
+        extra = {} if bound else dict(arguments)
+    else:
+        extra = {key: value for key, value in arguments.items() if key not in bound}
+    names = [buffer.name for buffer in program.content.fixed_buffers]
+    unknown = set(extra) - set(names)
+    if unknown:
+        views = f"; its views at fixed addresses are: {', '.join(names)}" if names else ""
+        raise KernelArgumentError(_unexpected(function, unknown) + views)
+    return extra
 
 
 def _unexpected(function: "Function", unknown: set[str]) -> str:
