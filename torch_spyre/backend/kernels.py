@@ -136,11 +136,11 @@ def _bytes_of(argument: Argument) -> int:
 def run_kernel(module: "Module", name: str, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Runs a function on the current card; returns every array by name."""
     function = function_named(module, name)
-    fixed = {key: value for key, value in arguments.items() if is_array(value)}
     bound = _bind(function, arguments)
     arrays = frozenset(key for key, value in bound.items() if is_array(value))
     scalars = {key: value for key, value in bound.items() if key not in arrays}
     program = _program(module, name, scalars, arrays)
+    fixed = _for_fixed_buffers(function, program, arguments, bound)
     placed: list[ArrayArgument] = []
     values: list[int] = []
     for argument in program.arguments:
@@ -186,6 +186,26 @@ def _bind(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: arguments[name] for name in names}
 
 
+def _for_fixed_buffers(
+    function: "Function",
+    program: Program,
+    arguments: Mapping[str, Any],
+    bound: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The arrays that are no arguments: for memory at addresses that the text fixes."""
+    if not set(bound) & set(arguments):
+        # Bound by position, or the kernel has no arguments.
+        extra = {} if bound else dict(arguments)
+    else:
+        extra = {key: value for key, value in arguments.items() if key not in bound}
+    names = [buffer.name for buffer in program.content.fixed_buffers]
+    unknown = set(extra) - set(names)
+    if unknown:
+        views = f"; its views at fixed addresses are: {', '.join(names)}" if names else ""
+        raise KernelArgumentError(_unexpected(function, unknown) + views)
+    return extra
+
+
 def _unexpected(function: "Function", unknown: set[str]) -> str:
     names = ", ".join(argument.name for argument in function.arguments) or "none"
     return f"{function.name} takes no {', '.join(sorted(unknown))}; its arguments are: {names}"
@@ -199,12 +219,23 @@ def _checked(kernel: str, argument: Argument, value: Any) -> ArrayArgument:
             f"holds {argument.type.name.lower()}"
         )
     shape = tuple(value.shape)
-    if argument.has_shape and shape != argument.shape:
+    if argument.has_shape and not _fits(shape, argument.shape):
         raise KernelArgumentError(
             f"{kernel}: {argument.name} has shape {shape}, and the kernel's view of it "
-            f"{argument.shape}"
+            f"{argument.shape}; only the number of rows may differ, or give it in one dimension"
         )
     return place(argument.name, argument.type, value)
+
+
+def _fits(shape: tuple[int, ...], view: tuple[int, ...]) -> bool:
+    """Do both lie in memory the same way? How far an array goes is its own affair.
+
+    Kernels read zeros past its end, and write nothing there.
+    """
+    found, seen = ([size for size in sizes if size != 1] for sizes in (shape, view))
+    if len(shape) == 1 or len(view) == 1:
+        return True
+    return found == seen or (len(shape) == len(view) and shape[1:] == view[1:])
 
 
 def _fixed(kernel: str, buffer: FixedBuffer, value: Any) -> ArrayArgument:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from torch_spyre.backend.lowering.constants import argument_bits
 from torch_spyre.backend.lowering.context import KernelContext
@@ -18,7 +19,8 @@ from torch_spyre.ktir.dialects.ktdp.views import (
 )
 
 Scalar = int | float | bool
-_ADDRESS_OPS = ("arith.addi", "arith.subi")
+_ADDRESS_OPS = ("arith.addi", "arith.subi", "arith.index_cast", "arith.index_castui")
+_LOOP_BOUNDS = 3  # operands of scf.for before those that it carries
 
 
 def bind_arguments(
@@ -34,8 +36,12 @@ def bind_arguments(
     """
     arguments = []
     for name, value in zip(names, function.args, strict=True):
-        views = _views_on(value)
+        views = _views_on(value, arrays is not None and name in arrays)
         is_array = name in arrays if arrays is not None else bool(views)
+        if is_array and not views and not isinstance(value.type, IndexType):
+            raise kernel.error(f"{name} is a scalar of type {value.type}, not an array")
+        if arrays is not None and not is_array and _begins_view(value):
+            raise kernel.error(f"{name} is where a view of memory begins: it must be an array")
         if is_array and name in known:
             raise kernel.error(f"{name} is an array: its content is given when the kernel runs")
         if is_array:
@@ -81,7 +87,7 @@ def _array(
     return Argument(name, True, register, type, True, shape)
 
 
-def _views_on(value: SSAValue) -> list[ConstructMemoryViewOp]:
+def _views_on(value: SSAValue, is_address: bool) -> list[ConstructMemoryViewOp]:
     """The views of device memory whose address is the argument, or it plus something."""
     found: list[ConstructMemoryViewOp] = []
     pending, seen = [value], {value}
@@ -91,13 +97,34 @@ def _views_on(value: SSAValue) -> list[ConstructMemoryViewOp]:
             if isinstance(operation, ConstructMemoryViewOp):
                 if use.index == 0 and _is_global(operation):
                     found.append(operation)
-            elif operation.name in _ADDRESS_OPS:
-                # An address plus an offset: the address comes first.
-                result = operation.results[0]
-                if use.index == 0 and result not in seen:
-                    seen.add(result)
-                    pending.append(result)
+                continue
+            for address in _addresses_from(operation, use.index, is_address):
+                if address not in seen:
+                    seen.add(address)
+                    pending.append(address)
     return found
+
+
+def _addresses_from(operation: Operation, position: int, is_address: bool) -> list[SSAValue]:
+    """What is an address when this operand is one.
+
+    Of a sum, either can be the address; where nobody has said that it is, the first.
+    """
+    if operation.name in _ADDRESS_OPS:
+        return list(operation.results) if is_address or position == 0 else []
+    if isinstance(operation, scf.ForOp) and position >= _LOOP_BOUNDS:
+        carried = position - _LOOP_BOUNDS
+        return [operation.body.block.args[1 + carried], operation.res[carried]]
+    return []
+
+
+def _begins_view(value: SSAValue) -> bool:
+    return any(
+        isinstance(use.operation, ConstructMemoryViewOp)
+        and use.index == 0
+        and _is_global(use.operation)
+        for use in value.uses
+    )
 
 
 def _is_global(view: ConstructMemoryViewOp) -> bool:

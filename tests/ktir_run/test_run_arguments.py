@@ -1,0 +1,369 @@
+"""What callers pass: arrays, scalars, constant addresses, and mistakes."""
+
+import numpy as np
+import pytest
+import torch
+from run_texts import box, half, kernel, load, numpy_type, run, store, tensor, tile, view, zeros
+
+from torch_spyre import ktir
+from torch_spyre.errors import ScratchpadOverflowError
+from torch_spyre.ktir.errors import KtirError
+
+DOUBLE = kernel(
+    "px; py", load("x", [4, 8]), "%y = arith.addf %x, %x : tensor<4x8xf16>", store("y", [4, 8])
+)
+
+
+def test_every_array_comes_back_under_its_name():
+    x = half(4, 8)
+    found = run(DOUBLE, px=x, py=zeros(4, 8))
+    assert list(found) == ["px", "py"]
+    np.testing.assert_array_equal(found["px"], x)
+    np.testing.assert_array_equal(found["py"], x + x)
+
+
+def test_what_was_passed_is_not_changed():
+    x, y = half(4, 8), zeros(4, 8)
+    run(DOUBLE, px=x, py=y)
+    np.testing.assert_array_equal(y, zeros(4, 8))
+
+
+def test_names_that_match_nothing_bind_by_position():
+    x = half(4, 8)
+    found = run(DOUBLE, arg0=x, arg1=zeros(4, 8))
+    np.testing.assert_array_equal(list(found.values())[1], x + x)
+
+
+@pytest.mark.parametrize("kind", ["transposed", "reversed", "read-only", "torch", "card"])
+def test_arrays_however_they_lie(kind):
+    x = half(8, 4).T if kind == "transposed" else half(4, 8)
+    if kind == "reversed":
+        x = x[::-1, ::-1]
+    if kind == "read-only":
+        x.flags.writeable = False
+    given = x
+    if kind in ("torch", "card"):
+        given = torch.from_numpy(x).to("spyre" if kind == "card" else "cpu")
+    found = run(DOUBLE, px=given, py=zeros(4, 8))
+    np.testing.assert_array_equal(found["py"], x + x)
+
+
+def test_the_first_argument_arrives_as_an_element_index():
+    """Not a number to rely on; but sticks begin at 128 bytes, and arrays at sticks."""
+    text = kernel(
+        "px; py",
+        load("x", [64]),
+        "%v = arith.index_cast %px : index to i64",
+        "%sticks = arith.constant 64 : i64",
+        "%left = arith.remsi %v, %sticks : i64",
+        "%y = tensor.splat %left : tensor<2xi64>",
+        store("y", [2], "i64"),
+    )
+    found = run(text, px=half(64), py=np.ones(2, np.int64))["py"]
+    np.testing.assert_array_equal(found, [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("type", "values"),
+    [
+        ("f16", [1.5, -0.25, 3, np.float16(2.5), np.float32(0.5)]),
+        ("f32", [0.1, -1e30, 7, np.float64(0.1)]),
+        ("i1", [True, False, 1]),
+        ("i8", [5, -128, np.int8(3)]),
+        ("i32", [-(2**31), 2**31 - 1, np.int64(9)]),
+        ("i64", [-(2**63), 2**63 - 1]),
+        ("index", [0, 2**40, -7]),
+    ],
+)
+def test_scalars(type, values):
+    text = kernel(f"py; s: {type}", f"%y = tensor.splat %s : {tensor([2], type)}", store("y", [2], type))
+    for value in values:
+        found = run(text, py=np.zeros(2, numpy_type(type)), s=value)["py"]
+        np.testing.assert_array_equal(found, np.full(2, value, numpy_type(type)))
+
+
+def test_runtime_arguments():
+    declared = "!ktdp.runtime_arg<index, granularity=4, upperbound=64>"
+    bare = declared.removeprefix("!ktdp.runtime_arg")
+    text = kernel(
+        f"py; n: {declared}",
+        [
+            f"%{kind[0]} = ktdp.runtime_arg_extract {kind} from %n : {bare} -> index"
+            for kind in ("value", "granularity", "upperbound")
+        ],
+        "%y = tensor.from_elements %v, %g, %u : tensor<3xindex>",
+        store("y", [3], "index"),
+    )
+    np.testing.assert_array_equal(run(text, py=np.zeros(3, np.int64), n=12)["py"], [12, 4, 64])
+
+
+@pytest.mark.parametrize("type", ["f16", "f32", "i32"])
+def test_runtime_arguments_of_other_types(type):
+    text = kernel(
+        f"py; n: !ktdp.runtime_arg<{type}>",
+        f"%v = ktdp.runtime_arg_extract value from %n : !ktdp.runtime_arg<{type}> -> {type}",
+        f"%y = tensor.splat %v : {tensor([3], type)}",
+        store("y", [3], type),
+    )
+    np.testing.assert_array_equal(run(text, py=np.zeros(3, numpy_type(type)), n=3)["py"], [3] * 3)
+
+
+FIXED = """
+#line = affine_set<(d0) : (d0 >= 0, -d0 + 63 >= 0)>
+module {
+  func.func @add() {
+    %c0 = arith.constant 0 : index
+    %a_addr = arith.constant 1024 : index
+    %b_addr = arith.constant 12288 : index
+    %c_addr = arith.constant 18432 : index
+    %A = ktdp.construct_memory_view %a_addr, sizes: [64], strides: [1] {coordinate_set = #line, memory_space = #ktdp.spyre_memory_space<HBM>} : memref<64xf16>
+    %B = ktdp.construct_memory_view %b_addr, sizes: [64], strides: [1] {coordinate_set = #line, memory_space = #ktdp.spyre_memory_space<HBM>} : memref<64xf16>
+    %C = ktdp.construct_memory_view %c_addr, sizes: [64], strides: [1] {coordinate_set = #line, memory_space = #ktdp.spyre_memory_space<HBM>} : memref<64xf16>
+    %at = ktdp.construct_access_tile %A[%c0] {access_tile_set = #line, access_tile_order = affine_map<(d0) -> (d0)>} : memref<64xf16> -> !ktdp.access_tile<64xindex>
+    %bt = ktdp.construct_access_tile %B[%c0] {access_tile_set = #line, access_tile_order = affine_map<(d0) -> (d0)>} : memref<64xf16> -> !ktdp.access_tile<64xindex>
+    %ct = ktdp.construct_access_tile %C[%c0] {access_tile_set = #line, access_tile_order = affine_map<(d0) -> (d0)>} : memref<64xf16> -> !ktdp.access_tile<64xindex>
+    %a = ktdp.load %at : <64xindex> -> tensor<64xf16>
+    %b = ktdp.load %bt : <64xindex> -> tensor<64xf16>
+    %e = tensor.empty() : tensor<64xf16>
+    %c = linalg.add ins(%a, %b : tensor<64xf16>, tensor<64xf16>) outs(%e : tensor<64xf16>) -> tensor<64xf16>
+    ktdp.store %c, %ct : tensor<64xf16>, <64xindex>
+    return
+  }
+}
+"""
+
+
+def test_constant_addresses_take_arrays_under_the_names_of_their_views():
+    a, b = (np.arange(64) * factor for factor in (1, 3))
+    found = run(FIXED, A=a.astype(np.float16), B=b.astype(np.float16))
+    np.testing.assert_array_equal(found["C"], a + b)
+
+
+def test_arrays_for_views_that_the_kernel_does_not_have():
+    with pytest.raises(KtirError, match="add takes no D; .*fixed addresses are: A, B, C"):
+        run(FIXED, A=zeros(64), D=zeros(64))
+
+
+def test_constant_addresses_without_arrays_are_zeros():
+    np.testing.assert_array_equal(run(FIXED)["C"], np.zeros(64))
+
+
+def refused(match, text=DOUBLE, error=KtirError, **arguments):
+    with pytest.raises(error, match=match):
+        run(text, **arguments)
+    # The card goes on.
+    x = half(4, 8)
+    np.testing.assert_array_equal(run(DOUBLE, px=x, py=zeros(4, 8))["py"], x + x)
+
+
+def test_mistakes_in_arguments():
+    refused("px is an array of float32.*f16", px=zeros(4, 8, dtype=np.float32), py=zeros(4, 8))
+    refused(r"px has shape \(8, 4\).*\(4, 8\)", px=zeros(8, 4), py=zeros(4, 8))
+    refused("no value for py", px=zeros(4, 8))
+    refused("f takes no n; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), n=3)
+    refused("px is where a view of memory begins: it must be an array", px=3, py=zeros(4, 8))
+    refused("px", px="text", py=zeros(4, 8))
+    refused("px", px=None, py=zeros(4, 8))
+    refused("px", px=[1.0, 2.0], py=zeros(4, 8))
+    refused("px", px=zeros(4, 8).astype(complex), py=zeros(4, 8))
+    refused("px", px=np.array(["a"] * 32).reshape(4, 8), py=zeros(4, 8))
+
+
+@pytest.mark.parametrize("shape", [(32,), (1, 4, 8), (4, 1, 8)])
+def test_arrays_that_lie_like_their_view(shape):
+    x = half(*shape)
+    found = run(DOUBLE, px=x, py=zeros(4, 8))
+    np.testing.assert_array_equal(found["py"], (x + x).reshape(4, 8))
+    assert found["px"].shape == shape
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 6])
+def test_arrays_of_fewer_or_more_rows_than_their_view(rows):
+    x = half(rows, 8)
+    found = run(DOUBLE, px=x, py=np.ones((rows, 8), np.float16))["py"]
+    np.testing.assert_array_equal(found[:4], (x + x)[:4])
+    np.testing.assert_array_equal(found[4:], np.ones((max(rows - 4, 0), 8)))
+    np.testing.assert_array_equal(
+        run(DOUBLE, px=x, py=np.ones((4, 8), np.float16))["py"][rows:], zeros(max(4 - rows, 0), 8)
+    )
+
+
+@pytest.mark.parametrize("length", [0, 1, 21])
+def test_arrays_in_one_dimension_of_any_length(length):
+    x = half(length)
+    found = run(DOUBLE, px=x, py=np.ones((4, 8), np.float16))["py"].ravel()
+    np.testing.assert_array_equal(found[:length], x + x)
+    np.testing.assert_array_equal(found[length:], zeros(32 - length))
+
+
+def test_an_extra_array_is_refused():
+    refused("f takes no extra; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), extra=zeros(4))
+
+
+def test_an_unknown_function():
+    module = ktir.load(DOUBLE)
+    with pytest.raises(ValueError, match="no function 'g'; it has: f"):
+        module.run("g", px=zeros(4, 8), py=zeros(4, 8))
+
+
+def test_mistakes_in_scalars():
+    text = kernel("py; n: i8", "%y = tensor.splat %n : tensor<2xi8>", store("y", [2], "i8"))
+    out = np.zeros(2, np.int8)
+    refused("n is a scalar of type i8, which cannot be 1000", text, py=out, n=1000)
+    refused("n is a scalar of type i8, not float", text, py=out, n=1.5)
+    refused("n", text, py=out, n="3")
+    refused("n", text, py=out, n=None)
+    refused("n is a scalar of type i8, not an array", text, py=out, n=zeros(2))
+
+
+def test_an_op_the_card_does_not_have_is_named():
+    text = kernel("px; py", load("x", [8]), "%y = math.atan %x : tensor<8xf16>", store("y", [8]))
+    refused("math.atan", text, px=zeros(8), py=zeros(8))
+
+
+def test_a_grid_larger_than_the_card():
+    text = kernel("px; py", load("x", [8]), store("x", [8], base="py"), grid=[33])
+    refused("a grid of 33 cores; the card has 32", text, px=zeros(8), py=zeros(8))
+
+
+def rows_live(first, second, type="f16", constant=False):
+    """Two tensors of so many rows of 1024, live at once."""
+    if constant:
+        loaded = [
+            f"%a = arith.constant dense<1.0> : {tensor([first, 1024], type)}",
+            f"%b = arith.constant dense<2.0> : {tensor([second, 1024], type)}",
+        ]
+    else:
+        loaded = [load("a", [first, 1024], type), load("b", [second, 1024], type)]
+    return kernel(
+        "pa; pb; py",
+        loaded,
+        f"%x = tensor.extract %a[%c0, %c1] : {tensor([first, 1024], type)}",
+        f"%y = tensor.extract %b[%c0, %c1] : {tensor([second, 1024], type)}",
+        f"%s = arith.addf %x, %y : {type}",
+        f"%r = tensor.splat %s : {tensor([4], type)}",
+        store("r", [4], type, base="py"),
+        [] if constant else [store("a", [first, 1024], type), store("b", [second, 1024], type)],
+    )
+
+
+def test_tensors_that_do_not_fit_are_named():
+    text = rows_live(768, 512)
+    with pytest.raises(ScratchpadOverflowError, match=r"%a") as caught:
+        run(text, pa=zeros(768, 1024), pb=zeros(512, 1024), py=zeros(4))
+    assert isinstance(caught.value, MemoryError)
+    assert "%b" in str(caught.value)
+
+
+def test_constants_take_no_room():
+    text = rows_live(768, 512, constant=True)
+    found = run(text, pa=zeros(1), pb=zeros(1), py=zeros(4))["py"]
+    np.testing.assert_array_equal(found, np.full(4, 3))
+
+
+def test_tensors_of_a_loop_body_do_not_add_up():
+    """Each trip has 1.2 MB, four trips 4.8 MB."""
+    rows = 600
+    text = kernel(
+        "px; py",
+        "scf.for %i = %c0 to %c4 step %c1 {",
+        load("x", [rows, 1024]),
+        store("x", [rows, 1024], base="py"),
+        "}",
+    )
+    x = half(rows, 1024)
+    np.testing.assert_array_equal(run(text, px=x, py=zeros(rows, 1024))["py"], x)
+
+
+def test_one_array_under_two_types():
+    """Halves read as 16-bit integers: two views of one argument."""
+    text = kernel(
+        "px; py",
+        load("x", [8]),
+        view("bits", "px", [8], "i16"),
+        tile("bt", "bits", ["%c0"], [8], [8], "i16"),
+        "%b = ktdp.load %bt : <8xindex> -> tensor<8xi16>",
+        store("b", [8], "i16", base="py"),
+        store("x", [8], base="px"),
+    )
+    found = run(text, px=zeros(8), py=np.ones(8, np.int16))["py"]
+    np.testing.assert_array_equal(found, np.zeros(8))
+
+
+def test_two_functions_in_a_text():
+    text = DOUBLE + DOUBLE.replace("@f(", "@g(").replace("arith.addf", "arith.mulf")
+    module = ktir.load(text)
+    x = np.arange(32, dtype=np.float16).reshape(4, 8) % 7
+    np.testing.assert_array_equal(module.run("f", px=x, py=zeros(4, 8))["py"], x + x)
+    np.testing.assert_array_equal(module.run("g", px=x, py=zeros(4, 8))["py"], x * x)
+
+
+def test_scalars_that_sizes_depend_on_may_change_from_call_to_call():
+    text = kernel(
+        "px; py; n",
+        view("v", "px", [16]),
+        view("w", "py", [16]),
+        *[
+            f"%{name} = ktdp.construct_access_tile %{of}[%c0] symbols(%n) {{access_tile_set = "
+            "affine_set<(i)[n] : (i >= 0, -i + n - 1 >= 0)>} "
+            ": memref<16xf16> -> !ktdp.access_tile<?xindex>"
+            for name, of in (("t", "v"), ("u", "w"))
+        ],
+        "%x = ktdp.load %t : <?xindex> -> tensor<?xf16>",
+        "ktdp.store %x, %u : tensor<?xf16>, <?xindex>",
+    )
+    module = ktir.load(text)
+    x = half(16)
+    for count in (3, 16, 3, 7):
+        found = module.run("f", px=x, py=zeros(16), n=count)["py"]
+        np.testing.assert_array_equal(found, np.where(np.arange(16) < count, x, 0))
+
+
+def test_an_estimate_needs_the_scalars_that_time_depends_on():
+    text = kernel(
+        "px; py; n",
+        "scf.for %i = %c0 to %n step %c1 {",
+        load("x", [16]), store("x", [16], base="py"), "}",
+    )
+    module = ktir.load(text)
+    with pytest.raises(KtirError, match="the time depends on n"):
+        module.estimate("f")
+    assert module.estimate("f", n=100).time_us > module.estimate("f", n=1).time_us
+
+
+def test_an_address_with_an_offset():
+    text = kernel(
+        "px; py",
+        "%later = arith.addi %px, %c4 : index",
+        view("v", "later", [8]),
+        f"%t = ktdp.construct_access_tile %v[%c0] {{access_tile_set = {box(8)}}} "
+        ": memref<8xf16> -> <8xindex>",
+        "%y = ktdp.load %t : <8xindex> -> tensor<8xf16>",
+        store("y", [8]),
+    )
+    x = half(10)
+    found = run(text, px=x, py=zeros(8))["py"]
+    np.testing.assert_array_equal(found, np.concatenate([x[4:], [0, 0]]))
+
+
+@pytest.mark.parametrize("type", ["f32", "i32", "f16"])
+def test_addresses_that_take_a_detour(type):
+    """Through a sum with the address second, a cast, and a loop that moves it on."""
+    text = kernel(
+        "px: i64; py",
+        "%base = arith.index_cast %px : i64 to index",
+        "%start = arith.addi %c2, %base : index",
+        f"%zero = tensor.empty() : {tensor([4], type)}",
+        f"%end, %y = scf.for %i = %c0 to %c3 step %c1 iter_args(%at = %start, %last = %zero) "
+        f"-> (index, {tensor([4], type)}) {{",
+        view("v", "at", [4], type),
+        tile("t", "v", ["%c0"], [4], [4], type),
+        f"%x = ktdp.load %t : <4xindex> -> {tensor([4], type)}",
+        "%next = arith.addi %at, %c4 : index",
+        f"scf.yield %next, %x : index, {tensor([4], type)}",
+        "}",
+        store("y", [4], type),
+    )
+    x = np.arange(20).astype(numpy_type(type))
+    found = run(text, px=x, py=np.zeros(4, numpy_type(type)))["py"]
+    np.testing.assert_array_equal(found, x[10:14])
