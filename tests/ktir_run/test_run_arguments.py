@@ -169,33 +169,6 @@ def test_mistakes_in_arguments():
     refused("px", px=np.array(["a"] * 32).reshape(4, 8), py=zeros(4, 8))
 
 
-@pytest.mark.parametrize("shape", [(32,), (1, 4, 8), (4, 1, 8)])
-def test_arrays_that_lie_like_their_view(shape):
-    x = half(*shape)
-    found = run(DOUBLE, px=x, py=zeros(4, 8))
-    np.testing.assert_array_equal(found["py"], (x + x).reshape(4, 8))
-    assert found["px"].shape == shape
-
-
-@pytest.mark.parametrize("rows", [0, 1, 3, 6])
-def test_arrays_of_fewer_or_more_rows_than_their_view(rows):
-    x = half(rows, 8)
-    found = run(DOUBLE, px=x, py=np.ones((rows, 8), np.float16))["py"]
-    np.testing.assert_array_equal(found[:4], (x + x)[:4])
-    np.testing.assert_array_equal(found[4:], np.ones((max(rows - 4, 0), 8)))
-    np.testing.assert_array_equal(
-        run(DOUBLE, px=x, py=np.ones((4, 8), np.float16))["py"][rows:], zeros(max(4 - rows, 0), 8)
-    )
-
-
-@pytest.mark.parametrize("length", [0, 1, 21])
-def test_arrays_in_one_dimension_of_any_length(length):
-    x = half(length)
-    found = run(DOUBLE, px=x, py=np.ones((4, 8), np.float16))["py"].ravel()
-    np.testing.assert_array_equal(found[:length], x + x)
-    np.testing.assert_array_equal(found[length:], zeros(32 - length))
-
-
 def test_an_extra_array_is_refused():
     refused("f takes no extra; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), extra=zeros(4))
 

@@ -219,23 +219,12 @@ def _checked(kernel: str, argument: Argument, value: Any) -> ArrayArgument:
             f"holds {argument.type.name.lower()}"
         )
     shape = tuple(value.shape)
-    if argument.has_shape and not _fits(shape, argument.shape):
+    if argument.has_shape and shape != argument.shape:
         raise KernelArgumentError(
             f"{kernel}: {argument.name} has shape {shape}, and the kernel's view of it "
-            f"{argument.shape}; only the number of rows may differ, or give it in one dimension"
+            f"{argument.shape}"
         )
     return place(argument.name, argument.type, value)
-
-
-def _fits(shape: tuple[int, ...], view: tuple[int, ...]) -> bool:
-    """Do both lie in memory the same way? How far an array goes is its own affair.
-
-    Kernels read zeros past its end, and write nothing there.
-    """
-    found, seen = ([size for size in sizes if size != 1] for sizes in (shape, view))
-    if len(shape) == 1 or len(view) == 1:
-        return True
-    return found == seen or (len(shape) == len(view) and shape[1:] == view[1:])
 
 
 def _fixed(kernel: str, buffer: FixedBuffer, value: Any) -> ArrayArgument:
