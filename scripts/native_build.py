@@ -24,6 +24,7 @@ ISA_FLAGS = {
     "_avx2": "-mavx2 -mf16c -mfma",
     "_avx512": "-mavx512f -mavx512bw -mavx512vl -mavx512dq -mf16c -mfma",
 }
+OPTIMISATION = "-O3 -g1"
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 
 
@@ -59,8 +60,11 @@ def escaped(path: Path | str) -> str:
 
 
 class NinjaFile:
-    def __init__(self, folder: Path, optimisation: str) -> None:
+    """Statements for one target. Targets that compile alike share a folder and its objects."""
+
+    def __init__(self, folder: Path, target: str, optimisation: str) -> None:
         self.folder = folder
+        self.path = folder / f"{target}.ninja"
         compiler = os.environ.get("CXX", "g++")
         self.lines = [
             "ninja_required_version = 1.5",
@@ -91,18 +95,17 @@ class NinjaFile:
 
     def run(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / "build.ninja"
-        path.write_text("\n".join(self.lines) + "\n")
+        self.path.write_text("\n".join(self.lines) + "\n")
         ninja = shutil.which(
             "ninja", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         )
         if ninja is None:
             raise SystemExit("ninja was not found; install it with: pip install ninja")
-        subprocess.run([ninja, "-f", str(path)], check=True, cwd=ROOT)
+        subprocess.run([ninja, "-f", str(self.path)], check=True, cwd=ROOT)
 
 
 def build_extension(target: Path, folder: Path) -> None:
-    ninja = NinjaFile(folder, "-O3 -g1")
+    ninja = NinjaFile(folder, "extension", OPTIMISATION)
     core = ninja.compile(core_sources())
     compile_flags, link_flags = torch_flags()
     glue = ninja.compile(sorted((SOURCES / "torch").glob("*.cpp")), compile_flags)
@@ -112,7 +115,8 @@ def build_extension(target: Path, folder: Path) -> None:
 
 def build_core_tests(folder: Path, sanitize: bool) -> Path:
     """One executable with every test of tests/cpp; returns its path."""
-    ninja = NinjaFile(folder, f"-O1 -g {SANITIZERS}" if sanitize else "-O3 -g1")
+    optimisation = f"-O1 -g {SANITIZERS}" if sanitize else OPTIMISATION
+    ninja = NinjaFile(folder, "core-tests", optimisation)
     objects = (
         ninja.compile(core_sources())
         + " "
@@ -132,11 +136,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("target", choices=["extension", "core-tests", "core-tests-asan"])
     target = parser.parse_args().target
+    native = ROOT / "build" / "native"
     if target == "extension":
-        build_extension(inplace_target(), ROOT / "build" / "native")
+        build_extension(inplace_target(), native)
         return
     sanitize = target.endswith("asan")
-    program = build_core_tests(ROOT / "build" / target, sanitize)
+    program = build_core_tests(ROOT / "build" / target if sanitize else native, sanitize)
     subprocess.run([str(program)], check=True)
 
 
