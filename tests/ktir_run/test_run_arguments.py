@@ -76,10 +76,20 @@ def test_the_first_argument_arrives_as_an_element_index():
     ],
 )
 def test_scalars(type, values):
-    text = kernel(f"py; s: {type}", f"%y = tensor.splat %s : {tensor([2], type)}", store("y", [2], type))
+    text = kernel(
+        f"py; s: {type}", f"%y = tensor.splat %s : {tensor([2], type)}", store("y", [2], type)
+    )
     for value in values:
         found = run(text, py=np.zeros(2, numpy_type(type)), s=value)["py"]
         np.testing.assert_array_equal(found, np.full(2, value, numpy_type(type)))
+
+
+@pytest.mark.parametrize("value", [np.array(2.5, np.float32), torch.tensor(2.5)])
+def test_scalars_in_arrays_without_dims(value):
+    text = kernel("py; s: f32", "%y = tensor.splat %s : tensor<4xf32>", store("y", [4], "f32"))
+    found = run(text, py=np.zeros(4, np.float32), s=value)
+    assert list(found) == ["py"]
+    np.testing.assert_array_equal(found["py"], np.full(4, 2.5))
 
 
 def test_runtime_arguments():
@@ -170,7 +180,12 @@ def test_mistakes_in_arguments():
 
 
 def test_an_extra_array_is_refused():
-    refused("f takes no extra; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), extra=zeros(4))
+    refused(
+        "f takes no extra; its arguments are: px, py",
+        px=zeros(4, 8),
+        py=zeros(4, 8),
+        extra=zeros(4),
+    )
 
 
 def test_an_unknown_function():
@@ -248,6 +263,23 @@ def test_tensors_of_a_loop_body_do_not_add_up():
     np.testing.assert_array_equal(run(text, px=x, py=zeros(rows, 1024))["py"], x)
 
 
+def test_a_carried_accumulator_and_what_is_added_are_alive_at_once():
+    size = 1100 * 512
+    kind = tensor([size])
+    text = kernel(
+        "px; py",
+        f"%zero = arith.constant dense<0.0> : {kind}",
+        f"%y = scf.for %i = %c0 to %c3 step %c1 iter_args(%acc = %zero) -> ({kind}) {{",
+        load("x", [size]),
+        f"%n = arith.addf %acc, %x : {kind}",
+        f"scf.yield %n : {kind}",
+        "}",
+        store("y", [size]),
+    )
+    with pytest.raises(MemoryError, match="LX scratchpad overflow.*%y 1126400 B, %x 1126400 B"):
+        run(text, px=zeros(size), py=zeros(size))
+
+
 def test_one_array_under_two_types():
     """Halves read as 16-bit integers: two views of one argument."""
     text = kernel(
@@ -296,7 +328,9 @@ def test_an_estimate_needs_the_scalars_that_time_depends_on():
     text = kernel(
         "px; py; n",
         "scf.for %i = %c0 to %n step %c1 {",
-        load("x", [16]), store("x", [16], base="py"), "}",
+        load("x", [16]),
+        store("x", [16], base="py"),
+        "}",
     )
     module = ktir.load(text)
     with pytest.raises(KtirError, match="the time depends on n"):

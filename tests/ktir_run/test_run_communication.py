@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from run_texts import half, kernel, run, shape_text, tensor, tile, view, zeros
 
+from torch_spyre import ktir
+from torch_spyre.ktir.errors import KtirError
+
 N = 16
 ALL4 = "affine_set<(i)[g] : (i >= 0, -i + 3 >= 0)>"
 PAIRS = "affine_set<(i)[g] : (i - 2 * g >= 0, -i + 2 * g + 1 >= 0)>"
@@ -496,3 +499,37 @@ def test_sixteen_cores_in_four_groups():
     x = (np.arange(16 * N) % 7).astype(np.float16).reshape(16, N)
     expected = np.repeat(x.reshape(4, 4, N).sum(1), 4, axis=0)
     np.testing.assert_array_equal(run(text, px=x, py=zeros(16, N))["py"], expected)
+
+
+@pytest.mark.parametrize(
+    ("producers", "groups", "problem"),
+    [
+        ("affine_set<(i)[g] : (i >= 0, -i + 2 >= 0)>", ONE_GROUP, "core 3 is in no group"),
+        (ALL4, TWO_GROUPS, "core 0 is in 2 groups"),
+    ],
+)
+def test_a_core_reduces_in_exactly_one_group(producers, groups, problem):
+    text = reducing(producers=producers, consumers=producers, groups=groups)
+    with pytest.raises(KtirError, match=problem):
+        run(text, px=zeros(4, N), py=zeros(4, N))
+
+
+@pytest.mark.parametrize("cores", [2, 4, 8])
+def test_every_tile_goes_once_around_the_ring(cores):
+    """Each core passes on what n - 1 others have."""
+    everyone = f"affine_set<(i)[g] : (i >= 0, -i + {cores - 1} >= 0)>"
+    text = kernel(
+        "px; py",
+        ME,
+        own_row(cores, [N]),
+        zero([N]),
+        produce("x", [N], producers=everyone),
+        reduce([N], consumers=everyone),
+        store_row("s", cores, [N]),
+        grid=[cores],
+    )
+    module = ktir.load(text)
+    sent = module.estimate("f").ring_byte_hops
+    assert sent == cores * (cores - 1) * N * 2
+    found = module.run("f", px=np.ones((cores, N), np.float16), py=zeros(cores, N))["py"]
+    np.testing.assert_array_equal(found, np.full((cores, N), cores))

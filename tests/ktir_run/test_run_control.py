@@ -14,7 +14,10 @@ def fill_by_core(ids, count, *, grid, before=()):
     return kernel(
         "py",
         list(before),
-        [f"%id{position} = arith.index_cast {name} : index to i32" for position, name in enumerate(ids)],
+        [
+            f"%id{position} = arith.index_cast {name} : index to i32"
+            for position, name in enumerate(ids)
+        ],
         f"%row = tensor.from_elements {', '.join(f'%id{p}' for p in range(len(ids)))} "
         f": {tensor([1, len(ids)], 'i32')}",
         view("v", "py", [count, len(ids)], "i32"),
@@ -26,10 +29,13 @@ def fill_by_core(ids, count, *, grid, before=()):
 
 def test_the_first_grid_dim_counts_fastest():
     text = fill_by_core(
-        ["%x", "%y"], 32, grid=[2, 16],
+        ["%x", "%y"],
+        32,
+        grid=[2, 16],
         before=[
             "%x, %y = ktdp.get_compute_tile_id : index, index",
-            "%y2 = %y * %c2 : index", "%k = %y2 + %x : index",
+            "%y2 = %y * %c2 : index",
+            "%k = %y2 + %x : index",
         ],
     )
     found = run(text, py=np.zeros((32, 2), np.int32))["py"]
@@ -39,11 +45,15 @@ def test_the_first_grid_dim_counts_fastest():
 
 def test_a_grid_of_three_dims():
     text = fill_by_core(
-        ["%x", "%y", "%z"], 24, grid=[2, 3, 4],
+        ["%x", "%y", "%z"],
+        24,
+        grid=[2, 3, 4],
         before=[
             "%x, %y, %z = ktdp.get_compute_tile_id : index, index, index",
-            "%z3 = %z * %c3 : index", "%zy = %z3 + %y : index",
-            "%zy2 = %zy * %c2 : index", "%k = %zy2 + %x : index",
+            "%z3 = %z * %c3 : index",
+            "%zy = %z3 + %y : index",
+            "%zy2 = %zy * %c2 : index",
+            "%k = %zy2 + %x : index",
         ],
     )
     found = run(text, py=np.zeros((24, 3), np.int32))["py"]
@@ -52,10 +62,13 @@ def test_a_grid_of_three_dims():
 
 def test_results_of_one_name():
     text = fill_by_core(
-        ["%g#0", "%g#1"], 4, grid=[2, 2],
+        ["%g#0", "%g#1"],
+        4,
+        grid=[2, 2],
         before=[
             "%g:2 = ktdp.get_compute_tile_id : index, index",
-            "%y2 = arith.muli %g#1, %c2 : index", "%k = arith.addi %y2, %g#0 : index",
+            "%y2 = arith.muli %g#1, %c2 : index",
+            "%k = arith.addi %y2, %g#0 : index",
         ],
     )
     found = run(text, py=np.zeros((4, 2), np.int32))["py"]
@@ -89,15 +102,19 @@ def test_without_a_grid_there_is_one_core():
 def test_cores_that_race_through_memory_go_in_order():
     """All add 1 to the same place: as if one after the other."""
     text = kernel(
-        "py", load("x", [N], base="py"),
-        f"%one = arith.constant dense<1.0> : {T}", f"%y = arith.addf %x, %one : {T}",
-        store("y", [N]), grid=[8],
+        "py",
+        load("x", [N], base="py"),
+        f"%one = arith.constant dense<1.0> : {T}",
+        f"%y = arith.addf %x, %one : {T}",
+        store("y", [N]),
+        grid=[8],
     )
     np.testing.assert_array_equal(run(text, py=zeros(N))["py"], np.full(N, 8))
 
 
 @pytest.mark.parametrize(
-    ("lower", "upper", "step"), [(0, 0, 1), (5, 3, 1), (0, 7, 1), (1, 10, 3), (-4, 4, 2), (0, 1, 100)]
+    ("lower", "upper", "step"),
+    [(0, 0, 1), (5, 3, 1), (0, 7, 1), (1, 10, 3), (-4, 4, 2), (0, 1, 100)],
 )
 @pytest.mark.parametrize("at_run_time", [True, False])
 def test_a_loop_counts_from_lower_to_upper(lower, upper, step, at_run_time):
@@ -122,7 +139,9 @@ def test_a_loop_counts_from_lower_to_upper(lower, upper, step, at_run_time):
 
 @pytest.mark.parametrize("step", [0, -1])
 def test_a_step_that_goes_nowhere_is_an_error(step):
-    text = kernel("py; st", load("y", [N]), "scf.for %i = %c0 to %c4 step %st {", store("y", [N]), "}")
+    text = kernel(
+        "py; st", load("y", [N]), "scf.for %i = %c0 to %c4 step %st {", store("y", [N]), "}"
+    )
     with pytest.raises(RuntimeError, match=f"step {step}, and steps must be positive"):
         run(text, py=zeros(N), st=step)
 
@@ -135,7 +154,8 @@ def test_loop_values_that_change_places(trips):
         load("a", [N]),
         load("b", [N]),
         load("d", [N]),
-        "%i1 = arith.constant 1 : i32", "%i2 = arith.constant 2 : i32",
+        "%i1 = arith.constant 1 : i32",
+        "%i2 = arith.constant 2 : i32",
         f"%x, %y, %z, %p, %q = scf.for %i = %c0 to %n step %c1 iter_args(%u = %a, %v = %b, %w = %d, "
         f"%r = %i1, %s = %i2) -> ({T}, {T}, {T}, i32, i32) {{",
         f"scf.yield %v, %w, %u, %s, %r : {T}, {T}, {T}, i32, i32",
@@ -143,7 +163,9 @@ def test_loop_values_that_change_places(trips):
         "%pf = arith.sitofp %p : i32 to f16",
         f"%ps = tensor.splat %pf : {T}",
         f"%xp = arith.mulf %x, %ps : {T}",
-        store("xp", [N], base="pa"), store("y", [N], base="pb"), store("z", [N], base="pd"),
+        store("xp", [N], base="pa"),
+        store("y", [N], base="pb"),
+        store("z", [N], base="pd"),
     )
     a, b, d = (half(N, seed=seed) for seed in range(3))
     found = run(text, pa=a, pb=b, pd=d, n=trips)
@@ -180,7 +202,8 @@ def test_the_init_of_a_loop_is_not_changed():
         f"scf.yield %b : {T}",
         "}",
         f"%y = arith.addf %x, %z : {T}",
-        store("y", [N]), store("x", [N], base="pz"),
+        store("y", [N]),
+        store("x", [N], base="pz"),
     )
     x = np.arange(N, dtype=np.float16)
     found = run(text, px=x, py=zeros(N), pz=zeros(N))
