@@ -118,29 +118,24 @@ def test_runtime_arguments_of_other_types(type):
     np.testing.assert_array_equal(run(text, py=np.zeros(3, numpy_type(type)), n=3)["py"], [3] * 3)
 
 
-FIXED = """
-#line = affine_set<(d0) : (d0 >= 0, -d0 + 63 >= 0)>
-module {
-  func.func @add() {
-    %c0 = arith.constant 0 : index
-    %a_addr = arith.constant 1024 : index
-    %b_addr = arith.constant 12288 : index
-    %c_addr = arith.constant 18432 : index
-    %A = ktdp.construct_memory_view %a_addr, sizes: [64], strides: [1] {coordinate_set = #line, memory_space = #ktdp.spyre_memory_space<HBM>} : memref<64xf16>
-    %B = ktdp.construct_memory_view %b_addr, sizes: [64], strides: [1] {coordinate_set = #line, memory_space = #ktdp.spyre_memory_space<HBM>} : memref<64xf16>
-    %C = ktdp.construct_memory_view %c_addr, sizes: [64], strides: [1] {coordinate_set = #line, memory_space = #ktdp.spyre_memory_space<HBM>} : memref<64xf16>
-    %at = ktdp.construct_access_tile %A[%c0] {access_tile_set = #line, access_tile_order = affine_map<(d0) -> (d0)>} : memref<64xf16> -> !ktdp.access_tile<64xindex>
-    %bt = ktdp.construct_access_tile %B[%c0] {access_tile_set = #line, access_tile_order = affine_map<(d0) -> (d0)>} : memref<64xf16> -> !ktdp.access_tile<64xindex>
-    %ct = ktdp.construct_access_tile %C[%c0] {access_tile_set = #line, access_tile_order = affine_map<(d0) -> (d0)>} : memref<64xf16> -> !ktdp.access_tile<64xindex>
-    %a = ktdp.load %at : <64xindex> -> tensor<64xf16>
-    %b = ktdp.load %bt : <64xindex> -> tensor<64xf16>
-    %e = tensor.empty() : tensor<64xf16>
-    %c = linalg.add ins(%a, %b : tensor<64xf16>, tensor<64xf16>) outs(%e : tensor<64xf16>) -> tensor<64xf16>
-    ktdp.store %c, %ct : tensor<64xf16>, <64xindex>
-    return
-  }
-}
-"""
+# Nobody passes these addresses: they stand in the text.
+FIXED = kernel(
+    "",
+    [
+        [
+            f"%at_{name} = arith.constant {address} : index",
+            view(name, f"at_{name}", [64]).replace(
+                "memory_space<global>", "spyre_memory_space<HBM>"
+            ),
+            tile(f"{name}_tile", name, ["%c0"], [64], [64]),
+        ]
+        for name, address in (("A", 1024), ("B", 12288), ("C", 18432))
+    ],
+    "%a = ktdp.load %A_tile : <64xindex> -> tensor<64xf16>",
+    "%b = ktdp.load %B_tile : <64xindex> -> tensor<64xf16>",
+    "%c = arith.addf %a, %b : tensor<64xf16>",
+    "ktdp.store %c, %C_tile : tensor<64xf16>, <64xindex>",
+)
 
 
 def test_constant_addresses_take_arrays_under_the_names_of_their_views():
@@ -150,7 +145,7 @@ def test_constant_addresses_take_arrays_under_the_names_of_their_views():
 
 
 def test_arrays_for_views_that_the_kernel_does_not_have():
-    with pytest.raises(KtirError, match="add takes no D; .*fixed addresses are: A, B, C"):
+    with pytest.raises(KtirError, match="f takes no D; .*fixed addresses are: A, B, C"):
         run(FIXED, A=zeros(64), D=zeros(64))
 
 

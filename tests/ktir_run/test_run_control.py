@@ -6,7 +6,7 @@ from run_texts import box, half, kernel, load, run, store, tensor, tile, view, z
 
 N = 8
 T = tensor([N])
-I = tensor([N], "i32")
+INTEGERS = tensor([N], "i32")
 
 
 def fill_by_core(ids, count, *, grid, before=()):
@@ -123,12 +123,12 @@ def test_a_loop_counts_from_lower_to_upper(lower, upper, step, at_run_time):
     text = kernel(
         "py; lo; hi; st" if at_run_time else "py",
         [] if at_run_time else constants,
-        f"%start = arith.constant dense<3> : {I}",
-        f"%y = scf.for %i = %lo to %hi step %st iter_args(%acc = %start) -> ({I}) {{",
+        f"%start = arith.constant dense<3> : {INTEGERS}",
+        f"%y = scf.for %i = %lo to %hi step %st iter_args(%acc = %start) -> ({INTEGERS}) {{",
         "%j = arith.index_cast %i : index to i32",
-        f"%many = tensor.splat %j : {I}",
-        f"%n = arith.addi %acc, %many : {I}",
-        f"scf.yield %n : {I}",
+        f"%many = tensor.splat %j : {INTEGERS}",
+        f"%n = arith.addi %acc, %many : {INTEGERS}",
+        f"scf.yield %n : {INTEGERS}",
         "}",
         store("y", [N], "i32"),
     )
@@ -156,8 +156,8 @@ def test_loop_values_that_change_places(trips):
         load("d", [N]),
         "%i1 = arith.constant 1 : i32",
         "%i2 = arith.constant 2 : i32",
-        f"%x, %y, %z, %p, %q = scf.for %i = %c0 to %n step %c1 iter_args(%u = %a, %v = %b, %w = %d, "
-        f"%r = %i1, %s = %i2) -> ({T}, {T}, {T}, i32, i32) {{",
+        "%x, %y, %z, %p, %q = scf.for %i = %c0 to %n step %c1 "
+        f"iter_args(%u = %a, %v = %b, %w = %d, %r = %i1, %s = %i2) -> ({T}, {T}, {T}, i32, i32) {{",
         f"scf.yield %v, %w, %u, %s, %r : {T}, {T}, {T}, i32, i32",
         "}",
         "%pf = arith.sitofp %p : i32 to f16",
@@ -181,7 +181,8 @@ def test_nested_loops_with_a_result_nobody_uses():
         load("x", [N]),
         f"%zero = arith.constant dense<0.0> : {T}",
         f"%y = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %zero) -> {T} {{",
-        f"%unused, %b = scf.for %j = %c0 to %c2 step %c1 iter_args(%d = %zero, %e = %a) -> ({T}, {T}) {{",
+        "%unused, %b = scf.for %j = %c0 to %c2 step %c1 iter_args(%d = %zero, %e = %a) "
+        f"-> ({T}, {T}) {{",
         f"%f = arith.addf %e, %x : {T}",
         f"scf.yield %f, %f : {T}, {T}",
         "}",
@@ -297,7 +298,7 @@ def test_indices_past_32_bits():
         "%wide = arith.muli %n, %big : index",
         "%back = arith.divsi %wide, %big : index",
         "%v = arith.index_cast %back : index to i32",
-        f"%y = tensor.splat %v : {I}",
+        f"%y = tensor.splat %v : {INTEGERS}",
         store("y", [N], "i32"),
     )
     np.testing.assert_array_equal(run(text, py=np.zeros(N, np.int32), n=5)["py"], np.full(N, 5))

@@ -272,7 +272,8 @@ def test_dims_and_sizes_known_at_run_time():
     text = kernel(
         "px; py; n: !ktdp.runtime_arg<index, granularity=1, upperbound=16>",
         load("x", [16]),
-        "%k = ktdp.runtime_arg_extract value from %n : <index, granularity=1, upperbound=16> -> index",
+        "%k = ktdp.runtime_arg_extract value from %n "
+        ": <index, granularity=1, upperbound=16> -> index",
         "%s = tensor.extract_slice %x[0] [%k] [1] : tensor<16xf16> to tensor<?xf16>",
         "%t = arith.addf %s, %s : tensor<?xf16>",
         "%y = tensor.insert_slice %t into %x[0] [%k] [1] : tensor<?xf16> into tensor<16xf16>",
