@@ -66,7 +66,8 @@ def tile(name, of, at, view_sizes, sizes, type="f16", *, points=None, order=None
     return (
         f"%{name} = ktdp.construct_access_tile %{of}[{', '.join(at)}]{bound} "
         f"{{access_tile_set = {points or box(*sizes)}{ordered}}} "
-        f": memref<{shape_text(view_sizes, type)}> -> !ktdp.access_tile<{shape_text(sizes, 'index')}>"
+        f": memref<{shape_text(view_sizes, type)}> "
+        f"-> !ktdp.access_tile<{shape_text(sizes, 'index')}>"
     )
 
 
@@ -76,7 +77,8 @@ def load(name, sizes, type="f16", *, base=None):
     return [
         view(f"{name}_view", base, sizes, type),
         tile(f"{name}_tile", f"{name}_view", ["%c0"] * len(sizes), sizes, sizes, type),
-        f"%{name} = ktdp.load %{name}_tile : <{shape_text(sizes, 'index')}> -> {tensor(sizes, type)}",
+        f"%{name} = ktdp.load %{name}_tile : <{shape_text(sizes, 'index')}> "
+        f"-> {tensor(sizes, type)}",
     ]
 
 

@@ -76,10 +76,20 @@ def test_the_first_argument_arrives_as_an_element_index():
     ],
 )
 def test_scalars(type, values):
-    text = kernel(f"py; s: {type}", f"%y = tensor.splat %s : {tensor([2], type)}", store("y", [2], type))
+    text = kernel(
+        f"py; s: {type}", f"%y = tensor.splat %s : {tensor([2], type)}", store("y", [2], type)
+    )
     for value in values:
         found = run(text, py=np.zeros(2, numpy_type(type)), s=value)["py"]
         np.testing.assert_array_equal(found, np.full(2, value, numpy_type(type)))
+
+
+@pytest.mark.parametrize("value", [np.array(2.5, np.float32), torch.tensor(2.5)])
+def test_scalars_in_arrays_without_dims(value):
+    text = kernel("py; s: f32", "%y = tensor.splat %s : tensor<4xf32>", store("y", [4], "f32"))
+    found = run(text, py=np.zeros(4, np.float32), s=value)
+    assert list(found) == ["py"]
+    np.testing.assert_array_equal(found["py"], np.full(4, 2.5))
 
 
 def test_runtime_arguments():
@@ -108,29 +118,24 @@ def test_runtime_arguments_of_other_types(type):
     np.testing.assert_array_equal(run(text, py=np.zeros(3, numpy_type(type)), n=3)["py"], [3] * 3)
 
 
-FIXED = """
-#line = affine_set<(d0) : (d0 >= 0, -d0 + 63 >= 0)>
-module {
-  func.func @add() {
-    %c0 = arith.constant 0 : index
-    %a_addr = arith.constant 1024 : index
-    %b_addr = arith.constant 12288 : index
-    %c_addr = arith.constant 18432 : index
-    %A = ktdp.construct_memory_view %a_addr, sizes: [64], strides: [1] {coordinate_set = #line, memory_space = #ktdp.spyre_memory_space<HBM>} : memref<64xf16>
-    %B = ktdp.construct_memory_view %b_addr, sizes: [64], strides: [1] {coordinate_set = #line, memory_space = #ktdp.spyre_memory_space<HBM>} : memref<64xf16>
-    %C = ktdp.construct_memory_view %c_addr, sizes: [64], strides: [1] {coordinate_set = #line, memory_space = #ktdp.spyre_memory_space<HBM>} : memref<64xf16>
-    %at = ktdp.construct_access_tile %A[%c0] {access_tile_set = #line, access_tile_order = affine_map<(d0) -> (d0)>} : memref<64xf16> -> !ktdp.access_tile<64xindex>
-    %bt = ktdp.construct_access_tile %B[%c0] {access_tile_set = #line, access_tile_order = affine_map<(d0) -> (d0)>} : memref<64xf16> -> !ktdp.access_tile<64xindex>
-    %ct = ktdp.construct_access_tile %C[%c0] {access_tile_set = #line, access_tile_order = affine_map<(d0) -> (d0)>} : memref<64xf16> -> !ktdp.access_tile<64xindex>
-    %a = ktdp.load %at : <64xindex> -> tensor<64xf16>
-    %b = ktdp.load %bt : <64xindex> -> tensor<64xf16>
-    %e = tensor.empty() : tensor<64xf16>
-    %c = linalg.add ins(%a, %b : tensor<64xf16>, tensor<64xf16>) outs(%e : tensor<64xf16>) -> tensor<64xf16>
-    ktdp.store %c, %ct : tensor<64xf16>, <64xindex>
-    return
-  }
-}
-"""
+# Nobody passes these addresses: they stand in the text.
+FIXED = kernel(
+    "",
+    [
+        [
+            f"%at_{name} = arith.constant {address} : index",
+            view(name, f"at_{name}", [64]).replace(
+                "memory_space<global>", "spyre_memory_space<HBM>"
+            ),
+            tile(f"{name}_tile", name, ["%c0"], [64], [64]),
+        ]
+        for name, address in (("A", 1024), ("B", 12288), ("C", 18432))
+    ],
+    "%a = ktdp.load %A_tile : <64xindex> -> tensor<64xf16>",
+    "%b = ktdp.load %B_tile : <64xindex> -> tensor<64xf16>",
+    "%c = arith.addf %a, %b : tensor<64xf16>",
+    "ktdp.store %c, %C_tile : tensor<64xf16>, <64xindex>",
+)
 
 
 def test_constant_addresses_take_arrays_under_the_names_of_their_views():
@@ -140,7 +145,7 @@ def test_constant_addresses_take_arrays_under_the_names_of_their_views():
 
 
 def test_arrays_for_views_that_the_kernel_does_not_have():
-    with pytest.raises(KtirError, match="add takes no D; .*fixed addresses are: A, B, C"):
+    with pytest.raises(KtirError, match="f takes no D; .*fixed addresses are: A, B, C"):
         run(FIXED, A=zeros(64), D=zeros(64))
 
 
@@ -170,7 +175,12 @@ def test_mistakes_in_arguments():
 
 
 def test_an_extra_array_is_refused():
-    refused("f takes no extra; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), extra=zeros(4))
+    refused(
+        "f takes no extra; its arguments are: px, py",
+        px=zeros(4, 8),
+        py=zeros(4, 8),
+        extra=zeros(4),
+    )
 
 
 def test_an_unknown_function():
@@ -248,6 +258,23 @@ def test_tensors_of_a_loop_body_do_not_add_up():
     np.testing.assert_array_equal(run(text, px=x, py=zeros(rows, 1024))["py"], x)
 
 
+def test_a_carried_accumulator_and_what_is_added_are_alive_at_once():
+    size = 1100 * 512
+    kind = tensor([size])
+    text = kernel(
+        "px; py",
+        f"%zero = arith.constant dense<0.0> : {kind}",
+        f"%y = scf.for %i = %c0 to %c3 step %c1 iter_args(%acc = %zero) -> ({kind}) {{",
+        load("x", [size]),
+        f"%n = arith.addf %acc, %x : {kind}",
+        f"scf.yield %n : {kind}",
+        "}",
+        store("y", [size]),
+    )
+    with pytest.raises(MemoryError, match="LX scratchpad overflow.*%y 1126400 B, %x 1126400 B"):
+        run(text, px=zeros(size), py=zeros(size))
+
+
 def test_one_array_under_two_types():
     """Halves read as 16-bit integers: two views of one argument."""
     text = kernel(
@@ -296,7 +323,9 @@ def test_an_estimate_needs_the_scalars_that_time_depends_on():
     text = kernel(
         "px; py; n",
         "scf.for %i = %c0 to %n step %c1 {",
-        load("x", [16]), store("x", [16], base="py"), "}",
+        load("x", [16]),
+        store("x", [16], base="py"),
+        "}",
     )
     module = ktir.load(text)
     with pytest.raises(KtirError, match="the time depends on n"):

@@ -132,10 +132,7 @@ POSITIVE = {"math.sqrt", "math.rsqrt", "math.log", "math.log2", "math.log1p", "s
 def test_a_float_op_of_one(op, type):
     x = floats(type, 3, low=0.25 if op in POSITIVE else -4.0)
     expected = FLOAT_UNARY[op](x.astype(float))
-    if op.startswith("spyreop"):
-        found = on_scalars(op, type, type, x)
-    else:
-        found = both(op, type, x)
+    found = on_scalars(op, type, type, x) if op.startswith("spyreop") else both(op, type, x)
     if type == "f16":
         close(found, expected, absolute=2.0**-20)
     else:

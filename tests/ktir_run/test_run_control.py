@@ -6,7 +6,7 @@ from run_texts import box, half, kernel, load, run, store, tensor, tile, view, z
 
 N = 8
 T = tensor([N])
-I = tensor([N], "i32")
+INTEGERS = tensor([N], "i32")
 
 
 def fill_by_core(ids, count, *, grid, before=()):
@@ -14,7 +14,10 @@ def fill_by_core(ids, count, *, grid, before=()):
     return kernel(
         "py",
         list(before),
-        [f"%id{position} = arith.index_cast {name} : index to i32" for position, name in enumerate(ids)],
+        [
+            f"%id{position} = arith.index_cast {name} : index to i32"
+            for position, name in enumerate(ids)
+        ],
         f"%row = tensor.from_elements {', '.join(f'%id{p}' for p in range(len(ids)))} "
         f": {tensor([1, len(ids)], 'i32')}",
         view("v", "py", [count, len(ids)], "i32"),
@@ -26,10 +29,13 @@ def fill_by_core(ids, count, *, grid, before=()):
 
 def test_the_first_grid_dim_counts_fastest():
     text = fill_by_core(
-        ["%x", "%y"], 32, grid=[2, 16],
+        ["%x", "%y"],
+        32,
+        grid=[2, 16],
         before=[
             "%x, %y = ktdp.get_compute_tile_id : index, index",
-            "%y2 = %y * %c2 : index", "%k = %y2 + %x : index",
+            "%y2 = %y * %c2 : index",
+            "%k = %y2 + %x : index",
         ],
     )
     found = run(text, py=np.zeros((32, 2), np.int32))["py"]
@@ -39,11 +45,15 @@ def test_the_first_grid_dim_counts_fastest():
 
 def test_a_grid_of_three_dims():
     text = fill_by_core(
-        ["%x", "%y", "%z"], 24, grid=[2, 3, 4],
+        ["%x", "%y", "%z"],
+        24,
+        grid=[2, 3, 4],
         before=[
             "%x, %y, %z = ktdp.get_compute_tile_id : index, index, index",
-            "%z3 = %z * %c3 : index", "%zy = %z3 + %y : index",
-            "%zy2 = %zy * %c2 : index", "%k = %zy2 + %x : index",
+            "%z3 = %z * %c3 : index",
+            "%zy = %z3 + %y : index",
+            "%zy2 = %zy * %c2 : index",
+            "%k = %zy2 + %x : index",
         ],
     )
     found = run(text, py=np.zeros((24, 3), np.int32))["py"]
@@ -52,10 +62,13 @@ def test_a_grid_of_three_dims():
 
 def test_results_of_one_name():
     text = fill_by_core(
-        ["%g#0", "%g#1"], 4, grid=[2, 2],
+        ["%g#0", "%g#1"],
+        4,
+        grid=[2, 2],
         before=[
             "%g:2 = ktdp.get_compute_tile_id : index, index",
-            "%y2 = arith.muli %g#1, %c2 : index", "%k = arith.addi %y2, %g#0 : index",
+            "%y2 = arith.muli %g#1, %c2 : index",
+            "%k = arith.addi %y2, %g#0 : index",
         ],
     )
     found = run(text, py=np.zeros((4, 2), np.int32))["py"]
@@ -89,15 +102,19 @@ def test_without_a_grid_there_is_one_core():
 def test_cores_that_race_through_memory_go_in_order():
     """All add 1 to the same place: as if one after the other."""
     text = kernel(
-        "py", load("x", [N], base="py"),
-        f"%one = arith.constant dense<1.0> : {T}", f"%y = arith.addf %x, %one : {T}",
-        store("y", [N]), grid=[8],
+        "py",
+        load("x", [N], base="py"),
+        f"%one = arith.constant dense<1.0> : {T}",
+        f"%y = arith.addf %x, %one : {T}",
+        store("y", [N]),
+        grid=[8],
     )
     np.testing.assert_array_equal(run(text, py=zeros(N))["py"], np.full(N, 8))
 
 
 @pytest.mark.parametrize(
-    ("lower", "upper", "step"), [(0, 0, 1), (5, 3, 1), (0, 7, 1), (1, 10, 3), (-4, 4, 2), (0, 1, 100)]
+    ("lower", "upper", "step"),
+    [(0, 0, 1), (5, 3, 1), (0, 7, 1), (1, 10, 3), (-4, 4, 2), (0, 1, 100)],
 )
 @pytest.mark.parametrize("at_run_time", [True, False])
 def test_a_loop_counts_from_lower_to_upper(lower, upper, step, at_run_time):
@@ -106,12 +123,12 @@ def test_a_loop_counts_from_lower_to_upper(lower, upper, step, at_run_time):
     text = kernel(
         "py; lo; hi; st" if at_run_time else "py",
         [] if at_run_time else constants,
-        f"%start = arith.constant dense<3> : {I}",
-        f"%y = scf.for %i = %lo to %hi step %st iter_args(%acc = %start) -> ({I}) {{",
+        f"%start = arith.constant dense<3> : {INTEGERS}",
+        f"%y = scf.for %i = %lo to %hi step %st iter_args(%acc = %start) -> ({INTEGERS}) {{",
         "%j = arith.index_cast %i : index to i32",
-        f"%many = tensor.splat %j : {I}",
-        f"%n = arith.addi %acc, %many : {I}",
-        f"scf.yield %n : {I}",
+        f"%many = tensor.splat %j : {INTEGERS}",
+        f"%n = arith.addi %acc, %many : {INTEGERS}",
+        f"scf.yield %n : {INTEGERS}",
         "}",
         store("y", [N], "i32"),
     )
@@ -122,7 +139,9 @@ def test_a_loop_counts_from_lower_to_upper(lower, upper, step, at_run_time):
 
 @pytest.mark.parametrize("step", [0, -1])
 def test_a_step_that_goes_nowhere_is_an_error(step):
-    text = kernel("py; st", load("y", [N]), "scf.for %i = %c0 to %c4 step %st {", store("y", [N]), "}")
+    text = kernel(
+        "py; st", load("y", [N]), "scf.for %i = %c0 to %c4 step %st {", store("y", [N]), "}"
+    )
     with pytest.raises(RuntimeError, match=f"step {step}, and steps must be positive"):
         run(text, py=zeros(N), st=step)
 
@@ -135,15 +154,18 @@ def test_loop_values_that_change_places(trips):
         load("a", [N]),
         load("b", [N]),
         load("d", [N]),
-        "%i1 = arith.constant 1 : i32", "%i2 = arith.constant 2 : i32",
-        f"%x, %y, %z, %p, %q = scf.for %i = %c0 to %n step %c1 iter_args(%u = %a, %v = %b, %w = %d, "
-        f"%r = %i1, %s = %i2) -> ({T}, {T}, {T}, i32, i32) {{",
+        "%i1 = arith.constant 1 : i32",
+        "%i2 = arith.constant 2 : i32",
+        "%x, %y, %z, %p, %q = scf.for %i = %c0 to %n step %c1 "
+        f"iter_args(%u = %a, %v = %b, %w = %d, %r = %i1, %s = %i2) -> ({T}, {T}, {T}, i32, i32) {{",
         f"scf.yield %v, %w, %u, %s, %r : {T}, {T}, {T}, i32, i32",
         "}",
         "%pf = arith.sitofp %p : i32 to f16",
         f"%ps = tensor.splat %pf : {T}",
         f"%xp = arith.mulf %x, %ps : {T}",
-        store("xp", [N], base="pa"), store("y", [N], base="pb"), store("z", [N], base="pd"),
+        store("xp", [N], base="pa"),
+        store("y", [N], base="pb"),
+        store("z", [N], base="pd"),
     )
     a, b, d = (half(N, seed=seed) for seed in range(3))
     found = run(text, pa=a, pb=b, pd=d, n=trips)
@@ -159,7 +181,8 @@ def test_nested_loops_with_a_result_nobody_uses():
         load("x", [N]),
         f"%zero = arith.constant dense<0.0> : {T}",
         f"%y = scf.for %i = %c0 to %c3 step %c1 iter_args(%a = %zero) -> {T} {{",
-        f"%unused, %b = scf.for %j = %c0 to %c2 step %c1 iter_args(%d = %zero, %e = %a) -> ({T}, {T}) {{",
+        "%unused, %b = scf.for %j = %c0 to %c2 step %c1 iter_args(%d = %zero, %e = %a) "
+        f"-> ({T}, {T}) {{",
         f"%f = arith.addf %e, %x : {T}",
         f"scf.yield %f, %f : {T}, {T}",
         "}",
@@ -180,7 +203,8 @@ def test_the_init_of_a_loop_is_not_changed():
         f"scf.yield %b : {T}",
         "}",
         f"%y = arith.addf %x, %z : {T}",
-        store("y", [N]), store("x", [N], base="pz"),
+        store("y", [N]),
+        store("x", [N], base="pz"),
     )
     x = np.arange(N, dtype=np.float16)
     found = run(text, px=x, py=zeros(N), pz=zeros(N))
@@ -274,7 +298,7 @@ def test_indices_past_32_bits():
         "%wide = arith.muli %n, %big : index",
         "%back = arith.divsi %wide, %big : index",
         "%v = arith.index_cast %back : index to i32",
-        f"%y = tensor.splat %v : {I}",
+        f"%y = tensor.splat %v : {INTEGERS}",
         store("y", [N], "i32"),
     )
     np.testing.assert_array_equal(run(text, py=np.zeros(N, np.int32), n=5)["py"], np.full(N, 5))

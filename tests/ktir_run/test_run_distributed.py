@@ -79,7 +79,7 @@ def test_four_quadrants():
 
 
 def test_global_and_two_scratchpads_with_one_by_columns():
-    """Rows 0..3 in device memory, 4..7 in the scratchpad of core 0, 8..11 by columns in core 1's."""
+    """Rows 0..3 in device memory, 4..7 in core 0's scratchpad, 8..11 by columns in core 1's."""
     middle = [
         view("m", "c0", [4, 8], space="ct_local, ct_id = 0", coordinates=box(4, 8, lower=[4, 0])),
         view(

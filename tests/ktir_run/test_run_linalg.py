@@ -2,7 +2,19 @@
 
 import numpy as np
 import pytest
-from run_texts import LAST_PLACE, close, half, held, kernel, load, numpy_type, run, store, tensor, zeros
+from run_texts import (
+    LAST_PLACE,
+    close,
+    half,
+    held,
+    kernel,
+    load,
+    numpy_type,
+    run,
+    store,
+    tensor,
+    zeros,
+)
 
 from torch_spyre.ktir.errors import KtirError
 
@@ -44,7 +56,9 @@ def test_batch_matmul_adds_to_its_outs():
 
 
 def test_matmul_in_float32():
-    a, b, c = (half(*s, seed=i).astype(np.float32) for i, s in enumerate([(8, 16), (16, 8), (8, 8)]))
+    a, b, c = (
+        half(*s, seed=i).astype(np.float32) for i, s in enumerate([(8, 16), (16, 8), (8, 8)])
+    )
     text = product("matmul", [8, 16], [16, 8], [8, 8], types=("f32",) * 3)
     found = run(text, pa=a, pb=b, pc=c)["pc"]
     np.testing.assert_allclose(found, a.astype(float) @ b + c, rtol=1e-5, atol=1e-5)
@@ -69,7 +83,9 @@ def test_products_are_summed_in_float32():
     """Halves stop counting at 1024."""
     a, b = np.ones((1, 2048), np.float16), np.full((2048, 1), 1.001, np.float16)
     outs = "%o = arith.constant dense<0.0> : tensor<1x1xf16>"
-    found = run(product("matmul", [1, 2048], [2048, 1], [1, 1], outs=outs), pa=a, pb=b, pc=zeros(1, 1))
+    found = run(
+        product("matmul", [1, 2048], [2048, 1], [1, 1], outs=outs), pa=a, pb=b, pc=zeros(1, 1)
+    )
     close(found["pc"], [[2048 * held(b[0])[0]]])
 
 
@@ -189,7 +205,10 @@ def test_a_combiner_with_a_constant_and_an_outer_scalar(dims):
             "%b = arith.mulf %a, %one : f16",
             "%v = arith.minimumf %b, %limit : f16",
         ],
-        [4, 9], kept, dims, init="-100.0",
+        [4, 9],
+        kept,
+        dims,
+        init="-100.0",
     ).replace("%pr: index", "%pr: index, %limit: f16")
     found = run(text, px=x, pr=np.zeros(kept, np.float16), limit=1.0)["pr"]
     np.testing.assert_array_equal(found, np.minimum(x.max(tuple(dims)), 1))
@@ -243,7 +262,9 @@ def test_generic_with_indices():
         "py",
         "%oy = tensor.empty() : tensor<6x8xi32>",
         generic(
-            [ID], ["parallel"] * 2, "%o: i32",
+            [ID],
+            ["parallel"] * 2,
+            "%o: i32",
             [
                 "%i = linalg.index 0 : index",
                 "%j = linalg.index 1 : index",
@@ -252,7 +273,8 @@ def test_generic_with_indices():
                 "%v = arith.index_cast %s : index to i32",
                 "linalg.yield %v : i32",
             ],
-            inputs={}, outputs={"y": ([6, 8], "i32")},
+            inputs={},
+            outputs={"y": ([6, 8], "i32")},
         ),
         store("y", [6, 8], "i32"),
     )
@@ -269,12 +291,20 @@ def test_generic_with_broadcast_and_transposed_operands():
         "%oy = tensor.empty() : tensor<6x8xf16>",
         generic(
             [
-                "affine_map<(i, j) -> (j)>", "affine_map<(i, j) -> (j, i)>",
-                "affine_map<(i, j) -> (0, j)>", ID,
+                "affine_map<(i, j) -> (j)>",
+                "affine_map<(i, j) -> (j, i)>",
+                "affine_map<(i, j) -> (0, j)>",
+                ID,
             ],
-            ["parallel"] * 2, "%p: f16, %q: f16, %r: f16, %o: f16",
-            ["%s = arith.mulf %p, %q : f16", "%v = arith.addf %s, %r : f16", "linalg.yield %v : f16"],
-            inputs={"a": ([8],), "b": ([8, 6],), "d": ([1, 8],)}, outputs={"y": ([6, 8],)},
+            ["parallel"] * 2,
+            "%p: f16, %q: f16, %r: f16, %o: f16",
+            [
+                "%s = arith.mulf %p, %q : f16",
+                "%v = arith.addf %s, %r : f16",
+                "linalg.yield %v : f16",
+            ],
+            inputs={"a": ([8],), "b": ([8, 6],), "d": ([1, 8],)},
+            outputs={"y": ([6, 8],)},
         ),
         store("y", [6, 8]),
     )
@@ -291,13 +321,16 @@ def test_generic_with_two_results_and_its_outs():
         load("oy", [4, 8], base="py"),
         "%oz = tensor.empty() : tensor<8x4xf32>",
         generic(
-            [ID, ID, "affine_map<(i, j) -> (j, i)>"], ["parallel"] * 2,
+            [ID, ID, "affine_map<(i, j) -> (j, i)>"],
+            ["parallel"] * 2,
             "%p: f16, %q: f16, %o: f32",
             [
-                "%s = arith.addf %p, %q : f16", "%w = arith.extf %p : f16 to f32",
+                "%s = arith.addf %p, %q : f16",
+                "%w = arith.extf %p : f16 to f32",
                 "linalg.yield %s, %w : f16, f32",
             ],
-            inputs={"x": ([4, 8],)}, outputs={"y": ([4, 8],), "z": ([8, 4], "f32")},
+            inputs={"x": ([4, 8],)},
+            outputs={"y": ([4, 8],), "z": ([8, 4], "f32")},
         ),
         store("y", [4, 8]),
         store("z", [8, 4], "f32"),
@@ -315,7 +348,8 @@ def test_generic_that_reads_a_table():
         load("i", [8], "i32"),
         "%oy = tensor.empty() : tensor<8x4xf16>",
         generic(
-            ["affine_map<(a, b) -> (a)>", "affine_map<(a, b) -> (a, b)>"], ["parallel"] * 2,
+            ["affine_map<(a, b) -> (a)>", "affine_map<(a, b) -> (a, b)>"],
+            ["parallel"] * 2,
             "%id: i32, %o: f16",
             [
                 "%row = arith.index_cast %id : i32 to index",
@@ -323,7 +357,8 @@ def test_generic_that_reads_a_table():
                 "%v = tensor.extract %t[%row, %column] : tensor<16x4xf16>",
                 "linalg.yield %v : f16",
             ],
-            inputs={"i": ([8], "i32")}, outputs={"y": ([8, 4],)},
+            inputs={"i": ([8], "i32")},
+            outputs={"y": ([8, 4],)},
         ),
         store("y", [8, 4]),
     )
@@ -338,9 +373,16 @@ def test_generic_that_reduces_squares():
         load("x", [4, 8], "f32"),
         "%oy = arith.constant dense<1.0> : tensor<4xf32>",
         generic(
-            [ID, "affine_map<(i, j) -> (i)>"], ["parallel", "reduction"], "%p: f32, %o: f32",
-            ["%q = arith.mulf %p, %p : f32", "%v = arith.addf %o, %q : f32", "linalg.yield %v : f32"],
-            inputs={"x": ([4, 8], "f32")}, outputs={"y": ([4], "f32")},
+            [ID, "affine_map<(i, j) -> (i)>"],
+            ["parallel", "reduction"],
+            "%p: f32, %o: f32",
+            [
+                "%q = arith.mulf %p, %p : f32",
+                "%v = arith.addf %o, %q : f32",
+                "linalg.yield %v : f32",
+            ],
+            inputs={"x": ([4, 8], "f32")},
+            outputs={"y": ([4], "f32")},
         ),
         store("y", [4], "f32"),
     )
@@ -357,12 +399,19 @@ def test_generic_matmul_with_a_transposed_operand():
         "%oy = arith.constant dense<0.0> : tensor<8x4xf16>",
         generic(
             [
-                "affine_map<(m, n, k) -> (m, k)>", "affine_map<(m, n, k) -> (n, k)>",
+                "affine_map<(m, n, k) -> (m, k)>",
+                "affine_map<(m, n, k) -> (n, k)>",
                 "affine_map<(m, n, k) -> (m, n)>",
             ],
-            ["parallel", "parallel", "reduction"], "%p: f16, %q: f16, %o: f16",
-            ["%s = arith.mulf %p, %q : f16", "%v = arith.addf %o, %s : f16", "linalg.yield %v : f16"],
-            inputs={"a": ([8, 16],), "b": ([4, 16],)}, outputs={"y": ([8, 4],)},
+            ["parallel", "parallel", "reduction"],
+            "%p: f16, %q: f16, %o: f16",
+            [
+                "%s = arith.mulf %p, %q : f16",
+                "%v = arith.addf %o, %s : f16",
+                "linalg.yield %v : f16",
+            ],
+            inputs={"a": ([8, 16],), "b": ([4, 16],)},
+            outputs={"y": ([8, 4],)},
         ),
         store("y", [8, 4]),
     )

@@ -22,7 +22,8 @@ def test_static_slices():
     x = half(8, 16)
     text = of(
         "%y = tensor.extract_slice %x[2, 1] [3, 5] [2, 3] : tensor<8x16xf16> to tensor<3x5xf16>",
-        [8, 16], [3, 5],
+        [8, 16],
+        [3, 5],
     )
     np.testing.assert_array_equal(run(text, px=x, py=zeros(3, 5))["py"], x[2:8:2, 1:16:3])
 
@@ -32,7 +33,9 @@ def test_slices_at_offsets_known_at_run_time(row, column):
     x = half(8, 16)
     text = of(
         "%y = tensor.extract_slice %x[%r, %c] [2, 5] [1, 1] : tensor<8x16xf16> to tensor<2x5xf16>",
-        [8, 16], [2, 5], arguments="; r; c",
+        [8, 16],
+        [2, 5],
+        arguments="; r; c",
     )
     found = run(text, px=x, py=zeros(2, 5), r=row, c=column)["py"]
     np.testing.assert_array_equal(found, x[row : row + 2, column : column + 5])
@@ -42,7 +45,9 @@ def test_slices_that_drop_dims():
     x = half(4, 8)
     text = of(
         "%y = tensor.extract_slice %x[%r, 0] [1, 8] [1, 1] : tensor<4x8xf16> to tensor<8xf16>",
-        [4, 8], [8], arguments="; r",
+        [4, 8],
+        [8],
+        arguments="; r",
     )
     np.testing.assert_array_equal(run(text, px=x, py=zeros(8), r=2)["py"], x[2])
 
@@ -51,7 +56,9 @@ def test_slices_that_drop_dims():
 def test_a_slice_outside_its_tensor_is_an_error(row):
     text = of(
         "%y = tensor.extract_slice %x[%r, 0] [2, 16] [1, 1] : tensor<8x16xf16> to tensor<2x16xf16>",
-        [8, 16], [2, 16], arguments="; r",
+        [8, 16],
+        [2, 16],
+        arguments="; r",
     )
     with pytest.raises((IndexError, RuntimeError), match="kernel f, core 0"):
         run(text, px=half(8, 16), py=zeros(2, 16), r=row)
@@ -62,7 +69,8 @@ def test_a_slice_outside_its_tensor_in_the_text_is_refused(row):
     text = of(
         f"%y = tensor.extract_slice %x[{row}, 0] [2, 16] [1, 1] "
         ": tensor<8x16xf16> to tensor<2x16xf16>",
-        [8, 16], [2, 16],
+        [8, 16],
+        [2, 16],
     )
     with pytest.raises(KtirError):
         run(text, px=half(8, 16), py=zeros(2, 16))
@@ -153,7 +161,11 @@ def test_generate():
     [
         ("tensor.collapse_shape %x [[0, 1], [2]] : {0} into {1}", [3, 4, 8], [12, 8]),
         ("tensor.collapse_shape %x [[0, 1, 2]] : {0} into {1}", [3, 4, 8], [96]),
-        ("tensor.expand_shape %x [[0, 1], [2]] output_shape [3, 4, 8] : {0} into {1}", [12, 8], [3, 4, 8]),
+        (
+            "tensor.expand_shape %x [[0, 1], [2]] output_shape [3, 4, 8] : {0} into {1}",
+            [12, 8],
+            [3, 4, 8],
+        ),
         ("tensor.expand_shape %x [[0, 1], [2]] : {0} into {1}", [12, 8], [2, 6, 8]),
         ("tensor.collapse_shape %x [] : {0} into {1}", [1, 1], []),
         ("tensor.expand_shape %x [] output_shape [1, 1] : {0} into {1}", [], [1, 1]),
@@ -170,7 +182,8 @@ def test_reshape_with_a_shape_operand():
     x = half(4, 6)
     text = of(
         "%y = tensor.reshape %x(%shape) : (tensor<4x6xf16>, tensor<2xindex>) -> tensor<8x3xf16>",
-        [4, 6], [8, 3],
+        [4, 6],
+        [8, 3],
         extra=["%shape = arith.constant dense<[8, 3]> : tensor<2xindex>"],
     )
     np.testing.assert_array_equal(run(text, px=x, py=zeros(8, 3))["py"], x.reshape(8, 3))
@@ -180,7 +193,8 @@ def test_reshaping_a_transposed_slice():
     x = half(6, 8)
     text = of(
         "%y = tensor.collapse_shape %t [[0, 1]] : tensor<4x3xf16> into tensor<12xf16>",
-        [6, 8], [12],
+        [6, 8],
+        [12],
         extra=[
             "%s = tensor.extract_slice %x[1, 2] [3, 4] [1, 1] : tensor<6x8xf16> to tensor<3x4xf16>",
             "%e = tensor.empty() : tensor<4x3xf16>",
@@ -239,7 +253,9 @@ def test_a_bit_pattern_below_all_halves(spelling):
     )
     x = np.array([-60000, -1, 0, 1, 2, 3, -5, 60000], np.float16)
     found = run(text, px=x, py=zeros(8), pm=np.ones(8, bool))
-    np.testing.assert_array_equal(found["py"], run(text, px=x, py=zeros(8), pm=np.ones(8, bool))["px"])
+    np.testing.assert_array_equal(
+        found["py"], run(text, px=x, py=zeros(8), pm=np.ones(8, bool))["px"]
+    )
     assert not found["pm"].any()
 
 
@@ -256,7 +272,8 @@ def test_dims_and_sizes_known_at_run_time():
     text = kernel(
         "px; py; n: !ktdp.runtime_arg<index, granularity=1, upperbound=16>",
         load("x", [16]),
-        "%k = ktdp.runtime_arg_extract value from %n : <index, granularity=1, upperbound=16> -> index",
+        "%k = ktdp.runtime_arg_extract value from %n "
+        ": <index, granularity=1, upperbound=16> -> index",
         "%s = tensor.extract_slice %x[0] [%k] [1] : tensor<16xf16> to tensor<?xf16>",
         "%t = arith.addf %s, %s : tensor<?xf16>",
         "%y = tensor.insert_slice %t into %x[0] [%k] [1] : tensor<?xf16> into tensor<16xf16>",

@@ -115,7 +115,9 @@ def test_layer_norm_with_sizes_as_scalars(columns):
 @pytest.mark.parametrize("trips", [0, 1, 5])
 def test_a_ring_in_a_loop(trips):
     x = np.arange(512, dtype=np.float16).reshape(4, 128) % 7
-    found = run("ring_reduce_inner_loop.mlir", **{"in": x, "out": np.ones(128, np.float16), "n": trips})
+    found = run(
+        "ring_reduce_inner_loop.mlir", **{"in": x, "out": np.ones(128, np.float16), "n": trips}
+    )
     np.testing.assert_array_equal(found["out"], trips * x.sum(0))
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.dialects.builtin import FileLineColLoc, IndexType
 
 from torch_spyre.backend.arrays import ArrayArgument, element_type_of, is_array, place, scalar_bits
 from torch_spyre.backend.execution import execute, timing_of
@@ -174,6 +174,7 @@ def _program(
 
 def _bind(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments by declared name; by position when no name matches and the counts agree."""
+    arguments = _scalars_unwrapped(function, arguments)
     names = [argument.name for argument in function.arguments]
     if names and not set(names) & set(arguments) and len(names) == len(arguments):
         return dict(zip(names, arguments.values(), strict=True))
@@ -184,6 +185,17 @@ def _bind(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
     if unknown:
         raise KernelArgumentError(_unexpected(function, unknown))
     return {name: arguments[name] for name in names}
+
+
+def _scalars_unwrapped(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays without dims are scalars where no address can be meant."""
+    addresses = {
+        found.name for found in function.arguments if isinstance(found.type, IndexType)
+    } | (set(arguments) - {found.name for found in function.arguments})
+    return {
+        key: value.item() if is_array(value) and value.ndim == 0 and key not in addresses else value
+        for key, value in arguments.items()
+    }
 
 
 def _for_fixed_buffers(
