@@ -8,6 +8,7 @@ import torch
 from run_texts import close, half, kernel, load, numpy_type, run, store, tensor
 
 N = 16
+SCALARS = 8
 FLOATS = ("f16", "f32")
 INTEGERS = ("i8", "i16", "i32", "i64", "index")
 
@@ -37,9 +38,9 @@ def on_tensors(op, type, result, *operands, suffix=None):
 
 
 def on_scalars(op, type, result, *operands, suffix=None):
-    """The op on each element, extracted and put back."""
+    """The op on the first elements, each extracted and put back."""
     names = "xyz"[: len(operands)]
-    size = len(operands[0])
+    size = SCALARS
     text = kernel(
         "; ".join([*(f"p{name}" for name in names), "pr"]),
         [load(name, [N], type) for name in names],
@@ -69,7 +70,7 @@ def both(op, type, *operands, result=None, to=None):
         suffixes = (f"{tensor([N], type)} to {tensor([N], to)}", f"{type} to {to}")
     found = on_tensors(op, type, result, *operands, suffix=suffixes[0])
     scalars = on_scalars(op, type, result, *operands, suffix=suffixes[1])
-    np.testing.assert_array_equal(found, scalars)
+    np.testing.assert_array_equal(found[:SCALARS], scalars)
     return found
 
 
@@ -131,8 +132,8 @@ POSITIVE = {"math.sqrt", "math.rsqrt", "math.log", "math.log2", "math.log1p", "s
 @pytest.mark.parametrize("op", FLOAT_UNARY)
 def test_a_float_op_of_one(op, type):
     x = floats(type, 3, low=0.25 if op in POSITIVE else -4.0)
-    expected = FLOAT_UNARY[op](x.astype(float))
     found = on_scalars(op, type, type, x) if op.startswith("spyreop") else both(op, type, x)
+    expected = FLOAT_UNARY[op](x.astype(float))[: len(found)]
     if type == "f16":
         close(found, expected, absolute=2.0**-20)
     else:
