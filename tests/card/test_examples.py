@@ -59,9 +59,15 @@ def test_softmax_agrees_with_the_cpu(tmp_path):
 
 
 def test_the_tour_of_the_readme_runs(tmp_path):
-    (tour,) = blocks(ROOT / "README.md", "python")
+    tour, _ = blocks(ROOT / "README.md", "python")
     shown = run("-W", "ignore", "-c", tour, folder=tmp_path)
     assert "device_size=[2, 4, 64]" in shown
+
+
+def test_the_kernel_of_the_readme_runs():
+    _, kernel = blocks(ROOT / "README.md", "python")
+    *sums, time_us = run("-W", "ignore", "-c", kernel, folder=ROOT).splitlines()
+    assert sums and float(time_us) > 0
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "pycon")], ids=lambda p: p.stem)
