@@ -1,5 +1,6 @@
 """The Python side of the CPU fallback: its warning. The mechanism is `csrc/torch/cpu_call.cpp`."""
 
+import functools
 import sys
 import threading
 import warnings
@@ -7,17 +8,9 @@ from os import sep
 from pathlib import Path
 from types import FrameType
 
-import torch
-
 
 class FallbackWarning(UserWarning):
     """An op has no kernel on the card and was computed on the CPU. Given once per op."""
-
-
-# As the interpreter spells them in code objects: symbolic links are not resolved.
-_NOT_THE_USERS = tuple(
-    f"{Path(file).parent}{sep}" for file in (torch.__file__, str(Path(__file__).parent))
-)
 
 
 def warn(op: str) -> None:
@@ -34,9 +27,20 @@ def warn(op: str) -> None:
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+    while frame is not None and frame.f_code.co_filename.startswith(_not_the_users()):
         frame = frame.f_back
     return frame
+
+
+@functools.cache
+def _not_the_users() -> tuple[str, ...]:
+    """PyTorch's folder and ours, as code objects spell them: symbolic links are not resolved."""
+    # Here and not above: loading torch loads us, and needs this module whole.
+    import torch
+
+    return tuple(
+        f"{Path(file).parent}{sep}" for file in (torch.__file__, str(Path(__file__).parent))
+    )
 
 
 def _main_thread() -> FrameType | None:
