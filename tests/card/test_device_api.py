@@ -185,3 +185,15 @@ def test_every_function_of_torch_accelerator_works_on_the_card():
     accelerator.empty_host_cache()
     with pytest.raises(RuntimeError):
         accelerator.Graph()
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["ops.fallbacks", "device", "device.streams", "model_utils", "ktir", "backend.kernels"],
+)
+def test_our_modules_can_be_imported_before_torch(module):
+    program = f"import torch_spyre.{module}, torch; print(torch.spyre.device_count())"
+    shown = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert shown.stdout == "1\n"

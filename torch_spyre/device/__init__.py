@@ -6,6 +6,8 @@ not listed here can be reached through it as well.
 
 from typing import Any
 
+import torch  # noqa: F401  (first: our libraries need its, and it registers this very module)
+
 from torch_spyre import _C
 from torch_spyre._C import (
     DataFormats,
