@@ -371,9 +371,9 @@ def _entry(kernel: KernelContext, table: int, index: int) -> int:
     position = kernel.registers.known(index)
     entries = kernel.tables[table]
     if position is not None:
-        values = {found[position] if position < len(found) else None for found in entries}
-        if len(values) == 1 and None not in values:
-            return kernel.constant(values.pop())  # type: ignore[arg-type]
+        values = {found[position] for found in entries if position < len(found)}
+        if len(values) == 1 and all(position < len(found) for found in entries):
+            return kernel.constant(values.pop())
         if all(found == (core,) for core, found in enumerate(entries)):
             return CORE_REGISTER
     destination = kernel.registers.new()

@@ -8,7 +8,7 @@ from xdsl.ir import Block, SSAValue
 
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.nodes import For, If
-from torch_spyre.backend.lowering.values import TensorView
+from torch_spyre.backend.lowering.values import Tensor, TensorView
 from torch_spyre.backend.lowering.walk import lower_block
 
 
@@ -51,38 +51,45 @@ def _yielded(block: Block) -> list[SSAValue]:
 
 def _carry(kernel: KernelContext, values: list[SSAValue], targets: list[SSAValue]) -> None:
     """Gives the targets the yielded values, as if all at once."""
-    carried = {
-        kernel.tensors[target].buffer  # type: ignore[union-attr]
-        for target in targets
-        if isinstance(target.type, TensorType)
-    }
-    registers = {kernel.scalars[target] for target in targets if target in kernel.scalars}
-    moves: list[tuple[SSAValue, int | TensorView | object]] = []
-    for value, target in zip(values, targets, strict=True):
-        if isinstance(target.type, TensorType):
-            source, destination = kernel.tensor(value), kernel.tensors[target]
-            if source == destination:
-                continue
-            if isinstance(source, TensorView) and source.buffer in carried:
-                # What another target holds now must outlive its being overwritten.
-                packed = kernel.new(source.type, source.extents, value)
-                kernel.write(source, packed)
-                source = packed
-            moves.append((target, source))
-        else:
-            register = kernel.scalar(value)
-            if register in registers and register != kernel.scalars[target]:
-                saved = kernel.registers.new()
-                kernel.move(saved, register)
-                register = saved
-            moves.append((target, register))
-    for target, found in moves:
-        if isinstance(found, int):
-            kernel.move(kernel.scalars[target], found)
-        else:
-            destination = kernel.tensors[target]
-            assert isinstance(destination, TensorView)
-            kernel.write(found, destination)  # type: ignore[arg-type]
+    pairs = list(zip(values, targets, strict=True))
+    _carry_tensors(kernel, [pair for pair in pairs if isinstance(pair[1].type, TensorType)])
+    _carry_scalars(kernel, [pair for pair in pairs if not isinstance(pair[1].type, TensorType)])
+
+
+def _carry_tensors(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]) -> None:
+    destinations = []
+    for _, target in pairs:
+        destination = kernel.tensors[target]
+        assert isinstance(destination, TensorView), "carried tensors are in buffers"
+        destinations.append(destination)
+    carried = {destination.buffer for destination in destinations}
+    writes: list[tuple[Tensor, TensorView]] = []
+    for (value, _), destination in zip(pairs, destinations, strict=True):
+        source = kernel.tensor(value)
+        if source == destination:
+            continue
+        if isinstance(source, TensorView) and source.buffer in carried:
+            # What another target holds now must outlive its being overwritten.
+            packed = kernel.new(source.type, source.extents, value)
+            kernel.write(source, packed)
+            source = packed
+        writes.append((source, destination))
+    for source, destination in writes:
+        kernel.write(source, destination)
+
+
+def _carry_scalars(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]) -> None:
+    carried = {kernel.scalars[target] for _, target in pairs}
+    moves = []
+    for value, target in pairs:
+        source, destination = kernel.scalar(value), kernel.scalars[target]
+        if source in carried and source != destination:
+            saved = kernel.registers.new()
+            kernel.move(saved, source)
+            source = saved
+        moves.append((destination, source))
+    for destination, source in moves:
+        kernel.move(destination, source)
 
 
 def lower_if(kernel: KernelContext, operation: scf.IfOp) -> None:

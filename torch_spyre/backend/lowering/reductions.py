@@ -119,7 +119,7 @@ def _combiner(
 ) -> _Combiner:
     builder = ChainBuilder(kernel)
     handles = {accumulator: Handle(True, 0, value.type), element: Handle(True, 1, value.type)}
-    # Two placeholders: the engine supplies these values.
+    # The engine supplies the first two values: no input of a chain, and never looked at.
     builder.inputs = [_Placeholder(0), _Placeholder(1)]  # type: ignore[list-item]
     yielded = builder.body(block, [handles[argument] for argument in block.args])
     inputs, steps, results = builder.numbered(yielded, kept_inputs=2)
