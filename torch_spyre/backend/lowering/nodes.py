@@ -46,15 +46,11 @@ class ExtractElement(Node):
 
 
 @dataclass(eq=False)
-class TileTransfer(Node):
-    """`extents` and the tile's strides are in the order of the view's dims."""
+class TileMove(Node):
+    """A tile on its way to memory (`store`) or from it."""
 
     store: bool
     tile: TensorView
-    extents: tuple[Extent, ...]
-    anchor: tuple[int, ...]
-    views: tuple[View, ...]
-    points: tuple[int, ...] = ()
 
     def reads(self) -> Iterator[Buffer]:
         if self.store:
@@ -66,21 +62,21 @@ class TileTransfer(Node):
 
 
 @dataclass(eq=False)
-class IndirectTile(Node):
-    store: bool
-    tile: TensorView
+class TileTransfer(TileMove):
+    """`extents` and the tile's strides are in the order of the view's dims."""
+
+    extents: tuple[Extent, ...]
+    anchor: tuple[int, ...]
+    views: tuple[View, ...]
+    points: tuple[int, ...] = ()
+
+
+@dataclass(eq=False)
+class IndirectTile(TileMove):
     variables: tuple[Extent, ...]
     view: View
     subscripts: tuple[Subscript, ...]
     points: tuple[int, ...] = ()
-
-    def reads(self) -> Iterator[Buffer]:
-        if self.store:
-            yield self.tile.buffer
-
-    def writes(self) -> Iterator[Buffer]:
-        if not self.store:
-            yield self.tile.buffer
 
 
 @dataclass(frozen=True)

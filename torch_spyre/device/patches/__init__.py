@@ -35,6 +35,6 @@ def apply() -> None:
     """Applies all of them, once."""
     if getattr(torch.Tensor, "_spyre_tensor_patched", False):
         return
-    torch.Tensor._spyre_tensor_patched = True  # type: ignore[attr-defined]
+    torch.Tensor._spyre_tensor_patched = True  # type: ignore[attr-defined]  # a mark of ours
     for patch in _PATCHES:
         patch.apply()

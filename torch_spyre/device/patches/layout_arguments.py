@@ -16,7 +16,7 @@ _CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 
 def apply() -> None:
-    torch.Tensor.device_tensor_layout = _device_tensor_layout  # type: ignore[attr-defined]
+    torch.Tensor.device_tensor_layout = _device_tensor_layout  # type: ignore[attr-defined]  # ours to add
     _C._intercept_to(torch.Tensor.to, _to)
     _C._intercept_empty(torch.empty, _empty)
 
