@@ -85,6 +85,13 @@ class HostAccessError(SpyreError, TypeError, BufferError):
         )
 
 
+class UnsupportedError(SpyreError):
+    """The compiler has no kernel for this."""
+
+    def __init__(self, thing: str) -> None:
+        super().__init__(f"Spyre backend does not support: {thing}")
+
+
 class UnsupportedDtypeError(SpyreError):
     """A tensor is asked for in a dtype that has no format on the card."""
 

@@ -56,6 +56,9 @@ class TensorArg:
     # Of the buffer, for tensors that other specs of the kernel refer to.
     name: str | None = None
 
+    def __hash__(self) -> int:
+        return hash((self.arg_index, self.name, tuple(self.device_coordinates)))
+
     @property
     def elements_per_stick(self) -> int:
         return self.device_size[-1]

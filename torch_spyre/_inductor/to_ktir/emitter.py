@@ -1,0 +1,239 @@
+"""Ops of KTIR on tiles, one method each. Shapes are static; views of tensors cost nothing."""
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith, linalg, scf, tensor
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    AnyFloat,
+    ArrayAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    i64,
+)
+from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.linalg.ops import YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from torch_spyre._inductor.to_ktir.indices import Index, IndexArithmetic
+from torch_spyre._inductor.to_ktir.types import tensor_type
+from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
+from torch_spyre.ktir.dialects.ktdp.transfers import LoadOp, StoreOp
+from torch_spyre.ktir.dialects.ktdp.types import AccessTileType
+from torch_spyre.ktir.dialects.ktdp.views import ConstructMemoryViewOp, full_box
+from torch_spyre.ktir.dialects.tensor import ExpandShapeOp
+
+Shape = tuple[int, ...]
+
+
+def shape_of(value: SSAValue) -> Shape:
+    shape: Shape = value.type.get_shape()  # type: ignore[attr-defined]  # callers hold tensors
+    return shape
+
+
+def element_of(value: SSAValue) -> Attribute:
+    found: Attribute = value.type.element_type  # type: ignore[attr-defined]  # callers hold tensors
+    return found
+
+
+class Emitter:
+    """Appends to the current block of a function."""
+
+    def __init__(self, entry: Block) -> None:
+        self.indices = IndexArithmetic(entry)
+        self._views: dict[object, SSAValue] = {}
+        self._scalars: dict[object, SSAValue] = {}
+
+    def add(self, operation: Operation) -> SSAValue:
+        return self.indices.add_op(operation)
+
+    # Memory
+
+    def view(
+        self, base: SSAValue, offset: int, sizes: Shape, strides: Shape, element: Attribute
+    ) -> SSAValue:
+        """An array over memory. Made once, at the start of the function."""
+        key = (base, offset, sizes, strides, element)
+        if key not in self._views:
+            at = base if offset == 0 else self._at_entry_sum(base, offset)
+            operation = ConstructMemoryViewOp(at, sizes, strides, MemRefType(element, sizes))
+            self._add_at_entry(operation)
+            self._views[key] = operation.result
+        return self._views[key]
+
+    def _at_entry_sum(self, base: SSAValue, offset: int) -> SSAValue:
+        operation = arith.AddiOp(base, self.indices.constant(offset))
+        self._add_at_entry(operation)
+        return operation.result
+
+    def _add_at_entry(self, operation: Operation) -> None:
+        """Before what the entry block does, after the constants that this may need."""
+        anchor = self._entry_anchor
+        if anchor is None:
+            self.indices.entry.add_op(operation)
+        else:
+            self.indices.entry.insert_op_before(operation, anchor)
+
+    _entry_anchor: Operation | None = None
+
+    def begin_body(self, anchor: Operation) -> None:
+        """What comes from now on follows `anchor`; views and constants still go before it."""
+        self._entry_anchor = anchor
+
+    def load(self, view: SSAValue, origins: Sequence[Index], sizes: Shape) -> SSAValue:
+        tile = self._tile(view, origins, sizes)
+        return self.add(LoadOp(tile, tensor_type(element_of(view), sizes)))
+
+    def store(self, value: SSAValue, view: SSAValue, origins: Sequence[Index]) -> None:
+        tile = self._tile(view, origins, shape_of(value))
+        self.indices.block.add_op(StoreOp(value, tile))
+
+    def _tile(self, view: SSAValue, origins: Sequence[Index], sizes: Shape) -> SSAValue:
+        values = [self.indices.value(origin) for origin in origins]
+        return self.add(ConstructAccessTileOp(view, values, full_box(sizes), AccessTileType(sizes)))
+
+    # Scalars and constants
+
+    def scalar(self, value: float | int | bool, element: Attribute) -> SSAValue:
+        """A constant; made once, at the start of the function."""
+        key = (repr(value), element)
+        if key not in self._scalars:
+            attribute: Attribute
+            if isinstance(element, AnyFloat):
+                attribute = FloatAttr(float(value), element)
+            else:
+                assert isinstance(element, IntegerType)
+                attribute = IntegerAttr(int(value), element)
+            operation = arith.ConstantOp(attribute)
+            first = self.indices.entry.first_op
+            if first is None:
+                self.indices.entry.add_op(operation)
+            else:
+                self.indices.entry.insert_op_before(operation, first)
+            self._scalars[key] = operation.result
+        return self._scalars[key]
+
+    def splat(self, scalar: SSAValue, shape: Shape) -> SSAValue:
+        return self.add(tensor.SplatOp(scalar, (), tensor_type(scalar.type, shape)))
+
+    def empty(self, element: Attribute, shape: Shape) -> SSAValue:
+        return self.add(tensor.EmptyOp((), tensor_type(element, shape)))
+
+    # Views of tensors
+
+    def broadcast(self, value: SSAValue, shape: Shape, new_dims: Sequence[int]) -> SSAValue:
+        if not new_dims:
+            return value
+        target = self.empty(element_of(value), shape)
+        dims = DenseArrayBase.from_list(i64, new_dims)
+        return self.add(linalg.BroadcastOp(value, target, dims, target.type))
+
+    def transpose(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
+        if list(order) == list(range(len(order))):
+            return value
+        shape = shape_of(value)
+        target = self.empty(element_of(value), tuple(shape[dim] for dim in order))
+        permutation = DenseArrayBase.from_list(i64, order)
+        return self.add(linalg.TransposeOp(value, target, permutation, target.type))
+
+    def slice(
+        self, value: SSAValue, offsets: Shape, sizes: Shape, strides: Shape | None = None
+    ) -> SSAValue:
+        steps = strides or (1,) * len(sizes)
+        if sizes == shape_of(value):
+            return value
+        found = tensor_type(element_of(value), sizes)
+        return self.add(tensor.ExtractSliceOp(value, offsets, sizes, steps, found))
+
+    def insert(
+        self, value: SSAValue, into: SSAValue, offsets: Shape, strides: Shape | None = None
+    ) -> SSAValue:
+        steps = strides or (1,) * len(offsets)
+        return self.add(
+            tensor.InsertSliceOp.from_static_parameters(
+                value, into, offsets, shape_of(value), steps
+            )
+        )
+
+    def reshape(self, value: SSAValue, groups: Sequence[Sequence[int]], shape: Shape) -> SSAValue:
+        """Joins the dims of each group, or, of the shape's dims, makes each group of one."""
+        if shape == shape_of(value):
+            return value
+        reassociation = ArrayAttr(
+            [ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups]
+        )
+        found = tensor_type(element_of(value), shape)
+        if len(shape) < len(shape_of(value)):
+            operation: Operation = tensor.CollapseShapeOp.build(
+                operands=[value],
+                result_types=[found],
+                properties={"reassociation": reassociation},
+            )
+        else:
+            operation = ExpandShapeOp(value, shape, reassociation, found)
+        return self.add(operation)
+
+    # Work
+
+    def generic(
+        self, scalar_op: Callable[..., Operation], operands: Sequence[SSAValue]
+    ) -> SSAValue:
+        """An op that exists on scalars only, applied to each element."""
+        shape, element = shape_of(operands[0]), element_of(operands[0])
+        target = self.empty(element, shape)
+        block = Block(arg_types=[*(element_of(each) for each in operands), element])
+        operation = scalar_op(*block.args[:-1])
+        block.add_ops([operation, YieldOp(operation.results[0])])
+        same = AffineMapAttr(AffineMap.identity(len(shape)))
+        return self.add(
+            linalg.GenericOp(
+                operands,
+                [target],
+                Region(block),
+                [same] * (len(operands) + 1),
+                [IteratorTypeAttr.parallel()] * len(shape),
+                [target.type],
+            )
+        )
+
+    def reduce(
+        self,
+        value: SSAValue,
+        initial: SSAValue,
+        dims: Sequence[int],
+        combine: Callable[[SSAValue, SSAValue], Operation],
+    ) -> SSAValue:
+        """Folds dims of a value; `combine` takes an element and the accumulator."""
+        element = element_of(value)
+        block = Block(arg_types=[element, element])
+        operation = combine(*block.args)
+        block.add_ops([operation, YieldOp(operation.results[0])])
+        where = DenseArrayBase.from_list(i64, dims)
+        return self.add(linalg.ReduceOp(value, initial, where, Region(block)))
+
+    def loop(
+        self,
+        trips: int,
+        step: int,
+        carried: Sequence[SSAValue],
+        body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """`body` gets a multiple of `step`, and what the last trip yielded."""
+        if trips == 1:
+            return list(body(Index(0), carried))
+        outside = self.indices.block
+        block = Block(arg_types=[IndexType(), *(each.type for each in carried)])
+        self.indices.block = block
+        variable, *so_far = block.args
+        yielded = body(Index(0, variable, step), so_far)
+        block.add_op(scf.YieldOp(*yielded))
+        self.indices.block = outside
+        lower, upper, by = (self.indices.constant(each) for each in (0, trips * step, step))
+        operation = scf.ForOp(lower, upper, by, carried, block)
+        outside.add_op(operation)
+        return list(operation.results)

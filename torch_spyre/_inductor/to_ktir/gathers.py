@@ -1,0 +1,117 @@
+"""Reads that are no rectangle: each element's coordinates are computed, or read from memory."""
+
+from collections.abc import Mapping
+
+import sympy
+from sympy import Symbol
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from torch_spyre._inductor.op_spec import IndirectAccess, TensorArg
+from torch_spyre._inductor.to_ktir.access import Access, row_major
+from torch_spyre._inductor.to_ktir.emitter import Emitter
+from torch_spyre._inductor.to_ktir.tiles import Frame, Value
+from torch_spyre._inductor.to_ktir.types import element_type, tensor_type
+from torch_spyre.errors import UnsupportedError
+from torch_spyre.ktir.dialects.ktdp.indirect_tiles import (
+    ConstructIndirectAccessTileOp,
+    Subscript,
+)
+from torch_spyre.ktir.dialects.ktdp.transfers import LoadOp
+from torch_spyre.ktir.dialects.ktdp.types import AccessTileType
+from torch_spyre.ktir.dialects.ktdp.views import full_box
+
+
+def gather(
+    emitter: Emitter,
+    bases: Mapping[int, SSAValue],
+    access: Access,
+    frame: Frame,
+    indices: Mapping[str, Access],
+) -> Value:
+    """The elements at an access's coordinates, for every point of the tile."""
+    symbols = access.symbols | frozenset(
+        symbol for name in index_names(access.arg) for symbol in indices[name].symbols
+    )
+    axes = frame.axes_of(symbols)
+    assert all(axis.part == "whole" for axis in axes)
+    shape = frame.shape(axes)
+    # The maps' domain: captured values first, then the variables.
+    origins = [frame.origins[axis.symbol] for axis in axes]
+    captured = [origin.value for origin in origins if origin.value is not None]
+    places: dict[Symbol, AffineExpr] = {}
+    next_captured = 0
+    for position, (axis, origin) in enumerate(zip(axes, origins, strict=True)):
+        here = AffineExpr.dimension(len(captured) + position) + origin.offset
+        if origin.value is not None:
+            here = here + AffineExpr.dimension(next_captured)
+            next_captured += 1
+        places[axis.symbol] = here
+    subscripts = [
+        _subscript(emitter, bases, coordinate, places, indices)
+        for coordinate in access.arg.device_coordinates
+    ]
+    tile = ConstructIndirectAccessTileOp(
+        _device_view(emitter, bases, access.arg),
+        subscripts,
+        captured,
+        full_box(shape),
+        AccessTileType(shape),
+        variable_names=[axis.symbol.name for axis in axes],
+    )
+    emitter.indices.block.add_op(tile)
+    element = element_type(access.arg.device_dtype)
+    return Value(emitter.add(LoadOp(tile.result, tensor_type(element, shape))), axes)
+
+
+def index_names(arg: TensorArg) -> list[str]:
+    return [
+        found.tensor
+        for coordinate in arg.device_coordinates
+        for found in sympy.sympify(coordinate).atoms(IndirectAccess)
+    ]
+
+
+def _device_view(emitter: Emitter, bases: Mapping[int, SSAValue], arg: TensorArg) -> SSAValue:
+    sizes = tuple(arg.device_size)
+    element = element_type(arg.device_dtype)
+    return emitter.view(bases[arg.arg_index], 0, sizes, row_major(sizes), element)
+
+
+def _subscript(
+    emitter: Emitter,
+    bases: Mapping[int, SSAValue],
+    coordinate: sympy.Expr,
+    places: Mapping[Symbol, AffineExpr],
+    indices: Mapping[str, Access],
+) -> Subscript:
+    coordinate = sympy.sympify(coordinate)
+    if isinstance(coordinate, IndirectAccess):
+        index = indices[coordinate.tensor].arg
+        expressions = tuple(_affine(each, places) for each in index.device_coordinates)
+        return Subscript(expressions, _device_view(emitter, bases, index))
+    return Subscript((_affine(coordinate, places),))
+
+
+def _affine(expression: sympy.Expr, places: Mapping[Symbol, AffineExpr]) -> AffineExpr:
+    expression = sympy.sympify(expression)
+    if expression.is_Integer:
+        return AffineExpr.constant(int(expression))
+    if expression.is_Symbol:
+        return places[expression]
+    if isinstance(expression, sympy.Add):
+        first, *others = (_affine(each, places) for each in expression.args)
+        for each in others:
+            first = first + each
+        return first
+    if isinstance(expression, sympy.Mul):
+        factor, rest = expression.as_coeff_Mul()
+        if factor.is_Integer:
+            return _affine(rest, places) * int(factor)
+    if isinstance(expression, sympy.Mod):
+        value, modulus = expression.args
+        return _affine(value, places) % int(modulus)
+    if isinstance(expression, sympy.floor):
+        numerator, denominator = sympy.fraction(sympy.together(expression.args[0]))
+        return _affine(sympy.expand(numerator), places) // int(denominator)
+    raise UnsupportedError(f"an index like {expression}")

@@ -1,0 +1,95 @@
+"""Integers of a kernel: known ones are folded, others become `arith` ops on `index`."""
+
+from dataclasses import dataclass
+from math import gcd
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+_INDEX = IndexType()
+
+
+@dataclass(frozen=True)
+class Index:
+    """`value` plus `offset`; `value` is a multiple of `multiple`, and absent where all is known."""
+
+    offset: int
+    value: SSAValue | None = None
+    multiple: int = 0
+
+    @property
+    def known(self) -> bool:
+        return self.value is None
+
+    def modulo(self, divisor: int) -> int:
+        """What is left of it; asks for something that is the same on every core and trip."""
+        assert self.multiple % divisor == 0, f"{self} modulo {divisor} is not one number"
+        return self.offset % divisor
+
+
+class IndexArithmetic:
+    """Emits index arithmetic at the end of a block; constants go to the start of the function."""
+
+    def __init__(self, entry: Block) -> None:
+        self.entry = entry
+        self.block = entry
+        self._constants: dict[int, SSAValue] = {}
+
+    def add_op(self, operation: Operation) -> SSAValue:
+        self.block.add_op(operation)
+        return operation.results[0]
+
+    def constant(self, value: int) -> SSAValue:
+        if value not in self._constants:
+            operation = arith.ConstantOp(IntegerAttr(value, _INDEX))
+            first = self.entry.first_op
+            if first is None:
+                self.entry.add_op(operation)
+            else:
+                self.entry.insert_op_before(operation, first)
+            self._constants[value] = operation.result
+        return self._constants[value]
+
+    def value(self, index: Index) -> SSAValue:
+        """As one SSA value."""
+        if index.value is None:
+            return self.constant(index.offset)
+        if not index.offset:
+            return index.value
+        return self.add_op(arith.AddiOp(index.value, self.constant(index.offset)))
+
+    def plus(self, left: Index, right: Index) -> Index:
+        offset = left.offset + right.offset
+        if left.value is None or right.value is None:
+            found = left if right.value is None else right
+            return Index(offset, found.value, found.multiple)
+        total = self.add_op(arith.AddiOp(left.value, right.value))
+        return Index(offset, total, gcd(left.multiple, right.multiple))
+
+    def times(self, index: Index, factor: int) -> Index:
+        if index.value is None or factor == 0:
+            return Index(index.offset * factor)
+        if factor == 1:
+            return index
+        product = self.add_op(arith.MuliOp(index.value, self.constant(factor)))
+        return Index(index.offset * factor, product, index.multiple * factor)
+
+    def divided(self, index: Index, divisor: int) -> Index:
+        """Where the division is exact but for what is known."""
+        if divisor == 1:
+            return index
+        offset = index.offset // divisor
+        if index.value is None:
+            return Index(offset)
+        assert index.multiple % divisor == 0
+        quotient = self.add_op(arith.DivUIOp(index.value, self.constant(divisor)))
+        return Index(offset, quotient, index.multiple // divisor)
+
+    def digit(self, value: SSAValue, stride: int, radix: int, whole: int) -> SSAValue:
+        """(value // stride) % radix, for a value below `whole`."""
+        if stride > 1:
+            value = self.add_op(arith.DivUIOp(value, self.constant(stride)))
+        if stride * radix < whole:
+            value = self.add_op(arith.RemUIOp(value, self.constant(radix)))
+        return value

@@ -1,0 +1,387 @@
+"""A KTIR function for a list of OpSpecs over one iteration space."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from sympy import Symbol
+from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Region, SSAValue
+
+from torch_spyre._inductor.op_spec import OpSpec, Spec, TensorArg, UnimplementedOp, flat
+from torch_spyre._inductor.to_ktir.coordinates import INDEX, emit_coordinate
+from torch_spyre._inductor.to_ktir.emitter import Emitter
+from torch_spyre._inductor.to_ktir.gathers import index_names
+from torch_spyre._inductor.to_ktir.indices import Index
+from torch_spyre._inductor.to_ktir.plan import TilePlan, is_product, plan_tiles
+from torch_spyre._inductor.to_ktir.pointwise import POINTWISE, converted, emit_pointwise
+from torch_spyre._inductor.to_ktir.products import Product
+from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS, Reducer
+from torch_spyre._inductor.to_ktir.tiles import Frame, Value
+from torch_spyre._inductor.to_ktir.transfers import Transfers
+from torch_spyre._inductor.to_ktir.types import element_type
+from torch_spyre.errors import UnsupportedError
+from torch_spyre.ktir.dialects.ktdp.transfers import GetComputeTileIdOp
+from torch_spyre.ktir.module import Module
+
+_OPERAND = "operand"
+
+
+def build_module(name: str, specs: Sequence[Spec]) -> Module:
+    return Module(build_kernel(name, specs))
+
+
+def build_kernel(name: str, specs: Sequence[Spec]) -> ModuleOp:
+    ops: list[OpSpec] = []
+    for spec in flat(specs):
+        if isinstance(spec, UnimplementedOp):
+            raise UnsupportedError(f"{spec.op} in kernel {name}")
+        ops.append(spec)
+    plan = plan_tiles(ops)
+    if plan is None:
+        raise UnsupportedError(f"kernel {name}: its tiles do not fit the scratchpad")
+    function = _Kernel(name, ops, plan).build()
+    return ModuleOp([function])
+
+
+class _Kernel:
+    def __init__(self, name: str, specs: Sequence[OpSpec], plan: TilePlan) -> None:
+        self.name, self.specs, self.plan = name, specs, plan
+        self.space = plan.space
+        count = 1 + max(arg.arg_index for spec in specs for arg in spec.args)
+        self.entry = Block(arg_types=[IndexType()] * count)
+        for position, argument in enumerate(self.entry.args):
+            argument.name_hint = f"arg{position}"
+        self.emitter = Emitter(self.entry)
+        self.transfers = Transfers(self.emitter, dict(enumerate(self.entry.args)))
+        self.index_tensors = {
+            arg.name: self.space.accesses[arg]
+            for spec in specs
+            for arg in spec.inputs
+            if arg.name is not None and not arg.in_scratchpad
+        }
+
+    def build(self) -> FuncOp:
+        core = GetComputeTileIdOp(1)
+        self.entry.add_op(core)
+        self.emitter.begin_body(core)
+        frame = Frame(
+            self._core_origins(core.ids[0]),
+            dict(self.plan.per_core),
+            {**self.plan.per_core, **{each: self.space.sizes[each] for each in self.space.folded}},
+            self.plan.axes,
+            self.plan.stick,
+        )
+        looped = [symbol for symbol in self.space.sizes if symbol not in self.plan.streamed]
+        self._nest(looped, frame, self._tile)
+        self.entry.add_op(ReturnOp())
+        arguments = [argument.type for argument in self.entry.args]
+        function = FuncOp(self.name, (arguments, []), Region(self.entry))
+        function.attributes["grid"] = ArrayAttr([IntegerAttr(self.space.cores, i64)])
+        return function
+
+    def _core_origins(self, core: SSAValue) -> dict[Symbol, Index]:
+        """Where this core's part of every symbol begins: digits of its id, the first fastest."""
+        origins: dict[Symbol, Index] = {}
+        stride = 1
+        for symbol in self._slowest_last():
+            split = self.space.splits[symbol]
+            share = self.plan.per_core[symbol]
+            if split == 1:
+                origins[symbol] = Index(0)
+                continue
+            digit = self.emitter.indices.digit(core, stride, split, self.space.cores)
+            origins[symbol] = self.emitter.indices.times(Index(0, digit, 1), share)
+            stride *= split
+        return origins
+
+    def _slowest_last(self) -> list[Symbol]:
+        symbols = list(self.space.sizes)
+        if any(is_product(spec) for spec in self.specs):
+            # Cores that share a sum are neighbours on the ring.
+            symbols.sort(key=lambda symbol: symbol not in self.space.folded)
+        return symbols
+
+    def _nest(self, symbols: Sequence[Symbol], frame: Frame, body: Callable[[Frame], None]) -> None:
+        """Loops over the tiles of these symbols, outermost first."""
+        if not symbols:
+            body(frame)
+            return
+        symbol, *inner = symbols
+        for trips, start, extent, valid in self._pieces(symbol):
+
+            def visit(
+                here: Index,
+                _: Sequence[SSAValue],
+                start: int = start,
+                extent: int = extent,
+                valid: int = valid,
+            ) -> Sequence[SSAValue]:
+                self._nest(inner, self._moved(frame, symbol, here, start, extent, valid), body)
+                return ()
+
+            self.emitter.loop(trips, self.plan.tile[symbol], (), visit)
+
+    def _moved(
+        self, frame: Frame, symbol: Symbol, here: Index, start: int, extent: int, valid: int
+    ) -> Frame:
+        arithmetic = self.emitter.indices
+        origin = arithmetic.plus(arithmetic.plus(frame.origins[symbol], here), Index(start))
+        return replace(
+            frame,
+            origins={**frame.origins, symbol: origin},
+            extents={**frame.extents, symbol: extent},
+            valid={**frame.valid, symbol: valid},
+        )
+
+    def _pieces(self, symbol: Symbol) -> list[tuple[int, int, int, int]]:
+        """(trips, start, extent, valid) of the tiles of a symbol: equal ones, then what is left."""
+        tile = self.plan.tile[symbol]
+        folded = symbol in self.space.folded and self.space.splits[symbol] == 1
+        whole = self.space.sizes[symbol] if folded else self.plan.per_core[symbol]
+        trips, rest = divmod(whole, tile)
+        pieces = [(trips, 0, tile, tile)] if trips else []
+        if rest:
+            extent = rest
+            if symbol in self.plan.padded:
+                extent = min(tile, self.plan.per_core[symbol] - trips * tile)
+            pieces.append((1, trips * tile, extent, rest))
+        return pieces
+
+    def _tile(self, frame: Frame) -> None:
+        scope = _Scope(self, frame)
+        if not self.plan.streamed:
+            for spec in self.specs:
+                scope.run(spec)
+            return
+        inside = [spec for spec in self.specs if set(spec.sizes) & self.plan.streamed]
+        done = self._before(inside)
+        for spec in self.specs:
+            if spec in done:
+                scope.run(spec)
+        self._stream(inside, scope)
+        for spec in self.specs:
+            if spec not in done and spec not in inside:
+                scope.run(spec)
+
+    def _before(self, inside: Sequence[OpSpec]) -> list[OpSpec]:
+        """Ops outside the stream that do not wait for its results."""
+        results = {spec.output.name for spec in inside if spec.output.name}
+        found: list[OpSpec] = []
+        for spec in self.specs:
+            if spec in inside:
+                continue
+            if {arg.name for arg in spec.inputs if arg.in_scratchpad} & results:
+                if spec.output.name:
+                    results.add(spec.output.name)
+                continue
+            found.append(spec)
+        return found
+
+    def _stream(self, inside: Sequence[OpSpec], outer: "_Scope") -> None:
+        folding = [spec for spec in inside if spec.is_reduction]
+        folds = [_Fold(self, spec, outer) for spec in folding]
+        counts = [len(fold.state) for fold in folds]
+        state = [value for fold in folds for value in fold.state]
+
+        def visit(
+            symbols: Sequence[Symbol], frame: Frame, so_far: Sequence[SSAValue]
+        ) -> list[SSAValue]:
+            if not symbols:
+                return self._step(inside, folds, counts, _Scope(self, frame, outer), so_far)
+            symbol, *inner = symbols
+            state = list(so_far)
+            for trips, start, extent, valid in self._pieces(symbol):
+
+                def body(
+                    here: Index,
+                    carried: Sequence[SSAValue],
+                    start: int = start,
+                    extent: int = extent,
+                    valid: int = valid,
+                ) -> Sequence[SSAValue]:
+                    return visit(
+                        inner, self._moved(frame, symbol, here, start, extent, valid), carried
+                    )
+
+                state = self.emitter.loop(trips, self.plan.tile[symbol], state, body)
+            return state
+
+        streamed = [symbol for symbol in self.space.sizes if symbol in self.plan.streamed]
+        state = visit(streamed, outer.frame, state)
+        for fold, count in zip(folds, counts, strict=True):
+            fold.finish(state[:count], outer)
+            state = state[count:]
+
+    def _step(
+        self,
+        inside: Sequence[OpSpec],
+        folds: Sequence["_Fold"],
+        counts: Sequence[int],
+        scope: "_Scope",
+        so_far: Sequence[SSAValue],
+    ) -> list[SSAValue]:
+        states: dict[int, list[SSAValue]] = {}
+        position = 0
+        for number, count in enumerate(counts):
+            states[number] = list(so_far[position : position + count])
+            position += count
+        by_spec = {id(fold.spec): number for number, fold in enumerate(folds)}
+        for spec in inside:
+            if id(spec) in by_spec:
+                number = by_spec[id(spec)]
+                states[number] = folds[number].step(states[number], scope)
+            else:
+                scope.run(spec)
+        return [value for number in range(len(folds)) for value in states[number]]
+
+
+class _Fold:
+    """One op that folds, over all tiles that stream past."""
+
+    def __init__(self, kernel: _Kernel, spec: OpSpec, outer: "_Scope") -> None:
+        self.spec = spec
+        element = element_type(spec.inputs[-1].device_dtype)
+        if is_product(spec):
+            self.product = Product(kernel.emitter, spec)
+            self.state = [self.product.begin(outer.frame, element)]
+            return
+        axes = outer.frame.axes_of(kernel.space.accesses[spec.output].symbols)
+        self.reducer = Reducer(kernel.emitter, spec, outer.frame.shape(axes))
+        self.axes = axes
+        self.state = self.reducer.begin(self.reducer.accumulator(element, streamed=True))
+
+    def step(self, so_far: Sequence[SSAValue], scope: "_Scope") -> list[SSAValue]:
+        if is_product(self.spec):
+            left, right = (scope.whole(arg) for arg in self.spec.inputs)
+            return [self.product.step(left, right, so_far[0], scope.frame)]
+        return scope.fold(self.spec, self.reducer, so_far)
+
+    def finish(self, state: Sequence[SSAValue], outer: "_Scope") -> None:
+        if is_product(self.spec):
+            outer.put(self.spec, self.product.end(state[0], outer.frame))
+            return
+        result = element_type(self.spec.output.device_dtype)
+        outer.put(self.spec, Value(self.reducer.end(state, result), self.axes))
+
+
+class _Scope:
+    """The values of one tile: loaded once, computed in order."""
+
+    def __init__(self, kernel: _Kernel, frame: Frame, outer: "_Scope | None" = None) -> None:
+        self.kernel, self.frame, self.outer = kernel, frame, outer
+        self.emitter, self.transfers = kernel.emitter, kernel.transfers
+        self.values: dict[str, Value] = dict(outer.values) if outer else {}
+        self.loaded: dict[TensorArg, Value] = {}
+
+    def run(self, spec: OpSpec) -> None:
+        if spec.op == INDEX:
+            self.put(spec, emit_coordinate(self.emitter, spec, self.frame))
+        elif spec.op in POINTWISE:
+            self._pointwise(spec)
+        elif spec.op in REDUCTIONS:
+            self._reduction(spec)
+        else:
+            raise UnsupportedError(f"{spec.op} in kernel {self.kernel.name}")
+
+    def put(self, spec: OpSpec, value: Value) -> None:
+        """Keeps a result in the scratchpad, or stores it."""
+        arg = spec.output
+        if arg.in_scratchpad:
+            assert arg.name is not None
+            self.values[arg.name] = value
+            return
+        value = self._converted(value, arg)
+        partial = bool(spec.op_info.get("partial"))
+        self.transfers.store(self.kernel.space.accesses[arg], self.frame, value, partial=partial)
+
+    def whole(self, arg: TensorArg) -> Value:
+        """An input with every axis that it has in memory."""
+        return self._operand(arg)
+
+    def fold(self, spec: OpSpec, reducer: Reducer, so_far: Sequence[SSAValue]) -> list[SSAValue]:
+        symbols = frozenset(spec.iteration_space)
+        value = self._operand(spec.inputs[-1])
+        value = self.transfers.spread(value, self.frame.axes_of(symbols), self.frame)
+        kept = self.kernel.space.accesses[spec.output].symbols
+        valid = tuple(self.frame.valid[axis.symbol] for axis in value.axes)
+        sizes = tuple(
+            size if axis.symbol in kept else min(size, limit)
+            for axis, size, limit in zip(value.axes, value.shape, valid, strict=True)
+        )
+        raw = self.emitter.slice(value.ssa, (0,) * len(sizes), sizes)
+        dims = [place for place, axis in enumerate(value.axes) if axis.symbol not in kept]
+        folded = [value.axes[place].symbol for place in dims]
+        strides = self._numbering(spec, folded)
+        origins = [self.frame.origins[symbol] for symbol in folded]
+        return reducer.step(raw, so_far, dims, origins, strides)
+
+    def _numbering(self, spec: OpSpec, folded: Sequence[Symbol]) -> list[int]:
+        """Strides that number the folded elements in the order of the op's own symbols."""
+        order = [symbol for symbol in spec.iteration_space if symbol in folded]
+        strides, stride = {}, 1
+        for symbol in reversed(order):
+            strides[symbol] = stride
+            stride *= spec.sizes[symbol]
+        return [strides[symbol] for symbol in folded]
+
+    def _reduction(self, spec: OpSpec) -> None:
+        axes = self.frame.axes_of(self.kernel.space.accesses[spec.output].symbols)
+        reducer = Reducer(self.emitter, spec, self.frame.shape(axes))
+        element = self._operand(spec.inputs[-1]).element
+        state = reducer.begin(reducer.accumulator(element, streamed=False))
+        state = self.fold(spec, reducer, state)
+        result = element_type(spec.output.device_dtype)
+        self.put(spec, Value(reducer.end(state, result), axes))
+
+    def _pointwise(self, spec: OpSpec) -> None:
+        operands = self._operands(spec)
+        present = {axis for value in operands for axis in value.axes}
+        axes = tuple(axis for axis in self.frame.axes if axis in present)
+        same = [self.transfers.spread(value, axes, self.frame).ssa for value in operands]
+        result = element_type(spec.output.device_dtype)
+        raw = emit_pointwise(self.emitter, spec.op, same, spec.constants, result)
+        self.put(spec, Value(raw, axes))
+
+    def _operands(self, spec: OpSpec) -> list[Value]:
+        indirect = _index_tensors(spec)
+        tensors = iter(arg for arg in spec.inputs if arg.name not in indirect or arg.in_scratchpad)
+        constants = spec.constants
+        count = sum(name.startswith(_OPERAND) for name in constants) + len(
+            [arg for arg in spec.inputs if arg.name not in indirect or arg.in_scratchpad]
+        )
+        format = next(
+            (arg.device_dtype for arg in spec.inputs if arg.name not in indirect),
+            spec.output.device_dtype,
+        )
+        operands: list[Value] = []
+        for position in range(count):
+            name = f"{_OPERAND}{position}"
+            if name in constants:
+                scalar = self.emitter.scalar(constants[name], element_type(format))
+                operands.append(Value(scalar, ()))
+            else:
+                operands.append(self._operand(next(tensors)))
+        return operands
+
+    def _operand(self, arg: TensorArg) -> Value:
+        if arg.in_scratchpad:
+            assert arg.name is not None
+            return self.values[arg.name]
+        if arg not in self.loaded:
+            access = self.kernel.space.accesses[arg]
+            if self.outer is not None and not access.symbols & self.kernel.plan.streamed:
+                return self.outer._operand(arg)
+            self.loaded[arg] = self.transfers.load(access, self.frame, self.kernel.index_tensors)
+        return self.loaded[arg]
+
+    def _converted(self, value: Value, arg: TensorArg) -> Value:
+        element = element_type(arg.device_dtype)
+        if value.is_scalar:
+            value = self.transfers.spread(value, self.frame.axes[-1:], self.frame)
+        return Value(converted(self.emitter, value.ssa, element), value.axes)
+
+
+def _index_tensors(spec: OpSpec) -> frozenset[str]:
+    """Names of the inputs that only say where another one is read."""
+    return frozenset(name for arg in spec.args for name in index_names(arg))

@@ -1,0 +1,232 @@
+"""How a core walks its part of the iteration space: tiles that fit the scratchpad.
+
+The symbols of all ops of a kernel form one space. Symbols that an op folds are whole in every tile
+if that fits; otherwise a loop streams over them and accumulates.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import gcd, lcm, prod
+
+from sympy import Symbol
+
+from torch_spyre._inductor.op_spec import OpSpec, TensorArg
+from torch_spyre._inductor.to_ktir.access import Access, access_of
+from torch_spyre._inductor.to_ktir.pointwise import POINTWISE
+from torch_spyre._inductor.to_ktir.tiles import Axis
+from torch_spyre._inductor.to_ktir.types import bytes_of, element_type
+from torch_spyre.errors import UnsupportedError
+
+# Bytes of tiles that are alive at once. Half of a scratchpad, so that the next tile can arrive
+# meanwhile; and small enough for the caches of a host that emulates the core.
+TILE_BYTES = 1 << 20
+_MATMULS = ("batchmatmul", "matmul")
+
+
+@dataclass(frozen=True)
+class Space:
+    """The iteration space that the ops of a kernel share."""
+
+    sizes: Mapping[Symbol, int]
+    splits: Mapping[Symbol, int]
+    folded: frozenset[Symbol]
+    accesses: Mapping[TensorArg, Access]
+
+    @property
+    def cores(self) -> int:
+        return prod(self.splits.values())
+
+
+@dataclass(frozen=True)
+class TilePlan:
+    """Elements of every symbol: of a core, and of a tile. Streamed symbols are looped innermost."""
+
+    space: Space
+    per_core: Mapping[Symbol, int]
+    tile: Mapping[Symbol, int]
+    axes: tuple[Axis, ...]
+    streamed: frozenset[Symbol]
+    padded: frozenset[Symbol] = field(default_factory=frozenset)
+    # Elements per stick, where sticks and lanes are axes of their own.
+    stick: int = 0
+
+    @property
+    def tiles(self) -> int:
+        return prod(-(-self.per_core[each] // self.tile[each]) for each in self.per_core)
+
+
+def is_product(spec: OpSpec) -> bool:
+    return spec.op in _MATMULS
+
+
+def space_of(specs: Sequence[OpSpec]) -> Space:
+    sizes: dict[Symbol, int] = {}
+    splits: dict[Symbol, int] = {}
+    folded: set[Symbol] = set()
+    accesses: dict[TensorArg, Access] = {}
+    for spec in specs:
+        for symbol, size in spec.sizes.items():
+            if sizes.setdefault(symbol, size) != size:
+                raise UnsupportedError(f"{symbol} with sizes {sizes[symbol]} and {size}")
+            split = spec.splits[symbol]
+            if splits.setdefault(symbol, split) != split:
+                raise UnsupportedError(f"{symbol} divided by {splits[symbol]} and {split}")
+        for arg in spec.args:
+            accesses[arg] = access_of(arg)
+        if spec.is_reduction:
+            folded |= set(spec.sizes) - accesses[spec.output].symbols
+    return Space(sizes, splits, frozenset(folded), accesses)
+
+
+def plan_tiles(specs: Sequence[OpSpec], budget: int = TILE_BYTES) -> TilePlan | None:
+    """None if the kernel cannot be walked in tiles of this many bytes."""
+    space = space_of(specs)
+    padded = _padded(space)
+    per_core = {symbol: _per_core(space, symbol, padded) for symbol in space.sizes}
+    granules = {symbol: _granule(space, symbol) for symbol in space.sizes}
+    axes, stick = _axes(specs, space, padded)
+    whole = TilePlan(space, per_core, per_core, axes, frozenset(), padded, stick)
+    if _bytes(specs, whole) <= budget and not any(is_product(spec) for spec in specs):
+        return whole
+    tile = _shrunk(specs, whole, budget, granules, space.folded)
+    if tile is not None and not any(is_product(spec) for spec in specs):
+        return tile
+    if not _streamable(specs, space):
+        return None
+    streaming = TilePlan(space, per_core, per_core, axes, space.folded, padded, stick)
+    if _bytes(specs, streaming) <= budget:
+        return streaming
+    return _shrunk(specs, streaming, budget, granules, frozenset())
+
+
+def _padded(space: Space) -> frozenset[Symbol]:
+    """Symbols that run along whole sticks of every tensor that has them: padding computes along."""
+    return frozenset(
+        symbol
+        for symbol in space.sizes
+        if any(symbol in access.stick_symbols for access in space.accesses.values())
+        and all(
+            access.stick_symbol == symbol
+            for access in space.accesses.values()
+            if symbol in access.symbols and not access.arg.in_scratchpad
+        )
+    )
+
+
+def _granule(space: Space, symbol: Symbol) -> int:
+    """Tiles begin at multiples of this, so that they begin at the same lane of a stick."""
+    granule = 1
+    for access in space.accesses.values():
+        for box in access.boxes or ():
+            factor = dict(box.sum.terms).get(symbol)
+            if factor and box.is_stick:
+                granule = lcm(granule, box.stick // gcd(box.stick, factor))
+    return granule
+
+
+def _per_core(space: Space, symbol: Symbol, padded: frozenset[Symbol]) -> int:
+    size, split = space.sizes[symbol], space.splits[symbol]
+    if symbol in padded:
+        granule = _granule(space, symbol)
+        size = -(-size // granule) * granule
+    if size % split:
+        raise UnsupportedError(f"{symbol} of size {size} divided over {split} cores")
+    share = size // split
+    if split > 1 and share % _granule(space, symbol):
+        raise UnsupportedError(f"{symbol}: {share} elements a core, which are no whole sticks")
+    return share
+
+
+def _axes(
+    specs: Sequence[OpSpec], space: Space, padded: frozenset[Symbol]
+) -> tuple[tuple[Axis, ...], int]:
+    """The order of dims in tiles: that of the output in memory, for kernels that fold nothing."""
+    output = space.accesses[specs[-1].output]
+    in_memory = [access for access in space.accesses.values() if not access.arg.in_scratchpad]
+    sticks = {box.stick for access in in_memory for box in access.boxes or () if box.is_stick}
+    plain = (
+        not space.folded
+        and len(sticks) == 1
+        and all(spec.op in POINTWISE for spec in specs)
+        and all(access.boxes is not None for access in in_memory)
+        and output.stick_symbol in padded
+        and all(
+            len(box.sum.terms) <= 1 and all(factor == 1 for _, factor in box.sum.terms)
+            for access in in_memory
+            for box in access.boxes or ()
+        )
+        and all(access.stick_symbols <= {output.stick_symbol} for access in in_memory)
+    )
+    if not plain:
+        return tuple(Axis(symbol) for symbol in space.sizes), 0
+    assert output.boxes is not None
+    axes = [
+        Axis(box.sum.terms[0][0], "stick" if box.is_stick else "whole")
+        for box in output.boxes
+        if box.sum.terms
+    ]
+    missing = [Axis(symbol) for symbol in space.sizes if symbol not in output.symbols]
+    lane = Axis(output.stick_symbol, "lane")
+    return (*missing, *axes, lane), sticks.pop()
+
+
+def _streamable(specs: Sequence[OpSpec], space: Space) -> bool:
+    """Does nothing that runs over the folded symbols need what folding them gave?"""
+    results: set[str] = set()
+    for spec in specs:
+        inside = bool(set(spec.sizes) & space.folded)
+        reads = {arg.name for arg in spec.inputs if arg.in_scratchpad}
+        if inside and reads & results:
+            return False
+        if (spec.is_reduction or (reads & results)) and spec.output.name:
+            results.add(spec.output.name)
+        if spec.is_reduction and set(spec.sizes) & space.folded != space.folded:
+            return False
+    return True
+
+
+def _bytes(specs: Sequence[OpSpec], plan: TilePlan) -> int:
+    """An upper bound of what is alive at once: every tensor of the kernel."""
+    total = 0
+    for arg, access in plan.space.accesses.items():
+        width = bytes_of(element_type(arg.device_dtype))
+        elements = prod(plan.tile[symbol] for symbol in access.symbols)
+        total += elements * width
+    for spec in specs:
+        if is_product(spec):
+            total += 4 * prod(plan.tile[each] for each in plan.space.accesses[spec.output].symbols)
+    return total
+
+
+def _shrunk(
+    specs: Sequence[OpSpec],
+    plan: TilePlan,
+    budget: int,
+    granules: Mapping[Symbol, int],
+    fixed: frozenset[Symbol],
+) -> TilePlan | None:
+    """Halves the symbol whose tile is largest (of granules) until all fits."""
+    tile = dict(plan.tile)
+    while True:
+        current = TilePlan(
+            plan.space, plan.per_core, tile, plan.axes, plan.streamed, plan.padded, plan.stick
+        )
+        if _bytes(specs, current) <= budget:
+            return current
+        candidates = [
+            symbol for symbol in tile if symbol not in fixed and tile[symbol] > granules[symbol]
+        ]
+        if not candidates:
+            return None
+        widest = max(candidates, key=lambda symbol: tile[symbol] // granules[symbol])
+        tile[widest] = _smaller(plan.per_core[widest], tile[widest], granules[widest])
+
+
+def _smaller(whole: int, current: int, granule: int) -> int:
+    """At most half of the current tile; a divisor of the whole, if one is near."""
+    units = max(1, current // granule // 2)
+    of = -(-whole // granule)
+    for candidate in range(units, max(0, units // 2), -1):
+        if of % candidate == 0 and whole % granule == 0:
+            return candidate * granule
+    return units * granule

@@ -1,0 +1,46 @@
+"""Data formats of the card as types of KTIR."""
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float16Type,
+    Float32Type,
+    IntegerType,
+    TensorType,
+)
+from xdsl.ir import Attribute
+
+from torch_spyre._C import DataFormats
+from torch_spyre.errors import UnsupportedError
+
+F16, F32 = Float16Type(), Float32Type()
+I1, I8, I16, I32, I64 = (IntegerType(width) for width in (1, 8, 16, 32, 64))
+
+_TYPES: dict[DataFormats, Attribute] = {
+    DataFormats.SEN169_FP16: F16,
+    DataFormats.IEEE_FP32: F32,
+    DataFormats.SENINT8: I8,
+    DataFormats.SENINT16: I16,
+    DataFormats.IEEE_INT32: I32,
+    DataFormats.SENUINT32: I32,
+    DataFormats.IEEE_INT64: I64,
+}
+
+
+def element_type(format: DataFormats) -> Attribute:
+    if format not in _TYPES:
+        raise UnsupportedError(f"kernels on tensors of {format.name}")
+    return _TYPES[format]
+
+
+def tensor_type(element: Attribute, shape: tuple[int, ...]) -> TensorType[Attribute]:
+    return TensorType(element, shape)
+
+
+def is_float(element: Attribute) -> bool:
+    return isinstance(element, AnyFloat)
+
+
+def bytes_of(element: Attribute) -> int:
+    assert isinstance(element, AnyFloat | IntegerType)
+    width: int = element.bitwidth if isinstance(element, AnyFloat) else element.width.data
+    return max(1, width // 8)
