@@ -1,0 +1,253 @@
+"""One layout for each buffer of a graph, so that copies move as few elements as possible.
+
+A beam search over the ops in order: a state is what has been decided so far, of which only the
+layouts and copies that later ops can still read make a difference. The greedy alternative keeps
+a single state.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch_spyre._C import SpyreTensorLayout
+from torch_spyre._inductor.layouts.graph import (
+    WRITE,
+    Access,
+    Buffer,
+    LayoutOp,
+    LayoutPlan,
+    Restickify,
+)
+from torch_spyre._inductor.layouts.propagation import Candidate, Choice, candidates
+from torch_spyre._inductor.layouts.sticks import ANY, Copy, Requirement, copy_needed
+from torch_spyre._inductor.layouts.terms import expression
+
+BEAM_WIDTH = 64
+
+Layouts = Mapping[str, SpyreTensorLayout]
+
+
+def plan_layouts(
+    inputs: Sequence[Buffer],
+    ops: Sequence[LayoutOp],
+    *,
+    global_search: bool = True,
+    beam_width: int = BEAM_WIDTH,
+) -> LayoutPlan:
+    """Decides the layout of every buffer that the ops write, given those of the inputs."""
+    known: dict[str, list[SpyreTensorLayout]] = {}
+    for each in inputs:
+        if each.layout is None:
+            raise ValueError(f"graph input {each.name} has no device layout")
+        known[each.name] = [each.layout]
+    states = [_State(0, {name: layouts[0] for name, layouts in known.items()}, frozenset())]
+    steps = _steps(ops, known)
+    width = beam_width if global_search else 1
+    for step in steps:
+        states = _advance(step, states, width)
+    return _plan(inputs, states[0])
+
+
+# --- Preparation ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """What a read costs with one layout of its buffer and one requirement."""
+
+    copy: Copy | None
+    # Equal for copies that can be shared.
+    key: tuple[object, ...]
+
+    @cached_property
+    def cost(self) -> int:
+        return 0 if self.copy is None else self.copy.cost
+
+
+class _Step:
+    """An op in its place in the graph, with everything that the search asks about it."""
+
+    def __init__(
+        self,
+        op: LayoutOp,
+        found: Sequence[Candidate],
+        versions: Mapping[str, int],
+        needed_later: frozenset[str],
+    ) -> None:
+        self.op = op
+        self.candidates = found
+        self.needed_later = needed_later
+        # A copy made before its source was changed does not serve a reader behind the change.
+        self._versions = [versions.get(read.buffer.name, 0) for read in op.reads]
+        self._edges: dict[tuple[int, SpyreTensorLayout, Requirement], _Edge] = {}
+        self._loops = tuple(op.loops.items())
+
+    def edge(self, position: int, layout: SpyreTensorLayout, required: Requirement) -> _Edge:
+        key = (position, layout, required)
+        if key not in self._edges:
+            self._edges[key] = self._make_edge(position, layout, required)
+        return self._edges[key]
+
+    def _make_edge(self, position: int, layout: SpyreTensorLayout, required: Requirement) -> _Edge:
+        access, index = self.op.reads[position], self.op.read_indices[position]
+        if required == ANY:
+            return _Edge(None, ())
+        source = access.buffer
+        indirect = self.op.indirect_loops(access, index)
+        copy = copy_needed(
+            source.size, source.stride, source.dtype, layout, index, required, indirect, self._loops
+        )
+        if copy is None:
+            return _Edge(None, ())
+        shared: tuple[object, ...] = (source.name, self._versions[position], copy.layout)
+        if copy.kind == "gather":
+            # Index values are the readers' own, so such gathers are not shared.
+            shared += (index, copy.index, (self.op.name, position) if indirect else None)
+        return _Edge(copy, shared)
+
+    def cheapest(self, candidate: Candidate, state: "_State") -> tuple[int, Sequence[_Edge]]:
+        return min(
+            (self._cost(choice, state) for choice in candidate.choices), key=lambda found: found[0]
+        )
+
+    def _cost(self, choice: Choice, state: "_State") -> tuple[int, Sequence[_Edge]]:
+        edges = [
+            self.edge(position, state.layouts[access.buffer.name], required)
+            for position, (access, required) in enumerate(zip(self.op.reads, choice, strict=True))
+        ]
+        fresh = {edge.key: edge.cost for edge in edges if edge.key not in state.copies}
+        return sum(fresh.values()), edges
+
+
+def _steps(ops: Sequence[LayoutOp], known: dict[str, list[SpyreTensorLayout]]) -> list[_Step]:
+    later: set[str] = set()
+    needed_later: list[frozenset[str]] = []
+    for op in reversed(ops):
+        needed_later.append(frozenset(later))
+        later.update(read.buffer.name for read in op.reads)
+        later.add(op.write.buffer.name)
+    needed_later.reverse()
+    versions: dict[str, int] = {}
+    steps = []
+    for op, needed in zip(ops, needed_later, strict=True):
+        _check_reads(op, known)
+        found = candidates(op, known)
+        steps.append(_Step(op, found, dict(versions), needed))
+        target = op.write.buffer.name
+        if target in known:
+            versions[target] = versions.get(target, 0) + 1
+        else:
+            known[target] = list(dict.fromkeys(each.layout for each in found))
+    return steps
+
+
+def _check_reads(op: LayoutOp, known: Mapping[str, object]) -> None:
+    missing = [read.buffer.name for read in op.reads if read.buffer.name not in known]
+    if missing:
+        raise ValueError(f"{op.name} reads {', '.join(missing)}, which nothing wrote before")
+
+
+# --- The search -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Decision:
+    step: _Step
+    candidate: Candidate
+    edges: Sequence[_Edge]
+    before: "_Decision | None"
+
+
+@dataclass(frozen=True)
+class _State:
+    cost: int
+    # Of the buffers that later ops read or write.
+    layouts: Layouts
+    copies: frozenset[tuple[object, ...]]
+    last: _Decision | None = None
+
+    @property
+    def outlook(self) -> tuple[object, ...]:
+        """All that later decisions depend on."""
+        return frozenset(self.layouts.items()), self.copies
+
+
+def _advance(step: _Step, states: Sequence[_State], width: int) -> list[_State]:
+    options = []
+    target = step.op.write.buffer.name
+    for state in states:
+        settled = state.layouts.get(target)
+        for candidate in step.candidates:
+            if settled is not None and candidate.layout != settled:
+                continue
+            cost, edges = step.cheapest(candidate, state)
+            if candidate.scatter is not None:
+                cost += candidate.scatter.cost
+            options.append((state.cost + cost, state, candidate, edges))
+    options.sort(key=lambda option: option[0])
+    found: dict[tuple[object, ...], _State] = {}
+    for cost, state, candidate, edges in options:
+        reached = _reached(step, cost, state, candidate, edges)
+        found.setdefault(reached.outlook, reached)
+        if len(found) == width:
+            break
+    return list(found.values())
+
+
+def _reached(
+    step: _Step, cost: int, state: _State, candidate: Candidate, edges: Sequence[_Edge]
+) -> _State:
+    needed = step.needed_later
+    layouts = {name: layout for name, layout in state.layouts.items() if name in needed}
+    target = step.op.write.buffer.name
+    if target in needed:
+        layouts[target] = candidate.layout
+    made = state.copies.union(edge.key for edge in edges if edge.copy is not None)
+    copies = frozenset(key for key in made if key[0] in needed)
+    return _State(cost, layouts, copies, _Decision(step, candidate, edges, state.last))
+
+
+# --- The plan -------------------------------------------------------------------------------------
+
+
+def _plan(inputs: Sequence[Buffer], best: _State) -> LayoutPlan:
+    decisions: list[_Decision] = []
+    last = best.last
+    while last is not None:
+        decisions.append(last)
+        last = last.before
+    layouts = {each.name: each.layout for each in inputs if each.layout is not None}
+    copies: list[Restickify] = []
+    labels: dict[tuple[object, ...], str] = {}
+    for decision in reversed(decisions):
+        op = decision.step.op
+        layouts[op.write.buffer.name] = decision.candidate.layout
+        for position, edge in enumerate(decision.edges):
+            if edge.copy is not None:
+                name = labels.setdefault(
+                    edge.key, f"{op.reads[position].buffer.name}_{len(labels)}"
+                )
+                copies.append(_restickify(op, position, op.reads[position], edge.copy, name))
+        scatter = decision.candidate.scatter
+        if scatter is not None:
+            name = labels.setdefault((op.name,), f"{op.write.buffer.name}_{len(labels)}")
+            copies.append(_restickify(op, WRITE, op.write, scatter, name))
+    return LayoutPlan(layouts, copies, best.cost)
+
+
+def _restickify(op: LayoutOp, position: int, access: Access, copy: Copy, name: str) -> Restickify:
+    return Restickify(
+        name=name,
+        op_name=op.name,
+        read_position=position,
+        source=access.buffer.name,
+        kind="scatter" if position == WRITE else copy.kind,
+        size=copy.size,
+        stride=copy.stride,
+        dtype=access.buffer.dtype,
+        target_layout=copy.layout,
+        index=access.index if copy.kind == "restickify" else expression(copy.index),
+        ranges=op.ranges,
+        reason=copy.reason,
+        cost=copy.cost,
+    )
