@@ -5,8 +5,7 @@ from math import prod
 
 import sympy
 
-from torch_spyre._C import DataFormats
-from torch_spyre._inductor.op_spec import OpSpec, TensorArg
+from torch_spyre._inductor.op_spec import DataFormats, OpSpec, TensorArg
 
 FORMATS = {
     32: DataFormats.IEEE_FP32,
@@ -24,13 +23,11 @@ def tensor(shape, coordinates, *, elements=64, is_input=True, name=None, stick_d
     strides = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
     order = [dim for dim in range(len(shape)) if dim != stick_dim % len(shape)]
     last = stick_dim % len(shape)
-    if len(order) == 1:
-        outer = [None, order[0]]
-    else:
-        outer = [*order[1:], None, *order[:1]]  # None: the sticks of the last dim
+    sticks_of_last = None
+    outer = [*order[1:], sticks_of_last, *order[:1]]
     device_size, device_coordinates, stride_map = [], [], []
     for dim in outer:
-        if dim is None:
+        if dim is sticks_of_last:
             size, at = -(-shape[last] // elements), sympy.floor(coordinates[last] / elements)
             stride = strides[last] * elements
         else:
@@ -98,9 +95,7 @@ def matmul(rows, inner, columns, *, op_info=None):
         del sizes[C[0]]
     left, right = tensor((rows, inner), (m, k)), tensor((inner, columns), (k, n))
     result = tensor((rows, columns), (m, n))
-    return op_spec(
-        "batchmatmul", sizes, [left, right], result, is_reduction=True, op_info=op_info
-    )
+    return op_spec("batchmatmul", sizes, [left, right], result, is_reduction=True, op_info=op_info)
 
 
 def batch_matmul(batch, rows, inner, columns, *, shared=False):

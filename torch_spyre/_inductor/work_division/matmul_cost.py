@@ -81,7 +81,8 @@ def _latency(sizes: Sizes, split: Split) -> float:
     weights = inner * columns * (1 if shared else batch)
     elements = batch * rows * inner + weights + batch * rows * columns
     readers = max(split.rows, split.columns) if shared else split.columns
-    memory = elements * BYTES_PER_ELEMENT / BYTES_PER_US * max(1.0, readers / 8) ** 0.75
+    contention: float = max(1.0, readers / 8) ** 0.75
+    memory = elements * BYTES_PER_ELEMENT / BYTES_PER_US * contention
     tile = batch * rows * columns / (split.batch * split.rows * split.columns)
     partial_sums = (split.inner - 1) * tile * (1e-3 if shared else 1e-4)
     return compute + memory + partial_sums

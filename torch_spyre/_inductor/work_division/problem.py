@@ -1,14 +1,16 @@
 """One op as the passes see it: what there is to divide, and in which units."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import floor
 from types import MappingProxyType
 
 import sympy
 
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.work_division.expressions import (
+    bounds,
     index_tensors,
     is_indirect,
     symbols_of,
@@ -140,10 +142,20 @@ class Problem:
     def spanning_tensors(self) -> tuple[TensorArg, ...]:
         """Tensors whose span is limited: in device memory, and reached by coordinates alone."""
         return tuple(
-            tensor
+            self._at_its_largest(tensor)
             for tensor in self.spec.args
             if not tensor.in_scratchpad and not is_indirect(tensor)
         )
+
+    def _at_its_largest(self, tensor: TensorArg) -> TensorArg:
+        """With room for the largest of its dynamic sizes, whatever size the spec was made for."""
+        last = {symbol: size - 1 for symbol, size in self.sizes.items()}
+        device_size = list(tensor.device_size)
+        for position, coordinate in enumerate(tensor.device_coordinates[:-1]):
+            limits = bounds(coordinate, last)
+            if limits is not None and symbols_of(coordinate) & self.granularity.keys():
+                device_size[position] = max(device_size[position], floor(limits[1]) + 1)
+        return replace(tensor, device_size=device_size)
 
     def coordinate_symbols(self, tensor: TensorArg, position: int) -> set[sympy.Symbol]:
         """None where the dim has one index only, whatever the coordinate says."""
