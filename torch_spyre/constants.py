@@ -9,5 +9,8 @@ DEVICE_NAME = "spyre"
 BYTES_IN_STICK = 128
 """Unit of transfer and alignment; every layout counts in sticks."""
 
+MAX_CORES = 32
+"""Most cores that SENCORES may ask for."""
+
 DRIVER_LIBRARIES = ("libflex_spyre.so",)
 """Hardware drivers the loader looks for, in this order."""

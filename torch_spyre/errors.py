@@ -7,7 +7,7 @@ Broken internal invariants are assertions, not members of this file.
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from torch_spyre.constants import DRIVER_LIBRARIES
+from torch_spyre.constants import DRIVER_LIBRARIES, MAX_CORES
 
 
 class SpyreError(RuntimeError):
@@ -35,6 +35,15 @@ class KnobError(SpyreError, ValueError):
 
     def __init__(self, name: str, value: str, allowed: str) -> None:
         super().__init__(f"{name}={value!r} is not valid; allowed: {allowed}")
+
+
+class InvalidCoresError(KnobError):
+    """A number of cores that no card has."""
+
+    def __init__(self, value: object, most: int = MAX_CORES) -> None:
+        SpyreError.__init__(
+            self, f"invalid SENCORES value {value}: allowed are integers from 1 to {most}"
+        )
 
 
 class CardDescriptionError(SpyreError, ValueError):
@@ -130,4 +139,51 @@ class ScratchpadOverflowError(SpyreError, MemoryError):
             f"kernel {kernel}: LX scratchpad overflow: each core needs {needed} bytes "
             f"({needed / 2**20:.2f} MiB) and has {available} ({available / 2**20:.2f} MiB). "
             f"Alive at once: {listed}{more}. Use smaller tiles"
+        )
+
+
+class WorkDivisionError(SpyreError):
+    """An op cannot be divided over cores in any way that is right."""
+
+    def __init__(self, op: str, problem: str) -> None:
+        super().__init__(f"work division of {op}: {problem}")
+
+
+class WorkDivisionHintError(SpyreError, ValueError):
+    """A user's `work_div` hint asks for what the op or the card cannot do."""
+
+    def __init__(self, op: str, problem: str) -> None:
+        super().__init__(f"work_div hint for {op}: {problem}")
+
+
+class SpanLimitError(SpyreError):
+    """A core's part of a tensor is spread over more addresses than a core can reach."""
+
+    def __init__(
+        self,
+        op: str,
+        tensor: str,
+        device_size: Sequence[int],
+        span: int,
+        limit: int,
+        splits: Mapping[str, int],
+        symbols: Sequence[str],
+    ) -> None:
+        divided = ", ".join(f"{symbol}={split}" for symbol, split in splits.items())
+        super().__init__(
+            f"{op}: its {tensor} of device size {list(device_size)} spans {span / 2**20:.1f} MiB "
+            f"on a core, and a core reaches {limit / 2**20:.1f} MiB of a tensor. "
+            f"Splits: {divided or 'none'}; only more of {', '.join(symbols)} would help. "
+            "Compute it in parts along that dim, give it a size with a larger divisor, or allow "
+            f"more cores (SENCORES, at most {MAX_CORES})"
+        )
+
+
+class GranularityError(SpyreError, ValueError):
+    """The limits of a dynamic size do not go together."""
+
+    def __init__(self, max_size: int, problem: str) -> None:
+        super().__init__(
+            f"dynamic size up to {max_size}: {problem}. Its minimum, from mark_dynamic(min=...), "
+            "must divide its maximum"
         )

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
-from torch_spyre.errors import KnobError
+from torch_spyre.constants import MAX_CORES
+from torch_spyre.errors import InvalidCoresError, KnobError
 
 Value = TypeVar("Value")
 ParsedValue = TypeVar("ParsedValue", covariant=True)
@@ -33,7 +34,10 @@ STANDINGS: dict[Standing, str] = {
 
 
 class Kind(Generic[ParsedValue]):
-    """How the text of a variable becomes a value. `parse` raises ValueError for bad text."""
+    """How the text of a variable becomes a value. `parse` raises ValueError for bad text.
+
+    A `KnobError` it raises reaches the user as it is.
+    """
 
     def __init__(self, parse: Callable[[str], ParsedValue], allowed: str) -> None:
         self.parse = parse
@@ -79,6 +83,12 @@ def _parse_indices(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(int(item) for item in text.split(",")))
 
 
+def _parse_cores(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_CORES:
+        raise InvalidCoresError(text)
+    return int(text)
+
+
 def _parse_injection(text: str) -> str:
     action, _, instruction = text.partition(":")
     if action != "flip" or not instruction:
@@ -90,6 +100,7 @@ BOOLEAN = Kind(_parse_boolean, "1/true/yes/on or 0/false/no/off")
 ON_UNLESS_OFF = Kind(
     lambda text: text.lower() not in ("0", "false", "off"), "0/false/off; anything else is on"
 )
+CORES = Kind(_parse_cores, f"an integer, from 1 to {MAX_CORES}")
 INJECTION = Kind(_parse_injection, "flip:<instruction>")
 INDICES = Kind(_parse_indices, "integers separated by commas")
 TEXT = Kind(str, "any text")
@@ -153,6 +164,8 @@ class Knob(Generic[Value]):
             return self._default() if callable(self._default) else self._default
         try:
             return self.kind.parse(text)
+        except KnobError:  # the kind has words of its own
+            raise
         except ValueError:
             raise KnobError(self.name, text, self.kind.allowed) from None
 
@@ -327,6 +340,29 @@ class EmulatorKnobs(Section):
     )
 
 
+class DivisionKnobs(Section):
+    title = "Work division"
+    cores = Knob("SENCORES", CORES, MAX_CORES, "Cores that an op may be divided over.")
+    k_fast = Knob(
+        "SPYRE_CORE_ID_K_FAST_EMISSION",
+        BOOLEAN,
+        True,
+        "Cores that share the inner dim of a matrix product are neighbours on the ring.",
+    )
+    ignore_hints = Knob(
+        "SPYRE_INDUCTOR_IGNORE_HINTS", BOOLEAN, False, "Divide ops as if no work_div was asked for."
+    )
+    max_buckets = Knob(
+        "MAX_BUCKETS", integer(1), 32, "Most sizes that a dynamic dim may have, up to its maximum."
+    )
+    smallest_granularity = Knob(
+        "MIN_DEFAULT_GRANULARITY",
+        integer(1),
+        4,
+        "Least granularity of a dynamic dim whose minimum was not given.",
+    )
+
+
 class LoggingKnobs(Section):
     title = "Logging"
     debug = Knob(
@@ -453,6 +489,7 @@ def set_vendor_defaults() -> None:
 device = DeviceKnobs()
 execution = ExecutionKnobs()
 emulator = EmulatorKnobs()
+division = DivisionKnobs()
 logging = LoggingKnobs()
 pytorch = PytorchKnobs()
 reserved = ReservedKnobs()

@@ -189,7 +189,15 @@ def test_every_function_of_torch_accelerator_works_on_the_card():
 
 @pytest.mark.parametrize(
     "module",
-    ["ops.fallbacks", "device", "device.streams", "model_utils", "ktir", "backend.kernels"],
+    [
+        "ops.fallbacks",
+        "device",
+        "device.streams",
+        "model_utils",
+        "ktir",
+        "backend.kernels",
+        "_inductor.op_spec",
+    ],
 )
 def test_our_modules_can_be_imported_before_torch(module):
     program = f"import torch_spyre.{module}, torch; print(torch.spyre.device_count())"

@@ -16,6 +16,13 @@ EXAMPLES = [
     errors.LayoutError("SpyreTensorLayout(...)", [5, 100], "stick is not 64 elements"),
     errors.FallbackError("aten::sin", ["float16[2, 3] on spyre:0"]),
     errors.ScratchpadOverflowError("softmax", 3 << 20, 2 << 20, [("%row", 2 << 20)]),
+    errors.InvalidCoresError(64),
+    errors.WorkDivisionError("topkvalue", "no number of cores may share c1"),
+    errors.WorkDivisionHintError("add", "c0 of size 130 is not evenly divisible by 4"),
+    errors.SpanLimitError(
+        "add", "output", [8192, 272, 32, 64], 272 << 20, 256 << 20, {"c1": 32}, ["c1"]
+    ),
+    errors.GranularityError(512, "its minimum 100 does not divide it"),
 ]
 
 
@@ -45,6 +52,11 @@ def test_every_class_has_an_example_here_a_docstring_and_the_common_base():
         (7, ["[5, 100]", "stick is not 64 elements"]),
         (8, ["aten::sin(float16[2, 3] on spyre:0)", "TORCH_SPYRE_FALLBACK=warn"]),
         (9, ["softmax", "LX", "3145728", "2097152", "%row 2097152 B", "smaller tiles"]),
+        (10, ["invalid SENCORES value 64", "from 1 to 32"]),
+        (11, ["work division of topkvalue", "c1"]),
+        (12, ["work_div hint for add", "not evenly divisible by 4"]),
+        (13, ["[8192, 272, 32, 64]", "272.0 MiB", "256.0 MiB", "c1=32", "SENCORES"]),
+        (14, ["up to 512", "100 does not divide", "mark_dynamic"]),
     ],
 )
 def test_message_names_the_facts_and_the_way_out(index, parts):
@@ -61,6 +73,9 @@ def test_message_names_the_facts_and_the_way_out(index, parts):
         (errors.HostAccessError, TypeError),
         (errors.HostAccessError, BufferError),
         (errors.ScratchpadOverflowError, MemoryError),
+        (errors.InvalidCoresError, errors.KnobError),
+        (errors.WorkDivisionHintError, ValueError),
+        (errors.GranularityError, ValueError),
     ],
 )
 def test_errors_are_also_what_python_callers_expect(error_class, also):

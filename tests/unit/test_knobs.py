@@ -55,6 +55,8 @@ def test_defaults_hold_in_an_empty_environment():
         ("SPYRE_EMU_POISON", "yes", True),
         ("SPYRE_EMU_CACHE_MB", "0", 0),
         ("TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS", "8", 8),
+        ("SENCORES", "16", 16),
+        ("SPYRE_CORE_ID_K_FAST_EMISSION", "0", False),
     ],
 )
 def test_good_text_is_parsed_at_access(monkeypatch, name, text, value):
@@ -88,6 +90,13 @@ def test_bad_text_is_an_error_that_names_variable_value_and_choices(
         knob.value()
     for part in (name, repr(text), allowed):
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["64", "0", "-1", "many", "1.5"])
+def test_a_bad_number_of_cores_reads_as_upstream_words_it(monkeypatch, text):
+    monkeypatch.setenv("SENCORES", text)
+    with pytest.raises(KnobError, match=f"invalid SENCORES value {text}"):
+        _ = knobs.division.cores
 
 
 def test_an_empty_value_counts_as_unset(monkeypatch):

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
+import torch  # noqa: F401  # its libraries are those that _C needs
 
 from torch_spyre._C import DataFormats
 
