@@ -1,0 +1,50 @@
+"""A bundle: what one call of a compiled kernel does, from loops to OpSpecs.
+
+The passes of `pipeline.py` take a `Bundle` from one form to the next; `Bundle.stages` is what the
+back end gets: lists of OpSpecs, each list one program on the card, run one after the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from torch_spyre._C import SpyreTensorLayout
+from torch_spyre._inductor.layouts import Buffer
+from torch_spyre._inductor.loops import LoopOp
+from torch_spyre._inductor.op_spec import OpSpec
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Memory that a bundle touches: sizes and strides on the host, and where it lies."""
+
+    name: str
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    layout: SpyreTensorLayout | None = None
+    # Elements from the start of its storage, for inputs that are views.
+    offset: int = 0
+
+    def as_buffer(self) -> Buffer:
+        return Buffer(self.name, self.size, self.stride, self.dtype, self.layout)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Loops in order, the tensors they touch, and which of these others can see."""
+
+    name: str
+    ops: Sequence[LoopOp]
+    tensors: Mapping[str, Tensor]
+    # Arguments of the call, in order. All others live in the pool while the bundle runs.
+    arguments: Sequence[str]
+    # Written here and needed afterwards.
+    results: frozenset[str]
+    # Groups of ops, each of which becomes one program.
+    groups: Sequence[Sequence[LoopOp]] = ()
+    stages: Sequence[Sequence[OpSpec]] = ()
+    # Tensors of the pool, with their first byte in it.
+    pool: Mapping[str, int] = field(default_factory=dict)
+    pool_bytes: int = 0

@@ -1,0 +1,133 @@
+"""Loops as the passes see them: what Inductor lowered, read once into records of our own.
+
+A `LoopOp` is one buffer of Inductor's: every point of a space is computed by a small graph of steps
+from elements that are loaded, and stored, or folded along some symbols first.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import sympy
+import torch
+from sympy import Symbol
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number that is the same everywhere."""
+
+    value: float | int | bool
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Load:
+    """The element of a buffer at a host offset. Symbols of `indirect` are values of loads."""
+
+    buffer: str
+    index: sympy.Expr
+    dtype: torch.dtype
+    indirect: tuple[tuple[Symbol, "Load"], ...] = ()
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """A number made of the point's coordinates."""
+
+    expression: sympy.Expr
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """An operation of the hardware on values before it. Equal only to itself: see `Interner`."""
+
+    op: str
+    inputs: tuple["Node", ...]
+    dtype: torch.dtype
+    constants: tuple[tuple[str, float], ...] = ()
+
+
+Node = Constant | Load | Coordinate | Step
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What happens along the folded symbols: a reduction, or a product of two values."""
+
+    op: str
+    inputs: tuple[Node, ...]
+    constants: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class LoopOp:
+    """One buffer's computation."""
+
+    # The buffer of Inductor's that this is, and the one whose memory it writes.
+    name: str
+    target: str
+    dtype: torch.dtype
+    sizes: Mapping[Symbol, int]
+    folded: tuple[Symbol, ...]
+    value: Node | Fold
+    write: sympy.Expr
+    # Does it leave some of the target's elements as they were?
+    partial: bool = False
+    # For messages: the ops of the user's graph that it comes from.
+    origins: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def is_product(self) -> bool:
+        return isinstance(self.value, Fold) and self.value.op == "batchmatmul"
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """Every load once, in the order of their first use."""
+        found: dict[Load, None] = {}
+        roots = self.value.inputs if isinstance(self.value, Fold) else (self.value,)
+        for node in walk(roots):
+            if isinstance(node, Load):
+                found[node] = None
+        return tuple(found)
+
+
+class Interner:
+    """Makes every step once, so that equal work is one object and graphs stay graphs."""
+
+    def __init__(self) -> None:
+        self._steps: dict[object, Step] = {}
+
+    def step(
+        self,
+        op: str,
+        inputs: tuple[Node, ...],
+        dtype: torch.dtype,
+        constants: tuple[tuple[str, float], ...] = (),
+    ) -> Step:
+        # 0.0 and -0.0, 1 and True are equal and are not the same constant.
+        key = (op, tuple(map(_identity, inputs)), dtype, repr(constants))
+        if key not in self._steps:
+            self._steps[key] = Step(op, inputs, dtype, constants)
+        return self._steps[key]
+
+
+def _identity(node: Node) -> object:
+    return (repr(node.value), node.dtype) if isinstance(node, Constant) else node
+
+
+def walk(roots: Sequence[Node]) -> list[Node]:
+    """Every node once, inputs before what uses them."""
+    seen: dict[Node, None] = {}
+
+    def visit(node: Node) -> None:
+        if node in seen:
+            return
+        if isinstance(node, Step):
+            for each in node.inputs:
+                visit(each)
+        seen[node] = None
+
+    for root in roots:
+        visit(root)
+    return list(seen)

@@ -1,0 +1,95 @@
+"""Which operation of the hardware a loop op of Inductor's is."""
+
+import torch
+
+# Loop op -> operation. Where booleans mean something else than numbers, see FOR_FLAGS.
+OP_FUNCTIONS = {
+    "abs": "abs",
+    "add": "add",
+    "bitwise_and": "bitwiseand",
+    "bitwise_left_shift": "shiftleft",
+    "bitwise_not": "bitwisenot",
+    "bitwise_or": "bitwiseor",
+    "bitwise_right_shift": "shiftright",
+    "bitwise_xor": "bitwisexor",
+    "ceil": "ceil",
+    "copysign": "copysign",
+    "cos": "cos",
+    "eq": "equal",
+    "erf": "erf",
+    "exp": "exp",
+    "exp2": "exp2",
+    "expm1": "expm1",
+    "floor": "floor",
+    "floordiv": "floordiv",
+    "fmod": "fmod",
+    "ge": "greaterequal",
+    "gelu": "gelufwd",
+    "gt": "greaterthan",
+    "isinf": "isinf",
+    "isnan": "isnan",
+    "le": "lesserequal",
+    "log": "log",
+    "log10": "log10",
+    "log1p": "log1p",
+    "log2": "log2",
+    "logical_and": "logicaland",
+    "logical_not": "logicalnot",
+    "logical_or": "logicalor",
+    "logical_xor": "logicalxor",
+    "lt": "lesserthan",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "mod": "fmod",
+    "mul": "mul",
+    "ne": "notequal",
+    "neg": "neg",
+    "pow": "pow",
+    "reciprocal": "reciprocal",
+    "relu": "relufwd",
+    "remainder": "remainder",
+    "round": "round",
+    "rsqrt": "rsqrt",
+    "sigmoid": "sigmoid",
+    "silu": "silu",
+    "sin": "sin",
+    "sqrt": "sqrt",
+    "sub": "sub",
+    "tanh": "tanh",
+    "truediv": "realdiv",
+    "trunc": "trunc",
+    "truncdiv": "truncdiv",
+}
+FOR_FLAGS = {
+    "add": "logicalor",
+    "bitwise_and": "logicaland",
+    "bitwise_not": "logicalnot",
+    "bitwise_or": "logicalor",
+    "bitwise_xor": "logicalxor",
+    "maximum": "logicalor",
+    "minimum": "logicaland",
+    "mul": "logicaland",
+    "ne": "logicalxor",
+}
+GIVES_FLAGS = frozenset(
+    "eq ne lt le gt ge isnan isinf logical_and logical_or logical_not logical_xor".split()
+)
+FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+HALVES = (torch.float16, torch.bfloat16)
+INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+# What kernels compute with; tensors of other types only move.
+COMPUTED = (*FLOATS, *INTEGERS, torch.bool)
+
+
+def conversion(source: torch.dtype, target: torch.dtype) -> str:
+    """The operation that converts. Halves of both kinds have one format on the card."""
+    if target is torch.bool:
+        return "notequal"
+    if source in HALVES and target is torch.float32:
+        return "dl16tofp32"
+    if source is torch.float32 and target in HALVES:
+        return "fp32todl16"
+    same = (source in (*HALVES, torch.bool) and target in HALVES) or (
+        source in (torch.int32, torch.int64) and target in (torch.int32, torch.int64)
+    )
+    return "identity" if same else "convert"

@@ -1,0 +1,1 @@
+"""Passes over bundles, one file each. Their order is the table in `pipeline.py`."""

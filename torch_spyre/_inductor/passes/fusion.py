@@ -1,0 +1,185 @@
+"""Groups ops into programs: chains whose intermediates never leave the core.
+
+An op joins the group before it if it reads what the group made at the very points where it was
+made, and if the tiles of all still fit. Its symbols are renamed to those of the group.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import sympy
+from sympy import Symbol
+
+from torch_spyre._inductor.bundle import Bundle
+from torch_spyre._inductor.loops import Coordinate, Fold, Interner, Load, LoopOp, Node, Step
+
+
+@dataclass
+class _Group:
+    ops: list[LoopOp] = field(default_factory=list)
+    sizes: dict[Symbol, int] = field(default_factory=dict)
+    # Buffers made here, and the index they were written at.
+    made: dict[str, sympy.Expr] = field(default_factory=dict)
+    reads: dict[str, list[sympy.Expr]] = field(default_factory=dict)
+
+    def add(self, op: LoopOp) -> None:
+        self.ops.append(op)
+        for symbol, size in op.sizes.items():
+            self.sizes.setdefault(symbol, size)
+        if not op.partial:
+            self.made[op.target] = op.write
+        for load in op.loads:
+            self.reads.setdefault(load.buffer, []).append(load.index)
+            for _, index in load.indirect:
+                self.reads.setdefault(index.buffer, []).append(index.index)
+
+
+def fuse(bundle: Bundle, fits: "Fits") -> Bundle:
+    groups: list[_Group] = []
+    interner = Interner()
+    for op in bundle.ops:
+        joined = _joined(groups[-1], op, interner) if groups else None
+        if joined is not None and fits(bundle, [*groups[-1].ops, joined]):
+            groups[-1].add(joined)
+            continue
+        groups.append(_Group())
+        groups[-1].add(renamed(op, {}, interner))
+    return replace(bundle, groups=tuple(tuple(group.ops) for group in groups))
+
+
+class Fits:
+    """Says whether ops can be one program. Set by the pipeline: it knows how tiles are planned."""
+
+    def __call__(self, bundle: Bundle, ops: Sequence[LoopOp]) -> bool:
+        raise NotImplementedError
+
+
+def _joined(group: _Group, op: LoopOp, interner: Interner) -> LoopOp | None:
+    """The op in the group's symbols; None if it must stand apart."""
+    if op.partial or any(each.partial for each in group.ops):
+        return None
+    if op.is_product or op.target in group.reads or op.target in group.made:
+        return None
+    if any(load.indirect for load in op.loads):
+        return None
+    mapping: dict[Symbol, Symbol] = {}
+    shared = [load for load in op.loads if load.buffer in group.made]
+    if not shared:
+        return None
+    for load in shared:
+        found = _matched(load.index, op.sizes, group.made[load.buffer], group.sizes)
+        if found is None or not _merge(mapping, found):
+            return None
+    if not _complete(mapping, group, op):
+        return None
+    return renamed(op, mapping, interner)
+
+
+def _matched(
+    read: sympy.Expr,
+    read_sizes: Mapping[Symbol, int],
+    written: sympy.Expr,
+    written_sizes: Mapping[Symbol, int],
+) -> dict[Symbol, Symbol] | None:
+    """Renames that make two indices the same one."""
+    ours, theirs = _terms(read), _terms(written)
+    if ours is None or theirs is None or ours.keys() != theirs.keys():
+        return None
+    renames: dict[Symbol, Symbol] = {}
+    for factor, symbol in ours.items():
+        if factor == 0:
+            if symbol != theirs[0]:
+                return None
+            continue
+        other = theirs[factor]
+        if read_sizes[symbol] != written_sizes[other]:
+            return None
+        renames[symbol] = other
+    return renames
+
+
+def _terms(index: sympy.Expr) -> dict[int, object] | None:
+    """Symbols by their factor; the constant has factor 0."""
+    found: dict[int, object] = {0: 0}
+    for term, factor in sympy.sympify(index).as_coefficients_dict().items():
+        if term == 1:
+            found[0] = int(factor)
+        elif term.is_Symbol and factor.is_Integer and int(factor) not in found:
+            found[int(factor)] = term
+        else:
+            return None
+    return found
+
+
+def _merge(mapping: dict[Symbol, Symbol], more: Mapping[Symbol, Symbol]) -> bool:
+    for symbol, other in more.items():
+        if mapping.setdefault(symbol, other) != other:
+            return False
+    return len(set(mapping.values())) == len(mapping)
+
+
+def _complete(mapping: dict[Symbol, Symbol], group: _Group, op: LoopOp) -> bool:
+    """Symbols that no shared buffer names: those under which a common input is read alike."""
+    for load in op.loads:
+        for index in group.reads.get(load.buffer, ()):
+            found = _matched(load.index, op.sizes, index, group.sizes)
+            if found is None:
+                continue
+            trial = dict(mapping)
+            if _merge(trial, found):
+                mapping.update(trial)
+    for symbol, size in op.sizes.items():
+        if symbol in mapping:
+            continue
+        free = [
+            other
+            for other, extent in group.sizes.items()
+            if extent == size and other not in mapping.values()
+        ]
+        if not free:
+            return False
+        mapping[symbol] = free[-1]
+    return True
+
+
+def renamed(op: LoopOp, mapping: Mapping[Symbol, Symbol], interner: Interner) -> LoopOp:
+    """The op in other symbols, its steps made by the interner."""
+
+    def expression(value: sympy.Expr) -> sympy.Expr:
+        return sympy.sympify(value).xreplace(mapping) if mapping else value
+
+    done: dict[Node, Node] = {}
+
+    def node(value: Node) -> Node:
+        if value in done:
+            return done[value]
+        made: Node
+        match value:
+            case Load():
+                indirect = tuple(
+                    (symbol, replace(index, index=expression(index.index)))
+                    for symbol, index in value.indirect
+                )
+                made = replace(value, index=expression(value.index), indirect=indirect)
+            case Coordinate():
+                made = replace(value, expression=expression(value.expression))
+            case Step():
+                inputs = tuple(node(each) for each in value.inputs)
+                made = interner.step(value.op, inputs, value.dtype, value.constants)
+            case _:
+                made = value
+        done[value] = made
+        return made
+
+    value = op.value
+    if isinstance(value, Fold):
+        changed: Node | Fold = replace(value, inputs=tuple(node(each) for each in value.inputs))
+    else:
+        changed = node(value)
+    return replace(
+        op,
+        sizes={mapping.get(symbol, symbol): size for symbol, size in op.sizes.items()},
+        folded=tuple(mapping.get(symbol, symbol) for symbol in op.folded),
+        value=changed,
+        write=expression(op.write),
+    )

@@ -1,0 +1,156 @@
+"""Gives every tensor a layout, and inserts the copies that ops need to compute on them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import sympy
+from sympy import Symbol
+
+from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre._inductor.layouts import WRITE, Access, LayoutOp, Restickify, plan_layouts
+from torch_spyre._inductor.loops import Fold, Load, LoopOp, Node, Step
+
+
+def propagate_layouts(bundle: Bundle) -> Bundle:
+    """Chooses layouts for the whole bundle at once, so that few bytes move between them."""
+    ops = [_layout_op(op, bundle.tensors) for op in bundle.ops]
+    known = [tensor.as_buffer() for tensor in bundle.tensors.values() if tensor.layout is not None]
+    plan = plan_layouts(known, ops)
+    tensors = {
+        name: replace(tensor, layout=plan.layouts.get(name, tensor.layout))
+        for name, tensor in bundle.tensors.items()
+    }
+    copies: dict[str, list[Restickify]] = {}
+    for copy in plan.copies:
+        copies.setdefault(copy.op_name, []).append(copy)
+    made: set[str] = set()
+    result: list[LoopOp] = []
+    for op in bundle.ops:
+        before, changed, after = _with_copies(op, copies.get(op.name, []), tensors, made)
+        result.extend((*before, changed, *after))
+    return replace(bundle, ops=tuple(result), tensors=tensors)
+
+
+def _layout_op(op: LoopOp, tensors: Mapping[str, Tensor]) -> LayoutOp:
+    reads = []
+    for load in op.loads:
+        indirect = {
+            symbol: frozenset(index.index.free_symbols) for symbol, index in load.indirect
+        }
+        where = load.index + tensors[load.buffer].offset
+        reads.append(Access(tensors[load.buffer].as_buffer(), where, indirect=indirect))
+        reads.extend(
+            Access(
+                tensors[index.buffer].as_buffer(),
+                index.index + tensors[index.buffer].offset,
+                is_index=True,
+            )
+            for _, index in load.indirect
+        )
+    target = tensors[op.target]
+    write = Access(target.as_buffer(), op.write + target.offset)
+    return LayoutOp(op.name, _kind(op), op.sizes, reads, write)
+
+
+def _kind(op: LoopOp) -> str:
+    if op.target != op.name:
+        return "mutation"
+    if op.is_product:
+        return "matmul"
+    if isinstance(op.value, Fold):
+        return "reduction"
+    if isinstance(op.value, Load):
+        return "clone"
+    return "pointwise" if op.loads else "fill"
+
+
+def _with_copies(
+    op: LoopOp, copies: list[Restickify], tensors: dict[str, Tensor], made: set[str]
+) -> tuple[list[LoopOp], LoopOp, list[LoopOp]]:
+    before: list[LoopOp] = []
+    after: list[LoopOp] = []
+    positions = _read_positions(op)
+    replaced: dict[Load, Load] = {}
+    for copy in copies:
+        if copy.read_position == WRITE:
+            op, moved = _written_aside(op, copy, tensors)
+            after.append(moved)
+            continue
+        load = positions[copy.read_position]
+        source = tensors[load.buffer]
+        if copy.name not in made:
+            made.add(copy.name)
+            before.append(_copy(load, copy, source, op))
+            tensors[copy.name] = Tensor(
+                copy.name, tuple(copy.size), tuple(copy.stride), copy.dtype, copy.target_layout
+            )
+        index = load.index if copy.kind == "restickify" else copy.index
+        replaced[load] = Load(copy.name, index, load.dtype)
+    return before, _with_loads(op, replaced), after
+
+
+def _read_positions(op: LoopOp) -> dict[int, Load]:
+    """Loads by their place among the reads that the planner saw: index tensors count too."""
+    positions: dict[int, Load] = {}
+    place = 0
+    for load in op.loads:
+        positions[place] = load
+        place += 1 + len(load.indirect)
+    return positions
+
+
+def _copy(load: Load, copy: Restickify, source: Tensor, op: LoopOp) -> LoopOp:
+    if copy.kind == "gather":
+        sizes = {symbol: int(size) for symbol, size in copy.ranges.items() if int(size) > 1}
+        return LoopOp(copy.name, copy.name, load.dtype, sizes, (), load, copy.index, False, op.origins)
+    symbols = [Symbol(f"c{dim}", integer=True) for dim in range(len(source.size))]
+    sizes = {
+        symbol: size for symbol, size in zip(symbols, source.size, strict=True) if size > 1
+    }
+    index = sympy.Add(
+        *(
+            symbol * stride
+            for symbol, size, stride in zip(symbols, source.size, source.stride, strict=True)
+            if size > 1
+        )
+    )
+    value = Load(load.buffer, index, load.dtype)
+    return LoopOp(copy.name, copy.name, load.dtype, sizes, (), value, index, False, op.origins)
+
+
+def _written_aside(
+    op: LoopOp, copy: Restickify, tensors: dict[str, Tensor]
+) -> tuple[LoopOp, LoopOp]:
+    """The op into a buffer of its own, and the copy from there to where it should have gone."""
+    tensors[copy.name] = Tensor(
+        copy.name, tuple(copy.size), tuple(copy.stride), copy.dtype, copy.target_layout
+    )
+    sizes = {symbol: int(size) for symbol, size in copy.ranges.items() if int(size) > 1}
+    value = Load(copy.name, copy.index, op.dtype)
+    moved = LoopOp(
+        op.name, op.target, op.dtype, sizes, (), value, op.write, op.partial, op.origins
+    )
+    aside = replace(op, name=copy.name, target=copy.name, write=copy.index, partial=False)
+    return aside, moved
+
+
+def _with_loads(op: LoopOp, replaced: Mapping[Load, Load]) -> LoopOp:
+    if not replaced:
+        return op
+    value = op.value
+    if isinstance(value, Fold):
+        inputs = tuple(substitute(each, replaced, {}) for each in value.inputs)
+        return replace(op, value=replace(value, inputs=inputs))
+    return replace(op, value=substitute(value, replaced, {}))
+
+
+def substitute(node: Node, replaced: Mapping[Load, Load], done: dict[Node, Node]) -> Node:
+    """The same graph with other loads."""
+    if isinstance(node, Load):
+        return replaced.get(node, node)
+    if not isinstance(node, Step):
+        return node
+    if node not in done:
+        inputs = tuple(substitute(each, replaced, done) for each in node.inputs)
+        done[node] = Step(node.op, inputs, node.dtype, node.constants)
+    return done[node]

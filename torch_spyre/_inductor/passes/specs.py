@@ -1,0 +1,289 @@
+"""From a group of ops to OpSpecs: one for every operation of the hardware."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import sympy
+import torch
+from sympy import Symbol
+
+from torch_spyre._C import SpyreTensorLayout, get_device_dtype, get_elem_in_stick
+from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre._inductor.layouts import align, device_coordinates
+from torch_spyre._inductor.loops import Constant, Coordinate, Fold, Load, LoopOp, Node, Step, walk
+from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec, TensorArg
+
+_INDEX = "index"
+
+
+def specs_of(bundle: Bundle, ops: Sequence[LoopOp]) -> list[OpSpec]:
+    """The group's OpSpecs, not divided."""
+    builder = _SpecBuilder(bundle, ops)
+    for op in ops:
+        builder.add(op)
+    return builder.aligned()
+
+
+@dataclass
+class _Draft:
+    """A spec while coordinates are still in the symbols that Inductor gave."""
+
+    op: str
+    folds: bool
+    symbols: list[Symbol]
+    args: list[TensorArg]
+    info: dict[str, object] = field(default_factory=dict)
+
+
+class _SpecBuilder:
+    def __init__(self, bundle: Bundle, ops: Sequence[LoopOp]) -> None:
+        self.bundle = bundle
+        self.sizes: dict[Symbol, int] = {}
+        for op in ops:
+            for symbol, size in op.sizes.items():
+                self.sizes.setdefault(symbol, size)
+        made = {op.target for op in ops}
+        after = self._read_after(ops)
+        self.stored = {name for name in made if name in bundle.results or name in after}
+        self.read_here = {load.buffer for op in ops for load in op.loads} & made
+        self.drafts: list[_Draft] = []
+        self.kept: dict[object, TensorArg] = {}
+        self.stick = self._stick_symbol(ops)
+
+    def _read_after(self, ops: Sequence[LoopOp]) -> set[str]:
+        last = list(self.bundle.groups).index(tuple(ops)) if tuple(ops) in self.bundle.groups else -1
+        later = self.bundle.groups[last + 1 :] if last >= 0 else [self.bundle.ops]
+        ours = {op.name for op in ops} if last < 0 else set()
+        return {
+            name
+            for group in later
+            for op in group
+            if op.name not in ours
+            for load in op.loads
+            for name in (load.buffer, *(index.buffer for _, index in load.indirect))
+        }
+
+    def _stick_symbol(self, ops: Sequence[LoopOp]) -> tuple[Symbol, int] | None:
+        """Which symbol runs along sticks in what stays in the scratchpad."""
+        for op in reversed(ops):
+            for name, index in [(op.target, op.write), *((x.buffer, x.index) for x in op.loads)]:
+                tensor = self.bundle.tensors[name]
+                lane = self._coordinates(tensor, index)[-1]
+                symbols = [each for each in lane.free_symbols if each in self.sizes]
+                if len(symbols) == 1:
+                    return symbols[0], _layout(tensor).device_size[-1]
+        return None
+
+    def add(self, op: LoopOp) -> None:
+        if isinstance(op.value, Fold):
+            inputs = [self._operand(op, each) for each in op.value.inputs]
+            constants = dict(op.value.constants)
+            self._finish(op, op.value.op, True, inputs, constants)
+            return
+        nodes = walk([op.value])
+        for node in nodes[:-1]:
+            if isinstance(node, Step):
+                self._operand(op, node)
+        value = op.value
+        if isinstance(value, Step):
+            operands, constants = self._operands(op, value)
+            self._finish(op, value.op, False, operands, constants)
+        elif isinstance(value, Coordinate):
+            self._finish(op, _INDEX, False, [], {}, expression=str(value.expression))
+        elif isinstance(value, Constant):
+            self._finish(op, "identity", False, [], {"operand0": value.value})
+        else:
+            self._finish(op, self._copy_name(op, value), False, [self._operand(op, value)], {})
+
+    def _copy_name(self, op: LoopOp, load: Load) -> str:
+        if load.buffer in self.kept:
+            return "identity"
+        source = self._coordinates(self.bundle.tensors[load.buffer], load.index)[-1]
+        target = self._coordinates(self.bundle.tensors[op.target], op.write)[-1]
+        moves = source.free_symbols and source.free_symbols != target.free_symbols
+        return "ReStickifyOpHBM" if moves and not load.indirect else "identity"
+
+    def _finish(
+        self,
+        op: LoopOp,
+        name: str,
+        folds: bool,
+        operands: Sequence[TensorArg],
+        constants: Mapping[str, float],
+        **info: object,
+    ) -> None:
+        """The spec that makes the op's buffer: in the scratchpad, in memory, or in both."""
+        symbols = list(op.sizes)
+        info = {**({"constants": dict(constants)} if constants else {}), **info}
+        stored = op.target in self.stored or op.partial
+        memory = self._memory_arg(op) if stored else None
+        if op.target in self.read_here or memory is None:
+            kept_symbols = [symbol for symbol in symbols if symbol not in op.folded]
+            kept = self._scratch_arg(op.target, kept_symbols, op.dtype, is_input=False)
+            self.drafts.append(_Draft(name, folds, symbols, [*operands, kept], dict(info)))
+            self.kept[op.target] = _as_input(kept)
+            name, folds, operands, info = "identity", False, [_as_input(kept)], {}
+            symbols = kept_symbols
+        if memory is not None:
+            if op.partial:
+                info["partial"] = True
+            self.drafts.append(_Draft(name, folds, symbols, [*operands, memory], dict(info)))
+
+    def _operands(self, op: LoopOp, step: Step) -> tuple[list[TensorArg], dict[str, float]]:
+        operands: list[TensorArg] = []
+        constants: dict[str, float] = dict(step.constants)
+        for position, each in enumerate(step.inputs):
+            if isinstance(each, Constant):
+                constants[f"operand{position}"] = each.value
+            else:
+                operands.append(self._operand(op, each))
+        return operands, constants
+
+    def _operand(self, op: LoopOp, node: Node) -> TensorArg:
+        """A node as an input: what is loaded, or a value that a spec keeps in the scratchpad."""
+        if isinstance(node, Load):
+            if node.buffer in self.kept:
+                return self.kept[node.buffer]
+            return self._load_arg(node)
+        if node in self.kept:
+            return self.kept[node]
+        symbols = list(op.sizes)
+        out = self._scratch_arg(f"t{len(self.kept)}", symbols, node.dtype, is_input=False)
+        if isinstance(node, Step):
+            operands, constants = self._operands(op, node)
+            info: dict[str, object] = {"constants": constants} if constants else {}
+            self.drafts.append(_Draft(node.op, False, symbols, [*operands, out], info))
+        elif isinstance(node, Coordinate):
+            info = {"expression": str(node.expression)}
+            self.drafts.append(_Draft(_INDEX, False, symbols, [out], info))
+        else:
+            info = {"constants": {"operand0": node.value}}
+            self.drafts.append(_Draft("identity", False, symbols, [out], info))
+        self.kept[node] = _as_input(out)
+        return self.kept[node]
+
+    # Tensors
+
+    def _load_arg(self, load: Load) -> TensorArg:
+        tensor = self.bundle.tensors[load.buffer]
+        coordinates = self._coordinates(tensor, load.index)
+        for symbol, index in load.indirect:
+            coordinates = [
+                IndirectAccess(sympy.Symbol(index.buffer)) if each == symbol else each
+                for each in coordinates
+            ]
+        return self._arg(tensor, coordinates, is_input=True)
+
+    def index_args(self, load: Load) -> list[TensorArg]:
+        return [
+            self._arg(
+                self.bundle.tensors[index.buffer],
+                self._coordinates(self.bundle.tensors[index.buffer], index.index),
+                is_input=True,
+            )
+            for _, index in load.indirect
+        ]
+
+    def _memory_arg(self, op: LoopOp) -> TensorArg:
+        tensor = self.bundle.tensors[op.target]
+        return self._arg(tensor, self._coordinates(tensor, op.write), is_input=False)
+
+    def _coordinates(self, tensor: Tensor, index: sympy.Expr) -> list[sympy.Expr]:
+        layout = _layout(tensor)
+        where = index + tensor.offset
+        return device_coordinates(layout.device_size, layout.stride_map, self.sizes, where)
+
+    def _arg(
+        self, tensor: Tensor, coordinates: Sequence[sympy.Expr], *, is_input: bool
+    ) -> TensorArg:
+        layout = _layout(tensor)
+        arguments = list(self.bundle.arguments)
+        place = arguments.index(tensor.name) if tensor.name in arguments else -1
+        allocation = {"hbm": 0} if place >= 0 else {"pool": 0}
+        return TensorArg(
+            is_input,
+            place,
+            layout.device_dtype,
+            layout.device_size,
+            coordinates,
+            allocation,
+            layout.stride_map,
+            name=tensor.name,
+        )
+
+    def _scratch_arg(
+        self, name: str, symbols: Sequence[Symbol], dtype: torch.dtype, *, is_input: bool
+    ) -> TensorArg:
+        """A value of one tile: the symbol that runs along sticks has its two dims."""
+        format = get_device_dtype(dtype)
+        stick = get_elem_in_stick(dtype)
+        outer = [symbol for symbol in symbols if self.stick is None or symbol != self.stick[0]]
+        sizes = [self.sizes[symbol] for symbol in outer]
+        if self.stick is not None and self.stick[0] in symbols:
+            along = self.stick[0]
+            count = -(-self.sizes[along] // stick)
+            coordinates = [sympy.floor(along / stick), *outer, sympy.Mod(along, stick)]
+            device_size = [count, *sizes, stick]
+        else:
+            coordinates = [*outer, sympy.S.Zero]
+            device_size = [*sizes, stick]
+        return TensorArg(is_input, -1, format, device_size, coordinates, {"lx": 0}, name=name)
+
+    # Alignment
+
+    def aligned(self) -> list[OpSpec]:
+        """Cuts symbols so that views become plain coordinates, and makes the specs."""
+        args = list(dict.fromkeys(arg for draft in self.drafts for arg in draft.args))
+        in_memory = [arg for arg in args if not arg.in_scratchpad]
+        accesses = [(arg.device_size, arg.device_coordinates) for arg in in_memory]
+        found = align(self.sizes, accesses)
+        coordinates = dict(zip(in_memory, found.coordinates, strict=True))
+        parts = {symbol: [part for part, _ in found.segments[symbol]] for symbol in self.sizes}
+        return [self._spec(draft, coordinates, parts, found.ranges) for draft in self.drafts]
+
+    def _spec(
+        self,
+        draft: _Draft,
+        coordinates: Mapping[TensorArg, Sequence[sympy.Expr]],
+        parts: Mapping[Symbol, Sequence[Symbol]],
+        ranges: Mapping[Symbol, int],
+    ) -> OpSpec:
+        args = [
+            replace(arg, device_coordinates=tuple(coordinates[arg]))
+            if arg in coordinates
+            else self._cut(arg, parts, ranges)
+            for arg in draft.args
+        ]
+        space = {
+            part: (sympy.Integer(ranges[part]), 1)
+            for symbol in draft.symbols
+            for part in reversed(parts[symbol])
+        }
+        return OpSpec(draft.op, draft.folds, space, args, draft.info)
+
+    def _cut(
+        self,
+        arg: TensorArg,
+        parts: Mapping[Symbol, Sequence[Symbol]],
+        ranges: Mapping[Symbol, int],
+    ) -> TensorArg:
+        """A value in the scratchpad whose symbols were cut: a dim for every part."""
+        used = {symbol for each in arg.device_coordinates for symbol in each.free_symbols}
+        if all(len(parts[symbol]) == 1 for symbol in used):
+            return arg
+        plain = [part for symbol in self.sizes if symbol in used for part in reversed(parts[symbol])]
+        stick = arg.device_size[-1]
+        return replace(
+            arg,
+            device_size=[*(ranges[part] for part in plain), stick],
+            device_coordinates=[*plain, sympy.S.Zero],
+        )
+
+
+def _as_input(arg: TensorArg) -> TensorArg:
+    return replace(arg, is_input=True)
+
+
+def _layout(tensor: Tensor) -> SpyreTensorLayout:
+    assert tensor.layout is not None, f"{tensor.name} has no layout"
+    return tensor.layout

@@ -1,0 +1,235 @@
+"""Reads what Inductor lowered: runs the inner functions of its loops and records them."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+from sympy import Symbol
+from torch._inductor import ir
+from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.virtualized import V
+
+from torch_spyre._inductor.loops import (
+    Constant,
+    Coordinate,
+    Fold,
+    Interner,
+    Load,
+    LoopOp,
+    Node,
+    Step,
+)
+from torch_spyre._inductor.op_functions import (
+    FLOATS,
+    FOR_FLAGS,
+    GIVES_FLAGS,
+    OP_FUNCTIONS,
+    conversion,
+)
+from torch_spyre.errors import UnsupportedError
+
+PRODUCT = "batchmatmul"
+_FOLDS = ("sum", "prod", "max", "min", "argmax", "argmin", "mean", "any")
+
+
+class Recorder(DefaultHandler):
+    """Inductor's handler of loop ops: every call becomes a node."""
+
+    def __init__(self) -> None:
+        self.indirect: dict[Symbol, Load] = {}
+        self.step = Interner().step
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
+        if name not in OP_FUNCTIONS:
+            raise UnsupportedError(f"loop op {name}")
+        inputs = self._of_one_type(args)
+        dtype = torch.bool if name in GIVES_FLAGS else inputs[0].dtype
+        if inputs[0].dtype is torch.bool and name in FOR_FLAGS:
+            return self.step(FOR_FLAGS[name], inputs, torch.bool)
+        return self.step(OP_FUNCTIONS[name], inputs, dtype)
+
+    def load(self, name: str, index: sympy.Expr) -> Node:
+        used = tuple((key, value) for key, value in self.indirect.items() if index.has(key))
+        return Load(name, sympy.expand(index), V.graph.get_dtype(name), used)
+
+    def constant(self, value: float | int | bool, dtype: torch.dtype) -> Node:
+        return Constant(value, dtype)
+
+    def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Node:
+        expr = sympy.sympify(expr)
+        if expr.is_Integer:
+            return Constant(int(expr), dtype)
+        return Coordinate(expr, dtype)
+
+    def to_dtype(
+        self,
+        x: Node,
+        dtype: torch.dtype,
+        src_dtype: torch.dtype | None = None,
+        use_compute_types: bool = True,
+    ) -> Node:
+        return self.converted(x, dtype)
+
+    def where(self, condition: Node, input: Any, other: Any) -> Node:
+        one, two = self._of_one_type((input, other))
+        return self.step("where3", (self.converted(condition, torch.bool), one, two), one.dtype)
+
+    def square(self, x: Node) -> Node:
+        return self._default("mul", (x, x), {})
+
+    def identity(self, x: Node) -> Node:
+        return x
+
+    def sign(self, x: Node) -> Node:
+        zero = Constant(0, x.dtype)
+        above = self.converted(self._default("gt", (x, zero), {}), x.dtype)
+        below = self.converted(self._default("lt", (x, zero), {}), x.dtype)
+        return self._default("sub", (above, below), {})
+
+    def clamp(self, x: Node, low: float, high: float) -> Node:
+        return self.step("clip", (x,), x.dtype, (("clipMin", low), ("clipMax", high)))
+
+    def softplus(self, x: Node, beta: float, threshold: float) -> Node:
+        constants = (("softplusBeta", beta), ("softplusThresh", threshold))
+        return self.step("softplus", (x,), x.dtype, constants)
+
+    def masked(self, mask: Node, body: Callable[[], Node], other: float) -> Node:
+        raise UnsupportedError("a masked read")
+
+    def indirect_indexing(
+        self, index: Node, size: sympy.Expr, check: bool = True, wrap_neg: bool = True
+    ) -> Symbol:
+        while isinstance(index, Step) and index.op == "identity":
+            (index,) = index.inputs
+        if not isinstance(index, Load) or index.indirect:
+            raise UnsupportedError("an index that is computed where it is used")
+        for symbol, known in self.indirect.items():
+            if known == index:
+                return symbol
+        symbol = Symbol(f"indirect{len(self.indirect)}", integer=True)
+        self.indirect[symbol] = index
+        return symbol
+
+    def converted(self, node: Node, dtype: torch.dtype) -> Node:
+        if node.dtype == dtype:
+            return node
+        if isinstance(node, Constant):
+            return Constant(_number(node.value, dtype), dtype)
+        if isinstance(node, Coordinate) and dtype not in FLOATS and dtype is not torch.bool:
+            return Coordinate(node.expression, dtype)
+        op = conversion(node.dtype, dtype)
+        inputs: tuple[Node, ...] = (node,)
+        if op == "notequal":
+            inputs = (node, Constant(0, node.dtype))
+        return self.step(op, inputs, dtype)
+
+    def _of_one_type(self, args: Sequence[Any]) -> tuple[Node, ...]:
+        """Operands of one type: numbers in the code take the type of what they meet."""
+        nodes = [each if isinstance(each, Node) else None for each in args]
+        typed = [node for node in nodes if node is not None and not isinstance(node, Constant)]
+        constants = [node for node in nodes if isinstance(node, Constant)]
+        dtype = None
+        for node in typed or constants:
+            dtype = node.dtype if dtype is None else torch.promote_types(dtype, node.dtype)
+        assert dtype is not None, args
+        return tuple(
+            self.converted(node, dtype) if node is not None else Constant(_number(arg, dtype), dtype)
+            for node, arg in zip(nodes, args, strict=True)
+        )
+
+
+def _number(value: float | int | bool, dtype: torch.dtype) -> float | int | bool:
+    if dtype is torch.bool:
+        return bool(value)
+    return float(value) if dtype.is_floating_point else int(value)
+
+
+def record(buffer: ir.ComputedBuffer) -> LoopOp:
+    """The loops of one buffer."""
+    data = buffer.data
+    if not isinstance(data, ir.Pointwise | ir.Reduction) or isinstance(data, ir.Scatter):
+        raise UnsupportedError(f"loops of kind {type(data).__name__}")
+    sizes: dict[Symbol, int] = {}
+
+    def symbols(ranges: Sequence[Any], letter: str) -> list[sympy.Expr]:
+        found: list[sympy.Expr] = []
+        for position, size in enumerate(ranges):
+            extent = concrete(size)
+            symbol = Symbol(f"{letter}{position}", integer=True)
+            if extent != 1:
+                sizes[symbol] = extent
+            found.append(symbol if extent != 1 else sympy.S.Zero)
+        return found
+
+    handler = Recorder()
+    points = symbols(data.ranges, "c")
+    along: list[sympy.Expr] = []
+    value: Node | Fold
+    with V.set_ops_handler(handler):
+        if isinstance(data, ir.Reduction):
+            along = symbols(data.reduction_ranges, "r")
+            value = _fold(handler, data, data.inner_fn(points, along))
+        else:
+            value = handler.converted(_node(data.inner_fn(points)), buffer.get_dtype())
+    target, index, partial = _destination(buffer, points)
+    return LoopOp(
+        buffer.get_name(),
+        target,
+        buffer.get_dtype(),
+        sizes,
+        tuple(each for each in along if each != 0),
+        value,
+        sympy.expand(index),
+        partial,
+        tuple(str(node.target) for node in buffer.origins if node.op == "call_function"),
+    )
+
+
+def concrete(size: Any) -> int:
+    return size if isinstance(size, int) else int(V.graph.sizevars.guarding_hint_or_throw(size))
+
+
+def _node(value: Any) -> Node:
+    """Inductor wraps what handlers give, so that it can be added and multiplied."""
+    found: Node = value if isinstance(value, Node) else value.value
+    return found
+
+
+def _fold(handler: Recorder, data: ir.Reduction, inputs: Any) -> Fold:
+    nodes = tuple(map(_node, inputs)) if isinstance(inputs, tuple) else (_node(inputs),)
+    kind = data.reduction_type
+    if kind == PRODUCT:
+        return Fold(kind, nodes)
+    if kind not in _FOLDS:
+        raise UnsupportedError(f"reduction {kind}")
+    (node,) = nodes
+    if kind == "any":
+        return Fold("max", (handler.converted(node, torch.bool),))
+    if kind == "mean":
+        count = 1
+        for size in data.reduction_ranges:
+            count *= concrete(size)
+        return Fold(kind, nodes, (("scaling_factor", 1.0 / count),))
+    return Fold(kind, nodes)
+
+
+def _destination(
+    buffer: ir.ComputedBuffer, points: Sequence[sympy.Expr]
+) -> tuple[str, sympy.Expr, bool]:
+    """Whose memory is written, where, and whether elements of it stay as they were."""
+    layout = buffer.layout
+    if isinstance(layout, ir.MutationLayoutSHOULDREMOVE):
+        partial = _count(layout.target.get_size()) != _count(layout.get_buffer().get_size())
+        index = layout.target.make_indexer()(points)
+        return layout.get_buffer().get_name(), index, partial
+    if isinstance(layout, ir.NonOwningLayout):
+        return layout.view.get_name(), layout.view.make_indexer()(points), True
+    return buffer.get_name(), layout.make_indexer()(points), False
+
+
+def _count(sizes: Sequence[Any]) -> int:
+    total = 1
+    for size in sizes:
+        total *= concrete(size)
+    return total
