@@ -118,7 +118,7 @@ def test_the_slices_of_the_cores_partition_the_space(spec, cores, k_fast):
 
 
 def flat_write(rows, columns, pitch, offset):
-    """Row c0 begins at element `pitch * c0 + offset` of one long dim, wherever in a stick that is."""
+    """Row c0 begins at element `pitch * c0 + offset` of one long dim, maybe within a stick."""
     end = pitch * rows + columns + offset
     source = tensor((rows, columns), (C[0], C[1]))
     result = tensor((end,), (pitch * C[0] + C[1] + offset,))
