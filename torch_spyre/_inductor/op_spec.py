@@ -172,5 +172,14 @@ def flat(specs: Sequence[Spec]) -> Iterator[OpSpec | UnimplementedOp]:
             yield spec
 
 
+def index_names(arg: TensorArg) -> list[str]:
+    """The index tensors that say where this one is read."""
+    return [
+        found.tensor
+        for coordinate in arg.device_coordinates
+        for found in sympy.sympify(coordinate).atoms(IndirectAccess)
+    ]
+
+
 def _expression(value: sympy.Expr | int) -> str:
     return f"sympify({str(value)!r})"

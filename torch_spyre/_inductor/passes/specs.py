@@ -11,7 +11,7 @@ from torch_spyre._C import SpyreTensorLayout, get_device_dtype, get_elem_in_stic
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import align, device_coordinates
 from torch_spyre._inductor.loops import Constant, Coordinate, Fold, Load, LoopOp, Node, Step, walk
-from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec, TensorArg
+from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec, TensorArg, index_names
 
 _INDEX = "index"
 
@@ -48,6 +48,7 @@ class _SpecBuilder:
         self.read_here = {load.buffer for op in ops for load in op.loads} & made
         self.drafts: list[_Draft] = []
         self.kept: dict[object, TensorArg] = {}
+        self.index_tensors: dict[str, TensorArg] = {}
         self.stick = self._stick_symbol(ops)
 
     def _read_after(self, ops: Sequence[LoopOp]) -> set[str]:
@@ -168,21 +169,14 @@ class _SpecBuilder:
         tensor = self.bundle.tensors[load.buffer]
         coordinates = self._coordinates(tensor, load.index)
         for symbol, index in load.indirect:
+            source = self.bundle.tensors[index.buffer]
+            where = self._coordinates(source, index.index)
+            self.index_tensors[index.buffer] = self._arg(source, where, is_input=True)
             coordinates = [
                 IndirectAccess(sympy.Symbol(index.buffer)) if each == symbol else each
                 for each in coordinates
             ]
         return self._arg(tensor, coordinates, is_input=True)
-
-    def index_args(self, load: Load) -> list[TensorArg]:
-        return [
-            self._arg(
-                self.bundle.tensors[index.buffer],
-                self._coordinates(self.bundle.tensors[index.buffer], index.index),
-                is_input=True,
-            )
-            for _, index in load.indirect
-        ]
 
     def _memory_arg(self, op: LoopOp) -> TensorArg:
         tensor = self.bundle.tensors[op.target]
@@ -233,6 +227,11 @@ class _SpecBuilder:
 
     def aligned(self) -> list[OpSpec]:
         """Cuts symbols so that views become plain coordinates, and makes the specs."""
+        for draft in self.drafts:
+            draft.args[:0] = [
+                self.index_tensors[name]
+                for name in dict.fromkeys(name for arg in draft.args for name in index_names(arg))
+            ]
         args = list(dict.fromkeys(arg for draft in self.drafts for arg in draft.args))
         in_memory = [arg for arg in args if not arg.in_scratchpad]
         accesses = [(arg.device_size, arg.device_coordinates) for arg in in_memory]

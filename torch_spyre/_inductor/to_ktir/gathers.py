@@ -7,8 +7,8 @@ from sympy import Symbol
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from torch_spyre._inductor.op_spec import IndirectAccess, TensorArg
-from torch_spyre._inductor.to_ktir.access import Access, row_major
+from torch_spyre._inductor.op_spec import IndirectAccess, TensorArg, index_names
+from torch_spyre._inductor.to_ktir.access import Access, parameter, row_major
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import element_type, tensor_type
@@ -24,7 +24,7 @@ from torch_spyre.ktir.dialects.ktdp.views import full_box
 
 def gather(
     emitter: Emitter,
-    bases: Mapping[int, SSAValue],
+    bases: Mapping[str, SSAValue],
     access: Access,
     frame: Frame,
     indices: Mapping[str, Access],
@@ -64,23 +64,15 @@ def gather(
     return Value(emitter.add(LoadOp(tile.result, tensor_type(element, shape))), axes)
 
 
-def index_names(arg: TensorArg) -> list[str]:
-    return [
-        found.tensor
-        for coordinate in arg.device_coordinates
-        for found in sympy.sympify(coordinate).atoms(IndirectAccess)
-    ]
-
-
-def _device_view(emitter: Emitter, bases: Mapping[int, SSAValue], arg: TensorArg) -> SSAValue:
+def _device_view(emitter: Emitter, bases: Mapping[str, SSAValue], arg: TensorArg) -> SSAValue:
     sizes = tuple(arg.device_size)
     element = element_type(arg.device_dtype)
-    return emitter.view(bases[arg.arg_index], 0, sizes, row_major(sizes), element)
+    return emitter.view(bases[parameter(arg)], 0, sizes, row_major(sizes), element)
 
 
 def _subscript(
     emitter: Emitter,
-    bases: Mapping[int, SSAValue],
+    bases: Mapping[str, SSAValue],
     coordinate: sympy.Expr,
     places: Mapping[Symbol, AffineExpr],
     indices: Mapping[str, Access],

@@ -8,10 +8,17 @@ from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, i
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
-from torch_spyre._inductor.op_spec import OpSpec, Spec, TensorArg, UnimplementedOp, flat
+from torch_spyre._inductor.op_spec import (
+    OpSpec,
+    Spec,
+    TensorArg,
+    UnimplementedOp,
+    flat,
+    index_names,
+)
+from torch_spyre._inductor.to_ktir.access import parameter
 from torch_spyre._inductor.to_ktir.coordinates import INDEX, emit_coordinate
 from torch_spyre._inductor.to_ktir.emitter import Emitter
-from torch_spyre._inductor.to_ktir.gathers import index_names
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.plan import TilePlan, is_product, plan_tiles
 from torch_spyre._inductor.to_ktir.pointwise import POINTWISE, converted, emit_pointwise
@@ -44,16 +51,24 @@ def build_kernel(name: str, specs: Sequence[Spec]) -> ModuleOp:
     return ModuleOp([function])
 
 
+def parameters(specs: Sequence[OpSpec]) -> list[str]:
+    """The tensors in memory that a kernel touches, by name: arguments first, then the pool's."""
+    tensors = [arg for spec in specs for arg in spec.args if not arg.in_scratchpad]
+    arguments = sorted({arg.arg_index for arg in tensors if arg.arg_index >= 0})
+    pool = dict.fromkeys(parameter(arg) for arg in tensors if arg.arg_index < 0)
+    return [*(f"arg{index}" for index in arguments), *pool]
+
+
 class _Kernel:
     def __init__(self, name: str, specs: Sequence[OpSpec], plan: TilePlan) -> None:
         self.name, self.specs, self.plan = name, specs, plan
         self.space = plan.space
-        count = 1 + max(arg.arg_index for spec in specs for arg in spec.args)
-        self.entry = Block(arg_types=[IndexType()] * count)
-        for position, argument in enumerate(self.entry.args):
-            argument.name_hint = f"arg{position}"
+        names = parameters(specs)
+        self.entry = Block(arg_types=[IndexType()] * len(names))
+        for name, argument in zip(names, self.entry.args, strict=True):
+            argument.name_hint = name
         self.emitter = Emitter(self.entry)
-        self.transfers = Transfers(self.emitter, dict(enumerate(self.entry.args)))
+        self.transfers = Transfers(self.emitter, dict(zip(names, self.entry.args, strict=True)))
         self.index_tensors = {
             arg.name: self.space.accesses[arg]
             for spec in specs

@@ -5,7 +5,7 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
-from torch_spyre._inductor.to_ktir.access import Access, Box
+from torch_spyre._inductor.to_ktir.access import Access, Box, parameter
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
 from torch_spyre._inductor.to_ktir.gathers import gather
 from torch_spyre._inductor.to_ktir.groups import Group, groups_of
@@ -18,7 +18,7 @@ from torch_spyre.errors import UnsupportedError
 class Transfers:
     """Loads and stores of a kernel's arguments, in the frame of the current tile."""
 
-    def __init__(self, emitter: Emitter, bases: Mapping[int, SSAValue]) -> None:
+    def __init__(self, emitter: Emitter, bases: Mapping[str, SSAValue]) -> None:
         self.emitter = emitter
         self.bases = bases
 
@@ -72,7 +72,7 @@ class Transfers:
         assert access.boxes is not None
         dims = [dim for group in groups for dim in group.dims]
         view = self.emitter.view(
-            self.bases[access.arg.arg_index],
+            self.bases[parameter(access.arg)],
             sum(_fixed_offset(box) for box in access.boxes if not box.sum.terms),
             tuple(dim.size for dim in dims) or (1,),
             tuple(dim.stride for dim in dims) or (1,),
