@@ -71,9 +71,9 @@ FOR_FLAGS = {
     "mul": "logicaland",
     "ne": "logicalxor",
 }
-GIVES_FLAGS = frozenset(
-    "eq ne lt le gt ge isnan isinf logical_and logical_or logical_not logical_xor".split()
-)
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf")
+_LOGIC = ("logical_and", "logical_or", "logical_not", "logical_xor")
+GIVES_FLAGS = frozenset((*_COMPARISONS, *_LOGIC))
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 HALVES = (torch.float16, torch.bfloat16)
 INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)

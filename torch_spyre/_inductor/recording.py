@@ -134,7 +134,9 @@ class Recorder(DefaultHandler):
             dtype = node.dtype if dtype is None else torch.promote_types(dtype, node.dtype)
         assert dtype is not None, args
         return tuple(
-            self.converted(node, dtype) if node is not None else Constant(_number(arg, dtype), dtype)
+            self.converted(node, dtype)
+            if node is not None
+            else Constant(_number(arg, dtype), dtype)
             for node, arg in zip(nodes, args, strict=True)
         )
 
@@ -198,7 +200,7 @@ def _node(value: Any) -> Node:
 
 def _fold(handler: Recorder, data: ir.Reduction, inputs: Any) -> Fold:
     nodes = tuple(map(_node, inputs)) if isinstance(inputs, tuple) else (_node(inputs),)
-    kind = data.reduction_type
+    kind: str = data.reduction_type
     if kind == PRODUCT:
         return Fold(kind, nodes)
     if kind not in _FOLDS:
@@ -218,7 +220,7 @@ def _destination(
     buffer: ir.ComputedBuffer, points: Sequence[sympy.Expr]
 ) -> tuple[str, sympy.Expr, bool]:
     """Whose memory is written, where, and whether elements of it stay as they were."""
-    layout = buffer.layout
+    layout = buffer.get_layout()
     if isinstance(layout, ir.MutationLayoutSHOULDREMOVE):
         partial = _count(layout.target.get_size()) != _count(layout.get_buffer().get_size())
         index = layout.target.make_indexer()(points)

@@ -4,7 +4,7 @@ An op joins the group before it if it reads what the group made at the very poin
 made, and if the tiles of all still fit. Its symbols are renamed to those of the group.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sympy
@@ -34,7 +34,8 @@ class _Group:
                 self.reads.setdefault(index.buffer, []).append(index.index)
 
 
-def fuse(bundle: Bundle, fits: "Fits") -> Bundle:
+def fuse(bundle: Bundle, fits: Callable[[Bundle, Sequence[LoopOp]], bool]) -> Bundle:
+    """`fits` says whether the tiles of ops can be one program's."""
     groups: list[_Group] = []
     interner = Interner()
     for op in bundle.ops:
@@ -45,13 +46,6 @@ def fuse(bundle: Bundle, fits: "Fits") -> Bundle:
         groups.append(_Group())
         groups[-1].add(renamed(op, {}, interner))
     return replace(bundle, groups=tuple(tuple(group.ops) for group in groups))
-
-
-class Fits:
-    """Says whether ops can be one program. Set by the pipeline: it knows how tiles are planned."""
-
-    def __call__(self, bundle: Bundle, ops: Sequence[LoopOp]) -> bool:
-        raise NotImplementedError
 
 
 def _joined(group: _Group, op: LoopOp, interner: Interner) -> LoopOp | None:

@@ -34,9 +34,7 @@ def propagate_layouts(bundle: Bundle) -> Bundle:
 def _layout_op(op: LoopOp, tensors: Mapping[str, Tensor]) -> LayoutOp:
     reads = []
     for load in op.loads:
-        indirect = {
-            symbol: frozenset(index.index.free_symbols) for symbol, index in load.indirect
-        }
+        indirect = {symbol: frozenset(index.index.free_symbols) for symbol, index in load.indirect}
         where = load.index + tensors[load.buffer].offset
         reads.append(Access(tensors[load.buffer].as_buffer(), where, indirect=indirect))
         reads.extend(
@@ -102,11 +100,11 @@ def _read_positions(op: LoopOp) -> dict[int, Load]:
 def _copy(load: Load, copy: Restickify, source: Tensor, op: LoopOp) -> LoopOp:
     if copy.kind == "gather":
         sizes = {symbol: int(size) for symbol, size in copy.ranges.items() if int(size) > 1}
-        return LoopOp(copy.name, copy.name, load.dtype, sizes, (), load, copy.index, False, op.origins)
+        return LoopOp(
+            copy.name, copy.name, load.dtype, sizes, (), load, copy.index, False, op.origins
+        )
     symbols = [Symbol(f"c{dim}", integer=True) for dim in range(len(source.size))]
-    sizes = {
-        symbol: size for symbol, size in zip(symbols, source.size, strict=True) if size > 1
-    }
+    sizes = {symbol: size for symbol, size in zip(symbols, source.size, strict=True) if size > 1}
     index = sympy.Add(
         *(
             symbol * stride
@@ -127,9 +125,7 @@ def _written_aside(
     )
     sizes = {symbol: int(size) for symbol, size in copy.ranges.items() if int(size) > 1}
     value = Load(copy.name, copy.index, op.dtype)
-    moved = LoopOp(
-        op.name, op.target, op.dtype, sizes, (), value, op.write, op.partial, op.origins
-    )
+    moved = LoopOp(op.name, op.target, op.dtype, sizes, (), value, op.write, op.partial, op.origins)
     aside = replace(op, name=copy.name, target=copy.name, write=copy.index, partial=False)
     return aside, moved
 

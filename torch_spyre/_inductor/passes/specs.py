@@ -43,22 +43,18 @@ class _SpecBuilder:
             for symbol, size in op.sizes.items():
                 self.sizes.setdefault(symbol, size)
         made = {op.target for op in ops}
-        after = self._read_after(ops)
-        self.stored = {name for name in made if name in bundle.results or name in after}
+        self.stored = made & (bundle.results | self._read_by_others(ops))
         self.read_here = {load.buffer for op in ops for load in op.loads} & made
         self.drafts: list[_Draft] = []
         self.kept: dict[object, TensorArg] = {}
         self.index_tensors: dict[str, TensorArg] = {}
         self.stick = self._stick_symbol(ops)
 
-    def _read_after(self, ops: Sequence[LoopOp]) -> set[str]:
-        last = list(self.bundle.groups).index(tuple(ops)) if tuple(ops) in self.bundle.groups else -1
-        later = self.bundle.groups[last + 1 :] if last >= 0 else [self.bundle.ops]
-        ours = {op.name for op in ops} if last < 0 else set()
+    def _read_by_others(self, ops: Sequence[LoopOp]) -> set[str]:
+        ours = {op.name for op in ops}
         return {
             name
-            for group in later
-            for op in group
+            for op in self.bundle.ops
             if op.name not in ours
             for load in op.loads
             for name in (load.buffer, *(index.buffer for _, index in load.indirect))
@@ -270,7 +266,9 @@ class _SpecBuilder:
         used = {symbol for each in arg.device_coordinates for symbol in each.free_symbols}
         if all(len(parts[symbol]) == 1 for symbol in used):
             return arg
-        plain = [part for symbol in self.sizes if symbol in used for part in reversed(parts[symbol])]
+        plain = [
+            part for symbol in self.sizes if symbol in used for part in reversed(parts[symbol])
+        ]
         stick = arg.device_size[-1]
         return replace(
             arg,

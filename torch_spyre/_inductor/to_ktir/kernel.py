@@ -20,7 +20,7 @@ from torch_spyre._inductor.to_ktir.access import parameter
 from torch_spyre._inductor.to_ktir.coordinates import INDEX, emit_coordinate
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.indices import Index
-from torch_spyre._inductor.to_ktir.plan import TilePlan, is_product, plan_tiles
+from torch_spyre._inductor.to_ktir.plan import TILE_BYTES, TilePlan, is_product, plan_tiles
 from torch_spyre._inductor.to_ktir.pointwise import POINTWISE, converted, emit_pointwise
 from torch_spyre._inductor.to_ktir.products import Product
 from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS, Reducer
@@ -34,17 +34,18 @@ from torch_spyre.ktir.module import Module
 _OPERAND = "operand"
 
 
-def build_module(name: str, specs: Sequence[Spec]) -> Module:
-    return Module(build_kernel(name, specs))
+def build_module(name: str, specs: Sequence[Spec], budget: int = TILE_BYTES) -> Module:
+    return Module(build_kernel(name, specs, budget))
 
 
-def build_kernel(name: str, specs: Sequence[Spec]) -> ModuleOp:
+def build_kernel(name: str, specs: Sequence[Spec], budget: int = TILE_BYTES) -> ModuleOp:
+    """`budget` is how many bytes the tiles of a core may take."""
     ops: list[OpSpec] = []
     for spec in flat(specs):
         if isinstance(spec, UnimplementedOp):
             raise UnsupportedError(f"{spec.op} in kernel {name}")
         ops.append(spec)
-    plan = plan_tiles(ops)
+    plan = plan_tiles(ops, budget)
     if plan is None:
         raise UnsupportedError(f"kernel {name}: its tiles do not fit the scratchpad")
     function = _Kernel(name, ops, plan).build()

@@ -91,12 +91,21 @@ def plan_tiles(specs: Sequence[OpSpec], budget: int = TILE_BYTES) -> TilePlan | 
     tile = _shrunk(specs, whole, budget, granules, space.folded)
     if tile is not None and not any(is_product(spec) for spec in specs):
         return tile
-    if not _streamable(specs, space):
+    streamed = _streamed(specs, space)
+    if not _streamable(specs, space, streamed):
         return None
-    streaming = TilePlan(space, per_core, per_core, axes, space.folded, padded, stick)
+    streaming = TilePlan(space, per_core, per_core, axes, streamed, padded, stick)
     if _bytes(specs, streaming) <= budget:
         return streaming
-    return _shrunk(specs, streaming, budget, granules, frozenset())
+    return _shrunk(specs, streaming, budget, granules, space.folded - streamed)
+
+
+def _streamed(specs: Sequence[OpSpec], space: Space) -> frozenset[Symbol]:
+    """What a product sums; in kernels without one, whatever is folded."""
+    for spec in specs:
+        if is_product(spec):
+            return frozenset(spec.sizes) - space.accesses[spec.output].symbols
+    return space.folded
 
 
 def _padded(space: Space) -> frozenset[Symbol]:
@@ -122,6 +131,15 @@ def _granule(space: Space, symbol: Symbol) -> int:
             if factor and box.is_stick:
                 granule = lcm(granule, box.stick // gcd(box.stick, factor))
     return granule
+
+
+def divisible_share(space: Space, symbol: Symbol) -> int:
+    """A symbol can be divided by what divides this: elements, or sticks."""
+    granule = _granule(space, symbol)
+    size = space.sizes[symbol]
+    if symbol in _padded(space):
+        return -(-size // granule)
+    return size // granule if size % granule == 0 else 1
 
 
 def _per_core(space: Space, symbol: Symbol, padded: frozenset[Symbol]) -> int:
@@ -170,17 +188,20 @@ def _axes(
     return (*missing, *axes, lane), sticks.pop()
 
 
-def _streamable(specs: Sequence[OpSpec], space: Space) -> bool:
-    """Does nothing that runs over the folded symbols need what folding them gave?"""
+def _streamable(specs: Sequence[OpSpec], space: Space, streamed: frozenset[Symbol]) -> bool:
+    """Does nothing that runs over the streamed symbols need what folding them gave?"""
     results: set[str] = set()
     for spec in specs:
-        inside = bool(set(spec.sizes) & space.folded)
+        inside = bool(set(spec.sizes) & streamed)
         reads = {arg.name for arg in spec.inputs if arg.in_scratchpad}
         if inside and reads & results:
             return False
-        if (spec.is_reduction or (reads & results)) and spec.output.name:
+        folds = spec.is_reduction and inside
+        if (folds or (reads & results)) and spec.output.name:
             results.add(spec.output.name)
-        if spec.is_reduction and set(spec.sizes) & space.folded != space.folded:
+        if folds and set(spec.sizes) & streamed != streamed:
+            return False
+        if folds and space.accesses[spec.output].symbols & streamed:
             return False
     return True
 

@@ -1,0 +1,49 @@
+"""From a graph that Inductor lowered to bundles."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._inductor import ir
+from torch._inductor.graph import GraphLowering
+
+from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre._inductor.recording import concrete, record
+from torch_spyre.errors import UnsupportedError
+
+
+def tensor_of(name: str, layout: ir.Layout) -> Tensor:
+    """An Inductor buffer as a tensor whose device layout is still open."""
+    size = tuple(concrete(each) for each in layout.size)
+    stride = tuple(concrete(each) for each in layout.stride)
+    return Tensor(name, size, stride, layout.dtype)
+
+
+def bundle_of(
+    name: str,
+    buffers: Sequence[ir.ComputedBuffer],
+    known: Mapping[str, Tensor],
+    results: Sequence[str],
+    graph: GraphLowering,
+) -> Bundle:
+    """A bundle of these buffers; `known` are tensors that exist before it runs."""
+    ops = [record(buffer) for buffer in buffers]
+    tensors: dict[str, Tensor] = {}
+    for op in ops:
+        names = [op.target, *(load.buffer for load in op.loads)]
+        names += [index.buffer for load in op.loads for _, index in load.indirect]
+        for each in names:
+            if each not in tensors:
+                tensors[each] = known.get(each) or tensor_of(each, _layout(graph, each))
+    made = {op.target for op in ops}
+    inputs = [each for each in tensors if each in known and each not in results]
+    outputs = [each for each in results if each in made]
+    return Bundle(name, tuple(ops), tensors, (*inputs, *outputs), frozenset(outputs))
+
+
+def _layout(graph: GraphLowering, name: str) -> ir.Layout:
+    buffer: Any = graph.get_buffer(name)
+    layout = buffer.get_layout() if not isinstance(buffer, torch.Tensor) else None
+    if not isinstance(layout, ir.Layout):
+        raise UnsupportedError(f"a buffer with layout {type(layout).__name__}")
+    return layout

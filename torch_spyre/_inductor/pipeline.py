@@ -1,0 +1,68 @@
+"""The way of a bundle from loops to OpSpecs: one table of passes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from torch_spyre._inductor.bundle import Bundle
+from torch_spyre._inductor.loops import LoopOp
+from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec_validation import validate
+from torch_spyre._inductor.passes.dead_code import eliminate_dead_code
+from torch_spyre._inductor.passes.division import divided
+from torch_spyre._inductor.passes.fusion import fuse
+from torch_spyre._inductor.passes.layouts import propagate_layouts
+from torch_spyre._inductor.passes.specs import specs_of
+from torch_spyre._inductor.to_ktir.plan import plan_tiles
+from torch_spyre.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class Pass:
+    name: str
+    purpose: str
+    run: Callable[[Bundle], Bundle]
+
+
+def _fits(bundle: Bundle, ops: Sequence[LoopOp]) -> bool:
+    try:
+        return plan_tiles(divided(specs_of(bundle, ops))) is not None
+    except UnsupportedError:
+        return False
+
+
+def _fuse(bundle: Bundle) -> Bundle:
+    return fuse(bundle, _fits)
+
+
+def _make_specs(bundle: Bundle) -> Bundle:
+    return replace(bundle, stages=tuple(specs_of(bundle, group) for group in bundle.groups))
+
+
+def _divide(bundle: Bundle) -> Bundle:
+    return replace(bundle, stages=tuple(divided(specs) for specs in bundle.stages))
+
+
+def _validate(bundle: Bundle) -> Bundle:
+    for specs in bundle.stages:
+        validate(specs)
+    return bundle
+
+
+PASSES = (
+    Pass("dead code", "drop loops whose results nobody sees", eliminate_dead_code),
+    Pass("layouts", "give each tensor a layout; copy where sticks clash", propagate_layouts),
+    Pass("fusion", "group loops whose intermediates can stay in the scratchpad", _fuse),
+    Pass("specs", "make an OpSpec of each operation, on aligned symbols", _make_specs),
+    Pass("work division", "split the symbols over cores", _divide),
+    Pass("validation", "check what must hold of every spec", _validate),
+)
+
+
+def run_passes(bundle: Bundle) -> Bundle:
+    for each in PASSES:
+        bundle = each.run(bundle)
+    return bundle
+
+
+def specs_in(bundle: Bundle) -> list[OpSpec]:
+    return [spec for specs in bundle.stages for spec in specs]

@@ -1,0 +1,1 @@
+"""Compiled bundles at run time: programs of their stages, memory between them, launches."""
