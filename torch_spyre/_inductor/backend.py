@@ -1,0 +1,55 @@
+"""The Dynamo backend: `torch.compile(model)` and `torch.compile(model, backend="spyre")`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._inductor.compile_fx import compile_fx
+
+from torch_spyre._inductor import decompositions
+from torch_spyre._inductor.context import OPTIONS, compiling
+from torch_spyre._inductor.registration import register
+from torch_spyre._inductor.specialization import specializing
+from torch_spyre.constants import DEVICE_NAME
+
+
+def compile_graph(
+    module: torch.fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+) -> Callable[..., Any]:
+    patches = dict(options or {})
+    if mode is not None:
+        patches |= torch._inductor.list_mode_options(mode)
+    if not touches_card(module, example_inputs):
+        return compile_fx(module, example_inputs, config_patches=patches or None)
+    register()
+    with compiling(), torch._functorch.config.patch(enable_autograd_cache=False):
+        return compile_fx(
+            module,
+            example_inputs,
+            inner_compile=specializing,
+            decompositions=decompositions.table(),
+            config_patches={**patches, **OPTIONS},
+        )
+
+
+def touches_card(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
+    if any(_on_card(value) for value in example_inputs):
+        return True
+    for node in module.graph.nodes:
+        values = [node.meta.get("val"), node.meta.get("example_value")]
+        values += [*node.args, *node.kwargs.values()]
+        if any(_on_card(each) for each in torch.utils._pytree.tree_leaves(values)):
+            return True
+    return False
+
+
+def _on_card(value: object) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.device.type == DEVICE_NAME
+    if isinstance(value, torch.device):
+        return value.type == DEVICE_NAME
+    return isinstance(value, str) and value.partition(":")[0] == DEVICE_NAME

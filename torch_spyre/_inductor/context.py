@@ -1,0 +1,69 @@
+"""Everything that is different in Inductor while a graph for the card is compiled."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch._inductor import config as inductor_config
+from torch._inductor.lowering import user_lowerings
+from torch._inductor.ops_handler import DefaultHandler
+
+from torch_spyre._inductor import lowerings
+
+# Inductor's options for our graphs, and why.
+OPTIONS: dict[str, Any] = {
+    # Work division splits reductions over cores; two kernels instead of one are not wanted.
+    "split_reductions": False,
+    # Small sums would become chains of additions.
+    "unroll_reductions_threshold": 1,
+    # A product and a transpose stay two things.
+    "permute_fusion": False,
+    # Buffers of equal size can differ in their layouts.
+    "allow_buffer_reuse": False,
+    "inplace_buffers": False,
+    "benchmark_harness": False,
+    # The patterns make ops for other hardware: addmm out of mm and add, softmax in float32.
+    "pattern_matcher": False,
+    "max_autotune": False,
+    "max_autotune_gemm": False,
+    "fallback_random": True,
+    "comprehensive_padding": False,
+    "layout_optimization": False,
+}
+# Loop ops of ours: Inductor warns of names that its handlers do not have.
+_LOOP_OPS = ("silu", "gelu", "softplus", "clamp")
+
+_lock = threading.RLock()
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Enters what a compilation for the card needs; nested or failed, all is as before after it."""
+    from torch._prims_common import _computation_dtype_map
+
+    with _lock:
+        halves = {dtype: dtype for dtype in (torch.float16, torch.bfloat16)}
+        # Decompositions compute halves as halves: the card's units round each op once.
+        saved_types = {key: _computation_dtype_map[key] for key in halves}
+        saved_lowerings = {key: user_lowerings.get(key) for key in lowerings.TABLE}
+        _install_loop_ops()
+        _computation_dtype_map.update(halves)
+        user_lowerings.update(lowerings.TABLE)
+        try:
+            with inductor_config.patch(OPTIONS):
+                yield
+        finally:
+            _computation_dtype_map.update(saved_types)
+            for key, value in saved_lowerings.items():
+                if value is None:
+                    user_lowerings.pop(key, None)
+                else:
+                    user_lowerings[key] = value
+
+
+def _install_loop_ops() -> None:
+    for name in _LOOP_OPS:
+        if name not in DefaultHandler.__dict__:
+            setattr(DefaultHandler, name, DefaultHandler._call_default(name))

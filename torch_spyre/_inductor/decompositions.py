@@ -1,0 +1,96 @@
+"""Our own decompositions, and those of Inductor's that we do without."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+aten = torch.ops.aten
+_OURS: dict[Any, Callable[..., Any]] = {}
+# One instruction of the card each: lowered as they are.
+_KEPT = (aten.silu, aten.gelu)
+
+
+@cache
+def table() -> dict[Any, Callable[..., Any]]:
+    from torch._inductor.decomposition import select_decomp_table
+
+    found = dict(select_decomp_table())
+    for packet in _KEPT:
+        for name in packet.overloads():
+            found.pop(getattr(packet, name), None)
+    # `approximate="tanh"` is not the instruction's.
+    found[aten.gelu.default] = _gelu
+    found.update(_OURS)
+    return found
+
+
+def decomposes(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for overload in overloads:
+            _OURS[overload] = function
+        return function
+
+    return register
+
+
+def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
+    if approximate == "none":
+        return NotImplemented
+    inner = 0.7978845608028654 * (x + 0.044715 * x * x * x)
+    return 0.5 * x * (1 + torch.tanh(inner))
+
+
+@decomposes(aten.addmm.default)
+def _addmm(
+    bias: torch.Tensor,
+    left: torch.Tensor,
+    right: torch.Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+) -> torch.Tensor:
+    product = torch.mm(left, right)
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return product
+    return product + (bias if beta == 1 else bias * beta)
+
+
+@decomposes(aten.var.correction)
+def _var(
+    x: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> torch.Tensor:
+    dims = list(range(x.dim())) if dim is None or len(dim) == 0 else list(dim)
+    count = 1
+    for each in dims:
+        count *= x.shape[each]
+    freedom = count - (1 if correction is None else correction)
+    centred = x - x.mean(dims, keepdim=True)
+    total = (centred * centred).mean(dims, keepdim=keepdim)
+    return total * (count / freedom) if freedom > 0 else total * float("nan")
+
+
+@decomposes(aten.native_layer_norm.default)
+def _layer_norm(
+    x: torch.Tensor,
+    shape: Sequence[int],
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    dims = list(range(x.dim() - len(shape), x.dim()))
+    mean = x.mean(dims, keepdim=True)
+    centred = x - mean
+    scale = torch.rsqrt((centred * centred).mean(dims, keepdim=True) + eps)
+    result = centred * scale
+    if weight is not None:
+        result = result * weight
+    if bias is not None:
+        result = result + bias
+    return result, mean, scale

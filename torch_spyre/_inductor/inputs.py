@@ -1,0 +1,58 @@
+"""What is known of a graph's inputs while it is compiled: sizes, strides, layouts."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+
+from torch_spyre import _C
+from torch_spyre._inductor import config
+from torch_spyre._inductor.bundle import Tensor
+from torch_spyre._inductor.fx_passes import source_hash
+from torch_spyre.constants import DEVICE_NAME
+
+_inputs: ContextVar[Sequence[Tensor | None]] = ContextVar("inputs", default=())
+
+
+def describe(value: object) -> Tensor | None:
+    """None for what is not a tensor on the card."""
+    if not isinstance(value, torch.Tensor) or value.device.type != DEVICE_NAME:
+        return None
+    return Tensor(
+        "",
+        tuple(value.shape),
+        tuple(value.stride()),
+        value.dtype,
+        _C.get_spyre_tensor_layout(value),
+        value.storage_offset(),
+    )
+
+
+@contextmanager
+def compiling_for(values: Sequence[object]) -> Iterator[None]:
+    """Compiles for these inputs, and says so in the keys of Inductor's caches."""
+    described = [describe(value) for value in values]
+    text = "; ".join(
+        "-" if each is None else f"{each.size} {each.stride} {each.offset} {each.layout!r}"
+        for each in described
+    )
+    token = _inputs.set(described)
+    try:
+        with config.patch(input_layouts=text, environment=source_hash()):
+            yield
+    finally:
+        _inputs.reset(token)
+
+
+def known_inputs(graph: Any) -> dict[str, Tensor]:
+    """The graph's inputs on the card, by the names they have there."""
+    from dataclasses import replace
+
+    described = _inputs.get()
+    found = {}
+    for name, tensor in zip(graph.graph_input_names, described, strict=False):
+        if tensor is not None:
+            found[name] = replace(tensor, name=name)
+    return found

@@ -1,0 +1,243 @@
+"""Our own lowerings: what an op becomes in Inductor's loops when it runs on the card."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._inductor import ir
+from torch._inductor.lowering import (
+    clone,
+    expand,
+    lowerings,
+    make_pointwise,
+    slice_,
+    to_dtype,
+    view,
+)
+from torch._inductor.virtualized import ops
+
+from torch_spyre._inductor.recording import PRODUCT, concrete
+
+aten = torch.ops.aten
+TABLE: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
+
+
+def lowers(*overloads: torch._ops.OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """None from a lowering means: Inductor's own."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        for overload in overloads:
+            TABLE[overload] = function
+        return function
+
+    return register
+
+
+@lowers(aten.mm.default)
+def _mm(left: ir.TensorBox, right: ir.TensorBox) -> ir.TensorBox:
+    (rows, inner), (_, columns) = left.get_size(), right.get_size()
+    return _product(left, right, [rows, columns], inner)
+
+
+@lowers(aten.bmm.default)
+def _bmm(left: ir.TensorBox, right: ir.TensorBox) -> ir.TensorBox:
+    batch, rows, inner = left.get_size()
+    return _product(left, right, [batch, rows, right.get_size()[2]], inner)
+
+
+def _product(
+    left: ir.TensorBox, right: ir.TensorBox, size: Sequence[Any], inner: Any
+) -> ir.TensorBox:
+    left.realize()
+    right.realize()
+    load_left, load_right = left.make_loader(), right.make_loader()
+    if concrete(inner) == 1:
+        # A sum of one product: nothing to fold.
+        zero = 0
+        return ir.Pointwise.create(
+            device=left.get_device(),
+            dtype=left.get_dtype(),
+            inner_fn=lambda index: ops.mul(
+                load_left([*index[:-1], zero]), load_right([*index[:-2], zero, index[-1]])
+            ),
+            ranges=list(size),
+        )
+    result = ir.TensorBox.create(
+        ir.Reduction(
+            device=left.get_device(),
+            dtype=left.get_dtype(),
+            inner_fn=lambda index, along: (
+                load_left([*index[:-1], along[0]]),
+                load_right([*index[:-2], along[0], index[-1]]),
+            ),
+            ranges=list(size),
+            reduction_ranges=[inner],
+            reduction_type=PRODUCT,  # type: ignore[arg-type]  # a kind of our own
+            src_dtype=left.get_dtype(),
+            reduction_hint=ir.ReductionHint.DEFAULT,
+        )
+    )
+    result.realize()
+    return result
+
+
+@lowers(aten.mean.default, aten.mean.dim)
+def _mean(
+    x: ir.TensorBox,
+    dim: Sequence[int] | int | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> ir.TensorBox | None:
+    if dtype is not None:
+        x = to_dtype(x, dtype)
+    size = x.get_size()
+    dims = [dim] if isinstance(dim, int) else list(dim or range(len(size)))
+    folded = sorted({each % len(size) for each in dims}) if size else []
+    if not folded or any(concrete(each) == 0 for each in size):
+        return None
+    load = x.make_loader()
+    kept = [each for each in range(len(size)) if each not in folded]
+
+    def inner(index: Sequence[Any], along: Sequence[Any]) -> Any:
+        place = [0] * len(size)
+        points = index if not keepdim else [index[each] for each in kept]
+        for each, value in zip(kept, points, strict=True):
+            place[each] = value
+        for each, value in zip(folded, along, strict=True):
+            place[each] = value
+        return load(place)
+
+    ranges = [1 if each in folded else size[each] for each in range(len(size))]
+    result = ir.TensorBox.create(
+        ir.Reduction(
+            device=x.get_device(),
+            dtype=x.get_dtype(),
+            inner_fn=inner,
+            ranges=ranges if keepdim else [size[each] for each in kept],
+            reduction_ranges=[size[each] for each in folded],
+            reduction_type="mean",  # type: ignore[arg-type]  # a kind of our own
+            src_dtype=x.get_dtype(),
+            reduction_hint=ir.ReductionHint.DEFAULT,
+        )
+    )
+    result.realize()
+    return result
+
+
+@lowers(aten.cat.default)
+def _cat(tensors: Sequence[ir.TensorBox], dim: int = 0) -> Any:
+    dtype = tensors[0].get_dtype()
+    for each in tensors[1:]:
+        dtype = torch.promote_types(dtype, each.get_dtype())
+    parts = [to_dtype(each, dtype) for each in tensors]
+    # PyTorch lets empty vectors join tensors of any rank.
+    parts = [each for each in parts if len(each.get_size()) != 1 or concrete(each.get_size()[0])]
+    if len(parts) < 2:
+        return clone(parts[0]) if parts else None
+    return ir.TensorBox(ir.ConcatKernel.create(parts, dim % len(parts[0].get_size())))
+
+
+@lowers(aten.constant_pad_nd.default)
+def _pad(x: ir.TensorBox, pad: Sequence[int], value: float = 0) -> ir.TensorBox:
+    result = x
+    rank = len(x.get_size())
+    for position in range(len(pad) // 2):
+        dim = rank - 1 - position
+        low, high = pad[2 * position], pad[2 * position + 1]
+        size = concrete(result.get_size()[dim])
+        result = slice_(result, dim, max(0, -low), size - max(0, -high))
+        parts = [_filled(result, dim, low, value), result, _filled(result, dim, high, value)]
+        present = [each for each in parts if each is not None]
+        if len(present) > 1:
+            result = ir.TensorBox(ir.ConcatKernel.create(present, dim))
+    return clone(result) if result is x else result
+
+
+def _filled(like: ir.TensorBox, dim: int, count: int, value: float) -> ir.TensorBox | None:
+    if count <= 0:
+        return None
+    size = list(like.get_size())
+    size[dim] = count
+    full = lowerings[aten.full.default]
+    result: ir.TensorBox = full(size, value, dtype=like.get_dtype(), device=like.get_device())
+    return result
+
+
+def _custom(name: str) -> Callable[..., ir.TensorBox]:
+    """A pointwise op that is one instruction of the card."""
+    pointwise: Callable[..., ir.TensorBox] = make_pointwise(
+        lambda x: getattr(ops, name)(x), name=name
+    )
+    return pointwise
+
+
+@lowers(aten.silu.default)
+def _silu(x: ir.TensorBox) -> ir.TensorBox | None:
+    return _custom("silu")(x)
+
+
+@lowers(aten.gelu.default)
+def _gelu(x: ir.TensorBox, approximate: str = "none") -> ir.TensorBox | None:
+    return _custom("gelu")(x) if approximate == "none" else None
+
+
+@lowers(aten.embedding.default)
+def _embedding(
+    weight: ir.TensorBox,
+    indices: ir.TensorBox,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> None:
+    indices.realize()
+    weight.realize()
+
+
+@lowers(aten.index_select.default)
+def _index_select(x: ir.TensorBox, dim: int, index: ir.TensorBox) -> None:
+    x.realize()
+    index.realize()
+
+
+@lowers(aten.gather.default)
+def _gather(x: ir.TensorBox, dim: int, index: ir.TensorBox, sparse_grad: bool = False) -> None:
+    x.realize()
+    index.realize()
+
+
+@lowers(aten.slice_scatter.default)
+def _slice_scatter(
+    x: ir.TensorBox,
+    source: ir.TensorBox,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> ir.TensorBox:
+    result = _copy(x)
+    part = slice_(result, dim, start or 0, end, step)
+    _write(source, part)
+    return result
+
+
+@lowers(aten.select_scatter.default)
+def _select_scatter(x: ir.TensorBox, source: ir.TensorBox, dim: int, index: int) -> ir.TensorBox:
+    result = _copy(x)
+    size = list(x.get_size())
+    index %= concrete(size[dim])
+    part = slice_(result, dim, index, index + 1)
+    size[dim] = 1
+    _write(view(source, size), part)
+    return result
+
+
+def _copy(x: ir.TensorBox) -> ir.TensorBox:
+    result: ir.TensorBox = clone(x)
+    result.realize()
+    return result
+
+
+def _write(source: ir.TensorBox, part: ir.TensorBox) -> None:
+    source = to_dtype(expand(source, part.get_size()), part.get_dtype())
+    ir.MutationLayoutSHOULDREMOVE.realize_into(source, part)

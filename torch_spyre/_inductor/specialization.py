@@ -1,0 +1,95 @@
+"""A graph compiled for the very tensors it is called with, once for each kind of them.
+
+Device layouts are not part of what Dynamo and AOTAutograd know, and programs are for fixed sizes.
+So a graph is compiled when it is first called: then there are real tensors, whatever their sizes,
+strides and layouts. Graphs with symbolic sizes get one variant for each size they meet.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._guards import TracingContext, tracing
+from torch._inductor.compile_fx import compile_fx_inner
+from torch._inductor.virtualized import V
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from torch_spyre import _C
+from torch_spyre._inductor.context import compiling
+from torch_spyre._inductor.inputs import compiling_for
+
+Compiled = Callable[[list[Any]], Any]
+
+
+class Specializing:
+    """Called with a list of arguments, as AOTAutograd calls compiled graphs."""
+
+    _boxed_call = True
+
+    def __init__(self, module: torch.fx.GraphModule, options: dict[str, Any]) -> None:
+        self.module, self.options = module, options
+        self.variants: dict[object, Compiled] = {}
+        self.lock = threading.Lock()
+        self.symbolic = any(
+            isinstance(node.meta.get("val"), torch.SymInt)
+            for node in module.graph.nodes
+            if node.op == "placeholder"
+        )
+
+    def __call__(self, arguments: list[Any]) -> Any:
+        key = tuple(map(_key, arguments))
+        variant = self.variants.get(key)
+        if variant is None:
+            with self.lock:
+                variant = self.variants.get(key) or self._compile(arguments)
+                self.variants[key] = variant
+        return variant(arguments)
+
+    def _compile(self, arguments: Sequence[Any]) -> Compiled:
+        mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
+        fakes = [
+            mode.from_tensor(value, static_shapes=True)
+            if isinstance(value, torch.Tensor)
+            else value
+            for value in arguments
+        ]
+        with torch.no_grad(), compiling():
+            module = self._traced(mode, fakes)
+            context = TracingContext(mode)
+            with tracing(context), V.set_fake_mode(mode), compiling_for(arguments):
+                compiled: Compiled = compile_fx_inner(module, fakes, **self.options)
+        return compiled
+
+    def _traced(self, mode: FakeTensorMode, fakes: Sequence[Any]) -> torch.fx.GraphModule:
+        """The graph with what these inputs are: sizes become numbers, strides the real ones."""
+        with mode:
+            return make_fx(self.module, tracing_mode="real")(*fakes)
+
+
+def specializing(
+    module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any
+) -> Specializing:
+    """Takes the place of Inductor's inner compiler."""
+    kept = ("is_backward", "is_inference", "static_input_idxs", "graph_id", "layout_opt")
+    return Specializing(module, {name: options[name] for name in kept if name in options})
+
+
+def _fake(mode: FakeTensorMode, value: Any) -> Any:
+    return mode.from_tensor(value, static_shapes=True) if isinstance(value, torch.Tensor) else value
+
+
+def _key(value: Any) -> object:
+    if not isinstance(value, torch.Tensor):
+        return value
+    layout = _C.get_spyre_tensor_layout(value) if value.device.type == "spyre" else None
+    return (
+        value.shape,
+        value.stride(),
+        value.dtype,
+        value.device,
+        value.storage_offset(),
+        layout,
+    )

@@ -1,0 +1,67 @@
+"""The generated wrapper: allocations with layouts, calls of bundles."""
+
+from typing import Any
+
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+
+from torch_spyre._C import SpyreTensorLayout
+from torch_spyre.constants import DEVICE_NAME
+
+
+class SpyreWrapper(PythonWrapperCodegen):
+    def __init__(self) -> None:
+        super().__init__()
+        # Layouts that bundles chose for the buffers they make.
+        self.layouts: dict[str, SpyreTensorLayout] = {}
+
+    @staticmethod
+    def create(
+        is_subgraph: bool,
+        subgraph_name: str | None,
+        parent_wrapper: PythonWrapperCodegen | None,
+        partition_signatures: Any = None,
+    ) -> PythonWrapperCodegen:
+        if is_subgraph:
+            assert subgraph_name is not None and parent_wrapper is not None
+            return SubgraphPythonWrapperCodegen(subgraph_name, parent_wrapper, partition_signatures)
+        return SpyreWrapper()
+
+    def write_header(self) -> None:
+        super().write_header()
+        self.header.splice(
+            """
+            from torch_spyre._C import DataFormats, SpyreTensorLayout, spyre_empty_with_layout
+            from torch_spyre._inductor.async_compile import SpyreAsyncCompile
+            from torch_spyre._inductor.op_spec import IndirectAccess, LoopSpec, OpSpec, TensorArg
+            from torch_spyre._inductor.op_spec import UnimplementedOp, sympify
+            from torch_spyre._inductor.runtime.views import reinterpret_tensor
+            async_compile = SpyreAsyncCompile()
+            """,
+            strip=True,
+        )
+
+    def make_buffer_allocation(self, buffer: Any) -> str:
+        device = buffer.get_device()
+        if device is None or device.type != DEVICE_NAME:
+            line: str = super().make_buffer_allocation(buffer)
+            return line
+        name = buffer.get_name()
+        size = self.codegen_python_shape_tuple(tuple(buffer.get_size()))
+        stride = self.codegen_python_shape_tuple(tuple(buffer.get_stride()))
+        layout = self.layouts.get(name)
+        if layout is None:
+            return (
+                f"{name} = empty_strided({size}, {stride}, device='{DEVICE_NAME}:{device.index}', "
+                f"dtype={buffer.get_dtype()})"
+            )
+        return (
+            f"{name} = spyre_empty_with_layout({size}, {stride}, {buffer.get_dtype()}, "
+            f"{layout_source(layout)}, device('{DEVICE_NAME}', {device.index}))"
+        )
+
+
+def layout_source(layout: SpyreTensorLayout) -> str:
+    return (
+        f"SpyreTensorLayout({list(layout.device_size)}, {list(layout.stride_map)}, "
+        f"DataFormats.{layout.device_dtype.name})"
+    )
