@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch._inductor import config as inductor_config
+from torch._inductor.lowering import lowerings as inductor_lowerings
 from torch._inductor.lowering import user_lowerings
 from torch._inductor.ops_handler import DefaultHandler
 
@@ -48,14 +49,19 @@ def compiling() -> Iterator[None]:
         # Decompositions compute halves as halves: the card's units round each op once.
         saved_types = {key: _computation_dtype_map[key] for key in halves}
         saved_lowerings = {key: user_lowerings.get(key) for key in lowerings.TABLE}
+        # Inductor asks its own table first whether an op can be lowered at all.
+        missing = [key for key in lowerings.TABLE if key not in inductor_lowerings]
         _install_loop_ops()
         _computation_dtype_map.update(halves)
         user_lowerings.update(lowerings.TABLE)
+        inductor_lowerings.update((key, lowerings.TABLE[key]) for key in missing)
         try:
             with inductor_config.patch(OPTIONS):
                 yield
         finally:
             _computation_dtype_map.update(saved_types)
+            for key in missing:
+                inductor_lowerings.pop(key, None)
             for key, value in saved_lowerings.items():
                 if value is None:
                     user_lowerings.pop(key, None)

@@ -1,6 +1,7 @@
 """From a graph that Inductor lowered to bundles."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,6 +9,7 @@ from torch._inductor import ir
 from torch._inductor.graph import GraphLowering
 
 from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre._inductor.layouts.sticks import default_layout
 from torch_spyre._inductor.recording import concrete, record
 from torch_spyre.errors import UnsupportedError
 
@@ -35,9 +37,16 @@ def bundle_of(
         for each in names:
             if each not in tensors:
                 tensors[each] = known.get(each) or tensor_of(each, _layout(graph, each))
+    for op in ops:
+        target = tensors[op.target]
+        if op.target != op.name and target.layout is None:
+            # Several ops write parts of it: none of them can choose.
+            layout = default_layout(target.size, target.stride, target.dtype)
+            tensors[op.target] = replace(target, layout=layout)
     made = {op.target for op in ops}
-    inputs = [each for each in tensors if each in known and each not in results]
-    outputs = [each for each in results if each in made]
+    # Writing to what was there before is seen by others, whoever they are.
+    outputs = [each for each in tensors if each in made and (each in results or each in known)]
+    inputs = [each for each in tensors if each in known and each not in outputs]
     return Bundle(name, tuple(ops), tensors, (*inputs, *outputs), frozenset(outputs))
 
 

@@ -166,9 +166,7 @@ def _filled(like: ir.TensorBox, dim: int, count: int, value: float) -> ir.Tensor
 
 def _custom(name: str) -> Callable[..., ir.TensorBox]:
     """A pointwise op that is one instruction of the card."""
-    pointwise: Callable[..., ir.TensorBox] = make_pointwise(
-        lambda x: getattr(ops, name)(x), name=name
-    )
+    pointwise: Callable[..., ir.TensorBox] = make_pointwise(lambda x: getattr(ops, name)(x))
     return pointwise
 
 

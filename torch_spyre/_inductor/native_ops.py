@@ -93,7 +93,7 @@ VIEWS = [
     "lift_fresh_copy",
 ]
 CREATION = ["full", "empty", "scalar_tensor"]
-REDUCTIONS = ["sum", "mean", "amax", "amin", "prod", "any", "argmax", "argmin"]
+REDUCTIONS = ["sum", "mean", "amax", "amin", "max", "min", "prod", "any", "argmax", "argmin"]
 PRODUCTS = ["mm", "bmm"]
 MOVES = [
     "clone",

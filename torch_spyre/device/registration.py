@@ -11,8 +11,8 @@ from torch_spyre.constants import DEVICE_NAME
 
 def register() -> None:
     import torch_spyre.device as module
-    from torch_spyre.device import config, patches
-    from torch_spyre.ops import fallbacks
+    from torch_spyre.device import compiler, config, patches
+    from torch_spyre.ops import eager, fallbacks
 
     torch.utils.rename_privateuse1_backend(DEVICE_NAME)
     torch._register_device_module(DEVICE_NAME, module)
@@ -22,6 +22,8 @@ def register() -> None:
     _C._set_garbage_collector(gc.collect)
     _C.set_downcast_warning(knobs.execution.downcast_warning)
     patches.apply()
+    eager.register()
+    compiler.register()
     # Threads of streams must be idle when the interpreter goes.
     atexit.register(_C._finish_work)
     atexit.register(_let_autograd_finish)

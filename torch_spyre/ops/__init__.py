@@ -1,1 +1,1 @@
-"""Ops on the device, as Python sees them."""
+"""Ops on the card outside of compiled graphs: kernels that compile themselves, and the fallback."""

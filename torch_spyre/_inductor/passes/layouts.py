@@ -57,7 +57,7 @@ def _kind(op: LoopOp) -> str:
         return "matmul"
     if isinstance(op.value, Fold):
         return "reduction"
-    if isinstance(op.value, Load):
+    if isinstance(op.value, Load) and not op.value.indirect:
         return "clone"
     return "pointwise" if op.loads else "fill"
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 import sympy
 import torch
@@ -46,6 +47,7 @@ class _SpecBuilder:
         self.stored = made & (bundle.results | self._read_by_others(ops))
         self.read_here = {load.buffer for op in ops for load in op.loads} & made
         self.drafts: list[_Draft] = []
+        self.numbers = count()
         self.kept: dict[object, TensorArg] = {}
         self.index_tensors: dict[str, TensorArg] = {}
         self.stick = self._stick_symbol(ops)
@@ -145,7 +147,7 @@ class _SpecBuilder:
         if node in self.kept:
             return self.kept[node]
         symbols = list(op.sizes)
-        out = self._scratch_arg(f"t{len(self.kept)}", symbols, node.dtype, is_input=False)
+        out = self._scratch_arg(f"t{next(self.numbers)}", symbols, node.dtype, is_input=False)
         if isinstance(node, Step):
             operands, constants = self._operands(op, node)
             info: dict[str, object] = {"constants": constants} if constants else {}
@@ -211,9 +213,9 @@ class _SpecBuilder:
         sizes = [self.sizes[symbol] for symbol in outer]
         if self.stick is not None and self.stick[0] in symbols:
             along = self.stick[0]
-            count = -(-self.sizes[along] // stick)
+            sticks = -(-self.sizes[along] // stick)
             coordinates = [sympy.floor(along / stick), *outer, sympy.Mod(along, stick)]
-            device_size = [count, *sizes, stick]
+            device_size = [sticks, *sizes, stick]
         else:
             coordinates = [*outer, sympy.S.Zero]
             device_size = [*sizes, stick]

@@ -106,13 +106,15 @@ def _boxes(sizes: tuple[int, ...], coordinates: tuple[sympy.Expr, ...]) -> tuple
     boxes: list[Box] = []
     paired = False
     for position, coordinate in enumerate(coordinates[:-1]):
-        if inner is not None and not paired and coordinate == sympy.floor(inner / stick):
-            total = _sum(inner)
-            if total is None:
-                return None
-            boxes.append(Box(total, strides[position], sizes[position], stick))
-            paired = True
-            continue
+        if inner is not None and not paired:
+            whole = sympy.sympify(coordinate) - sympy.floor(inner / stick)
+            if whole.is_Integer:
+                total = _sum(inner + whole * stick)
+                if total is None:
+                    return None
+                boxes.append(Box(total, strides[position], sizes[position], stick))
+                paired = True
+                continue
         found = _sum(coordinate)
         if found is None:
             return None

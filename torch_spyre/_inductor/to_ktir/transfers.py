@@ -53,7 +53,7 @@ class Transfers:
             whole = self.emitter.empty(element_of(raw), lengths)
             raw = self.emitter.insert(raw, whole, leads)
         sizes = tuple(dim.length for group in groups for dim in group.dims)
-        raw = self.emitter.reshape(raw, _runs([len(group.dims) for group in groups]), sizes)
+        raw = self.emitter.reshape(raw, _runs([len(group.dims) for group in groups]), sizes or (1,))
         view, origins, _ = self._view(access, groups)
         self.emitter.store(raw, view, origins)
 

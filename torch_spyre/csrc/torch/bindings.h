@@ -16,5 +16,6 @@ void bind_programs(pybind11::module_& module);
 void bind_recorder(pybind11::module_& module);
 void bind_engine_matmul(pybind11::module_& module);
 void bind_hooks(pybind11::module_& module);
+void bind_fallback(pybind11::module_& module);
 
 }  // namespace spyre

@@ -13,4 +13,5 @@ PYBIND11_MODULE(_C, module) {
   spyre::bind_recorder(module);
   spyre::bind_engine_matmul(module);
   spyre::bind_hooks(module);
+  spyre::bind_fallback(module);
 }

@@ -1,0 +1,196 @@
+"""Plans for eager calls: a graph of one op through the same lowering and passes as any other."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch._inductor import ir
+from torch._inductor.exc import LoweringException
+from torch._inductor.graph import GraphLowering
+from torch._inductor.virtualized import V
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
+
+from torch_spyre import _C
+from torch_spyre._inductor import decompositions
+from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre._inductor.context import compiling
+from torch_spyre._inductor.inputs import describe
+from torch_spyre._inductor.lowered import bundle_of
+from torch_spyre._inductor.native_ops import is_native
+from torch_spyre._inductor.pipeline import run_passes
+from torch_spyre._inductor.registration import register
+from torch_spyre._inductor.runtime.runner import Runner
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.errors import UnsupportedError
+
+
+class OnePlan:
+    """What one kind of call does: makes the outputs, runs the bundle."""
+
+    def __init__(
+        self, bundle: Bundle, inputs: Sequence[str], outputs: Sequence[Any], structure: Any
+    ) -> None:
+        self.runner = Runner(bundle.name, bundle.stages) if bundle.stages else None
+        self.inputs, self.outputs, self.structure = inputs, outputs, structure
+        self.arguments = bundle.arguments
+        self.made = [bundle.tensors[name] for name in outputs if isinstance(name, str)]
+
+    def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        tensors = card_tensors(args, kwargs)
+        named = dict(zip(self.inputs, tensors, strict=True))
+        device = tensors[0].device if tensors else torch.device(DEVICE_NAME, _C.current_device())
+        for tensor in self.made:
+            assert tensor.layout is not None
+            named[tensor.name] = _C.spyre_empty_with_layout(
+                tensor.size, tensor.stride, tensor.dtype, tensor.layout, device
+            )
+        if self.runner is not None:
+            self.runner.run(*(named[name] for name in self.arguments))
+        found = [named[each] if isinstance(each, str) else tensors[each] for each in self.outputs]
+        return pytree.tree_unflatten(found, self.structure)
+
+
+def card_tensors(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    return [
+        value
+        for value in pytree.tree_leaves((args, kwargs))
+        if isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
+    ]
+
+
+def plan_op(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> OnePlan:
+    """Compiles one call. Raises UnsupportedError for what the card cannot do."""
+    register()
+    tensors = card_tensors(args, kwargs)
+    leaves, structure = pytree.tree_flatten((args, kwargs))
+    positions = [
+        place
+        for place, value in enumerate(leaves)
+        if isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
+    ]
+    leaves = [_number(value) for value in leaves]
+
+    def call(*values: torch.Tensor) -> Any:
+        filled = list(leaves)
+        for place, value in zip(positions, values, strict=True):
+            filled[place] = value
+        call_args, call_kwargs = pytree.tree_unflatten(filled, structure)
+        return overload(*call_args, **call_kwargs)
+
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
+    with torch.no_grad(), compiling():
+        with mode:
+            module = make_fx(
+                torch.func.functionalize(call, remove="mutations_and_views"),
+                decomposition_table=decompositions.table(),
+                tracing_mode="real",
+            )(*fakes)
+        _check_native(module)
+        written = _written_arguments(overload, args, kwargs)
+        return _lowered(overload, module, mode, fakes, tensors, written)
+
+
+def _number(value: Any) -> Any:
+    """A number in a tensor on the host is a number."""
+    if isinstance(value, torch.Tensor) and value.device.type != DEVICE_NAME:
+        if value.dim() == 0:
+            return value.item()
+        raise UnsupportedError("tensors on the host and on the card in one op")
+    return value
+
+
+def _check_native(module: torch.fx.GraphModule) -> None:
+    for node in module.graph.nodes:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        values = [each.meta.get("val") for each in node.all_input_nodes]
+        values += pytree.tree_leaves(node.meta.get("val"))
+        if not is_native(node.target, iter(values)):
+            raise UnsupportedError(f"{node.target} on these types")
+
+
+def _lowered(
+    overload: torch._ops.OpOverload,
+    module: torch.fx.GraphModule,
+    mode: FakeTensorMode,
+    fakes: Sequence[Any],
+    tensors: Sequence[torch.Tensor],
+    written: Sequence[torch.Tensor],
+) -> OnePlan:
+    graph = GraphLowering(module, example_inputs=fakes, shape_env=mode.shape_env, graph_id=0)
+    with V.set_graph_handler(graph), V.set_fake_mode(mode), V.set_extern_kernel_nodes([]):
+        try:
+            graph.run(*fakes)
+        except LoweringException as error:
+            raise UnsupportedError(f"{overload}: {error}") from error
+        inputs = list(graph.graph_input_names)
+        known: dict[str, Tensor] = {}
+        for name, tensor in zip(inputs, tensors, strict=True):
+            described = describe(tensor)
+            assert described is not None
+            known[name] = replace(described, name=name)
+        buffers = _buffers(graph)
+        outputs, results = _outputs(graph, inputs)
+        if written:
+            # What an op changes is what it returns; its values need no memory of their own.
+            outputs, results = [_position(tensors, each) for each in written], []
+        name = f"sdsc_{overload._schema.name.replace('::', '_')}"
+        bundle = run_passes(bundle_of(name, buffers, known, results, graph))
+    example = _output_example(module)
+    if written:
+        example = tuple(written) if len(written) > 1 else written[0]
+    structure = pytree.tree_structure(example)
+    return OnePlan(bundle, inputs, outputs, structure)
+
+
+def _position(tensors: Sequence[torch.Tensor], wanted: torch.Tensor) -> int:
+    return next(place for place, each in enumerate(tensors) if each is wanted)
+
+
+def _output_example(module: torch.fx.GraphModule) -> Any:
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    return pytree.tree_map_only(torch.fx.Node, lambda node: node.meta["val"], output.args[0])
+
+
+def _buffers(graph: GraphLowering) -> list[ir.ComputedBuffer]:
+    found: list[ir.ComputedBuffer] = []
+    for operation in graph.operations:
+        if isinstance(operation, ir.ConcatKernel):
+            continue
+        if not isinstance(operation, ir.ComputedBuffer):
+            raise UnsupportedError(f"{type(operation).__name__} in a graph of one op")
+        operation.decide_layout()
+        found.append(operation)
+    return found
+
+
+def _outputs(graph: GraphLowering, inputs: Sequence[str]) -> tuple[list[Any], list[str]]:
+    """What the call returns: names of buffers it makes, or positions of inputs."""
+    outputs: list[Any] = []
+    for output in graph.graph_outputs:
+        if not isinstance(output, ir.StorageBox):
+            raise UnsupportedError(f"an output that is a {type(output).__name__}")
+        name = output.get_name()
+        outputs.append(inputs.index(name) if name in inputs else name)
+    return outputs, [name for name in outputs if isinstance(name, str)]
+
+
+def _written_arguments(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> list[torch.Tensor]:
+    """The arguments that the op changes and returns: `self` of in-place ops, `out`."""
+    written: list[torch.Tensor] = []
+    for position, argument in enumerate(overload._schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        if isinstance(value, torch.Tensor):
+            written.append(value)
+    return written

@@ -1,0 +1,80 @@
+"""Eager ops: each is a graph of one op, compiled when it is first called with such arguments.
+
+A kernel looks at the metadata of its arguments and finds the plan that was made for it. The
+compiler is imported when the first plan is made.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from torch_spyre import _C
+from torch_spyre.errors import UnsupportedError
+from torch_spyre.logging_config import get_logger
+from torch_spyre.ops.native import eager_overloads
+
+logger = get_logger(__name__)
+
+Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
+# torch.library unregisters what is not kept.
+_libraries: list[torch.library.Library] = []
+
+
+def register() -> None:
+    """Registers a kernel for every overload that the compiler can do."""
+    library = torch.library.Library("aten", "IMPL")
+    _libraries.append(library)
+    for overload in eager_overloads():
+        library.impl(overload, _kernel(overload), "PrivateUse1")
+
+
+def _kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
+    plans: dict[object, Plan] = {}
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        key = _key(args, kwargs)
+        plan = plans.get(key)
+        if plan is None:
+            plan = _planned(overload, args, kwargs)
+            plans[key] = plan
+        return plan(args, kwargs)
+
+    return kernel
+
+
+def _planned(overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Plan:
+    from torch_spyre._inductor.one_op import plan_op
+
+    try:
+        return plan_op(overload, args, kwargs)
+    except UnsupportedError as error:
+        logger.info("%s falls back: %s", overload, error)
+        return _on_cpu(overload)
+
+
+def _on_cpu(overload: torch._ops.OpOverload) -> Plan:
+    name, variant = overload._schema.name, overload._schema.overload_name
+
+    def plan(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        return _C._run_on_cpu(name, variant, tuple(args), kwargs)
+
+    return plan
+
+
+def _key(args: Sequence[Any], kwargs: dict[str, Any]) -> object:
+    return (*map(_part, args), *((name, _part(value)) for name, value in kwargs.items()))
+
+
+def _part(value: Any) -> object:
+    if isinstance(value, torch.Tensor):
+        if value.device.type != "spyre":
+            # A number in a tensor on the host is part of what is compiled.
+            content = value.item() if value.dim() == 0 else None
+            return (value.shape, value.dtype, value.device, repr(content))
+        layout = _C.get_spyre_tensor_layout(value)
+        where = value.untyped_storage()._cdata
+        return (value.shape, value.stride(), value.dtype, value.storage_offset(), layout, where)
+    if isinstance(value, list | tuple):
+        return tuple(map(_part, value))
+    return (type(value), repr(value) if isinstance(value, float) else value)

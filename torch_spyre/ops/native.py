@@ -1,0 +1,49 @@
+"""The overloads that have an eager kernel: by name, without importing the compiler."""
+
+from collections.abc import Iterator
+
+import torch
+
+# Every overload of these: functional, in-place and out=.
+_OPS = """
+abs add sub mul div neg exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sigmoid tanh
+sin cos erf floor ceil trunc round relu maximum minimum pow fmod remainder square sign
+eq ne lt le gt ge where logical_and logical_or logical_not logical_xor bitwise_and bitwise_or
+bitwise_xor bitwise_not clamp clamp_min clamp_max isnan isinf copysign gelu silu softplus
+hardswish leaky_relu elu mish hardtanh hardsigmoid lerp addcmul addcdiv masked_fill rsub
+sum mean amax amin prod any all argmax argmin max min var std var_mean
+mm bmm addmm baddbmm addmv mv dot
+_softmax _log_softmax native_layer_norm
+cat index_select embedding gather tril triu constant_pad_nd
+arange fill full_like ones_like zeros_like
+sigmoid_backward tanh_backward threshold_backward gelu_backward silu_backward
+_softmax_backward_data _log_softmax_backward_data native_layer_norm_backward
+nll_loss_forward mse_loss mse_loss_backward
+""".split()
+
+
+def eager_overloads() -> Iterator[torch._ops.OpOverload]:
+    # Packets list overloads of TorchScript's too, which no dispatcher knows.
+    known = set(torch._C._dispatch_get_all_op_names())
+    for name in _OPS:
+        for packet_name in (name, f"{name}_"):
+            packet = getattr(torch.ops.aten, packet_name, None)
+            if packet is None:
+                continue
+            for variant in packet.overloads():
+                overload = getattr(packet, variant)
+                if overload.name() in known and _wanted(overload):
+                    yield overload
+
+
+def _wanted(overload: torch._ops.OpOverload) -> bool:
+    """Not those that PyTorch composes of others before they reach a device."""
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), composite):
+        return False
+    arguments = overload._schema.arguments
+    kinds = [str(argument.type) for argument in arguments]
+    if any("Dimname" in kind or kind == "Generator" for kind in kinds):
+        return False
+    returns = [str(each.type) for each in overload._schema.returns]
+    return bool(returns) and all("Tensor" in kind for kind in returns)
