@@ -9,7 +9,7 @@ from itertools import product
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts.coordinates import (
-    divide,
+    divide_on_host,
     layout_coordinates,
     sizes_and_strides,
 )
@@ -67,12 +67,9 @@ def candidates(op: LayoutOp, known: Known) -> list[Candidate]:
 def _pointwise(op: LayoutOp, known: Known) -> Iterator[Candidate]:
     """Sticks of the inputs first, then any other dim of the output."""
     twins, sticks, is_sparse = _input_sticks(op, known)
-    if is_sparse or not sticks:
-        sticks.append(None)
-    if not twins or None not in twins:
-        # One element per stick is for inputs that have it; it wastes all others' memory.
-        sticks.sort(key=lambda stick: stick is None)
-    for stick in _unique([*twins, *sticks, *_other_sticks(op)]):
+    # One element per stick wastes memory: for inputs that have it, or if nothing else goes.
+    preferred = [*twins, *sticks, None] if is_sparse else [*twins, *sticks]
+    for stick in _unique([*preferred, *_other_sticks(op), None]):
         layout = twins[stick] if stick in twins else _layout_for(op, stick)
         if layout is not None:
             yield Candidate(layout, [_alike(op, stick)])
@@ -106,7 +103,7 @@ def _topk(op: LayoutOp, known: Known) -> Iterator[Candidate]:
 def _exx2(op: LayoutOp, known: Known) -> Iterator[Candidate]:
     target = op.write.buffer
     layout = layout_with_stick(target.size, target.stride, target.dtype, SPARSE)
-    yield Candidate(layout, [_alike(op, name) for name in reversed(op.reduced)] or [_free(op)])
+    yield Candidate(layout, _choices(op, None))
 
 
 def _matmul(op: LayoutOp, known: Known) -> Iterator[Candidate]:
@@ -285,7 +282,7 @@ def _layout_for(
 ) -> SpyreTensorLayout | None:
     """The output with its stick along a loop; None if no layout of the output has that stick."""
     target = op.write.buffer
-    host, rest = divide(target.size, target.stride, op.write_index)
+    host, rest = divide_on_host(target.size, target.stride, op.write_index)
     if not rest.is_zero:
         return None
     dim = SPARSE if stick is None else matching_dim(host, stick)
