@@ -222,6 +222,37 @@ def test_a_symbolic_set_bound_to_an_argument(count):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        ("i floordiv 4 == 0", range(4)),
+        ("(i + n) floordiv 4 - 3 >= 0", range(2, 10)),
+        ("i ceildiv 4 <= 1", range(5)),
+        ("n - 11 >= 0", ()),
+        ("n - 9 >= 0", range(10)),
+        ("n == 9", ()),
+        ("n <= 10", range(10)),
+    ],
+)
+def test_no_constraint_of_a_symbolic_set_is_passed_over(constraint, expected):
+    points = f"affine_set<(i)[n] : (i >= 0, -i + n - 1 >= 0, {constraint})>"
+    text = kernel(
+        "px; py; m",
+        "%c16 = arith.constant 16 : index",
+        # With a bound the kernel needs not be compiled for this one size.
+        "%n = arith.minsi %m, %c16 : index",
+        view("v", "px", [16]),
+        view("w", "py", [16]),
+        tile("t", "v", ["%c0"], [16], ["?"], points=points, symbols="%n"),
+        tile("u", "w", ["%c0"], [16], ["?"], points=points, symbols="%n"),
+        "%x = ktdp.load %t : <?xindex> -> tensor<?xf16>",
+        "ktdp.store %x, %u : tensor<?xf16>, <?xindex>",
+    )
+    x = half(16)
+    kept = np.where(np.isin(np.arange(16), list(expected)), x, 0)
+    np.testing.assert_array_equal(run(text, px=x, py=zeros(16), m=10)["py"], kept)
+
+
 def test_a_symbolic_triangle():
     lower = "affine_set<(i, j)[n] : (i >= 0, -i + n - 1 >= 0, j >= 0, i - j >= 0)>"
     text = kernel(
