@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from run_texts import box, half, kernel, load, run, store, tensor, tile, view, zeros
 
+from torch_spyre.ktir.errors import KtirError
+
 N = 8
 T = tensor([N])
 INTEGERS = tensor([N], "i32")
@@ -302,3 +304,21 @@ def test_indices_past_32_bits():
         store("y", [N], "i32"),
     )
     np.testing.assert_array_equal(run(text, py=np.zeros(N, np.int32), n=5)["py"], np.full(N, 5))
+
+
+def test_a_trip_that_yields_another_size_is_refused():
+    text = kernel(
+        "px; py; n",
+        load("x", [N]),
+        f"%all = arith.constant {N} : index",
+        "%m = arith.minsi %n, %all : index",
+        f"%s = tensor.extract_slice %x[0] [%m] [1] : {T} to tensor<?xf16>",
+        f"%w = tensor.cast %x : {T} to tensor<?xf16>",
+        "%r = scf.for %i = %c0 to %c2 step %c1 iter_args(%a = %s) -> (tensor<?xf16>) {",
+        "scf.yield %w : tensor<?xf16>",
+        "}",
+        f"%y = tensor.insert_slice %r into %x[0] [%m] [1] : tensor<?xf16> into {T}",
+        store("y", [N]),
+    )
+    with pytest.raises(KtirError, match=r"scf\.for.*yields a tensor of another size"):
+        run(text, px=zeros(N), py=zeros(N), n=3)

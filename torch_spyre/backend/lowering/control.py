@@ -68,6 +68,8 @@ def _carry_tensors(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]
         source = kernel.tensor(value)
         if source == destination:
             continue
+        if source.extents != destination.extents:
+            raise kernel.error("a trip yields a tensor of another size than the one it was given")
         if isinstance(source, TensorView) and source.buffer in carried:
             # What another target holds now must outlive its being overwritten.
             packed = kernel.new(source.type, source.extents, value)

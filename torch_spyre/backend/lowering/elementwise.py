@@ -95,8 +95,21 @@ def lower_index_to_address(kernel: KernelContext, operation: IndexToAddressOp) -
 def lower_fill(kernel: KernelContext, operation: FillOp) -> None:
     extents = kernel.tensor(operation.outputs[0]).extents
     type = kernel.element_type(operation.res[0].type)
-    register = kernel.scalar(operation.inputs[0])
+    value = operation.inputs[0]
+    given = kernel.element_type(value.type)
+    register = kernel.scalar(value)
+    if given is not type:
+        register = kernel.compute(_conversion(given, type), given, type, [register])
     kernel.tensors[operation.res[0]] = Splat(register, type, extents)
+
+
+def _conversion(given: ElementType, wanted: ElementType) -> str:
+    """The cast between two types; integers have signs."""
+    if given.is_float:
+        return "convertf" if wanted.is_float else "fptosi"
+    if wanted.is_float:
+        return "sitofp"
+    return "extsi" if given.bytes < wanted.bytes else "trunci"
 
 
 def strides_under(

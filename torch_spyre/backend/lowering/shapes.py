@@ -259,7 +259,9 @@ def _sliced(
         known = kernel.registers.known(start)
         if known is not None:
             last = known + (size.upper - 1) * step
-            if known < 0 or (extent.known and size.upper > 0 and last >= extent.upper):
+            # A size of which only a bound is known is checked when the slice is used.
+            surely = size.known and extent.known and size.upper > 0
+            if known < 0 or (surely and last >= extent.upper):
                 raise kernel.error(f"a slice from {known} to {last} of {extent.upper} elements")
             offset += known * stride
             continue
