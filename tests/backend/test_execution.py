@@ -1,0 +1,78 @@
+"""Programs on the card: which launches must keep the order of their cores."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from torch_spyre import ktir
+from torch_spyre.backend import execution
+from torch_spyre.backend.arrays import place
+from torch_spyre.backend.program.instructions import ElementType
+
+CORES = 16
+LINE = 64
+# Core k writes row k + 1 of the second array: row k of the first, plus 1.
+FOLLOW = f"""
+#row = affine_set<(i, j) : (i == 0, j >= 0, -j + {LINE - 1} >= 0)>
+func.func @follow(%from: index, %to: index) attributes {{grid = [{CORES}]}} {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant dense<1.0> : tensor<1x{LINE}xf32>
+  %me = ktdp.get_compute_tile_id : index
+  %source = ktdp.construct_memory_view %from, sizes: [{CORES + 1}, {LINE}], strides: [{LINE}, 1]
+    {{memory_space = #ktdp.memory_space<global>}} : memref<{CORES + 1}x{LINE}xf32>
+  %target = ktdp.construct_memory_view %to, sizes: [{CORES + 1}, {LINE}], strides: [{LINE}, 1]
+    {{memory_space = #ktdp.memory_space<global>}} : memref<{CORES + 1}x{LINE}xf32>
+  %read = ktdp.construct_access_tile %source[%me, %zero] {{access_tile_set = #row}}
+    : memref<{CORES + 1}x{LINE}xf32> -> !ktdp.access_tile<1x{LINE}xindex>
+  %write = ktdp.construct_access_tile %target[%me + 1, %zero] {{access_tile_set = #row}}
+    : memref<{CORES + 1}x{LINE}xf32> -> !ktdp.access_tile<1x{LINE}xindex>
+  %x = ktdp.load %read : <1x{LINE}xindex> -> tensor<1x{LINE}xf32>
+  %y = arith.addf %x, %one : tensor<1x{LINE}xf32>
+  ktdp.store %y, %write : tensor<1x{LINE}xf32>, <1x{LINE}xindex>
+  return
+}}
+"""
+
+
+def zeros(name):
+    return place(name, ElementType.F32, np.zeros((CORES + 1, LINE), np.float32))
+
+
+@pytest.fixture
+def orders(monkeypatch):
+    """What each launch was told about the order of its cores."""
+    found = []
+    launch = execution.launch
+
+    def told(*arguments, ordered, **named):
+        found.append(ordered)
+        launch(*arguments, ordered=ordered, **named)
+
+    monkeypatch.setattr(execution, "launch", told)
+    return found
+
+
+def test_cores_that_meet_in_one_array_under_two_arguments_go_in_order(orders):
+    program = ktir.load(FOLLOW).compile("follow")
+    apart, shared = [zeros("from"), zeros("to")], zeros("both")
+    # One program, whichever comes first: what was found of one launch says nothing of the other.
+    for _ in range(2):
+        execution.execute(program, apart, [])
+        execution.execute(program, [shared, shared], [])
+    torch.spyre.synchronize()
+    assert orders == [False, True] * 2
+    np.testing.assert_array_equal(apart[1].to_numpy()[1:], np.ones((CORES, LINE)))
+    np.testing.assert_array_equal(shared.to_numpy()[:, 0], np.arange(CORES + 1))
+
+
+def test_two_arguments_in_one_storage_are_one_memory(orders):
+    """Another tensor, the same bytes."""
+    program = ktir.load(FOLLOW).compile("follow")
+    shared = zeros("from")
+    alias = replace(shared, name="to", memory=shared.memory.view(-1, LINE))
+    execution.execute(program, [shared, alias], [])
+    torch.spyre.synchronize()
+    assert orders == [True]
+    np.testing.assert_array_equal(shared.to_numpy()[:, 0], np.arange(CORES + 1))
