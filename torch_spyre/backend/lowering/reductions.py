@@ -17,7 +17,7 @@ from torch_spyre.backend.lowering.elementwise import (
     structured_operands,
     with_strides,
 )
-from torch_spyre.backend.lowering.nodes import Elementwise, Reduction, ScalarInput
+from torch_spyre.backend.lowering.nodes import Elementwise, IndexInput, Reduction, ScalarInput
 from torch_spyre.backend.lowering.values import Extent, Splat, Tensor, TensorView, Undefined
 from torch_spyre.backend.lowering.vector_ops import COMBINES, is_identity
 from torch_spyre.backend.program.instructions import ChainStep
@@ -119,8 +119,8 @@ def _combiner(
 ) -> _Combiner:
     builder = ChainBuilder(kernel)
     handles = {accumulator: Handle(True, 0, value.type), element: Handle(True, 1, value.type)}
-    # The engine supplies the first two values: no input of a chain, and never looked at.
-    builder.inputs = [_Placeholder(0), _Placeholder(1)]  # type: ignore[list-item]
+    # The engine supplies the first two values: these stand for them, and are never looked at.
+    builder.inputs = [IndexInput(-2), IndexInput(-1)]
     yielded = builder.body(block, [handles[argument] for argument in block.args])
     inputs, steps, results = builder.numbered(yielded, kept_inputs=2)
     if builder.lookups:
@@ -141,10 +141,6 @@ def _combiner(
         (*(numbers[number] for number in results), *range(1, accumulators)),
         scalars,
     )
-
-
-class _Placeholder(int):
-    """Stands for an input of a combiner."""
 
 
 def is_reduction(operation: LinalgStructuredOperation) -> bool:

@@ -81,6 +81,7 @@ class KtirParser(LiteralParser):
     ) -> NoReturn:
         if self._operations and not msg.startswith(self.operation_name):
             msg = f"{self.operation_name}: {msg}"
+        # xDSL takes None for any position; its overloads leave that out.
         super().raise_error(msg, at_position, end_position)  # type: ignore[arg-type]
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
