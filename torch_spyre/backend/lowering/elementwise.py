@@ -6,7 +6,7 @@ from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from torch_spyre.backend.lowering.chains import ChainBuilder
+from torch_spyre.backend.lowering.chains import ChainBuilder, Handle
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.values import Extent, Splat, Tensor, TensorView
 from torch_spyre.backend.lowering.vector_ops import VectorOp, vector_op
@@ -174,11 +174,14 @@ def structured_operands(
     return maps, tensors
 
 
-def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) -> None:
-    """A structured op all of whose loops are parallel."""
-    maps, tensors = structured_operands(kernel, operation)
-    extents = iteration_extents(kernel, maps, tensors)
-    chain = ChainBuilder(kernel)
+def body_arguments(
+    chain: ChainBuilder,
+    operation: LinalgStructuredOperation,
+    maps: list[AffineMap],
+    tensors: list[Tensor | None],
+) -> list[Handle]:
+    """What the body of a structured op works on, an argument for each operand."""
+    kernel = chain.kernel
     arguments = []
     for value, indexing, tensor in zip(operation.operands, maps, tensors, strict=True):
         if tensor is None:
@@ -186,6 +189,15 @@ def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) 
             continue
         strides, start = strides_under(kernel, indexing, tensor)
         arguments.append(chain.tensor(moved(tensor, start), strides))
+    return arguments
+
+
+def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) -> None:
+    """A structured op all of whose loops are parallel."""
+    maps, tensors = structured_operands(kernel, operation)
+    extents = iteration_extents(kernel, maps, tensors)
+    chain = ChainBuilder(kernel)
+    arguments = body_arguments(chain, operation, maps, tensors)
     yielded = chain.body(operation.body.block, arguments)
     outputs = []
     inputs = len(operation.inputs)

@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from torch_spyre.backend.lowering.chains import ChainBuilder, Handle
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.elementwise import (
+    body_arguments,
     iteration_extents,
     moved,
     strides_under,
@@ -164,13 +165,7 @@ def lower_reducing(kernel: KernelContext, operation: LinalgStructuredOperation) 
     accumulator = block.args[-1]
     combining = _folding_op(kernel, block, accumulator)
     chain = ChainBuilder(kernel)
-    arguments = []
-    for value, indexing, tensor in zip(operation.operands, maps, tensors, strict=True):
-        if tensor is None:
-            arguments.append(chain.scalar(kernel.scalar(value), kernel.element_type(value.type)))
-            continue
-        strides, start = strides_under(kernel, indexing, tensor)
-        arguments.append(chain.tensor(moved(tensor, start), strides))
+    arguments = body_arguments(chain, operation, maps, tensors)
     folded = next(value for value in combining.operands if value is not accumulator)
     chain.region(block, arguments, stop=combining)
     value_handle = chain.value(folded)
