@@ -1,5 +1,7 @@
 """Ops that work element by element, and scalars, which are computed the same way."""
 
+from dataclasses import replace
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
@@ -135,14 +137,7 @@ def strides_under(
 def moved(tensor: Tensor, start: int) -> Tensor:
     if start == 0 or not isinstance(tensor, TensorView):
         return tensor
-    return TensorView(
-        tensor.buffer,
-        tensor.type,
-        tensor.extents,
-        tensor.strides,
-        tensor.offset + start,
-        tensor.offset_register,
-    )
+    return replace(tensor, offset=tensor.offset + start)
 
 
 def iteration_extents(
@@ -216,24 +211,14 @@ def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) 
 
 def with_strides(tensor: Tensor, strides: tuple[int, ...]) -> TensorView:
     assert isinstance(tensor, TensorView)
-    return TensorView(
-        tensor.buffer,
-        tensor.type,
-        tensor.extents,
-        strides,
-        tensor.offset,
-        tensor.offset_register,
-    )
+    return replace(tensor, strides=strides)
 
 
 def lower_generate(kernel: KernelContext, operation: GenerateOp) -> None:
     """Every element from its coordinates."""
-    dynamic = iter(operation.dynamic_extents)
     assert isinstance(operation.result.type, TensorType)
-    extents = tuple(
-        kernel.static_extent(size) if size >= 0 else kernel.extent(kernel.scalar(next(dynamic)))
-        for size in operation.result.type.get_shape()
-    )
+    sizes = kernel.mixed(operation.result.type.get_shape(), operation.dynamic_extents)
+    extents = tuple(map(kernel.extent, sizes))
     chain = ChainBuilder(kernel)
     indices = [chain.index(dim) for dim in range(len(extents))]
     (value,) = chain.body(operation.body.block, list(indices))
