@@ -39,7 +39,9 @@ def parse_text(source: Source) -> ModuleOp:
     # ValueError, OverflowError and others. This is the one place where they become a KtirError.
     except Exception as error:
         name = f"{parser.operation_name}: " if parser is not None else ""
-        problem = str(error) or type(error).__name__
+        # Assertions say nothing, and wrong calls speak of xDSL's functions.
+        tells = str(error) if not isinstance(error, TypeError) else ""
+        problem = tells or "its operands, types and attributes do not fit together"
         raise KtirError(f"{name}{problem}", _here(source, parser)) from error
 
 
