@@ -10,6 +10,7 @@ from torch_spyre import ktir
 from torch_spyre.backend import execution
 from torch_spyre.backend.arrays import place
 from torch_spyre.backend.program.instructions import ElementType
+from torch_spyre.backend.program.recent import MOST_KEPT
 
 CORES = 16
 LINE = 64
@@ -76,3 +77,33 @@ def test_two_arguments_in_one_storage_are_one_memory(orders):
     torch.spyre.synchronize()
     assert orders == [True]
     np.testing.assert_array_equal(shared.to_numpy()[:, 0], np.arange(CORES + 1))
+
+
+SCALED = """
+#all = affine_set<(i) : (i >= 0, -i + 7 >= 0)>
+func.func @scaled(%to: index, %n: index) {
+  %zero = arith.constant 0 : index
+  %i = arith.index_cast %n : index to i32
+  %y = tensor.splat %i : tensor<8xi32>
+  %target = ktdp.construct_memory_view %to, sizes: [8], strides: [1]
+    {memory_space = #ktdp.memory_space<global>} : memref<8xi32>
+  %write = ktdp.construct_access_tile %target[%zero] {access_tile_set = #all}
+    : memref<8xi32> -> !ktdp.access_tile<8xindex>
+  ktdp.store %y, %write : tensor<8xi32>, <8xindex>
+  return
+}
+"""
+
+
+def test_other_scalars_each_time_do_not_pile_up():
+    module = ktir.load(SCALED)
+    to = np.zeros(8, np.int32)
+    for n in range(MOST_KEPT + 20):
+        assert module.run("scaled", to=to, n=n)["to"][0] == n
+    (program,) = module.programs.values()
+    assert len(program.timings) <= MOST_KEPT
+    for n in range(MOST_KEPT + 20):
+        module.compile("scaled", n=n)
+    assert len(module.programs) <= MOST_KEPT
+    # What was forgotten is made again.
+    assert module.compile("scaled", n=0) == ktir.load(SCALED).compile("scaled", n=0)

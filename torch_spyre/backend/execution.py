@@ -7,6 +7,7 @@ from torch_spyre import _C
 from torch_spyre.backend.arrays import ArrayArgument
 from torch_spyre.backend.launch import LaunchCost, launch
 from torch_spyre.backend.program.program import Program
+from torch_spyre.backend.program.recent import keep
 from torch_spyre.cards import load_card
 from torch_spyre.timing import Timing, estimate
 from torch_spyre.timing.from_counts import record_of
@@ -51,10 +52,10 @@ def timing_of(
     """
     card = load_card()
     key = ("timing", tuple(sizes), tuple(scalars), tuple(memories), card)
-    if key not in program.timings:
+    timing: Timing | None = program.timings.get(key)
+    if timing is None:
         record = record_of(program.content, _counts(program, sizes, scalars, memories))
-        program.timings[key] = estimate(record, card)
-    timing: Timing = program.timings[key]
+        timing = keep(program.timings, key, estimate(record, card))
     return timing
 
 
@@ -62,9 +63,10 @@ def _counts(
     program: Program, sizes: Sequence[int], scalars: Sequence[int], memories: Sequence[int]
 ) -> dict[str, Any]:
     key = ("counts", tuple(sizes), tuple(scalars), tuple(memories))
-    if key not in program.timings:
-        program.timings[key] = _C.record_program(program.file, sizes, scalars, memories)
-    counts: dict[str, Any] = program.timings[key]
+    counts: dict[str, Any] | None = program.timings.get(key)
+    if counts is None:
+        found = _C.record_program(program.file, sizes, scalars, memories)
+        counts = keep(program.timings, key, found)
     return counts
 
 
