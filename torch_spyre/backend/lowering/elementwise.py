@@ -50,6 +50,9 @@ def _on_tensors(kernel: KernelContext, found: VectorOp) -> Tensor:
     extents = kernel.shape_of(
         found.result.type, next(tensor.extents for tensor in tensors if tensor is not None)
     )
+    for tensor in tensors:
+        for extent, size in zip(tensor.extents if tensor else (), extents, strict=False):
+            _verify_same(kernel, size, extent)
     constants = [kernel.literal(bits, operand) for bits in found.constants]
     if not any(isinstance(tensor, TensorView) for tensor in tensors):
         # One number everywhere stays one number.
@@ -150,12 +153,18 @@ def iteration_extents(
             continue
         for expression, extent in zip(indexing.results, tensor.extents, strict=True):
             if isinstance(expression, AffineDimExpr):
-                found.setdefault(expression.position, extent)
+                _verify_same(kernel, found.setdefault(expression.position, extent), extent)
     loops = maps[0].num_dims if maps else 0
     missing = [loop for loop in range(loops) if loop not in found]
     if missing:
         raise kernel.error(f"no operand tells the size of loop d{missing[0]}")
     return tuple(found[loop] for loop in range(loops))
+
+
+def _verify_same(kernel: KernelContext, one: Extent, other: Extent) -> None:
+    """Sizes that the types leave open may turn out to differ."""
+    if one.known and other.known and one.upper != other.upper:
+        raise kernel.error(f"operands of {one.upper} and {other.upper} elements in one dim")
 
 
 def structured_operands(
