@@ -127,7 +127,9 @@ def test_a_transposed_value_goes_through_the_scratchpad():
 func.func @f(%p: index) {
 %c0 = arith.constant 0 : index
 %v = ktdp.construct_memory_view %p, sizes: [8, 8], strides: [8, 1] : memref<8x8xf16>
-%t = ktdp.construct_access_tile %v[%c0, %c0] {access_tile_set = affine_set<(d0, d1) : (d0 >= 0, -d0 + 7 >= 0, d1 >= 0, -d1 + 7 >= 0)>} : memref<8x8xf16> -> <8x8xindex>
+%t = ktdp.construct_access_tile %v[%c0, %c0]
+  {access_tile_set = affine_set<(i, j) : (i >= 0, -i + 7 >= 0, j >= 0, -j + 7 >= 0)>}
+  : memref<8x8xf16> -> <8x8xindex>
 %x = ktdp.load %t : <8x8xindex> -> tensor<8x8xf16>
 %a = math.exp %x : tensor<8x8xf16>
 %e = tensor.empty() : tensor<8x8xf16>
@@ -136,7 +138,7 @@ func.func @f(%p: index) {
 ktdp.store %c, %t : tensor<8x8xf16>, <8x8xindex>
 return
 }
-"""  # noqa: E501
+"""
     chains = [found for found in compiled(text).code if isinstance(found, Chain)]
     assert [ops(found) for found in chains] == [["exp"], ["addf"]]
     output = chains[1].outputs[0].operand

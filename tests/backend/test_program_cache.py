@@ -19,7 +19,8 @@ TEXT = """
 func.func @f(%p: index, %s: f16) {
   %v = ktdp.construct_memory_view %p, sizes: [64], strides: [1] : memref<64xf16>
   %c0 = arith.constant 0 : index
-  %t = ktdp.construct_access_tile %v[%c0] {access_tile_set = affine_set<(d0) : (d0 >= 0, -d0 + 63 >= 0)>} : memref<64xf16> -> <64xindex>
+  %t = ktdp.construct_access_tile %v[%c0]
+    {access_tile_set = affine_set<(d0) : (d0 >= 0, -d0 + 63 >= 0)>} : memref<64xf16> -> <64xindex>
   %x = ktdp.load %t : <64xindex> -> tensor<64xf16>
   %k = tensor.splat %s : tensor<64xf16>
   %y = arith.addf %x, %k : tensor<64xf16>
@@ -29,7 +30,7 @@ func.func @f(%p: index, %s: f16) {
 func.func @g(%p: index) {
   return
 }
-"""  # noqa: E501
+"""
 
 
 @pytest.fixture

@@ -157,6 +157,26 @@ def test_a_tensor_of_another_type_than_its_view():
     refused(body, "the view holds f16, the tensor f32", at="ktdp.load")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%r = arith.addf %a, %b : tensor<?xf16>",
+        "%r = linalg.add ins(%a, %b : tensor<?xf16>, tensor<?xf16>) outs(%a : tensor<?xf16>) "
+        "-> tensor<?xf16>",
+    ],
+)
+def test_operands_whose_sizes_turn_out_to_differ(line):
+    body = [
+        "%c3 = arith.constant 3 : index",
+        "%c4 = arith.constant 4 : index",
+        "%a = tensor.empty(%c3) : tensor<?xf16>",
+        "%b = tensor.empty(%c4) : tensor<?xf16>",
+        line,
+    ]
+    at = line.split()[2]
+    refused(body, "operands of 3 and 4 elements in one dim", at=at)
+
+
 def test_elements_that_the_card_does_not_have():
     refused(["%a = arith.constant 1.0 : f64"], "no elements of type f64", at="arith.constant")
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -81,6 +82,14 @@ class ProgramBuilder:
         make: type = kind
         self.code.append(make(len(self.code), *fields))
         return len(self.code) - 1
+
+    def end_loop(self, begin: int) -> int:
+        """Ends the loop that the instruction number `begin` begins."""
+        end = self.emit(ins.LoopEnd, begin)
+        loop = self.code[begin]
+        assert isinstance(loop, ins.LoopBegin)
+        self.code[begin] = replace(loop, end=end)
+        return end
 
     def transfer(
         self,

@@ -51,11 +51,9 @@ def all_reduce(cores: int, rounds: int) -> ProgramBuilder:
     inner = build.emit(ins.LoopBegin, producer, zero, build.constant(cores), one, 0)
     receive(build, producer, taken, 1)
     build.elementwise("addf", [1], total, total, taken)
-    end = build.emit(ins.LoopEnd, inner)
-    build.code[inner] = replace(build.code[inner], end=end)  # type: ignore[call-arg]
+    build.end_loop(inner)
     delivered(build)
-    end = build.emit(ins.LoopEnd, outer)
-    build.code[outer] = replace(build.code[outer], end=end)  # type: ignore[call-arg]
+    build.end_loop(outer)
     build.transfer(total, [1], [CORE_REGISTER], build.view(target, F32, [cores]), store=True)
     return build
 
@@ -165,8 +163,7 @@ def producer_ahead(rounds: int, tile_elements: int) -> ProgramBuilder:
     delivered_at = len(build.code)
     delivered(build)
     build.code[jump] = ins.Jump(jump, delivered_at)
-    end = build.emit(ins.LoopEnd, loop)
-    build.code[loop] = replace(build.code[loop], end=end)  # type: ignore[call-arg]
+    build.end_loop(loop)
     view = build.view(target, F32, [2, tile_elements])
     place = replace(total, strides=(tile_elements, 1))
     build.transfer(place, [1, tile_elements], [CORE_REGISTER, zero], view, store=True)
@@ -189,8 +186,7 @@ def test_publishing_without_takers_never_blocks() -> None:
     bounds = build.all_constants([0, 500, 1])
     loop = build.emit(ins.LoopBegin, build.register(), *bounds, 0)
     publish(build, tile)
-    end = build.emit(ins.LoopEnd, loop)
-    build.code[loop] = replace(build.code[loop], end=end)  # type: ignore[call-arg]
+    build.end_loop(loop)
     run(build)
 
 

@@ -82,8 +82,7 @@ def every_instruction() -> ProgramBuilder:
     build.emit(ins.Extract, build.register(), tile, (zero, one), space)
     build.emit(ins.Move, build.register(), CORE_REGISTER)
     build.emit(ins.Literal, listed, (0x3F800000, 0, 0x40000000))
-    end = build.emit(ins.LoopEnd, loop)
-    build.code[loop] = dataclasses.replace(build.code[loop], end=end)  # type: ignore[call-arg]
+    build.end_loop(loop)
     return build
 
 
@@ -204,12 +203,12 @@ def changed_field(
     kind: type[ins.Instruction], name: str, change: Callable[[Any], Any]
 ) -> ins.ProgramContent:
     content = every_instruction().content()
-    code = tuple(
-        dataclasses.replace(found, **{name: change(getattr(found, name))})  # type: ignore[arg-type]
-        if type(found) is kind
-        else found
-        for found in content.code
-    )
+
+    def with_change(found: ins.Instruction) -> ins.Instruction:
+        changes: dict[str, Any] = {name: change(getattr(found, name))}
+        return dataclasses.replace(found, **changes)
+
+    code = tuple(with_change(found) if type(found) is kind else found for found in content.code)
     return dataclasses.replace(content, code=code)
 
 
@@ -340,9 +339,8 @@ def test_a_jump_into_or_out_of_a_loop_is_refused() -> None:
         build.emit(ins.Move, moves[0], 0)
         if start == 2:
             build.emit(ins.Jump, target)
-        end = build.emit(ins.LoopEnd, loop)
+        build.end_loop(loop)
         build.emit(ins.Move, moves[1], 0)
-        build.code[loop] = dataclasses.replace(build.code[loop], end=end)  # type: ignore[call-arg]
         with pytest.raises(ValueError, match="leaves or enters a loop"):
             build.load()
 

@@ -45,12 +45,7 @@ def loop(build, upper, step):
     variable = build.register()
     registers = [build.constant(value) for value in (0, upper, step)]
     begin = build.emit(ins.LoopBegin, variable, *registers, 0)
-
-    def end():
-        found = build.emit(ins.LoopEnd, begin)
-        build.code[begin] = ins.LoopBegin(begin, variable, *registers, found)
-
-    return variable, end
+    return variable, lambda: build.end_loop(begin)
 
 
 def add(rows, columns, trip_rows):

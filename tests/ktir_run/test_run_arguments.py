@@ -48,6 +48,14 @@ def test_arrays_however_they_lie(kind):
     np.testing.assert_array_equal(found["py"], x + x)
 
 
+@pytest.mark.parametrize("type", ["f16", "f32", "i64", "i1"])
+def test_arrays_of_nothing(type):
+    text = kernel("px; py", load("x", [0, 4], type), store("x", [0, 4], type, base="py"))
+    nothing = zeros(0, 4, dtype=numpy_type(type))
+    found = run(text, px=nothing, py=nothing)["py"]
+    assert (found.shape, found.dtype) == (nothing.shape, nothing.dtype)
+
+
 def test_the_first_argument_arrives_as_an_element_index():
     """Not a number to rely on; but sticks begin at 128 bytes, and arrays at sticks."""
     text = kernel(

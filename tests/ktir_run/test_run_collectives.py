@@ -5,6 +5,8 @@ import pytest
 from communication_texts import ALL4, ME, ONE_GROUP, N, own_row, produce, reducing, store_row, zero
 from run_texts import half, kernel, run, tensor, zeros
 
+from torch_spyre.ktir.errors import KtirError
+
 
 def test_consumers_of_their_left_neighbour():
     left = "affine_set<(p)[c, g] : (p - (c + 3) mod 4 == 0)>"
@@ -103,27 +105,106 @@ def test_all_to_all(split, concat):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-def test_reduce_scatter(axis):
-    shape = [[2, N], [8, N // 4]][axis]
-    kind = tensor([8, N])
-    text = kernel(
+def reduce_scatter(axes, shape, result):
+    kind = tensor(shape)
+    return kernel(
         "px; py",
         ME,
-        own_row(4, [8, N]),
-        zero([8, N]),
-        produce("x", [8, N]),
+        own_row(4, [*shape]),
+        zero([*shape]),
+        produce("x", [*shape]),
         f"%s = ktdp.inter_tile_reduce_scatter(%fut) consumer_tiles_per_group = {ALL4}, "
-        f"scatter_dimensions = [{axis}], identity(%zero_s : {kind}) "
-        f": <({kind}), groups = {ONE_GROUP}> -> {tensor(shape)}",
+        f"scatter_dimensions = {[*axes]}, identity(%zero_s : {kind}) "
+        f": <({kind}), groups = {ONE_GROUP}> -> {tensor(result)}",
         "{",
         f"^bb0(%l: {kind}, %r: {kind}):",
         f"%sum = arith.addf %l, %r : {kind}",
         f"ktdp.yield_reduced %sum : {kind}",
         "}",
-        store_row("s", 4, shape),
+        store_row("s", 4, [*result]),
         grid=[4],
     )
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_reduce_scatter(axis):
+    shape = [[2, N], [8, N // 4]][axis]
     x = np.random.default_rng(4).integers(-20, 20, (4, 8, N)).astype(np.float16)
+    text = reduce_scatter([axis], [8, N], shape)
     found = run(text, px=x, py=np.zeros((4, *shape), np.float16))["py"]
     np.testing.assert_array_equal(found, np.stack(np.split(x.sum(0), 4, axis=axis)))
+
+
+# Axes that are one axis together, of tiles that the cores have: their shares are seldom whole rows.
+NEIGHBOURS = [
+    ((0, 1), (6, 2), (3, 1)),
+    ((0, 1), (6, 2), (1, 3)),
+    ((0, 1), (8, 3), (2, 3)),
+    ((0, 1), (8, 3), (1, 6)),
+    ((1, 2), (2, 6, 2), (2, 3, 1)),
+    ((0, 1), (2, 6, 5), (3, 1, 5)),
+    ((0, 1, 2), (3, 2, 2), (1, 3, 1)),
+]
+
+
+def shares(array, axes, shape):
+    """The four parts of the axes taken as one."""
+    outer = array.shape[: axes[0]]
+    inner = array.shape[axes[-1] + 1 :]
+    parts = np.split(array.reshape(*outer, -1, *inner), 4, axis=len(outer))
+    return np.stack([part.reshape(shape) for part in parts])
+
+
+@pytest.mark.parametrize(("axes", "shape", "result"), NEIGHBOURS)
+def test_scatter_along_several_axes(axes, shape, result):
+    x = half(4, *shape)
+    first = "affine_set<(i)[g] : (i == 0)>"
+    text = collective("scatter", f"scatter_dimensions = {[*axes]}", result, shape, first)
+    found = run(text, px=x, py=zeros(4, *result))["py"]
+    np.testing.assert_array_equal(found, shares(x[0], axes, result))
+
+
+@pytest.mark.parametrize(("axes", "shape", "result"), NEIGHBOURS)
+def test_reduce_scatter_along_several_axes(axes, shape, result):
+    x = np.random.default_rng(4).integers(-20, 20, (4, *shape)).astype(np.float16)
+    found = run(reduce_scatter(axes, shape, result), px=x, py=zeros(4, *result))["py"]
+    np.testing.assert_array_equal(found, shares(x.sum(0), axes, result))
+
+
+@pytest.mark.parametrize(("axes", "result", "shape"), NEIGHBOURS)
+def test_gather_along_several_axes(axes, result, shape):
+    x = half(4, *shape)
+    text = collective("gather", f"gather_dimensions = {[*axes]}", result, shape)
+    found = run(text, px=x, py=zeros(4, *result))["py"]
+    for core in range(4):
+        np.testing.assert_array_equal(shares(found[core], axes, shape), x)
+
+
+def test_all_to_all_along_several_axes():
+    x = half(4, 6, 2)
+    axes = "split_dimensions = [0, 1], concat_dimensions = [0, 1]"
+    found = run(collective("all_to_all", axes, (6, 2), (6, 2)), px=x, py=zeros(4, 6, 2))["py"]
+    expected = x.reshape(4, 4, 3).swapaxes(0, 1).reshape(4, 6, 2)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_axes_that_are_no_neighbours():
+    """As one axis they have shares that are boxes, or none that a transfer could take."""
+    first = "affine_set<(i)[g] : (i == 0)>"
+    axes = "scatter_dimensions = [0, 2]"
+    x = half(4, 4, 3, 2)
+    text = collective("scatter", axes, (1, 3, 2), (4, 3, 2), first)
+    found = run(text, px=x, py=zeros(4, 1, 3, 2))["py"]
+    np.testing.assert_array_equal(found, x[0][:, None])
+    with pytest.raises(KtirError, match=r"parts of shape \[1, 3, 2\] do not fill .*\[2, 3, 1\]"):
+        run(
+            collective("scatter", axes, (2, 3, 1), (4, 3, 2), first),
+            px=x,
+            py=zeros(4, 2, 3, 1),
+        )
+    with pytest.raises(KtirError, match=r"3 elements in a row of axes \[0, 2\] are no box"):
+        run(
+            collective("scatter", axes, (3, 3, 1), (6, 3, 2), first),
+            px=half(4, 6, 3, 2),
+            py=zeros(4, 3, 3, 1),
+        )

@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 from run_texts import box, half, kernel, load, run, store, tensor, tile, view, zeros
 
+from torch_spyre import ktir
+from torch_spyre.backend.program.instructions import Branch
+from torch_spyre.ktir.errors import KtirError
+
 N = 8
 T = tensor([N])
 INTEGERS = tensor([N], "i32")
@@ -302,3 +306,82 @@ def test_indices_past_32_bits():
         store("y", [N], "i32"),
     )
     np.testing.assert_array_equal(run(text, py=np.zeros(N, np.int32), n=5)["py"], np.full(N, 5))
+
+
+def test_a_trip_that_yields_another_size_is_refused():
+    text = kernel(
+        "px; py; n",
+        load("x", [N]),
+        f"%all = arith.constant {N} : index",
+        "%m = arith.minsi %n, %all : index",
+        f"%s = tensor.extract_slice %x[0] [%m] [1] : {T} to tensor<?xf16>",
+        f"%w = tensor.cast %x : {T} to tensor<?xf16>",
+        "%r = scf.for %i = %c0 to %c2 step %c1 iter_args(%a = %s) -> (tensor<?xf16>) {",
+        "scf.yield %w : tensor<?xf16>",
+        "}",
+        f"%y = tensor.insert_slice %r into %x[0] [%m] [1] : tensor<?xf16> into {T}",
+        store("y", [N]),
+    )
+    with pytest.raises(KtirError, match=r"scf\.for.*yields a tensor of another size"):
+        run(text, px=zeros(N), py=zeros(N), n=3)
+
+
+CHOSEN_SIZE = kernel(
+    "px; py; n",
+    load("x", [N]),
+    "%few = arith.cmpi slt, %n, %c4 : index",
+    "%m = scf.if %few -> (index) {",
+    "scf.yield %c2 : index",
+    "} else {",
+    "scf.yield %c4 : index",
+    "}",
+    f"%s = tensor.extract_slice %x[0] [%m] [1] : {T} to tensor<?xf16>",
+    "%t = arith.addf %s, %s : tensor<?xf16>",
+    f"%y = tensor.insert_slice %t into %x[0] [%m] [1] : tensor<?xf16> into {T}",
+    store("y", [N]),
+)
+
+
+@pytest.mark.parametrize("n", [1, 7])
+@pytest.mark.parametrize("scalars", ["at run time", "compiled in"])
+def test_a_size_that_a_branch_chooses(n, scalars):
+    module = ktir.load(CHOSEN_SIZE)
+    program = module.compile("f", **({"n": n} if scalars == "compiled in" else {}))
+    # A branch that is known to be taken is none.
+    assert any(isinstance(found, Branch) for found in program.content.code) == (
+        scalars == "at run time"
+    )
+    x = half(N)
+    expected = np.where(np.arange(N) < (2 if n < 4 else 4), 2 * x, x)
+    np.testing.assert_array_equal(module.run("f", px=x, py=zeros(N), n=n)["py"], expected)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_that_the_text_decides(taken):
+    """Its tensors and scalars, with an `else` and without."""
+    text = kernel(
+        "px; py",
+        load("x", [N]),
+        f"%c = arith.constant {str(taken).lower()}",
+        f"%t, %i = scf.if %c -> ({T}, index) {{",
+        f"%d = arith.addf %x, %x : {T}",
+        f"scf.yield %d, %c3 : {T}, index",
+        "} else {",
+        f"scf.yield %x, %c1 : {T}, index",
+        "}",
+        "scf.if %c {",
+        store("x", [N], base="py"),
+        "}",
+        view("v", "py", [2 * N]),
+        tile("u", "v", [f"%i + {N}"], [2 * N], [1]),
+        f"%e = tensor.extract_slice %t[%i] [1] [1] : {T} to tensor<1xf16>",
+        "ktdp.store %e, %u : tensor<1xf16>, <1xindex>",
+    )
+    x = half(N)
+    expected = np.zeros(2 * N, np.float16)
+    if taken:
+        expected[:N] = x
+        expected[N + 3] = 2 * x[3]
+    else:
+        expected[N + 1] = x[1]
+    np.testing.assert_array_equal(run(text, px=x, py=zeros(2 * N))["py"], expected)

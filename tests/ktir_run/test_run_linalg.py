@@ -479,6 +479,35 @@ def test_fill():
     np.testing.assert_array_equal(found, np.full((4, 8), 2.5))
 
 
+@pytest.mark.parametrize(
+    ("given", "type", "value", "expected"),
+    [
+        ("f32", "f16", 1.1, held(np.array(1.1, np.float16))),
+        ("f16", "f32", 1.5, 1.5),
+        ("i32", "f32", -3, -3),
+        ("f32", "i32", -2.75, -2),
+        ("i8", "i32", -5, -5),
+        ("i64", "i8", 259, 3),
+        ("i1", "i32", True, -1),
+    ],
+)
+def test_a_fill_converts_to_the_type_of_its_outs(given, type, value, expected):
+    wide = {"f16": ("f32", "arith.extf"), "i8": ("i32", "arith.extsi")}
+    seen, widen = wide.get(type, (type, None))
+    text = kernel(
+        f"py; v: {given}",
+        f"%e = tensor.empty() : {tensor([8], type)}",
+        f"%f = linalg.fill ins(%v : {given}) outs(%e : {tensor([8], type)}) -> {tensor([8], type)}",
+        # What the elements are, not what a store makes of them.
+        f"%y = {widen} %f : {tensor([8], type)} to {tensor([8], seen)}"
+        if widen
+        else f"%y = tensor.cast %f : {tensor([8], type)} to {tensor([8], type)}",
+        store("y", [8], seen),
+    )
+    found = run(text, py=zeros(8, dtype=numpy_type(seen)), v=value)["py"]
+    np.testing.assert_array_equal(found, np.full(8, expected))
+
+
 def test_products_of_different_shapes_are_refused():
     text = product("matmul", [4, 8], [6, 4], [4, 4])
     with pytest.raises(KtirError):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from run_texts import half, kernel, load, numpy_type, run, store, tensor, zeros
 
+from torch_spyre import ktir
 from torch_spyre.ktir.errors import KtirError
 
 
@@ -283,6 +284,28 @@ def test_dims_and_sizes_known_at_run_time():
     for count in (0, 1, 9, 16):
         found = run(text, px=x, py=zeros(16), n=count)["py"]
         np.testing.assert_array_equal(found, np.where(np.arange(16) < count, 2 * x, x))
+
+
+def test_slices_of_a_size_known_at_run_time_begin_anywhere():
+    text = kernel(
+        "px; py; n",
+        load("x", [16]),
+        "%all = arith.constant 16 : index",
+        "%m = arith.minsi %n, %all : index",
+        "%s = tensor.extract_slice %x[12] [%m] [1] : tensor<16xf16> to tensor<?xf16>",
+        "%t = arith.negf %s : tensor<?xf16>",
+        "%y = tensor.insert_slice %t into %x[12] [%m] [1] : tensor<?xf16> into tensor<16xf16>",
+        store("y", [16]),
+    )
+    module = ktir.load(text)
+    # One program for all sizes, though the largest would leave the tensor.
+    assert [argument.name for argument in module.compile("f").arguments] == ["px", "py", "n"]
+    x = half(16)
+    for count in (0, 1, 4):
+        found = module.run("f", px=x, py=zeros(16), n=count)["py"]
+        np.testing.assert_array_equal(found, [*x[:12], *-x[12 : 12 + count], *x[12 + count :]])
+    with pytest.raises(RuntimeError, match=r"leaves a tensor"):
+        module.run("f", px=x, py=zeros(16), n=5)
 
 
 def test_truncf_of_a_large_tensor_saturates_as_the_card_does():

@@ -17,6 +17,7 @@ from run_texts import (
     zeros,
 )
 
+from torch_spyre import ktir
 from torch_spyre.ktir.errors import KtirError
 
 
@@ -222,6 +223,37 @@ def test_a_symbolic_set_bound_to_an_argument(count):
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        ("i floordiv 4 == 0", range(4)),
+        ("(i + n) floordiv 4 - 3 >= 0", range(2, 10)),
+        ("i ceildiv 4 <= 1", range(5)),
+        ("n - 11 >= 0", ()),
+        ("n - 9 >= 0", range(10)),
+        ("n == 9", ()),
+        ("n <= 10", range(10)),
+    ],
+)
+def test_no_constraint_of_a_symbolic_set_is_passed_over(constraint, expected):
+    points = f"affine_set<(i)[n] : (i >= 0, -i + n - 1 >= 0, {constraint})>"
+    text = kernel(
+        "px; py; m",
+        "%c16 = arith.constant 16 : index",
+        # With a bound the kernel needs not be compiled for this one size.
+        "%n = arith.minsi %m, %c16 : index",
+        view("v", "px", [16]),
+        view("w", "py", [16]),
+        tile("t", "v", ["%c0"], [16], ["?"], points=points, symbols="%n"),
+        tile("u", "w", ["%c0"], [16], ["?"], points=points, symbols="%n"),
+        "%x = ktdp.load %t : <?xindex> -> tensor<?xf16>",
+        "ktdp.store %x, %u : tensor<?xf16>, <?xindex>",
+    )
+    x = half(16)
+    kept = np.where(np.isin(np.arange(16), list(expected)), x, 0)
+    np.testing.assert_array_equal(run(text, px=x, py=zeros(16), m=10)["py"], kept)
+
+
 def test_a_symbolic_triangle():
     lower = "affine_set<(i, j)[n] : (i >= 0, -i + n - 1 >= 0, j >= 0, i - j >= 0)>"
     text = kernel(
@@ -285,6 +317,33 @@ def test_a_tile_of_a_tensor():
         store("y", [2, 4]),
     )
     np.testing.assert_array_equal(run(text, px=x, py=zeros(2, 4), n=3)["py"], x[3:5, 4:])
+
+
+def loaded_from_tensor(declared, line):
+    return kernel(
+        "px; py",
+        load("x", [8, 8], "f32"),
+        "%t = ktdp.construct_access_tile %x[%c1, %c4] {access_tile_set = "
+        f"{box(2, 4)}}} : tensor<8x8xf32> -> !ktdp.access_tile<2x4xindex>",
+        f"%p = ktdp.load %t : <2x4xindex> -> {declared}",
+        line,
+        store("y", [8], "f32"),
+    )
+
+
+def test_a_tile_of_a_tensor_in_another_shape():
+    text = loaded_from_tensor("tensor<8xf32>", "%y = arith.addf %p, %p : tensor<8xf32>")
+    x = half(8, 8).astype(np.float32)
+    found = run(text, px=x, py=zeros(8, dtype=np.float32))["py"]
+    np.testing.assert_array_equal(found, 2 * x[1:3, 4:].ravel())
+
+
+def test_a_tile_of_a_tensor_in_another_type_is_refused():
+    text = loaded_from_tensor(
+        "tensor<8xf16>", "%y = arith.extf %p : tensor<8xf16> to tensor<8xf32>"
+    )
+    with pytest.raises(KtirError, match=r"ktdp\.load: the tile's tensor holds f32, the tensor f16"):
+        ktir.load(text).compile("f")
 
 
 def test_a_negative_anchor_is_an_error_that_says_where():

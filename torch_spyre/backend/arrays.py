@@ -60,7 +60,7 @@ class ArrayArgument:
         torch.from_numpy(host).copy_(self.memory)
         if self.type is ElementType.F16:
             return host.reshape(self.shape)
-        values = torch.from_numpy(host).view(self.dtype)
+        values = _seen_as(self.dtype, torch.from_numpy(host))
         if self.dtype not in _NUMPY_DTYPES:
             values = values.to(torch.float32)
         return values.numpy().reshape(self.shape)
@@ -86,8 +86,13 @@ def place(
     if type is ElementType.F16:
         memory = _to_card(flat)
     else:
-        memory = _to_card(flat.cpu().contiguous().view(torch.int8))
+        memory = _to_card(_seen_as(torch.int8, flat.cpu().contiguous()))
     return ArrayArgument(name, type, memory, size, tuple(tensor.shape), tensor.dtype)
+
+
+def _seen_as(dtype: torch.dtype, flat: torch.Tensor) -> torch.Tensor:
+    """The same bytes. NumPy's arrays of nothing have a stride that torch sees no bytes through."""
+    return flat.view(dtype) if flat.numel() else torch.empty(0, dtype=dtype)
 
 
 def _from_numpy(value: np.ndarray) -> torch.Tensor:

@@ -7,6 +7,7 @@ from torch_spyre import _C
 from torch_spyre.backend.arrays import ArrayArgument
 from torch_spyre.backend.launch import LaunchCost, launch
 from torch_spyre.backend.program.program import Program
+from torch_spyre.backend.program.recent import keep
 from torch_spyre.cards import load_card
 from torch_spyre.timing import Timing, estimate
 from torch_spyre.timing.from_counts import record_of
@@ -20,7 +21,8 @@ def execute(
 ) -> None:
     """Queues the program on the current stream. Its errors surface at the next synchronisation."""
     sizes = [array.bytes for array in arrays]
-    timing = timing_of(program, sizes, scalars)
+    memories = _memories(arrays)
+    timing = timing_of(program, sizes, scalars, memories)
     launch(
         _loaded(program),
         [array.memory for array in arrays],
@@ -28,26 +30,43 @@ def execute(
         scalars,
         [buffer.memory for buffer in fixed],
         cost=LaunchCost(timing.time_ps, timing.ddr_read_bytes, timing.ddr_write_bytes),
-        ordered=_counts(program, sizes, scalars)["conflict"],
+        ordered=_counts(program, sizes, scalars, memories)["conflict"],
     )
 
 
-def timing_of(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> Timing:
-    """What the program takes with arrays of these sizes in bytes (-1: unknown)."""
+def _memories(arrays: Sequence[ArrayArgument]) -> tuple[int, ...]:
+    """Equal numbers for arrays in the same memory, where cores may meet across arguments."""
+    storages = [array.memory.untyped_storage().data_ptr() for array in arrays]
+    return tuple(storages.index(storage) for storage in storages)
+
+
+def timing_of(
+    program: Program,
+    sizes: Sequence[int],
+    scalars: Sequence[int],
+    memories: Sequence[int] = (),
+) -> Timing:
+    """What the program takes with arrays of these sizes in bytes (-1: unknown).
+
+    Arrays with equal numbers in `memories` are in the same memory; without any, all are apart.
+    """
     card = load_card()
-    key = ("timing", tuple(sizes), tuple(scalars), card)
-    if key not in program.timings:
-        record = record_of(program.content, _counts(program, sizes, scalars))
-        program.timings[key] = estimate(record, card)
-    timing: Timing = program.timings[key]
+    key = ("timing", tuple(sizes), tuple(scalars), tuple(memories), card)
+    timing: Timing | None = program.timings.get(key)
+    if timing is None:
+        record = record_of(program.content, _counts(program, sizes, scalars, memories))
+        timing = keep(program.timings, key, estimate(record, card))
     return timing
 
 
-def _counts(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> dict[str, Any]:
-    key = ("counts", tuple(sizes), tuple(scalars))
-    if key not in program.timings:
-        program.timings[key] = _C.record_program(program.file, list(sizes), list(scalars))
-    counts: dict[str, Any] = program.timings[key]
+def _counts(
+    program: Program, sizes: Sequence[int], scalars: Sequence[int], memories: Sequence[int]
+) -> dict[str, Any]:
+    key = ("counts", tuple(sizes), tuple(scalars), tuple(memories))
+    counts: dict[str, Any] | None = program.timings.get(key)
+    if counts is None:
+        found = _C.record_program(program.file, sizes, scalars, memories)
+        counts = keep(program.timings, key, found)
     return counts
 
 

@@ -13,6 +13,7 @@ from torch_spyre.backend.lowering import compile_function
 from torch_spyre.backend.program.cache import cache_key, program_cache
 from torch_spyre.backend.program.instructions import Argument, FixedBuffer
 from torch_spyre.backend.program.program import Program
+from torch_spyre.backend.program.recent import keep
 from torch_spyre.cards import CardDescription, load_card
 from torch_spyre.errors import ScratchpadOverflowError
 from torch_spyre.ktir.errors import KtirError
@@ -54,9 +55,11 @@ def compile_kernel(
     # As text: 0.0 and -0.0, 1 and True are equal and make different programs.
     values = repr(sorted((key, repr(value)) for key, value in scalars.items()))
     key = (name, values, arrays, card.model_dump_json())
-    if key not in module.programs:
-        module.programs[key] = _cached(module, function, scalars, values, arrays, card)
-    return module.programs[key]
+    program = module.programs.get(key)
+    if program is None:
+        found = _cached(module, function, scalars, values, arrays, card)
+        program = keep(module.programs, key, found)
+    return program
 
 
 def _cached(
@@ -160,7 +163,7 @@ def _program(
     module: "Module", name: str, scalars: Mapping[str, Scalar], arrays: frozenset[str]
 ) -> Program:
     """Scalars stay arguments of the program, unless the kernel's shapes depend on them."""
-    if (name, "bake") not in module.programs:
+    if name not in module.compiled_with_scalars:
         try:
             return compile_kernel(module, name, {}, arrays)
         except (KtirError, ScratchpadOverflowError):
@@ -168,7 +171,7 @@ def _program(
             if not scalars:
                 raise
     program = compile_kernel(module, name, scalars, arrays)
-    module.programs[name, "bake"] = program
+    module.compiled_with_scalars.add(name)
     return program
 
 

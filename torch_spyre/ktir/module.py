@@ -60,6 +60,8 @@ class Module:
     source: Source | None = None
     # Programs compiled of its functions, by what they were compiled for.
     programs: dict[Hashable, "Program"] = field(default_factory=dict, compare=False, repr=False)
+    # Functions whose shapes depend on scalars: each set of scalars makes another program.
+    compiled_with_scalars: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @cached_property
     def functions(self) -> Mapping[str, Function]:

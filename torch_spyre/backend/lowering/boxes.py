@@ -6,9 +6,22 @@ import numpy as np
 from xdsl.ir.affine import AffineConstraintKind, AffineExpr, AffineSet
 
 from torch_spyre.backend.lowering.context import KernelContext
+from torch_spyre.backend.program.instructions import ElementType
 from torch_spyre.ktir.affine import as_box, bounds, points
 from torch_spyre.ktir.affine.expressions import Linearizer
 from torch_spyre.ktir.errors import SetError
+
+_COMPARISONS = {
+    AffineConstraintKind.ge: "cmpi_sge",
+    AffineConstraintKind.le: "cmpi_sle",
+    AffineConstraintKind.eq: "cmpi_eq",
+}
+# A constraint as bounds on an expression: at least 0, at most 0, or both.
+_SIGNS = {
+    AffineConstraintKind.ge: (1,),
+    AffineConstraintKind.le: (-1,),
+    AffineConstraintKind.eq: (1, -1),
+}
 
 
 @dataclass(frozen=True)
@@ -41,33 +54,30 @@ def _symbolic_box(kernel: KernelContext, found: AffineSet, symbols: list[int]) -
     """A box whose constraints each bound one dim by an expression of the symbols."""
     lowest: list[int | None] = [None] * found.num_dims
     highest: list[int | None] = [None] * found.num_dims
+    conditions: list[int] = []
+    zeros = [kernel.constant(0)] * found.num_dims
     for constraint in found.constraints:
         # lhs (kind) rhs, as: coefficient * dim + rest >= 0
         difference = constraint.lhs - constraint.rhs
-        signs = {
-            AffineConstraintKind.ge: (1,),
-            AffineConstraintKind.le: (-1,),
-            AffineConstraintKind.eq: (1, -1),
-        }[constraint.kind]
-        dims = {dim for dim in range(found.num_dims) if _coefficient(difference, dim, found)}
-        if len(dims) > 1:
+        coefficients = _coefficients(difference, found)
+        if coefficients is None or len(coefficients) > 1:
             return None
-        if not dims:
+        rest = kernel.affine(difference, zeros, symbols)
+        if not coefficients:
+            conditions.append(_holds(kernel, constraint.kind, rest))
             continue
-        (dim,) = dims
-        coefficient = _coefficient(difference, dim, found)
+        ((dim, coefficient),) = coefficients.items()
         if abs(coefficient) != 1:
             return None
-        zeros = [kernel.constant(0)] * found.num_dims
         # coefficient * dim + rest is 0 where dim is this.
-        edge = kernel.affine(difference, zeros, symbols)
-        if coefficient > 0:
-            edge = kernel.integer("subi", kernel.constant(0), edge)
-        for sign in signs:
+        edge = kernel.integer("subi", kernel.constant(0), rest) if coefficient > 0 else rest
+        for sign in _SIGNS[constraint.kind]:
             if sign * coefficient > 0:
                 lowest[dim] = _joined(kernel, "maxsi", lowest[dim], edge)
             else:
                 highest[dim] = _joined(kernel, "minsi", highest[dim], edge)
+    if conditions and not found.num_dims:
+        return None
     if None in lowest or None in highest:
         raise kernel.error(f"{found} is not bounded in every dim")
     lower, sizes = [], []
@@ -76,21 +86,34 @@ def _symbolic_box(kernel: KernelContext, found: AffineSet, symbols: list[int]) -
         beyond = kernel.integer("addi", high, kernel.constant(1))
         size = kernel.integer("subi", beyond, low)
         lower.append(low)
-        sizes.append(kernel.integer("maxsi", size, kernel.constant(0)))
+        sizes.append(_size_if(kernel, conditions, size))
     return Box(tuple(lower), tuple(sizes))
+
+
+def _coefficients(expression: AffineExpr, found: AffineSet) -> dict[int, int] | None:
+    """What each dim is multiplied by; None where a dim is divided."""
+    linear = Linearizer(found.num_dims, [0] * found.num_symbols)
+    form = linear.linearize(expression)
+    return None if linear.num_variables > found.num_dims else form.coefficients
+
+
+def _holds(kernel: KernelContext, kind: AffineConstraintKind, value: int) -> int:
+    """A flag: is the value, which no dim has a part in, related to 0 as asked?"""
+    compared = (value, kernel.constant(0))
+    return kernel.compute(_COMPARISONS[kind], ElementType.I64, ElementType.I1, compared)
+
+
+def _size_if(kernel: KernelContext, conditions: list[int], size: int) -> int:
+    """The size, 0 where it would be negative or where a condition does not hold."""
+    zero = kernel.constant(0)
+    for condition in conditions:
+        choice = (condition, size, zero)
+        size = kernel.compute("select", ElementType.I64, ElementType.I64, choice)
+    return kernel.integer("maxsi", size, zero)
 
 
 def _joined(kernel: KernelContext, op: str, before: int | None, new: int) -> int:
     return new if before is None else kernel.integer(op, before, new)
-
-
-def _coefficient(expression: AffineExpr, dim: int, found: AffineSet) -> int:
-    symbols = [0] * found.num_symbols
-    linear = Linearizer(found.num_dims, symbols)
-    form = linear.linearize(expression)
-    if linear.num_variables > found.num_dims and form.coefficients:
-        return 2 if any(variable == dim for variable in form.coefficients) else 0
-    return form.coefficients.get(dim, 0)
 
 
 def known_symbols(kernel: KernelContext, symbols: list[int]) -> list[int]:

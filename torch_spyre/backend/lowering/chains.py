@@ -1,7 +1,7 @@
 """Building elementwise work: values with handles, numbered when the chain is finished."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import arith, tensor
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType
@@ -68,15 +68,7 @@ class ChainBuilder:
             case Splat():
                 return self.scalar(found.register, found.type)
             case TensorView():
-                view = TensorView(
-                    found.buffer,
-                    found.type,
-                    found.extents,
-                    strides,
-                    found.offset,
-                    found.offset_register,
-                )
-                return self.input(view, found.type)
+                return self.input(replace(found, strides=strides), found.type)
 
     def step(self, op: str, operand: ElementType, result: ElementType, *inputs: Handle) -> Handle:
         self.steps.append(_Step(-1, op, operand, result, inputs))

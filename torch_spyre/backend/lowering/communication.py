@@ -5,8 +5,7 @@ made of. Who sends to whom is known from the sets: it goes into tables, one list
 are taken in ascending order everywhere, so every consumer of a reduction gets the same bits.
 """
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import Block, SSAValue
@@ -22,13 +21,12 @@ from torch_spyre.backend.lowering.nodes import (
     PublishTiles,
     ReceiveTile,
 )
+from torch_spyre.backend.lowering.shares import Sharing
 from torch_spyre.backend.lowering.values import (
     Buffer,
     Tensor,
     TensorView,
-    count,
     reshaped,
-    row_major,
 )
 from torch_spyre.backend.lowering.walk import lower_block
 from torch_spyre.backend.program.instructions import (
@@ -217,8 +215,9 @@ def _fold(
         axes = operation.axes("scatter_dimensions")
         rank = _entry(kernel, _table(kernel, ranks), kernel.constant(0))
         for accumulator, result in zip(accumulators, results, strict=True):
-            part = _split(kernel, accumulator, axes, consumers, rank)
-            kernel.write(part, _like(part, result))
+            sharing = Sharing(accumulator, result, split=axes).joined(kernel)
+            share = sharing.share(kernel, consumers, rank)
+            kernel.write(share, sharing.target(kernel, share, 1, 0))
     else:
         for accumulator, result in zip(accumulators, results, strict=True):
             kernel.write(reshaped(accumulator, result.extents), result)
@@ -255,91 +254,24 @@ def _collect(
             split = operation.axes("scatter_dimensions")
     rank = _entry(kernel, _table(kernel, ranks), kernel.constant(0)) if split else NO_REGISTER
     producers = max((len(found) for found in sources), default=0)
-    for position in range(producers):
-        producer = _entry(kernel, table, kernel.constant(position))
-        for role, (tile, result) in enumerate(zip(channel.tiles, results, strict=True)):
-            share = _split(kernel, tile, split, consumers, rank)
-            target = _concatenated(kernel, share, result, concat, producers, position)
+    senders = [_entry(kernel, table, kernel.constant(number)) for number in range(producers)]
+    for role, (tile, result) in enumerate(zip(channel.tiles, results, strict=True)):
+        sharing = Sharing(tile, result, split, concat).joined(kernel)
+        share = sharing.share(kernel, consumers, rank)
+        for position, sender in enumerate(senders):
             kernel.add(
                 ReceiveTile(
                     kernel.place,
                     channel.number,
                     role,
-                    producer,
+                    sender,
                     share.offset_register,
                     share.strides,
-                    target,
+                    sharing.target(kernel, share, producers if concat else 1, position),
                     share.extents,
                     producers == 1,
                 )
             )
-
-
-def _split(
-    kernel: KernelContext,
-    tile: TensorView,
-    axes: tuple[int, ...],
-    parts: int,
-    rank: int,
-) -> TensorView:
-    """Part number `rank` of the axes taken as one, the first slowest: a box when it must be."""
-    if not axes or parts == 1:
-        return tile
-    total = math.prod(tile.extents[axis].upper for axis in axes)
-    share = total // parts
-    extents = list(tile.extents)
-    strides = list(row_major(tile.extents))
-    # The share covers whole inner axes and a piece of one outer axis.
-    inner, left = 1, share
-    for axis in reversed(axes):
-        size = tile.extents[axis].upper
-        piece = math.gcd(left, size) if left < size else size
-        if left >= size:
-            left //= size
-        else:
-            if size % max(left, 1):
-                raise kernel.error(f"axes {axes} of {tile.buffer.name} cannot be cut in {parts}")
-            piece, left = left, 1
-        extents[axis] = kernel.static_extent(piece)
-        inner *= piece
-    # Part `rank` starts at flat position rank * share of the axes: find its coordinates.
-    offset = kernel.constant(0)
-    flat = kernel.integer("muli", rank, kernel.constant(share))
-    for axis in reversed(axes):
-        size = kernel.constant(tile.extents[axis].upper)
-        coordinate = kernel.integer("remui", flat, size)
-        flat = kernel.integer("divui", flat, size)
-        moved = kernel.integer("muli", coordinate, kernel.constant(strides[axis]))
-        offset = kernel.integer("addi", offset, moved)
-    return TensorView(tile.buffer, tile.type, tuple(extents), tuple(strides), 0, offset)
-
-
-def _concatenated(
-    kernel: KernelContext,
-    share: TensorView,
-    result: TensorView,
-    axes: tuple[int, ...],
-    parts: int,
-    position: int,
-) -> TensorView:
-    """The place of part number `position` in the result."""
-    if not axes or parts == 1:
-        return replace(result, extents=share.extents)
-    strides = row_major(result.extents)
-    total = math.prod(result.extents[axis].upper for axis in axes)
-    flat = position * (total // parts)
-    offset = 0
-    for axis in reversed(axes):
-        size = result.extents[axis].upper
-        offset += flat % size * strides[axis]
-        flat //= size
-    return TensorView(result.buffer, result.type, share.extents, strides, offset)
-
-
-def _like(part: TensorView, result: TensorView) -> TensorView:
-    if count(part.extents) == count(result.extents):
-        return reshaped(result, part.extents)
-    return result
 
 
 def _receive_whole(

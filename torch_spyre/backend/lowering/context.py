@@ -218,6 +218,14 @@ class KernelContext:
 
     # Sizes
 
+    def mixed(self, static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[int]:
+        """Registers for numbers some of which the text leaves to values, in their order."""
+        values = iter(dynamic)
+        return [
+            self.scalar(next(values)) if number == DYNAMIC_INDEX else self.constant(number)
+            for number in static
+        ]
+
     def extent(self, register: int) -> Extent:
         known = self.registers.known(register)
         if known is not None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.nodes import For, If
@@ -68,6 +68,8 @@ def _carry_tensors(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]
         source = kernel.tensor(value)
         if source == destination:
             continue
+        if source.extents != destination.extents:
+            raise kernel.error("a trip yields a tensor of another size than the one it was given")
         if isinstance(source, TensorView) and source.buffer in carried:
             # What another target holds now must outlive its being overwritten.
             packed = kernel.new(source.type, source.extents, value)
@@ -93,7 +95,12 @@ def _carry_scalars(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]
 
 
 def lower_if(kernel: KernelContext, operation: scf.IfOp) -> None:
-    branch = If(kernel.place, kernel.scalar(operation.cond))
+    condition = kernel.scalar(operation.cond)
+    known = kernel.registers.known(condition)
+    if known is not None:
+        _lower_taken(kernel, operation, operation.true_region if known else operation.false_region)
+        return
+    branch = If(kernel.place, condition)
     place = kernel.place
     regions = [(operation.true_region, branch.then), (operation.false_region, branch.otherwise)]
     for region, nodes in regions:
@@ -108,11 +115,28 @@ def lower_if(kernel: KernelContext, operation: scf.IfOp) -> None:
     kernel.add(branch)
 
 
+def _lower_taken(kernel: KernelContext, operation: scf.IfOp, region: Region) -> None:
+    """The branch that is taken on every core: its values are the results."""
+    if not region.blocks:
+        return
+    lower_block(kernel, region.block)
+    for value, result in zip(_yielded(region.block), operation.output, strict=True):
+        if isinstance(result.type, TensorType):
+            kernel.tensors[result] = kernel.tensor(value)
+        else:
+            kernel.scalars[result] = kernel.scalar(value)
+
+
 def _give(kernel: KernelContext, branch: If, value: SSAValue, result: SSAValue) -> None:
     """Both branches write the same buffer or register."""
     if not isinstance(result.type, TensorType):
-        kernel.scalars.setdefault(result, kernel.registers.new())
-        kernel.move(kernel.scalars[result], kernel.scalar(value))
+        source = kernel.scalar(value)
+        bounds = kernel.registers.bounds(source)
+        if result not in kernel.scalars:
+            kernel.scalars[result] = kernel.registers.new(bounds)
+        else:
+            kernel.registers.widen(kernel.scalars[result], bounds)
+        kernel.move(kernel.scalars[result], source)
         return
     tensor = kernel.tensor(value)
     if result not in kernel.tensors:

@@ -1,12 +1,14 @@
 """Ops that work element by element, and scalars, which are computed the same way."""
 
+from dataclasses import replace
+
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.ops import FillOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from torch_spyre.backend.lowering.chains import ChainBuilder
+from torch_spyre.backend.lowering.chains import ChainBuilder, Handle
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.values import Extent, Splat, Tensor, TensorView
 from torch_spyre.backend.lowering.vector_ops import VectorOp, vector_op
@@ -48,6 +50,9 @@ def _on_tensors(kernel: KernelContext, found: VectorOp) -> Tensor:
     extents = kernel.shape_of(
         found.result.type, next(tensor.extents for tensor in tensors if tensor is not None)
     )
+    for tensor in tensors:
+        for extent, size in zip(tensor.extents if tensor else (), extents, strict=False):
+            _verify_same(kernel, size, extent)
     constants = [kernel.literal(bits, operand) for bits in found.constants]
     if not any(isinstance(tensor, TensorView) for tensor in tensors):
         # One number everywhere stays one number.
@@ -95,8 +100,21 @@ def lower_index_to_address(kernel: KernelContext, operation: IndexToAddressOp) -
 def lower_fill(kernel: KernelContext, operation: FillOp) -> None:
     extents = kernel.tensor(operation.outputs[0]).extents
     type = kernel.element_type(operation.res[0].type)
-    register = kernel.scalar(operation.inputs[0])
+    value = operation.inputs[0]
+    given = kernel.element_type(value.type)
+    register = kernel.scalar(value)
+    if given is not type:
+        register = kernel.compute(_conversion(given, type), given, type, [register])
     kernel.tensors[operation.res[0]] = Splat(register, type, extents)
+
+
+def _conversion(given: ElementType, wanted: ElementType) -> str:
+    """The cast between two types; integers have signs."""
+    if given.is_float:
+        return "convertf" if wanted.is_float else "fptosi"
+    if wanted.is_float:
+        return "sitofp"
+    return "extsi" if given.bytes < wanted.bytes else "trunci"
 
 
 def strides_under(
@@ -122,14 +140,7 @@ def strides_under(
 def moved(tensor: Tensor, start: int) -> Tensor:
     if start == 0 or not isinstance(tensor, TensorView):
         return tensor
-    return TensorView(
-        tensor.buffer,
-        tensor.type,
-        tensor.extents,
-        tensor.strides,
-        tensor.offset + start,
-        tensor.offset_register,
-    )
+    return replace(tensor, offset=tensor.offset + start)
 
 
 def iteration_extents(
@@ -142,12 +153,18 @@ def iteration_extents(
             continue
         for expression, extent in zip(indexing.results, tensor.extents, strict=True):
             if isinstance(expression, AffineDimExpr):
-                found.setdefault(expression.position, extent)
+                _verify_same(kernel, found.setdefault(expression.position, extent), extent)
     loops = maps[0].num_dims if maps else 0
     missing = [loop for loop in range(loops) if loop not in found]
     if missing:
         raise kernel.error(f"no operand tells the size of loop d{missing[0]}")
     return tuple(found[loop] for loop in range(loops))
+
+
+def _verify_same(kernel: KernelContext, one: Extent, other: Extent) -> None:
+    """Sizes that the types leave open may turn out to differ."""
+    if one.known and other.known and one.upper != other.upper:
+        raise kernel.error(f"operands of {one.upper} and {other.upper} elements in one dim")
 
 
 def structured_operands(
@@ -161,11 +178,14 @@ def structured_operands(
     return maps, tensors
 
 
-def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) -> None:
-    """A structured op all of whose loops are parallel."""
-    maps, tensors = structured_operands(kernel, operation)
-    extents = iteration_extents(kernel, maps, tensors)
-    chain = ChainBuilder(kernel)
+def body_arguments(
+    chain: ChainBuilder,
+    operation: LinalgStructuredOperation,
+    maps: list[AffineMap],
+    tensors: list[Tensor | None],
+) -> list[Handle]:
+    """What the body of a structured op works on, an argument for each operand."""
+    kernel = chain.kernel
     arguments = []
     for value, indexing, tensor in zip(operation.operands, maps, tensors, strict=True):
         if tensor is None:
@@ -173,6 +193,15 @@ def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) 
             continue
         strides, start = strides_under(kernel, indexing, tensor)
         arguments.append(chain.tensor(moved(tensor, start), strides))
+    return arguments
+
+
+def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) -> None:
+    """A structured op all of whose loops are parallel."""
+    maps, tensors = structured_operands(kernel, operation)
+    extents = iteration_extents(kernel, maps, tensors)
+    chain = ChainBuilder(kernel)
+    arguments = body_arguments(chain, operation, maps, tensors)
     yielded = chain.body(operation.body.block, arguments)
     outputs = []
     inputs = len(operation.inputs)
@@ -191,24 +220,14 @@ def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) 
 
 def with_strides(tensor: Tensor, strides: tuple[int, ...]) -> TensorView:
     assert isinstance(tensor, TensorView)
-    return TensorView(
-        tensor.buffer,
-        tensor.type,
-        tensor.extents,
-        strides,
-        tensor.offset,
-        tensor.offset_register,
-    )
+    return replace(tensor, strides=strides)
 
 
 def lower_generate(kernel: KernelContext, operation: GenerateOp) -> None:
     """Every element from its coordinates."""
-    dynamic = iter(operation.dynamic_extents)
     assert isinstance(operation.result.type, TensorType)
-    extents = tuple(
-        kernel.static_extent(size) if size >= 0 else kernel.extent(kernel.scalar(next(dynamic)))
-        for size in operation.result.type.get_shape()
-    )
+    sizes = kernel.mixed(operation.result.type.get_shape(), operation.dynamic_extents)
+    extents = tuple(map(kernel.extent, sizes))
     chain = ChainBuilder(kernel)
     indices = [chain.index(dim) for dim in range(len(extents))]
     (value,) = chain.body(operation.body.block, list(indices))

@@ -11,13 +11,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from torch_spyre.backend.lowering.chains import ChainBuilder, Handle
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.elementwise import (
+    body_arguments,
     iteration_extents,
     moved,
     strides_under,
     structured_operands,
     with_strides,
 )
-from torch_spyre.backend.lowering.nodes import Elementwise, Reduction, ScalarInput
+from torch_spyre.backend.lowering.nodes import Elementwise, IndexInput, Reduction, ScalarInput
 from torch_spyre.backend.lowering.values import Extent, Splat, Tensor, TensorView, Undefined
 from torch_spyre.backend.lowering.vector_ops import COMBINES, is_identity
 from torch_spyre.backend.program.instructions import ChainStep
@@ -119,8 +120,8 @@ def _combiner(
 ) -> _Combiner:
     builder = ChainBuilder(kernel)
     handles = {accumulator: Handle(True, 0, value.type), element: Handle(True, 1, value.type)}
-    # The engine supplies the first two values: no input of a chain, and never looked at.
-    builder.inputs = [_Placeholder(0), _Placeholder(1)]  # type: ignore[list-item]
+    # The engine supplies the first two values: these stand for them, and are never looked at.
+    builder.inputs = [IndexInput(-2), IndexInput(-1)]
     yielded = builder.body(block, [handles[argument] for argument in block.args])
     inputs, steps, results = builder.numbered(yielded, kept_inputs=2)
     if builder.lookups:
@@ -141,10 +142,6 @@ def _combiner(
         (*(numbers[number] for number in results), *range(1, accumulators)),
         scalars,
     )
-
-
-class _Placeholder(int):
-    """Stands for an input of a combiner."""
 
 
 def is_reduction(operation: LinalgStructuredOperation) -> bool:
@@ -168,13 +165,7 @@ def lower_reducing(kernel: KernelContext, operation: LinalgStructuredOperation) 
     accumulator = block.args[-1]
     combining = _folding_op(kernel, block, accumulator)
     chain = ChainBuilder(kernel)
-    arguments = []
-    for value, indexing, tensor in zip(operation.operands, maps, tensors, strict=True):
-        if tensor is None:
-            arguments.append(chain.scalar(kernel.scalar(value), kernel.element_type(value.type)))
-            continue
-        strides, start = strides_under(kernel, indexing, tensor)
-        arguments.append(chain.tensor(moved(tensor, start), strides))
+    arguments = body_arguments(chain, operation, maps, tensors)
     folded = next(value for value in combining.operands if value is not accumulator)
     chain.region(block, arguments, stop=combining)
     value_handle = chain.value(folded)

@@ -115,9 +115,13 @@ def bound(
 
 def _select_bound(ranges: Sequence[Bounds | None]) -> Bounds | None:
     _, chosen, other = ranges
-    if chosen is None or other is None:
+    return _either(chosen, other)
+
+
+def _either(left: Bounds | None, right: Bounds | None) -> Bounds | None:
+    if left is None or right is None:
         return None
-    return min(chosen[0], other[0]), max(chosen[1], other[1])
+    return min(left[0], right[0]), max(left[1], right[1])
 
 
 def limits(type: ElementType) -> Bounds:
@@ -211,6 +215,12 @@ class Registers:
 
     def limit(self, register: int, bounds: Bounds) -> None:
         self._bounds[register] = bounds
+
+    def widen(self, register: int, bounds: Bounds | None) -> None:
+        """The register may hold what these bounds allow too."""
+        either = _either(self._bounds.pop(register, None), bounds)
+        if either is not None:
+            self._bounds[register] = either
 
     def constants(self) -> tuple[Constant, ...]:
         return tuple(Constant(register, bits) for bits, register in self._constants.items())

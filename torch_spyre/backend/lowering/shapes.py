@@ -1,12 +1,11 @@
 """Ops of `tensor` and `linalg` that change how elements are seen, and seldom move any."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects import tensor
-from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.ops import BroadcastOp, TransposeOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.nodes import ExtractElement
@@ -25,26 +24,16 @@ from torch_spyre.ktir.dialects.tensor import ExpandShapeOp
 
 def lower_empty(kernel: KernelContext, operation: tensor.EmptyOp) -> None:
     found = operation.tensor
-    sizes = iter(operation.dynamic_sizes)
     assert isinstance(found.type, TensorType)
-    extents = tuple(
-        kernel.extent(kernel.scalar(next(sizes)))
-        if size == DYNAMIC_INDEX
-        else kernel.static_extent(size)
-        for size in found.type.get_shape()
-    )
+    sizes = kernel.mixed(found.type.get_shape(), operation.dynamic_sizes)
+    extents = tuple(map(kernel.extent, sizes))
     kernel.tensors[found] = Undefined(kernel.element_type(found.type), extents)
 
 
 def lower_splat(kernel: KernelContext, operation: tensor.SplatOp) -> None:
-    sizes = iter(operation.dynamicSizes)
     assert isinstance(operation.result.type, TensorType)
-    extents = tuple(
-        kernel.extent(kernel.scalar(next(sizes)))
-        if size == DYNAMIC_INDEX
-        else kernel.static_extent(size)
-        for size in operation.result.type.get_shape()
-    )
+    sizes = kernel.mixed(operation.result.type.get_shape(), operation.dynamicSizes)
+    extents = tuple(map(kernel.extent, sizes))
     register = kernel.scalar(operation.input)
     type = kernel.element_type(operation.result.type)
     kernel.tensors[operation.result] = Splat(register, type, extents)
@@ -133,13 +122,8 @@ def _declared(
     kernel: KernelContext, declared: TensorType, source: Tensor, operation: Operation
 ) -> tuple[Extent, ...]:
     if isinstance(operation, ExpandShapeOp):
-        sizes = iter(operation.dynamic_output_shape)
-        return tuple(
-            kernel.extent(kernel.scalar(next(sizes)))
-            if size == DYNAMIC_INDEX
-            else kernel.static_extent(size)
-            for size in operation.static_output_shape.get_values()
-        )
+        static = operation.static_output_shape.get_values()
+        return tuple(map(kernel.extent, kernel.mixed(static, operation.dynamic_output_shape)))
     same_rank = len(source.extents) == declared.get_num_dims()
     return kernel.shape_of(declared, source.extents if same_rank else None)
 
@@ -202,20 +186,10 @@ def _slice_of(
     kernel: KernelContext, operation: tensor.ExtractSliceOp | tensor.InsertSliceOp
 ) -> tuple[list[int], list[Extent], list[int]]:
     """Offsets in registers, sizes, and strides, which must be known."""
-
-    def mixed(static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[int]:
-        values = iter(dynamic)
-        return [
-            kernel.scalar(next(values)) if size == DYNAMIC_INDEX else kernel.constant(size)
-            for size in static
-        ]
-
-    offsets = mixed(operation.static_offsets.get_values(), operation.offsets)
-    sizes = mixed(operation.static_sizes.get_values(), operation.sizes)
-    strides = [
-        kernel.registers.known(register)
-        for register in mixed(operation.static_strides.get_values(), operation.strides)
-    ]
+    offsets = kernel.mixed(operation.static_offsets.get_values(), operation.offsets)
+    sizes = kernel.mixed(operation.static_sizes.get_values(), operation.sizes)
+    steps = kernel.mixed(operation.static_strides.get_values(), operation.strides)
+    strides = [kernel.registers.known(register) for register in steps]
     known = [stride for stride in strides if stride is not None and stride >= 0]
     if len(known) != len(strides):
         raise kernel.error("strides of a slice must be known and not negative")
@@ -259,7 +233,9 @@ def _sliced(
         known = kernel.registers.known(start)
         if known is not None:
             last = known + (size.upper - 1) * step
-            if known < 0 or (extent.known and size.upper > 0 and last >= extent.upper):
+            # A size of which only a bound is known is checked when the slice is used.
+            surely = size.known and extent.known and size.upper > 0
+            if known < 0 or (surely and last >= extent.upper):
                 raise kernel.error(f"a slice from {known} to {last} of {extent.upper} elements")
             offset += known * stride
             continue

@@ -137,7 +137,9 @@ def _postfix(
 def lower_load(kernel: KernelContext, operation: LoadOp) -> None:
     tile = kernel.tiles.get(operation.tile)
     if isinstance(tile, TensorTile):
-        kernel.tensors[operation.result] = _tile_of_tensor(kernel, tile)
+        part = _tile_of_tensor(kernel, tile)
+        _verify_type(kernel, "tile's tensor", part.type, operation.result)
+        kernel.tensors[operation.result] = _as_declared(kernel, part, operation.result)
         return
     assert isinstance(tile, DirectTile | IndexedTile)
     element = _element_type(kernel, tile, operation.result)
@@ -151,14 +153,17 @@ def _element_type(
     kernel: KernelContext, tile: DirectTile | IndexedTile, value: SSAValue
 ) -> ElementType:
     views = tile.views if isinstance(tile, DirectTile) else (tile.view,)
+    if views:
+        _verify_type(kernel, "view", views[0].type, value)
+    return kernel.element_type(value.type)
+
+
+def _verify_type(kernel: KernelContext, what: str, held: ElementType, value: SSAValue) -> None:
     declared = kernel.element_type(value.type)
-    if not views:
-        return declared
-    if views[0].type is not declared:
+    if held is not declared:
         raise kernel.error(
-            f"the view holds {views[0].type.name.lower()}, the tensor {declared.name.lower()}"
+            f"the {what} holds {held.name.lower()}, the tensor {declared.name.lower()}"
         )
-    return declared
 
 
 def _as_declared(kernel: KernelContext, loaded: TensorView, value: SSAValue) -> TensorView:
@@ -173,7 +178,7 @@ def _as_declared(kernel: KernelContext, loaded: TensorView, value: SSAValue) -> 
         raise kernel.error(
             f"a tile of {count(loaded.extents)} points and a tensor of {count(extents)} elements"
         )
-    return reshaped(loaded, extents)
+    return reshaped(kernel.contiguous(loaded), extents)
 
 
 def _tile_of_tensor(kernel: KernelContext, found: TensorTile) -> TensorView:

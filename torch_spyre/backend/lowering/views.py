@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import SSAValue
 
 from torch_spyre.backend.lowering.boxes import (
@@ -66,16 +66,8 @@ class TensorTile:
 def lower_view(kernel: KernelContext, operation: ConstructMemoryViewOp) -> None:
     element = kernel.element_type(operation.result.type.element_type)
     base = kernel.scalar(operation.offset)
-
-    def mixed(static: tuple[int, ...], dynamic: tuple[SSAValue, ...]) -> tuple[int, ...]:
-        values = iter(dynamic)
-        return tuple(
-            kernel.scalar(next(values)) if size == DYNAMIC_INDEX else kernel.constant(size)
-            for size in static
-        )
-
-    sizes = mixed(tuple(operation.static_sizes.get_values()), tuple(operation.sizes))
-    strides = mixed(tuple(operation.static_strides.get_values()), tuple(operation.strides))
+    sizes = tuple(kernel.mixed(operation.static_sizes.get_values(), operation.sizes))
+    strides = tuple(kernel.mixed(operation.static_strides.get_values(), operation.strides))
     space, core = _space(kernel, operation.memory_space)
     view = View(space, element, core, base, strides, (), sizes)
     kernel.views[operation.result] = (view,)

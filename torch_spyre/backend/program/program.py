@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +36,7 @@ class Program:
     file: bytes
     # What a card made of it, and what the clock said, so that a launch need not ask again.
     loaded: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
-    timings: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    timings: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
     def of(content: ProgramContent) -> "Program":

@@ -35,6 +35,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from torch_spyre.ktir.dialects.same_type import SameTypeOperation
+
 
 def element_of(found: Attribute) -> Attribute:
     return found.element_type if isinstance(found, TensorType) else found
@@ -354,7 +356,7 @@ class ConvertFOp(_FloatCast):
 
 
 @irdl_op_definition
-class RemFOp(IRDLOperation):
+class RemFOp(SameTypeOperation):
     name = "arith.remf"
 
     lhs = operand_def()
@@ -363,31 +365,9 @@ class RemFOp(IRDLOperation):
 
     traits = traits_def(Pure())
 
-    def __init__(self, lhs: SSAValue, rhs: SSAValue) -> None:
-        super().__init__(operands=[lhs, rhs], result_types=[lhs.type])
-
     def verify_(self) -> None:
         if not self.lhs.type == self.rhs.type == self.result.type or not _is_float(self.lhs.type):
             raise VerifyException(f"takes two floats of one type, not {self.lhs.type}")
-
-    @classmethod
-    def parse(cls, parser: Parser) -> "RemFOp":
-        lhs = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        rhs = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        found = parser.parse_type()
-        operation = cls(parser.resolve_operand(lhs, found), parser.resolve_operand(rhs, found))
-        operation.attributes |= attributes
-        return operation
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
 
 
 _OURS = (

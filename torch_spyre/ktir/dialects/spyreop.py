@@ -27,6 +27,8 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from torch_spyre.ktir.dialects.same_type import SameTypeOperation
+
 _HALVES = (Float16Type, BFloat16Type)
 _FLOATS = (*_HALVES, Float32Type)
 
@@ -43,33 +45,12 @@ class _FloatIntrinsic(IRDLOperation):
             raise VerifyException(f"a scalar of type {names}, not {found}")
 
 
-class _Unary(_FloatIntrinsic):
-    """input `:` type"""
-
+class _Unary(_FloatIntrinsic, SameTypeOperation):
     input = operand_def()
     result = result_def()
 
-    def __init__(self, input: SSAValue) -> None:
-        super().__init__(operands=[input], result_types=[input.type])
-
     def verify_(self) -> None:
         self.verify_scalars()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> "_Unary":
-        operand = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        operation = cls(parser.resolve_operand(operand, parser.parse_type()))
-        operation.attributes |= attributes
-        return operation
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_operand(self.input)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
 
 
 @irdl_op_definition
@@ -122,7 +103,7 @@ class GeluOp(_Unary):
 
 
 @irdl_op_definition
-class RealDivOp(_FloatIntrinsic):
+class RealDivOp(_FloatIntrinsic, SameTypeOperation):
     name = "spyreop.realdiv"
 
     lhs = operand_def()
@@ -131,30 +112,8 @@ class RealDivOp(_FloatIntrinsic):
 
     traits = traits_def(Pure())
 
-    def __init__(self, lhs: SSAValue, rhs: SSAValue) -> None:
-        super().__init__(operands=[lhs, rhs], result_types=[lhs.type])
-
     def verify_(self) -> None:
         self.verify_scalars()
-
-    @classmethod
-    def parse(cls, parser: Parser) -> "RealDivOp":
-        lhs = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        rhs = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        found = parser.parse_type()
-        operation = cls(parser.resolve_operand(lhs, found), parser.resolve_operand(rhs, found))
-        operation.attributes |= attributes
-        return operation
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_list(self.operands, printer.print_operand)
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
 
 
 @irdl_op_definition

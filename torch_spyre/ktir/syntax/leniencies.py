@@ -5,6 +5,7 @@ same op for both. The parser looks here before it asks the op itself.
 """
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import (
@@ -12,9 +13,10 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     DictionaryAttr,
     IndexType,
+    MemRefType,
     ModuleOp,
-    ShapedType,
     StringAttr,
+    TensorType,
     i1,
     i64,
 )
@@ -161,15 +163,16 @@ def _combiner_region(parser: Parser, combiner: str, source: SSAValue, initial: S
     block = Block(arg_types=[_element_type(parser, value) for value in (source, initial)])
     element, so_far = block.args
     element.name_hint, so_far.name_hint = "in", "out"
-    operation = parser.ctx.get_op(combiner)(so_far, element)  # type: ignore[call-arg, arg-type]
+    binary = cast(Callable[[SSAValue, SSAValue], Operation], parser.ctx.get_op(combiner))
+    operation = binary(so_far, element)
     block.add_ops([operation, LinalgYieldOp(operation)])
     return Region(block)
 
 
 def _element_type(parser: Parser, value: SSAValue) -> Attribute:
-    if not isinstance(value.type, ShapedType):
+    if not isinstance(value.type, TensorType | MemRefType):
         parser.raise_error(f"expected a tensor, found {value.type}")
-    element_type: Attribute = value.type.get_element_type()  # type: ignore[attr-defined]
+    element_type: Attribute = value.type.element_type
     return element_type
 
 

@@ -39,7 +39,9 @@ def parse_text(source: Source) -> ModuleOp:
     # ValueError, OverflowError and others. This is the one place where they become a KtirError.
     except Exception as error:
         name = f"{parser.operation_name}: " if parser is not None else ""
-        problem = str(error) or type(error).__name__
+        # Assertions say nothing, and wrong calls speak of xDSL's functions.
+        tells = str(error) if not isinstance(error, TypeError) else ""
+        problem = tells or "its operands, types and attributes do not fit together"
         raise KtirError(f"{name}{problem}", _here(source, parser)) from error
 
 
@@ -81,6 +83,7 @@ class KtirParser(LiteralParser):
     ) -> NoReturn:
         if self._operations and not msg.startswith(self.operation_name):
             msg = f"{self.operation_name}: {msg}"
+        # xDSL takes None for any position; its overloads leave that out.
         super().raise_error(msg, at_position, end_position)  # type: ignore[arg-type]
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:

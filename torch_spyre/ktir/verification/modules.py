@@ -9,6 +9,7 @@ from xdsl.utils.exceptions import VerifyException
 from torch_spyre.ktir.errors import SetError
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.verification.communication import verify_communication
+from torch_spyre.ktir.verification.companions import verify_companions
 from torch_spyre.ktir.verification.functions import grid_of
 from torch_spyre.ktir.verification.report import error_at
 from torch_spyre.ktir.verification.shapes import verify_shapes
@@ -71,6 +72,7 @@ class _Verifier:
 def _verify_alone(operation: Operation) -> None:
     """The op's own rules. xDSL's ops take for granted in places what a text may well break."""
     try:
+        verify_companions(operation)
         operation.verify_()
     except VerifyException:
         raise

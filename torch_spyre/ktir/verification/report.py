@@ -11,7 +11,11 @@ from torch_spyre.ktir.syntax.printer import print_operation
 
 
 def _place(operation: Operation, source: Source | None) -> SourcePlace | None:
+    """Where the op stands; one that no text spells out, where the op around it does."""
     location = operation.location
+    around = operation.parent_op()
+    while not isinstance(location, FileLineColLoc) and around is not None:
+        location, around = around.location, around.parent_op()
     if source is None or not isinstance(location, FileLineColLoc):
         return None
     if location.filename.data != source.name:
