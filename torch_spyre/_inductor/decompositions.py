@@ -17,6 +17,9 @@ def table() -> dict[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
     found = dict(select_decomp_table())
+    # Products are products on the card, whatever their sizes.
+    for overload in (aten.mm.default, aten.bmm.default):
+        found.pop(overload, None)
     for packet in _KEPT:
         for name in packet.overloads():
             found.pop(getattr(packet, name), None)
@@ -56,6 +59,32 @@ def _addmm(
     if beta == 0:
         return product
     return product + (bias if beta == 1 else bias * beta)
+
+
+@decomposes(aten.mv.default)
+def _mv(matrix: torch.Tensor, vector: torch.Tensor) -> torch.Tensor:
+    return torch.mm(matrix, vector.unsqueeze(1)).squeeze(1)
+
+
+@decomposes(aten.dot.default)
+def _dot(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    return torch.mm(left.unsqueeze(0), right.unsqueeze(1)).reshape(())
+
+
+@decomposes(aten.addcmul.default)
+def _addcmul(
+    x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: float = 1
+) -> torch.Tensor:
+    product = first * second
+    return x + (product if value == 1 else product * value)
+
+
+@decomposes(aten.addcdiv.default)
+def _addcdiv(
+    x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: float = 1
+) -> torch.Tensor:
+    quotient = first / second
+    return x + (quotient if value == 1 else quotient * value)
 
 
 @decomposes(aten.var.correction)

@@ -9,6 +9,7 @@ from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.passes.dead_code import eliminate_dead_code
 from torch_spyre._inductor.passes.division import divided
+from torch_spyre._inductor.passes.empty import simplify_empty
 from torch_spyre._inductor.passes.fusion import fuse
 from torch_spyre._inductor.passes.layouts import propagate_layouts
 from torch_spyre._inductor.passes.specs import specs_of
@@ -50,6 +51,7 @@ def _validate(bundle: Bundle) -> Bundle:
 
 PASSES = (
     Pass("dead code", "drop loops whose results nobody sees", eliminate_dead_code),
+    Pass("empty", "drop loops over nothing; folding nothing gives a constant", simplify_empty),
     Pass("layouts", "give each tensor a layout; copy where sticks clash", propagate_layouts),
     Pass("fusion", "group loops whose intermediates can stay in the scratchpad", _fuse),
     Pass("specs", "make an OpSpec of each operation, on aligned symbols", _make_specs),

@@ -207,13 +207,16 @@ def _fold(handler: Recorder, data: ir.Reduction, inputs: Any) -> Fold:
         raise UnsupportedError(f"reduction {kind}")
     (node,) = nodes
     if kind == "any":
-        return Fold("max", (handler.converted(node, torch.bool),))
+        kind, node = "max", handler.converted(node, torch.bool)
+    if node.dtype is torch.bool:
+        # Flags are numbers in memory, and the folds work on numbers.
+        node = handler.converted(node, torch.float16)
     if kind == "mean":
         count = 1
         for size in data.reduction_ranges:
             count *= concrete(size)
-        return Fold(kind, nodes, (("scaling_factor", 1.0 / count),))
-    return Fold(kind, nodes)
+        return Fold(kind, (node,), (("scaling_factor", 1.0 / count),))
+    return Fold(kind, (node,))
 
 
 def _destination(

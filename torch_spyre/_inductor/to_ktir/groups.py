@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from sympy import Symbol
+
 from torch_spyre._inductor.to_ktir.access import Access, Box
 from torch_spyre._inductor.to_ktir.indices import Index, IndexArithmetic
 from torch_spyre._inductor.to_ktir.tiles import Axis, Frame
@@ -76,13 +78,36 @@ def groups_of(access: Access, frame: Frame, arithmetic: IndexArithmetic) -> list
 
 
 def _groups_along(box: Box, frame: Frame, arithmetic: IndexArithmetic) -> Sequence[Group] | None:
-    terms = box.sum.terms
-    origin = Index(box.sum.constant)
+    """Symbols that step over whole sticks, or along no stick, are dims of the view; others share."""
+    groups = []
+    along = []
+    for symbol, factor in box.sum.terms:
+        if box.is_stick and factor % box.stick:
+            along.append((symbol, factor))
+            continue
+        stride = box.stride * (factor // box.stick if box.is_stick else factor)
+        axes = [axis for axis in frame.axes if axis.symbol == symbol]
+        dim = ViewDim(box.size, stride, frame.origins[symbol], frame.extents[symbol])
+        assert len(axes) == 1
+        groups.append(Group((axes[0],), (1,), (dim.length,), (dim,)))
+    if not along:
+        return groups
+    lanes = _along_sticks(box, along, frame, arithmetic)
+    return None if lanes is None else [*groups, *lanes]
+
+
+def _along_sticks(
+    box: Box,
+    terms: Sequence[tuple[Symbol, int]],
+    frame: Frame,
+    arithmetic: IndexArithmetic,
+) -> Sequence[Group] | None:
+    origin = Index(box.sum.constant % box.stick)
     for symbol, factor in terms:
         origin = arithmetic.plus(origin, arithmetic.times(frame.origins[symbol], factor))
     symbols = [symbol for symbol, _ in terms]
     axes = tuple(axis for symbol in symbols for axis in frame.axes if axis.symbol == symbol)
-    if box.is_stick and len(axes) > len(symbols):
+    if len(axes) > len(symbols):
         return _stick_and_lane(box, axes, origin, frame, arithmetic)
     factors = tuple(factor for _, factor in terms)
     extents = tuple(frame.extents[symbol] for symbol in symbols)
@@ -93,13 +118,10 @@ def _groups_along(box: Box, frame: Frame, arithmetic: IndexArithmetic) -> Sequen
     if not nested or (len(factors) > 1 and factors[-1] != 1):
         return None
     # With several axes, whole multiples of the largest factor: they can be split apart.
-    length = factors[0] * extents[0] if len(factors) > 1 else box.sum.length(frame.extents)
-    if not box.is_stick:
-        return [Group(axes, factors, extents, (ViewDim(box.size, box.stride, origin, length),))]
+    length = factors[0] * extents[0] if len(factors) > 1 else 1 + factors[0] * (extents[0] - 1)
     lead = origin.modulo(box.stick)
-    first = arithmetic.divided(
-        Index(origin.offset - lead, origin.value, origin.multiple), box.stick
-    )
+    aligned = Index(origin.offset - lead, origin.value, origin.multiple)
+    first = arithmetic.divided(aligned, box.stick)
     sticks = -(-(lead + length) // box.stick)
     dims = (
         ViewDim(box.size, box.stride, first, sticks),

@@ -73,7 +73,7 @@ class Transfers:
         dims = [dim for group in groups for dim in group.dims]
         view = self.emitter.view(
             self.bases[parameter(access.arg)],
-            sum(_fixed_offset(box) for box in access.boxes if not box.sum.terms),
+            sum(map(_fixed_offset, access.boxes)),
             tuple(dim.size for dim in dims) or (1,),
             tuple(dim.stride for dim in dims) or (1,),
             element_type(access.arg.device_dtype),
@@ -124,6 +124,9 @@ def _runs(widths: Sequence[int]) -> list[list[int]]:
 
 
 def _fixed_offset(box: Box) -> int:
+    """What the constant of a coordinate adds to the address, but for lanes that symbols move on."""
+    constant = box.sum.constant
     if not box.is_stick:
-        return box.sum.constant * box.stride
-    return box.sum.constant // box.stick * box.stride + box.sum.constant % box.stick
+        return constant * box.stride
+    moves = any(factor % box.stick for _, factor in box.sum.terms)
+    return constant // box.stick * box.stride + (0 if moves else constant % box.stick)
