@@ -111,6 +111,7 @@ FOLDER_OR_OFF: Kind[str | None] = Kind(
 
 _registry: dict[str, "Knob[Any]"] = {}
 _overrides: dict[str, str | None] = {}
+_listeners: list[Callable[[], None]] = []
 
 
 class Knob(Generic[Value]):
@@ -187,23 +188,35 @@ def all_knobs() -> tuple[Knob[Any], ...]:
     return tuple(_registry.values())
 
 
+def on_override(listener: Callable[[], None]) -> None:
+    """Calls `listener` whenever an `override` begins or ends: for code that keeps values."""
+    _listeners.append(listener)
+
+
+def _tell_listeners() -> None:
+    for listener in _listeners:
+        listener()
+
+
 @contextmanager
 def override(**values: str | int | None) -> Iterator[None]:
     """Within the block, `NAME=value` wins over the environment, and None means unset.
 
-    For tests. It holds for the whole process, and does not reach C++ code already started nor
-    child processes.
+    For tests. It holds for the whole process, and does not reach child processes nor what C++ code
+    read when it started; launches follow it.
     """
     unknown = values.keys() - _registry.keys()
     if unknown:
         raise KeyError(f"no such knob: {', '.join(sorted(unknown))}")
     before = dict(_overrides)
     _overrides.update({name: v if v is None else str(v) for name, v in values.items()})
+    _tell_listeners()
     try:
         yield
     finally:
         _overrides.clear()
         _overrides.update(before)
+        _tell_listeners()
 
 
 def _program_cache() -> str:

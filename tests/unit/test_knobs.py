@@ -114,6 +114,15 @@ def test_override_wins_over_the_environment_nests_and_ends(monkeypatch):
     assert (knobs.emulator.threads, knobs.emulator.poison) == (3, False)
 
 
+def test_listeners_hear_of_every_begin_and_end_of_an_override(monkeypatch):
+    monkeypatch.setattr(knobs, "_listeners", [])
+    heard = []
+    knobs.on_override(lambda: heard.append(knobs.emulator.threads))
+    with knobs.override(SPYRE_EMU_THREADS=3), knobs.override(SPYRE_EMU_THREADS=5):
+        pass
+    assert heard == [3, 5, 3, knobs.emulator.threads]
+
+
 def test_override_refuses_a_name_that_is_no_knob():
     with pytest.raises(KeyError, match="SPYRE_EMU_THREDS"), knobs.override(SPYRE_EMU_THREDS=1):
         pass

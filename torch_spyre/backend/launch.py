@@ -20,6 +20,12 @@ class LaunchCost:
 FREE = LaunchCost()
 
 
+def launch_options() -> tuple[str, str, float]:
+    """What the knobs say about every launch: mode, what to spoil, seconds of the watchdog."""
+    emulator = knobs.emulator
+    return emulator.mode, emulator.inject, emulator.watchdog_seconds
+
+
 def launch(
     program: _C.LoadedProgram,
     arrays: Sequence[torch.Tensor],
@@ -37,7 +43,7 @@ def launch(
     after the other, for kernels whose cores touch the same memory. What goes wrong in the kernel is
     raised by the next synchronisation.
     """
-    mode = knobs.emulator.mode
+    mode, inject, watchdog_seconds = launch_options()
     charged = FREE if mode == "functional" else cost
     _C.launch_program(
         program,
@@ -50,6 +56,6 @@ def launch(
         charged.ddr_write_bytes,
         execute=mode != "timing",
         ordered=ordered,
-        inject=knobs.emulator.inject,
-        watchdog_seconds=knobs.emulator.watchdog_seconds,
+        inject=inject,
+        watchdog_seconds=watchdog_seconds,
     )

@@ -6,6 +6,7 @@ import gc
 import torch
 
 from torch_spyre import _C, knobs
+from torch_spyre.backend.launch import launch_options
 from torch_spyre.constants import DEVICE_NAME
 
 
@@ -20,6 +21,8 @@ def register() -> None:
     _C._set_config_source(config.enumerate_cards, config.runtime_config)
     _C._set_fallback_warning(fallbacks.warn)
     _C._set_garbage_collector(gc.collect)
+    _renew_launch_options()
+    knobs.on_override(_renew_launch_options)
     _C.set_downcast_warning(knobs.execution.downcast_warning)
     patches.apply()
     eager.register()
@@ -27,6 +30,11 @@ def register() -> None:
     # Threads of streams must be idle when the interpreter goes.
     atexit.register(_C._finish_work)
     atexit.register(_let_autograd_finish)
+
+
+def _renew_launch_options() -> None:
+    """Has them read again when a bundle next runs."""
+    _C._set_launch_options(launch_options)
 
 
 def _let_autograd_finish() -> None:

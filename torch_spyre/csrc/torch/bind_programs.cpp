@@ -3,6 +3,7 @@
 #include "flex/trace.h"
 #include "torch/bindings.h"
 #include "torch/device.h"
+#include "torch/launches.h"
 #include "torch/storage.h"
 
 namespace py = pybind11;
@@ -11,17 +12,10 @@ namespace spyre {
 
 namespace {
 
-constexpr std::string_view kFlip = "flip:";
-
 // A program on the card that has loaded it.
 struct DeviceProgram {
   std::shared_ptr<const flex::LoadedProgram> program;
   c10::DeviceIndex card;
-};
-
-// What a launch costs on the card, as the timing model has it.
-struct LaunchCost {
-  uint64_t time_ps, ddr_read_bytes, ddr_write_bytes;
 };
 
 DeviceProgram load_program(const py::bytes& file, int card) {
@@ -34,15 +28,6 @@ DeviceProgram load_program(const py::bytes& file, int card) {
   } catch (const flex::ProgramError& error) {
     TORCH_CHECK_VALUE(false, error.what());
   }
-}
-
-// The instruction that a value of SPYRE_EMU_INJECT names.
-std::string spoiled_instruction(const std::string& inject) {
-  if (inject.empty()) return inject;
-  TORCH_CHECK_VALUE(inject.starts_with(kFlip) && inject.size() > kFlip.size(),
-                    "launch_program: inject must be empty or 'flip:<instruction>', got '", inject,
-                    "'");
-  return inject.substr(kFlip.size());
 }
 
 // The memory of arrays: what queued work holds, and where it is.
@@ -98,16 +83,6 @@ flex::Launch make_launch(const DeviceProgram& program, const std::vector<at::Ten
   return launch;
 }
 
-void execute(flex::Card& card, const flex::LoadedProgram& program, const flex::Launch& launch) {
-  try {
-    card.launch(program, launch);
-  } catch (const flex::KernelIndexError& error) {
-    TORCH_CHECK_INDEX(false, error.what());
-  } catch (const flex::OutOfHostMemory& error) {
-    TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
-  }
-}
-
 void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>& arrays,
                     const std::vector<int64_t>& array_bytes, const std::vector<int64_t>& scalars,
                     const std::vector<at::Tensor>& fixed, uint64_t time_ps, uint64_t ddr_read_bytes,
@@ -117,19 +92,16 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
   LaunchMemory memory;
   flex::Launch launch = make_launch(program, arrays, array_bytes, scalars, fixed, memory);
   launch.ordered = ordered;
-  launch.spoiled_instruction = spoiled_instruction(inject);
+  launch.spoiled_instruction = spoiled_instruction("launch_program", inject);
   launch.watchdog_seconds = watchdog_seconds;
   flex::Runtime& runtime = flex::Runtime::get();
   flex::Card& card = runtime.card(program.card);
   flex::Stream& stream = current_queue(program.card);
   const LaunchCost cost{time_ps, ddr_read_bytes, ddr_write_bytes};
-  auto work = [&card, &runtime, cost, executes, loaded = program.program,
-               launch = std::move(launch), owners = std::move(memory.owners)]() -> uint64_t {
-    if (executes) execute(card, *loaded, launch);
-    flex::Counters& counters = runtime.counters();
-    counters.device_time_ps += cost.time_ps;
-    counters.ddr_read_bytes += cost.ddr_read_bytes;
-    counters.ddr_write_bytes += cost.ddr_write_bytes;
+  auto work = [&card, cost, executes, loaded = program.program, launch = std::move(launch),
+               owners = std::move(memory.owners)]() -> uint64_t {
+    if (executes) execute_launch(card, *loaded, launch);
+    charge(cost);
     return cost.time_ps;
   };
   trace("launch ", program.program->name(), " on card ", static_cast<int>(program.card), " stream ",

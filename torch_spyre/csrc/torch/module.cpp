@@ -10,6 +10,8 @@ PYBIND11_MODULE(_C, module) {
   spyre::bind_memory(module);
   spyre::bind_engine(module);
   spyre::bind_programs(module);
+  spyre::bind_bundles(module);
+  spyre::bind_arguments_key(module);
   spyre::bind_recorder(module);
   spyre::bind_engine_matmul(module);
   spyre::bind_hooks(module);

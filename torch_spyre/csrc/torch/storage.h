@@ -28,6 +28,9 @@ class SpyreStorageImpl final : public c10::StorageImpl {
   // Elements up to here were given, and those beyond the binding's extent are zeros that took no
   // place. If the storage grows, they come back.
   int64_t given_elements = 0;
+  // The number that arguments_key gave to the layout of this binding. Guarded by Python's lock.
+  BindingPtr numbered_binding;
+  int64_t layout_number = 0;
 
   bool is_raw() const { return binding == nullptr; }
 };

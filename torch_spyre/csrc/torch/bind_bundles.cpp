@@ -1,0 +1,111 @@
+#include <pybind11/stl.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "torch/bindings.h"
+#include "torch/bundle.h"
+
+namespace py = pybind11;
+
+namespace spyre {
+
+namespace {
+
+// Program file, slots, bytes of the arrays, time and memory traffic, ordered, ordered if aliased.
+using StageTuple = std::tuple<std::string, std::vector<int64_t>, std::vector<int64_t>, uint64_t,
+                              uint64_t, uint64_t, bool, bool>;
+
+// Where the options of launches come from, and what it said last. Both are guarded by Python's
+// lock; the function outlives the interpreter on purpose.
+py::function* read_options = nullptr;
+std::shared_ptr<const LaunchOptions> known_options;
+
+void set_launch_options(py::function read) {
+  delete read_options;
+  read_options = new py::function(std::move(read));
+  known_options = nullptr;
+}
+
+std::shared_ptr<const LaunchOptions> launch_options() {
+  if (known_options != nullptr) return known_options;
+  auto options = std::make_shared<LaunchOptions>();
+  if (read_options != nullptr) {
+    const auto [mode, inject, watchdog_seconds] =
+        py::function(*read_options)().cast<std::tuple<std::string, std::string, double>>();
+    TORCH_CHECK_VALUE(mode == "functional" || mode == "timing" || mode == "both",
+                      "launch options: mode must be functional, timing or both, got '", mode, "'");
+    TORCH_CHECK_VALUE(watchdog_seconds >= 0,
+                      "launch options: watchdog_seconds must not be negative");
+    options->executes = mode != "timing";
+    options->charges = mode != "functional";
+    options->spoiled_instruction = spoiled_instruction("launch options", inject);
+    options->watchdog_seconds = watchdog_seconds;
+  }
+  return known_options = std::move(options);
+}
+
+std::shared_ptr<Bundle> make_bundle(std::string name, const std::vector<StageTuple>& given,
+                                    std::vector<int64_t> scratch,
+                                    std::optional<int64_t> arguments) {
+  std::vector<BundleStage> stages;
+  for (const auto& [file, slots, array_bytes, time_ps, read, written, ordered, if_aliased] :
+       given) {
+    stages.push_back({file, slots, array_bytes, {time_ps, read, written}, ordered, if_aliased});
+  }
+  return std::make_shared<Bundle>(std::move(name), std::move(stages), std::move(scratch),
+                                  arguments);
+}
+
+Bundle& bundle_in(PyObject* self) {
+  // The method belongs to the class, so Python has checked the type already.
+  auto* instance = reinterpret_cast<py::detail::instance*>(self);
+  auto* bundle = static_cast<Bundle*>(instance->get_value_and_holder().value_ptr());
+  TORCH_CHECK_TYPE(bundle != nullptr, "Bundle.__init__ has not been called");
+  return *bundle;
+}
+
+// A plain C function and not one of pybind's, whose way of passing arguments costs more than the
+// rest of this.
+PyObject* run_bundle(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  HANDLE_TH_ERRORS
+  Bundle& bundle = bundle_in(self);
+  c10::SmallVector<const at::Tensor*, 8> tensors;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    TORCH_CHECK_TYPE(THPVariable_Check(arguments[i]), "bundle ", bundle.name(), ": argument ", i,
+                     " must be a tensor on spyre, not ", Py_TYPE(arguments[i])->tp_name);
+    tensors.push_back(&THPVariable_Unpack(arguments[i]));
+  }
+  Bundle::Call call = bundle.call(tensors);
+  std::shared_ptr<const LaunchOptions> options = launch_options();
+  {
+    const py::gil_scoped_release unlocked;
+    bundle.submit(std::move(call), std::move(options));
+  }
+  Py_RETURN_NONE;
+  END_HANDLE_TH_ERRORS
+}
+
+PyMethodDef run_method = {
+    "run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&run_bundle)), METH_FASTCALL,
+    "Queues the programs on the current stream of the tensors' card, each tensor standing for its "
+    "whole storage. What goes wrong in them is raised by the next synchronisation."};
+
+}  // namespace
+
+void bind_bundles(py::module_& module) {
+  auto bundle =
+      py::class_<Bundle, std::shared_ptr<Bundle>>(
+          module, "Bundle", "Device programs that run one after the other on one call's memory.")
+          .def(py::init(&make_bundle), py::arg("name"), py::arg("stages"),
+               py::arg("scratch") = std::vector<int64_t>{}, py::arg("arguments") = py::none())
+          .def_property_readonly("name", &Bundle::name)
+          .def_property_readonly("arguments", &Bundle::arguments)
+          .def("__len__", &Bundle::stages);
+  auto* type = reinterpret_cast<PyTypeObject*>(bundle.ptr());
+  bundle.attr("run") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(type, &run_method));
+  module.def("_set_launch_options", &set_launch_options, py::arg("read"),
+             "The function that gives mode, inject and watchdog_seconds; asked when a bundle next "
+             "runs, and not again until this is called again.");
+}
+
+}  // namespace spyre

@@ -1,0 +1,40 @@
+#include "torch/launches.h"
+
+#include <c10/util/Exception.h>
+
+#include <string_view>
+
+namespace spyre {
+
+namespace {
+
+constexpr std::string_view kFlip = "flip:";
+
+}  // namespace
+
+std::string spoiled_instruction(const char* function, const std::string& inject) {
+  if (inject.empty()) return inject;
+  TORCH_CHECK_VALUE(inject.starts_with(kFlip) && inject.size() > kFlip.size(), function,
+                    ": inject must be empty or 'flip:<instruction>', got '", inject, "'");
+  return inject.substr(kFlip.size());
+}
+
+void execute_launch(flex::Card& card, const flex::LoadedProgram& program,
+                    const flex::Launch& launch) {
+  try {
+    card.launch(program, launch);
+  } catch (const flex::KernelIndexError& error) {
+    TORCH_CHECK_INDEX(false, error.what());
+  } catch (const flex::OutOfHostMemory& error) {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
+  }
+}
+
+void charge(const LaunchCost& cost) {
+  flex::Counters& counters = flex::Runtime::get().counters();
+  counters.device_time_ps += cost.time_ps;
+  counters.ddr_read_bytes += cost.ddr_read_bytes;
+  counters.ddr_write_bytes += cost.ddr_write_bytes;
+}
+
+}  // namespace spyre
