@@ -46,17 +46,33 @@ def align(
     """Cuts the loops for tensors with the given (device size, device coordinates), output last."""
     parsed = [tuple(parse(each, ranges) for each in coordinates) for _, coordinates in accesses]
     cuts = _Cuts({symbol.name: int(size) for symbol, size in ranges.items()})
-    plain = [False] * len(accesses)
     for position in (len(accesses) - 1, *range(len(accesses) - 1)):
         device_size, _ = accesses[position]
-        plain[position] = cuts.admit(parsed[position], device_size[-1])
+        cuts.admit(parsed[position], device_size[-1])
     new_ranges, segments, values = _cut_loops(ranges, cuts.points)
     rewritten = [[substitute(each, values) for each in coordinates] for coordinates in parsed]
     return Alignment(
         new_ranges,
         segments,
         [[expression(each) for each in coordinates] for coordinates in rewritten],
-        plain,
+        [
+            _is_plain(coordinates, device_size[-1])
+            for coordinates, (device_size, _) in zip(rewritten, accesses, strict=True)
+        ],
+    )
+
+
+def _is_plain(coordinates: Sequence[Linear], per_stick: int) -> bool:
+    """Whether nothing is divided but the one sum that runs along the sticks, and in sticks."""
+    stick = coordinates[-1]
+    along = [each.base for _, each in stick.terms]
+    return all(
+        each.divisor == 1 and each.modulus in (0, per_stick) for _, each in stick.terms
+    ) and all(
+        (each.divisor, each.modulus) == (1, 0)
+        or ((each.divisor, each.modulus) == (per_stick, 0) and [each.base] == along)
+        for coordinate in coordinates[:-1]
+        for _, each in coordinate.terms
     )
 
 
@@ -68,8 +84,8 @@ class _Cuts:
         self._sizes = sizes
         self._sticks: dict[str, set[int]] = {name: set() for name in sizes}
 
-    def admit(self, coordinates: Sequence[Linear], per_stick: int) -> bool:
-        """Adds the cuts of one tensor, as far as they fit those there are. Says if all did."""
+    def admit(self, coordinates: Sequence[Linear], per_stick: int) -> None:
+        """Adds the cuts of one tensor, for each loop if they fit those there are."""
         sticks = {name: per_stick for name in _stick_names(coordinates[-1], per_stick)}
         wanted: dict[str, set[int]] = {name: set() for name in sticks}
         for coordinate in coordinates:
@@ -86,10 +102,9 @@ class _Cuts:
         chain = all(large % small == 0 for small, large in pairwise([*merged, size]))
         whole = all(point % each == 0 for point in merged for each in sticks)
         if merged and not (chain and whole):
-            return False
+            return
         self.points[name] = merged
         self._sticks[name] = sticks
-        return True
 
 
 def _cut_points(each: Digit) -> tuple[int, int]:

@@ -1,0 +1,172 @@
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+import pytest
+import sympy
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from layout_graphs import D, row_major, values
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+from torch_spyre._C import SpyreTensorLayout
+from torch_spyre._inductor.layouts import device_coordinates, host_coordinates
+from torch_spyre.testing import layouts as golden
+
+d0, d1, d2 = D[:3]
+t = sympy.Symbol("t", integer=True)
+ROWS = ([4, 512, 64], [64, 256, 1])
+RAGGED = ([2, 5, 64], [64, 70, 1])
+
+# fmt: off
+READINGS = {
+    "row by row": (*ROWS, (512, 256), 256 * d0 + d1, "floor(d1/64), d0, Mod(d1, 64)"),
+    "transposed": (*ROWS, (256, 512), d0 + 256 * d1, "floor(d0/64), d1, Mod(d0, 64)"),
+    "from the second stick": (
+        *ROWS, (512, 192), 256 * d0 + d1 + 64, "floor(d1/64) + 1, d0, Mod(d1, 64)"),
+    "within one stick": (*ROWS, (512, 40), 256 * d0 + d1 + 10, "0, d0, d1 + 10"),
+    "across a stick boundary": (
+        *ROWS, (512, 200), 256 * d0 + d1 + 10, "floor((d1 + 10)/64), d0, Mod(d1 + 10, 64)"),
+    "columns split in sticks": (
+        *ROWS, (512, 2, 128), 256 * d0 + 128 * d1 + d2, "2*d1 + floor(d2/64), d0, Mod(d2, 64)"),
+    "columns split below sticks": (
+        *ROWS, (512, 8, 32), 256 * d0 + 32 * d1 + d2, "floor(d1/2), d0, d2 + 32*Mod(d1, 2)"),
+    "every other column": (
+        *ROWS, (512, 128), 256 * d0 + 2 * d1, "floor(d1/32), d0, 2*Mod(d1, 32)"),
+    "every third column": (
+        *ROWS, (512, 85), 256 * d0 + 3 * d1, "floor(3*d1/64), d0, Mod(3*d1, 64)"),
+    "every other row": (*ROWS, (256, 256), 512 * d0 + d1, "floor(d1/64), 2*d0, Mod(d1, 64)"),
+    "flat": (*ROWS, (131072,), d0, "Mod(floor(d0/64), 4), floor(d0/256), Mod(d0, 64)"),
+    "backwards": (
+        *ROWS, (131072,), 131071 - d0,
+        "3 - Mod(floor(d0/64), 4), 511 - floor(d0/256), 63 - Mod(d0, 64)"),
+    "diagonal": (*ROWS, (256,), 257 * d0, "floor(d0/64), d0, Mod(d0, 64)"),
+    "flat over ragged sticks": (
+        *RAGGED, (350,), d0,
+        "floor(Mod(d0, 70)/64), floor(d0/70), Mod(Mod(d0, 70), 64)"),
+    "less than a stick": ([1, 512, 64], [64, 40, 1], (512, 40), 40 * d0 + d1, "0, d0, d1"),
+    "one element per stick": ([1, 128, 64], [-1, 1, -1], (128, 9), d0, "0, d0, 0"),
+    "merged rows": (
+        [256, 64, 2, 64], [4096, 64, 1048576, 1], (512, 4096), 4096 * d0 + d1,
+        "Mod(d0, 256), floor(d1/64), floor(d0/256), Mod(d1, 64)"),
+    "a whole stick in": ([4, 8, 64], [64, 256, 1], (8, 64), 256 * d0 + d1 + 64, "1, d0, d1"),
+    "rows from an index tensor": (
+        [4, 100, 64], [64, 256, 1], (12, 256), 256 * t + d1, "floor(d1/64), t, Mod(d1, 64)"),
+    "pieces that belong together": (
+        *ROWS, (131072,), 256 * FloorDiv(d0, 256) + ModularIndexing(d0, 1, 256),
+        "Mod(floor(d0/64), 4), floor(d0/256), Mod(d0, 64)"),
+    "a loop of one": (*ROWS, (1, 256), 256 * d0 + d1, "floor(d1/64), 0, Mod(d1, 64)"),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_a_reading_has_the_coordinates(name):
+    device_size, stride_map, sizes, index, expected = READINGS[name]
+    ranges = dict(zip(D, sizes, strict=False))
+    found = device_coordinates(device_size, stride_map, ranges, index)
+    wanted = sympy.sympify(f"({expected},)", locals={"t": t, "d0": d0, "d1": d1, "d2": d2})
+    assert found == list(wanted)
+
+
+def test_host_coordinates_undo_the_strides():
+    found = host_coordinates(
+        [2, 256, 4096], [1048576, 4096, 1], {d0: 512, d1: 4096}, 4096 * d0 + d1
+    )
+    assert found == [sympy.floor(d0 / 256), sympy.Mod(d0, 256), d1]
+
+
+def test_an_index_between_elements_is_refused():
+    with pytest.raises(ValueError, match="lies between the elements"):
+        device_coordinates([4], [2], {d0: 4}, 2 * d0 + 1)
+
+
+def test_symbols_of_other_assumptions_are_told_by_name():
+    """Inductor's symbols are non-negative; those of specs are only integers."""
+    theirs = sympy.Symbol("d0", integer=True, nonnegative=True)
+    assert device_coordinates([2, 64], [64, 1], {theirs: 128}, theirs) == [
+        sympy.floor(d0 / 64),
+        sympy.Mod(d0, 64),
+    ]
+
+
+# --- Against the golden model ---------------------------------------------------------------------
+
+EXTENTS = st.sampled_from([1, 2, 3, 4, 5, 8, 31, 32, 33, 64, 65, 70, 96, 128, 130])
+
+
+@st.composite
+def layouts(draw):
+    size = draw(st.lists(EXTENTS, min_size=1, max_size=4))
+    assume(prod(size) <= 20_000)
+    memory = draw(st.permutations(range(len(size))))
+    strides = dict(zip(memory, row_major([size[dim] for dim in memory]), strict=True))
+    stride = [strides[dim] for dim in range(len(size))]
+    order = draw(st.permutations(range(len(size))))
+    sparse = [-1] if draw(st.integers(0, 4)) == 0 else []
+    dtype = draw(st.sampled_from([torch.float16, torch.float32, torch.int8]))
+    return size, stride, SpyreTensorLayout(size, stride, dtype, [*order, *sparse])
+
+
+def viewed(draw, tensor):
+    """One view of the tensor, of a kind that is drawn."""
+    dim = draw(st.integers(0, tensor.dim() - 1))
+    length = tensor.size(dim)
+    kind = draw(st.sampled_from(["slice", "permute", "expand", "split", "select", "unfold"]))
+    if kind == "slice":
+        start = draw(st.integers(0, length - 1))
+        stop = draw(st.integers(start + 1, length))
+        return tensor[(slice(None),) * dim + (slice(start, stop, draw(st.integers(1, 3))),)]
+    if kind == "permute":
+        return tensor.permute(draw(st.permutations(range(tensor.dim()))))
+    if kind == "expand":
+        return tensor.unsqueeze(dim).expand(
+            *tensor.shape[:dim], draw(st.integers(1, 3)), *tensor.shape[dim:]
+        )
+    if kind == "split":
+        factor = draw(st.sampled_from([n for n in range(1, length + 1) if length % n == 0]))
+        return tensor.unflatten(dim, (length // factor, factor))
+    if kind == "unfold":
+        window = draw(st.integers(1, length))
+        return tensor.unfold(dim, window, draw(st.integers(1, 3)))
+    if tensor.dim() == 1:
+        return tensor
+    return tensor.select(dim, draw(st.integers(0, length - 1)))
+
+
+@st.composite
+def readings(draw):
+    """A layout, loops, an index, and the host offset at each point of the loops."""
+    size, stride, layout = draw(layouts())
+    tensor = torch.empty_strided(size, stride, device="meta")
+    for _ in range(draw(st.integers(0, 3))):
+        tensor = viewed(draw, tensor)
+    assume(tensor.numel() <= 20_000 and tensor.dim() <= 6)
+    offsets = golden.host_offsets(tensor.shape, tensor.stride(), tensor.storage_offset())
+    # Neighbouring dims become one loop, as in a reshape that a view cannot do.
+    ends = sorted({0, tensor.dim(), *draw(st.sets(st.integers(0, tensor.dim())))})
+    ranges, index = {}, sympy.Integer(tensor.storage_offset())
+    for symbol, (first, last) in zip(D, pairwise(ends), strict=False):
+        ranges[symbol] = prod(tensor.shape[first:last])
+        for dim in range(first, last):
+            inner = prod(tensor.shape[dim + 1 : last])
+            digit = (
+                ModularIndexing(symbol, inner, tensor.size(dim)) if inner < ranges[symbol] else 0
+            )
+            index += tensor.stride(dim) * digit
+    return layout, ranges, index, offsets.reshape(tuple(ranges.values()))
+
+
+@settings(deadline=None, max_examples=300)
+@given(readings())
+def test_every_view_of_every_layout_is_read_exactly(reading):
+    layout, ranges, index, offsets = reading
+    found = device_coordinates(layout.device_size, layout.stride_map, ranges, index)
+    coordinates = values(found, ranges)
+    for coordinate, extent in zip(coordinates, layout.device_size, strict=True):
+        assert coordinate.min() >= 0 and coordinate.max() < extent
+    strides = golden.contiguous_strides(layout.device_size)
+    places = sum(c * step for c, step in zip(coordinates, strides, strict=True))
+    expected = golden.device_offset(offsets, layout.device_size, layout.stride_map)
+    np.testing.assert_array_equal(places, expected)
