@@ -34,8 +34,8 @@ from torch_spyre._inductor.layouts.terms import (
 ANY = "*"
 Requirement = str | None
 
-# A gather moves single elements, a restickify whole tiles.
-GATHER_COST = 4
+# A gather moves single elements, a restickify whole tiles: it wins where it moves half as many.
+GATHER_COST = 2
 
 # No coordinate is as large as this unless it comes from an index tensor.
 _FROM_AN_INDEX = UNBOUNDED >> 20

@@ -1,0 +1,126 @@
+"""Whatever is read, a plan leaves each op with tensors whose sticks run together."""
+
+from itertools import pairwise
+
+import numpy as np
+import sympy
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from layout_graphs import D, row_major, values
+from test_layout_coordinates import layouts, viewed
+
+from torch_spyre._C import SpyreTensorLayout
+from torch_spyre._inductor.layouts import (
+    Access,
+    Buffer,
+    LayoutOp,
+    device_coordinates,
+    plan_layouts,
+)
+from torch_spyre.testing import layouts as golden
+
+
+@st.composite
+def graphs(draw):
+    """A view of an input, combined with a row-major one that lacks some of its dims, twice."""
+    size, stride, layout = draw(layouts())
+    half = torch.float16
+    layout = SpyreTensorLayout(size, stride, half, draw(st.permutations(range(len(size)))))
+    tensor = torch.empty_strided(size, stride, device="meta")
+    for _ in range(draw(st.integers(0, 3))):
+        tensor = viewed(draw, tensor)
+    shape = tuple(tensor.shape)
+    ranges = dict(zip(D, shape, strict=False))
+    source = Buffer("source", tuple(size), tuple(stride), half, layout)
+    index = sum(
+        (step * symbol for step, symbol in zip(tensor.stride(), ranges, strict=True)),
+        sympy.Integer(tensor.storage_offset()),
+    )
+    kept = [n if draw(st.booleans()) else 1 for n in shape]
+    order = draw(st.permutations(range(len(shape))))
+    other = Buffer(
+        "other",
+        tuple(kept),
+        row_major(kept),
+        half,
+        SpyreTensorLayout(kept, row_major(kept), half, order),
+    )
+    steps = zip(other.stride, kept, ranges, strict=True)
+    broadcast = sum((step * symbol for step, n, symbol in steps if n > 1), sympy.Integer(0))
+    flat = sum(
+        (step * symbol for step, symbol in zip(row_major(shape), ranges, strict=True)),
+        sympy.Integer(0),
+    )
+    first, second = (Buffer(name, shape, row_major(shape), half) for name in ("first", "second"))
+    kind = draw(st.sampled_from(["pointwise", "clone"]))
+    ops = [
+        LayoutOp("one", kind, ranges, [Access(source, index)], Access(first, flat)),
+        LayoutOp(
+            "two",
+            "pointwise",
+            ranges,
+            [Access(first, flat), Access(other, broadcast), Access(source, index)],
+            Access(second, flat),
+        ),
+    ]
+    return [source, other], ops
+
+
+def reading(op, position, plan):
+    """The layout and index that the op reads through once the copies are made."""
+    for copy in plan.copies:
+        if (copy.op_name, copy.read_position) == (op.name, position):
+            return copy.target_layout, copy.index
+    access = op.reads[position]
+    return plan.layouts[access.buffer.name], access.index
+
+
+def places(layout, index, ranges):
+    found = values(device_coordinates(layout.device_size, layout.stride_map, ranges, index), ranges)
+    for coordinate, extent in zip(found, layout.device_size, strict=True):
+        assert coordinate.min() >= 0 and coordinate.max() < extent
+    return [coordinate.reshape(-1) for coordinate in found]
+
+
+def runs_along(ours, theirs):
+    """Stick by stick: the same slots of one stick, or one element in slot 0."""
+    order = np.lexsort((*ours[:-1],)) if len(ours) > 1 else np.arange(len(ours[-1]))
+    outer = np.stack([coordinate[order] for coordinate in ours[:-1]])
+    fresh = np.any(np.diff(outer, axis=1) != 0, axis=0)
+    starts = [0, *(np.flatnonzero(fresh) + 1), len(order)]
+    for start, end in pairwise(starts):
+        points = order[start:end]
+        if any(np.ptp(coordinate[points]) for coordinate in theirs[:-1]):
+            return False
+        same = np.array_equal(theirs[-1][points], ours[-1][points])
+        if not (same or not theirs[-1][points].any()):
+            return False
+    return True
+
+
+@settings(deadline=None, max_examples=200)
+@given(graphs(), st.booleans())
+def test_sticks_run_together_in_every_op(graph, global_search):
+    inputs, ops = graph
+    plan = plan_layouts(inputs, ops, global_search=global_search)
+    for op in ops:
+        if op.kind == "clone":
+            assert all(copy.op_name != op.name for copy in plan.copies)
+            continue
+        written = places(plan.layouts[op.write.buffer.name], op.write.index, op.ranges)
+        for position in range(len(op.reads)):
+            read = places(*reading(op, position, plan), op.ranges)
+            assert runs_along(written, read), (op.name, position, plan)
+
+
+@settings(deadline=None, max_examples=100)
+@given(graphs())
+def test_copies_have_room_for_every_element(graph):
+    inputs, ops = graph
+    plan = plan_layouts(inputs, ops)
+    for copy in plan.copies:
+        layout = copy.target_layout
+        offsets = golden.host_offsets(copy.size, copy.stride)
+        found = golden.device_offset(offsets, layout.device_size, layout.stride_map)
+        assert len(np.unique(found)) == found.size
