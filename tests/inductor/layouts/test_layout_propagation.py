@@ -123,16 +123,16 @@ def test_scalars_ask_for_nothing():
     [
         ("a start inside a stick", 256 * d0 + d1 + 10, 200),
         ("every other column", 256 * d0 + 2 * d1, 128),
-        ("a diagonal", 257 * d0 + d1, 2),
+        ("windows that overlap", 100 * d0 + d1, 128),
     ],
 )
 def test_what_is_not_aligned_with_sticks_is_copied(what, index, width):
-    out = made("out", 128, width)
-    other = given("other", 128, width)
+    out = made("out", 100, width)
+    other = given("other", 100, width)
     op = LayoutOp(
         "op",
         "pointwise",
-        loops(128, width),
+        loops(100, width),
         [Access(X, index), at(other, d0, d1)],
         at(out, d0, d1),
     )
@@ -163,6 +163,28 @@ def test_slices_at_stick_boundaries_are_free(start, copies):
     out, other = made("out", 128, 128), given("other", 128, 128)
     op = pointwise(out, at(X, d0, d1, offset=start), at(other, d0, d1))
     assert len(plan_layouts([X, other], [op]).copies) == copies
+
+
+def test_a_diagonal_is_gathered():
+    """Its slots run with the loop, but each lies in another stick."""
+    square, other, out = given("square", 128, 128), given("other", 128), made("out", 128)
+    op = pointwise(out, at(square, d0, d0), at(other, d0))
+    (copy,) = plan_layouts([square, other], [op]).copies
+    assert (copy.source, copy.kind) == ("square", "gather")
+
+
+def test_an_expanded_column_is_written_densely():
+    column, out = given("column", 128, 1), made("out", 128, 256)
+    plan = plan_layouts([column], [pointwise(out, at(column, d0, 0))])
+    assert plan.copies == []
+    assert plan.layouts["out"] == SpyreTensorLayout([128, 256], F16)
+
+
+def test_single_elements_stay_single():
+    column, out = given("column", 128, 1), made("out", 128, 1)
+    plan = plan_layouts([column], [pointwise(out, at(column, d0, 0))])
+    assert plan.copies == []
+    assert plan.layouts["out"] == column.layout
 
 
 # --- Matmul ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from test_layout_coordinates import readings
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts import align, device_coordinates
+from torch_spyre._inductor.op_spec import IndirectAccess
 
 p0, p1, z0 = sympy.symbols("p0 p1 z0", integer=True)
 
@@ -84,6 +85,17 @@ def test_a_sum_that_carries_over_rows_is_not_plain():
     x = tensor([4, 512, 64], [64, 256, 1], ranges, 256 * d0 + d1 + 250)
     found = align(ranges, [x, tensor([1, 500, 64], [64, 10, 1], ranges, 10 * d0 + d1)])
     assert found.is_plain == [False, True]
+
+
+def test_values_of_index_tensors_are_left_alone():
+    ranges = {p0: 12}
+    rows = IndirectAccess(sympy.Symbol("index", integer=True))
+    table = ([4, 64], [sympy.floor(rows / 64), sympy.Mod(rows, 64)])
+    found = align(ranges, [table, ([1, 64], [sympy.Integer(0), p0])])
+    assert found.ranges == ranges
+    assert found.coordinates == [table[1], [0, p0]]
+    unnamed = ([4, 64], [*pair(sympy.Symbol("t", integer=True))])
+    assert align(ranges, [unnamed, ([1, 64], [sympy.Integer(0), p0])]).coordinates[0] == unnamed[1]
 
 
 @st.composite

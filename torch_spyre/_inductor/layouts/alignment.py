@@ -86,15 +86,17 @@ class _Cuts:
 
     def admit(self, coordinates: Sequence[Linear], per_stick: int) -> None:
         """Adds the cuts of one tensor, for each loop if they fit those there are."""
-        sticks = {name: per_stick for name in _stick_names(coordinates[-1], per_stick)}
+        stick_names = _stick_names(coordinates[-1], per_stick) & self.points.keys()
+        sticks = dict.fromkeys(stick_names, per_stick)
         wanted: dict[str, set[int]] = {name: set() for name in sticks}
         for coordinate in coordinates:
             for each in digits(coordinate):
                 if isinstance(each.base, Variable) and each.base.name in self.points:
                     wanted.setdefault(str(each.base.name), set()).update(_cut_points(each))
-        return all([self._admit(name, points, sticks.get(name)) for name, points in wanted.items()])
+        for name, points in wanted.items():
+            self._admit(name, points, sticks.get(name))
 
-    def _admit(self, name: str, points: set[int], stick: int | None) -> bool:
+    def _admit(self, name: str, points: set[int], stick: int | None) -> None:
         size = self._sizes[name]
         inner = {point for point in points if 1 < point < size and point != stick}
         merged = sorted(inner.union(self.points[name]))

@@ -184,6 +184,9 @@ def _advance(step: _Step, states: Sequence[_State], width: int) -> list[_State]:
             if candidate.scatter is not None:
                 cost += candidate.scatter.cost
             options.append((state.cost + cost, state, candidate, edges))
+            if cost == 0 and target not in step.needed_later:
+                # Nothing asks for another layout, and none is cheaper.
+                break
     options.sort(key=lambda option: option[0])
     found: dict[tuple[object, ...], _State] = {}
     for cost, state, candidate, edges in options:

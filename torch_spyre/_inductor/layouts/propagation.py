@@ -67,12 +67,9 @@ def candidates(op: LayoutOp, known: Known) -> list[Candidate]:
 def _pointwise(op: LayoutOp, known: Known) -> Iterator[Candidate]:
     """Sticks of the inputs first, then any other dim of the output."""
     twins, sticks, is_sparse = _input_sticks(op, known)
-    if is_sparse or not sticks:
-        sticks.append(None)
-    if not twins or None not in twins:
-        # One element per stick is for inputs that have it; it wastes all others' memory.
-        sticks.sort(key=lambda stick: stick is None)
-    for stick in _unique([*twins, *sticks, *_other_sticks(op)]):
+    # One element per stick wastes memory: for inputs that have it, or if nothing else goes.
+    preferred = [*twins, *sticks, None] if is_sparse else [*twins, *sticks]
+    for stick in _unique([*preferred, *_other_sticks(op), None]):
         layout = twins[stick] if stick in twins else _layout_for(op, stick)
         if layout is not None:
             yield Candidate(layout, [_alike(op, stick)])

@@ -118,10 +118,13 @@ def are_compatible(accesses: Sequence[tuple[Sequence[Linear], int]]) -> bool:
     variables = {stick.variable for stick in sticks} - {None}
     if len(variables) > 1:
         return False
+    longest = max((per_stick for _, per_stick in accesses), default=1)
     return not any(
-        varies_within_sticks(coordinates[:-1], str(variable), per_stick)
+        varies_within_sticks(
+            coordinates[:-1], str(variable), per_stick if stick.variable else longest
+        )
         for variable in variables
-        for coordinates, per_stick in accesses
+        for (coordinates, per_stick), stick in zip(accesses, sticks, strict=True)
     )
 
 
