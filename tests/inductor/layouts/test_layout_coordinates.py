@@ -53,6 +53,11 @@ READINGS = {
     "a whole stick in": ([4, 8, 64], [64, 256, 1], (8, 64), 256 * d0 + d1 + 64, "1, d0, d1"),
     "rows from an index tensor": (
         [4, 100, 64], [64, 256, 1], (12, 256), 256 * t + d1, "floor(d1/64), t, Mod(d1, 64)"),
+    "rows of many matrices from an index tensor": (
+        [100, 4, 3, 64], [256, 64, 25600, 1], (3, 256), 25600 * d0 + 256 * t + d1,
+        "t, floor(d1/64), d0, Mod(d1, 64)"),
+    "columns from an index tensor": (
+        *ROWS, (512,), 256 * d0 + t, "floor(t/64), d0, Mod(t, 64)"),
     "pieces that belong together": (
         *ROWS, (131072,), 256 * FloorDiv(d0, 256) + ModularIndexing(d0, 1, 256),
         "Mod(floor(d0/64), 4), floor(d0/256), Mod(d0, 64)"),
@@ -75,6 +80,11 @@ def test_host_coordinates_undo_the_strides():
         [2, 256, 4096], [1048576, 4096, 1], {d0: 512, d1: 4096}, 4096 * d0 + d1
     )
     assert found == [sympy.floor(d0 / 256), sympy.Mod(d0, 256), d1]
+
+
+def test_host_coordinates_of_index_values_are_the_values():
+    assert host_coordinates([3, 12, 64], [768, 64, 1], {d0: 3}, 768 * d0 + t) == [d0, 0, t]
+    assert host_coordinates([3, 12, 64], [768, 64, 1], {d0: 3}, 768 * d0 + 64 * t) == [d0, t, 0]
 
 
 def test_an_index_between_elements_is_refused():

@@ -11,7 +11,18 @@ from functools import lru_cache
 import sympy
 
 from torch_spyre._C import SpyreTensorLayout
-from torch_spyre._inductor.layouts.terms import ZERO, Linear, expression, parse, split
+from torch_spyre._inductor.layouts.terms import (
+    UNBOUNDED,
+    ZERO,
+    Digit,
+    Linear,
+    Variable,
+    digit,
+    expression,
+    linear,
+    parse,
+    split,
+)
 
 
 def device_coordinates(
@@ -35,25 +46,53 @@ def host_coordinates(
     index: sympy.Expr | int,
 ) -> list[sympy.Expr]:
     """The index in each host dim that `index` stands for."""
-    return device_coordinates(size, stride, ranges, index)
+    found, rest = divide_on_host(tuple(size), tuple(stride), parse(index, ranges))
+    _check_remainder(size, stride, index, rest)
+    return [expression(each) for each in found]
 
 
-@lru_cache(maxsize=1 << 14)
 def place(size: tuple[int, ...], stride: tuple[int, ...], index: Linear) -> tuple[Linear, ...]:
     """`device_coordinates` on records."""
     found, rest = divide(size, stride, index)
-    if not rest.is_zero:
-        raise ValueError(
-            f"index {expression(index)} lies between the elements of a buffer with size "
-            f"{list(size)} and strides {list(stride)}: {expression(rest)} is left over"
-        )
+    _check_remainder(size, stride, index, rest)
     return found
 
 
+def _check_remainder(
+    size: Sequence[int], stride: Sequence[int], index: Linear | sympy.Expr | int, rest: Linear
+) -> None:
+    if not rest.is_zero:
+        shown = expression(index) if isinstance(index, Linear) else index
+        raise ValueError(
+            f"index {shown} lies between the elements of a buffer with size {list(size)} and "
+            f"strides {list(stride)}: {expression(rest)} is left over"
+        )
+
+
+@lru_cache(maxsize=1 << 14)
 def divide(
     size: tuple[int, ...], stride: tuple[int, ...], index: Linear
 ) -> tuple[tuple[Linear, ...], Linear]:
-    """The coordinates, and what is left of an index that lies between elements."""
+    """The device coordinates, and what is left of an index that lies between elements."""
+    extents = dict(zip(stride, size, strict=True))
+    per_stick, step = size[-1], stride[-1]
+    counts = [n for n, each in zip(size, stride, strict=True) if each == step * per_stick]
+    # A host dim along the stick goes on in the dim that counts its sticks.
+    extents[step] = per_stick * min(counts, default=1)
+    return _divide(size, stride, _bounded(index, extents))
+
+
+@lru_cache(maxsize=1 << 14)
+def divide_on_host(
+    size: tuple[int, ...], stride: tuple[int, ...], index: Linear
+) -> tuple[tuple[Linear, ...], Linear]:
+    """`divide` for host dims, where there are no sticks."""
+    return _divide(size, stride, _bounded(index, dict(zip(stride, size, strict=True))))
+
+
+def _divide(
+    size: tuple[int, ...], stride: tuple[int, ...], index: Linear
+) -> tuple[tuple[Linear, ...], Linear]:
     dims = [dim for dim, step in enumerate(stride) if step > 0 and size[dim] > 1]
     dims.sort(key=lambda dim: -stride[dim])
     found = [ZERO] * len(size)
@@ -61,6 +100,25 @@ def divide(
     for dim in dims:
         found[dim], rest = split(rest, stride[dim])
     return tuple(found), rest
+
+
+def _bounded(index: Linear, extents: Mapping[int, int]) -> Linear:
+    """Values of index tensors are as many as the dim has elements that they step through."""
+    if all(each.high < UNBOUNDED - 1 for _, each in index.terms):
+        return index
+    return linear(
+        index.constant,
+        (
+            (coefficient, _bounded_digit(each, extents.get(coefficient, UNBOUNDED)))
+            for coefficient, each in index.terms
+        ),
+    )
+
+
+def _bounded_digit(each: Digit, extent: int) -> Digit:
+    if isinstance(each.base, Variable) and each.base.size == UNBOUNDED and each.divisor == 1:
+        return digit(Variable(each.base.name, extent))
+    return each
 
 
 @lru_cache(maxsize=1 << 12)

@@ -8,7 +8,7 @@ import sympy
 import torch
 
 from torch_spyre._C import SpyreTensorLayout, get_elem_in_stick
-from torch_spyre._inductor.layouts.terms import Linear, names, parse
+from torch_spyre._inductor.layouts.terms import Linear, Variable, digits, names, parse
 
 # fmt: off
 KINDS = frozenset({
@@ -85,13 +85,15 @@ class LayoutOp:
 
     def indirect_loops(self, access: Access, index: Linear) -> frozenset[str]:
         """The loops that the access depends on through index tensors."""
-        direct = names(index)
         given = {symbol.name: loops for symbol, loops in access.indirect.items()}
+        direct = names(index)
         found: set[str] = set()
-        for name in direct - self.loops.keys():
+        for each in digits(index):
+            assert isinstance(each.base, Variable)
+            name = each.base.name
             if name in given:
-                found.update(symbol.name for symbol in given[name])
-            else:
+                found.update(symbol.name for symbol in given[str(name)])
+            elif name not in self.loops:
                 found.update(self.loops.keys() - direct)
         return frozenset(found)
 

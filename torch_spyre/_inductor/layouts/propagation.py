@@ -9,7 +9,7 @@ from itertools import product
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts.coordinates import (
-    divide,
+    divide_on_host,
     layout_coordinates,
     sizes_and_strides,
 )
@@ -282,7 +282,7 @@ def _layout_for(
 ) -> SpyreTensorLayout | None:
     """The output with its stick along a loop; None if no layout of the output has that stick."""
     target = op.write.buffer
-    host, rest = divide(target.size, target.stride, op.write_index)
+    host, rest = divide_on_host(target.size, target.stride, op.write_index)
     if not rest.is_zero:
         return None
     dim = SPARSE if stick is None else matching_dim(host, stick)

@@ -17,11 +17,11 @@ import torch
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts.coordinates import (
     divide,
+    divide_on_host,
     layout_coordinates,
     sizes_and_strides,
 )
 from torch_spyre._inductor.layouts.terms import (
-    UNBOUNDED,
     Linear,
     Variable,
     digit,
@@ -36,9 +36,6 @@ Requirement = str | None
 
 # A gather moves single elements, a restickify whole tiles: it wins where it moves half as many.
 GATHER_COST = 2
-
-# No coordinate is as large as this unless it comes from an index tensor.
-_FROM_AN_INDEX = UNBOUNDED >> 20
 
 
 class StickKind(Enum):
@@ -260,7 +257,7 @@ def _restickify_target(
         return None
     if required is None:
         return layout_with_stick(size, stride, dtype, -1)
-    host, rest = divide(size, stride, index)
+    host, rest = divide_on_host(size, stride, index)
     new_dim = matching_dim(host, required) if rest.is_zero else None
     return None if new_dim is None else restickified(size, stride, dtype, layout, new_dim)
 
@@ -272,7 +269,7 @@ def _holds(
     device_size, stride_map = sizes_and_strides(layout)
     coordinates, rest = divide(device_size, stride_map, index)
     inside = all(
-        each.bounds[0] >= 0 and (each.bounds[1] < extent or each.bounds[1] >= _FROM_AN_INDEX)
+        each.bounds[0] >= 0 and each.bounds[1] < extent
         for each, extent in zip(coordinates, device_size, strict=True)
     )
     return rest.is_zero and inside and meets(coordinates, device_size[-1], required, indirect)
