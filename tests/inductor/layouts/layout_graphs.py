@@ -56,10 +56,15 @@ def matmul(out, left, right, sizes):
     return LayoutOp(f"op_{out.name}", "matmul", loops(*sizes), reads, at(out, D[0], D[1]))
 
 
+def floor(quotients):
+    """Of fractions with small denominators, which floats miss by far less than they differ."""
+    return np.floor(quotients + 1e-9)
+
+
 def values(expressions, ranges):
     """Each expression at every point of the loops."""
     points = np.meshgrid(*(np.arange(size) for size in ranges.values()), indexing="ij")
     shape = tuple(ranges.values())
-    numbers = [{"floor": np.floor, "Mod": np.mod}, "numpy"]
+    numbers = [{"floor": floor, "Mod": np.mod}, "numpy"]
     functions = [sympy.lambdify(list(ranges), each, numbers) for each in expressions]
     return [np.broadcast_to(function(*points), shape).astype(np.int64) for function in functions]
