@@ -55,6 +55,12 @@ def test_exx2_runs_along_the_reduced_stick():
         assert planned([source], op) == (([1, 1, 128, 64], [-1, -1, 1, -1]), copies)
 
 
+def test_exx2_over_single_elements_reads_single_elements():
+    dense, out = given("dense", 128), made("out", 128)
+    op = reduction(out, at(dense, d0), (128, 1), "exx2")
+    assert planned([dense], op) == (([1, 128, 64], [-1, 1, -1]), ["restickify"])
+
+
 def test_topk_does_not_run_along_the_stick():
     out = made("out", 4, 128)
     down = reduction(out, at(X, d2, d1), (4, 128, 128), "topk", at(out, d0, d1))

@@ -18,6 +18,9 @@ from torch_spyre._inductor.layouts import (
     device_coordinates,
     plan_layouts,
 )
+from torch_spyre._inductor.layouts.coordinates import layout_coordinates
+from torch_spyre._inductor.layouts.sticks import StickKind, are_compatible, classify
+from torch_spyre._inductor.layouts.terms import parse
 from torch_spyre.testing import layouts as golden
 
 
@@ -112,6 +115,84 @@ def test_sticks_run_together_in_every_op(graph, global_search):
         for position in range(len(op.reads)):
             read = places(*reading(op, position, plan), op.ranges)
             assert runs_along(written, read), (op.name, position, plan)
+
+
+@st.composite
+def reductions(draw):
+    """Some loops of a view are reduced; they come last."""
+    (source, _), ops = draw(graphs())
+    ranges, index = ops[0].ranges, ops[0].reads[0].index
+    kept = [symbol for symbol in ranges if draw(st.booleans())]
+    ordered = [*kept, *(symbol for symbol in ranges if symbol not in kept)]
+    size = tuple(ranges[symbol] for symbol in kept)
+    out = Buffer("out", size, row_major(size), torch.float16)
+    written = sum((n * s for n, s in zip(out.stride, kept, strict=True)), sympy.Integer(0))
+    kind = draw(st.sampled_from(["reduction", "exx2", "topk"]))
+    loops = {symbol: ranges[symbol] for symbol in ordered}
+    return source, LayoutOp("reduce", kind, loops, [Access(source, index)], Access(out, written))
+
+
+def stick(layout, index, ranges):
+    coordinates = layout_coordinates(layout, parse(index, ranges))
+    return coordinates, classify(coordinates[-1], layout.device_size[-1])
+
+
+@settings(deadline=None, max_examples=200)
+@given(reductions())
+def test_reductions_run_along_a_stick_of_the_result_or_a_reduced_one(graph):
+    source, op = graph
+    plan = plan_layouts([source], [op])
+    written, result = stick(plan.layouts["out"], op.write.index, op.ranges)
+    read, along = stick(*reading(op, 0, plan), op.ranges)
+    assert are_compatible([(written, 64), (read, 64)])
+    if result.variable is not None:
+        assert along.variable == result.variable
+    elif op.kind == "topk":
+        assert along.variable is None
+    else:
+        assert along.variable in (None, *op.reduced)
+    if op.kind == "exx2" and op.reduced:
+        assert result.variable is None and along.variable in op.reduced
+
+
+@st.composite
+def products(draw):
+    """Operands in any memory order and layout, each cut out of a larger buffer."""
+    sizes = dict(
+        zip(D, draw(st.tuples(*[st.sampled_from([1, 2, 40, 64, 67, 128])] * 4)), strict=False)
+    )
+    batch, m, n, k = D[:4]
+    accesses = []
+    for name, dims in (("left", (batch, m, k)), ("right", (batch, k, n))):
+        dims = draw(st.permutations(dims))
+        start, extra = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+        size = tuple(sizes[symbol] + start + extra for symbol in dims)
+        order = draw(st.permutations(range(3)))
+        layout = SpyreTensorLayout(size, row_major(size), torch.float16, order)
+        buffer = Buffer(name, size, row_major(size), torch.float16, layout)
+        index = sum(step * (s + start) for step, s in zip(buffer.stride, dims, strict=True))
+        accesses.append(Access(buffer, sympy.expand(index)))
+    size = (sizes[batch], sizes[m], sizes[n])
+    out = Buffer("out", size, row_major(size), torch.float16)
+    written = sum(step * s for step, s in zip(out.stride, (batch, m, n), strict=True))
+    return LayoutOp("mm", "matmul", sizes, accesses, Access(out, written))
+
+
+@settings(deadline=None, max_examples=200)
+@given(products())
+def test_operands_of_matmuls_have_the_sticks_of_the_matrix_unit(op):
+    plan = plan_layouts([read.buffer for read in op.reads], [op])
+    names = {symbol: symbol.name if size > 1 else None for symbol, size in op.ranges.items()}
+    _, _, n, k = D[:4]
+    for position, symbol in ((0, k), (1, n)):
+        coordinates, along = stick(*reading(op, position, plan), op.ranges)
+        assert (along.kind, along.variable) == (
+            StickKind.OFFSET_FREE if names[symbol] else StickKind.NONE,
+            names[symbol],
+        )
+        assert are_compatible([(coordinates, 64)])
+    _, along = stick(plan.layouts["out"], op.write.index, op.ranges)
+    assert along.variable == names[n]
 
 
 @settings(deadline=None, max_examples=100)

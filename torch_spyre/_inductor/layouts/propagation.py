@@ -103,7 +103,7 @@ def _topk(op: LayoutOp, known: Known) -> Iterator[Candidate]:
 def _exx2(op: LayoutOp, known: Known) -> Iterator[Candidate]:
     target = op.write.buffer
     layout = layout_with_stick(target.size, target.stride, target.dtype, SPARSE)
-    yield Candidate(layout, [_alike(op, name) for name in reversed(op.reduced)] or [_free(op)])
+    yield Candidate(layout, _choices(op, None))
 
 
 def _matmul(op: LayoutOp, known: Known) -> Iterator[Candidate]:
