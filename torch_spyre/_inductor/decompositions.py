@@ -17,8 +17,8 @@ def table() -> dict[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
     found = dict(select_decomp_table())
-    # Products are products on the card, whatever their sizes.
-    for overload in (aten.mm.default, aten.bmm.default):
+    # Products are products on the card, whatever their sizes; what we lower ourselves.
+    for overload in (aten.mm.default, aten.bmm.default, aten.index_select.default):
         found.pop(overload, None)
     for packet in _KEPT:
         for name in packet.overloads():

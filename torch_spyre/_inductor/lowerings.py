@@ -8,6 +8,7 @@ from torch._inductor import ir
 from torch._inductor.lowering import (
     clone,
     expand,
+    index_impl,
     lowerings,
     make_pointwise,
     slice_,
@@ -17,6 +18,7 @@ from torch._inductor.lowering import (
 from torch._inductor.virtualized import ops
 
 from torch_spyre._inductor.recording import PRODUCT, concrete
+from torch_spyre.errors import UnsupportedError
 
 aten = torch.ops.aten
 TABLE: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
@@ -187,21 +189,78 @@ def _embedding(
     padding_idx: int = -1,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
-) -> None:
-    indices.realize()
-    weight.realize()
+) -> ir.TensorBox:
+    return _gathered(weight, [indices])
 
 
 @lowers(aten.index_select.default)
-def _index_select(x: ir.TensorBox, dim: int, index: ir.TensorBox) -> None:
+def _index_select(x: ir.TensorBox, dim: int, index: ir.TensorBox) -> ir.TensorBox:
+    rank = len(x.get_size())
+    if rank == 0:
+        return clone(x)
+    return _gathered(x, [*[None] * (dim % rank), _at_least_1d(index)])
+
+
+def _at_least_1d(x: ir.TensorBox) -> ir.TensorBox:
+    return x if x.get_size() else view(x, [1])
+
+
+@lowers(aten.index.Tensor)
+def _index(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.TensorBox:
+    wrapped: list[ir.TensorBox | None] = []
+    for dim, index in enumerate(indices):
+        if index is None:
+            wrapped.append(None)
+            continue
+        if index.get_dtype() in (torch.bool, torch.uint8):
+            raise UnsupportedError("indexing by flags")
+        wrapped.append(_wrapped(index, x.get_size()[dim]))
+    return _gathered(x, wrapped)
+
+
+def _wrapped(index: ir.TensorBox, size: Any) -> ir.TensorBox:
+    """Negative indices count from the end."""
+    load, dtype = index.make_loader(), index.get_dtype()
+
+    def inner(place: Sequence[Any]) -> Any:
+        value = load(place)
+        below = ops.lt(value, ops.constant(0, dtype))
+        return ops.where(below, ops.add(value, ops.constant(concrete(size), dtype)), value)
+
+    return ir.Pointwise.create(
+        device=index.get_device(), dtype=dtype, inner_fn=inner, ranges=index.get_size()
+    )
+
+
+def _gathered(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.TensorBox:
+    """Inductor's indexing, of tensors that are in memory: the card reads indices from there."""
     x.realize()
-    index.realize()
+    for index in indices:
+        if index is not None:
+            index.realize()
+    return index_impl(x, list(indices), check=False)
 
 
 @lowers(aten.gather.default)
-def _gather(x: ir.TensorBox, dim: int, index: ir.TensorBox, sparse_grad: bool = False) -> None:
+def _gather(
+    x: ir.TensorBox, dim: int, index: ir.TensorBox, sparse_grad: bool = False
+) -> ir.TensorBox | None:
+    if not x.get_size() or not index.get_size():
+        return None
     x.realize()
     index.realize()
+    load, load_index = x.make_loader(), index.make_loader()
+    dim %= len(x.get_size())
+    size = x.get_size()[dim]
+
+    def inner(place: Sequence[Any]) -> Any:
+        where = list(place)
+        where[dim] = ops.indirect_indexing(load_index(place), size, check=False, wrap_neg=False)
+        return load(where)
+
+    return ir.Pointwise.create(
+        device=x.get_device(), dtype=x.get_dtype(), inner_fn=inner, ranges=index.get_size()
+    )
 
 
 @lowers(aten.slice_scatter.default)

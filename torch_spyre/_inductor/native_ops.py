@@ -103,6 +103,7 @@ MOVES = [
     "constant_pad_nd",
     "slice_scatter",
     "select_scatter",
+    "index",
     "index_select",
     "embedding",
     "gather",

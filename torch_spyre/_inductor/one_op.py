@@ -44,7 +44,6 @@ class OnePlan:
         named = dict(zip(self.inputs, tensors, strict=True))
         device = tensors[0].device if tensors else torch.device(DEVICE_NAME, _C.current_device())
         for tensor in self.made:
-            assert tensor.layout is not None
             named[tensor.name] = _C.spyre_empty_with_layout(
                 tensor.size, tensor.stride, tensor.dtype, tensor.layout, device
             )

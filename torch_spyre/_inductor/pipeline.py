@@ -11,6 +11,7 @@ from torch_spyre._inductor.passes.dead_code import eliminate_dead_code
 from torch_spyre._inductor.passes.division import divided
 from torch_spyre._inductor.passes.empty import simplify_empty
 from torch_spyre._inductor.passes.fusion import fuse
+from torch_spyre._inductor.passes.indirect import enforce_indirect_layouts
 from torch_spyre._inductor.passes.layouts import propagate_layouts
 from torch_spyre._inductor.passes.specs import specs_of
 from torch_spyre._inductor.to_ktir.plan import plan_tiles
@@ -53,6 +54,7 @@ PASSES = (
     Pass("dead code", "drop loops whose results nobody sees", eliminate_dead_code),
     Pass("empty", "drop loops over nothing; folding nothing gives a constant", simplify_empty),
     Pass("layouts", "give each tensor a layout; copy where sticks clash", propagate_layouts),
+    Pass("indirect access", "copy tables whose indexed dim is the stick", enforce_indirect_layouts),
     Pass("fusion", "group loops whose intermediates can stay in the scratchpad", _fuse),
     Pass("specs", "make an OpSpec of each operation, on aligned symbols", _make_specs),
     Pass("work division", "split the symbols over cores", _divide),

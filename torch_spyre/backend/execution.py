@@ -59,6 +59,12 @@ def timing_of(
     return timing
 
 
+def conflicts(program: Program, sizes: Sequence[int], memories: Sequence[int] = ()) -> bool:
+    """Do cores meet in memory, so that they must run in order? `memories` as for `timing_of`."""
+    found: bool = _counts(program, sizes, (), memories)["conflict"]
+    return found
+
+
 def _counts(
     program: Program, sizes: Sequence[int], scalars: Sequence[int], memories: Sequence[int]
 ) -> dict[str, Any]:

@@ -3,7 +3,7 @@ import sympy
 from layout_graphs import F16, D, at, given, loops, made, matmul, pointwise
 
 from torch_spyre._C import SpyreTensorLayout
-from torch_spyre._inductor.layouts import WRITE, Access, LayoutOp, plan_layouts
+from torch_spyre._inductor.layouts import WRITE, Access, Buffer, LayoutOp, plan_layouts
 
 d0, d1, d2 = D[:3]
 t = sympy.Symbol("t", integer=True)
@@ -110,6 +110,15 @@ def test_the_frame_of_an_input_is_kept():
     out = made("out", 5, 100, 150)
     plan = plan_layouts([turned], [pointwise(out, (turned, (0, 1, 2)))])
     assert plan.layouts["out"] == turned.layout
+
+
+def test_a_slice_does_not_pass_on_the_size_of_its_base():
+    base = given("base", 1000, 256)
+    first_rows = Buffer("rows", (4, 256), base.stride, F16, base.layout)
+    out = made("out", 4, 256)
+    plan = plan_layouts([first_rows], [pointwise(out, (first_rows, (0, 1)))])
+    assert plan.copies == []
+    assert plan.layouts["out"] == SpyreTensorLayout([4, 256], F16)
 
 
 def test_orders_of_other_dims_may_differ():

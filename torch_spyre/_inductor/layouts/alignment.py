@@ -90,9 +90,9 @@ class _Cuts:
         sticks = dict.fromkeys(stick_names, per_stick)
         wanted: dict[str, set[int]] = {name: set() for name in sticks}
         for coordinate in coordinates:
-            for each in digits(coordinate):
-                if isinstance(each.base, Variable) and each.base.name in self.points:
-                    wanted.setdefault(str(each.base.name), set()).update(_cut_points(each))
+            for variable, each in digits(coordinate):
+                if variable.name in self.points:
+                    wanted.setdefault(str(variable.name), set()).update(_cut_points(each))
         for name, points in wanted.items():
             self._admit(name, points, sticks.get(name))
 

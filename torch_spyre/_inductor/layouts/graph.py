@@ -8,7 +8,7 @@ import sympy
 import torch
 
 from torch_spyre._C import SpyreTensorLayout, get_elem_in_stick
-from torch_spyre._inductor.layouts.terms import Linear, Variable, digits, names, parse
+from torch_spyre._inductor.layouts.terms import Linear, digits, names, parse
 
 # fmt: off
 KINDS = frozenset({
@@ -88,12 +88,10 @@ class LayoutOp:
         given = {symbol.name: loops for symbol, loops in access.indirect.items()}
         direct = names(index)
         found: set[str] = set()
-        for each in digits(index):
-            assert isinstance(each.base, Variable)
-            name = each.base.name
-            if name in given:
-                found.update(symbol.name for symbol in given[str(name)])
-            elif name not in self.loops:
+        for variable, _ in digits(index):
+            if variable.name in given:
+                found.update(symbol.name for symbol in given[str(variable.name)])
+            elif variable.name not in self.loops:
                 found.update(self.loops.keys() - direct)
         return frozenset(found)
 

@@ -249,13 +249,19 @@ def _input_sticks(
                 continue
             if stick.variable is not None and stick.variable not in op.loops:
                 continue
-            if is_twin and per_stick == target.per_stick:
+            if is_twin and per_stick == target.per_stick and _is_filled(layout, coordinates):
                 twins.setdefault(stick.variable, _retyped(layout, op))
             if stick.variable is not None:
                 found.add(stick.variable)
             elif index == op.write_index:
                 is_sparse = True
     return twins, [name for name in op.loops if name in found], is_sparse
+
+
+def _is_filled(layout: SpyreTensorLayout, coordinates: Sequence[Linear]) -> bool:
+    """Whether the layout is for as many elements: that of a slice's base is for more."""
+    outer = zip(coordinates[:-1], sizes_and_strides(layout)[0][:-1], strict=True)
+    return all(coordinate.bounds[1] + 1 >= extent for coordinate, extent in outer)
 
 
 def _retyped(layout: SpyreTensorLayout, op: LayoutOp) -> SpyreTensorLayout:

@@ -86,8 +86,8 @@ def varies_within_sticks(values: Iterable[Linear], variable: str, per_stick: int
     return any(
         each.divisor % per_stick != 0
         for value in values
-        for each in digits(value)
-        if isinstance(each.base, Variable) and each.base.name == variable
+        for base, each in digits(value)
+        if base.name == variable
     )
 
 

@@ -261,19 +261,15 @@ def _base_expression(base: Variable | Linear) -> sympy.Expr:
 # --- Questions ------------------------------------------------------------------------------------
 
 
-def digits(value: Linear) -> Iterator[Digit]:
-    """Every digit over a variable, those inside wrapped sums included."""
+def digits(value: Linear) -> Iterator[tuple[Variable, Digit]]:
+    """Every digit of a variable, those inside wrapped sums included."""
     for _, each in value.terms:
         if isinstance(each.base, Linear):
             yield from digits(each.base)
         else:
-            yield each
+            yield each.base, each
 
 
 def names(value: Linear) -> set[str]:
-    """The loop variables that the value depends on; not those of index tensors."""
-    return {
-        each.base.name
-        for each in digits(value)
-        if isinstance(each.base, Variable) and isinstance(each.base.name, str)
-    }
+    """The symbols that the value depends on."""
+    return {variable.name for variable, _ in digits(value) if isinstance(variable.name, str)}

@@ -84,7 +84,7 @@ def _with_copies(
             )
         index = load.index if copy.kind == "restickify" else copy.index
         replaced[load] = Load(copy.name, index, load.dtype)
-    return before, _with_loads(op, replaced), after
+    return before, with_loads(op, replaced), after
 
 
 def _read_positions(op: LoopOp) -> dict[int, Load]:
@@ -130,7 +130,7 @@ def _written_aside(
     return aside, moved
 
 
-def _with_loads(op: LoopOp, replaced: Mapping[Load, Load]) -> LoopOp:
+def with_loads(op: LoopOp, replaced: Mapping[Load, Load]) -> LoopOp:
     if not replaced:
         return op
     value = op.value

@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 
-import torch
-
 from torch_spyre import _C
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.runtime.programs import array_bytes, program_for
 from torch_spyre._inductor.to_ktir.access import parameter
 from torch_spyre._inductor.to_ktir.kernel import parameters
-from torch_spyre.backend.execution import _counts, _loaded, timing_of
-from torch_spyre.backend.launch import LaunchCost, launch
+from torch_spyre.backend.execution import conflicts, timing_of
 
 
 class Runner:
@@ -18,43 +15,42 @@ class Runner:
 
     def __init__(self, name: str, stages: Sequence[Sequence[OpSpec]]) -> None:
         self.name = name
-        self.pool: dict[str, int] = {}
-        self.stages = [self._stage(position, specs) for position, specs in enumerate(stages)]
+        scratch: dict[str, int] = {}
+        made = [self._stage(position, specs, scratch) for position, specs in enumerate(stages)]
+        self.bundle = _C.Bundle(name, made, list(scratch.values()), _argument_count(stages))
+        self.run = self.bundle.run
 
-    def _stage(self, position: int, specs: Sequence[OpSpec]):
+    def _stage(
+        self, position: int, specs: Sequence[OpSpec], scratch: dict[str, int]
+    ) -> "_C.BundleStage":
         program = program_for(f"{self.name}_{position}", specs)
-        names = parameters(specs)
         sizes: dict[str, int] = {}
         for spec in specs:
             for arg in spec.args:
                 if not arg.in_scratchpad:
                     sizes[parameter(arg)] = array_bytes(arg)
+        names = parameters(specs)
+        slots = []
         for name in names:
             if name.startswith("pool_"):
-                self.pool[name] = sizes[name]
-        total = [sizes[name] for name in names]
-        timing = timing_of(program, total, [])
-        cost = LaunchCost(timing.time_ps, timing.ddr_read_bytes, timing.ddr_write_bytes)
-        ordered = _counts(program, total, [])["conflict"]
-        return program, names, total, cost, ordered
-
-    def run(self, *tensors: torch.Tensor) -> None:
-        device = tensors[0].device
-        memory = {f"arg{index}": _base(tensor) for index, tensor in enumerate(tensors)}
-        for name, size in self.pool.items():
-            memory[name] = torch.empty(size // 2, dtype=torch.float16, device=device)
-        for program, names, sizes, cost, ordered in self.stages:
-            launch(
-                _loaded(program),
-                [memory[name] for name in names],
-                sizes,
-                cost=cost,
-                ordered=ordered,
-            )
+                scratch[name] = max(scratch.get(name, 0), sizes[name])
+                slots.append(-1 - list(scratch).index(name))
+            else:
+                slots.append(int(name.removeprefix("arg")))
+        held = [sizes[name] for name in names]
+        timing = timing_of(program, held, [])
+        together = [0] * len(held)
+        return (
+            program.file,
+            slots,
+            held,
+            timing.time_ps,
+            timing.ddr_read_bytes,
+            timing.ddr_write_bytes,
+            conflicts(program, held),
+            conflicts(program, held, together),
+        )
 
 
-def _base(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.storage_offset() == 0 else tensor.as_strided((1,), (1,), 0)
-
-
-__all__ = ["Runner", "_C"]
+def _argument_count(stages: Sequence[Sequence[OpSpec]]) -> int:
+    return 1 + max(arg.arg_index for specs in stages for spec in specs for arg in spec.args)
