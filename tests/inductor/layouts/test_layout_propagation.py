@@ -173,6 +173,15 @@ def test_a_gather_holds_the_values_as_they_are_read():
     assert copy.index == d0
 
 
+def test_a_gather_runs_over_the_loops_of_its_access_alone():
+    """A column from the middle of the sticks, broadcast over the columns of the result."""
+    other, out = given("other", 128, 256), made("out", 128, 256)
+    op = pointwise(out, at(X, d0, 5), at(other, d0, d1))
+    (copy,) = plan_layouts([X, other], [op]).copies
+    assert (copy.kind, copy.size, copy.ranges, copy.index) == ("gather", (128,), {d0: 128}, d0)
+    assert copy.target_layout.device_size == [1, 128, 64]
+
+
 @pytest.mark.parametrize("start, copies", [(0, 0), (64, 0), (10, 1)])
 def test_slices_at_stick_boundaries_are_free(start, copies):
     out, other = made("out", 128, 128), given("other", 128, 128)

@@ -20,7 +20,7 @@ from torch_spyre._inductor.layouts.graph import (
 )
 from torch_spyre._inductor.layouts.propagation import Candidate, Choice, candidates
 from torch_spyre._inductor.layouts.sticks import ANY, Copy, Requirement, copy_needed
-from torch_spyre._inductor.layouts.terms import expression
+from torch_spyre._inductor.layouts.terms import expression, names
 
 BEAM_WIDTH = 64
 
@@ -250,7 +250,7 @@ def _restickify(op: LayoutOp, position: int, access: Access, copy: Copy, name: s
         dtype=access.buffer.dtype,
         target_layout=copy.layout,
         index=access.index if copy.kind == "restickify" else expression(copy.index),
-        ranges=op.ranges,
+        ranges={symbol: n for symbol, n in op.ranges.items() if symbol.name in names(copy.index)},
         reason=copy.reason,
         cost=copy.cost,
     )
