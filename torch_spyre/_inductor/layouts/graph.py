@@ -103,9 +103,9 @@ class Restickify:
     Kind `restickify` copies the whole source buffer to `target_layout`; the op then reads the copy
     through its own index. Kind `gather` reads the source through the op's index (element by
     element if need be) for all points of `ranges`, the loops that the access depends on, into a
-    buffer of `size` and `stride`, which the op then reads at `index`. Kind `scatter` is a gather the other way round: the op writes such a
-    buffer, and the copy moves it to where the op should have written. Copies with equal `name` are
-    one copy.
+    buffer of `size` and `stride`, which the op then reads at `index`. Kind `scatter` is a gather
+    the other way round: the op writes such a buffer, and the copy moves it to where the op should
+    have written. Copies with equal `name` are one copy.
     """
 
     name: str
