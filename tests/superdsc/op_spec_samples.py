@@ -1,5 +1,7 @@
 """Ops to write and read back: the shapes that kernels have, small."""
 
+import torch  # noqa: F401  (first: our libraries need its)
+
 from torch_spyre._C import DataFormats
 from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, TensorArg, sympify
 from torch_spyre._inductor.superdsc import SEGMENT_OFFSETS
@@ -49,7 +51,7 @@ def stick_sum(size=100, op_name="sum", **more):
         op_name,
         f"c0=128/8 c1={size}",
         tensor([2, 128, 64], MATRIX, 0),
-        tensor([1, 128, 64], "0; c0; 0", {"lx": 4096}, output=True),
+        tensor([1, 128, 64], "0; c0; 0", {"lx": 4096}, output=True, name="sums"),
         reduction=True,
         **more,
     )
@@ -82,7 +84,7 @@ def row_slice():
         "exp",
         "c0=64/2 c1=128",
         tensor([2, 128, 64], "floor(c1/64); c0 + 32; Mod(c1, 64)", 0),
-        tensor([2, 64, 64], MATRIX, {"lx": 0}, output=True),
+        tensor([2, 64, 64], MATRIX, {"lx": 0}, output=True, name="part"),
     )
 
 
@@ -126,7 +128,9 @@ def softmax_chain():
     scores = tensor(*full, 0)
     largest, moved = {"lx": 0}, {"lx": 8192}
     return [
-        op("max", space, scores, tensor(*narrow, largest, output=True, name="buf0"), reduction=True),
+        op(
+            "max", space, scores, tensor(*narrow, largest, output=True, name="buf0"), reduction=True
+        ),
         op(
             "sub",
             space,
@@ -174,13 +178,25 @@ def samples():
             _one(tensor(*deep, 0), tensor(*deep, 1, output=True), space="c0=3/3 c1=8/2 c2=128/2")
         ],
         "four dims": [
-            _one(tensor(*deeper, 0), tensor(*deeper, 1, output=True), space="c0=2/2 c1=3 c2=4/2 c3=100")
+            _one(
+                tensor(*deeper, 0),
+                tensor(*deeper, 1, output=True),
+                space="c0=2/2 c1=3 c2=4/2 c3=100",
+            )
         ],
         "ragged columns": [
-            _one(tensor([2, 8, 64], MATRIX, 0), tensor([2, 8, 64], MATRIX, 1, output=True), space="c0=8/2 c1=100/2")
+            _one(
+                tensor([2, 8, 64], MATRIX, 0),
+                tensor([2, 8, 64], MATRIX, 1, output=True),
+                space="c0=8/2 c1=100/2",
+            )
         ],
         "broadcast row": [
-            _one(tensor(*full, 0), tensor([4, 64], "floor(c1/64); Mod(c1, 64)", 1), tensor(*full, 2, output=True))
+            _one(
+                tensor(*full, 0),
+                tensor([4, 64], "floor(c1/64); Mod(c1, 64)", 1),
+                tensor(*full, 2, output=True),
+            )
         ],
         "broadcast column": [
             _one(tensor(*full, 0), tensor([128, 64], "c0; 0", 1), tensor(*full, 2, output=True))
@@ -188,16 +204,36 @@ def samples():
         "broadcast scalar": [
             _one(tensor(*full, 0), tensor([64], "0", 1), tensor(*full, 2, output=True))
         ],
-        "no stick": [_one(tensor([128, 64], "c0; 0", 0), tensor([128, 64], "c0; 0", 1, output=True), space="c0=128/8")],
-        "scalars": [_one(tensor([1, 64], "0; 0", 0), tensor([1, 64], "0; 0", 1, output=True), space="")],
+        "no stick": [
+            _one(
+                tensor([128, 64], "c0; 0", 0),
+                tensor([128, 64], "c0; 0", 1, output=True),
+                space="c0=128/8",
+            )
+        ],
+        "scalars": [
+            _one(tensor([1, 64], "0; 0", 0), tensor([1, 64], "0; 0", 1, output=True), space="")
+        ],
         "stick sum": [stick_sum()],
         "stick max": [stick_sum(op_name="max")],
         "row sum": [row_sum()],
         "sum of both": [
-            op("sum", "c0=16 c1=100", tensor([2, 16, 64], MATRIX, 0), tensor([1, 64], "0; 0", 1, output=True), reduction=True)
+            op(
+                "sum",
+                "c0=16 c1=100",
+                tensor([2, 16, 64], MATRIX, 0),
+                tensor([1, 64], "0; 0", 1, output=True),
+                reduction=True,
+            )
         ],
         "sum of sticks without symbols": [
-            op("sum", "c0=16", tensor([16, 64], "c0; 0", 0), tensor([1, 64], "0; 0", 1, output=True), reduction=True)
+            op(
+                "sum",
+                "c0=16",
+                tensor([16, 64], "c0; 0", 0),
+                tensor([1, 64], "0; 0", 1, output=True),
+                reduction=True,
+            )
         ],
         "matmul": [matmul()],
         "matmul without padding": [matmul(k=192, splits=(4, 1, 3))],
@@ -233,7 +269,11 @@ def samples():
                 "c0=32 c1=64",
                 tensor([1, 32], "floor(c0/32); Mod(c0, 32)", 0, INT32, name="rows"),
                 tensor([1, 32], "floor(c0/32); Mod(c0, 32)", 1, INT32, name="planes"),
-                tensor([5, 1, 9, 64], "IndirectAccess(planes); floor(c1/64); IndirectAccess(rows); Mod(c1, 64)", 2),
+                tensor(
+                    [5, 1, 9, 64],
+                    "IndirectAccess(planes); floor(c1/64); IndirectAccess(rows); Mod(c1, 64)",
+                    2,
+                ),
                 tensor([1, 32, 64], MATRIX, 3, output=True),
             )
         ],
@@ -243,23 +283,41 @@ def samples():
                 "c0=32 c1=128",
                 tensor([1, 32], "floor(c0/32); Mod(c0, 32)", 0, INT32, name="where"),
                 tensor([2, 32, 64], MATRIX, 1),
-                tensor([2, 50, 64], "floor(c1/64); IndirectAccess(where); Mod(c1, 64)", 2, output=True),
+                tensor(
+                    [2, 50, 64], "floor(c1/64); IndirectAccess(where); Mod(c1, 64)", 2, output=True
+                ),
             )
         ],
         "restickify": [restickify()],
         "ragged restickify": [restickify(96, 100, (1, 1))],
         "row slice": [row_slice()],
         "column slice": [
-            _one(tensor([4, 8, 64], "floor(c1/64) + 1; c0; Mod(c1, 64)", 0), tensor([2, 8, 64], MATRIX, 1, output=True), space="c0=8/2 c1=128/2")
+            _one(
+                tensor([4, 8, 64], "floor(c1/64) + 1; c0; Mod(c1, 64)", 0),
+                tensor([2, 8, 64], MATRIX, 1, output=True),
+                space="c0=8/2 c1=128/2",
+            )
         ],
         "lane slice": [
-            _one(tensor([3, 8, 64], "floor((c1 + 3)/64); c0; Mod(c1 + 3, 64)", 0), tensor([2, 8, 64], MATRIX, 1, output=True), space="c0=8/2 c1=100")
+            _one(
+                tensor([3, 8, 64], "floor((c1 + 3)/64); c0; Mod(c1 + 3, 64)", 0),
+                tensor([2, 8, 64], MATRIX, 1, output=True),
+                space="c0=8/2 c1=100",
+            )
         ],
         "every other row": [
-            _one(tensor([2, 16, 64], "floor(c1/64); 2*c0 + 1; Mod(c1, 64)", 0), tensor([2, 8, 64], MATRIX, 1, output=True), space="c0=8/2 c1=128/2")
+            _one(
+                tensor([2, 16, 64], "floor(c1/64); 2*c0 + 1; Mod(c1, 64)", 0),
+                tensor([2, 8, 64], MATRIX, 1, output=True),
+                space="c0=8/2 c1=128/2",
+            )
         ],
         "flipped rows": [
-            _one(tensor([2, 8, 64], "floor(c1/64); 7 - c0; Mod(c1, 64)", 0), tensor([2, 8, 64], MATRIX, 1, output=True), space="c0=8/2 c1=128/2")
+            _one(
+                tensor([2, 8, 64], "floor(c1/64); 7 - c0; Mod(c1, 64)", 0),
+                tensor([2, 8, 64], MATRIX, 1, output=True),
+                space="c0=8/2 c1=128/2",
+            )
         ],
         "two symbols in one dim": [
             _one(
@@ -276,10 +334,18 @@ def samples():
             )
         ],
         "slice of the pool into the scratchpad": [
-            _one(tensor([2, 20, 64], "floor(c1/64); c0 + 4; Mod(c1, 64)", {"pool": 1280}), tensor([2, 8, 64], MATRIX, {"lx": 256}, output=True), space="c0=8/2 c1=128/2")
+            _one(
+                tensor([2, 20, 64], "floor(c1/64); c0 + 4; Mod(c1, 64)", {"pool": 1280}),
+                tensor([2, 8, 64], MATRIX, {"lx": 256}, output=True, name="part"),
+                space="c0=8/2 c1=128/2",
+            )
         ],
         "slice of the scratchpad": [
-            _one(tensor([2, 20, 64], "floor(c1/64); c0 + 4; Mod(c1, 64)", {"lx": 1280}, name="big"), tensor([2, 8, 64], MATRIX, 0, output=True), space="c0=8 c1=128/2")
+            _one(
+                tensor([2, 20, 64], "floor(c1/64); c0 + 4; Mod(c1, 64)", {"lx": 1280}, name="big"),
+                tensor([2, 8, 64], MATRIX, 0, output=True),
+                space="c0=8 c1=128/2",
+            )
         ],
         "to single precision": [
             _one(
@@ -314,7 +380,12 @@ def samples():
             )
         ],
         "clip": [
-            _one(tensor(*full, 0), tensor(*full, 1, output=True), name="clip", op_info={"constants": {"clipMin": -1.0, "clipMax": 0.1}})
+            _one(
+                tensor(*full, 0),
+                tensor(*full, 1, output=True),
+                name="clip",
+                op_info={"constants": {"clipMin": -1.0, "clipMax": 0.1}},
+            )
         ],
         "constants of all kinds": [
             _one(
@@ -324,9 +395,22 @@ def samples():
                 op_info={"constants": {"a": float("-inf"), "b": 70000, "c": 1.5}, "note": [1, "x"]},
             )
         ],
+        "numbers without inputs": [
+            op(
+                "index",
+                "c0=8/2 c1=128",
+                tensor([2, 8, 64], MATRIX, 0, output=True),
+                op_info={"expression": "c0 + c1"},
+            )
+        ],
         "softmax": softmax_chain(),
         "other names": [
-            op("sin", "q=8/2 p=128/2", tensor([2, 8, 64], "floor(p/64); q; Mod(p, 64)", 0), tensor([2, 8, 64], "floor(p/64); q; Mod(p, 64)", 1, output=True))
+            op(
+                "sin",
+                "q=8/2 p=128/2",
+                tensor([2, 8, 64], "floor(p/64); q; Mod(p, 64)", 0),
+                tensor([2, 8, 64], "floor(p/64); q; Mod(p, 64)", 1, output=True),
+            )
         ],
         "loop": [tiled_rows()],
     }

@@ -11,7 +11,11 @@ from torch_spyre._inductor.superdsc.labels import PUBLIC_OPS
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
 from torch_spyre._inductor.superdsc.reading import import_sdsc
 from torch_spyre._inductor.superdsc.records import SDSCArgs, SDSCSpec
-from torch_spyre._inductor.superdsc.segments import SEGMENT_OFFSETS, assign_argument_addresses
+from torch_spyre._inductor.superdsc.segments import (
+    SEGMENT_OFFSETS,
+    assign_argument_addresses,
+    with_argument_addresses,
+)
 from torch_spyre._inductor.superdsc.unrolling import unroll_loop_specs
 
 __all__ = [
@@ -26,4 +30,5 @@ __all__ = [
     "import_sdsc",
     "parse_op_spec",
     "unroll_loop_specs",
+    "with_argument_addresses",
 ]

@@ -3,6 +3,8 @@
 import math
 import struct
 
+import torch  # noqa: F401  # its libraries are those that _C needs
+
 from torch_spyre._C import DataFormats, encode_constant
 
 MASK_CONSTANT = "samv-maskvalue"

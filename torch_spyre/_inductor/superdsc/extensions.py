@@ -27,6 +27,7 @@ from torch_spyre._inductor.superdsc.public_form import (
     PublicDim,
     device_view,
     extent_from_gap,
+    format_read,
     real_dims,
     reduces,
     rounded_up,
@@ -54,8 +55,7 @@ def tensor_extension(
         extension["offset"] = offset
     if arg.name is not None:
         extension["name"] = arg.name
-    shown = DataFormats.IEEE_INT32.name if access.is_index else written.data_format
-    if arg.device_dtype.name != shown:
+    if arg.device_dtype.name != format_read(written.data_format, access.is_index):
         extension["dataFormat"] = arg.device_dtype.name
     return extension | _geometry(spec, access, written, dims, extents)
 

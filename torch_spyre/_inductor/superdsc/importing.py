@@ -4,14 +4,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torch_spyre._inductor.op_spec import OpSpec, TensorArg
+from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.bundle import BUNDLE_FILE
 from torch_spyre._inductor.superdsc.bundle_text import Execution, executions
 from torch_spyre._inductor.superdsc.fields import Field, load, read_text
 from torch_spyre._inductor.superdsc.reading import import_sdsc
-from torch_spyre._inductor.superdsc.segments import assign_argument_addresses
-from torch_spyre.constants import BYTES_IN_STICK
+from torch_spyre._inductor.superdsc.segments import with_argument_addresses
 from torch_spyre.errors import BundleError
 
 
@@ -34,39 +33,22 @@ def import_bundle(directory: str | Path, known_ops: Collection[str] | None = Non
 
 def _with_argument_addresses(specs: Sequence[OpSpec], runs: Sequence[Execution]) -> list[OpSpec]:
     """Arguments that the bundle binds get the addresses they have where addresses are fixed."""
-    bound = [{address.arg_index for address in run.symbols.values()} - {None} for run in runs]
-    if not any(bound):
+    roots = [address.arg_index for run in runs for address in run.symbols.values()]
+    if all(root is None for root in roots):
         return list(specs)
-    sizes: dict[int, int] = {}
-    for spec in specs:
-        for arg in spec.args:
-            if "hbm" in arg.allocation:
-                sizes[arg.arg_index] = max(sizes.get(arg.arg_index, 0), _end(arg))
-    has_pool = any("pool" in arg.allocation for spec in specs for arg in spec.args)
-    listed = [sizes.get(index, 0) for index in range(max(sizes, default=-1) + 1)]
+    for spec, run in zip(specs, runs, strict=True):
+        bound = {address.arg_index for address in run.symbols.values()}
+        fixed = [
+            a.arg_index for a in spec.args if "hbm" in a.allocation if a.arg_index not in bound
+        ]
+        if fixed:
+            raise BundleError(
+                run.file, "", f"arguments {fixed} have fixed addresses, and others have symbols"
+            )
     try:
-        bases = assign_argument_addresses(listed, has_pool)
+        return [spec for spec in with_argument_addresses(specs) if isinstance(spec, OpSpec)]
     except InvalidOpSpecError as error:
         raise BundleError(BUNDLE_FILE, "", str(error)) from error
-    return [
-        replace(
-            spec,
-            args=[
-                replace(arg, allocation={"hbm": bases[arg.arg_index] + arg.allocation["hbm"]})
-                if arg.arg_index in indices
-                else arg
-                for arg in spec.args
-            ],
-        )
-        for spec, indices in zip(specs, bound, strict=True)
-    ]
-
-
-def _end(arg: TensorArg) -> int:
-    size = BYTES_IN_STICK // arg.device_size[-1]
-    for each in arg.device_size:
-        size *= each
-    return arg.allocation["hbm"] + size
 
 
 def _with_scratchpad_names(specs: Sequence[OpSpec]) -> list[OpSpec]:

@@ -82,6 +82,11 @@ def sizes_without_padding(
     return sizes | {label: valid for label, (valid, _) in mask.items()}
 
 
+def format_read(shown: str, is_index: bool) -> str:
+    """The data format of a tensor: index tensors are shown as what the unit takes them for."""
+    return "IEEE_INT32" if is_index and shown == "SENUINT32" else shown
+
+
 def reduces(op_func: str, inputs: Sequence[int], output: int) -> bool:
     """Is an op a reduction? All that accumulate list their output among their inputs."""
     return op_func in MATMUL_OPS | TOPK_OPS or op_func.endswith(NONSTICK) or output in inputs

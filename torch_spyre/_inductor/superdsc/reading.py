@@ -148,9 +148,7 @@ class _Reader:
             found[key[:-1]] = entry.integer(1)
         return found
 
-    def _core_slices(
-        self, splits: Mapping[str, int]
-    ) -> tuple[list[dict[str, int]], bool | None]:
+    def _core_slices(self, splits: Mapping[str, int]) -> tuple[list[dict[str, int]], bool | None]:
         """Slices of each core; and, where the question arises, whether K varies fastest."""
         cores = math.prod(splits.values())
         used = self.body["numCoresUsed_"]

@@ -24,6 +24,7 @@ from torch_spyre._inductor.superdsc.public_form import (
     PublicDim,
     device_view,
     extent_from_gap,
+    format_read,
     rounded_up,
 )
 from torch_spyre._inductor.superdsc.records import EXTENSION_KEY, IndirectKind, LayoutClass
@@ -233,9 +234,8 @@ def _true_format(written: WrittenTensor) -> DataFormats:
     told = written.extended("dataFormat")
     if told is not None:
         return format_of(told, written.layout.stick_size)
-    if written.indirect_kind == "index_tensor" and written.data_format == DataFormats.SENUINT32:
-        return DataFormats.IEEE_INT32
-    return written.data_format
+    is_index = written.indirect_kind == "index_tensor"
+    return DataFormats.__members__[format_read(written.data_format.name, is_index)]
 
 
 def tensor_name(written: WrittenTensor) -> str | None:

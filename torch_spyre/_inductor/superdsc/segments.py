@@ -1,7 +1,10 @@
 """Where kernel arguments lie in the address space that baked addresses are written in."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, TensorArg, UnimplementedOp, flat
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre.constants import BYTES_IN_STICK
 
@@ -32,3 +35,34 @@ def assign_argument_addresses(sizes: Sequence[int], has_pool: bool = False) -> l
                 "use fewer or smaller tensors in one kernel"
             )
     return addresses
+
+
+def with_argument_addresses(specs: Sequence[Spec]) -> list[Spec]:
+    """Specs whose arguments lie at their distance from their buffer's start, each buffer at an
+    address of its own."""
+    ops = [spec for spec in flat(specs) if isinstance(spec, OpSpec)]
+    ends: dict[int, int] = {}
+    for arg in (arg for spec in ops for arg in spec.args if "hbm" in arg.allocation):
+        ends[arg.arg_index] = max(ends.get(arg.arg_index, 0), arg.allocation["hbm"] + _bytes(arg))
+    has_pool = any("pool" in arg.allocation for spec in ops for arg in spec.args)
+    sizes = [ends.get(index, 0) for index in range(max(ends, default=-1) + 1)]
+    bases = assign_argument_addresses(sizes, has_pool)
+
+    def placed(arg: TensorArg) -> TensorArg:
+        if "hbm" not in arg.allocation:
+            return arg
+        return replace(arg, allocation={"hbm": bases[arg.arg_index] + arg.allocation["hbm"]})
+
+    return [_with_args(spec, placed) for spec in specs]
+
+
+def _bytes(arg: TensorArg) -> int:
+    return math.prod(arg.device_size) * BYTES_IN_STICK // arg.device_size[-1]
+
+
+def _with_args(spec: Spec, placed: Callable[[TensorArg], TensorArg]) -> Spec:
+    if isinstance(spec, UnimplementedOp):
+        return spec
+    if isinstance(spec, LoopSpec):
+        return replace(spec, body=[_with_args(each, placed) for each in spec.body])
+    return replace(spec, args=[placed(arg) for arg in spec.args])

@@ -103,7 +103,7 @@ def _word_length(spec: OpSpec, position: int, access: Access) -> int:
 
 def _shown_format(spec: OpSpec, access: Access) -> DataFormats:
     """Copies move bits, and the units that copy know fewer formats."""
-    if access.is_index:
+    if access.is_index and access.stick_size == DataFormats.SENUINT32.elems_per_stick():
         return DataFormats.SENUINT32
     if spec.op == IDENTITY and access.arg.device_dtype == DataFormats.IEEE_INT32:
         return DataFormats.IEEE_FP32
