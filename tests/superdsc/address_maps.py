@@ -3,7 +3,6 @@
 Written apart from what it checks: coordinates are evaluated as Python text over all points at once.
 """
 
-import itertools
 import math
 
 import numpy as np
@@ -12,7 +11,7 @@ from torch_spyre._inductor.superdsc.labels import MATMUL_OPS
 
 
 def address_map(spec):
-    """Core -> bytes of each tensor at each of its points, as a set of rows."""
+    """Core -> byte addresses: a row for each of its points, a column for each tensor."""
     symbols = [str(symbol) for symbol in spec.iteration_space]
     sizes = [int(size) for size, _ in spec.iteration_space.values()]
     splits = [split for _, split in spec.iteration_space.values()]
@@ -23,10 +22,18 @@ def address_map(spec):
             part = _padded(spec, symbols[position], size, split) // split
             first = slices[position] * part
             ranges.append(range(first, min(first + part, size)))
-        points = np.array(list(itertools.product(*ranges)), dtype=np.int64)
-        point = {symbol: points[:, i] for i, symbol in enumerate(symbols)}
-        found[core] = _rows(spec, point, len(points))
+        grid = np.meshgrid(*ranges, indexing="ij") if ranges else []
+        point = {symbol: each.ravel() for symbol, each in zip(symbols, grid, strict=True)}
+        found[core] = _rows(spec, point, math.prod(map(len, ranges)))
     return found
+
+
+def same_addresses(one, other):
+    """Of two specs: do they touch the same bytes on the same cores, point by point?"""
+    left, right = address_map(one), address_map(other)
+    return left.keys() == right.keys() and all(
+        np.array_equal(left[core], right[core]) for core in left
+    )
 
 
 def places(spec):
@@ -83,4 +90,4 @@ def _rows(spec, point, count):
     for arg in spec.args:
         (base,) = arg.allocation.values()
         columns.append(base + elements(arg) * (128 // arg.device_size[-1]))
-    return np.stack(columns, axis=1).tolist()
+    return np.stack(columns, axis=1)

@@ -46,10 +46,10 @@ def add_128_256():
     )
 
 
-def stick_sum(size=100, op_name="sum", **more):
+def stick_sum(size=100, op_name="sum", split=8, **more):
     return op(
         op_name,
-        f"c0=128/8 c1={size}",
+        f"c0=128/{split} c1={size}",
         tensor([2, 128, 64], MATRIX, 0),
         tensor([1, 128, 64], "0; c0; 0", {"lx": 4096}, output=True, name="sums"),
         reduction=True,
