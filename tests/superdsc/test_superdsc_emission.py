@@ -125,9 +125,35 @@ def test_folds_of_a_matrix():
     assert shown["coordInfo"]["mb"]["padding"] == "nopad"
 
 
-def test_a_plain_op_needs_no_extension():
-    text = str(generate_sdsc(0, parse_op_spec(add_128_256())))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "add",
+        "one dim",
+        "three dims",
+        "broadcast row",
+        "broadcast column",
+        "broadcast scalar",
+        "no stick",
+        "scalars",
+        "matmul without padding",
+        "matmul of four dims, one weight",
+        "a vector to single precision",
+    ],
+)
+def test_a_plain_op_needs_no_extension(name):
+    (spec,) = samples()[name]
+    text = str(generate_sdsc(0, parse_op_spec(spec)))
     assert "torchSpyre_" not in text
+    assert "backGapCore_" not in text
+
+
+@pytest.mark.parametrize("name", [name for name in samples() if name != "loop"])
+def test_only_unusual_coordinates_are_written_out(name):
+    unusual = {"lane slice", "every other row", "flipped rows", "two symbols in one dim"}
+    unusual |= {"one plane", "gather by two indices"}
+    text = str([generate_sdsc(0, parse_op_spec(spec)) for spec in samples()[name]])
+    assert ("'coordinates': [" in text) == (name in unusual)
 
 
 def test_spans_of_a_matrix_are_device_linear():

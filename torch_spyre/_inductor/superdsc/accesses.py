@@ -1,5 +1,6 @@
 """How the tensors of an op run along its dims, from their device coordinates."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -64,17 +65,10 @@ class Access:
         if dim is None or not step:
             return self.stick_size if symbol == self.stick else 1
         steps = [self.step(each) for each in self.order[self.order.index(symbol) + 1 :]]
-        outside = [each for each in steps if each is not None and each > step]
-        reach = min(outside) if outside else _elements(self.arg)
+        outside = [each for each in steps if each is not None and each >= step]
+        reach = outside[0] if outside else math.prod(self.arg.device_size)
         unit = self.stick_size if symbol == self.stick else 1
         return reach // step * unit
-
-
-def _elements(arg: TensorArg) -> int:
-    total = 1
-    for size in arg.device_size:
-        total *= size
-    return total
 
 
 def accesses_of(spec: OpSpec) -> list[Access]:

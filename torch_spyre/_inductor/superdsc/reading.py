@@ -12,8 +12,7 @@ from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
 from torch_spyre._inductor.superdsc.bundle_text import Address
 from torch_spyre._inductor.superdsc.coordinates import NAME, integer_symbol
-from torch_spyre._inductor.superdsc.encoding import MASK_CONSTANT, bits_limit, decoded, encoded
-from torch_spyre._inductor.superdsc.fields import LARGEST, Field
+from torch_spyre._inductor.superdsc.fields import Field
 from torch_spyre._inductor.superdsc.labels import (
     MATMUL_OPS,
     NONSTICK,
@@ -26,17 +25,17 @@ from torch_spyre._inductor.superdsc.public_form import (
     rounded_up,
     sizes_without_padding,
 )
+from torch_spyre._inductor.superdsc.reading_constants import read_constants, read_mask
+from torch_spyre._inductor.superdsc.reading_layouts import check_folds, read_layouts
 from torch_spyre._inductor.superdsc.reading_tensors import (
     OpContext,
     WrittenTensor,
     format_of,
     read_tensor,
     referred,
-    tensor_arg,
-    tensor_name,
 )
-from torch_spyre._inductor.superdsc.records import EXTENSION_KEY, LayoutClass
-from torch_spyre.constants import BYTES_IN_STICK
+from torch_spyre._inductor.superdsc.records import EXTENSION_KEY
+from torch_spyre._inductor.superdsc.tensor_views import tensor_arg, tensor_name
 
 MOST_CORES = 1024
 _EXTENSIONS = {"sizes", "symbols", "isReduction", "exactConstants", "opInfo"}
@@ -84,7 +83,7 @@ class _Reader:
     def read(self) -> OpSpec:
         sizes, splits = self._dims()
         core_slices, k_fast = self._core_slices(splits)
-        layouts = self._layouts(sizes)
+        layouts = read_layouts(self.dsc, sizes)
         nodes, labeled = self.dsc["scheduleTree_"].items(), self.dsc["labeledDs_"].items()
         if not nodes or len(nodes) != len(labeled):
             self.dsc["labeledDs_"].fail(f"has {len(labeled)} tensors for {len(nodes)} nodes")
@@ -93,10 +92,10 @@ class _Reader:
             for position, (node, labels) in enumerate(zip(nodes, labeled, strict=True))
         ]
         inputs, output, indices = self._operands(written)
-        mask = self._mask(sizes)
+        mask = read_mask(self.dsc, sizes)
         op = self._context(sizes, splits, core_slices, mask, written)
         for tensor in written:
-            self._check_folds(tensor, op)
+            check_folds(tensor, op)
         args = self._args(written, op, output, indices)
         spec = OpSpec(
             op=self.op,
@@ -176,22 +175,6 @@ class _Reader:
             self.dsc["N_"].fail(f"{list(sizes)} are not the dims of {self.op}")
         return real
 
-    def _layouts(self, sizes: Mapping[str, int]) -> dict[str, LayoutClass]:
-        layouts = {}
-        for label, entry in self.dsc["primaryDsInfo_"].entries():
-            order = entry["layoutDimOrder_"]
-            dims = order.texts()
-            if len(set(dims)) != len(dims) or not set(dims) <= set(sizes):
-                order.fail(f"must be different dims of N_, {list(sizes)}")
-            stick = entry["stickDimOrder_"].items(1)[0]
-            if stick.text() not in dims:
-                stick.fail("is not a dim of the layout")
-            stick_size = entry["stickSize_"].items(1)[0].integer(1, BYTES_IN_STICK)
-            if BYTES_IN_STICK % stick_size:
-                entry["stickSize_"].fail(f"must divide {BYTES_IN_STICK}")
-            layouts[label] = LayoutClass(tuple(dims), stick.text(), stick_size)
-        return layouts
-
     def _context(
         self,
         sizes: Mapping[str, int],
@@ -210,12 +193,10 @@ class _Reader:
             unpadded = {label: told[label].integer(1) for label in real}
         sticks = {tensor.layout.stick_size for tensor in written}
         for label in real:
-            paddings = {sizes[label], *(rounded_up(unpadded[label], stick) for stick in sticks)}
-            if not 1 <= unpadded[label] <= sizes[label] or sizes[label] > max(
-                rounded_up(unpadded[label], math.lcm(*sticks)), unpadded[label]
-            ):
+            size = unpadded[label]
+            if size < 1 or sizes[label] not in {size, *(rounded_up(size, each) for each in sticks)}:
                 (told or self.dsc["N_"]).fail(
-                    f"{label}: {unpadded[label]} without padding is not {min(paddings)} with it"
+                    f"{label}: {sizes[label]} is not {size} rounded up to whole sticks"
                 )
             if label in mask and mask[label][0] != unpadded[label]:
                 self.dsc["coordinateMasking_"][label].fail(f"is not from {unpadded[label]} on")
@@ -255,8 +236,8 @@ class _Reader:
         (output,) = (referred(item, count) for item in compute["outputLabeledDs"].items(1))
         listed = compute.get("indirectAccessIndexLabeledDs")
         indices = [] if listed is None else [referred(item, count) for item in listed.items()]
-        if output != count - 1:
-            compute["outputLabeledDs"].fail("must be the last tensor")
+        if output != count - 1 or output in indices:
+            compute["outputLabeledDs"].fail("must be the last tensor, and no index")
         used = sorted({*inputs, *indices, output})
         if used != list(range(count)) or set(inputs) & set(indices):
             compute["inputLabeledDs"].fail("must name each tensor that the op reads, and no index")
@@ -319,52 +300,14 @@ class _Reader:
             value.node.fail(f"it is not clear which of its dims {candidates} the index gives")
         return {candidates[0]: name}
 
-    def _check_folds(self, tensor: WrittenTensor, op: OpContext) -> None:
-        """How coordinates are made of slices, sticks and lanes must agree with sizes and splits."""
-        shown = tensor.node["coordinates_"]["coordInfo"]
-        if sorted(dict(shown.entries())) != sorted(tensor.layout.dims):
-            shown.fail(f"must have the dims {list(tensor.layout.dims)}")
-        for label, entry in shown.entries():
-            runs = tensor.scale[label] == 1
-            size = op.sizes[label] // op.splits[label] if runs else 1
-            if label == tensor.layout.stick:
-                size = rounded_up(size, tensor.layout.stick_size)
-            functions = entry["folds"]["dim_prop_func"].items()
-            attributes = entry["folds"]["dim_prop_attr"].items(len(functions))
-            covered = 1
-            for function, attribute in zip(functions, attributes, strict=True):
-                alpha = function["Affine"]["alpha_"].integer(0)
-                function["Affine"]["beta_"].expect(0)
-                factor = attribute["factor_"].integer(1)
-                if attribute["label_"].text() == "core_fold":
-                    slices = op.splits[label] if runs else 1
-                    if factor != slices or (alpha != size and slices > 1):
-                        entry.fail(f"core_fold must be {size} x {slices}")
-                elif attribute["label_"].text().startswith("elem_arr_"):
-                    covered *= factor
-            if covered != size:
-                entry.fail(f"covers {covered} indices of {size} on each core")
-
     # --- the op -----------------------------------------------------------------------------------
 
     def _is_reduction(self, inputs: Sequence[int], output: int) -> bool:
         told = self.extension.get("isReduction")
         return reduces(self.op_func, inputs, output) if told is None else told.truth()
 
-    def _mask(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-        mask = {}
-        for label, entry in self.dsc["coordinateMasking_"].entries():
-            if label not in sizes:
-                entry.fail("is not a dim of N_")
-            (part,) = entry.items(1)
-            valid, padding = (item.integer(1) for item in part.items(2))
-            if valid + padding != sizes[label]:
-                entry.fail(f"must cover the dim, {sizes[label]}")
-            mask[label] = (valid, padding)
-        return mask
-
     def _op_info(self, mask: Mapping[str, tuple[int, int]], k_fast: bool | None) -> dict[str, Any]:
-        constants = self._constants(mask)
+        constants = read_constants(self.dsc, self.extension, mask)
         told = self.extension.get("opInfo")
         info: dict[str, Any] = {} if told is None else {key: f.value for key, f in told.entries()}
         if "constants" in info:
@@ -375,46 +318,3 @@ class _Reader:
         if k_fast is not None and ("k_fast" in info or k_fast != knobs.division.k_fast):
             info["k_fast"] = k_fast
         return info
-
-    def _constants(self, mask: Mapping[str, tuple[int, int]]) -> dict[str, float]:
-        field = self.dsc["constantInfo_"]
-        # A file without constants has a text here.
-        entries = {} if field.value == "{}" else dict(field.entries())
-        if sorted(entries) != sorted(str(number) for number in range(len(entries))):
-            field.fail("must be numbered from 0")
-        masking = self.dsc["maskingConstId_"]
-        number = masking.integer(-1, len(entries) - 1)
-        if (number >= 0) != bool(mask):
-            masking.fail("must name a constant where there is a mask, and be -1 elsewhere")
-        exact = self.extension.get("exactConstants")
-        told = {} if exact is None else dict(exact.entries())
-        constants: dict[str, float] = {}
-        for key in sorted(entries, key=int):
-            entry = entries[key]
-            name = entry["name_"].text()
-            is_mask = int(key) == number
-            if is_mask != (name == MASK_CONSTANT):
-                entry["name_"].fail("does not agree with maskingConstId_")
-            if name in constants:
-                entry["name_"].fail(f"{name!r} is there twice")
-            value = self._constant(entry, told.pop(name, None))
-            if not is_mask:
-                constants[name] = value
-        for leftover in told.values():
-            leftover.fail("is not a constant of the op")
-        return constants
-
-    def _constant(self, entry: Field, told: Field | None) -> float:
-        data_format = format_of(entry["dataFormat_"])
-        (held,) = entry["data_"]["data_"]["[0, 0, 0]"].items(1)
-        bits = held.integer(0, bits_limit(data_format) - 1)
-        if told is None:
-            return decoded(bits, data_format)
-        exact = told.value
-        if isinstance(exact, str) and exact in ("inf", "-inf", "nan"):
-            exact = float(exact)
-        if not isinstance(exact, int | float) or abs(exact) > LARGEST and isinstance(exact, int):
-            told.fail("is not a number")
-        if encoded(float(exact), data_format) != bits:
-            told.fail(f"does not have the bits {bits}")
-        return exact
