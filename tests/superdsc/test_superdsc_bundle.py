@@ -311,6 +311,14 @@ def test_a_kernel_of_nine_arguments_reads_back(how, tmp_path):
     assert {str(arg.device_coordinates[1]) for arg in read.args} == {"c0 + 1"}
 
 
+def test_arguments_at_one_address_are_placed_first(tmp_path):
+    spec = add_128_256()
+    args = [dataclasses.replace(arg, allocation={"hbm": 0}) for arg in spec.args]
+    generate_bundle("kernel", tmp_path, [dataclasses.replace(spec, args=args)], **FIXED)
+    (read,) = import_bundle(tmp_path)
+    assert [arg.allocation["hbm"] for arg in read.args] == [0, 1 << 34, 2 << 34]
+
+
 def test_a_pool_moves_arguments_to_the_next_segment(tmp_path):
     shape = ([1, 4, 64], MATRIX)
     specs = with_argument_addresses(

@@ -19,6 +19,7 @@ from torch_spyre._inductor.superdsc import (
     parse_op_spec,
 )
 from torch_spyre._inductor.superdsc.bundle_text import MOST_EXECUTIONS, executions
+from torch_spyre._inductor.superdsc.coordinates import bounds, direct_symbols, parse, value
 from torch_spyre.errors import BundleError
 
 FUZZED = {
@@ -211,6 +212,10 @@ def test_the_complaint_says_what_is_wrong(path, value, message):
         (["c9", "c0", "Mod(c1, 64)"], "c9: no such symbol"),
         (["c1/2", "c0", "Mod(c1, 64)"], "is not always an integer"),
         (["c1**9", "c0", "Mod(c1, 64)"], "is not part of a coordinate"),
+        (["c1*c1", "c0", "Mod(c1, 64)"], "not made of sums and products"),
+        (["Mod(c1, 1/64)", "c0", "Mod(c1, 64)"], "must be a positive number"),
+        (["-" * 900 + "c0", "c0", "Mod(c1, 64)"], ""),
+        (["floor(" * 150 + "c0/2" + ")" * 150, "c0", "Mod(c1, 64)"], ""),
         (["floor(c1/0)", "c0", "Mod(c1, 64)"], "must be a positive number"),
         (["Mod(c1, -64)", "c0", "Mod(c1, 64)"], "must be a positive number"),
         (["c1", "c0", "Mod(c1, 64)"], "runs from 0 to 99 in a dim of size 3"),
@@ -228,6 +233,25 @@ def test_coordinates_are_read_with_care(texts, message):
     with pytest.raises(BundleError) as error:
         import_sdsc(whole)
     assert message in str(error.value)
+
+
+def test_random_texts_are_coordinates_or_not():
+    chance = random.Random(0)
+    parts = ["c0", "c1", "c9", "0", "1", "3", "64", "1/2", "(", ")", "+", "-", "*", "/", "//", ","]
+    parts += ["floor(", "ceiling(", "Mod(", "IndirectAccess(", "c0)", "64)", ".5", "**", "x[0]"]
+    read = 0
+    for _ in range(3000):
+        text = "".join(chance.choices(parts, k=chance.randrange(1, 8)))
+        try:
+            coordinate = parse(text)
+        except ValueError:
+            continue
+        read += 1
+        point = {symbol: 5 for symbol in direct_symbols(coordinate)}
+        low, high = bounds(coordinate, dict.fromkeys(point, 6), (0, 0))
+        assert low <= value(coordinate, point) <= high
+        assert parse(str(coordinate)) == coordinate
+    assert read > 100
 
 
 def test_constants_may_be_an_object_or_a_text():

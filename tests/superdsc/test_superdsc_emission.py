@@ -498,6 +498,13 @@ def test_what_a_file_cannot_hold_is_refused(info, message):
         sdsc(dataclasses.replace(add_128_256(), op_info=info))
 
 
+@pytest.mark.parametrize("coordinate", ["c0**2", "c0/2", "Mod(c0, c1)"])
+def test_what_is_not_a_coordinate_is_refused(coordinate):
+    odd = tensor([2, 200, 64], f"floor(c1/64); {coordinate}; Mod(c1, 64)")
+    with pytest.raises(InvalidOpSpecError, match="tensor 0 has the coordinate"):
+        sdsc(op("neg", "c0=8 c1=128", odd, tensor([2, 8, 64], MATRIX, 1, output=True)))
+
+
 def test_more_than_four_layouts_are_refused():
     sizes = [2, 2, 2, 2, 2, 64]
     symbols = [f"c{i}" for i in range(5)]

@@ -11,6 +11,7 @@ from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.coordinates import (
     direct_symbols,
     index_names,
+    is_coordinate,
     strides_of,
     value,
 )
@@ -72,6 +73,13 @@ class Access:
 
 
 def accesses_of(spec: OpSpec) -> list[Access]:
+    for position, arg in enumerate(spec.args):
+        for coordinate in arg.device_coordinates:
+            if not is_coordinate(coordinate):
+                raise InvalidOpSpecError(
+                    f"OpSpec {spec.op}: tensor {position} has the coordinate {coordinate}, which "
+                    "is not an integer made of sums, products, floor, Mod and index tensors"
+                )
     named = {arg.name: arg for arg in spec.args if arg.name is not None}
     used = {
         name for arg in spec.args for each in arg.device_coordinates for name in index_names(each)

@@ -12,6 +12,7 @@ from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.emission import generate_sdsc
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
 from torch_spyre._inductor.superdsc.records import SDSCSpec
+from torch_spyre._inductor.superdsc.segments import have_addresses, with_argument_addresses
 from torch_spyre._inductor.superdsc.symbols import INPUT_TYPE, SymbolTable
 from torch_spyre._inductor.superdsc.unrolling import (
     on_tile,
@@ -33,11 +34,14 @@ def generate_bundle(
     """Write `sdsc_<n>.json` for each op, and `bundle.mlir`, into `output_dir`.
 
     Loops are written out trip by trip, or kept; addresses are fixed, or parameters of the bundle.
-    Both follow the knobs unless given. Ops that the card cannot do are left out: whoever runs the
+    Both follow the knobs unless given. Arguments that share an address were not placed yet, and are
+    placed here. Ops that the card cannot do are left out: whoever runs the
     kernel refuses it.
     """
     unroll = knobs.bundles.unroll_loops if unroll_loops is None else unroll_loops
     symbolic = knobs.bundles.symbolic_args if symbolic_args is None else symbolic_args
+    if not have_addresses(specs):
+        specs = with_argument_addresses(specs)
     writer = _Writer(kernel_name, symbolic)
     writer.write(unroll_loop_specs(specs) if unroll else specs, ())
     folder = Path(output_dir)

@@ -1,6 +1,6 @@
 """Arithmetic on device coordinates: values, bounds, symbols, and a text form that is safe to read.
 
-Coordinates are sympy expressions of integers, symbols, sums, products, `floor`, `Mod` and
+Coordinates are sympy expressions of numbers, symbols, sums, products, `floor`, `ceiling`, `Mod` and
 `IndirectAccess`. Evaluating them here is far quicker than sympy's substitution.
 """
 
@@ -57,9 +57,27 @@ def value(
         return math.prod(arguments, start=1)
     if isinstance(expression, sympy.floor):
         return math.floor(arguments[0])
-    if isinstance(expression, sympy.Mod):
-        return arguments[0] % arguments[1]
-    raise TypeError(f"{expression} is not a coordinate: {type(expression).__name__}")
+    if isinstance(expression, sympy.ceiling):
+        return math.ceil(arguments[0])
+    assert isinstance(expression, sympy.Mod), expression
+    return arguments[0] % arguments[1]
+
+
+def is_coordinate(expression: sympy.Expr) -> bool:
+    """Is it made of what this module knows, and always an integer?"""
+    known = (sympy.Add, sympy.Mul, sympy.floor, sympy.ceiling, sympy.Mod, IndirectAccess)
+    for each in sympy.preorder_traversal(expression):
+        if each.args and not isinstance(each, known):
+            return False
+        if not each.args and not (each.is_Symbol or each.is_Rational):
+            return False
+        if isinstance(each, sympy.Mod) and not (each.args[1].is_Integer and each.args[1] > 0):
+            return False
+    symbols = {
+        each: integer_symbol(f"_{number}")
+        for number, each in enumerate(expression.atoms(IndirectAccess, sympy.Symbol))
+    }
+    return expression.xreplace(symbols).is_integer is True
 
 
 def address(
@@ -99,6 +117,8 @@ def bounds(
         return low, high
     if isinstance(expression, sympy.floor):
         return math.floor(parts[0][0]), math.floor(parts[0][1])
+    if isinstance(expression, sympy.ceiling):
+        return math.ceil(parts[0][0]), math.ceil(parts[0][1])
     (low, high), (modulus, _) = parts
     if low // modulus == high // modulus:
         return low % modulus, high % modulus
@@ -157,10 +177,12 @@ def parse(text: str) -> sympy.Expr:
     if len(text) > _LONGEST_TEXT:
         raise ValueError(f"longer than {_LONGEST_TEXT} characters")
     try:
-        tree = ast.parse(text, mode="eval")
+        expression = _built(ast.parse(text, mode="eval").body)
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError("not an expression") from error
-    return _built(tree.body)
+    if not is_coordinate(expression):
+        raise ValueError("is not always an integer, or not made of sums and products of numbers")
+    return expression
 
 
 def _built(node: ast.expr) -> sympy.Expr:
@@ -181,6 +203,8 @@ def _built(node: ast.expr) -> sympy.Expr:
             return _built(left) / _positive(right)
         case ast.Call(func=ast.Name(id="floor"), args=[argument], keywords=[]):
             return sympy.floor(_built(argument))
+        case ast.Call(func=ast.Name(id="ceiling"), args=[argument], keywords=[]):
+            return sympy.ceiling(_built(argument))
         case ast.Call(func=ast.Name(id="Mod"), args=[argument, modulus], keywords=[]):
             return sympy.Mod(_built(argument), _positive(modulus))
         case ast.Call(func=ast.Name(id="IndirectAccess"), args=[ast.Name(id=name)], keywords=[]):

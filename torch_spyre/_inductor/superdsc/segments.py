@@ -37,6 +37,18 @@ def assign_argument_addresses(sizes: Sequence[int], has_pool: bool = False) -> l
     return addresses
 
 
+def have_addresses(specs: Sequence[Spec]) -> bool:
+    """Do different arguments have different places?"""
+    owners: dict[int, int] = {}
+    return all(
+        owners.setdefault(arg.allocation["hbm"], arg.arg_index) == arg.arg_index
+        for spec in flat(specs)
+        if isinstance(spec, OpSpec)
+        for arg in spec.args
+        if "hbm" in arg.allocation
+    )
+
+
 def with_argument_addresses(specs: Sequence[Spec]) -> list[Spec]:
     """Specs whose arguments lie at their distance from their buffer's start, each buffer at an
     address of its own."""

@@ -196,20 +196,12 @@ def _explicit_view(
             coordinate = parse(item.text())
         except ValueError as error:
             item.fail(str(error))
-        if not _is_integer(coordinate):
-            item.fail("is not always an integer")
         unknown = [str(symbol) for symbol in direct_symbols(coordinate) if symbol not in known]
         unknown += [name for name in index_names(coordinate) if name not in names]
         if unknown:
             item.fail(f"{', '.join(unknown)}: no such symbol or index tensor")
         coordinates.append(coordinate)
     return sizes, coordinates
-
-
-def _is_integer(coordinate: sympy.Expr) -> bool:
-    stand_in = sympy.Symbol("_index", integer=True)
-    plain = coordinate.xreplace({each: stand_in for each in coordinate.atoms(IndirectAccess)})
-    return plain.is_integer is True
 
 
 def _check_bounds(
