@@ -187,3 +187,11 @@ class GranularityError(SpyreError, ValueError):
             f"dynamic size up to {max_size}: {problem}. Its minimum, from mark_dynamic(min=...), "
             "must divide its maximum"
         )
+
+
+class BundleError(SpyreError, ValueError):
+    """A bundle of SuperDSC files is damaged, contradicts itself, or says what cannot be done."""
+
+    def __init__(self, file: str, key: str, problem: str) -> None:
+        where = f"{file}: {key}" if key else file
+        super().__init__(f"bundle: {where}: {problem}")

@@ -376,6 +376,22 @@ class DivisionKnobs(Section):
     )
 
 
+class BundleKnobs(Section):
+    title = "Bundles"
+    unroll_loops = Knob(
+        "UNROLL_LOOPS",
+        BOOLEAN,
+        True,
+        "Write each trip of a loop over tiles as SuperDSC files of its own.",
+    )
+    symbolic_args = Knob(
+        "BUNDLE_SYMBOLIC_ARGS",
+        BOOLEAN,
+        True,
+        "Addresses in a bundle are symbols bound at launch.",
+    )
+
+
 class LoggingKnobs(Section):
     title = "Logging"
     debug = Knob(
@@ -445,13 +461,6 @@ class ReservedKnobs(Section):
         "Not 0: launch from prepared job plans in spyreCodeDir.",
         standing="accepted",
     )
-    bundle_symbolic_args = Knob(
-        "BUNDLE_SYMBOLIC_ARGS",
-        BOOLEAN,
-        True,
-        "Addresses in a bundle are symbols bound at launch.",
-        standing="accepted",
-    )
     host_compute_streams = Knob(
         "TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS",
         integer(1, 8),
@@ -503,6 +512,7 @@ device = DeviceKnobs()
 execution = ExecutionKnobs()
 emulator = EmulatorKnobs()
 division = DivisionKnobs()
+bundles = BundleKnobs()
 logging = LoggingKnobs()
 pytorch = PytorchKnobs()
 reserved = ReservedKnobs()

@@ -1,0 +1,68 @@
+"""From a kernel's directory back to the ops that it executes."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
+from torch_spyre._inductor.superdsc.bundle import BUNDLE_FILE
+from torch_spyre._inductor.superdsc.bundle_text import Execution, executions
+from torch_spyre._inductor.superdsc.fields import Field, load, read_text
+from torch_spyre._inductor.superdsc.reading import import_sdsc
+from torch_spyre._inductor.superdsc.segments import with_argument_addresses
+from torch_spyre.errors import BundleError
+
+
+def import_bundle(directory: str | Path, known_ops: Collection[str] | None = None) -> list[OpSpec]:
+    """The ops that a bundle executes, in order, loops unrolled.
+
+    Raises `BundleError`, which names file, key and problem, for a bundle that is damaged or that
+    contradicts itself. `known_ops`, if given, are the names of ops to accept.
+    """
+    folder = Path(directory)
+    runs = executions(read_text(folder / BUNDLE_FILE), BUNDLE_FILE)
+    files: dict[str, Field] = {}
+    specs = []
+    for run in runs:
+        if run.file not in files:
+            files[run.file] = load(folder / run.file)
+        specs.append(import_sdsc(files[run.file].value, run.file, run.symbols, known_ops))
+    return _with_scratchpad_names(_with_argument_addresses(specs, runs))
+
+
+def _with_argument_addresses(specs: Sequence[OpSpec], runs: Sequence[Execution]) -> list[OpSpec]:
+    """Arguments that the bundle binds get the addresses they have where addresses are fixed."""
+    roots = [address.arg_index for run in runs for address in run.symbols.values()]
+    if all(root is None for root in roots):
+        return list(specs)
+    for spec, run in zip(specs, runs, strict=True):
+        bound = {address.arg_index for address in run.symbols.values()}
+        fixed = [
+            a.arg_index for a in spec.args if "hbm" in a.allocation if a.arg_index not in bound
+        ]
+        if fixed:
+            raise BundleError(
+                run.file, "", f"arguments {fixed} have fixed addresses, and others have symbols"
+            )
+    try:
+        return [spec for spec in with_argument_addresses(specs) if isinstance(spec, OpSpec)]
+    except InvalidOpSpecError as error:
+        raise BundleError(BUNDLE_FILE, "", str(error)) from error
+
+
+def _with_scratchpad_names(specs: Sequence[OpSpec]) -> list[OpSpec]:
+    """What one op leaves in the scratchpad and a later one reads has one name in both."""
+    latest: dict[int, str] = {}
+    named = []
+    for position, spec in enumerate(specs):
+        args = []
+        for arg in spec.args:
+            if arg.in_scratchpad:
+                place = arg.allocation["lx"]
+                if not arg.is_input:
+                    latest[place] = arg.name or f"lx_{place}_{position}"
+                arg = replace(arg, name=arg.name or latest.get(place, f"lx_{place}"))
+            args.append(arg)
+        named.append(replace(spec, args=args))
+    return named
