@@ -1,5 +1,6 @@
 """Our own decompositions, and those of Inductor's that we do without."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -59,6 +60,16 @@ def _addmm(
     if beta == 0:
         return product
     return product + (bias if beta == 1 else bias * beta)
+
+
+@decomposes(aten.isneginf.default)
+def _isneginf(x: torch.Tensor) -> torch.Tensor:
+    return x == -math.inf
+
+
+@decomposes(aten.isposinf.default)
+def _isposinf(x: torch.Tensor) -> torch.Tensor:
+    return x == math.inf
 
 
 @decomposes(aten.mv.default)

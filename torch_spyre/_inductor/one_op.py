@@ -1,7 +1,7 @@
 """Plans for eager calls: a graph of one op through the same lowering and passes as any other."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,46 +19,85 @@ from torch_spyre._inductor import decompositions
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.inputs import describe
+from torch_spyre._inductor.layouts.sticks import default_layout
 from torch_spyre._inductor.lowered import bundle_of
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre._inductor.pipeline import run_passes
+from torch_spyre._inductor.recording import concrete
 from torch_spyre._inductor.registration import register
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import UnsupportedError
 
 
+@dataclass(frozen=True)
+class View:
+    """A result that is a view of a buffer."""
+
+    buffer: str
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+
 class OnePlan:
     """What one kind of call does: makes the outputs, runs the bundle."""
 
     def __init__(
-        self, bundle: Bundle, inputs: Sequence[str], outputs: Sequence[Any], structure: Any
+        self,
+        bundle: Bundle,
+        inputs: Sequence[str],
+        outputs: Sequence["int | str | View"],
+        structure: Any,
     ) -> None:
-        self.runner = Runner(bundle.name, bundle.stages) if bundle.stages else None
-        self.inputs, self.outputs, self.structure = inputs, outputs, structure
-        self.arguments = bundle.arguments
-        self.made = [bundle.tensors[name] for name in outputs if isinstance(name, str)]
+        self.run = Runner(bundle.name, bundle.stages).run if any(bundle.stages) else None
+        self.outputs, self.structure = outputs, structure
+        self.made = [
+            (tensor.size, tensor.stride, tensor.dtype, _layout(tensor))
+            for name, tensor in bundle.tensors.items()
+            if name in bundle.results and name not in inputs
+        ]
+        made = [name for name in bundle.tensors if name in bundle.results and name not in inputs]
+        places = {name: place for place, name in enumerate((*inputs, *made))}
+        self.arguments = [places[name] for name in bundle.arguments]
+        self.places = places
+        self.single = structure.is_leaf()
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensors = card_tensors(args, kwargs)
-        named = dict(zip(self.inputs, tensors, strict=True))
         device = tensors[0].device if tensors else torch.device(DEVICE_NAME, _C.current_device())
-        for tensor in self.made:
-            named[tensor.name] = _C.spyre_empty_with_layout(
-                tensor.size, tensor.stride, tensor.dtype, tensor.layout, device
-            )
-        if self.runner is not None:
-            self.runner.run(*(named[name] for name in self.arguments))
-        found = [named[each] if isinstance(each, str) else tensors[each] for each in self.outputs]
-        return pytree.tree_unflatten(found, self.structure)
+        for size, stride, dtype, layout in self.made:
+            tensors.append(_C.spyre_empty_with_layout(size, stride, dtype, layout, device))
+        if self.run is not None:
+            self.run(*[tensors[place] for place in self.arguments])
+        found = [self._output(each, tensors) for each in self.outputs]
+        return found[0] if self.single else pytree.tree_unflatten(found, self.structure)
+
+    def _output(self, output: "int | str | View", tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        if isinstance(output, int):
+            return tensors[output]
+        if isinstance(output, str):
+            return tensors[self.places[output]]
+        base = tensors[self.places[output.buffer]]
+        return _C.reinterpret_tensor(base, output.size, output.stride, output.offset)
+
+
+def _layout(tensor: Tensor) -> _C.SpyreTensorLayout:
+    return tensor.layout or default_layout(tensor.size, tensor.stride, tensor.dtype)
 
 
 def card_tensors(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    return [
-        value
-        for value in pytree.tree_leaves((args, kwargs))
-        if isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
-    ]
+    """The tensors on the card, in the order of the arguments; lists are looked into."""
+    found: list[torch.Tensor] = []
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            if value.is_spyre:
+                found.append(value)
+        elif isinstance(value, list | tuple):
+            found.extend(
+                each for each in value if isinstance(each, torch.Tensor) and each.is_spyre
+            )
+    return found
 
 
 def plan_op(
@@ -170,15 +209,27 @@ def _buffers(graph: GraphLowering) -> list[ir.ComputedBuffer]:
     return found
 
 
-def _outputs(graph: GraphLowering, inputs: Sequence[str]) -> tuple[list[Any], list[str]]:
-    """What the call returns: names of buffers it makes, or positions of inputs."""
-    outputs: list[Any] = []
+def _outputs(
+    graph: GraphLowering, inputs: Sequence[str]
+) -> tuple[list[int | str | View], list[str]]:
+    """What the call returns, and the buffers that hold it."""
+    outputs: list[int | str | View] = []
+    buffers: list[str] = []
     for output in graph.graph_outputs:
-        if not isinstance(output, ir.StorageBox):
-            raise UnsupportedError(f"an output that is a {type(output).__name__}")
         name = output.get_name()
-        outputs.append(inputs.index(name) if name in inputs else name)
-    return outputs, [name for name in outputs if isinstance(name, str)]
+        if isinstance(output, ir.ReinterpretView):
+            layout = output.get_layout()
+            size = tuple(map(concrete, layout.size))
+            outputs.append(
+                View(name, size, tuple(map(concrete, layout.stride)), concrete(layout.offset))
+            )
+        elif isinstance(output, ir.StorageBox):
+            outputs.append(inputs.index(name) if name in inputs else name)
+        else:
+            raise UnsupportedError(f"an output that is a {type(output).__name__}")
+        if name not in inputs:
+            buffers.append(name)
+    return outputs, buffers
 
 
 def _written_arguments(

@@ -25,22 +25,15 @@ Compiled = Callable[[list[Any]], Any]
 
 
 class Specializing:
-    """Called with a list of arguments, as AOTAutograd calls compiled graphs."""
-
-    _boxed_call = True
+    """The variants of one graph, each compiled when first needed."""
 
     def __init__(self, module: torch.fx.GraphModule, options: dict[str, Any]) -> None:
         self.module, self.options = module, options
         self.variants: dict[object, Compiled] = {}
         self.lock = threading.Lock()
-        self.symbolic = any(
-            isinstance(node.meta.get("val"), torch.SymInt)
-            for node in module.graph.nodes
-            if node.op == "placeholder"
-        )
 
     def __call__(self, arguments: list[Any]) -> Any:
-        key = tuple(map(_key, arguments))
+        key = _C.arguments_key(tuple(arguments))
         variant = self.variants.get(key)
         if variant is None:
             with self.lock:
@@ -71,25 +64,18 @@ class Specializing:
 
 def specializing(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any
-) -> Specializing:
+) -> Compiled:
     """Takes the place of Inductor's inner compiler."""
     kept = ("is_backward", "is_inference", "static_input_idxs", "graph_id", "layout_opt")
-    return Specializing(module, {name: options[name] for name in kept if name in options})
+    variants = Specializing(module, {name: options[name] for name in kept if name in options})
+
+    # A function: AOTAutograd marks what it gets, and wraps it.
+    def compiled(arguments: list[Any]) -> Any:
+        return variants(arguments)
+
+    compiled._boxed_call = True  # type: ignore[attr-defined]  # it takes its arguments as a list
+    return compiled
 
 
 def _fake(mode: FakeTensorMode, value: Any) -> Any:
     return mode.from_tensor(value, static_shapes=True) if isinstance(value, torch.Tensor) else value
-
-
-def _key(value: Any) -> object:
-    if not isinstance(value, torch.Tensor):
-        return value
-    layout = _C.get_spyre_tensor_layout(value) if value.device.type == "spyre" else None
-    return (
-        value.shape,
-        value.stride(),
-        value.dtype,
-        value.device,
-        value.storage_offset(),
-        layout,
-    )

@@ -26,18 +26,19 @@ def register() -> None:
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
     for overload in eager_overloads():
-        library.impl(overload, _kernel(overload), "PrivateUse1")
+        library.impl(overload, _kernel(overload), "PrivateUse1", allow_override=True)
 
 
 def _kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
     plans: dict[object, Plan] = {}
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        key = _key(args, kwargs)
+        key = _C.arguments_key(args, kwargs)
         plan = plans.get(key)
         if plan is None:
             plan = _planned(overload, args, kwargs)
-            plans[key] = plan
+            if key is not None:
+                plans[key] = plan
         return plan(args, kwargs)
 
     return kernel
@@ -60,21 +61,3 @@ def _on_cpu(overload: torch._ops.OpOverload) -> Plan:
         return _C._run_on_cpu(name, variant, tuple(args), kwargs)
 
     return plan
-
-
-def _key(args: Sequence[Any], kwargs: dict[str, Any]) -> object:
-    return (*map(_part, args), *((name, _part(value)) for name, value in kwargs.items()))
-
-
-def _part(value: Any) -> object:
-    if isinstance(value, torch.Tensor):
-        if value.device.type != "spyre":
-            # A number in a tensor on the host is part of what is compiled.
-            content = value.item() if value.dim() == 0 else None
-            return (value.shape, value.dtype, value.device, repr(content))
-        layout = _C.get_spyre_tensor_layout(value)
-        where = value.untyped_storage()._cdata
-        return (value.shape, value.stride(), value.dtype, value.storage_offset(), layout, where)
-    if isinstance(value, list | tuple):
-        return tuple(map(_part, value))
-    return (type(value), repr(value) if isinstance(value, float) else value)
