@@ -1,7 +1,9 @@
 // The vector instructions: every instruction set gives the same bits, for any number of lanes and
 // for outputs that are inputs. What the bits must be is tested against the golden model in Python.
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -87,6 +89,29 @@ TEST("vector ops: every instruction set gives the bits of the default one") {
         CHECK_THAT(run(tested, inputs, 0, 2055) == expected,
                    describe(tested) + " on " + std::string(capability));
       }
+    }
+  }
+}
+
+TEST("vector ops: functions of one 16-bit number have the same bits everywhere, for all numbers") {
+  constexpr int64_t kCodes = 1 << 16;
+  std::vector<uint16_t> codes(kCodes);
+  std::iota(codes.begin(), codes.end(), uint16_t{0});
+  const EngineSettings settings("default", false);
+  std::vector<Bytes> inputs(1, Bytes(kCodes * sizeof(float)));
+  load_lanes(ElementType::F16)(reinterpret_cast<const std::byte*>(codes.data()), 1,
+                               inputs[0].data(), kCodes);
+  for (const Case& tested : all_cases()) {
+    if (tested.operand != ElementType::F16 || vector_op_info(tested.op)->inputs != 1) continue;
+    set_cpu_capability("default");
+    const Bytes expected = run(tested, inputs, 0, kCodes);
+    for (const std::string_view capability : available_capabilities()) {
+      set_cpu_capability(capability);
+      const Bytes actual = run(tested, inputs, 0, kCodes);
+      const auto different = std::mismatch(actual.begin(), actual.end(), expected.begin());
+      const auto at = (different.first - actual.begin()) / lane_bytes(tested.result);
+      CHECK_THAT(actual == expected, describe(tested) + " on " + std::string(capability) +
+                                         ", code " + std::to_string(at));
     }
   }
 }
