@@ -13,6 +13,8 @@ namespace spyre::emulator::engine {
 namespace {
 
 constexpr int32_t kWait = -1;
+// Trips of loops between looks at the clock, which take longer than a short trip.
+constexpr uint32_t kTripsPerLook = 16;
 
 int64_t checked_step(const Core& core, const LoopBegin& loop) {
   const int64_t step = core.integer(loop.step);
@@ -112,7 +114,7 @@ int32_t Interpreter::execute_one(const LoopEnd& end, CoreRun& run) const {
     run.state = CoreRun::State::kStopped;
     return kWait;
   }
-  check_time();
+  if (++run.trips % kTripsPerLook == 0) check_time();
   const auto& loop = std::get<LoopBegin>(program_.code[static_cast<size_t>(end.begin)].action);
   int64_t next = 0;
   const bool overflows =

@@ -8,6 +8,8 @@
 #include <new>
 #include <string>
 
+#include "emulator/engine/prefetch.h"
+
 namespace spyre::emulator::engine {
 namespace {
 
@@ -242,6 +244,7 @@ void ValueBlocks::start(std::byte* lanes, int64_t most) const {
 
 void ValueBlocks::compute(std::byte* lanes, int64_t begin, int64_t n) const {
   for (const Operation& operation : operations_) {
+    prefetch_some();
     std::byte* out = lanes + operation.output;
     switch (operation.kind) {
       case Operation::Kind::kLoad: {
