@@ -116,6 +116,43 @@ TEST("vector ops: functions of one 16-bit number have the same bits everywhere, 
   }
 }
 
+// Every fraction with some exponents, and what is no number or none that is near.
+std::vector<float> telling_sen169_numbers() {
+  std::vector<uint16_t> codes = {0x0000, 0x8000, 0x0001, 0x8001, 0x7FFE, 0xFFFE, 0x7FFF};
+  for (const int exponent : {0, 1, 20, 31, 32, 33, 62, 63}) {
+    for (int fraction = 0; fraction < 512; fraction += exponent == 31 ? 1 : 37) {
+      codes.push_back(static_cast<uint16_t>(exponent << 9 | fraction));
+      codes.push_back(codes.back() | 0x8000);
+    }
+  }
+  std::vector<float> numbers(codes.size());
+  load_lanes(ElementType::F16)(reinterpret_cast<const std::byte*>(codes.data()), 1, numbers.data(),
+                               static_cast<int64_t>(codes.size()));
+  return numbers;
+}
+
+TEST("vector ops: one number for all lanes gives the bits of that number in every lane") {
+  for (const std::string_view capability : available_capabilities()) {
+    const EngineSettings settings(capability, false);
+    const std::vector<float> numbers = telling_sen169_numbers();
+    const auto n = static_cast<int64_t>(numbers.size());
+    for (const ElementType type : {ElementType::F16, ElementType::F32}) {
+      for (const VectorOp op : {VectorOp::ADDF, VectorOp::SUBF, VectorOp::MULF, VectorOp::DIVF}) {
+        std::vector<float> expected(numbers.size()), actual(numbers.size());
+        for (const float scalar : numbers) {
+          const std::vector<float> everywhere(numbers.size(), scalar);
+          const void* const all[] = {numbers.data(), everywhere.data()};
+          const void* const one[] = {numbers.data(), &scalar};
+          vector_function(op, type, type)(all, expected.data(), n);
+          vector_function_with_scalar(op, type, type)(one, actual.data(), n);
+          CHECK_THAT(std::memcmp(actual.data(), expected.data(), numbers.size() * 4) == 0,
+                     describe({op, type, type}) + " with " + std::to_string(scalar));
+        }
+      }
+    }
+  }
+}
+
 TEST("vector ops: a lane's result does not depend on where it stands or how many there are") {
   for (const std::string_view capability : available_capabilities()) {
     const EngineSettings settings(capability, false);
