@@ -32,7 +32,6 @@ struct CoreRun {
   int64_t producer = 0;
   int32_t channel = 0;
   bool may_overfill = false;        // publish, even if the mailbox is full
-  uint32_t trips = 0;  // of its loops
   std::vector<int64_t> deliveries;  // rounds finished on each channel
   std::exception_ptr error;
 };
