@@ -1,5 +1,5 @@
-// Host memory that this thread will need soon, fetched bit by bit while it computes: fetching all of
-// it at once would only move the wait to another place.
+// Host memory that this thread will need soon, fetched bit by bit while it computes: fetching all
+// of it at once would only move the wait to another place.
 #pragma once
 
 #include <algorithm>
