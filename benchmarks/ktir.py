@@ -99,13 +99,31 @@ def rowwise(rows: int, columns: int, per_trip: int, names: str, *work: str) -> s
 
 
 def reduction(value: str, op: str, init: str, source: str, part: tuple[int, int]) -> str:
+    """One number for each row."""
     return (
         f"%{value}i = arith.constant dense<{init}> : tensor<{part[0]}xf16>\n"
         f"%{value} = linalg.reduce {{ arith.{op} }} ins(%{source} : tensor<{typed(*part)}>) "
-        f"outs(%{value}i : tensor<{part[0]}xf16>) dimensions = [1]\n"
+        f"outs(%{value}i : tensor<{part[0]}xf16>) dimensions = [1]"
+    )
+
+
+def spread(value: str, source: str, part: tuple[int, int]) -> str:
+    return (
         f"%{value}e = tensor.empty() : tensor<{typed(*part)}>\n"
-        f"%{value}s = linalg.broadcast ins(%{value} : tensor<{part[0]}xf16>) "
+        f"%{value} = linalg.broadcast ins(%{source} : tensor<{part[0]}xf16>) "
         f"outs(%{value}e : tensor<{typed(*part)}>) dimensions = [1]"
+    )
+
+
+def root_of_mean(value: str, source: str, part: tuple[int, int]) -> str:
+    """1 / sqrt(source / columns + epsilon), where the source is the sum of a row's squares."""
+    kind = f"tensor<{part[0]}xf16>"
+    return (
+        f"%share_of_{value} = arith.constant dense<{1 / part[1]}> : {kind}\n"
+        f"%epsilon = arith.constant dense<1.0e-05> : {kind}\n"
+        f"%mean_of_{value} = arith.mulf %{source}, %share_of_{value} : {kind}\n"
+        f"%safe = arith.addf %mean_of_{value}, %epsilon : {kind}\n"
+        f"%{value} = math.rsqrt %safe : {kind}"
     )
 
 
@@ -117,9 +135,11 @@ def softmax(rows: int, columns: int) -> Row:
         1,
         "ay",
         reduction("peak", "maximumf", "0xFC00", "av", part),
+        spread("peaks", "peak", part),
         f"%low = arith.subf %av, %peaks : tensor<{typed(*part)}>",
         f"%powers = math.exp %low : tensor<{typed(*part)}>",
         reduction("sum", "addf", "0.0", "powers", part),
+        spread("sums", "sum", part),
         f"%out = arith.divf %powers, %sums : tensor<{typed(*part)}>",
     )
     x = half(rows, columns)
@@ -128,6 +148,90 @@ def softmax(rows: int, columns: int) -> Row:
         text,
         {"a": x, "y": np.zeros_like(x)},
         lambda a, y: torch.softmax(a, 1),
+    )
+
+
+def layer_norm(rows: int, columns: int) -> Row:
+    part = (1, columns)
+    tensor = f"tensor<{typed(*part)}>"
+    text = rowwise(
+        rows,
+        columns,
+        1,
+        "ay",
+        f"%share = arith.constant dense<{1 / columns}> : tensor<1xf16>",
+        reduction("sum", "addf", "0.0", "av", part),
+        "%mean = arith.mulf %sum, %share : tensor<1xf16>",
+        spread("means", "mean", part),
+        f"%low = arith.subf %av, %means : {tensor}",
+        f"%square = arith.mulf %low, %low : {tensor}",
+        reduction("squares", "addf", "0.0", "square", part),
+        root_of_mean("factor", "squares", part),
+        spread("factors", "factor", part),
+        f"%out = arith.mulf %low, %factors : {tensor}",
+    )
+    x = half(rows, columns)
+    return Row(
+        f"layer norm {rows}x{columns}",
+        text,
+        {"a": x, "y": np.zeros_like(x)},
+        lambda a, y: torch.nn.functional.layer_norm(a, (columns,)),
+    )
+
+
+def rms_norm(rows: int, columns: int) -> Row:
+    part = (1, columns)
+    tensor = f"tensor<{typed(*part)}>"
+    text = rowwise(
+        rows,
+        columns,
+        1,
+        "ay",
+        f"%square = arith.mulf %av, %av : {tensor}",
+        reduction("squares", "addf", "0.0", "square", part),
+        root_of_mean("factor", "squares", part),
+        spread("factors", "factor", part),
+        f"%out = arith.mulf %av, %factors : {tensor}",
+    )
+    x = half(rows, columns)
+    return Row(
+        f"RMS norm {rows}x{columns}",
+        text,
+        {"a": x, "y": np.zeros_like(x)},
+        lambda a, y: torch.nn.functional.rms_norm(a, (columns,), None, 1e-5),
+    )
+
+
+def gated(rows: int, columns: int) -> Row:
+    tensor = f"tensor<{typed(8, columns)}>"
+    same = "affine_map<(r, c) -> (r, c)>"
+    text = rowwise(
+        rows,
+        columns,
+        8,
+        "aby",
+        f"%empty = tensor.empty() : {tensor}",
+        f"%out = linalg.generic {{indexing_maps = [{same}, {same}, {same}], "
+        'iterator_types = ["parallel", "parallel"]} '
+        f"ins(%av, %bv : {tensor}, {tensor}) outs(%empty : {tensor}) {{",
+        "^bb0(%x: f16, %z: f16, %unused: f16):",
+        "%product = arith.mulf %x, %z : f16",
+        "%sum = arith.addf %product, %x : f16",
+        "%turned = spyreop.gelu %sum : f16",
+        "%gate = spyreop.sigmoid %z : f16",
+        "%gated = arith.mulf %turned, %gate : f16",
+        "linalg.yield %gated : f16",
+        f"}} -> {tensor}",
+    )
+    a, b = half(rows, columns), half(rows, columns)
+    work = torch.compile(
+        lambda a, b: torch.nn.functional.gelu(a * b + a) * torch.sigmoid(b), dynamic=False
+    )
+    return Row(
+        f"gelu(a*b+a)*sigmoid(b) {rows}x{columns}",
+        text,
+        {"a": a, "b": b, "y": np.zeros_like(a)},
+        lambda a, b, y: work(a, b),
     )
 
 
@@ -212,12 +316,20 @@ def half(*shape: int) -> np.ndarray:
 def rows(quick: bool) -> list[Row]:
     """Quick ones are for seeing that the benchmark works."""
     if quick:
-        return [softmax(256, 256), pointwise(256, 256), product(128, 128, 256, 32, 64, 32)]
+        return [
+            softmax(256, 256),
+            layer_norm(64, 256),
+            pointwise(256, 256),
+            product(128, 128, 256, 32, 64, 32),
+        ]
     return [
         addition(4096, 4096),
         pointwise(4096, 1024),
         softmax(4096, 1024),
         softmax(512, 8192),
+        layer_norm(1151, 8192),
+        rms_norm(4096, 1024),
+        gated(4096, 1024),
         product(64, 2048, 8192, 64, 128, 256),
         product(1024, 1024, 1024, 256, 256, 128),
         product(32, 4096, 4096, 32, 512, 128),
@@ -268,7 +380,7 @@ def main() -> None:
     flops_limit, bytes_limit = host_limits(repeats)
     print(f"this host: {flops_limit:.0f} GFLOP/s float32 product, {bytes_limit:.1f} GB/s copy")
     print(
-        f"{'kernel':<24}{'ms':>8}{'torch f32':>11}{'ratio':>7}{'torch f16':>11}{'ratio':>7}"
+        f"{'kernel':<34}{'ms':>8}{'torch f32':>11}{'ratio':>7}{'torch f16':>11}{'ratio':>7}"
         f"{'GFLOP/s':>9}{'GB/s':>7}{'of host':>9}{'card us':>10}  bound by"
     )
     for row in rows(options.quick):
@@ -289,7 +401,7 @@ def main() -> None:
         flops, rate = row.flops / best["card"] / 1e9, moved / best["card"] / 1e9
         share = flops / flops_limit if row.flops else rate / bytes_limit
         print(
-            f"{row.name:<24}{best['card'] * 1e3:>8.2f}{best['float'] * 1e3:>11.2f}"
+            f"{row.name:<34}{best['card'] * 1e3:>8.2f}{best['float'] * 1e3:>11.2f}"
             f"{best['card'] / best['float']:>7.2f}{best['half'] * 1e3:>11.2f}"
             f"{best['card'] / best['half']:>7.2f}{flops:>9.1f}{rate:>7.1f}{share:>9.0%}"
             f"{timing.time_us:>10.1f}  {timing.bound_by}"

@@ -105,6 +105,7 @@ def erfcx_fit(name: str, kind: str, degree: int, scale: mp.mpf) -> Fit:
 def fits() -> list[Fit]:
     zero, half, one, two = mp.mpf(0), mp.mpf("0.5"), mp.mpf(1), mp.mpf(2)
     exponential = (without_series_start(mp.exp, [one, one], 2), (-HALF_LOG_2, HALF_LOG_2))
+    power = (without_series_start(lambda f: two**f, [one], 1), (-half * MARGIN, half * MARGIN))
     logarithm = (without_series_start(mp.log1p, [zero, one, -half], 3), (LOG_FROM, LOG_TO))
     ratio = (odd_rest(lambda s: 2 * mp.atanh(s), two), (zero, (LOG_TO / (2 + LOG_TO)) ** 2))
     angle = (zero, QUARTER_PI_SQUARED)
@@ -112,6 +113,7 @@ def fits() -> list[Fit]:
     return [
         Fit("kExpSingle", "float", 3, "exp(r) = 1 + r + r^2 P(r)", *exponential),
         Fit("kExpDouble", "double", 8, "the same", *exponential),
+        Fit("kPowerSingle", "float", 4, "2^f = 1 + f P(f)", *power),
         Fit("kLogSingle", "float", 7, "log(1 + f) = f - f^2/2 + f^3 P(f)", *logarithm),
         Fit("kLogDouble", "double", 6, "log((1 + s) / (1 - s)) = 2 s + s^3 P(s^2)", *ratio),
         Fit("kSinDouble", "double", 5, "sin(r) = r + r^3 P(r^2)", odd_rest(mp.sin, one), angle),

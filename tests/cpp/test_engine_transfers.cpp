@@ -114,6 +114,38 @@ TEST("a loaded tile is what single elements are, zero beyond the end") {
   }
 }
 
+TEST("a tile that is loaded again has what its registers say now") {
+  Card card(4096);
+  Core& core = card.core.core;
+  core.launch = 1;  // plans are kept within a launch
+  Transfer transfer;
+  transfer.tile = card.core.buffer(ElementType::I32, 16, {4, 1});
+  transfer.extents = card.core.integers(std::vector<int64_t>{4, 4});
+  transfer.anchor = card.core.integers(std::vector<int64_t>{0, 0});
+  transfer.views = {card.view(ElementType::I32, 0, std::vector<int64_t>{4, 1})};
+  const auto set = [&](Register target, int64_t value) {
+    core.registers[static_cast<size_t>(target)] = static_cast<uint64_t>(value);
+  };
+  const int64_t begin = core.integer(transfer.views[0].base);
+  // Ascending anchors, so that what comes next is fetched ahead, beyond the array's end too.
+  Shapes shapes(5);
+  for (int64_t trip = 0; trip < 80; ++trip) {
+    const int64_t first = trip % 10 == 9 ? shapes.below(100) : 0, row = 4 + trip / 20 * 3,
+                  column = 1 + trip / 40, rows = 1 + trip / 7 % 4, anchor = 13 * (trip % 20);
+    set(transfer.views[0].base, begin + first);
+    set(transfer.views[0].strides[0], row);
+    set(transfer.views[0].strides[1], column);
+    set(transfer.extents[0], rows);
+    set(transfer.anchor[0], anchor);
+    execute(transfer, core, card.memory);
+    for_each_point(std::vector<int64_t>{rows, 4}, [&](std::span<const int64_t> point) {
+      const int64_t at = first + (anchor + point[0]) * row + point[1] * column;
+      const std::byte* found = card.core.at(transfer.tile) + (point[0] * 4 + point[1]) * 4;
+      CHECK(std::memcmp(found, element_at(card.array, at, 4).data(), 4) == 0);
+    });
+  }
+}
+
 TEST("a stored tile changes its elements of the array and nothing else") {
   Shapes shapes(2);
   for (int round = 0; round < 400; ++round) {

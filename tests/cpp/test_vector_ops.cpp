@@ -1,7 +1,9 @@
 // The vector instructions: every instruction set gives the same bits, for any number of lanes and
 // for outputs that are inputs. What the bits must be is tested against the golden model in Python.
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -86,6 +88,66 @@ TEST("vector ops: every instruction set gives the bits of the default one") {
         set_cpu_capability(capability);
         CHECK_THAT(run(tested, inputs, 0, 2055) == expected,
                    describe(tested) + " on " + std::string(capability));
+      }
+    }
+  }
+}
+
+TEST("vector ops: functions of one 16-bit number have the same bits everywhere, for all numbers") {
+  constexpr int64_t kCodes = 1 << 16;
+  std::vector<uint16_t> codes(kCodes);
+  std::iota(codes.begin(), codes.end(), uint16_t{0});
+  const EngineSettings settings("default", false);
+  std::vector<Bytes> inputs(1, Bytes(kCodes * sizeof(float)));
+  load_lanes(ElementType::F16)(reinterpret_cast<const std::byte*>(codes.data()), 1,
+                               inputs[0].data(), kCodes);
+  for (const Case& tested : all_cases()) {
+    if (tested.operand != ElementType::F16 || vector_op_info(tested.op)->inputs != 1) continue;
+    set_cpu_capability("default");
+    const Bytes expected = run(tested, inputs, 0, kCodes);
+    for (const std::string_view capability : available_capabilities()) {
+      set_cpu_capability(capability);
+      const Bytes actual = run(tested, inputs, 0, kCodes);
+      const auto different = std::mismatch(actual.begin(), actual.end(), expected.begin());
+      const auto at = (different.first - actual.begin()) / lane_bytes(tested.result);
+      CHECK_THAT(actual == expected, describe(tested) + " on " + std::string(capability) +
+                                         ", code " + std::to_string(at));
+    }
+  }
+}
+
+// Every fraction with some exponents, and what is no number or none that is near.
+std::vector<float> telling_sen169_numbers() {
+  std::vector<uint16_t> codes = {0x0000, 0x8000, 0x0001, 0x8001, 0x7FFE, 0xFFFE, 0x7FFF};
+  for (const int exponent : {0, 1, 20, 31, 32, 33, 62, 63}) {
+    for (int fraction = 0; fraction < 512; fraction += exponent == 31 ? 1 : 37) {
+      codes.push_back(static_cast<uint16_t>(exponent << 9 | fraction));
+      codes.push_back(codes.back() | 0x8000);
+    }
+  }
+  std::vector<float> numbers(codes.size());
+  load_lanes(ElementType::F16)(reinterpret_cast<const std::byte*>(codes.data()), 1, numbers.data(),
+                               static_cast<int64_t>(codes.size()));
+  return numbers;
+}
+
+TEST("vector ops: one number for all lanes gives the bits of that number in every lane") {
+  for (const std::string_view capability : available_capabilities()) {
+    const EngineSettings settings(capability, false);
+    const std::vector<float> numbers = telling_sen169_numbers();
+    const auto n = static_cast<int64_t>(numbers.size());
+    for (const ElementType type : {ElementType::F16, ElementType::F32}) {
+      for (const VectorOp op : {VectorOp::ADDF, VectorOp::SUBF, VectorOp::MULF, VectorOp::DIVF}) {
+        std::vector<float> expected(numbers.size()), actual(numbers.size());
+        for (const float scalar : numbers) {
+          const std::vector<float> everywhere(numbers.size(), scalar);
+          const void* const all[] = {numbers.data(), everywhere.data()};
+          const void* const one[] = {numbers.data(), &scalar};
+          vector_function(op, type, type)(all, expected.data(), n);
+          vector_function_with_scalar(op, type, type)(one, actual.data(), n);
+          CHECK_THAT(std::memcmp(actual.data(), expected.data(), numbers.size() * 4) == 0,
+                     describe({op, type, type}) + " with " + std::to_string(scalar));
+        }
       }
     }
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "emulator/engine/prefetch.h"
 #include "emulator/engine/program_limits.h"
 
 namespace spyre::emulator::engine {
@@ -12,6 +13,9 @@ namespace spyre::emulator::engine {
 namespace {
 
 using Wide = __int128;
+
+// More than this the host's own prefetching serves as well.
+constexpr int64_t kMostPrefetched = 32 << 10;
 
 [[noreturn]] void refuse_offset(const Region& region, bool before) {
   throw KernelError(std::string("the access goes ") +
@@ -130,31 +134,6 @@ void simplify(ShortList<BoxDimension>& dimensions) {
   dimensions = merged;
 }
 
-template <typename Body>
-void for_each_run(const Box& box, Body body) {
-  const size_t outer = box.dimensions.size() - 1;
-  ShortList<int64_t> position(outer, 0);
-  int64_t offset = box.first;
-  std::byte* tile = box.tile;
-  while (true) {
-    body(offset, tile);
-    size_t d = outer;
-    while (d > 0) {
-      const BoxDimension& dimension = box.dimensions[d - 1];
-      if (++position[d - 1] < dimension.extent) {
-        offset += dimension.memory_stride;
-        tile += dimension.tile_stride;
-        break;
-      }
-      position[d - 1] = 0;
-      offset -= (dimension.extent - 1) * dimension.memory_stride;
-      tile -= (dimension.extent - 1) * dimension.tile_stride;
-      --d;
-    }
-    if (d == 0) return;
-  }
-}
-
 }  // namespace
 
 int64_t offset_of(const Region& region, std::span<const int64_t> coordinates) {
@@ -179,26 +158,64 @@ void copy_element(const Region& region, int64_t offset, std::byte* tile, bool st
   }
 }
 
-void copy_box(const Region& region, Box box) {
-  Wide lowest = box.first, highest = box.first;
-  for (const BoxDimension& dimension : box.dimensions) {
-    if (dimension.extent == 0) return;
+BoxCopy::BoxCopy(const ShortList<BoxDimension>& dimensions, int element_bytes, bool store)
+    : dimensions_(dimensions), is_empty_(false), store_(store) {
+  for (const BoxDimension& dimension : dimensions_) {
+    is_empty_ |= dimension.extent == 0;
     const Wide reach = Wide{dimension.extent - 1} * dimension.memory_stride;
-    (reach < 0 ? lowest : highest) += reach;
+    (reach < 0 ? below_ : above_) += reach;
   }
-  if (lowest < 0) refuse_offset(region, true);
+  simplify(dimensions_);
+  if (dimensions_.empty()) dimensions_.push_back({1, element_bytes, element_bytes});
+}
+
+template <typename Body>
+void BoxCopy::for_each_run(int64_t offset, std::byte* tile, Body body) const {
+  const size_t outer = dimensions_.size() - 1;
+  ShortList<int64_t> position(outer, 0);
+  while (true) {
+    body(offset, tile);
+    size_t d = outer;
+    while (d > 0) {
+      const BoxDimension& dimension = dimensions_[d - 1];
+      if (++position[d - 1] < dimension.extent) {
+        offset += dimension.memory_stride;
+        tile += dimension.tile_stride;
+        break;
+      }
+      position[d - 1] = 0;
+      offset -= (dimension.extent - 1) * dimension.memory_stride;
+      tile -= (dimension.extent - 1) * dimension.tile_stride;
+      --d;
+    }
+    if (d == 0) return;
+  }
+}
+
+void BoxCopy::run(const Region& region, int64_t first, std::byte* tile) const {
+  if (is_empty_) return;
+  const Wide highest = first + above_;
+  if (first + below_ < 0) refuse_offset(region, true);
   const bool whole = highest + region.element_bytes <= region.bytes;
   if (highest > kHighestAddress || (!whole && !region.zero_beyond)) refuse_offset(region, false);
-  simplify(box.dimensions);
-  if (box.dimensions.empty()) {
-    box.dimensions.push_back({1, region.element_bytes, region.element_bytes});
-  }
-  const Run run(region, box.dimensions.back(), box.store);
+  const Run run(region, dimensions_.back(), store_);
   if (whole) {
-    for_each_run(box, [&](int64_t offset, std::byte* tile) { run.whole(offset, tile); });
+    for_each_run(first, tile, [&](int64_t offset, std::byte* to) { run.whole(offset, to); });
   } else {
-    for_each_run(box, [&](int64_t offset, std::byte* tile) { run.clipped(offset, tile); });
+    for_each_run(first, tile, [&](int64_t offset, std::byte* to) { run.clipped(offset, to); });
   }
+}
+
+void BoxCopy::prefetch(const Region& region, int64_t first) const {
+  const Wide highest = first + above_ + region.element_bytes;
+  if (is_empty_ || first + below_ < 0 || highest > region.bytes) return;
+  const BoxDimension& inner = dimensions_.back();
+  if (inner.memory_stride != region.element_bytes || above_ - below_ > kMostPrefetched) return;
+  expect_use({region.data + first, static_cast<size_t>(inner.extent * inner.memory_stride)});
+}
+
+void copy_box(const Region& region, const Box& box) {
+  BoxCopy(box.dimensions, region.element_bytes, box.store).run(region, box.first, box.tile);
 }
 
 }  // namespace spyre::emulator::engine

@@ -20,10 +20,32 @@ struct Box {
   bool store = false;
 };
 
-// The tile's elements must be inside their buffer. Elements beyond the region's end read as zero
-// and are not written. Throws KernelError, before anything is copied, for an element before the
-// region's begin, or beyond its end where the region does not allow that.
-void copy_box(const Region& region, Box box);
+// Copies boxes of one shape, at one place after the other.
+class BoxCopy {
+ public:
+  BoxCopy() = default;
+  BoxCopy(const ShortList<BoxDimension>& dimensions, int element_bytes, bool store);
+
+  // The tile's elements must be inside their buffer. Elements beyond the region's end read as zero
+  // and are not written. Throws KernelError, before anything is copied, for an element before the
+  // region's begin, or beyond its end where the region does not allow that. `first` is as in Box.
+  void run(const Region& region, int64_t first, std::byte* tile) const;
+  // Has the host fetch what a run there will need, unless that is much, or not there.
+  void prefetch(const Region& region, int64_t first) const;
+
+ private:
+  using Wide = __int128;
+  template <typename Body>
+  void for_each_run(int64_t offset, std::byte* tile, Body body) const;
+
+  ShortList<BoxDimension> dimensions_;
+  Wide below_ = 0, above_ = 0;  // how far from the first element the box reaches, in bytes
+  bool is_empty_ = true;
+  bool store_ = false;
+};
+
+// As BoxCopy::run, once.
+void copy_box(const Region& region, const Box& box);
 
 // One element, its offset as `offset_of` gives it.
 void copy_element(const Region& region, int64_t offset, std::byte* tile, bool store);

@@ -33,6 +33,7 @@ class ShortList {
   Item& operator[](size_t index) { return items_[index]; }
   const Item& operator[](size_t index) const { return items_[index]; }
   Item& back() { return items_[size_ - 1]; }
+  const Item& back() const { return items_[size_ - 1]; }
 
   operator std::span<const Item>() const { return {items_.data(), size_}; }
   bool operator==(const ShortList& other) const {

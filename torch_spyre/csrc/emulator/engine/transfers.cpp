@@ -5,6 +5,7 @@
 #include <string>
 
 #include "emulator/engine/box_copy.h"
+#include "emulator/engine/prepared.h"
 #include "emulator/engine/program_limits.h"
 
 namespace spyre::emulator::engine {
@@ -106,7 +107,7 @@ struct BoxTransfer {
       first.push_back(added(anchor[d], begin[d]));
     }
     box.first = part.offset(first);
-    copy_box(part.region, std::move(box));
+    copy_box(part.region, box);
   }
 };
 
@@ -224,6 +225,74 @@ Region region_of(const Receive& receive, std::span<const std::byte> published, c
   return region;
 }
 
+int64_t owner_of(const View& view, const Core& core) {
+  return view.core == kNoRegister ? core.id : core.integer(view.core);
+}
+
+// A box between the scratchpad and one view that is no partition, kept from one execution to the
+// next: in a loop often only the anchor changes.
+struct BoxPlan {
+  std::vector<int64_t> extents;
+  int64_t owner = 0, base = 0;
+  Coordinates strides;
+  Region region;
+  std::byte* tile = nullptr;
+  BoxCopy copy;
+  bool has_run = false;
+  int64_t previous = 0;  // where the box was then
+
+  bool is_of(const View& view, const Core& core) const {
+    return owner == owner_of(view, core) && base == core.integer(view.base) &&
+           strides == values_of(core, view.strides);
+  }
+};
+
+bool is_plain_box(const Transfer& transfer) {
+  return transfer.views.size() == 1 && transfer.views[0].lower.empty() && transfer.points.empty();
+}
+
+void prepare(const Transfer& transfer, Core& core, const Memory& memory, BoxPlan& plan) {
+  const View& view = transfer.views[0];
+  plan.owner = owner_of(view, core);
+  plan.base = core.integer(view.base);
+  plan.strides = values_of(core, view.strides);
+  plan.tile = elements_of(core, transfer.tile, plan.extents);
+  plan.region = memory.region(view, core);
+  plan.has_run = false;
+  if (count_of(plan.extents) == 0) return;
+  check_tile(plan.extents);
+  ShortList<BoxDimension> dimensions;
+  for (size_t d = 0; d < plan.extents.size(); ++d) {
+    // What does not move has no need of a stride, and it may be any number.
+    const bool is_moving = plan.extents[d] > 1;
+    const int64_t tile_stride =
+        is_moving ? transfer.tile.strides[d] * plan.region.element_bytes : 0;
+    dimensions.push_back({plan.extents[d], plan.region.strides[d], tile_stride});
+  }
+  plan.copy = BoxCopy(dimensions, plan.region.element_bytes, transfer.store);
+}
+
+void transfer_plain_box(const Transfer& transfer, Core& core, const Memory& memory) {
+  thread_local PreparedPlans<BoxPlan> plans;
+  const auto [plan, is_prepared] =
+      plans.find(&transfer, core, transfer.extents, moves(transfer.tile));
+  if (!is_prepared || !plan.is_of(transfer.views[0], core)) {
+    prepare(transfer, core, memory, plan);
+    plans.keep(&transfer, core);
+  }
+  if (count_of(plan.extents) == 0) return;
+  const int64_t first = offset_of(plan.region, values_of(core, transfer.anchor));
+  plan.copy.run(plan.region, first, plan.tile);
+  // Loops mostly go on as they went before.
+  int64_t next = 0;
+  if (plan.has_run && first != plan.previous &&
+      !__builtin_add_overflow(first, first - plan.previous, &next)) {
+    plan.copy.prefetch(plan.region, next);
+  }
+  plan.has_run = true;
+  plan.previous = first;
+}
+
 }  // namespace
 
 void check_tile(std::span<const int64_t> extents) {
@@ -233,16 +302,11 @@ void check_tile(std::span<const int64_t> extents) {
 }
 
 void execute(const Transfer& transfer, Core& core, const Memory& memory) {
+  if (is_plain_box(transfer)) return transfer_plain_box(transfer, core, memory);
   const Coordinates extents = read_tile_extents(core, transfer.extents);
   std::byte* tile = elements_of(core, transfer.tile, extents);
   const BoxTransfer registers{transfer.store, tile, transfer.tile.strides, extents,
                               values_of(core, transfer.anchor)};
-  if (transfer.views.size() == 1 && transfer.views[0].lower.empty() && transfer.points.empty()) {
-    const Part part = part_of(transfer.views[0], core, memory);
-    if (is_empty(extents)) return;
-    check_tile(extents);
-    return registers.copy(part, Coordinates(extents.size(), 0), extents);
-  }
   std::vector<Part> parts;
   for (const View& view : transfer.views) parts.push_back(part_of(view, core, memory));
   if (is_empty(extents)) return;

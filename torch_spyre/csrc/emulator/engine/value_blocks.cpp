@@ -8,6 +8,8 @@
 #include <new>
 #include <string>
 
+#include "emulator/engine/prefetch.h"
+
 namespace spyre::emulator::engine {
 namespace {
 
@@ -97,6 +99,7 @@ void ValueBlocks::prepare(const Chain& chain, Core& core, std::span<const int64_
   tables_.clear();
   lookup_extents_.clear();
   input_places_.clear();
+  walk_of_.assign(chain.inputs.size(), -1);
   for (auto& places : free_places_) places.clear();
 
   find_last_uses(kept);
@@ -119,6 +122,44 @@ void ValueBlocks::find_last_uses(std::span<const int32_t> kept) {
     }
   }
   for (const int32_t value : kept) last_uses_[static_cast<size_t>(value)] = kForever;
+  needs_all_lanes_.assign(values, false);
+  for (const int32_t value : kept) needs_all_lanes_[static_cast<size_t>(value)] = true;
+  for (const ChainStep& step : chain_->steps) {
+    const int scalar = scalar_operand(step);
+    for (size_t k = 0; k < step.inputs.size(); ++k) {
+      if (static_cast<int>(k) == scalar) continue;
+      needs_all_lanes_[static_cast<size_t>(step.inputs[k])] = true;
+    }
+  }
+}
+
+// Whether the value is one number in all blocks, or in many.
+bool ValueBlocks::may_be_scalar(int32_t value) const {
+  if (static_cast<size_t>(value) >= chain_->inputs.size()) return false;
+  const Input& input = chain_->inputs[static_cast<size_t>(value)];
+  if (input.kind != Input::Kind::kOperand) return input.kind == Input::Kind::kScalar;
+  Walk walk;
+  walk.set(extents_, input.operand.strides, order_);
+  return walk.has_constant_runs();
+}
+
+// Which operand of the step its scalar form takes as one lane; -1: it has none.
+int ValueBlocks::scalar_operand(const ChainStep& step) const {
+  if (step.lookup >= 0 || step.inputs.size() != 2) return -1;
+  if (vector_function_with_scalar(step.op, step.operand, step.result) == nullptr) return -1;
+  if (may_be_scalar(step.inputs[1])) return 1;
+  const bool commutes = step.op == VectorOp::ADDF || step.op == VectorOp::MULF;
+  return commutes && may_be_scalar(step.inputs[0]) ? 0 : -1;
+}
+
+void ValueBlocks::add_scalar_form(const ChainStep& step, Operation& operation) {
+  const int scalar = scalar_operand(step);
+  if (scalar < 0) return;
+  operation.with_scalar = vector_function_with_scalar(step.op, step.operand, step.result);
+  operation.walk = walk_of_[static_cast<size_t>(step.inputs[static_cast<size_t>(scalar)])];
+  // What commutes can have it last.
+  const auto first = static_cast<size_t>(operation.inputs);
+  if (scalar == 0) std::swap(input_places_[first], input_places_[first + 1]);
 }
 
 void ValueBlocks::place_scalars() {
@@ -127,7 +168,8 @@ void ValueBlocks::place_scalars() {
     if (input.kind != Input::Kind::kScalar) continue;
     last_uses_[i] = kForever;  // filled once, for all blocks
     places_[i] = take_place(input.type);
-    splats_.push_back({core_->lane(input.source), lane_bytes(input.type), places_[i]});
+    splats_.push_back(
+        {core_->lane(input.source), lane_bytes(input.type), places_[i], !needs_all_lanes_[i]});
   }
 }
 
@@ -171,6 +213,8 @@ void ValueBlocks::add_load(int32_t value) {
   Operation& operation = operations_.emplace_back();
   operation.output = place;
   operation.walk = static_cast<int32_t>(walks_.size());
+  operation.is_one_enough = !needs_all_lanes_[static_cast<size_t>(value)];
+  walk_of_[static_cast<size_t>(value)] = operation.walk;
   Walk& walk = walks_.emplace_back();
   if (input.kind == Input::Kind::kIndex) {
     operation.kind = Operation::Kind::kIndex;
@@ -220,6 +264,7 @@ void ValueBlocks::add_step(int32_t number) {
                         std::string(name_of(step.operand)) + " to " +
                         std::string(name_of(step.result)));
     }
+    add_scalar_form(step, operation);
     const Injection* const injection = core_->injection;
     if (injection != nullptr && !injection->done && spoiled_step_ < 0 &&
         is_named(step, injection->op)) {
@@ -230,8 +275,8 @@ void ValueBlocks::add_step(int32_t number) {
 }
 
 void ValueBlocks::start(std::byte* lanes, int64_t most) const {
-  const int64_t n = std::min(most, kBlockLanes);
   for (const Splat& splat : splats_) {
+    const int64_t n = splat.is_one_enough ? 1 : std::min(most, kBlockLanes);
     if (splat.lane_bytes == 8) {
       fill<int64_t>(lanes + splat.output, splat.scalar, n);
     } else {
@@ -242,15 +287,16 @@ void ValueBlocks::start(std::byte* lanes, int64_t most) const {
 
 void ValueBlocks::compute(std::byte* lanes, int64_t begin, int64_t n) const {
   for (const Operation& operation : operations_) {
+    prefetch_some();
     std::byte* out = lanes + operation.output;
     switch (operation.kind) {
       case Operation::Kind::kLoad: {
-        walks_[static_cast<size_t>(operation.walk)].visit_runs(
-            begin, n, [&](int64_t offset, int64_t stride, int64_t count) {
-              operation.load(operation.source + offset * operation.element_bytes, stride, out,
-                             count);
-              out += count * (operation.element_bytes == 8 ? 8 : 4);
-            });
+        const Walk& walk = walks_[static_cast<size_t>(operation.walk)];
+        const bool is_one = operation.is_one_enough && walk.is_constant(begin, n);
+        walk.visit_runs(begin, is_one ? 1 : n, [&](int64_t offset, int64_t stride, int64_t count) {
+          operation.load(operation.source + offset * operation.element_bytes, stride, out, count);
+          out += count * (operation.element_bytes == 8 ? 8 : 4);
+        });
         break;
       }
       case Operation::Kind::kIndex: {
@@ -268,7 +314,10 @@ void ValueBlocks::compute(std::byte* lanes, int64_t begin, int64_t n) const {
           const auto input = static_cast<size_t>(operation.inputs + i);
           inputs[static_cast<size_t>(i)] = lanes + input_places_[input];
         }
-        operation.function(inputs.data(), out, n);
+        const bool has_scalar = operation.with_scalar != nullptr &&
+                                (operation.walk < 0 ||
+                                 walks_[static_cast<size_t>(operation.walk)].is_constant(begin, n));
+        (has_scalar ? operation.with_scalar : operation.function)(inputs.data(), out, n);
         if (begin == 0 && operation.number == spoiled_step_) {
           const ChainStep& step = chain_->steps[static_cast<size_t>(operation.number)];
           spoil(out, step.result);

@@ -52,15 +52,20 @@ class ValueBlocks {
     int64_t output = 0;
     LoadLanes load = nullptr;
     VectorFunction function = nullptr;
+    // For blocks in which the walk `walk` is constant, or all if there is none, when its value is
+    // the last operand; nullptr: no such form.
+    VectorFunction with_scalar = nullptr;
+    bool is_one_enough = false;  // kLoad: where the walk is constant, only the first lane is read
     const std::byte* source = nullptr;
     int32_t element_bytes = 0;
-    int32_t walk = 0;    // kLoad, kIndex
+    int32_t walk = -1;   // kLoad, kIndex, and kStep with a scalar
     int32_t number = 0;  // the lookup, or the step
   };
   struct Splat {
     const void* scalar;
     int32_t lane_bytes;
     int64_t output;
+    bool is_one_enough;
   };
   // A lookup's tensor: its dimensions start at `first` in lookup_extents_.
   struct Table {
@@ -69,6 +74,9 @@ class ValueBlocks {
   };
 
   void find_last_uses(std::span<const int32_t> kept);
+  bool may_be_scalar(int32_t value) const;
+  int scalar_operand(const ChainStep& step) const;
+  void add_scalar_form(const ChainStep& step, Operation& operation);
   void place_scalars();
   void make_available(int32_t value);
   void add_load(int32_t value);
@@ -91,8 +99,10 @@ class ValueBlocks {
   std::vector<Table> tables_;
   std::vector<int64_t> lookup_extents_;
   std::vector<int64_t> input_places_;
-  std::vector<int64_t> places_;     // of each value's lanes; -1: not there yet
-  std::vector<int32_t> last_uses_;  // the step after which a value's lanes can be used again
+  std::vector<int64_t> places_;        // of each value's lanes; -1: not there yet
+  std::vector<int32_t> last_uses_;     // the step after which a value's lanes can be used again
+  std::vector<bool> needs_all_lanes_;  // by value: something reads more than its first lane
+  std::vector<int32_t> walk_of_;       // by input; -1: a scalar, or not loaded
   std::vector<int64_t> free_places_[2];
   std::vector<int64_t> temporary_;
 };

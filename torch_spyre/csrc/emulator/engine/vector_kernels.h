@@ -12,6 +12,7 @@ struct VectorKernels {
   std::string_view name;  // as in emulator::KernelSet
   // Each gives nullptr for what it does not have. `ieee_fp16`: F16 is binary16, not SEN169.
   VectorFunction (*float_function)(VectorOp op, ElementType result, bool ieee_fp16);
+  VectorFunction (*float_function_with_scalar)(VectorOp op, ElementType result, bool ieee_fp16);
   VectorFunction (*integer_function)(VectorOp op, ElementType type);
   VectorFunction (*cast_function)(VectorOp op, ElementType operand, ElementType result,
                                   bool ieee_fp16);

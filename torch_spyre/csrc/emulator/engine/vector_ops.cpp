@@ -188,4 +188,9 @@ VectorFunction vector_function(VectorOp op, ElementType operand, ElementType res
   return nullptr;
 }
 
+VectorFunction vector_function_with_scalar(VectorOp op, ElementType operand, ElementType result) {
+  if (vector_function(op, operand, result) == nullptr) return nullptr;
+  return active_vector_kernels().float_function_with_scalar(op, result, ieee_fp16());
+}
+
 }  // namespace spyre::emulator::engine

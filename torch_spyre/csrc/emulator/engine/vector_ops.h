@@ -159,4 +159,8 @@ std::span<const VectorOp> vector_ops();
 // again after either has changed.
 VectorFunction vector_function(VectorOp op, ElementType operand, ElementType result);
 
+// The same bits where the last operand is one number for all lanes: it has one lane only. nullptr
+// where there is no such form, which only some of the ops have whose operands are two floats.
+VectorFunction vector_function_with_scalar(VectorOp op, ElementType operand, ElementType result);
+
 }  // namespace spyre::emulator::engine

@@ -25,6 +25,15 @@ inline constexpr double kExpDouble[] = {
     2.761390867578486e-07,
 };
 
+// 2^f = 1 + f P(f)
+inline constexpr float kPowerSingle[] = {
+    0.6931472f,
+    0.24022348f,
+    0.055503808f,
+    0.009666465f,
+    0.0013381399f,
+};
+
 // log(1 + f) = f - f^2/2 + f^3 P(f)
 inline constexpr float kLogSingle[] = {
     0.3333333f,

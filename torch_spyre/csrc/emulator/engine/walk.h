@@ -25,6 +25,15 @@ class Walk {
     }
   }
 
+  // Whether the points [begin, begin + n) all have the same element.
+  bool is_constant(int64_t begin, int64_t n) const {
+    if (rank_ == 0) return true;
+    const size_t inner = rank_ - 1;
+    return strides_[inner] == 0 && begin % extents_[inner] + n <= extents_[inner];
+  }
+  // Whether there may be such points.
+  bool has_constant_runs() const { return rank_ == 0 || strides_[rank_ - 1] == 0; }
+
   // Calls visit(offset in elements, stride, count) for the runs that make up [begin, begin + n).
   template <typename Visit>
   void visit_runs(int64_t begin, int64_t n, Visit visit) const {
