@@ -394,6 +394,12 @@ class BundleKnobs(Section):
 
 class LoggingKnobs(Section):
     title = "Logging"
+    dump: Knob[str | None] = Knob(
+        "TORCH_SPYRE_DUMP",
+        TEXT,
+        None,
+        "Folder for what the compiler makes: one folder per kernel, from loops to timing.",
+    )
     debug = Knob(
         "TORCH_SPYRE_DEBUG",
         integer(),

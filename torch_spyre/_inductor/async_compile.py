@@ -11,5 +11,7 @@ from torch_spyre._inductor.runtime.runner import Runner
 class SpyreAsyncCompile(AsyncCompile):
     """Inductor's, so that graphs with kernels for the CPU work too, and ours."""
 
-    def sdsc(self, name: str, stages: Sequence[Sequence[OpSpec]]) -> Runner:
-        return Runner(name, stages)
+    def sdsc(
+        self, name: str, stages: Sequence[Sequence[OpSpec]], loops: str | None = None
+    ) -> Runner:
+        return Runner(name, stages, loops)

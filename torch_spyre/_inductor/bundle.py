@@ -11,7 +11,7 @@ import torch
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts import Buffer
-from torch_spyre._inductor.loops import LoopOp
+from torch_spyre._inductor.loops import LoopOp, text_of
 from torch_spyre._inductor.op_spec import OpSpec
 
 
@@ -48,3 +48,12 @@ class Bundle:
     # Tensors of the pool, with their first byte in it.
     pool: Mapping[str, int] = field(default_factory=dict)
     pool_bytes: int = 0
+
+
+def loop_text(bundle: Bundle) -> str:
+    """The loops of a bundle as people read them, grouped by program."""
+    groups = bundle.groups or (bundle.ops,)
+    return "\n\n".join(
+        f"# program {number}\n" + "\n".join(text_of(op) for op in group)
+        for number, group in enumerate(groups)
+    )

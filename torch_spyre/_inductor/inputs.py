@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from torch_spyre import _C
+from torch_spyre import _C, knobs
 from torch_spyre._inductor import config
 from torch_spyre._inductor.bundle import Tensor
 from torch_spyre._inductor.fx_passes import source_hash
@@ -40,10 +40,15 @@ def compiling_for(values: Sequence[object]) -> Iterator[None]:
     )
     token = _inputs.set(described)
     try:
-        with config.patch(input_layouts=text, environment=source_hash()):
+        with config.patch(input_layouts=text, environment=_environment()):
             yield
     finally:
         _inputs.reset(token)
+
+
+def _environment() -> str:
+    """What else changes generated code."""
+    return f"{source_hash()} cores={knobs.division.cores} dump={knobs.logging.dump is not None}"
 
 
 def known_inputs(graph: Any) -> dict[str, Tensor]:

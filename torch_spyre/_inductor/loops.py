@@ -131,3 +131,45 @@ def walk(roots: Sequence[Node]) -> list[Node]:
     for root in roots:
         visit(root)
     return list(seen)
+
+
+def text_of(op: LoopOp) -> str:
+    """The op as people read it: one line for each value."""
+    names: dict[Node, str] = {}
+    lines = [f"{op.name}: {_space(op)}"]
+    roots = op.value.inputs if isinstance(op.value, Fold) else (op.value,)
+    for node in walk(roots):
+        names[node] = f"%{len(names)}"
+        lines.append(f"  {names[node]} = {_node_text(node, names)}")
+    result = names[roots[0]]
+    if isinstance(op.value, Fold):
+        folded = ", ".join(symbol.name for symbol in op.folded)
+        operands = ", ".join(names[root] for root in roots)
+        constants = "".join(f" {name}={value}" for name, value in op.value.constants)
+        result = f"{op.value.op}[{folded}]({operands}){constants}"
+    partial = " (partial)" if op.partial else ""
+    lines.append(f"  {op.target}[{op.write}] = {result}{partial}")
+    return "\n".join(lines)
+
+
+def _space(op: LoopOp) -> str:
+    return " ".join(f"{symbol.name}<{size}" for symbol, size in op.sizes.items()) or "one point"
+
+
+def _node_text(node: Node, names: Mapping[Node, str]) -> str:
+    kind = str(node.dtype).removeprefix("torch.")
+    match node:
+        case Constant(value=value):
+            return f"{value} : {kind}"
+        case Load(buffer=buffer, index=index, indirect=indirect):
+            where = "".join(
+                f" with {symbol.name} = {source.buffer}[{source.index}]"
+                for symbol, source in indirect
+            )
+            return f"{buffer}[{index}] : {kind}{where}"
+        case Coordinate(expression=expression):
+            return f"index {expression} : {kind}"
+        case Step(op=op, inputs=inputs, constants=constants):
+            operands = ", ".join(names[each] for each in inputs)
+            given = "".join(f" {name}={value}" for name, value in constants)
+            return f"{op} {operands}{given} : {kind}"

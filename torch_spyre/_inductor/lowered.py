@@ -37,16 +37,16 @@ def bundle_of(
         for each in names:
             if each not in tensors:
                 tensors[each] = known.get(each) or tensor_of(each, _layout(graph, each))
-    for op in ops:
-        target = tensors[op.target]
-        if op.target != op.name and target.layout is None:
-            # Several ops write parts of it: none of them can choose.
-            layout = default_layout(target.size, target.stride, target.dtype)
-            tensors[op.target] = replace(target, layout=layout)
+    chosen = {op.target for op in ops if op.target == op.name}
+    for each, tensor in tensors.items():
+        if tensor.layout is None and each not in chosen:
+            # Made elsewhere, or in parts by several ops: nobody can choose.
+            layout = default_layout(tensor.size, tensor.stride, tensor.dtype)
+            tensors[each] = replace(tensor, layout=layout)
     made = {op.target for op in ops}
     # Writing to what was there before is seen by others, whoever they are.
     outputs = [each for each in tensors if each in made and (each in results or each in known)]
-    inputs = [each for each in tensors if each in known and each not in outputs]
+    inputs = [each for each in tensors if each not in made]
     return Bundle(name, tuple(ops), tensors, (*inputs, *outputs), frozenset(outputs))
 
 

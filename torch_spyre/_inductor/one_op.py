@@ -1,6 +1,6 @@
 """Plans for eager calls: a graph of one op through the same lowering and passes as any other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from torch_spyre import _C
+from torch_spyre import _C, knobs
 from torch_spyre._inductor import decompositions
-from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre._inductor.bundle import Bundle, Tensor, loop_text
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.inputs import describe
 from torch_spyre._inductor.layouts.sticks import default_layout
@@ -50,7 +50,7 @@ class OnePlan:
         outputs: Sequence["int | str | View"],
         structure: Any,
     ) -> None:
-        self.run = Runner(bundle.name, bundle.stages).run if any(bundle.stages) else None
+        self.run = self._runner(bundle) if any(bundle.stages) else None
         self.outputs, self.structure = outputs, structure
         self.made = [
             (tensor.size, tensor.stride, tensor.dtype, _layout(tensor))
@@ -62,6 +62,10 @@ class OnePlan:
         self.arguments = [places[name] for name in bundle.arguments]
         self.places = places
         self.single = structure.is_leaf()
+
+    def _runner(self, bundle: Bundle) -> Callable[..., None]:
+        loops = None if knobs.logging.dump is None else loop_text(bundle)
+        return Runner(bundle.name, bundle.stages, loops).run
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensors = card_tensors(args, kwargs)
@@ -94,9 +98,7 @@ def card_tensors(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tens
             if value.is_spyre:
                 found.append(value)
         elif isinstance(value, list | tuple):
-            found.extend(
-                each for each in value if isinstance(each, torch.Tensor) and each.is_spyre
-            )
+            found.extend(each for each in value if isinstance(each, torch.Tensor) and each.is_spyre)
     return found
 
 

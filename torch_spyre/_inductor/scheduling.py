@@ -14,7 +14,8 @@ from torch._inductor.utils import get_fused_kernel_name
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
-from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre import knobs
+from torch_spyre._inductor.bundle import Bundle, Tensor, loop_text
 from torch_spyre._inductor.inputs import known_inputs
 from torch_spyre._inductor.lowered import bundle_of, tensor_of
 from torch_spyre._inductor.pipeline import run_passes
@@ -68,6 +69,8 @@ class SpyreScheduling(BaseScheduling):
         for node in nodes:
             node.mark_run()
         kernel = self._kernel(bundle, nodes)
+        for name in self._made_elsewhere(bundle, wrapper):
+            wrapper.writeline(f"{name} = in_default_layout({name})")
         arguments = ", ".join(bundle.arguments)
         wrapper.writeline(f"{kernel}.run({arguments})")
         self.free_buffers_in_scheduler()
@@ -90,6 +93,12 @@ class SpyreScheduling(BaseScheduling):
             found[name] = replace(tensor_of(name, buffer.get_layout()), layout=layout)
         return found
 
+    def _made_elsewhere(self, bundle: Bundle, wrapper: SpyreWrapper) -> list[str]:
+        """Arguments that other kernels made: they are taken to have their default layouts."""
+        made = {op.target for op in bundle.ops}
+        known = {*known_inputs(V.graph), *wrapper.layouts, *made}
+        return [name for name in bundle.arguments if name not in known]
+
     def _kernel(self, bundle: Bundle, nodes: Sequence[SchedulerNode]) -> str:
         stages = ", ".join(repr(list(specs)) for specs in bundle.stages)
         text = f"[{stages}]"
@@ -97,7 +106,8 @@ class SpyreScheduling(BaseScheduling):
             wrapper = V.graph.wrapper_code
             name = f"{bundle.name}_{wrapper.next_kernel_suffix()}"
             self.kernels[text] = name
-            wrapper.define_kernel(name, f"async_compile.sdsc({name!r}, {text})", gpu=False)
+            loops = "" if knobs.logging.dump is None else f", {loop_text(bundle)!r}"
+            wrapper.define_kernel(name, f"async_compile.sdsc({name!r}, {text}{loops})", gpu=False)
         return self.kernels[text]
 
 

@@ -34,7 +34,7 @@ class SpyreWrapper(PythonWrapperCodegen):
             from torch_spyre._inductor.async_compile import SpyreAsyncCompile
             from torch_spyre._inductor.op_spec import IndirectAccess, LoopSpec, OpSpec, TensorArg
             from torch_spyre._inductor.op_spec import UnimplementedOp, sympify
-            from torch_spyre._inductor.runtime.views import reinterpret_tensor
+            from torch_spyre._inductor.runtime.views import in_default_layout, reinterpret_tensor
             async_compile = SpyreAsyncCompile()
             """,
             strip=True,

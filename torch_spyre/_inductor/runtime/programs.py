@@ -9,6 +9,8 @@ from pathlib import Path
 import torch_spyre
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.to_ktir import build_module
+from torch_spyre._inductor.to_ktir.access import parameter
+from torch_spyre._inductor.to_ktir.kernel import parameters
 from torch_spyre._inductor.to_ktir.plan import TILE_BYTES
 from torch_spyre.backend.lowering import compile_function
 from torch_spyre.backend.program.cache import cache_key, program_cache
@@ -23,6 +25,17 @@ STICK_BYTES = 128
 def array_bytes(arg: TensorArg) -> int:
     """What the tensor takes in device memory."""
     return prod(arg.device_size[:-1]) * STICK_BYTES
+
+
+def held_bytes(specs: Sequence[OpSpec]) -> list[int]:
+    """Of every array of a stage's program, in the order of its parameters."""
+    sizes = {
+        parameter(arg): array_bytes(arg)
+        for spec in specs
+        for arg in spec.args
+        if not arg.in_scratchpad
+    }
+    return [sizes[name] for name in parameters(specs)]
 
 
 def module_for(name: str, specs: Sequence[OpSpec]) -> Module:

@@ -1,10 +1,11 @@
-"""Views that generated wrappers make."""
+"""What generated wrappers do with tensors besides launching kernels."""
 
 from collections.abc import Sequence
 
 import torch
 
 from torch_spyre import _C
+from torch_spyre._inductor.layouts.sticks import default_layout
 from torch_spyre.constants import DEVICE_NAME
 
 _on_host = torch._C._dynamo.guards._reinterpret_tensor
@@ -17,3 +18,11 @@ def reinterpret_tensor(
         return _C.reinterpret_tensor(tensor, size, stride, offset_increment)
     view: torch.Tensor = _on_host(tensor, size, stride, offset_increment)
     return view
+
+
+def in_default_layout(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy of it, as kernels compiled without knowing it expect it."""
+    layout = default_layout(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
+    if tensor.storage_offset() == 0 and _C.get_spyre_tensor_layout(tensor) == layout:
+        return tensor
+    return _C.to_with_layout(tensor, layout)
