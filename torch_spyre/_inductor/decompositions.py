@@ -17,6 +17,8 @@ _KEPT = (aten.silu, aten.gelu)
 def table() -> dict[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
+    from torch_spyre._inductor import attention  # noqa: F401  (registers what it decomposes)
+
     found = dict(select_decomp_table())
     # Products are products on the card, whatever their sizes; what we lower ourselves.
     for overload in (aten.mm.default, aten.bmm.default, aten.index_select.default):

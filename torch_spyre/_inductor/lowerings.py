@@ -50,8 +50,9 @@ def _bmm(left: ir.TensorBox, right: ir.TensorBox) -> ir.TensorBox:
 def _product(
     left: ir.TensorBox, right: ir.TensorBox, size: Sequence[Any], inner: Any
 ) -> ir.TensorBox:
-    left.realize()
-    right.realize()
+    for factor in (left, right):
+        if not _only_moves(factor):
+            factor.realize()
     load_left, load_right = left.make_loader(), right.make_loader()
     if concrete(inner) == 1:
         # A sum of one product: nothing to fold.
@@ -81,6 +82,14 @@ def _product(
     )
     result.realize()
     return result
+
+
+def _only_moves(x: ir.TensorBox) -> bool:
+    """Is it another tensor, read in another way? Then a product reads that tensor."""
+    data = x.data
+    while isinstance(data, ir.MutableBox | ir.BaseView):
+        data = data.data
+    return isinstance(data, ir.Pointwise) and set(data.inner_fn_opcount().used_ops) == {"load"}
 
 
 @lowers(aten.mean.default, aten.mean.dim)

@@ -25,15 +25,17 @@ class Pass:
     run: Callable[[Bundle], Bundle]
 
 
-def _fits(bundle: Bundle, ops: Sequence[LoopOp]) -> bool:
+def _cores_for(bundle: Bundle, ops: Sequence[LoopOp]) -> int:
+    """Cores that would have work if the ops were one program; 0 if its tiles do not fit."""
     try:
-        return plan_tiles(divided(specs_of(bundle, ops))) is not None
+        specs = divided(specs_of(bundle, ops))
+        return specs[0].cores if plan_tiles(specs) is not None else 0
     except UnsupportedError:
-        return False
+        return 0
 
 
 def _fuse(bundle: Bundle) -> Bundle:
-    return fuse(bundle, _fits)
+    return fuse(bundle, _cores_for)
 
 
 def _make_specs(bundle: Bundle) -> Bundle:

@@ -12,7 +12,7 @@ import torch
 from torch_spyre import _C
 from torch_spyre.errors import UnsupportedError
 from torch_spyre.logging_config import get_logger
-from torch_spyre.ops.native import eager_overloads
+from torch_spyre.ops.native import COMPOSED, eager_overloads
 
 logger = get_logger(__name__)
 
@@ -27,6 +27,9 @@ def register() -> None:
     _libraries.append(library)
     for overload in eager_overloads():
         library.impl(overload, _kernel(overload), "PrivateUse1", allow_override=True)
+    for name in COMPOSED:
+        overload = getattr(torch.ops.aten, name).default
+        library.impl(overload, _composed(overload), "PrivateUse1")
 
 
 def _kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
@@ -40,6 +43,17 @@ def _kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
             if key is not None:
                 plans[key] = plan
         return plan(args, kwargs)
+
+    return kernel
+
+
+def _composed(overload: torch._ops.OpOverload) -> Callable[..., Any]:
+    """An op whose decomposition runs op by op."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        from torch_spyre._inductor import decompositions
+
+        return decompositions.table()[overload](*args, **kwargs)
 
     return kernel
 

@@ -126,6 +126,13 @@ _OPS = [
 ]
 
 
+# Ops that return more than tensors: they are composed of the ones above.
+COMPOSED = (
+    "_scaled_dot_product_fused_attention_overrideable",
+    "_scaled_dot_product_fused_attention_overrideable_backward",
+)
+
+
 def eager_overloads() -> Iterator[torch._ops.OpOverload]:
     # Packets list overloads of TorchScript's too, which no dispatcher knows.
     known = set(torch._C._dispatch_get_all_op_names())

@@ -4,7 +4,7 @@ An op joins the group before it if it reads what the group made at the very poin
 made, and if the tiles of all still fit. Its symbols are renamed to those of the group.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import sympy
@@ -21,6 +21,8 @@ class _Group:
     # Buffers made here, and the index they were written at.
     made: dict[str, sympy.Expr] = field(default_factory=dict)
     reads: dict[str, list[sympy.Expr]] = field(default_factory=dict)
+    # That have work; 0 while nobody has asked.
+    cores: int = 0
 
     def add(self, op: LoopOp) -> None:
         self.ops.append(op)
@@ -34,18 +36,49 @@ class _Group:
                 self.reads.setdefault(index.buffer, []).append(index.index)
 
 
-def fuse(bundle: Bundle, fits: Callable[[Bundle, Sequence[LoopOp]], bool]) -> Bundle:
-    """`fits` says whether the tiles of ops can be one program's."""
+def fuse(bundle: Bundle, cores_for: Callable[[Bundle, Sequence[LoopOp]], int]) -> Bundle:
+    """`cores_for` says how many cores ops would use as one program; 0 if they cannot be one."""
     groups: list[_Group] = []
     interner = Interner()
     for op in bundle.ops:
-        joined = _joined(groups[-1], op, interner) if groups else None
-        if joined is not None and fits(bundle, [*groups[-1].ops, joined]):
-            groups[-1].add(joined)
-            continue
-        groups.append(_Group())
-        groups[-1].add(renamed(op, {}, interner))
+        for group in _reachable(groups, op):
+            joined = _joined(group, op, interner)
+            if joined is None:
+                continue
+            cores = cores_for(bundle, [*group.ops, joined])
+            if cores and not _idles(group, cores, bundle, cores_for):
+                group.add(joined)
+                group.cores = cores
+                break
+        else:
+            groups.append(_Group())
+            groups[-1].add(renamed(op, {}, interner))
     return replace(bundle, groups=tuple(tuple(group.ops) for group in groups))
+
+
+def _idles(
+    group: _Group,
+    cores: int,
+    bundle: Bundle,
+    cores_for: Callable[[Bundle, Sequence[LoopOp]], int],
+) -> bool:
+    """Would a product lose cores to what joins it? Its work is worth more than a trip to memory."""
+    if not group.ops[0].is_product:
+        return False
+    if not group.cores:
+        group.cores = cores_for(bundle, group.ops)
+    return cores < group.cores
+
+
+def _reachable(groups: Sequence[_Group], op: LoopOp) -> Iterator[_Group]:
+    """Groups that the op could be moved back to, the last first: past those it has no part in."""
+    touched = {op.target, *(load.buffer for load in op.loads)}
+    touched |= {index.buffer for load in op.loads for _, index in load.indirect}
+    for group in reversed(groups):
+        yield group
+        written = {each.target for each in group.ops}
+        if written & touched or op.target in group.reads:
+            return
 
 
 def _joined(group: _Group, op: LoopOp, interner: Interner) -> LoopOp | None:

@@ -5,7 +5,7 @@ if that fits; otherwise a loop streams over them and accumulates.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd, lcm, prod
 
 from sympy import Symbol
@@ -20,6 +20,8 @@ from torch_spyre.errors import UnsupportedError
 # Bytes of tiles that are alive at once. Half of a scratchpad, so that the next tile can arrive
 # meanwhile; and small enough for the caches of a host that emulates the core.
 TILE_BYTES = 1 << 20
+# Sums over fewer elements than these cost more in accumulators than they save in room.
+_FEWEST_STREAMED = 256
 _MATMULS = ("batchmatmul", "matmul")
 
 
@@ -226,12 +228,14 @@ def _shrunk(
     granules: Mapping[Symbol, int],
     fixed: frozenset[Symbol],
 ) -> TilePlan | None:
-    """Halves the symbol whose tile is largest (of granules) until all fits."""
+    """Halves one symbol after the other until all fits.
+
+    What is streamed comes first, down to a few sticks: its tiles are loaded once, whatever their
+    size. Others cost loading again what does not depend on them: the symbol that makes most room.
+    """
     tile = dict(plan.tile)
     while True:
-        current = TilePlan(
-            plan.space, plan.per_core, tile, plan.axes, plan.streamed, plan.padded, plan.stick
-        )
+        current = replace(plan, tile=tile)
         if _bytes(specs, current) <= budget:
             return current
         candidates = [
@@ -239,8 +243,23 @@ def _shrunk(
         ]
         if not candidates:
             return None
-        widest = max(candidates, key=lambda symbol: tile[symbol] // granules[symbol])
-        tile[widest] = _smaller(plan.per_core[widest], tile[widest], granules[widest])
+        streamed = [
+            symbol
+            for symbol in candidates
+            if symbol in plan.streamed and tile[symbol] > _FEWEST_STREAMED
+        ]
+        halved = {
+            symbol: _smaller(plan.per_core[symbol], tile[symbol], granules[symbol])
+            for symbol in streamed or candidates
+        }
+        best = min(
+            halved,
+            key=lambda symbol: (
+                _bytes(specs, replace(plan, tile={**tile, symbol: halved[symbol]})),
+                -tile[symbol],
+            ),
+        )
+        tile[best] = halved[best]
 
 
 def _smaller(whole: int, current: int, granule: int) -> int:

@@ -1,0 +1,118 @@
+"""Scaled dot-product attention, taken apart: products, a softmax, and their gradients.
+
+Scores are scaled through the queries. Rows whose every score is masked give zeros, as PyTorch's
+safe softmax does. Heads that share keys and values are rows of one product.
+"""
+
+import math
+from typing import Any
+
+import torch
+
+from torch_spyre._inductor.decompositions import decomposes
+
+aten = torch.ops.aten
+
+
+@decomposes(aten._scaled_dot_product_fused_attention_overrideable.default)
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_bias: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    scores = _scores(query, key, attn_bias, is_causal, scale)
+    largest = scores.amax(-1, keepdim=True)
+    largest = torch.where(largest == -math.inf, torch.zeros_like(largest), largest)
+    weights = torch.exp(scores - largest)
+    total = weights.sum(-1, keepdim=True)
+    total = torch.where(total == 0, torch.ones_like(total), total)
+    result = _heads(_rows(weights, key) @ value, query) / total
+    logsumexp = (largest + torch.log(total)).squeeze(-1).to(torch.float32)
+    none = query.new_empty((), dtype=torch.int64)
+    return (
+        result,
+        logsumexp,
+        None,
+        None,
+        query.shape[-2],
+        key.shape[-2],
+        none,
+        none,
+        None,
+    )
+
+
+@decomposes(aten._scaled_dot_product_fused_attention_overrideable_backward.default)
+def attention_backward(
+    grad_out: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_bias: torch.Tensor | None,
+    grad_input_mask: list[bool],
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    cum_seq_q: Any,
+    cum_seq_k: Any,
+    max_q: int,
+    max_k: int,
+    dropout_p: float,
+    is_causal: bool,
+    philox_seed: Any,
+    philox_offset: Any,
+    *,
+    scale: float | None = None,
+) -> tuple[Any, ...]:
+    factor = _factor(query, scale)
+    scores = _scores(query, key, attn_bias, is_causal, scale)
+    weights = torch.exp(scores - logsumexp.unsqueeze(-1).to(scores.dtype))
+    grad_weights = _heads(_rows(grad_out, key) @ value.transpose(-1, -2), query)
+    along = (grad_out * out).sum(-1, keepdim=True)
+    grad_scores = weights * (grad_weights - along)
+    grad_query = _heads(_rows(grad_scores, key) @ key, query) * factor
+    grad_key = _rows(grad_scores, key).transpose(-1, -2) @ _rows(query, key) * factor
+    grad_value = _rows(weights, key).transpose(-1, -2) @ _rows(grad_out, key)
+    grad_bias = None
+    if attn_bias is not None and grad_input_mask[3]:
+        grad_bias = grad_scores.sum_to_size(attn_bias.shape)
+    return grad_query, grad_key, grad_value, grad_bias
+
+
+def _factor(query: torch.Tensor, scale: float | None) -> float:
+    return 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+
+
+def _rows(x: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """Query heads that share a key head, one below the other."""
+    if x.dim() < 4 or x.shape[1] == key.shape[1]:
+        return x
+    batch, heads, rows, width = x.shape
+    shared = heads // key.shape[1]
+    return x.reshape(batch, key.shape[1], shared * rows, width)
+
+
+def _heads(x: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """The way back."""
+    return x.reshape(*query.shape[:-1], x.shape[-1])
+
+
+def _scores(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    bias: torch.Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> torch.Tensor:
+    scaled = query * _factor(query, scale)
+    scores = _heads(_rows(scaled, key) @ key.transpose(-1, -2), query)
+    if is_causal:
+        rows = torch.arange(scores.shape[-2], device=scores.device).unsqueeze(-1)
+        columns = torch.arange(scores.shape[-1], device=scores.device)
+        scores = torch.where(columns <= rows, scores, -math.inf)
+    return scores if bias is None else scores + bias
