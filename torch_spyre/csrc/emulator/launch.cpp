@@ -20,15 +20,15 @@ using engine::Buffer;
 class EngineProgram final : public flex::LoadedProgram {
  public:
   explicit EngineProgram(engine::Program content)
-      : content(std::move(content)), needs_windows(views_scratchpads(this->content)) {}
+      : content(std::move(content)),
+        needs_windows(views_scratchpads(this->content)),
+        arrays_(std::ranges::count_if(this->content.arguments, &engine::Argument::is_array)) {}
 
   const std::string& name() const override { return content.name; }
   int64_t cores() const override { return content.cores(); }
-  int64_t arrays() const override {
-    return std::ranges::count_if(content.arguments, &engine::Argument::is_array);
-  }
+  int64_t arrays() const override { return arrays_; }
   int64_t scalars() const override {
-    return static_cast<int64_t>(content.arguments.size()) - arrays();
+    return static_cast<int64_t>(content.arguments.size()) - arrays_;
   }
   std::vector<int64_t> fixed_bytes() const override {
     std::vector<int64_t> bytes;
@@ -38,6 +38,10 @@ class EngineProgram final : public flex::LoadedProgram {
 
   const engine::Program content;
   const bool needs_windows;
+  mutable engine::ProgramHistory history;
+
+ private:
+  const int64_t arrays_;
 };
 
 void check_count(const flex::LoadedProgram& program, const char* what, size_t given,
@@ -50,15 +54,15 @@ void check_count(const flex::LoadedProgram& program, const char* what, size_t gi
 void check(const EngineProgram& program, const flex::Launch& launch) {
   check_count(program, "arrays", launch.arrays.size(), program.arrays());
   check_count(program, "scalars", launch.scalars.size(), program.scalars());
-  const std::vector<int64_t> fixed = program.fixed_bytes();
+  const std::vector<engine::FixedBuffer>& fixed = program.content.fixed_buffers;
   check_count(program, "fixed buffers", launch.fixed.size(), static_cast<int64_t>(fixed.size()));
   for (size_t i = 0; i < fixed.size(); ++i) {
-    check_count(program, "bytes in a fixed buffer", launch.fixed[i].bytes, fixed[i]);
+    check_count(program, "bytes in a fixed buffer", launch.fixed[i].bytes, fixed[i].bytes);
   }
 }
 
 void check_spoiled(const std::string& instruction) {
-  constexpr std::string_view kOthers[] = {"", "load", "store", "matmul"};
+  constexpr std::string_view kOthers[] = {"load", "store", "matmul"};
   if (std::ranges::find(kOthers, instruction) != std::end(kOthers)) return;
   if (engine::vector_op_named(instruction)) return;
   throw flex::KernelError("no instruction is called '" + instruction +
@@ -105,7 +109,7 @@ std::shared_ptr<const flex::LoadedProgram> EmulatedCard::load_program(
 void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch& launch) {
   const auto& program = dynamic_cast<const EngineProgram&>(loaded);
   check(program, launch);
-  check_spoiled(launch.spoiled_instruction);
+  if (!launch.spoiled_instruction.empty()) check_spoiled(launch.spoiled_instruction);
   const auto buffers_of = [this](const std::vector<flex::Place>& places) {
     std::vector<Buffer> buffers;
     for (const flex::Place& place : places) {
@@ -121,8 +125,9 @@ void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch&
   const Windows windows(program.needs_windows ? program.cores() : 0, description_.scratchpad_bytes,
                         description_.poison);
   const engine::Memory memory(program.content, arrays, fixed, windows.buffers);
-  engine::run_program(program.content, memory, launch.scalars, scratchpads_,
-                      {launch.ordered, launch.spoiled_instruction, launch.watchdog_seconds});
+  engine::run_program(
+      program.content, memory, launch.scalars, scratchpads_,
+      {launch.ordered, launch.spoiled_instruction, launch.watchdog_seconds, &program.history});
 }
 
 }  // namespace spyre::emulator

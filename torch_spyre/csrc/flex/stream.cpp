@@ -1,6 +1,7 @@
 #include "flex/stream.h"
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -9,6 +10,30 @@ namespace spyre::flex {
 namespace {
 
 constexpr size_t kMostQueued = 1024;
+// Whoever waits for room is woken once in so many items, not for every single place.
+constexpr uint64_t kItemsPerWake = 128;
+// How long a stream's thread looks for more work before it sleeps: work often comes in a row, and
+// waking a thread takes longer than a small kernel.
+constexpr auto kIdleSpin = std::chrono::microseconds(50);
+
+void pause_briefly() {
+#if defined(__x86_64__)
+  for (int i = 0; i < 16; ++i) __builtin_ia32_pause();
+#endif
+}
+
+// Lets go of the lock now and then until `ready()` or until the time is over.
+template <typename Ready>
+void spin_until(std::unique_lock<std::mutex>& lock, Ready ready) {
+  static const bool has_cores = std::thread::hardware_concurrency() > 1;
+  if (!has_cores || ready()) return;
+  const auto deadline = std::chrono::steady_clock::now() + kIdleSpin;
+  while (!ready() && std::chrono::steady_clock::now() < deadline) {
+    lock.unlock();
+    pause_briefly();
+    lock.lock();
+  }
+}
 
 std::atomic<OutcomeReporter> outcome_reporter{nullptr};
 
@@ -109,16 +134,21 @@ void Stream::execute(std::unique_lock<std::mutex>& lock, Item& item) {
   if (item.work) run_work(lock, item);
   // Under the lock: whoever has waited for the event finds the stream idle if it is the last.
   if (item.event) item.event->finish_record(item.event_version, clock_ps_);
-  changed_.notify_all();
+  // Between two items of the queue nobody waits for anything: who would be woken for nothing takes
+  // the host's cores from the work.
+  if (queue_.empty() || item.result != nullptr) changed_.notify_all();
 }
 
 void Stream::work_loop() {
   std::unique_lock lock(mutex_);
+  uint64_t taken = 0;
   while (true) {
-    changed_.wait(lock, [&] { return !queue_.empty() && !busy_; });
+    const auto has_work = [&] { return !queue_.empty() && !busy_; };
+    spin_until(lock, has_work);
+    changed_.wait(lock, has_work);
     Item item = std::move(queue_.front());
     queue_.pop_front();
-    if (queue_.size() + 1 == kMostQueued) changed_.notify_all();  // there is room again
+    if (++taken % kItemsPerWake == 0) changed_.notify_all();
     execute(lock, item);
   }
 }

@@ -74,7 +74,7 @@ bool moves(const Chain& chain) {
 }
 
 void execute(const Chain& chain, Core& core) {
-  thread_local PreparedPlans<Workspace> plans;
+  thread_local PreparedPlans<Workspace, Lasts::kProgram> plans;
   // Extents of lookups may change too.
   const auto [work, is_prepared] =
       plans.find(&chain, core, chain.extents, moves(chain) || !chain.lookups.empty());

@@ -26,7 +26,10 @@ struct Injection {
 
 struct Core {
   int64_t id = 0;
-  uint64_t launch = 0;  // no other launch of the process has this number; 0: in none
+  // What was prepared for one run serves another where these numbers are the same. No other launch
+  // of the process, no other program, and no other place of core, registers and scratchpad has
+  // them. 0: in none.
+  uint64_t launch = 0, program = 0, place = 0;
   std::vector<uint64_t> registers;
   std::byte* scratchpad = nullptr;  // holds the program's tensors, Program::scratchpad_bytes long
   Injection* injection = nullptr;   // usually none

@@ -48,10 +48,20 @@ FinishLanes finish_lanes(Combine combine, ElementType type) {
   return active_vector_kernels().finish_lanes(combine, type);
 }
 
+#if defined(__x86_64__)
+// Round to nearest, keep subnormal numbers, no exception traps and none has happened.
+constexpr uint32_t kDefaultSettings = 0x1F80;
+
+DefaultFloatingPoint::DefaultFloatingPoint() : before_(__builtin_ia32_stmxcsr()) {
+  if (before_ != kDefaultSettings) __builtin_ia32_ldmxcsr(kDefaultSettings);
+}
+DefaultFloatingPoint::~DefaultFloatingPoint() { __builtin_ia32_ldmxcsr(before_); }
+#else
 DefaultFloatingPoint::DefaultFloatingPoint() {
   std::fegetenv(&before_);
   std::fesetenv(FE_DFL_ENV);
 }
 DefaultFloatingPoint::~DefaultFloatingPoint() { std::fesetenv(&before_); }
+#endif
 
 }  // namespace spyre::emulator::engine

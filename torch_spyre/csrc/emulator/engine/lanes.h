@@ -80,7 +80,11 @@ class DefaultFloatingPoint {
   DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
 
  private:
+#if defined(__x86_64__)
+  const uint32_t before_;  // the register of vector instructions: there are no others here
+#else
   std::fenv_t before_;
+#endif
 };
 
 }  // namespace spyre::emulator::engine

@@ -11,6 +11,7 @@ constexpr int64_t kMostBytes = int64_t{16} << 20;
 }  // namespace
 
 Mailboxes::Mailboxes(int64_t cores, int32_t channels) {
+  if (channels == 0) return;  // most programs: a launch should not pay for what it does not use
   for (int64_t core = 0; core < cores; ++core) {
     auto mailbox = std::make_unique<Mailbox>();
     mailbox->channels.resize(static_cast<size_t>(channels));

@@ -309,7 +309,7 @@ void prepare(const Reduce& reduce, Core& core, Plan& plan) {
 }  // namespace
 
 void execute(const Reduce& reduce, Core& core) {
-  thread_local PreparedPlans<Plan> plans;
+  thread_local PreparedPlans<Plan, Lasts::kProgram> plans;
   // Extents of lookups may change too.
   const auto [plan, is_prepared] = plans.find(&reduce, core, reduce.chain.extents,
                                               moves(reduce) || !reduce.chain.lookups.empty());

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <mutex>
 
 #include "emulator/engine/interpreter.h"
 #include "emulator/thread_pool.h"
@@ -12,6 +14,7 @@ namespace spyre::emulator::engine {
 namespace {
 
 using State = CoreRun::State;
+using Clock = std::chrono::steady_clock;
 
 // The registers all cores start with.
 std::vector<uint64_t> first_registers(const Program& program, const Memory& memory,
@@ -29,9 +32,38 @@ std::vector<uint64_t> first_registers(const Program& program, const Memory& memo
   return registers;
 }
 
-uint64_t next_launch() {
-  static std::atomic<uint64_t> launches{0};
-  return ++launches;
+uint64_t next_number() {
+  static std::atomic<uint64_t> numbers{0};
+  return ++numbers;
+}
+
+// Programs that take less than this are not worth waking a thread for.
+constexpr auto kShortLaunch = std::chrono::microseconds(60);
+constexpr auto kNever = Clock::time_point::max();
+
+// The core that a thread runs for one after the other. Always the same: then plans that
+// instructions prepared for one core serve the next, and those of the next launch.
+struct ThreadCore {
+  CoreRun run;
+  const uint64_t* registers = nullptr;
+  const std::byte* scratchpad = nullptr;
+  uint64_t place = 0;
+
+  // The number for where the run's registers and scratchpad are now.
+  uint64_t current_place() {
+    const uint64_t* const registers_now = run.core.registers.data();
+    if (registers != registers_now || scratchpad != run.core.scratchpad) {
+      registers = registers_now;
+      scratchpad = run.core.scratchpad;
+      place = next_number();
+    }
+    return place;
+  }
+};
+
+ThreadCore& thread_core() {
+  thread_local ThreadCore core;
+  return core;
 }
 
 class Scheduler {
@@ -42,11 +74,12 @@ class Scheduler {
         scratchpads_(scratchpads),
         injection_{options.spoiled_instruction},
         ordered_(options.ordered || !options.spoiled_instruction.empty()),
+        history_(options.history),
+        program_number_(history_ != nullptr ? history_->number : launch_),
         registers_(first_registers(program, memory, scalars)),
         mailboxes_(program.cores(), program.channels),
         limits_{.watchdog_seconds = options.watchdog_seconds},
-        interpreter_(program, memory, mailboxes_, limits_),
-        runs_(static_cast<size_t>(program.cores())) {}
+        interpreter_(program, memory, mailboxes_, limits_) {}
 
   void run() {
     if (program_.channels == 0) {
@@ -54,17 +87,17 @@ class Scheduler {
     } else {
       run_in_passes();
     }
-    for (const CoreRun& run : runs_) {
-      if (run.error) std::rethrow_exception(run.error);
-    }
+    if (error_) std::rethrow_exception(error_);
   }
 
  private:
-  void start(int64_t id) {
-    CoreRun& run = runs_[static_cast<size_t>(id)];
-    run.scratchpad = scratchpads_.take(program_.scratchpad_bytes);
+  // The scratchpad is there already.
+  void start(int64_t id, CoreRun& run) {
+    run.next = 0;
+    run.error = nullptr;
     run.core.id = id;
     run.core.launch = launch_;
+    run.core.program = program_number_;
     run.core.scratchpad = run.scratchpad.data();
     run.core.injection = injection_.op.empty() ? nullptr : &injection_;
     run.core.registers = registers_;
@@ -75,9 +108,61 @@ class Scheduler {
     run.deliveries.assign(static_cast<size_t>(program_.channels), 0);
   }
 
-  void finish(CoreRun& run) {
+  // Without channels each core runs from its first instruction to its last, and its scratchpad
+  // goes to the next one.
+  void run_independently() {
+    const int64_t cores = program_.cores();
+    const int64_t done = ordered_ ? run_cores(0, cores, kNever) : run_while_short();
+    if (done == cores) return;
+    parallel_for(cores - done, 1, [this, done](int64_t first, int64_t last) {
+      run_cores(done + first, done + last, kNever);
+    });
+  }
+
+  // Runs the first cores here, as long as it takes no longer than waking others; returns how many.
+  int64_t run_while_short() {
+    if (history_ == nullptr) return 0;
+    if (history_->launches_to_next_try > 0) {
+      --history_->launches_to_next_try;
+      return 0;
+    }
+    const int64_t done = run_cores(0, program_.cores(), Clock::now() + kShortLaunch);
+    using History = ProgramHistory;
+    if (done == program_.cores()) {
+      history_->launches_between_tries = History::kFewestBetweenTries;
+    } else {
+      const int launches = history_->launches_between_tries;
+      history_->launches_to_next_try = launches;
+      history_->launches_between_tries = std::min(2 * launches, History::kMostBetweenTries);
+    }
+    return done;
+  }
+
+  // Runs these cores one after the other; returns the first that is left when the time is over.
+  int64_t run_cores(int64_t begin, int64_t end, Clock::time_point deadline) {
+    ThreadCore& mine = thread_core();
+    CoreRun& run = mine.run;
+    run.scratchpad = scratchpads_.take(0);
+    int64_t id = begin;
+    while (id < end && id <= limits_.last_core) {
+      scratchpads_.fill(run.scratchpad, program_.scratchpad_bytes);
+      start(id, run);
+      run.core.place = mine.current_place();
+      interpreter_.advance(run);
+      if (run.state == State::kFailed) note_failure(id, run.error);
+      ++id;
+      if (deadline != kNever && Clock::now() >= deadline) break;
+    }
+    run.error = nullptr;
     run.scratchpad = {};
-    run.core.registers = {};
+    return id > limits_.last_core ? end : id;
+  }
+
+  void note_failure(int64_t id, const std::exception_ptr& error) {
+    const std::lock_guard lock(failure_mutex_);
+    if (id >= limits_.last_core) return;
+    limits_.last_core = id;
+    error_ = error;
   }
 
   // Calls `body` for each of `count` items, in order and on this thread if the run is ordered.
@@ -89,42 +174,29 @@ class Scheduler {
     parallel_for(count, 1, range);
   }
 
-  // Without channels each core runs from its first instruction to its last, and its scratchpad
-  // goes to the next one.
-  void run_independently() {
-    for_each(program_.cores(), [this](int64_t id) {
-      if (id > limits_.last_core) return;
-      start(id);
-      CoreRun& run = runs_[static_cast<size_t>(id)];
-      interpreter_.advance(run);
-      if (run.state == State::kFailed) note_failure(id);
-      finish(run);
-    });
-  }
-
-  void note_failure(int64_t id) {
-    int64_t last = limits_.last_core;
-    while (id < last && !limits_.last_core.compare_exchange_weak(last, id)) {
-    }
-  }
-
   // With channels: each pass runs every core that can go on until it waits again. What a core
   // computes does not depend on when it runs, because it only ever takes what was published in its
   // own round. After an error the others go on as far as they can, so that the error of the lowest
   // core is always the same.
   void run_in_passes() {
-    for (int64_t id = 0; id < program_.cores(); ++id) start(id);
+    runs_.resize(static_cast<size_t>(program_.cores()));
+    for (int64_t id = 0; id < program_.cores(); ++id) {
+      CoreRun& run = runs_[static_cast<size_t>(id)];
+      run.scratchpad = scratchpads_.take(program_.scratchpad_bytes);
+      start(id, run);
+      run.core.place = next_number();
+    }
     for (std::vector<CoreRun*> ready = all_runs(); !ready.empty(); ready = next_pass()) {
       for_each(static_cast<int64_t>(ready.size()), [&](int64_t i) {
         CoreRun& run = *ready[static_cast<size_t>(i)];
         interpreter_.advance(run);
-        if (run.state == State::kDone || run.state == State::kFailed) finish(run);
+        if (run.state == State::kDone || run.state == State::kFailed) run.scratchpad = {};
       });
       forget_publications();
     }
-    const bool failed =
-        std::ranges::any_of(runs_, [](const CoreRun& run) { return run.state == State::kFailed; });
-    if (!failed) check_deadlock();
+    const auto failed = std::ranges::find(runs_, State::kFailed, &CoreRun::state);
+    if (failed == runs_.end()) return check_deadlock();
+    error_ = failed->error;
   }
 
   std::vector<CoreRun*> all_runs() {
@@ -182,15 +254,21 @@ class Scheduler {
   ScratchpadPool& scratchpads_;
   Injection injection_;
   const bool ordered_;
-  const uint64_t launch_ = next_launch();
+  ProgramHistory* const history_;
+  const uint64_t launch_ = next_number();
+  const uint64_t program_number_;
   const std::vector<uint64_t> registers_;
   Mailboxes mailboxes_;
   Interpreter::Limits limits_;
   const Interpreter interpreter_;
-  std::vector<CoreRun> runs_;
+  std::vector<CoreRun> runs_;  // of programs with channels
+  std::mutex failure_mutex_;
+  std::exception_ptr error_;  // of the core with the lowest id
 };
 
 }  // namespace
+
+ProgramHistory::ProgramHistory() : number(next_number()) {}
 
 void run_program(const Program& program, const Memory& memory, std::span<const uint64_t> scalars,
                  ScratchpadPool& scratchpads, const RunOptions& options) {

@@ -40,8 +40,13 @@ ScratchpadPool::Lease ScratchpadPool::take(int64_t used) {
   if (data == nullptr) {
     data = static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes_), kAlignment));
   }
-  std::memset(data, poison_ ? kPoison : 0, static_cast<size_t>(used));
-  return {*this, data};
+  Lease lease(*this, data);
+  fill(lease, used);
+  return lease;
+}
+
+void ScratchpadPool::fill(const Lease& lease, int64_t used) const {
+  std::memset(lease.data(), poison_ ? kPoison : 0, static_cast<size_t>(used));
 }
 
 void ScratchpadPool::put_back(std::byte* data) noexcept {

@@ -35,6 +35,8 @@ class ScratchpadPool {
   };
   // The first `used` bytes are filled; the others may hold anything.
   Lease take(int64_t used);
+  // The same for the next core that gets it.
+  void fill(const Lease& lease, int64_t used) const;
 
  private:
   void put_back(std::byte* data) noexcept;
