@@ -22,6 +22,8 @@ from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.inputs import compiling_for
 
 Compiled = Callable[[list[Any]], Any]
+# Variants of one graph that are kept; the oldest goes first.
+_MOST_VARIANTS = 256
 
 
 class Specializing:
@@ -38,6 +40,8 @@ class Specializing:
         if variant is None:
             with self.lock:
                 variant = self.variants.get(key) or self._compile(arguments)
+                if len(self.variants) >= _MOST_VARIANTS:
+                    del self.variants[next(iter(self.variants))]
                 self.variants[key] = variant
         return variant(arguments)
 

@@ -16,6 +16,8 @@ from torch_spyre.ops.native import COMPOSED, eager_overloads
 
 logger = get_logger(__name__)
 
+# Plans of one op that are kept; the oldest goes first.
+_MOST_PLANS = 4096
 Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
 # torch.library unregisters what is not kept.
 _libraries: list[torch.library.Library] = []
@@ -41,6 +43,8 @@ def _kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
         if plan is None:
             plan = _planned(overload, args, kwargs)
             if key is not None:
+                if len(plans) >= _MOST_PLANS:
+                    plans.pop(next(iter(plans)), None)
                 plans[key] = plan
         return plan(args, kwargs)
 
