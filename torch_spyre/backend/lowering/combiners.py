@@ -159,12 +159,14 @@ def _folded(
 ) -> FoldedResult:
     operation = result.owner
     alone = accumulator.uses.get_length() == 1 and result.uses.get_length() == 1
-    if isinstance(operation, SelectOp):
-        choices: Sequence[SSAValue] = operation.operands[1:]
-    elif type(operation) in COMBINES and (alone or isinstance(operation, _EXTREMES)):
-        choices = operation.operands
-    else:
-        choices = ()
+    choices: Sequence[SSAValue] = ()
+    match operation:
+        case SelectOp():
+            choices = operation.operands[1:]
+        case Operation() if isinstance(operation, _EXTREMES) or (
+            alone and type(operation) in COMBINES
+        ):
+            choices = operation.operands
     others = [value for value in choices if value is not accumulator]
     if accumulator not in choices or len(others) != 1 or others[0] in dependent:
         raise kernel.error(
@@ -177,6 +179,6 @@ def _folded(
         accumulator,
         others[0],
         result,
-        COMBINES[type(operation)] if alone and not is_select else "",
+        COMBINES.get(type(operation), "") if alone else "",
         follows_order=is_select and alone,
     )
