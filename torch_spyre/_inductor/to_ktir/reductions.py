@@ -87,6 +87,12 @@ class Reducer:
         kind = fold.for_floats if is_float(element_of(value)) else fold.for_integers
         return [self.emitter.reduce(value, so_far[0], dims, lambda one, other: kind(one, other))]
 
+    def combine(self, left: SSAValue, right: SSAValue) -> Operation:
+        """Two accumulators made one."""
+        fold = FOLDS[self.spec.op]
+        kind = fold.for_floats if is_float(element_of(left)) else fold.for_integers
+        return kind(left, right)
+
     def end(self, so_far: Sequence[SSAValue], result: Attribute) -> SSAValue:
         if self.spec.op in POSITIONS:
             return converted(self.emitter, so_far[1], result)
