@@ -7,15 +7,20 @@ from math import gcd, prod
 from sympy import Symbol
 
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.to_ktir.plan import divisible_share, is_product, space_of
+from torch_spyre._inductor.to_ktir.plan import Space, divisible_share, is_product, space_of
+from torch_spyre._inductor.to_ktir.reductions import FOLDS
 from torch_spyre._inductor.work_division import divide
 
 
 def divided(specs: Sequence[OpSpec]) -> list[OpSpec]:
     """The specs with splits. The one with most work decides; the others follow."""
-    leader = max(specs, key=lambda spec: (is_product(spec), prod(spec.sizes.values())))
-    splits = divide(_restricted(leader, specs))
-    splits = _legal(specs, splits)
+    space = space_of(specs)
+    leader = _shareable(specs, space)
+    shared = frozenset() if leader is None else space.folded
+    if leader is None:
+        leader = max(specs, key=lambda spec: (is_product(spec), prod(spec.sizes.values())))
+    splits = divide(_restricted(leader, specs, space, shared))
+    splits = _legal(space, splits)
     return [
         replace(
             spec,
@@ -28,13 +33,37 @@ def divided(specs: Sequence[OpSpec]) -> list[OpSpec]:
     ]
 
 
-def _restricted(leader: OpSpec, specs: Sequence[OpSpec]) -> OpSpec:
-    """Symbols must stay whole that some op folds, or that some result in memory does not have."""
-    space = space_of(specs)
-    whole = set(space.folded)
+def _shareable(specs: Sequence[OpSpec], space: Space) -> OpSpec | None:
+    """The op that folds, if cores may do it together and one of them all that follows."""
+    folding = [spec for spec in specs if spec.is_reduction]
+    if len(folding) != 1 or not (folding[0].op in FOLDS or is_product(folding[0])):
+        return None
+    (fold,) = folding
+    position = specs.index(fold)
+    for spec in specs[:position]:
+        # On the way to the fold, in slices like it.
+        if not spec.output.in_scratchpad or not set(spec.sizes) & space.folded:
+            return None
+    results = {fold.output.name}
+    for spec in specs[position + 1 :]:
+        waits = any(arg.in_scratchpad and arg.name in results for arg in spec.inputs)
+        if not waits or set(spec.sizes) & space.folded or not set(spec.sizes) <= set(fold.sizes):
+            return None
+        results.add(spec.output.name)
+    return fold
+
+
+def _restricted(
+    leader: OpSpec, specs: Sequence[OpSpec], space: Space, shared: frozenset[Symbol]
+) -> OpSpec:
+    """Symbols must stay whole that some op folds, or that some result in memory does not have.
+
+    But for shared ones: cores combine what they fold of these.
+    """
+    whole = set(space.folded) - shared
     for spec in specs:
         if not spec.output.in_scratchpad:
-            whole |= set(space.sizes) - space.accesses[spec.output].symbols
+            whole |= set(space.sizes) - space.accesses[spec.output].symbols - shared
         if spec.op_info.get("partial"):
             whole |= space.accesses[spec.output].stick_symbols
         for arg in spec.args:
@@ -44,9 +73,8 @@ def _restricted(leader: OpSpec, specs: Sequence[OpSpec]) -> OpSpec:
     return replace(leader, op_info={**leader.op_info, "unsplittable": names})
 
 
-def _legal(specs: Sequence[OpSpec], splits: Mapping[Symbol, int]) -> dict[Symbol, int]:
+def _legal(space: Space, splits: Mapping[Symbol, int]) -> dict[Symbol, int]:
     """Splits whose shares are whole sticks of every tensor of the group."""
-    space = space_of(specs)
     found: dict[Symbol, int] = {}
     for symbol, split in splits.items():
         units = divisible_share(space, symbol)

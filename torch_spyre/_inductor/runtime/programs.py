@@ -7,6 +7,7 @@ from math import prod
 from pathlib import Path
 
 import torch_spyre
+from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.to_ktir import build_module
 from torch_spyre._inductor.to_ktir.access import parameter
@@ -49,7 +50,14 @@ def program_for(name: str, specs: Sequence[OpSpec]) -> Program:
     cache = program_cache()
     if cache is None:
         return _compiled(name, specs, card)[1]
-    key = cache_key("opspec", name, repr(list(specs)), card.model_dump_json(), _front_end())
+    key = cache_key(
+        "opspec",
+        name,
+        repr(list(specs)),
+        card.model_dump_json(),
+        str(knobs.division.k_fast),
+        _front_end(),
+    )
     program = cache.find(key)
     if program is None:
         program = _compiled(name, specs, card)[1]
@@ -86,6 +94,7 @@ def _front_end() -> str:
     """The code that turns specs into KTIR: programs of another version must not be found."""
     root = Path(torch_spyre.__file__).parent / "_inductor"
     digest = hashlib.sha256()
-    for path in sorted((*root.glob("to_ktir/*.py"), root / "op_spec.py")):
+    mapping = root / "work_division" / "core_mapping.py"
+    for path in sorted((*root.glob("to_ktir/*.py"), root / "op_spec.py", mapping)):
         digest.update(path.read_bytes())
     return digest.hexdigest()

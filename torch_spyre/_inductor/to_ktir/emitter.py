@@ -237,3 +237,13 @@ class Emitter:
         operation = scf.ForOp(lower, upper, by, carried, block)
         outside.add_op(operation)
         return list(operation.results)
+
+    def branch(self, condition: SSAValue, body: Callable[[], None]) -> None:
+        """What `body` emits happens only where the condition holds; nothing comes of it."""
+        outside = self.indices.block
+        block = Block()
+        self.indices.block = block
+        body()
+        block.add_op(scf.YieldOp())
+        self.indices.block = outside
+        outside.add_op(scf.IfOp(condition, [], Region(block)))

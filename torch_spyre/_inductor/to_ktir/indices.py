@@ -7,6 +7,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
+from torch_spyre.ktir.dialects.arith import CmpiOp
+
 _INDEX = IndexType()
 
 
@@ -85,6 +87,9 @@ class IndexArithmetic:
         assert index.multiple % divisor == 0
         quotient = self.add_op(arith.DivUIOp(index.value, self.constant(divisor)))
         return Index(offset, quotient, index.multiple // divisor)
+
+    def is_zero(self, value: SSAValue) -> SSAValue:
+        return self.add_op(CmpiOp("eq", value, self.constant(0)))
 
     def digit(self, value: SSAValue, stride: int, radix: int, whole: int) -> SSAValue:
         """(value // stride) % radix, for a value below `whole`."""

@@ -24,9 +24,11 @@ from torch_spyre._inductor.to_ktir.plan import TILE_BYTES, TilePlan, is_product,
 from torch_spyre._inductor.to_ktir.pointwise import POINTWISE, converted, emit_pointwise
 from torch_spyre._inductor.to_ktir.products import Product
 from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS, Reducer
+from torch_spyre._inductor.to_ktir.sharing import Sharing, combined
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.transfers import Transfers
 from torch_spyre._inductor.to_ktir.types import element_type
+from torch_spyre._inductor.work_division import CoreMapping, core_mapping
 from torch_spyre.errors import UnsupportedError
 from torch_spyre.ktir.dialects.ktdp.transfers import GetComputeTileIdOp
 from torch_spyre.ktir.module import Module
@@ -64,6 +66,7 @@ class _Kernel:
     def __init__(self, name: str, specs: Sequence[OpSpec], plan: TilePlan) -> None:
         self.name, self.specs, self.plan = name, specs, plan
         self.space = plan.space
+        self.mapping = _mapping(specs, plan)
         names = parameters(specs)
         self.entry = Block(arg_types=[IndexType()] * len(names))
         for name, argument in zip(names, self.entry.args, strict=True):
@@ -81,10 +84,12 @@ class _Kernel:
         core = GetComputeTileIdOp(1)
         self.entry.add_op(core)
         self.emitter.begin_body(core)
+        self.slices = self._slices(core.ids[0])
+        whole = [symbol for symbol in self.space.folded if self.space.splits[symbol] == 1]
         frame = Frame(
-            self._core_origins(core.ids[0]),
+            self._core_origins(),
             dict(self.plan.per_core),
-            {**self.plan.per_core, **{each: self.space.sizes[each] for each in self.space.folded}},
+            {**self.plan.per_core, **{each: self.space.sizes[each] for each in whole}},
             self.plan.axes,
             self.plan.stick,
         )
@@ -96,27 +101,22 @@ class _Kernel:
         function.attributes["grid"] = ArrayAttr([IntegerAttr(self.space.cores, i64)])
         return function
 
-    def _core_origins(self, core: SSAValue) -> dict[Symbol, Index]:
-        """Where this core's part of every symbol begins: digits of its id, the first fastest."""
-        origins: dict[Symbol, Index] = {}
-        stride = 1
-        for symbol in self._slowest_last():
-            split = self.space.splits[symbol]
-            share = self.plan.per_core[symbol]
-            if split == 1:
-                origins[symbol] = Index(0)
-                continue
-            digit = self.emitter.indices.digit(core, stride, split, self.space.cores)
-            origins[symbol] = self.emitter.indices.times(Index(0, digit, 1), share)
-            stride *= split
-        return origins
+    def _slices(self, core: SSAValue) -> dict[Symbol, SSAValue]:
+        """Which slice of each symbol this core has, for symbols that are split."""
+        return {
+            digit.symbol: self.emitter.indices.digit(
+                core, digit.stride, digit.split, self.space.cores
+            )
+            for digit in self.mapping.digits
+        }
 
-    def _slowest_last(self) -> list[Symbol]:
-        symbols = list(self.space.sizes)
-        if any(is_product(spec) for spec in self.specs):
-            # Cores that share a sum are neighbours on the ring.
-            symbols.sort(key=lambda symbol: symbol not in self.space.folded)
-        return symbols
+    def _core_origins(self) -> dict[Symbol, Index]:
+        """Where this core's part of every symbol begins."""
+        origins = dict.fromkeys(self.space.sizes, Index(0))
+        for symbol, slice in self.slices.items():
+            share = self.plan.per_core[symbol]
+            origins[symbol] = self.emitter.indices.times(Index(0, slice, 1), share)
+        return origins
 
     def _nest(self, symbols: Sequence[Symbol], frame: Frame, body: Callable[[Frame], None]) -> None:
         """Loops over the tiles of these symbols, outermost first."""
@@ -171,14 +171,26 @@ class _Kernel:
                 scope.run(spec)
             return
         inside = [spec for spec in self.specs if set(spec.sizes) & self.plan.streamed]
-        done = self._before(inside)
-        for spec in self.specs:
-            if spec in done:
-                scope.run(spec)
-        self._stream(inside, scope)
-        for spec in self.specs:
-            if spec not in done and spec not in inside:
-                scope.run(spec)
+        before = self._before(inside)
+        for spec in before:
+            scope.run(spec)
+        folds = self._stream(inside, scope)
+
+        def after() -> None:
+            for fold in folds:
+                fold.finish(scope)
+            for spec in self.specs:
+                if spec not in before and spec not in inside:
+                    scope.run(spec)
+
+        if self.space.shared is None:
+            after()
+            return
+        sharing = Sharing(self.mapping.digit_of[self.space.shared], self.space.cores)
+        for fold in folds:
+            fold.combine(sharing)
+        # The others of a group have given away what they know.
+        self.emitter.branch(self.emitter.indices.is_zero(self.slices[self.space.shared]), after)
 
     def _before(self, inside: Sequence[OpSpec]) -> list[OpSpec]:
         """Ops outside the stream that do not wait for its results."""
@@ -194,7 +206,10 @@ class _Kernel:
             found.append(spec)
         return found
 
-    def _stream(self, inside: Sequence[OpSpec], outer: "_Scope") -> None:
+    def _stream(self, inside: Sequence[OpSpec], outer: "_Scope") -> list["_Fold"]:
+        """Runs ops on all tiles of the streamed symbols; the folds then hold what they found."""
+        for spec in inside:
+            outer.preload(spec)
         folding = [spec for spec in inside if spec.is_reduction]
         folds = [_Fold(self, spec, outer) for spec in folding]
         counts = [len(fold.state) for fold in folds]
@@ -226,8 +241,8 @@ class _Kernel:
         streamed = [symbol for symbol in self.space.sizes if symbol in self.plan.streamed]
         state = visit(streamed, outer.frame, state)
         for fold, count in zip(folds, counts, strict=True):
-            fold.finish(state[:count], outer)
-            state = state[count:]
+            fold.found, state = state[:count], state[count:]
+        return folds
 
     def _step(
         self,
@@ -256,7 +271,8 @@ class _Fold:
     """One op that folds, over all tiles that stream past."""
 
     def __init__(self, kernel: _Kernel, spec: OpSpec, outer: "_Scope") -> None:
-        self.spec = spec
+        self.spec, self.emitter = spec, kernel.emitter
+        self.found: list[SSAValue] = []
         element = element_type(spec.inputs[-1].device_dtype)
         if is_product(spec):
             self.product = Product(kernel.emitter, spec)
@@ -273,12 +289,18 @@ class _Fold:
             return [self.product.step(left, right, so_far[0], scope.frame)]
         return scope.fold(self.spec, self.reducer, so_far)
 
-    def finish(self, state: Sequence[SSAValue], outer: "_Scope") -> None:
+    def combine(self, sharing: Sharing) -> None:
+        """Puts together what the cores of a group have found."""
+        combine = self.product.combine if is_product(self.spec) else self.reducer.combine
+        (partial,), (start,) = self.found, self.state
+        self.found = [combined(self.emitter, sharing, partial, start, combine)]
+
+    def finish(self, outer: "_Scope") -> None:
         if is_product(self.spec):
-            outer.put(self.spec, self.product.end(state[0], outer.frame))
+            outer.put(self.spec, self.product.end(self.found[0], outer.frame))
             return
         result = element_type(self.spec.output.device_dtype)
-        outer.put(self.spec, Value(self.reducer.end(state, result), self.axes))
+        outer.put(self.spec, Value(self.reducer.end(self.found, result), self.axes))
 
 
 class _Scope:
@@ -310,6 +332,16 @@ class _Scope:
         value = self._converted(value, arg)
         partial = bool(spec.op_info.get("partial"))
         self.transfers.store(self.kernel.space.accesses[arg], self.frame, value, partial=partial)
+
+    def preload(self, spec: OpSpec) -> None:
+        """Loads what an op reads alike on all tiles that stream past."""
+        indirect = _index_tensors(spec)
+        for arg in spec.inputs:
+            if not arg.in_scratchpad and arg.name not in indirect and self._stays(arg):
+                self._operand(arg)
+
+    def _stays(self, arg: TensorArg) -> bool:
+        return not self.kernel.space.accesses[arg].symbols & self.kernel.plan.streamed
 
     def whole(self, arg: TensorArg) -> Value:
         """An input with every axis that it has in memory."""
@@ -385,9 +417,9 @@ class _Scope:
             assert arg.name is not None
             return self.values[arg.name]
         if arg not in self.loaded:
-            access = self.kernel.space.accesses[arg]
-            if self.outer is not None and not access.symbols & self.kernel.plan.streamed:
+            if self.outer is not None and self._stays(arg):
                 return self.outer._operand(arg)
+            access = self.kernel.space.accesses[arg]
             self.loaded[arg] = self.transfers.load(access, self.frame, self.kernel.index_tensors)
         return self.loaded[arg]
 
@@ -396,6 +428,16 @@ class _Scope:
         if value.is_scalar:
             value = self.transfers.spread(value, self.frame.axes[-1:], self.frame)
         return Value(converted(self.emitter, value.ssa, element), value.axes)
+
+
+def _mapping(specs: Sequence[OpSpec], plan: TilePlan) -> CoreMapping:
+    """That of the product, if there is one, else of an op with all symbols."""
+    leader = next((spec for spec in specs if is_product(spec)), specs[0])
+    space = {symbol: (size, plan.space.splits[symbol]) for symbol, size in plan.space.sizes.items()}
+    others = {symbol: each for symbol, each in space.items() if symbol not in leader.sizes}
+    own = {symbol: space[symbol] for symbol in leader.sizes}
+    order = others | own if is_product(leader) else own | others
+    return core_mapping(replace(leader, iteration_space=order))
 
 
 def _index_tensors(spec: OpSpec) -> frozenset[str]:

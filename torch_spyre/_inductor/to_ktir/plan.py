@@ -38,6 +38,15 @@ class Space:
     def cores(self) -> int:
         return prod(self.splits.values())
 
+    @property
+    def shared(self) -> Symbol | None:
+        """The symbol of which several cores fold slices, to combine what they get."""
+        found = [symbol for symbol in self.sizes if symbol in self.folded]
+        found = [symbol for symbol in found if self.splits[symbol] > 1]
+        if len(found) > 1:
+            raise UnsupportedError(f"cores that share the sums over both {found[0]} and {found[1]}")
+        return found[0] if found else None
+
 
 @dataclass(frozen=True)
 class TilePlan:
@@ -87,12 +96,15 @@ def plan_tiles(specs: Sequence[OpSpec], budget: int = TILE_BYTES) -> TilePlan | 
     per_core = {symbol: _per_core(space, symbol, padded) for symbol in space.sizes}
     granules = {symbol: _granule(space, symbol) for symbol in space.sizes}
     axes, stick = _axes(specs, space, padded)
-    whole = TilePlan(space, per_core, per_core, axes, frozenset(), padded, stick)
-    if _bytes(specs, whole) <= budget and not any(is_product(spec) for spec in specs):
-        return whole
-    tile = _shrunk(specs, whole, budget, granules, space.folded)
-    if tile is not None and not any(is_product(spec) for spec in specs):
-        return tile
+    # Products and cores that combine need accumulators of their own.
+    accumulates = space.shared is not None or any(is_product(spec) for spec in specs)
+    if not accumulates:
+        whole = TilePlan(space, per_core, per_core, axes, frozenset(), padded, stick)
+        if _bytes(specs, whole) <= budget:
+            return whole
+        tile = _shrunk(specs, whole, budget, granules, space.folded)
+        if tile is not None:
+            return tile
     streamed = _streamed(specs, space)
     if not _streamable(specs, space, streamed):
         return None

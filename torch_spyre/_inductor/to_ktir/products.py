@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from math import prod
 
 from sympy import Symbol
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects import arith
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.to_ktir.access import access_of
-from torch_spyre._inductor.to_ktir.emitter import Emitter, shape_of
+from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
 from torch_spyre._inductor.to_ktir.pointwise import converted
 from torch_spyre._inductor.to_ktir.tiles import Axis, Frame, Value
 from torch_spyre._inductor.to_ktir.types import F32, I32, element_type, is_float
@@ -42,6 +43,11 @@ class Product:
         ]
         kind = BatchMatmulOp if self.batch else MatmulOp
         return self.emitter.add(kind(factors, [so_far]))
+
+    def combine(self, left: SSAValue, right: SSAValue) -> Operation:
+        """Two accumulators made one."""
+        kind = arith.AddfOp if is_float(element_of(left)) else arith.AddiOp
+        return kind(left, right)
 
     def end(self, so_far: SSAValue, frame: Frame) -> Value:
         """The result with an axis for each symbol, in the frame's order."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, linalg
-from xdsl.dialects.builtin import AffineMapAttr, IntegerAttr
+from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -87,6 +87,12 @@ class Reducer:
         kind = fold.for_floats if is_float(element_of(value)) else fold.for_integers
         return [self.emitter.reduce(value, so_far[0], dims, lambda one, other: kind(one, other))]
 
+    def combine(self, left: SSAValue, right: SSAValue) -> Operation:
+        """Two accumulators made one."""
+        fold = FOLDS[self.spec.op]
+        kind = fold.for_floats if is_float(element_of(left)) else fold.for_integers
+        return kind(left, right)
+
     def end(self, so_far: Sequence[SSAValue], result: Attribute) -> SSAValue:
         if self.spec.op in POSITIONS:
             return converted(self.emitter, so_far[1], result)
@@ -130,12 +136,13 @@ class Reducer:
             better = add(ktir_arith.CmpfOp(beyond, new, best))
             nan = add(ktir_arith.CmpfOp("uno", new, new))
             best_nan = add(ktir_arith.CmpfOp("uno", best, best))
+            best_number = add(ktir_arith.CmpfOp("ord", best, best))
             same = add(
                 arith.OrIOp(
                     add(ktir_arith.CmpfOp("oeq", new, best)), add(arith.AndIOp(nan, best_nan))
                 )
             )
-            first_nan = add(arith.AndIOp(nan, add(arith.XOrIOp(best_nan, _true(add)))))
+            first_nan = add(arith.AndIOp(nan, best_number))
             better = add(arith.OrIOp(better, first_nan))
         else:
             beyond = "sgt" if self.spec.op == "argmax" else "slt"
@@ -163,7 +170,3 @@ class Reducer:
         )
         emitter.indices.block.add_op(operation)
         return list(operation.results)
-
-
-def _true(add: Callable[[Operation], SSAValue]) -> SSAValue:
-    return add(arith.ConstantOp(IntegerAttr(1, 1)))

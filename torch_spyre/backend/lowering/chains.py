@@ -1,6 +1,7 @@
 """Building elementwise work: values with handles, numbered when the chain is finished."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import arith, tensor
@@ -147,9 +148,10 @@ class ChainBuilder:
     def region(self, block: Block, arguments: list[Handle], stop: Operation) -> None:
         """Applies the ops before `stop`."""
         self.values.update(zip(block.args, arguments, strict=True))
-        for operation in block.ops:
-            if operation is stop:
-                return
+        self.operations(itertools.takewhile(lambda each: each is not stop, block.ops))
+
+    def operations(self, operations: Iterable[Operation]) -> None:
+        for operation in operations:
             self._operation(operation)
 
     def value(self, found: SSAValue) -> Handle:

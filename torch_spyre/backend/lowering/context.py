@@ -30,8 +30,10 @@ from torch_spyre.backend.lowering.values import (
     Tensor,
     TensorView,
     Undefined,
+    as_view,
     element_type_of,
     new_tensor,
+    reshaped,
 )
 from torch_spyre.backend.program.instructions import (
     ElementType,
@@ -311,3 +313,7 @@ class KernelContext:
         packed = self.new(found.type, found.extents, of)
         self.write(found, packed)
         return packed
+
+    def in_shape(self, tensor: TensorView, extents: tuple[Extent, ...]) -> TensorView:
+        """The elements row by row under another shape: where they are, or else a copy of them."""
+        return as_view(tensor, extents) or reshaped(self.contiguous(tensor), extents)

@@ -1,5 +1,6 @@
 """Ops that work element by element, and scalars, which are computed the same way."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects.builtin import TensorType
@@ -180,14 +181,14 @@ def structured_operands(
 
 def body_arguments(
     chain: ChainBuilder,
-    operation: LinalgStructuredOperation,
+    operands: Sequence[SSAValue],
     maps: list[AffineMap],
     tensors: list[Tensor | None],
 ) -> list[Handle]:
-    """What the body of a structured op works on, an argument for each operand."""
+    """What the body of a structured op works on, an argument for each of these operands."""
     kernel = chain.kernel
     arguments = []
-    for value, indexing, tensor in zip(operation.operands, maps, tensors, strict=True):
+    for value, indexing, tensor in zip(operands, maps, tensors, strict=True):
         if tensor is None:
             arguments.append(chain.scalar(kernel.scalar(value), kernel.element_type(value.type)))
             continue
@@ -201,7 +202,7 @@ def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) 
     maps, tensors = structured_operands(kernel, operation)
     extents = iteration_extents(kernel, maps, tensors)
     chain = ChainBuilder(kernel)
-    arguments = body_arguments(chain, operation, maps, tensors)
+    arguments = body_arguments(chain, operation.operands, maps, tensors)
     yielded = chain.body(operation.body.block, arguments)
     outputs = []
     inputs = len(operation.inputs)

@@ -1,14 +1,22 @@
 """`linalg.reduce`, and structured ops with loops that reduce."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.linalg.abstract_ops import LinalgStructuredOperation
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import ReduceOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 
-from torch_spyre.backend.lowering.chains import ChainBuilder, Handle
+from torch_spyre.backend.lowering.chains import ChainBuilder
+from torch_spyre.backend.lowering.combiners import (
+    Combiner,
+    FoldedResult,
+    combiner_of,
+    depending_on,
+    folded_results,
+)
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.elementwise import (
     body_arguments,
@@ -18,13 +26,10 @@ from torch_spyre.backend.lowering.elementwise import (
     structured_operands,
     with_strides,
 )
-from torch_spyre.backend.lowering.nodes import Elementwise, IndexInput, Reduction, ScalarInput
+from torch_spyre.backend.lowering.nodes import ChainInput, Elementwise, IndexInput, Reduction
 from torch_spyre.backend.lowering.values import Extent, Splat, Tensor, TensorView, Undefined
 from torch_spyre.backend.lowering.vector_ops import COMBINES, is_identity
-from torch_spyre.backend.program.instructions import ChainStep
-
-# As in the engine: what one reduction can fold side by side.
-MOST_FOLDED = 8
+from torch_spyre.backend.program.instructions import ElementType
 
 
 def lower_reduce(kernel: KernelContext, operation: ReduceOp) -> None:
@@ -44,11 +49,13 @@ def lower_reduce(kernel: KernelContext, operation: ReduceOp) -> None:
     block = operation.region.block
     element, accumulator = block.args
     combine = _named_combine(block, element, accumulator)
-    initial = _initial(kernel, init, combine, reduced, extents)
+    initial = _initial(kernel, [init], combine, reduced, extents)
     folded, outputs = [value], [output]
-    combiner = _Combiner()
+    combiner = Combiner()
     if not combine:
-        combiner = _combiner(kernel, block, accumulator, element, value)
+        terminator = block.last_op
+        assert terminator is not None
+        combiner = combiner_of(kernel, block, [accumulator], [element], terminator.operands)
     for scalar in combiner.scalars:
         # A value that folding does not change; nobody reads where it ends up.
         folded.append(chain.scalar(scalar.register, scalar.type))
@@ -87,61 +94,26 @@ def _named_combine(block: Block, element: SSAValue, accumulator: SSAValue) -> st
 
 def _initial(
     kernel: KernelContext,
-    init: Tensor,
+    inits: Sequence[Tensor],
     combine: str,
     reduced: tuple[int, ...],
     extents: tuple[Extent, ...],
 ) -> list[TensorView]:
-    """The tensor to fold in once more; none where that would change nothing."""
+    """The tensors to fold in once more; none where that would change nothing."""
     something = all(extents[dim].known and extents[dim].upper > 0 for dim in reduced)
-    if isinstance(init, Splat) and combine and something:
-        bits = kernel.number(init.register)
-        if bits is not None and is_identity(combine, bits, init.type):
-            return []
-    if isinstance(init, Undefined) and something:
+    if something and all(_changes_nothing(kernel, init, combine) for init in inits):
         return []
-    return [kernel.in_memory(init)]
+    return [kernel.in_memory(init) for init in inits]
 
 
-@dataclass(frozen=True)
-class _Combiner:
-    """Steps on accumulators (values 0..n-1) and next elements (n..2n-1).
-
-    Value 0 is what is reduced; the others are the constants and outer scalars that the steps use.
-    """
-
-    steps: tuple[ChainStep, ...] = ()
-    results: tuple[int, ...] = ()
-    scalars: tuple[ScalarInput, ...] = ()
-
-
-def _combiner(
-    kernel: KernelContext, block: Block, accumulator: SSAValue, element: SSAValue, value: Handle
-) -> _Combiner:
-    builder = ChainBuilder(kernel)
-    handles = {accumulator: Handle(True, 0, value.type), element: Handle(True, 1, value.type)}
-    # The engine supplies the first two values: these stand for them, and are never looked at.
-    builder.inputs = [IndexInput(-2), IndexInput(-1)]
-    yielded = builder.body(block, [handles[argument] for argument in block.args])
-    inputs, steps, results = builder.numbered(yielded, kept_inputs=2)
-    if builder.lookups:
-        raise kernel.error("a combiner cannot read tensors")
-    scalars = tuple(found for found in inputs if isinstance(found, ScalarInput))
-    if 1 + len(scalars) > MOST_FOLDED:
-        raise kernel.error(
-            f"a combiner with {len(scalars)} constants and outer values; the card has room for "
-            f"{MOST_FOLDED - 1}"
-        )
-    accumulators = 1 + len(scalars)
-    numbers = [0, accumulators, *range(1, accumulators)]
-    numbers += range(2 * accumulators, 2 * accumulators + len(steps))
-    return _Combiner(
-        tuple(
-            replace(step, inputs=tuple(numbers[number] for number in step.inputs)) for step in steps
-        ),
-        (*(numbers[number] for number in results), *range(1, accumulators)),
-        scalars,
-    )
+def _changes_nothing(kernel: KernelContext, init: Tensor, combine: str) -> bool:
+    match init:
+        case Undefined():
+            return True
+        case Splat() if combine:
+            bits = kernel.number(init.register)
+            return bits is not None and is_identity(combine, bits, init.type)
+    return False
 
 
 def is_reduction(operation: LinalgStructuredOperation) -> bool:
@@ -151,65 +123,155 @@ def is_reduction(operation: LinalgStructuredOperation) -> bool:
 
 
 def lower_reducing(kernel: KernelContext, operation: LinalgStructuredOperation) -> None:
-    """A structured op with reduction loops, whose body ends in one op that folds a value in."""
-    if len(operation.outputs) != 1:
-        raise kernel.error("a reduction with several results")
-    maps, tensors = structured_operands(kernel, operation)
-    extents = iteration_extents(kernel, maps, tensors)
-    reduced = tuple(
-        loop
-        for loop, iterator in enumerate(operation.get_iterator_types())
-        if iterator.data is not IteratorType.PARALLEL
-    )
+    """A structured op with reduction loops, whose body folds values into its outs arguments."""
     block = operation.body.block
-    accumulator = block.args[-1]
-    combining = _folding_op(kernel, block, accumulator)
-    chain = ChainBuilder(kernel)
-    arguments = body_arguments(chain, operation, maps, tensors)
-    folded = next(value for value in combining.operands if value is not accumulator)
-    chain.region(block, arguments, stop=combining)
-    value_handle = chain.value(folded)
-    init = tensors[-1]
-    assert init is not None
-    result = operation.res[0]
-    assert isinstance(result.type, TensorType)
-    output = kernel.new(kernel.element_type(result.type), init.extents, result)
-    combine = COMBINES[type(combining)]
-    initial = []
-    for found in _initial(kernel, init, combine, reduced, extents):
-        strides, start = strides_under(kernel, maps[-1], found)
-        initial.append(with_strides(moved(found, start), strides))
-    strides, start = strides_under(kernel, maps[-1], output)
-    inputs, steps, numbers = chain.numbered([value_handle])
-    kernel.add(
-        Reduction(
+    accumulators = block.args[len(operation.inputs) :]
+    results = folded_results(kernel, block, accumulators)
+    folding = _Folding(kernel, operation, accumulators)
+    for found in results:
+        if found.combine:
+            folding.add([found], found.combine, Combiner())
+    joint = [found for found in results if not found.combine]
+    if joint:
+        combiner = combiner_of(
+            kernel,
+            block,
+            [found.accumulator for found in joint],
+            [found.element for found in joint],
+            [found.result for found in joint],
+        )
+        if any(scalar.type is not ElementType.I1 for scalar in combiner.scalars):
+            # Whether an accumulator wins would depend on more than what it is compared with, and
+            # so on which elements it has met.
+            raise kernel.error(
+                "numbers from outside decide between an element and the outs arguments; using them "
+                "in the value that is folded is the way out"
+            )
+        folding.add(joint, "", combiner)
+
+
+class _Folding:
+    """The reductions that a structured op becomes: they share its loops and its elements."""
+
+    def __init__(
+        self,
+        kernel: KernelContext,
+        operation: LinalgStructuredOperation,
+        accumulators: Sequence[SSAValue],
+    ) -> None:
+        self.kernel, self.operation = kernel, operation
+        self.maps, self.tensors = structured_operands(kernel, operation)
+        self.extents = iteration_extents(kernel, self.maps, self.tensors)
+        self.reduced = tuple(
+            loop
+            for loop, iterator in enumerate(operation.get_iterator_types())
+            if iterator.data is not IteratorType.PARALLEL
+        )
+        self.dependent = depending_on(operation.body.block, accumulators)
+
+    def add(self, results: Sequence[FoldedResult], combine: str, combiner: Combiner) -> None:
+        kernel = self.kernel
+        first = results[0].position
+        chain = self._elements()
+        folded = [chain.value(found.element) for found in results]
+        outputs = [self._output(found.position) for found in results]
+        inits = [self._init(found.position) for found in results]
+        initial = [
+            self._in_loops(found.position, each)
+            for found, each in zip(
+                results,
+                _initial(kernel, inits, combine, self.reduced, self.extents),
+                strict=False,
+            )
+        ]
+        for scalar in combiner.scalars:
+            # A value that folding does not change; nobody reads where it ends up.
+            folded.append(chain.scalar(scalar.register, scalar.type))
+            unread = kernel.new(scalar.type, inits[0].extents, None)
+            outputs.append(self._in_loops(first, unread))
+            if initial:
+                splat = Splat(scalar.register, scalar.type, inits[0].extents)
+                initial.append(self._in_loops(first, kernel.in_memory(splat)))
+        inputs, steps, numbers = chain.numbered(folded)
+        reduction = Reduction(
             kernel.place,
-            Elementwise(kernel.place, extents, inputs, steps, chain.lookups, []),
-            reduced,
+            Elementwise(kernel.place, self.extents, inputs, steps, chain.lookups, []),
+            self.reduced,
             tuple(numbers),
             combine,
-            (),
-            (),
+            combiner.steps,
+            combiner.results,
             tuple(initial),
-            (with_strides(moved(output, start), strides),),
+            tuple(outputs),
         )
+        if any(found.follows_order for found in results):
+            reduction = _one_after_the_other(kernel, reduction)
+        kernel.add(reduction)
+
+    def _elements(self) -> ChainBuilder:
+        """A chain of all that the body computes from an element alone."""
+        chain = ChainBuilder(self.kernel)
+        block = self.operation.body.block
+        inputs = len(self.operation.inputs)
+        arguments = body_arguments(
+            chain, self.operation.inputs, self.maps[:inputs], self.tensors[:inputs]
+        )
+        chain.values.update(zip(block.args, arguments, strict=False))
+        chain.operations(
+            operation
+            for operation in block.ops
+            if operation is not block.last_op and not self.dependent & set(operation.operands)
+        )
+        return chain
+
+    def _init(self, position: int) -> Tensor:
+        init = self.tensors[len(self.operation.inputs) + position]
+        assert init is not None
+        return init
+
+    def _output(self, position: int) -> TensorView:
+        result = self.operation.res[position]
+        assert isinstance(result.type, TensorType)
+        extents = self._init(position).extents
+        output = self.kernel.new(self.kernel.element_type(result.type), extents, result)
+        self.kernel.tensors[result] = output
+        return self._in_loops(position, output)
+
+    def _in_loops(self, position: int, tensor: TensorView) -> TensorView:
+        """A tensor with the shape of a result, with a stride for each loop."""
+        indexing = self.maps[len(self.operation.inputs) + position]
+        strides, start = strides_under(self.kernel, indexing, tensor)
+        return with_strides(moved(tensor, start), strides)
+
+
+def _one_after_the_other(kernel: KernelContext, reduction: Reduction) -> Reduction:
+    """The same with one accumulator for each output, that takes its elements in order.
+
+    The engine does so where the innermost loop is not reduced.
+    """
+    rank = len(reduction.chain.extents)
+    kept = [loop for loop in range(rank) if loop not in reduction.reduced]
+    order = [*reduction.reduced, *kept]
+
+    def ordered(tensor: TensorView) -> TensorView:
+        return with_strides(tensor, (*(tensor.strides[loop] for loop in order), 0))
+
+    def input_in_order(found: ChainInput) -> ChainInput:
+        match found:
+            case TensorView():
+                return ordered(found)
+            case IndexInput():
+                return IndexInput(order.index(found.dimension))
+        return found
+
+    chain = reduction.chain
+    extents = (*(chain.extents[loop] for loop in order), kernel.static_extent(1))
+    return replace(
+        reduction,
+        chain=replace(
+            chain, extents=extents, inputs=[input_in_order(each) for each in chain.inputs]
+        ),
+        reduced=tuple(range(len(reduction.reduced))),
+        initial=tuple(map(ordered, reduction.initial)),
+        outputs=tuple(map(ordered, reduction.outputs)),
     )
-    kernel.tensors[result] = output
-
-
-def _folding_op(kernel: KernelContext, block: Block, accumulator: SSAValue) -> Operation:
-    terminator = block.last_op
-    assert terminator is not None
-    yielded = terminator.operands[0]
-    combining = yielded.owner
-    if (
-        not isinstance(combining, Operation)
-        or type(combining) not in COMBINES
-        or accumulator not in combining.operands
-        or accumulator.uses.get_length() != 1
-    ):
-        raise kernel.error(
-            "the body of a reduction ends in one op that adds, multiplies, or takes the maximum "
-            "or minimum of a value and the outs argument"
-        )
-    return combining

@@ -16,7 +16,6 @@ from torch_spyre.backend.lowering.values import (
     TensorView,
     Undefined,
     count,
-    reshaped,
 )
 from torch_spyre.backend.program.instructions import NO_REGISTER
 from torch_spyre.ktir.dialects.tensor import ExpandShapeOp
@@ -99,23 +98,7 @@ def lower_reshape(kernel: KernelContext, operation: Operation) -> None:
             f"{operation.operands[0].type} into {result.type}: the number of elements must be "
             "known and stay the same"
         )
-    kernel.tensors[result] = _as_view(source, extents) or reshaped(
-        kernel.contiguous(source), extents
-    )
-
-
-def _as_view(source: TensorView, extents: tuple[Extent, ...]) -> TensorView | None:
-    """Strides for the new shape when it only adds or drops dims of size 1."""
-    sizes = [
-        (extent.upper, stride)
-        for extent, stride in zip(source.extents, source.strides, strict=True)
-        if extent.upper != 1
-    ]
-    if [size for size, _ in sizes] != [extent.upper for extent in extents if extent.upper != 1]:
-        return None
-    left = iter(sizes)
-    strides = tuple(0 if extent.upper == 1 else next(left)[1] for extent in extents)
-    return replace(source, extents=extents, strides=strides)
+    kernel.tensors[result] = kernel.in_shape(source, extents)
 
 
 def _declared(

@@ -22,7 +22,6 @@ from torch_spyre.backend.lowering.values import (
     TensorView,
     count,
     new_tensor,
-    reshaped,
     row_major,
 )
 from torch_spyre.backend.lowering.views import DirectTile, TensorTile
@@ -178,7 +177,7 @@ def _as_declared(kernel: KernelContext, loaded: TensorView, value: SSAValue) -> 
         raise kernel.error(
             f"a tile of {count(loaded.extents)} points and a tensor of {count(extents)} elements"
         )
-    return reshaped(kernel.contiguous(loaded), extents)
+    return kernel.in_shape(loaded, extents)
 
 
 def _tile_of_tensor(kernel: KernelContext, found: TensorTile) -> TensorView:
@@ -213,18 +212,16 @@ def lower_store(kernel: KernelContext, operation: StoreOp) -> None:
     _element_type(kernel, tile, operation.value)
     value = kernel.in_memory(kernel.tensor(operation.value), operation.value)
     walked = tile.walked
-    if value.extents == walked:
-        # As it lies: a transposed or sliced value needs no copy first.
-        by_dim = dict(zip(tile.order, value.strides, strict=True))
-        strides = tuple(by_dim[dim] for dim in range(len(walked)))
-        _move(kernel, tile, with_strides(value, strides), store=True)
-        return
     if count(value.extents) != count(walked):
         raise kernel.error(
             f"a tensor of {count(value.extents)} elements and a tile of {count(walked)} points"
         )
-    packed = reshaped(kernel.contiguous(value), walked)
-    _move(kernel, tile, with_strides(packed, tile.strides()), store=True)
+    if value.extents != walked:
+        value = kernel.in_shape(value, walked)
+    # As it lies: a transposed or sliced value needs no copy first.
+    by_dim = dict(zip(tile.order, value.strides, strict=True))
+    strides = tuple(by_dim[dim] for dim in range(len(walked)))
+    _move(kernel, tile, with_strides(value, strides), store=True)
 
 
 def _move(

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import (
@@ -132,3 +133,54 @@ def new_tensor(type: ElementType, extents: tuple[Extent, ...], name: str) -> Ten
 def reshaped(tensor: TensorView, extents: tuple[Extent, ...]) -> TensorView:
     """The same elements under another shape; only for contiguous tensors."""
     return replace(tensor, extents=extents, strides=row_major(extents))
+
+
+def as_view(tensor: TensorView, extents: tuple[Extent, ...]) -> TensorView | None:
+    """The same elements, row by row, under another shape; None if no strides say so."""
+    if not all(extent.known for extent in (*tensor.extents, *extents)):
+        return None
+    strides = _strides_under(
+        [extent.upper for extent in tensor.extents],
+        tensor.strides,
+        [extent.upper for extent in extents],
+    )
+    return None if strides is None else replace(tensor, extents=extents, strides=strides)
+
+
+def _strides_under(
+    sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Walks both shapes from the innermost dim; a run of dims that lie like one may be cut anew."""
+    if 0 in sizes:
+        return (0,) * len(wanted)
+    runs = _runs(sizes, strides)
+    length, step = next(runs, (1, 0))
+    found = []
+    for size in reversed(wanted):
+        if size == 1:
+            found.append(0)
+            continue
+        if length == 1:
+            length, step = next(runs)
+        if length % size:
+            return None
+        found.append(step)
+        length, step = length // size, step * size
+    return tuple(reversed(found))
+
+
+def _runs(sizes: Sequence[int], strides: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Dims joined as far as one stride walks them all: (elements, stride), innermost first."""
+    length, step = 1, 0
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size == 1:
+            continue
+        if length == 1:
+            length, step = size, stride
+        elif stride == length * step:
+            length *= size
+        else:
+            yield length, step
+            length, step = size, stride
+    if length > 1:
+        yield length, step

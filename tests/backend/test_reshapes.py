@@ -1,0 +1,180 @@
+"""Another shape is another way to walk the same elements, as long as strides can say it."""
+
+import pytest
+import torch
+from compiling import compiled
+from hypothesis import given
+from hypothesis import strategies as st
+from program_interpreter import Interpreter
+
+from torch_spyre.backend.lowering.values import Buffer, Extent, TensorView, as_view
+from torch_spyre.backend.program.instructions import Copy, ElementType
+
+SIZES = (4, 6, 8)
+
+
+def tensor_type(sizes):
+    return f"tensor<{'x'.join(map(str, sizes))}xi32>"
+
+
+def view(sizes, strides):
+    extents = tuple(Extent(0, size, True) for size in sizes)
+    return TensorView(Buffer(1, "b"), ElementType.I32, extents, tuple(strides))
+
+
+def under(sizes, strides, wanted):
+    found = as_view(view(sizes, strides), tuple(Extent(0, size, True) for size in wanted))
+    return found and found.strides
+
+
+@st.composite
+def strided_and_wanted(draw):
+    """A tensor that was sliced, transposed and broadcast, and a shape of as many elements."""
+    sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4))
+    base = torch.arange(4 * 7**4).reshape(4 * 7, 7, 7, 7)
+    found = base[tuple(slice(0, size) for size in sizes)]
+    found = found[(slice(None),) * len(sizes) + (0,) * (4 - len(sizes))]
+    if draw(st.booleans()):
+        found = torch.arange(found.numel()).reshape(sizes)
+    found = found.permute(draw(st.permutations(range(len(sizes)))))
+    if draw(st.booleans()):
+        found = found.unsqueeze(0).expand(draw(st.sampled_from([1, 2, 3])), *found.shape)
+    factors = [f for f in (2, 2, 2, 2, 3, 3, 3, 3) if found.numel() % f == 0]
+    wanted, left = [], found.numel()
+    for factor in draw(st.permutations(factors)):
+        if left % factor == 0 and draw(st.booleans()):
+            wanted.append(factor)
+            left //= factor
+    wanted.insert(draw(st.integers(0, len(wanted))), left)
+    return found, wanted
+
+
+@given(strided_and_wanted())
+def test_a_view_exists_where_pytorch_has_one(case):
+    tensor, wanted = case
+    strides = under(tensor.shape, tensor.stride(), wanted)
+    try:
+        expected = tensor.view(wanted)
+    except RuntimeError:
+        assert strides is None
+        return
+    assert strides is not None
+    storage = torch.arange(4 * 7**4)
+    walked = torch.as_strided(storage, wanted, strides)
+    assert torch.equal(walked, torch.as_strided(storage, wanted, expected.stride()))
+
+
+def test_tensors_without_elements_have_every_shape():
+    assert under([3, 0, 2], [1, 7, 100], [0, 5]) is not None
+
+
+SLICE = (
+    "%s = tensor.extract_slice %x[1, 0, 2] [2, 6, 4] [1, 1, 1] "
+    f": {tensor_type(SIZES)} to {tensor_type([2, 6, 4])}"
+)
+TRANSPOSE = (
+    f"%e = tensor.empty() : {tensor_type([8, 4, 6])}\n"
+    f"%s = linalg.transpose ins(%x : {tensor_type(SIZES)}) outs(%e : {tensor_type([8, 4, 6])}) "
+    "permutation = [2, 0, 1]"
+)
+DROP = (
+    "%s = tensor.extract_slice %x[2, 1, 0] [1, 5, 8] [1, 1, 1] "
+    f": {tensor_type(SIZES)} to {tensor_type([5, 8])}"
+)
+
+
+def sliced(x):
+    return x[1:3, :, 2:6]
+
+
+def transposed(x):
+    return x.permute(2, 0, 1)
+
+
+def dropped(x):
+    return x[2, 1:]
+
+
+def joined(name, before, after, groups):
+    op, shape = "collapse_shape", ""
+    if len(after) > len(before):
+        op, shape = "expand_shape", f" output_shape {[*after]}"
+    types = f"{tensor_type(before)} into {tensor_type(after)}"
+    return f"%{name} = tensor.{op} %s {groups}{shape} : {types}"
+
+
+def program(change, reshape, sizes):
+    """Loads, changes, reshapes, adds 1, stores."""
+    boxes = [
+        "affine_set<({}) : ({})>".format(
+            ", ".join(f"d{dim}" for dim in range(len(shape))),
+            ", ".join(f"d{dim} >= 0, -d{dim} + {size - 1} >= 0" for dim, size in enumerate(shape)),
+        )
+        for shape in (SIZES, sizes)
+    ]
+    memrefs = [f"memref<{'x'.join(map(str, shape))}xi32>" for shape in (SIZES, sizes)]
+    tiles = [f"<{'x'.join(map(str, shape))}xindex>" for shape in (SIZES, sizes)]
+    strides = [[*torch.empty(shape).stride()] for shape in (SIZES, sizes)]
+    zeros = [", ".join(["%c0"] * len(shape)) for shape in (SIZES, sizes)]
+    return "\n".join(
+        [
+            "func.func @f(%in: index, %out: index) {",
+            "%c0 = arith.constant 0 : index",
+            f"%iv = ktdp.construct_memory_view %in, sizes: {[*SIZES]}, strides: {strides[0]} "
+            f": {memrefs[0]}",
+            f"%ov = ktdp.construct_memory_view %out, sizes: {[*sizes]}, strides: {strides[1]} "
+            f": {memrefs[1]}",
+            f"%it = ktdp.construct_access_tile %iv[{zeros[0]}] {{access_tile_set = {boxes[0]}}} "
+            f": {memrefs[0]} -> {tiles[0]}",
+            f"%ot = ktdp.construct_access_tile %ov[{zeros[1]}] {{access_tile_set = {boxes[1]}}} "
+            f": {memrefs[1]} -> {tiles[1]}",
+            f"%x = ktdp.load %it : {tiles[0]} -> {tensor_type(SIZES)}",
+            change,
+            reshape,
+            f"%one = arith.constant dense<1> : {tensor_type(sizes)}",
+            f"%y = arith.addi %r, %one : {tensor_type(sizes)}",
+            f"ktdp.store %y, %ot : {tensor_type(sizes)}, {tiles[1]}",
+            "return",
+            "}",
+            "",
+        ]
+    )
+
+
+def results(content, change, sizes):
+    x = torch.arange(4 * 6 * 8)
+    arrays = {"in": x.tolist(), "out": [0] * torch.empty(sizes).numel()}
+    Interpreter(content, arrays, []).run()
+    return arrays["out"], (change(x.reshape(SIZES)).reshape(sizes) + 1).flatten().tolist()
+
+
+WITHOUT_COPY = [
+    pytest.param(SLICE, sliced, [2, 6, 4], [2, 6, 2, 2], [[0], [1], [2, 3]], id="split_lanes"),
+    pytest.param(SLICE, sliced, [2, 6, 4], [12, 4], [[0, 1], [2]], id="join_rows_of_a_slice"),
+    pytest.param(SLICE, sliced, [2, 6, 4], [2, 3, 2, 4], [[0], [1, 2], [3]], id="split_rows"),
+    pytest.param(DROP, dropped, [5, 8], [40], [[0, 1]], id="join_what_lies_together"),
+    pytest.param(TRANSPOSE, transposed, [8, 4, 6], [8, 24], [[0], [1, 2]], id="join_transposed"),
+    pytest.param(
+        TRANSPOSE, transposed, [8, 4, 6], [2, 4, 4, 6], [[0, 1], [2], [3]], id="split_transposed"
+    ),
+]
+WITH_COPY = [
+    pytest.param(SLICE, sliced, [2, 6, 4], [2, 24], [[0], [1, 2]], id="join_over_a_gap"),
+    pytest.param(TRANSPOSE, transposed, [8, 4, 6], [32, 6], [[0, 1], [2]], id="join_crossed"),
+]
+
+
+@pytest.mark.parametrize(("change", "reference", "before", "after", "groups"), WITHOUT_COPY)
+def test_nothing_moves_where_strides_will_do(change, reference, before, after, groups):
+    content = compiled(program(change, joined("r", before, after, groups), after))
+    assert not any(isinstance(found, Copy) for found in content.code)
+    found, expected = results(content, reference, after)
+    assert found == expected
+
+
+@pytest.mark.parametrize(("change", "reference", "before", "after", "groups"), WITH_COPY)
+def test_elements_that_no_strides_reach_are_copied(change, reference, before, after, groups):
+    content = compiled(program(change, joined("r", before, after, groups), after))
+    assert sum(isinstance(found, Copy) for found in content.code) == 1
+    found, expected = results(content, reference, after)
+    assert found == expected

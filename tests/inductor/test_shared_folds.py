@@ -1,0 +1,203 @@
+"""Sums and extremes that several cores fold together, and combine over the ring."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torch_spyre import knobs
+from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.runtime import runner
+from torch_spyre._inductor.runtime.programs import held_bytes, module_for
+from torch_spyre._inductor.to_ktir.plan import space_of
+from torch_spyre._inductor.to_ktir.sharing import Sharing
+from torch_spyre._inductor.work_division import Digit
+from torch_spyre.backend.execution import conflicts, timing_of
+from torch_spyre.ktir.affine import contains, points
+
+HALF = 2.0**-9
+
+
+@pytest.fixture
+def stages(monkeypatch):
+    """(specs, program) of all that is compiled meanwhile."""
+    found = []
+    original = runner.program_for
+
+    def spy(name, specs):
+        program = original(name, specs)
+        found.append((specs, program))
+        return program
+
+    monkeypatch.setattr(runner, "program_for", spy)
+    return found
+
+
+def compiled(function):
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(force_disable_caches=True):
+        return torch.compile(function)
+
+
+def check(function, *inputs, tolerance, run=None):
+    """Against float64 of what the card holds."""
+    on_card = [each.to("spyre") for each in inputs]
+    exact = [each.cpu() for each in on_card]
+    exact = [each.double() if each.dtype.is_floating_point else each for each in exact]
+    with torch._inductor.config.patch(force_disable_caches=True):
+        found = (run or function)(*on_card).cpu()
+    wanted = function(*exact).double()
+    torch.testing.assert_close(found.double(), wanted, rtol=tolerance, atol=tolerance / 10)
+
+
+def uniform(*shape, dtype=torch.float16):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+
+
+def splits(specs):
+    space = space_of(specs)
+    shared = space.shared
+    return space.cores, 1 if shared is None else space.splits[shared]
+
+
+SUMS = {
+    "sum": (lambda x: x.sum(-1), uniform(3, 4096), HALF),
+    "sum_f32": (lambda x: x.sum(-1), uniform(3, 4096, dtype=torch.float32), 1e-6),
+    "mean": (lambda x: x.mean(-1), uniform(3, 4096), HALF),
+    "max": (lambda x: x.amax(-1), uniform(3, 4096) - 2, 0),
+    "min": (lambda x: x.amin(-1), uniform(3, 4096), 0),
+    "prod": (lambda x: x.prod(-1), 1 + uniform(3, 4096, dtype=torch.float32) / 1e3, 1e-5),
+    "integers": (lambda x: x.sum(-1), torch.arange(3 * 4096).reshape(3, 4096), 0),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_rows_that_are_fewer_than_cores(name, stages):
+    function, x, tolerance = SUMS[name]
+    check(function, x, tolerance=tolerance)
+    ((specs, _),) = stages
+    assert splits(specs) == (24, 8)
+
+
+def test_columns(stages):
+    """A dim that no stick runs along."""
+    check(lambda x: x.sum(0), uniform(4096, 64), tolerance=HALF)
+    ((specs, _),) = stages
+    assert splits(specs) == (32, 32)
+
+
+def test_an_extreme_with_nans():
+    x = uniform(3, 4096, dtype=torch.float32)
+    x[1, 3000] = float("nan")
+    found = x.to("spyre").amax(-1).cpu()
+    torch.testing.assert_close(found, x.amax(-1), rtol=0, atol=0, equal_nan=True)
+
+
+PRODUCTS = [((8, 1024), (1024, 1024)), ((1, 4096), (4096, 64)), ((2, 8, 1024), (2, 1024, 64))]
+
+
+@pytest.mark.parametrize("k_fast", ["0", "1"])
+@pytest.mark.parametrize("shapes", PRODUCTS)
+def test_products(shapes, k_fast, stages):
+    left, right = (uniform(*shape) for shape in shapes)
+    with knobs.override(SPYRE_CORE_ID_K_FAST_EMISSION=k_fast):
+        check(torch.matmul, left, right, tolerance=HALF, run=compiled(torch.matmul))
+    ((specs, _),) = stages
+    assert splits(specs)[1] > 1
+
+
+def test_what_follows_and_what_leads_to_a_fold_is_fused(stages):
+    def norm(x):
+        return torch.rsqrt((x * x).mean(-1) + 1e-3)
+
+    check(norm, uniform(3, 4096), tolerance=2 * HALF, run=compiled(norm))
+    ((specs, _),) = stages
+    assert len(specs) > 2
+    assert splits(specs) == (24, 8)
+
+
+def test_a_product_with_a_bias(stages):
+    def layer(x, weight, bias):
+        return torch.relu(x @ weight - bias)
+
+    inputs = uniform(8, 1024), uniform(1024, 1024), 64 * uniform(1024)
+    check(layer, *inputs, tolerance=2 * HALF, run=compiled(layer))
+    assert any(splits(specs)[1] > 1 for specs, _ in stages)
+
+
+def test_a_row_that_streams_past_on_every_core(stages):
+    x = uniform(1, 1 << 20, dtype=torch.float32)
+    check(lambda x: x.sum(-1), x, tolerance=1e-6)
+    ((specs, _),) = stages
+    assert splits(specs) == (32, 32)
+
+
+def test_results_in_several_tiles(stages):
+    """Cores meet once for each of them."""
+    check(lambda x: x.sum(0), uniform(256, 64 * 1009), tolerance=HALF)
+    ((specs, _),) = stages
+    assert splits(specs) == (32, 32)
+    lines = str(module_for("tiles", specs)).splitlines()
+    loop = next(number for number, line in enumerate(lines) if "scf.for" in line)
+    assert any("ktdp.inter_tile_reduce" in line for line in lines[loop:])
+
+
+def test_what_does_not_stream_is_loaded_before_what_does():
+    """In the last, smaller tile, and after it, the scale of a row is needed again."""
+
+    def scaled(x, scale):
+        return (x * scale).sum(-1) + scale[:, 0]
+
+    x, scale = uniform(3, 500_032, dtype=torch.float32), uniform(3, 1, dtype=torch.float32)
+    check(scaled, x, scale, tolerance=1e-5, run=compiled(scaled))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.softmax(x, -1),  # needs the whole row again
+        lambda x: x.argmax(-1).to(torch.float32),
+        lambda x: x.sum((0, 2)),  # two symbols
+    ],
+    ids=["softmax", "argmax", "two_dims"],
+)
+def test_other_folds_stay_on_one_core(function, stages):
+    x = uniform(3, 5, 512, dtype=torch.float32)
+    check(function, x, tolerance=1e-5, run=compiled(function))
+    assert all(splits(specs)[1] == 1 for specs, _ in stages)
+
+
+def test_the_ring_takes_time_and_no_two_cores_write_one_element(stages):
+    check(lambda x: x.sum(-1), uniform(5, 2048), tolerance=HALF)
+    ((specs, program),) = stages
+    timing = timing_of(program, held_bytes(specs), [])
+    assert splits(specs)[1] > 1
+    assert timing.ring_byte_hops > 0
+    assert timing.ring_exposed_ps > 0
+    assert not conflicts(program, held_bytes(specs))
+
+
+def test_what_is_built_is_what_a_front_end_may_write(stages):
+    check(lambda x: x.sum(-1), uniform(3, 8192), tolerance=HALF)
+    ((specs, _),) = stages
+    assert all(isinstance(spec, OpSpec) for spec in specs)
+    module = module_for("shared", specs)
+    module.verify(strict=True)
+    assert str(module).count("ktdp.inter_tile_reduce") == 1
+
+
+@given(stride=st.integers(1, 8), split=st.integers(2, 8), outer=st.integers(1, 8), symbol=st.none())
+def test_groups_are_the_cores_that_differ_in_one_digit(stride, split, outer, symbol):
+    cores = stride * split * outer
+    digit = Digit(symbol, stride, split)
+    sharing = Sharing(digit, cores)
+    everyone = torch.arange(cores)[:, None].numpy()
+    seen = []
+    for (group,) in points(sharing.groups).tolist():
+        members = contains(sharing.members, everyone, [group]).nonzero()[0].tolist()
+        first = contains(sharing.first, everyone, [group]).nonzero()[0].tolist()
+        assert [digit.slice_of(core) for core in members] == list(range(split))
+        assert len({core - digit.slice_of(core) * stride for core in members}) == 1
+        assert first == members[:1] == [group]
+        seen += members
+    assert sorted(seen) == list(range(cores))
