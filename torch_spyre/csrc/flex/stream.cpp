@@ -10,8 +10,10 @@ namespace spyre::flex {
 namespace {
 
 constexpr size_t kMostQueued = 1024;
-// Whoever waits for room is woken once in so many items, not for every single place.
+// Whoever waits for room is woken once in so many items, not for every single place. It also looks
+// by itself now and then: the item that runs may be waiting for what comes after it.
 constexpr uint64_t kItemsPerWake = 128;
+constexpr auto kRoomCheck = std::chrono::milliseconds(1);
 // How long a stream's thread looks for more work before it sleeps: work often comes in a row, and
 // waking a thread takes longer than a small kernel.
 constexpr auto kIdleSpin = std::chrono::microseconds(50);
@@ -154,7 +156,8 @@ void Stream::work_loop() {
 }
 
 void Stream::wait_for_room(std::unique_lock<std::mutex>& lock) {
-  changed_.wait(lock, [&] { return queue_.size() < kMostQueued; });
+  while (!changed_.wait_for(lock, kRoomCheck, [&] { return queue_.size() < kMostQueued; })) {
+  }
 }
 
 void Stream::push(Item item) {
