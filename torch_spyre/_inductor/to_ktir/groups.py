@@ -78,7 +78,7 @@ def groups_of(access: Access, frame: Frame, arithmetic: IndexArithmetic) -> list
 
 
 def _groups_along(box: Box, frame: Frame, arithmetic: IndexArithmetic) -> Sequence[Group] | None:
-    """Symbols that step over whole sticks, or along no stick, are dims of the view; others share."""
+    """Symbols that step over whole sticks, or along none, are dims of the view; others share."""
     groups = []
     along = []
     for symbol, factor in box.sum.terms:
