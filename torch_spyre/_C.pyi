@@ -74,8 +74,8 @@ class LoadedProgram:
     def cores(self) -> int: ...
 
 # Program file, where each of its arrays is (an argument of `run`, or scratch memory -slot - 1) and
-# its bytes; time in picoseconds, bytes read from and written to device memory; whether cores run one
-# after the other, and the same for calls where two different slots are one memory.
+# its bytes; time in picoseconds, bytes read from and written to device memory; whether cores run
+# one after the other, and the same for calls where two different slots are one memory.
 BundleStage = tuple[bytes, Sequence[int], Sequence[int], int, int, int, bool, bool]
 
 class Bundle:

@@ -24,6 +24,7 @@ EXAMPLES = [
     ),
     errors.GranularityError(512, "its minimum 100 does not divide it"),
     errors.BundleError("sdsc_0.json", "0_add.dscs_[0]", "is missing"),
+    errors.UnsupportedError("loop op gcd"),
 ]
 
 
@@ -59,6 +60,7 @@ def test_every_class_has_an_example_here_a_docstring_and_the_common_base():
         (13, ["[8192, 272, 32, 64]", "272.0 MiB", "256.0 MiB", "c1=32", "SENCORES"]),
         (14, ["up to 512", "100 does not divide", "mark_dynamic"]),
         (15, ["sdsc_0.json", "0_add.dscs_[0]", "is missing"]),
+        (16, ["does not support", "loop op gcd"]),
     ],
 )
 def test_message_names_the_facts_and_the_way_out(index, parts):

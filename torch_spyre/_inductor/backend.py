@@ -24,16 +24,24 @@ def compile_graph(
     if mode is not None:
         patches |= torch._inductor.list_mode_options(mode)
     if not touches_card(module, example_inputs):
-        return compile_fx(module, example_inputs, config_patches=patches or None)
+        compiled = compile_fx(module, example_inputs, config_patches=patches or None)
+        return _function(compiled)
     register()
     with compiling(), torch._functorch.config.patch(enable_autograd_cache=False):
-        return compile_fx(
+        compiled = compile_fx(
             module,
             example_inputs,
-            inner_compile=specializing,
+            inner_compile=specializing,  # type: ignore[arg-type]  # no OutputCode: it has many
             decompositions=decompositions.table(),
             config_patches={**patches, **OPTIONS},
         )
+    return _function(compiled)
+
+
+def _function(compiled: object) -> Callable[..., Any]:
+    # compile_fx gives text or weights too, for other ways to compile.
+    assert callable(compiled)
+    return compiled
 
 
 def touches_card(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:

@@ -26,7 +26,7 @@ def describe(value: object) -> Tensor | None:
         tuple(value.stride()),
         value.dtype,
         _C.get_spyre_tensor_layout(value),
-        value.storage_offset(),
+        int(value.storage_offset()),
     )
 
 
@@ -40,7 +40,8 @@ def compiling_for(values: Sequence[object]) -> Iterator[None]:
     )
     token = _inputs.set(described)
     try:
-        with config.patch(input_layouts=text, environment=_environment()):
+        settings: Any = config
+        with settings.patch(input_layouts=text, environment=_environment()):
             yield
     finally:
         _inputs.reset(token)

@@ -67,7 +67,7 @@ def _product(
         )
     result = ir.TensorBox.create(
         ir.Reduction(
-            device=left.get_device(),
+            device=left.get_device_or_error(),
             dtype=left.get_dtype(),
             inner_fn=lambda index, along: (
                 load_left([*index[:-1], along[0]]),
@@ -122,7 +122,7 @@ def _mean(
     ranges = [1 if each in folded else size[each] for each in range(len(size))]
     result = ir.TensorBox.create(
         ir.Reduction(
-            device=x.get_device(),
+            device=x.get_device_or_error(),
             dtype=x.get_dtype(),
             inner_fn=inner,
             ranges=ranges if keepdim else [size[each] for each in kept],
@@ -206,7 +206,7 @@ def _embedding(
 def _index_select(x: ir.TensorBox, dim: int, index: ir.TensorBox) -> ir.TensorBox:
     rank = len(x.get_size())
     if rank == 0:
-        return clone(x)
+        return _copy(x)
     return _gathered(x, [*[None] * (dim % rank), _at_least_1d(index)])
 
 
@@ -247,7 +247,8 @@ def _gathered(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.Ten
     for index in indices:
         if index is not None:
             index.realize()
-    return index_impl(x, list(indices), check=False)
+    result: ir.TensorBox = index_impl(x, list(indices), check=False)
+    return result
 
 
 @lowers(aten.gather.default)

@@ -76,8 +76,8 @@ class SpyreScheduling(BaseScheduling):
         self.free_buffers_in_scheduler()
 
     def _bundle(self, nodes: Sequence[SchedulerNode], wrapper: SpyreWrapper) -> Bundle:
-        buffers = [node.node for node in nodes]
-        assert all(isinstance(buffer, ir.ComputedBuffer) for buffer in buffers)
+        buffers = [node.node for node in nodes if isinstance(node.node, ir.ComputedBuffer)]
+        assert len(buffers) == len(nodes)
         known = {**known_inputs(V.graph), **self._made_before(wrapper)}
         results = _visible(nodes)
         name = get_fused_kernel_name(nodes, "original_aten")

@@ -10,7 +10,7 @@ from torch_spyre.constants import DEVICE_NAME
 
 class SpyreWrapper(PythonWrapperCodegen):
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch has no types here
         # Layouts that bundles chose for the buffers they make.
         self.layouts: dict[str, SpyreTensorLayout] = {}
 

@@ -4,6 +4,7 @@ A kernel looks at the metadata of its arguments and finds the plan that was made
 compiler is imported when the first plan is made.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,8 +28,12 @@ def register() -> None:
     """Registers a kernel for every overload that the compiler can do."""
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
-    for overload in eager_overloads():
-        library.impl(overload, _kernel(overload), "PrivateUse1", allow_override=True)
+    with warnings.catch_warnings():
+        # PyTorch composes some of these in ways that do not suit the CPU; the extension has them
+        # fall back whole, until they are overridden here.
+        warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
+        for overload in eager_overloads():
+            library.impl(overload, _kernel(overload), "PrivateUse1", allow_override=True)
     for name in COMPOSED:
         overload = getattr(torch.ops.aten, name).default
         library.impl(overload, _composed(overload), "PrivateUse1")

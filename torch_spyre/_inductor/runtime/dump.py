@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
@@ -23,7 +24,8 @@ def dump(folder: str, name: str, stages: Sequence[Sequence[OpSpec]], loops: str 
     (target / "loop_ir.txt").write_text(loops or _NOT_KNOWN)
     specs = [spec for stage in stages for spec in stage]
     (target / "opspec.txt").write_text("\n".join(map(repr, specs)) + "\n")
-    functions, listings, timings = [], [], []
+    functions: list[Operation] = []
+    listings, timings = [], []
     for number, stage in enumerate(stages):
         kernel = f"{name}_{number}"
         module = module_for(kernel, stage)
