@@ -21,7 +21,7 @@ from torch_spyre._inductor.to_ktir.coordinates import INDEX, emit_coordinate
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.plan import TILE_BYTES, TilePlan, is_product, plan_tiles
-from torch_spyre._inductor.to_ktir.pointwise import POINTWISE, converted, emit_pointwise
+from torch_spyre._inductor.to_ktir.pointwise import POINTWISE, WHERE, converted, emit_pointwise
 from torch_spyre._inductor.to_ktir.products import Product
 from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS, Reducer
 from torch_spyre._inductor.to_ktir.sharing import Sharing, combined
@@ -392,16 +392,14 @@ class _Scope:
         self.put(spec, Value(raw, axes))
 
     def _operands(self, spec: OpSpec) -> list[Value]:
+        """Tensors and constants in the order of the op's operands."""
         indirect = _index_tensors(spec)
-        tensors = iter(arg for arg in spec.inputs if arg.name not in indirect or arg.in_scratchpad)
-        constants = spec.constants
-        count = sum(name.startswith(_OPERAND) for name in constants) + len(
-            [arg for arg in spec.inputs if arg.name not in indirect or arg.in_scratchpad]
-        )
-        format = next(
-            (arg.device_dtype for arg in spec.inputs if arg.name not in indirect),
-            spec.output.device_dtype,
-        )
+        inputs = [arg for arg in spec.inputs if arg.name not in indirect or arg.in_scratchpad]
+        tensors, constants = iter(inputs), spec.constants
+        # A constant is of the type of what it meets; of what comes out, if that is a choice.
+        chooses = spec.op == WHERE or not inputs
+        format = spec.output.device_dtype if chooses else inputs[0].device_dtype
+        count = len(inputs) + sum(name.startswith(_OPERAND) for name in constants)
         operands: list[Value] = []
         for position in range(count):
             name = f"{_OPERAND}{position}"
