@@ -226,6 +226,7 @@ Region region_of(const Receive& receive, std::span<const std::byte> published, c
 }
 
 int64_t owner_of(const View& view, const Core& core) {
+  if (view.space == Space::kGlobal) return 0;  // the same for all cores
   return view.core == kNoRegister ? core.id : core.integer(view.core);
 }
 
