@@ -8,6 +8,7 @@ from torch._inductor import ir
 from torch._inductor.lowering import (
     clone,
     expand,
+    full,
     index_impl,
     lowerings,
     make_pointwise,
@@ -54,6 +55,8 @@ def _product(
         if not _only_moves(factor):
             factor.realize()
     load_left, load_right = left.make_loader(), right.make_loader()
+    if concrete(inner) == 0:
+        return full(size, 0, dtype=left.get_dtype(), device=left.get_device())
     if concrete(inner) == 1:
         # A sum of one product: nothing to fold.
         zero = 0

@@ -29,6 +29,13 @@ from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import UnsupportedError
 
+_TRACING_KEYS = (
+    torch._C.DispatchKey.Functionalize,
+    torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode,
+    torch._C.DispatchKey.FuncTorchDynamicLayerBackMode,
+    torch._C.DispatchKey.PythonTLSSnapshot,
+)
+
 
 @dataclass(frozen=True)
 class View:
@@ -40,6 +47,10 @@ class View:
     offset: int
 
 
+# An argument by its place, a buffer by its name, a view of one, or nothing.
+Output = int | str | View | None
+
+
 class OnePlan:
     """What one kind of call does: makes the outputs, runs the bundle."""
 
@@ -47,7 +58,7 @@ class OnePlan:
         self,
         bundle: Bundle,
         inputs: Sequence[str],
-        outputs: Sequence["int | str | View"],
+        outputs: Sequence["Output"],
         structure: Any,
     ) -> None:
         self.run = self._runner(bundle) if any(bundle.stages) else None
@@ -77,7 +88,9 @@ class OnePlan:
         found = [self._output(each, tensors) for each in self.outputs]
         return found[0] if self.single else pytree.tree_unflatten(found, self.structure)
 
-    def _output(self, output: "int | str | View", tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    def _output(self, output: "Output", tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
+        if output is None:
+            return None
         if isinstance(output, int):
             return tensors[output]
         if isinstance(output, str):
@@ -91,17 +104,24 @@ def _layout(tensor: Tensor) -> _C.SpyreTensorLayout:
 
 
 def card_tensors(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """The tensors on the card, in the order of the arguments; lists are looked into."""
+    """The tensors in the order of the arguments, also in lists; numbers on the host are moved."""
     found: list[torch.Tensor] = []
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Tensor):
-            if _on_card(value):
-                found.append(value)
+            found.append(value)
         elif isinstance(value, list | tuple):
-            found.extend(
-                each for each in value if isinstance(each, torch.Tensor) and _on_card(each)
-            )
-    return found
+            found.extend(each for each in value if isinstance(each, torch.Tensor))
+    if all(map(_on_card, found)):
+        return found
+    device = next(tensor.device for tensor in found if _on_card(tensor))
+    return [tensor if _on_card(tensor) else moved_number(tensor, device) for tensor in found]
+
+
+def moved_number(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A number in a tensor on the host is as good as one on the card."""
+    # Its type hardly ever decides the type of a result, and the card has no float64.
+    dtype = torch.float32 if tensor.dtype is torch.float64 else tensor.dtype
+    return tensor.to(device, dtype)
 
 
 def _on_card(tensor: torch.Tensor) -> bool:
@@ -114,14 +134,11 @@ def plan_op(
 ) -> OnePlan:
     """Compiles one call. Raises UnsupportedError for what the card cannot do."""
     register()
-    tensors = card_tensors(args, kwargs)
     leaves, structure = pytree.tree_flatten((args, kwargs))
-    positions = [
-        place
-        for place, value in enumerate(leaves)
-        if isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
-    ]
-    leaves = [_number(value) for value in leaves]
+    written = _written_arguments(overload, args, kwargs)
+    _check_devices([value for value in leaves if isinstance(value, torch.Tensor)], written)
+    tensors = card_tensors(args, kwargs)
+    positions = [place for place, value in enumerate(leaves) if isinstance(value, torch.Tensor)]
 
     def call(*values: torch.Tensor) -> Any:
         filled = list(leaves)
@@ -132,7 +149,7 @@ def plan_op(
 
     mode = FakeTensorMode(shape_env=ShapeEnv())
     fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
-    with torch.no_grad(), compiling():
+    with _as_if_called_by_the_user(), torch.no_grad(), compiling():
         with mode:
             module = make_fx(
                 torch.func.functionalize(call, remove="mutations_and_views"),
@@ -140,17 +157,28 @@ def plan_op(
                 tracing_mode="real",
             )(*fakes)
         _check_native(module)
-        written = _written_arguments(overload, args, kwargs)
         return _lowered(overload, module, mode, fakes, tensors, written)
 
 
-def _number(value: Any) -> Any:
-    """A number in a tensor on the host is a number."""
-    if isinstance(value, torch.Tensor) and value.device.type != DEVICE_NAME:
-        if value.dim() == 0:
-            return value.item()
+def _as_if_called_by_the_user() -> Any:
+    """Dispatch modes call kernels with keys excluded that tracing needs."""
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    for key in _TRACING_KEYS:
+        excluded = excluded.remove(key)
+    return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
+
+
+def _check_devices(tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:
+    host = [tensor for tensor in tensors if not _on_card(tensor)]
+    if any(tensor.dim() != 0 or tensor.device.type != "cpu" for tensor in host):
         raise UnsupportedError("tensors on the host and on the card in one op")
-    return value
+    if any(each is tensor for each in written for tensor in host):
+        raise UnsupportedError("writing to a tensor on the host")
+    decides = any(tensor.dtype is torch.float64 for tensor in host) and not any(
+        tensor.is_floating_point() for tensor in tensors if _on_card(tensor)
+    )
+    if decides:
+        raise UnsupportedError("results of type float64")
 
 
 def _check_native(module: torch.fx.GraphModule) -> None:
@@ -218,13 +246,14 @@ def _buffers(graph: GraphLowering) -> list[ir.ComputedBuffer]:
     return found
 
 
-def _outputs(
-    graph: GraphLowering, inputs: Sequence[str]
-) -> tuple[list[int | str | View], list[str]]:
+def _outputs(graph: GraphLowering, inputs: Sequence[str]) -> tuple[list[Output], list[str]]:
     """What the call returns, and the buffers that hold it."""
-    outputs: list[int | str | View] = []
+    outputs: list[Output] = []
     buffers: list[str] = []
     for output in graph.graph_outputs:
+        if isinstance(output, ir.NoneAsConstantBuffer):
+            outputs.append(None)
+            continue
         name = output.get_name()
         if isinstance(output, ir.ReinterpretView):
             layout = output.get_layout()

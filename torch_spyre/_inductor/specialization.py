@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._guards import TracingContext, tracing
 from torch._inductor.compile_fx import compile_fx_inner
+from torch._inductor.exc import InductorError
 from torch._inductor.virtualized import V
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -19,7 +20,12 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torch_spyre import _C
 from torch_spyre._inductor.context import compiling
+from torch_spyre._inductor.fx_passes import move_numbers
 from torch_spyre._inductor.inputs import compiling_for
+from torch_spyre.errors import UnsupportedError
+from torch_spyre.logging_config import get_logger
+
+logger = get_logger(__name__)
 
 Compiled = Callable[[list[Any]], Any]
 # Variants of one graph that are kept; the oldest goes first.
@@ -36,6 +42,8 @@ class Specializing:
 
     def __call__(self, arguments: list[Any]) -> Any:
         key = _C.arguments_key(tuple(arguments))
+        if key is None:
+            return self._compile(arguments)(arguments)
         variant = self.variants.get(key)
         if variant is None:
             with self.lock:
@@ -57,13 +65,22 @@ class Specializing:
             module = self._traced(mode, fakes)
             context = TracingContext(mode)
             with tracing(context), V.set_fake_mode(mode), compiling_for(arguments):
-                compiled: Compiled = compile_fx_inner(module, fakes, **self.options)
+                try:
+                    compiled: Compiled = compile_fx_inner(module, fakes, **self.options)
+                except Exception as error:
+                    reason = _unsupported(error)
+                    if reason is None:
+                        raise
+                    # What was compiled has been changed on the way.
+                    return _one_by_one(self._traced(mode, fakes), reason)
         return compiled
 
     def _traced(self, mode: FakeTensorMode, fakes: Sequence[Any]) -> torch.fx.GraphModule:
         """The graph with what these inputs are: sizes become numbers, strides the real ones."""
         with mode:
-            return make_fx(self.module, tracing_mode="real")(*fakes)
+            module = make_fx(self.module, tracing_mode="real")(*fakes)
+            move_numbers(module)
+        return module
 
 
 def specializing(
@@ -81,5 +98,17 @@ def specializing(
     return compiled
 
 
-def _fake(mode: FakeTensorMode, value: Any) -> Any:
-    return mode.from_tensor(value, static_shapes=True) if isinstance(value, torch.Tensor) else value
+def _unsupported(error: BaseException) -> UnsupportedError | None:
+    """What the card cannot do, under what Inductor wraps errors in."""
+    while not isinstance(error, UnsupportedError):
+        inner = error.inner_exception if isinstance(error, InductorError) else error.__cause__
+        if inner is None:
+            return None
+        error = inner
+    return error
+
+
+def _one_by_one(module: torch.fx.GraphModule, reason: UnsupportedError) -> Compiled:
+    """The ops of a graph that cannot be compiled as one, each as if it were called eagerly."""
+    logger.warning("a compiled graph runs op by op: %s", reason)
+    return torch.fx.Interpreter(module).boxed_run

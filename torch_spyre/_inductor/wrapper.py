@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from torch._inductor.codegen.wrapper import PythonWrapperCodegen, SubgraphPythonWrapperCodegen
+from torch._inductor.codegen.wrapper import PythonWrapperCodegen
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.errors import UnsupportedError
 
 
 class SpyreWrapper(PythonWrapperCodegen):
@@ -22,8 +23,7 @@ class SpyreWrapper(PythonWrapperCodegen):
         partition_signatures: Any = None,
     ) -> PythonWrapperCodegen:
         if is_subgraph:
-            assert subgraph_name is not None and parent_wrapper is not None
-            return SubgraphPythonWrapperCodegen(subgraph_name, parent_wrapper, partition_signatures)
+            raise UnsupportedError("graphs inside of a graph")
         return SpyreWrapper()
 
     def write_header(self) -> None:

@@ -53,7 +53,7 @@ def _kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
                 plans[key] = plan
         return plan(args, kwargs)
 
-    return kernel
+    return _untraced(kernel)
 
 
 def _composed(overload: torch._ops.OpOverload) -> Callable[..., Any]:
@@ -64,6 +64,14 @@ def _composed(overload: torch._ops.OpOverload) -> Callable[..., Any]:
 
         return decompositions.table()[overload](*args, **kwargs)
 
+    return _untraced(kernel)
+
+
+def _untraced(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Dynamo looks at every Python frame that runs under it, also at those below a dispatcher."""
+    dynamo = torch._C._dynamo.eval_frame
+    skip = dynamo._FrameAction.SKIP
+    dynamo.set_code_exec_strategy(kernel.__code__, dynamo._FrameExecStrategy(skip, skip))
     return kernel
 
 

@@ -82,8 +82,10 @@ def _with_copies(
             tensors[copy.name] = Tensor(
                 copy.name, tuple(copy.size), tuple(copy.stride), copy.dtype, copy.target_layout
             )
-        index = load.index if copy.kind == "restickify" else copy.index
-        replaced[load] = Load(copy.name, index, load.dtype)
+        if copy.kind == "restickify":
+            replaced[load] = replace(load, buffer=copy.name)
+        else:
+            replaced[load] = Load(copy.name, copy.index, load.dtype)
     return before, with_loads(op, replaced), after
 
 

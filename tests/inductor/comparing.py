@@ -1,0 +1,46 @@
+"""Values for the card, and what must come of them there."""
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+# One unit in the last place of what the card holds.
+UNIT = {torch.float16: 2.0**-9, torch.bfloat16: 2.0**-8, torch.float32: 2.0**-22}
+
+
+def numbers(*shape, low=-2.0, high=2.0, dtype=torch.float16):
+    """The same for the same shape, wherever it is asked for."""
+    generator = torch.Generator().manual_seed(sum(shape) + len(shape))
+    values = torch.rand(shape, generator=generator) * (high - low) + low
+    if dtype is torch.bool:
+        return values > 0
+    return values.to(dtype) if dtype.is_floating_point else (3 * values).round().to(dtype)
+
+
+def on_card(tree):
+    return tree_map(lambda each: each.to("spyre") if isinstance(each, torch.Tensor) else each, tree)
+
+
+def exact(tree):
+    """What the card holds, in types that round little."""
+
+    def widened(leaf):
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        host = leaf.detach().cpu()
+        return host.double() if host.is_floating_point() else host
+
+    return tree_map(widened, tree)
+
+
+def assert_close(got, wanted, units=4, scale=1.0):
+    """Within units of the type's last place, of the wanted value or `scale`."""
+    for one, other in zip(tree_leaves(got), tree_leaves(wanted), strict=True):
+        assert one.shape == other.shape
+        one = one.detach().cpu()
+        if not one.is_floating_point():
+            assert torch.equal(one, other.to(one.dtype)), (one, other)
+            continue
+        one, other, unit = one.double(), other.detach().double(), UNIT[one.dtype]
+        same = (one == other) | (one.isnan() & other.isnan())
+        near = (one - other).abs() <= units * unit * (other.abs() + scale)
+        assert bool((same | near).all()), (one - other).abs().nan_to_num(nan=9e9).max()

@@ -1,0 +1,342 @@
+"""What `torch.compile` promises, for graphs on the card."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from comparing import assert_close, exact, numbers, on_card
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def check(function, *args, units=8, **options):
+    """The compiled function gives what the CPU gives, and leaves the same in its arguments."""
+    card = on_card(args)
+    reference = exact(card)
+    wanted = function(*reference)
+    got = torch.compile(function, **options)(*card)
+    assert_close(got, wanted, units)
+    assert_close([each for each in card if isinstance(each, torch.Tensor)], list(reference), units)
+    return got
+
+
+def test_an_input_is_changed():
+    def function(x, y):
+        x.add_(y)
+        return x * 2
+
+    check(function, numbers(5, 70), numbers(5, 70))
+
+
+def test_parts_of_an_input_are_changed():
+    def function(x, y):
+        x[:, 3:20].mul_(y)
+        x[1] = 0
+        return x.sum(0)
+
+    check(function, numbers(5, 70), numbers(5, 17))
+
+
+def test_an_input_is_copied_into():
+    def function(cache, x):
+        cache[:, 2:4].copy_(x)
+        return cache.sum(-1)
+
+    check(function, numbers(5, 70), numbers(5, 2))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x[:, ::2], lambda x: x.t()[3:], lambda x: x[1::3, 5:]],
+    ids=["stepped", "transposed", "both"],
+)
+def test_a_view_of_something_is_changed(view):
+    x = numbers(7, 70).to("spyre")
+    reference = exact(x)
+
+    def function(part):
+        part.add_(1)
+        return part.t() * 2
+
+    wanted = function(view(reference))
+    assert_close(torch.compile(function)(view(x)), wanted)
+    assert_close(x, reference)
+
+
+def test_outputs_are_views():
+    x = numbers(5, 70).to("spyre")
+
+    def function(x):
+        return x.t(), x[1:], x.view(-1), (x + 1).t(), x.expand(2, 5, 70)
+
+    outputs = torch.compile(function)(x)
+    assert_close(outputs, function(exact(x)))
+    outputs[0].zero_()
+    assert x.cpu().abs().max() == 0
+
+
+def test_outputs_are_inputs_and_each_other():
+    def function(x, y):
+        y = y + 1
+        return x, y, y, x[0]
+
+    x = numbers(5, 70).to("spyre")
+    outputs = torch.compile(function)(x, x)
+    assert outputs[0].data_ptr() == x.data_ptr() == outputs[3].data_ptr()
+    assert_close(outputs, function(exact(x), exact(x)))
+
+
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[1:3], torch.t])
+def test_a_changed_input_is_seen_through_another(view):
+    x = numbers(5, 70).to("spyre")
+    reference = exact(x)
+
+    def function(x, y):
+        x.add_(1)
+        return y * 2
+
+    wanted = function(reference, view(reference))
+    assert_close(torch.compile(function)(x, view(x)), wanted)
+
+
+def test_graphs_break():
+    def function(x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        x = x * 2 if x.sum() > 0 else x * 3
+        return x.relu()
+
+    check(function, numbers(5, 70))
+
+
+def test_a_whole_graph_is_one():
+    check(lambda x: x.softmax(-1) @ x.t(), numbers(5, 70), fullgraph=True)
+
+
+@pytest.mark.parametrize("without_gradients", [torch.no_grad, torch.inference_mode])
+def test_without_gradients(without_gradients):
+    layer = torch.nn.Linear(70, 33).half().to("spyre")
+    x = numbers(5, 70).to("spyre")
+    reference = copy.deepcopy(layer).cpu().double()(exact(x))
+    with without_gradients():
+        assert_close(torch.compile(layer)(x), reference)
+
+
+GRADIENTS = {
+    "silu": lambda x, y: F.silu(x) * y,
+    "gelu tanh": lambda x, y: F.gelu(x, approximate="tanh") + y,
+    "softmax": lambda x, y: x.softmax(-1) * y,
+    "log_softmax": lambda x, y: x.log_softmax(0) + y,
+    "product": lambda x, y: x @ y.t(),
+    "maximum": torch.maximum,
+    "where": lambda x, y: torch.where(x > 0, x * y, y),
+    "amax": lambda x, y: x.amax(-1) + y.sum(-1),
+    "cat": lambda x, y: torch.cat([x, y * 2], 1),
+    "mean": lambda x, y: (x - x.mean(0, keepdim=True)) / (y.abs() + 1),
+    "rows": lambda x, y: x[torch.tensor([0, 2, 2], device=x.device)] * 2 + y[:3],
+    "pad": lambda x, y: F.pad(x, (1, 2)).sum(-1) * 3 + y.sum(-1),
+    "layer_norm": lambda x, y: F.layer_norm(x, (70,)) * y,
+    "slices": lambda x, y: x[1:, 3:50] * y[:-1, 3:50],
+    "var": lambda x, y: x.var(-1) + y.std(-1),
+    "chain": lambda x, y: x.exp().log1p().sqrt() * y.tanh().sigmoid(),
+    "embedding": lambda x, y: F.embedding(torch.tensor([0, 1, 1], device=x.device), x) * y[:3],
+}
+
+
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name, mode):
+    function = GRADIENTS[name]
+    x, y = (numbers(5, 70).to("spyre") for _ in range(2))
+    y = y.flip(0)
+    mine, theirs = (x.requires_grad_(), y.requires_grad_()), exact((x, y))
+    for each in theirs:
+        each.requires_grad_()
+    wanted = function(*theirs)
+    got = (torch.compile(function) if mode == "compiled" else function)(*mine)
+    assert_close(got, wanted, units=8)
+    upstream = numbers(*wanted.shape).to("spyre")
+    got.backward(upstream)
+    wanted.backward(exact(upstream))
+    assert_close([each.grad for each in mine], [each.grad for each in theirs], units=16)
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_sizes_change(dynamic):
+    def function(x, y):
+        return (x @ y).softmax(-1) + x.sum(0, keepdim=True)[:, :1]
+
+    compiled = torch.compile(function, dynamic=dynamic)
+    for size in (4, 7, 65, 1):
+        card = on_card((numbers(size, size + 3), numbers(size + 3, 5)))
+        assert_close(compiled(*card), function(*exact(card)), units=16)
+
+
+@pytest.mark.parametrize("bounds", [{}, {"min": 64, "max": 1024}])
+def test_a_dim_is_marked_dynamic(bounds):
+    def function(x):
+        return x.relu().sum(-1)
+
+    compiled = torch.compile(function)
+    for size in (64, 65, 130):
+        x = numbers(size, 70).to("spyre")
+        torch._dynamo.mark_dynamic(x, 0, **bounds)
+        assert_close(compiled(x), function(exact(x)), scale=8)
+
+
+def test_layouts_change():
+    def function(x):
+        return x.exp() + x.sum(0)
+
+    compiled = torch.compile(function)
+    values = numbers(70, 130)
+    results = []
+    for order in ([0, 1], [1, 0]):
+        layout = torch.spyre.SpyreTensorLayout([70, 130], [130, 1], torch.float16, order)
+        x = values.to("spyre", device_layout=layout)
+        results.append(compiled(x))
+        assert_close(results[-1], function(exact(x)), scale=8)
+    assert torch.equal(results[0].cpu(), results[1].cpu())
+
+
+def test_ops_without_a_kernel_are_computed_on_the_host():
+    check(lambda x: (x * 2).cumsum(-1) + 1, numbers(5, 7))
+    check(lambda x: torch.linalg.inv(x.float()) + 1, torch.eye(5).half())
+
+
+def test_random_numbers():
+    ones = torch.ones(50, 70).half().to("spyre")
+    dropped = torch.compile(lambda x: F.dropout(x, 0.5))(ones).cpu()
+    assert set(dropped.unique().tolist()) == {0.0, 2.0}
+    assert 0.3 < (dropped == 0).float().mean() < 0.7
+
+
+def test_tensors_of_both_devices():
+    def function(x, host):
+        return x * 2 + host.to(x.device), host + 1, x.cpu() + host
+
+    x, host = numbers(5, 70), numbers(5, 70)
+    results = torch.compile(function)(x.to("spyre"), host)
+    assert [each.device.type for each in results] == ["spyre", "cpu", "cpu"]
+    assert_close(results, function(x.double(), host.double()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.int64])
+def test_numbers_in_tensors_on_the_host(dtype):
+    def function(x, number):
+        return x * number + 2
+
+    compiled, x = torch.compile(function), numbers(5, 70).to("spyre")
+    for value in (3, 5):
+        number = torch.tensor(value, dtype=dtype)
+        result = compiled(x, number)
+        assert result.dtype == torch.float16
+        assert_close(result, function(exact(x), value))
+
+
+def test_numbers_change():
+    compiled, x = torch.compile(lambda x, number: x * number + 2), numbers(5, 70).to("spyre")
+    for value in (4.5, 1, 3, True):
+        assert_close(compiled(x, value), exact(x) * value + 2)
+
+
+def test_constants_and_factories():
+    kept = numbers(5, 70).to("spyre")
+
+    def function(x):
+        places = torch.arange(70, device=x.device)
+        ones = torch.ones(5, 1, device=x.device, dtype=x.dtype)
+        diagonal = torch.eye(5, 70, device=x.device, dtype=x.dtype)
+        return x * kept.to(x.device).to(x.dtype) + places + ones + diagonal
+
+    check(function, numbers(5, 70))
+
+
+def test_nothing_to_compute():
+    check(lambda x: (x + 1).sum(0), torch.empty(0, 70).half())
+    check(lambda x: (x + 1, x.t() @ x), torch.empty(0, 7).half())
+
+
+def test_results_into_given_tensors():
+    def function(x, y, out):
+        torch.add(x, y, out=out)
+        torch.mm(x, y.t(), out=out[:, :5])
+        return out
+
+    check(function, numbers(5, 70), numbers(5, 70), torch.zeros(5, 70).half(), units=16)
+
+
+def test_eager_ops_below_a_graph_break_are_not_traced():
+    def function(x, y, out):
+        torch.mm(x, y.t(), out=out[:, :5])
+        return out * 2
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Dynamo")
+        check(function, numbers(5, 6), numbers(5, 6), torch.zeros(5, 70).half(), units=16)
+
+
+def test_functions_of_functions():
+    x = numbers(5, 70)
+    check(lambda x: torch.vmap(lambda row: row.softmax(0) * 2)(x), x)
+    check(lambda x: torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,)), x)
+
+
+def test_what_cannot_be_one_graph_runs_op_by_op(caplog):
+    check(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), numbers(5, 70))
+    assert "op by op" in caplog.text and "graphs inside of a graph" in caplog.text
+
+
+def tables():
+    from torch._inductor import decomposition, lowering
+    from torch._prims_common import _computation_dtype_map
+
+    found = (
+        _computation_dtype_map,
+        lowering.lowerings,
+        lowering.user_lowerings,
+        decomposition.decompositions,
+        decomposition.select_decomp_table(),
+    )
+    return [dict(each) for each in found]
+
+
+def test_tables_of_inductor_stay_as_they_were():
+    before = tables()
+    check(lambda x: x.softmax(-1), numbers(5, 70))
+    assert tables() == before
+
+
+def test_tables_of_inductor_stay_as_they_were_after_failures(monkeypatch):
+    from torch_spyre._inductor import scheduling
+
+    def fails(bundle):
+        raise ValueError("on purpose")
+
+    before = tables()
+    monkeypatch.setattr(scheduling, "run_passes", fails)
+    with (
+        torch._inductor.config.patch(fx_graph_cache=False),
+        pytest.raises(Exception, match="on purpose"),
+    ):
+        torch.compile(lambda x: x.tanh().softmax(-1))(numbers(5, 71).to("spyre"))
+    assert tables() == before
+
+
+def test_graphs_on_the_host_are_not_ours(monkeypatch):
+    from torch_spyre._inductor import backend
+
+    def fails(*args, **options):
+        raise AssertionError("our decompositions were asked for")
+
+    monkeypatch.setattr(backend.decompositions, "table", fails)
+    x = torch.rand(5, 70)
+    result = torch.compile(lambda x: F.gelu(x).softmax(-1))(x)
+    torch.testing.assert_close(result, F.gelu(x).softmax(-1))
