@@ -8,6 +8,7 @@ from torch._inductor import ir
 from torch._inductor.lowering import (
     clone,
     expand,
+    fallback_handler,
     full,
     index_impl,
     lowerings,
@@ -17,8 +18,10 @@ from torch._inductor.lowering import (
     view,
 )
 from torch._inductor.virtualized import ops
+from torch.utils import _pytree as pytree
 
 from torch_spyre._inductor.recording import PRODUCT, concrete
+from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import UnsupportedError
 
 aten = torch.ops.aten
@@ -26,14 +29,30 @@ TABLE: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
 
 
 def lowers(*overloads: torch._ops.OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """None from a lowering means: Inductor's own."""
+    """None from a lowering means: Inductor's own. Only ops on the card get here."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for overload in overloads:
-            TABLE[overload] = function
+            TABLE[overload] = _for_the_card(overload, function)
         return function
 
     return register
+
+
+def _for_the_card(
+    overload: torch._ops.OpOverload, function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A graph may compute on the CPU as well: there the op is Inductor's, or runs as it is."""
+
+    def lowering(*args: Any, **kwargs: Any) -> Any:
+        boxes = [each for each in pytree.tree_leaves(args) if isinstance(each, ir.TensorBox)]
+        if any(box.get_device().type == DEVICE_NAME for box in boxes):
+            return function(*args, **kwargs)
+        if overload in lowerings and lowerings[overload] is not lowering:
+            return None
+        return fallback_handler(overload, add_to_fallback_set=False)(*args, **kwargs)
+
+    return lowering
 
 
 @lowers(aten.mm.default)
