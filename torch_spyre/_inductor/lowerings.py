@@ -75,7 +75,8 @@ def _product(
             factor.realize()
     load_left, load_right = left.make_loader(), right.make_loader()
     if concrete(inner) == 0:
-        return full(size, 0, dtype=left.get_dtype(), device=left.get_device())
+        nothing: ir.TensorBox = full(size, 0, dtype=left.get_dtype(), device=left.get_device())
+        return nothing
     if concrete(inner) == 1:
         # A sum of one product: nothing to fold.
         zero = 0
