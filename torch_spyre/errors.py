@@ -101,6 +101,16 @@ class UnsupportedError(SpyreError):
         super().__init__(f"Spyre backend does not support: {thing}")
 
 
+class CompilerFailure(UnsupportedError):
+    """Our compiler failed where it should not have: a mistake of ours."""
+
+    def __init__(self, what: str, error: BaseException) -> None:
+        super().__init__(
+            f"{what}: the compiler failed with {type(error).__name__}: {error}. "
+            "This is a bug in torch_spyre; please report it"
+        )
+
+
 class UnsupportedDtypeError(SpyreError):
     """A tensor is asked for in a dtype that has no format on the card."""
 

@@ -46,7 +46,7 @@ def _for_the_card(
 
     def lowering(*args: Any, **kwargs: Any) -> Any:
         boxes = [each for each in pytree.tree_leaves(args) if isinstance(each, ir.TensorBox)]
-        if any(box.get_device().type == DEVICE_NAME for box in boxes):
+        if any(box.get_device_or_error().type == DEVICE_NAME for box in boxes):
             return function(*args, **kwargs)
         if overload in lowerings and lowerings[overload] is not lowering:
             return None

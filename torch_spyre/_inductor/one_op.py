@@ -1,6 +1,8 @@
 """Plans for eager calls: a graph of one op through the same lowering and passes as any other."""
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +29,7 @@ from torch_spyre._inductor.recording import concrete
 from torch_spyre._inductor.registration import register
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.errors import UnsupportedError
+from torch_spyre.errors import CompilerFailure, UnsupportedError
 
 _TRACING_KEYS = (
     torch._C.DispatchKey.Functionalize,
@@ -150,14 +152,30 @@ def plan_op(
     mode = FakeTensorMode(shape_env=ShapeEnv())
     fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
     with _as_if_called_by_the_user(), torch.no_grad(), compiling():
-        with mode:
+        with mode, _quiet_meta_functions():
             module = make_fx(
                 torch.func.functionalize(call, remove="mutations_and_views"),
                 decomposition_table=decompositions.table(),
                 tracing_mode="real",
             )(*fakes)
         _check_native(module)
-        return _lowered(overload, module, mode, fakes, tensors, written)
+        try:
+            return _lowered(overload, module, mode, fakes, tensors, written)
+        except (UnsupportedError, torch.OutOfMemoryError):
+            raise
+        except Exception as error:
+            raise CompilerFailure(str(overload), error) from error
+
+
+@contextmanager
+def _quiet_meta_functions() -> Iterator[None]:
+    """What is wrong with a call is raised; PyTorch would log it as an error as well."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    disabled, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = disabled
 
 
 def _as_if_called_by_the_user() -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from torch_spyre import _C
-from torch_spyre.errors import UnsupportedError
+from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
 from torch_spyre.ops.native import COMPOSED, eager_overloads
 
@@ -80,6 +80,10 @@ def _planned(overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[
 
     try:
         return plan_op(overload, args, kwargs)
+    except CompilerFailure as error:
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+        logger.exception("%s falls back", overload)
+        return _on_cpu(overload)
     except UnsupportedError as error:
         logger.info("%s falls back: %s", overload, error)
         return _on_cpu(overload)
