@@ -69,7 +69,7 @@ class OnePlan:
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensors = card_tensors(args, kwargs)
-        device = tensors[0].device if tensors else torch.device(DEVICE_NAME, _C.current_device())
+        device = tensors[0].device if tensors else _device(kwargs.get("device"))
         for size, stride, dtype, layout in self.made:
             tensors.append(_C.spyre_empty_with_layout(size, stride, dtype, layout, device))
         if self.run is not None:
@@ -84,6 +84,14 @@ class OnePlan:
             return tensors[self.places[output]]
         base = tensors[self.places[output.buffer]]
         return _C.reinterpret_tensor(base, output.size, output.stride, output.offset)
+
+
+def _device(asked: object) -> torch.device:
+    """Where ops without tensors make theirs."""
+    device = torch.device(asked) if isinstance(asked, str) else asked
+    if isinstance(device, torch.device) and device.index is not None:
+        return device
+    return torch.device(DEVICE_NAME, _C.current_device())
 
 
 def _layout(tensor: Tensor) -> _C.SpyreTensorLayout:
@@ -121,10 +129,16 @@ def plan_op(
         for place, value in enumerate(leaves)
         if isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
     ]
-    leaves = [_number(value) for value in leaves]
+    constants = {
+        place: _constant(value)
+        for place, value in enumerate(leaves)
+        if isinstance(value, torch.Tensor) and place not in positions
+    }
 
     def call(*values: torch.Tensor) -> Any:
         filled = list(leaves)
+        for place, (number, dtype) in constants.items():
+            filled[place] = torch.full((), number, dtype=dtype, device=DEVICE_NAME)
         for place, value in zip(positions, values, strict=True):
             filled[place] = value
         call_args, call_kwargs = pytree.tree_unflatten(filled, structure)
@@ -144,13 +158,13 @@ def plan_op(
         return _lowered(overload, module, mode, fakes, tensors, written)
 
 
-def _number(value: Any) -> Any:
-    """A number in a tensor on the host is a number."""
-    if isinstance(value, torch.Tensor) and value.device.type != DEVICE_NAME:
-        if value.dim() == 0:
-            return value.item()
+def _constant(value: torch.Tensor) -> tuple[float, torch.dtype]:
+    """A number in a tensor on the host is a constant of the kernel."""
+    if value.dim() > 0:
         raise UnsupportedError("tensors on the host and on the card in one op")
-    return value
+    # A double takes part as a float: next to tensors it only says what kind of number it is.
+    dtype = torch.float32 if value.dtype is torch.float64 else value.dtype
+    return value.item(), dtype
 
 
 def _check_native(module: torch.fx.GraphModule) -> None:
