@@ -129,16 +129,11 @@ def plan_op(
         for place, value in enumerate(leaves)
         if isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
     ]
-    constants = {
-        place: _constant(value)
-        for place, value in enumerate(leaves)
-        if isinstance(value, torch.Tensor) and place not in positions
-    }
+    if len(positions) != sum(isinstance(value, torch.Tensor) for value in leaves):
+        raise UnsupportedError("tensors on the host and on the card in one op")
 
     def call(*values: torch.Tensor) -> Any:
         filled = list(leaves)
-        for place, (number, dtype) in constants.items():
-            filled[place] = torch.full((), number, dtype=dtype, device=DEVICE_NAME)
         for place, value in zip(positions, values, strict=True):
             filled[place] = value
         call_args, call_kwargs = pytree.tree_unflatten(filled, structure)
@@ -156,15 +151,6 @@ def plan_op(
         _check_native(module)
         written = _written_arguments(overload, args, kwargs)
         return _lowered(overload, module, mode, fakes, tensors, written)
-
-
-def _constant(value: torch.Tensor) -> tuple[float, torch.dtype]:
-    """A number in a tensor on the host is a constant of the kernel."""
-    if value.dim() > 0:
-        raise UnsupportedError("tensors on the host and on the card in one op")
-    # A double takes part as a float: next to tensors it only says what kind of number it is.
-    dtype = torch.float32 if value.dtype is torch.float64 else value.dtype
-    return value.item(), dtype
 
 
 def _check_native(module: torch.fx.GraphModule) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from torch_spyre import _C
+from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import UnsupportedError
 from torch_spyre.logging_config import get_logger
 from torch_spyre.ops.native import COMPOSED, eager_overloads
@@ -46,7 +47,10 @@ def _kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
         key = _C.arguments_key(args, kwargs)
         plan = plans.get(key)
         if plan is None:
-            plan = _planned(overload, args, kwargs)
+            if any(map(_is_host_number, (*args, *kwargs.values()))):
+                plan = _with_numbers_on_card(kernel)
+            else:
+                plan = _planned(overload, args, kwargs)
             if key is not None:
                 if len(plans) >= _MOST_PLANS:
                     plans.pop(next(iter(plans)), None)
@@ -65,6 +69,33 @@ def _composed(overload: torch._ops.OpOverload) -> Callable[..., Any]:
         return decompositions.table()[overload](*args, **kwargs)
 
     return kernel
+
+
+def _is_host_number(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0
+
+
+def _with_numbers_on_card(kernel: Callable[..., Any]) -> Plan:
+    """Numbers in tensors on the host may differ in each call: they travel, the plan stays."""
+
+    def plan(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        values = (*args, *kwargs.values())
+        others = [
+            each for each in values if isinstance(each, torch.Tensor) and not _is_host_number(each)
+        ]
+        floating = any(each.is_floating_point() for each in others)
+        device = others[0].device if others else torch.device(DEVICE_NAME)
+
+        def moved(value: Any) -> Any:
+            if not _is_host_number(value):
+                return value
+            # Next to floats on the card, a double only says what kind of number it is.
+            as_float = floating and value.dtype is torch.float64
+            return value.to(device, torch.float32 if as_float else value.dtype)
+
+        return kernel(*map(moved, args), **{name: moved(value) for name, value in kwargs.items()})
+
+    return plan
 
 
 def _planned(overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Plan:
