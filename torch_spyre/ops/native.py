@@ -125,6 +125,9 @@ _OPS = [
     "mse_loss_backward",
 ]
 
+# Filling copies one element, in any dtype: the extension's own kernels.
+_ELSEWHERE = ("aten::fill_.Scalar", "aten::fill_.Tensor")
+
 
 # Ops that return more than tensors: they are composed of the ones above.
 COMPOSED = (
@@ -148,7 +151,9 @@ def eager_overloads() -> Iterator[torch._ops.OpOverload]:
 
 
 def _wanted(overload: torch._ops.OpOverload) -> bool:
-    """Not those that PyTorch composes of others before they reach a device."""
+    """Not those that have a kernel, or that PyTorch composes before they reach a device."""
+    if overload.name() in _ELSEWHERE:
+        return False
     composite = torch._C.DispatchKey.CompositeImplicitAutograd
     if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), composite):
         return False

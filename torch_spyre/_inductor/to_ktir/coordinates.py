@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 import sympy
 from sympy import Symbol
-from xdsl.dialects import arith, linalg
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import IndexOp, YieldOp
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
@@ -54,7 +54,7 @@ def emit_coordinate(emitter: Emitter, spec: OpSpec, frame: Frame) -> Value:
     number = add(ktir_arith.IndexCastOp(total, I32))
     block.add_ops([*operations, YieldOp(number)])
     raw = emitter.add(
-        linalg.GenericOp(
+        GenericOp(
             [],
             [target],
             Region(block),

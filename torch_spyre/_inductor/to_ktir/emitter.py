@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, linalg, scf, tensor
+from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     AnyFloat,
@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import YieldOp
+from xdsl.dialects.linalg.ops import BroadcastOp, GenericOp, ReduceOp, TransposeOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
@@ -131,7 +131,7 @@ class Emitter:
             return value
         target = self.empty(element_of(value), shape)
         dims = DenseArrayBase.from_list(i64, new_dims)
-        return self.add(linalg.BroadcastOp(value, target, dims, target.type))
+        return self.add(BroadcastOp(value, target, dims, target.type))
 
     def transpose(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
         if list(order) == list(range(len(order))):
@@ -139,7 +139,7 @@ class Emitter:
         shape = shape_of(value)
         target = self.empty(element_of(value), tuple(shape[dim] for dim in order))
         permutation = DenseArrayBase.from_list(i64, order)
-        return self.add(linalg.TransposeOp(value, target, permutation, target.type))
+        return self.add(TransposeOp(value, target, permutation, target.type))
 
     def slice(
         self, value: SSAValue, offsets: Shape, sizes: Shape, strides: Shape | None = None
@@ -191,7 +191,7 @@ class Emitter:
         block.add_ops([operation, YieldOp(operation.results[0])])
         same = AffineMapAttr(AffineMap.identity(len(shape)))
         return self.add(
-            linalg.GenericOp(
+            GenericOp(
                 operands,
                 [target],
                 Region(block),
@@ -214,7 +214,7 @@ class Emitter:
         operation = combine(*block.args)
         block.add_ops([operation, YieldOp(operation.results[0])])
         where = DenseArrayBase.from_list(i64, dims)
-        return self.add(linalg.ReduceOp(value, initial, where, Region(block)))
+        return self.add(ReduceOp(value, initial, where, Region(block)))
 
     def loop(
         self,

@@ -4,10 +4,10 @@ import math as numbers
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, linalg
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import IndexOp, YieldOp
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -160,7 +160,7 @@ class Reducer:
             IteratorTypeAttr.reduction() if dim in dims else IteratorTypeAttr.parallel()
             for dim in range(rank)
         ]
-        operation = linalg.GenericOp(
+        operation = GenericOp(
             [value],
             list(so_far),
             Region(block),
