@@ -22,6 +22,7 @@ from torch_spyre._inductor.inputs import describe
 from torch_spyre._inductor.layouts.sticks import default_layout
 from torch_spyre._inductor.lowered import bundle_of
 from torch_spyre._inductor.native_ops import is_native
+from torch_spyre._inductor.overlaps import check_overlaps
 from torch_spyre._inductor.pipeline import run_passes
 from torch_spyre._inductor.recording import concrete
 from torch_spyre._inductor.registration import register
@@ -139,6 +140,8 @@ def plan_op(
         call_args, call_kwargs = pytree.tree_unflatten(filled, structure)
         return overload(*call_args, **call_kwargs)
 
+    written = _written_arguments(overload, args, kwargs)
+    check_overlaps(written, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
     fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
     with torch.no_grad(), compiling():
@@ -149,7 +152,6 @@ def plan_op(
                 tracing_mode="real",
             )(*fakes)
         _check_native(module)
-        written = _written_arguments(overload, args, kwargs)
         return _lowered(overload, module, mode, fakes, tensors, written)
 
 
