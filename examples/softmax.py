@@ -21,6 +21,8 @@ print("first row, on the CPU: ", expected[0, :4])
 print(f"largest difference: {error.max().item():.2e}")
 print(f"rows sum to 1 within {(result.cpu().float().sum(-1) - 1).abs().max().item():.1e}")
 
-# One rounding to float16 and one to the card's format: a relative error of at most 2**-9.
-torch.testing.assert_close(result.cpu().float(), expected, rtol=2**-9, atol=2**-24)
+# The card rounds each step to its format, with a relative error of at most 2**-10. That of
+# x - max(x) is multiplied by its size when exp follows; exp, sum, quotient and the copy add one each.
+spread = (on_card.cpu().float().amax(-1) - on_card.cpu().float().amin(-1)).max().item()
+torch.testing.assert_close(result.cpu().float(), expected, rtol=(spread + 4) * 2**-10, atol=2**-24)
 print("the card and the CPU agree")

@@ -32,7 +32,8 @@ pytestmark = [
 @pytest.mark.parametrize(
     "change",
     [
-        lambda t: t.sin_(),
+        lambda t: t.lgamma_(),
+        lambda t: t.neg_(),
         lambda t: t.mul_(t),
         lambda t: t.clamp_(1, 20),
         lambda t: t.masked_fill_(t > 9, -1.0),
@@ -92,7 +93,7 @@ def test_out_takes_the_shape_of_the_result(shape):
     (d,) = on_card(x)
     out, expected = torch.ones(shape, device="spyre"), torch.ones(shape)
     resized = expected.numel() > 0 and shape != (3, 4)
-    for call in (torch.sin, lambda t, out: torch.cumsum(t, 1, out=out)):
+    for call in (torch.lgamma, torch.neg, lambda t, out: torch.cumsum(t, 1, out=out)):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             result = call(d, out=out)
@@ -112,7 +113,9 @@ def test_losses_warn_of_an_out_only_if_it_ends_with_another_shape(loss, shape, r
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         getattr(torch._C._nn, loss)(d, e, reduction=reduction, out=out)
-    assert_same(out, getattr(torch._C._nn, loss)(x, y, reduction=reduction))
+    # A sum on the card has an order of its own.
+    wanted = getattr(torch._C._nn, loss)(x, y, reduction=reduction)
+    torch.testing.assert_close(out.cpu(), wanted)
     changed = shape == (2,) or (shape == () and reduction == 0)
     assert changed == any("was resized" in str(w.message) for w in seen)
 
@@ -120,10 +123,14 @@ def test_losses_warn_of_an_out_only_if_it_ends_with_another_shape(loss, shape, r
 def test_out_of_another_dtype():
     x = torch.randn(3, 4)
     (d,) = on_card(x)
-    assert_same(
-        torch.add(d, d, out=torch.empty(3, 4, dtype=torch.bfloat16, device="spyre")),
-        torch.add(x, x, out=torch.empty(3, 4, dtype=torch.bfloat16)),
-    )
+    for call in (lambda t, out: torch.add(t, t, out=out), torch.lgamma):
+        # The card keeps 16-bit floats of both kinds with nine bits, and rounds them once more.
+        torch.testing.assert_close(
+            call(d, out=torch.empty(3, 4, dtype=torch.bfloat16, device="spyre")).cpu(),
+            call(x, out=torch.empty(3, 4, dtype=torch.bfloat16)),
+            rtol=2**-7,
+            atol=0,
+        )
     with pytest.raises(RuntimeError, match="can't be cast to the desired output type Int"):
         torch.add(d, d, out=torch.empty(3, 4, dtype=torch.int32, device="spyre"))
     with pytest.raises(RuntimeError, match="only supports bool"):

@@ -1,5 +1,6 @@
 """Plans for eager calls: a graph of one op through the same lowering and passes as any other."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from torch_spyre._inductor.inputs import describe
 from torch_spyre._inductor.layouts.sticks import default_layout
 from torch_spyre._inductor.lowered import bundle_of
 from torch_spyre._inductor.native_ops import is_native
+from torch_spyre._inductor.overlaps import check_overlaps
 from torch_spyre._inductor.pipeline import run_passes
 from torch_spyre._inductor.recording import concrete
 from torch_spyre._inductor.registration import register
@@ -82,7 +84,7 @@ class OnePlan:
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensors = card_tensors(args, kwargs)
-        device = tensors[0].device if tensors else torch.device(DEVICE_NAME, _C.current_device())
+        device = tensors[0].device if tensors else _wanted_device(kwargs)
         for size, stride, dtype, layout in self.made:
             tensors.append(_C.spyre_empty_with_layout(size, stride, dtype, layout, device))
         if self.run is not None:
@@ -149,6 +151,8 @@ def plan_op(
         call_args, call_kwargs = pytree.tree_unflatten(filled, structure)
         return overload(*call_args, **call_kwargs)
 
+    check_overlaps(written, tensors)
+    _check_arguments(call, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
     fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
     with _as_if_called_by_the_user(), torch.no_grad(), compiling():
@@ -184,6 +188,23 @@ def _as_if_called_by_the_user() -> Any:
     for key in _TRACING_KEYS:
         excluded = excluded.remove(key)
     return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
+
+
+def _check_arguments(call: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> None:
+    """Lets PyTorch say what is wrong with a call, in the words that it has for it on any device."""
+    likes = [
+        torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="meta")
+        for each in tensors
+    ]
+    with contextlib.suppress(NotImplementedError), torch.no_grad():
+        call(*likes)
+
+
+def _wanted_device(kwargs: dict[str, Any]) -> torch.device:
+    device = kwargs.get("device")
+    if device is None or torch.device(device).index is None:
+        return torch.device(DEVICE_NAME, _C.current_device())
+    return torch.device(device)
 
 
 def _check_devices(tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:
