@@ -22,7 +22,7 @@ print(f"largest difference: {error.max().item():.2e}")
 print(f"rows sum to 1 within {(result.cpu().float().sum(-1) - 1).abs().max().item():.1e}")
 
 # The card rounds each step to its format, with a relative error of at most 2**-10. That of
-# x - max(x) is multiplied by its size when exp follows; exp, sum, quotient and the copy add one each.
+# x - max(x) grows with its size when exp follows; exp, sum, quotient and the copy add one each.
 spread = (on_card.cpu().float().amax(-1) - on_card.cpu().float().amin(-1)).max().item()
 torch.testing.assert_close(result.cpu().float(), expected, rtol=(spread + 4) * 2**-10, atol=2**-24)
 print("the card and the CPU agree")

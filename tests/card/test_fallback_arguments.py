@@ -131,7 +131,7 @@ def test_out_of_another_dtype():
             rtol=2**-7,
             atol=0,
         )
-    with pytest.raises(RuntimeError, match="can't be cast to the desired output type Int"):
+    with pytest.raises(RuntimeError, match="can't be cast"):
         torch.add(d, d, out=torch.empty(3, 4, dtype=torch.int32, device="spyre"))
     with pytest.raises(RuntimeError, match="only supports bool"):
         torch.all(d, (0, 1), out=torch.empty((), dtype=torch.int32, device="spyre"))

@@ -1,6 +1,5 @@
 """Plans for eager calls: a graph of one op through the same lowering and passes as any other."""
 
-import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -152,7 +151,6 @@ def plan_op(
         return overload(*call_args, **call_kwargs)
 
     check_overlaps(written, tensors)
-    _check_arguments(call, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
     fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
     with _as_if_called_by_the_user(), torch.no_grad(), compiling():
@@ -188,16 +186,6 @@ def _as_if_called_by_the_user() -> Any:
     for key in _TRACING_KEYS:
         excluded = excluded.remove(key)
     return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
-
-
-def _check_arguments(call: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> None:
-    """Lets PyTorch say what is wrong with a call, in the words that it has for it on any device."""
-    likes = [
-        torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="meta")
-        for each in tensors
-    ]
-    with contextlib.suppress(NotImplementedError), torch.no_grad():
-        call(*likes)
 
 
 def _wanted_device(kwargs: dict[str, Any]) -> torch.device:
@@ -250,6 +238,7 @@ def _lowered(
             described = describe(tensor)
             assert described is not None
             known[name] = replace(described, name=name)
+        _keep_strides(graph, module)
         buffers = _buffers(graph)
         outputs, results = _outputs(graph, inputs)
         if written:
@@ -271,6 +260,15 @@ def _position(tensors: Sequence[torch.Tensor], wanted: torch.Tensor) -> int:
 def _output_example(module: torch.fx.GraphModule) -> Any:
     (output,) = (node for node in module.graph.nodes if node.op == "output")
     return pytree.tree_map_only(torch.fx.Node, lambda node: node.meta["val"], output.args[0])
+
+
+def _keep_strides(graph: GraphLowering, module: torch.fx.GraphModule) -> None:
+    """Results have the strides that PyTorch gives them: those of their inputs, for most ops."""
+    values = pytree.tree_leaves(_output_example(module))
+    for output, value in zip(graph.graph_outputs, values, strict=False):
+        data = output.data if isinstance(output, ir.StorageBox) else None
+        if isinstance(data, ir.ComputedBuffer) and isinstance(data.layout, ir.FlexibleLayout):
+            data.freeze_layout_with_exact_strides(list(value.stride()))
 
 
 def _buffers(graph: GraphLowering) -> list[ir.ComputedBuffer]:

@@ -9,8 +9,7 @@ namespace {
 
 int64_t choose_attention(const Tensor& /*query*/, const Tensor& /*key*/, const Tensor& /*value*/,
                          const std::optional<Tensor>& /*attn_mask*/, double dropout_p,
-                         bool /*is_causal*/, std::optional<double> /*scale*/,
-                         bool /*enable_gqa*/) {
+                         bool /*is_causal*/, std::optional<double> /*scale*/, bool /*enable_gqa*/) {
   // Dropout needs random numbers inside: PyTorch's own composition draws them.
   const auto choice = dropout_p > 0 ? sdp::SDPBackend::math : sdp::SDPBackend::overrideable;
   return static_cast<int64_t>(choice);

@@ -13,9 +13,9 @@ namespace {
 py::object run_op_on_cpu(const std::string& name, const std::string& overload,
                          const py::tuple& args, const py::dict& kwargs) {
   const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), overload.c_str());
-  auto stack = torch::jit::createStackForSchema(
-      op.schema(), torch::jit::tuple_slice(args), py::reinterpret_borrow<py::kwargs>(kwargs),
-      std::nullopt);
+  auto stack =
+      torch::jit::createStackForSchema(op.schema(), torch::jit::tuple_slice(args),
+                                       py::reinterpret_borrow<py::kwargs>(kwargs), std::nullopt);
   {
     py::gil_scoped_release unlocked;
     run_on_cpu(op, &stack);
