@@ -240,6 +240,7 @@ def _lowered(
             known[name] = replace(described, name=name)
         _keep_strides(graph, module)
         buffers = _buffers(graph)
+        _check_strides(graph, module)
         outputs, results = _outputs(graph, inputs)
         if written:
             # What an op changes is what it returns; its values need no memory of their own.
@@ -269,6 +270,18 @@ def _keep_strides(graph: GraphLowering, module: torch.fx.GraphModule) -> None:
         data = output.data if isinstance(output, ir.StorageBox) else None
         if isinstance(data, ir.ComputedBuffer) and isinstance(data.layout, ir.FlexibleLayout):
             data.freeze_layout_with_exact_strides(list(value.stride()))
+
+
+def _check_strides(graph: GraphLowering, module: torch.fx.GraphModule) -> None:
+    """Where a result could not be given PyTorch's strides, somebody else must make it."""
+    values = pytree.tree_leaves(_output_example(module))
+    for output, value in zip(graph.graph_outputs, values, strict=False):
+        if not isinstance(output, ir.StorageBox) or not isinstance(value, torch.Tensor):
+            continue
+        found = [concrete(each) for each in output.get_stride()]
+        wanted = [step for size, step in zip(value.shape, value.stride(), strict=True) if size > 1]
+        if [step for size, step in zip(value.shape, found, strict=True) if size > 1] != wanted:
+            raise UnsupportedError(f"a result with strides {tuple(value.stride())}")
 
 
 def _buffers(graph: GraphLowering) -> list[ir.ComputedBuffer]:
