@@ -1,4 +1,10 @@
+import os
+
 import pytest
+
+# The tests of the device, its copies and its fallback are about these and not about kernels; and
+# kernels are compiled for every shape, of which they use thousands. Tests of kernels turn them on.
+os.environ.setdefault("TORCH_SPYRE_EAGER", "fallback")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -270,6 +270,12 @@ class DeviceKnobs(Section):
 
 class ExecutionKnobs(Section):
     title = "Execution"
+    eager = Knob(
+        "TORCH_SPYRE_EAGER",
+        choice("native", "fallback"),
+        "native",
+        "Ops outside of compiled graphs: kernels of the card, or the CPU fallback for each.",
+    )
     fallback = Knob(
         "TORCH_SPYRE_FALLBACK",
         choice("warn", "silent", "error"),

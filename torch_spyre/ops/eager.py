@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from torch_spyre import _C
+from torch_spyre import _C, knobs
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
 from torch_spyre.ops.native import COMPOSED, eager_overloads
@@ -25,9 +25,23 @@ _libraries: list[torch.library.Library] = []
 
 
 def register() -> None:
-    """Registers a kernel for every overload that the compiler can do."""
+    use_kernels(knobs.execution.eager == "native")
+
+
+def use_kernels(native: bool) -> None:
+    """Registers a kernel for every overload that the compiler can do, or takes them back.
+
+    Without them each op runs on the CPU: to tell the effect of a kernel from another.
+    """
+    if not native:
+        while _libraries:
+            _libraries.pop()._destroy()
+    elif not _libraries:
+        _libraries.append(_library())
+
+
+def _library() -> torch.library.Library:
     library = torch.library.Library("aten", "IMPL")
-    _libraries.append(library)
     with warnings.catch_warnings():
         # PyTorch composes some of these in ways that do not suit the CPU; the extension has them
         # fall back whole, until they are overridden here.
@@ -37,6 +51,7 @@ def register() -> None:
     for name in COMPOSED:
         overload = getattr(torch.ops.aten, name).default
         library.impl(overload, _composed(overload), "PrivateUse1")
+    return library
 
 
 def _kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
