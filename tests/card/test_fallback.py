@@ -201,7 +201,7 @@ def test_the_error_policy_forbids_ops_but_nothing_that_needs_none(policy):
         lambda x: x.heaviside_(x),
         lambda x: torch.heaviside(x, x, out=torch.empty_like(x)),
         lambda x: x.kthvalue(1, 0),
-        lambda x: torch.stack([x, x]).lgamma(),
+        lambda x: x.lgamma(),
         lambda x: torch.nn.functional.group_norm(x, 2),
         lambda x: torch.nn.functional.conv2d(x[None, None], x[None, None]),
         lambda x: torch.linalg.pinv(x),
