@@ -22,10 +22,15 @@ _MOST_PLANS = 4096
 Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
 # torch.library unregisters what is not kept.
 _libraries: list[torch.library.Library] = []
+_composed_ops = torch.library.Library("aten", "IMPL")
 
 
 def register() -> None:
     use_kernels(knobs.execution.eager == "native")
+    # The CPU has no such ops: they are composed of others in any case.
+    for name in COMPOSED:
+        overload = getattr(torch.ops.aten, name).default
+        _composed_ops.impl(overload, _composed(overload), "PrivateUse1")
 
 
 def use_kernels(native: bool) -> None:
@@ -48,9 +53,6 @@ def _library() -> torch.library.Library:
         warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
         for overload in eager_overloads():
             library.impl(overload, _kernel(overload), "PrivateUse1", allow_override=True)
-    for name in COMPOSED:
-        overload = getattr(torch.ops.aten, name).default
-        library.impl(overload, _composed(overload), "PrivateUse1")
     return library
 
 
