@@ -1,4 +1,5 @@
 import pytest
+import torch  # noqa: F401  (loads our package, which cannot load it in turn)
 
 from torch_spyre.ops import eager
 
