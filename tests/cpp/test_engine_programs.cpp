@@ -6,8 +6,10 @@
 
 #include "check.h"
 #include "emulator/card.h"
+#include "emulator/engine/direct_tiles.h"
 #include "emulator/engine/mailboxes.h"
 #include "emulator/engine/scheduler.h"
+#include "emulator/engine/scratchpad_use.h"
 #include "emulator/engine/sha256.h"
 #include "engine_fixture.h"
 
@@ -84,6 +86,8 @@ void run_harmlessly(Program program, ScratchpadPool& scratchpads) {
     // So that no instruction takes minutes.
     if (static_cast<int64_t>(constant.bits) > 512) constant.bits %= 512;
   }
+  program.filled = read_before_written(program);
+  find_direct_tiles(program);
   std::vector<Bytes> memory;
   std::vector<Buffer> arrays, fixed, windows;
   std::vector<uint64_t> scalars;
@@ -175,15 +179,17 @@ TEST("scratchpads are filled for each core and used again") {
     ScratchpadPool pool(256, poison);
     std::byte* first = nullptr;
     {
-      const auto lease = pool.take(100);
+      const auto lease = pool.take();
       first = lease.data();
       std::memset(first, 1, 256);
     }
-    const auto lease = pool.take(100);
+    const auto lease = pool.take();
     CHECK(lease.data() == first);
+    pool.fill(lease, 20, 100);
     const std::byte fill{static_cast<unsigned char>(poison ? kPoison : 0)};
-    CHECK(std::all_of(first, first + 100, [&](std::byte byte) { return byte == fill; }));
-    CHECK(pool.take(0).data() != first);
+    CHECK(std::all_of(first + 20, first + 100, [&](std::byte byte) { return byte == fill; }));
+    CHECK(first[19] == std::byte{1} && first[100] == std::byte{1});
+    CHECK(pool.take().data() != first);
   }
 }
 

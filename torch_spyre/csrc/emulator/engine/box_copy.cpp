@@ -192,12 +192,17 @@ void BoxCopy::for_each_run(int64_t offset, std::byte* tile, Body body) const {
   }
 }
 
-void BoxCopy::run(const Region& region, int64_t first, std::byte* tile) const {
-  if (is_empty_) return;
+bool BoxCopy::lies_inside(const Region& region, int64_t first) const {
   const Wide highest = first + above_;
   if (first + below_ < 0) refuse_offset(region, true);
   const bool whole = highest + region.element_bytes <= region.bytes;
   if (highest > kHighestAddress || (!whole && !region.zero_beyond)) refuse_offset(region, false);
+  return whole;
+}
+
+void BoxCopy::run(const Region& region, int64_t first, std::byte* tile) const {
+  if (is_empty_) return;
+  const bool whole = lies_inside(region, first);
   const Run run(region, dimensions_.back(), store_);
   if (whole) {
     for_each_run(first, tile, [&](int64_t offset, std::byte* to) { run.whole(offset, to); });

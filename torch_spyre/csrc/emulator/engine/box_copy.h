@@ -30,6 +30,8 @@ class BoxCopy {
   // and are not written. Throws KernelError, before anything is copied, for an element before the
   // region's begin, or beyond its end where the region does not allow that. `first` is as in Box.
   void run(const Region& region, int64_t first, std::byte* tile) const;
+  // Whether a run there would find everything in the region. Throws as it does.
+  bool lies_inside(const Region& region, int64_t first) const;
   // Has the host fetch what a run there will need, unless that is much, or not there.
   void prefetch(const Region& region, int64_t first) const;
 

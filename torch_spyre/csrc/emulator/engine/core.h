@@ -24,6 +24,15 @@ struct Injection {
   bool done = false;
 };
 
+// A tile that a load has left in memory: rows of `runs` contiguous runs of `run` elements.
+struct DirectTile {
+  const std::byte* data = nullptr;  // null: it is in the scratchpad
+  std::byte* tile = nullptr;        // where it belongs there, row by row without gaps
+  int element_bytes = 1;
+  int64_t rows = 0, runs = 0, run = 0;
+  int64_t row_stride = 0, run_stride = 0;  // elements
+};
+
 struct Core {
   int64_t id = 0;
   // What was prepared for one run serves another where these numbers are the same. No other launch
@@ -33,6 +42,7 @@ struct Core {
   std::vector<uint64_t> registers;
   std::byte* scratchpad = nullptr;  // holds the program's tensors, Program::scratchpad_bytes long
   Injection* injection = nullptr;   // usually none
+  std::vector<DirectTile> direct_tiles;
 
   int64_t integer(Register source) const { return std::bit_cast<int64_t>(registers[source]); }
   // A scalar as a lane: its first bytes.

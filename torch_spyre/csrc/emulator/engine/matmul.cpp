@@ -130,4 +130,8 @@ void matmul(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, c
   multiply_in_blocks(product);
 }
 
+bool reads_runs(int64_t m, int64_t n, ElementType type, int64_t run) {
+  return type != ElementType::I64 && run % run_unit() == 0 && !is_better_transposed(m, n);
+}
+
 }  // namespace spyre::emulator::engine

@@ -14,6 +14,10 @@ struct Matrix {
   ElementType type = ElementType::F16;
   int64_t row_stride = 0;
   int64_t column_stride = 0;
+  // Of B, if `reads_runs`: its columns lie in runs of so many neighbours, which begin `run_stride`
+  // apart. 0: in one.
+  int64_t run = 0;
+  int64_t run_stride = 0;
 };
 
 struct MatrixOut {
@@ -40,5 +44,8 @@ struct MatrixOut {
 // strides, a missing matrix and a C_out whose elements overlap each other.
 void matmul(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const Matrix& c_in,
             const MatrixOut& c_out);
+
+// Whether B may lie in such runs, for an m x n result of that type.
+bool reads_runs(int64_t m, int64_t n, ElementType type, int64_t run);
 
 }  // namespace spyre::emulator::engine

@@ -129,7 +129,6 @@ Range part_of(int64_t size, int64_t unit, int64_t count, int64_t index) {
           std::min(units * (index + 1) / count * unit, size)};
 }
 
-// The product of the transposed matrices, which has the same bits.
 Product transposed(const Product& product) {
   Product result = product;
   std::swap(result.m, result.n);
@@ -250,11 +249,28 @@ class Multiplication {
             kernels_.lanes, dst);
   }
 
+  // Calls body(first element, columns) for each run of B's row `step`.
+  template <typename Body>
+  void for_each_run(int64_t step, Range columns, Body body) const {
+    const Matrix& b = product_.b;
+    if (b.run == 0) return body(element(b, step, columns.begin), columns);
+    for (int64_t begin = columns.begin; begin < columns.end;) {
+      const int64_t run = begin / b.run;
+      const int64_t end = std::min((run + 1) * b.run, columns.end);
+      const std::byte* const first = b.data + run * b.run_stride * bytes_of(b.type);
+      body(first + (step * b.row_stride + begin % b.run) * bytes_of(b.type), Range{begin, end});
+      begin = end;
+    }
+  }
+
   void pack_b(int64_t step, int64_t steps, Range columns, Lane* dst) const {
     if (steps == 0) return;
     const Matrix& b = product_.b;
-    pack_b_({element(b, step, columns.begin), b.column_stride, b.row_stride, columns.size(), steps},
-            kernels_.columns, dst);
+    for_each_run(step, columns, [&](const std::byte* first, Range run) {
+      // Runs are whole panels, so each begins with one.
+      pack_b_({first, b.column_stride, b.row_stride, run.size(), steps}, kernels_.columns,
+              dst + (run.begin - columns.begin) * steps);
+    });
   }
 
   void start(Range rows, Range columns, int64_t pitch, Lane* sums) const {
@@ -326,8 +342,10 @@ class Multiplication {
       // A stays row by row: its rows take the place of steps.
       pack_a_({element(from, 0, step), from.column_stride, from.row_stride, steps, product_.m},
               kThinStepBlock, a);
-      kernel({steps, columns.size(), a, kThinStepBlock, element(product_.b, step, columns.begin),
-              product_.b.row_stride, product_.b.column_stride, sums, pitch});
+      for_each_run(step, columns, [&](const std::byte* b, Range run) {
+        kernel({steps, run.size(), a, kThinStepBlock, b, product_.b.row_stride,
+                product_.b.column_stride, sums + (run.begin - columns.begin), pitch});
+      });
     }
     finish(rows, columns, pitch, sums);
   }
@@ -345,13 +363,17 @@ class Multiplication {
 
 }  // namespace
 
-void multiply_in_blocks(const Product& product) {
-  const MatmulKernels& kernels = matmul_kernels();
+bool is_better_transposed(int64_t m, int64_t n) {
   // Columns fill vectors, and the last vector may be mostly empty.
-  const bool is_better_transposed = product.n * round_up(product.m, kernels.columns) <
-                                    product.m * round_up(product.n, kernels.columns);
-  const Product chosen = is_better_transposed ? transposed(product) : product;
-  Multiplication(chosen, kernels).run();
+  const int64_t columns = matmul_kernels().columns;
+  return n * round_up(m, columns) < m * round_up(n, columns);
+}
+
+int64_t run_unit() { return matmul_kernels().columns; }
+
+void multiply_in_blocks(const Product& product) {
+  const Product chosen = is_better_transposed(product.m, product.n) ? transposed(product) : product;
+  Multiplication(chosen, matmul_kernels()).run();
 }
 
 }  // namespace spyre::emulator::engine

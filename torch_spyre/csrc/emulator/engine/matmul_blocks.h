@@ -24,6 +24,11 @@ inline const std::byte* element(const Matrix& matrix, int64_t row, int64_t colum
 // Below this many multiplications a second thread costs more than it saves.
 inline constexpr int64_t kSmallestSharedProduct = int64_t{1} << 21;
 
+// Whether it is computed as the product of the transposed matrices, which has the same bits.
+bool is_better_transposed(int64_t m, int64_t n);
+// Runs of B must be multiples of this many columns.
+int64_t run_unit();
+
 // `product` is valid and not empty.
 void multiply_in_blocks(const Product& product);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -102,6 +103,8 @@ struct Extract {
   Operand source;
   std::vector<Register> indices, extents;
 };
+// The number of a tile that a load may leave in memory, see direct_tiles.h; not part of the file.
+inline constexpr int32_t kNoDirectTile = -1;
 // A tile between memory and the scratchpad: element p of the box `extents` is at coordinate
 // anchor + p of the view. Where there are several views each is a partition. With `points` (their
 // coordinates one after the other) the tile is this list, and `extents` its one length.
@@ -111,6 +114,7 @@ struct Transfer {
   std::vector<Register> extents, anchor;
   std::vector<View> views;
   std::vector<int64_t> points;
+  int32_t direct_tile = kNoDirectTile;
 };
 // The same through subscripts: `variables` are the extents of their space. With `points` (their
 // variables one after the other) the tile is this list, and `variables` its one length.
@@ -173,6 +177,7 @@ struct MatrixProduct {
   Operand a, b;
   bool has_initial = false;
   Operand initial, output;
+  int32_t direct_tile = kNoDirectTile;  // of b
 };
 // Elements as they are, from one place of the scratchpad to another that does not overlap it.
 struct Copy {
@@ -249,6 +254,11 @@ struct SourcePlace {
   int64_t line = 0, column = 0;
 };
 
+// Bytes [begin, end) of a core's scratchpad.
+struct ScratchpadRange {
+  int64_t begin, end;
+};
+
 struct Program {
   std::string name;
   std::array<int64_t, 3> grid{1, 1, 1};
@@ -265,6 +275,9 @@ struct Program {
   std::vector<std::vector<std::vector<int64_t>>> tables;  // [table][core][index]
   std::vector<SourcePlace> places;
   std::vector<Instruction> code;
+  // What of the scratchpad is filled before a core begins; none: all that its tensors take.
+  std::optional<std::vector<ScratchpadRange>> filled;
+  int32_t direct_tiles = 0;  // how many there are
 
   int64_t cores() const { return grid[0] * grid[1] * grid[2]; }
 };

@@ -4,9 +4,11 @@
 #include <string>
 #include <string_view>
 
+#include "emulator/engine/direct_tiles.h"
 #include "emulator/engine/program.h"
 #include "emulator/engine/program_decoder.h"
 #include "emulator/engine/program_limits.h"
+#include "emulator/engine/scratchpad_use.h"
 #include "emulator/engine/sha256.h"
 
 namespace spyre::emulator::engine {
@@ -394,6 +396,8 @@ Program read_program(std::span<const std::byte> file, int64_t scratchpad_capacit
   }
   Program program = Reader(payload).program();
   check_program(program, scratchpad_capacity);
+  program.filled = read_before_written(program);
+  find_direct_tiles(program);
   return program;
 }
 

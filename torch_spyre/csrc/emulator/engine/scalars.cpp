@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "emulator/engine/direct_tiles.h"
 #include "emulator/engine/lanes.h"
 #include "emulator/engine/matmul.h"
 #include "emulator/engine/vector_ops.h"
@@ -36,6 +37,22 @@ struct MatrixOperand {
     return {data + batch * batch_bytes, type, row_stride, column_stride};
   }
 };
+
+// B as the product reads it: from memory, if a load has left it there and it fits.
+Matrix matrix_b(const MatrixProduct& product, Core& core, std::span<const int64_t> sizes,
+                const Matrix& in_scratchpad) {
+  if (product.direct_tile == kNoDirectTile) return in_scratchpad;
+  DirectTile& tile = core.direct_tiles[static_cast<size_t>(product.direct_tile)];
+  if (tile.data == nullptr) return in_scratchpad;
+  const int64_t batch = sizes[0], rows = sizes[1], columns = sizes[2], inner = sizes[3];
+  const bool fits = batch == 1 && inner <= tile.rows && columns <= tile.runs * tile.run &&
+                    in_scratchpad.row_stride == tile.runs * tile.run &&
+                    in_scratchpad.column_stride == 1 &&
+                    reads_runs(rows, columns, product.output.type, tile.run);
+  if (fits) return {tile.data, in_scratchpad.type, tile.row_stride, 1, tile.run, tile.run_stride};
+  copy_now(tile);
+  return in_scratchpad;
+}
 
 }  // namespace
 
@@ -75,8 +92,8 @@ void execute(const MatrixProduct& product, Core& core) {
                               rows, columns);
   try {
     for (int64_t i = 0; i < batch; ++i) {
-      matmul(rows, columns, inner, a.in(i), b.in(i), product.has_initial ? initial.in(i) : Matrix{},
-             output.out(i));
+      matmul(rows, columns, inner, a.in(i), matrix_b(product, core, sizes, b.in(i)),
+             product.has_initial ? initial.in(i) : Matrix{}, output.out(i));
     }
   } catch (const std::invalid_argument& error) {
     throw KernelError(error.what());

@@ -91,6 +91,16 @@ class Scheduler {
   }
 
  private:
+  // A core must not see what another one left.
+  void fill(const CoreRun& run) const {
+    if (!program_.filled) {
+      return scratchpads_.fill(run.scratchpad, 0, program_.scratchpad_bytes);
+    }
+    for (const ScratchpadRange& range : *program_.filled) {
+      scratchpads_.fill(run.scratchpad, range.begin, range.end);
+    }
+  }
+
   // The scratchpad is there already.
   void start(int64_t id, CoreRun& run) {
     run.next = 0;
@@ -101,6 +111,7 @@ class Scheduler {
     run.core.scratchpad = run.scratchpad.data();
     run.core.injection = injection_.op.empty() ? nullptr : &injection_;
     run.core.registers = registers_;
+    run.core.direct_tiles.assign(static_cast<size_t>(program_.direct_tiles), {});
     const auto [x, y, z] = program_.grid;
     const int64_t coordinates[] = {id, id % x, id / x % y, id / x / y};
     static_assert(kCoreRegister == 0 && kCoreX == 1 && kCoreY == 2 && kCoreZ == 3);
@@ -142,10 +153,10 @@ class Scheduler {
   int64_t run_cores(int64_t begin, int64_t end, Clock::time_point deadline) {
     ThreadCore& mine = thread_core();
     CoreRun& run = mine.run;
-    run.scratchpad = scratchpads_.take(0);
+    run.scratchpad = scratchpads_.take();
     int64_t id = begin;
     while (id < end && id <= limits_.last_core) {
-      scratchpads_.fill(run.scratchpad, program_.scratchpad_bytes);
+      fill(run);
       start(id, run);
       run.core.place = mine.current_place();
       interpreter_.advance(run);
@@ -182,7 +193,8 @@ class Scheduler {
     runs_.resize(static_cast<size_t>(program_.cores()));
     for (int64_t id = 0; id < program_.cores(); ++id) {
       CoreRun& run = runs_[static_cast<size_t>(id)];
-      run.scratchpad = scratchpads_.take(program_.scratchpad_bytes);
+      run.scratchpad = scratchpads_.take();
+      fill(run);
       start(id, run);
       run.core.place = next_number();
     }

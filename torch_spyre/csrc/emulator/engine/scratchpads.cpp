@@ -28,7 +28,7 @@ ScratchpadPool::Lease::~Lease() {
   if (pool_ != nullptr) pool_->put_back(data_);
 }
 
-ScratchpadPool::Lease ScratchpadPool::take(int64_t used) {
+ScratchpadPool::Lease ScratchpadPool::take() {
   std::byte* data = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -40,13 +40,11 @@ ScratchpadPool::Lease ScratchpadPool::take(int64_t used) {
   if (data == nullptr) {
     data = static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes_), kAlignment));
   }
-  Lease lease(*this, data);
-  fill(lease, used);
-  return lease;
+  return Lease(*this, data);
 }
 
-void ScratchpadPool::fill(const Lease& lease, int64_t used) const {
-  std::memset(lease.data(), poison_ ? kPoison : 0, static_cast<size_t>(used));
+void ScratchpadPool::fill(const Lease& lease, int64_t begin, int64_t end) const {
+  std::memset(lease.data() + begin, poison_ ? kPoison : 0, static_cast<size_t>(end - begin));
 }
 
 void ScratchpadPool::put_back(std::byte* data) noexcept {

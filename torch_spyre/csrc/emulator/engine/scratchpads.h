@@ -33,10 +33,10 @@ class ScratchpadPool {
     ScratchpadPool* pool_ = nullptr;
     std::byte* data_ = nullptr;
   };
-  // The first `used` bytes are filled; the others may hold anything.
-  Lease take(int64_t used);
-  // The same for the next core that gets it.
-  void fill(const Lease& lease, int64_t used) const;
+  // It may hold anything.
+  Lease take();
+  // Bytes [begin, end) of it, for the next core that gets it.
+  void fill(const Lease& lease, int64_t begin, int64_t end) const;
 
  private:
   void put_back(std::byte* data) noexcept;

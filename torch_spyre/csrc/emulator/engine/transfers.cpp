@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string>
 
 #include "emulator/engine/box_copy.h"
@@ -239,6 +240,7 @@ struct BoxPlan {
   Region region;
   std::byte* tile = nullptr;
   BoxCopy copy;
+  DirectTile direct;  // without its place in memory; no rows: it must be copied
   bool has_run = false;
   int64_t previous = 0;  // where the box was then
 
@@ -250,6 +252,27 @@ struct BoxPlan {
 
 bool is_plain_box(const Transfer& transfer) {
   return transfer.views.size() == 1 && transfer.views[0].lower.empty() && transfer.points.empty();
+}
+
+// The box as rows of runs; no rows if it is none of those. The tile's elements have no gaps.
+DirectTile direct_tile_of(const ShortList<BoxDimension>& box, int element_bytes) {
+  ShortList<BoxDimension> dimensions;  // of the tile, from the outermost
+  for (const BoxDimension& dimension : box) {
+    if (dimension.extent > 1) dimensions.push_back(dimension);
+    if (dimension.memory_stride < 0) return {};
+  }
+  std::ranges::sort(dimensions, std::greater(), &BoxDimension::tile_stride);
+  if (dimensions.size() < 2 || dimensions.size() > 3) return {};
+  const BoxDimension &rows = dimensions[0], &run = dimensions.back();
+  if (run.memory_stride != element_bytes || run.tile_stride != element_bytes) return {};
+  DirectTile direct;
+  direct.element_bytes = element_bytes;
+  direct.rows = rows.extent;
+  direct.row_stride = rows.memory_stride / element_bytes;
+  direct.runs = dimensions.size() == 3 ? dimensions[1].extent : 1;
+  direct.run_stride = dimensions.size() == 3 ? dimensions[1].memory_stride / element_bytes : 0;
+  direct.run = run.extent;
+  return direct;
 }
 
 void prepare(const Transfer& transfer, Core& core, const Memory& memory, BoxPlan& plan) {
@@ -271,6 +294,22 @@ void prepare(const Transfer& transfer, Core& core, const Memory& memory, BoxPlan
     dimensions.push_back({plan.extents[d], plan.region.strides[d], tile_stride});
   }
   plan.copy = BoxCopy(dimensions, plan.region.element_bytes, transfer.store);
+  plan.direct = {};
+  if (transfer.direct_tile != kNoDirectTile && core.injection == nullptr) {
+    plan.direct = direct_tile_of(dimensions, plan.region.element_bytes);
+    plan.direct.tile = plan.tile;
+  }
+}
+
+// Leaves the tile where it is, if the program and its place allow that.
+bool leave_in_memory(const Transfer& transfer, Core& core, const BoxPlan& plan, int64_t first) {
+  if (transfer.direct_tile == kNoDirectTile) return false;
+  DirectTile& direct = core.direct_tiles[static_cast<size_t>(transfer.direct_tile)];
+  direct.data = nullptr;
+  if (plan.direct.rows == 0 || !plan.copy.lies_inside(plan.region, first)) return false;
+  direct = plan.direct;
+  direct.data = plan.region.data + first;
+  return true;
 }
 
 void transfer_plain_box(const Transfer& transfer, Core& core, const Memory& memory) {
@@ -283,6 +322,7 @@ void transfer_plain_box(const Transfer& transfer, Core& core, const Memory& memo
   }
   if (count_of(plan.extents) == 0) return;
   const int64_t first = offset_of(plan.region, values_of(core, transfer.anchor));
+  if (leave_in_memory(transfer, core, plan, first)) return;
   plan.copy.run(plan.region, first, plan.tile);
   // Loops mostly go on as they went before.
   int64_t next = 0;

@@ -1,0 +1,233 @@
+#include "emulator/engine/scratchpad_use.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace spyre::emulator::engine {
+
+namespace {
+
+using Kind = ScratchpadAccess::Kind;
+using Visit = std::function<void(const ScratchpadAccess&)>;
+
+struct AccessVisitor {
+  const Visit& visit;
+
+  void read(const Operand& operand) const { visit({Kind::kRead, operand, {}}); }
+  void write(const Operand& operand, std::span<const Register> extents) const {
+    visit({Kind::kWrite, operand, extents});
+  }
+  void inputs_of(const Chain& chain) const {
+    for (const Input& input : chain.inputs) {
+      if (input.kind == Input::Kind::kOperand) read(input.operand);
+    }
+    for (const Lookup& lookup : chain.lookups) read(lookup.operand);
+  }
+  template <typename Tile>
+  void tile_of(const Tile& transfer, std::span<const Register> extents) const {
+    transfer.store ? read(transfer.tile) : write(transfer.tile, extents);
+  }
+
+  void operator()(const Extract& extract) const { read(extract.source); }
+  void operator()(const Transfer& transfer) const { tile_of(transfer, transfer.extents); }
+  void operator()(const IndirectTransfer& transfer) const { tile_of(transfer, transfer.variables); }
+  void operator()(const Chain& chain) const {
+    inputs_of(chain);
+    for (const ChainOutput& output : chain.outputs) write(output.operand, chain.extents);
+  }
+  void operator()(const Reduce& reduce) const {
+    inputs_of(reduce.chain);
+    for (const Operand& initial : reduce.initial) read(initial);
+    for (const Operand& output : reduce.outputs) write(output, reduce.chain.extents);
+  }
+  void operator()(const MatrixProduct& product) const {
+    read(product.a);
+    read(product.b);
+    if (product.has_initial) read(product.initial);
+    write(product.output, std::array{product.batch, product.rows, product.columns});
+  }
+  void operator()(const Copy& copy) const {
+    read(copy.source);
+    write(copy.destination, copy.extents);
+  }
+  void operator()(const Receive& receive) const { write(receive.destination, receive.extents); }
+  template <typename Other>
+  void operator()(const Other&) const {}
+};
+
+ScratchpadRange range_of(const Operand& operand) {
+  return {operand.address, operand.address + operand.bytes};
+}
+
+// Disjoint ranges in ascending order, none next to another.
+class ByteSet {
+ public:
+  void add(ScratchpadRange added) {
+    if (added.begin >= added.end) return;
+    const auto first = std::ranges::lower_bound(ranges_, added.begin, {}, &ScratchpadRange::end);
+    auto last = first;
+    for (; last != ranges_.end() && last->begin <= added.end; ++last) {
+      added = {std::min(added.begin, last->begin), std::max(added.end, last->end)};
+    }
+    ranges_.insert(ranges_.erase(first, last), added);
+  }
+
+  // What of the range is not in the set, into another.
+  void add_missing(ScratchpadRange range, ByteSet& missing) const {
+    auto next = std::ranges::upper_bound(ranges_, range.begin, {}, &ScratchpadRange::end);
+    for (; next != ranges_.end() && next->begin < range.end; ++next) {
+      missing.add({range.begin, next->begin});
+      range.begin = next->end;
+    }
+    missing.add(range);
+  }
+
+  ByteSet common(const ByteSet& other) const {
+    ByteSet result;
+    for (const ScratchpadRange& mine : ranges_) {
+      auto theirs = std::ranges::upper_bound(other.ranges_, mine.begin, {}, &ScratchpadRange::end);
+      for (; theirs != other.ranges_.end() && theirs->begin < mine.end; ++theirs) {
+        result.add({std::max(mine.begin, theirs->begin), std::min(mine.end, theirs->end)});
+      }
+    }
+    return result;
+  }
+
+  const std::vector<ScratchpadRange>& ranges() const { return ranges_; }
+
+ private:
+  std::vector<ScratchpadRange> ranges_;
+};
+
+// Goes through the code once, from top to bottom. Jumps go forward and writing never makes a byte
+// unwritten, so that a loop's first trip is the one that finds the fewest bytes written.
+class WrittenBytes {
+ public:
+  explicit WrittenBytes(const Program& program) : program_(program), constants_(program) {}
+
+  std::vector<ScratchpadRange> read_before_written() {
+    for (size_t i = 0; i < program_.code.size(); ++i) {
+      arrive(static_cast<int32_t>(i));
+      if (written_) step(program_.code[i].action);
+    }
+    return unwritten_reads_.ranges();
+  }
+
+ private:
+  // What all ways to the instruction have written; nothing is known of one that none leads to.
+  void arrive(int32_t at) {
+    const auto pending = pending_.find(at);
+    if (pending == pending_.end()) return;
+    written_ = written_ ? written_->common(pending->second) : pending->second;
+    pending_.erase(pending);
+  }
+  void leave_for(int32_t target) {
+    const auto [pending, is_new] = pending_.try_emplace(target, *written_);
+    if (!is_new) pending->second = pending->second.common(*written_);
+  }
+
+  void step(const Action& action) {
+    if (const auto* loop = std::get_if<LoopBegin>(&action)) {
+      const auto bounds = constants_.values(std::array{loop->lower, loop->upper});
+      const bool has_trips = bounds && bounds->at(0) < bounds->at(1);
+      return has_trips ? void() : leave_for(loop->end + 1);
+    }
+    if (const auto* branch = std::get_if<Branch>(&action)) return leave_for(branch->target);
+    if (const auto* jump = std::get_if<Jump>(&action)) {
+      leave_for(jump->target);
+      written_.reset();
+      return;
+    }
+    if (const auto* publish = std::get_if<Publish>(&action)) {
+      for (const Publish::Tile& tile : publish->tiles) {
+        note_read({tile.address, tile.address + tile.bytes});
+      }
+    }
+    if (const auto* literal = std::get_if<Literal>(&action)) {
+      const Operand& to = literal->destination;
+      const auto count = static_cast<int64_t>(literal->values.size());
+      return written_->add({to.address, to.address + count * bytes_of(to.type)});
+    }
+    visit_accesses(action, [&](const ScratchpadAccess& access) {
+      if (access.kind == Kind::kRead) note_read(range_of(access.operand));
+    });
+    visit_accesses(action, [&](const ScratchpadAccess& access) {
+      if (access.kind == Kind::kRead) return;
+      const auto extents = constants_.values(access.extents);
+      if (extents && covers_buffer(access.operand, *extents)) {
+        written_->add(range_of(access.operand));
+      }
+    });
+  }
+
+  void note_read(ScratchpadRange range) { written_->add_missing(range, unwritten_reads_); }
+
+  const Program& program_;
+  const ConstantRegisters constants_;
+  std::optional<ByteSet> written_ = ByteSet();
+  std::map<int32_t, ByteSet> pending_;  // by where jumps and loops lead
+  ByteSet unwritten_reads_;
+};
+
+}  // namespace
+
+void visit_accesses(const Action& action, const Visit& visit) {
+  std::visit(AccessVisitor{visit}, action);
+}
+
+ConstantRegisters::ConstantRegisters(const Program& program)
+    : values_(static_cast<size_t>(program.registers)) {
+  for (const Program::Constant& constant : program.constants) {
+    values_[static_cast<size_t>(constant.target)] = static_cast<int64_t>(constant.bits);
+  }
+  const auto changes = [this](Register target) { values_[static_cast<size_t>(target)].reset(); };
+  for (const Argument& argument : program.arguments) changes(argument.target);
+  for (const Instruction& instruction : program.code) {
+    const Action& action = instruction.action;
+    if (const auto* loop = std::get_if<LoopBegin>(&action)) changes(loop->variable);
+    if (const auto* scalar = std::get_if<Scalar>(&action)) changes(scalar->destination);
+    if (const auto* move = std::get_if<Move>(&action)) changes(move->destination);
+    if (const auto* extract = std::get_if<Extract>(&action)) changes(extract->destination);
+    if (const auto* lookup = std::get_if<TableLookup>(&action)) changes(lookup->destination);
+  }
+}
+
+std::optional<std::vector<int64_t>> ConstantRegisters::values(
+    std::span<const Register> registers) const {
+  std::vector<int64_t> found;
+  for (Register source : registers) {
+    const auto& value = values_[static_cast<size_t>(source)];
+    if (!value) return std::nullopt;
+    found.push_back(*value);
+  }
+  return found;
+}
+
+bool covers_buffer(const Operand& operand, std::span<const int64_t> extents) {
+  if (operand.offset != kNoRegister) return false;
+  std::vector<std::pair<int64_t, int64_t>> dimensions;  // stride and extent
+  for (size_t d = 0; d < extents.size(); ++d) {
+    if (extents[d] <= 0) return false;
+    const bool is_moving = extents[d] > 1 && operand.strides[d] != 0;
+    if (is_moving) dimensions.emplace_back(operand.strides[d], extents[d]);
+  }
+  std::ranges::sort(dimensions);
+  const int64_t count = operand.bytes / bytes_of(operand.type);
+  int64_t covered = 1;
+  for (const auto& [stride, extent] : dimensions) {
+    // Neither overflows: a buffer is smaller than a scratchpad.
+    if (stride != covered || extent > count / covered) return false;
+    covered *= extent;
+  }
+  return covered == count && count * bytes_of(operand.type) == operand.bytes;
+}
+
+std::vector<ScratchpadRange> read_before_written(const Program& program) {
+  // Of more instructions than any compiled kernel has, so that loading takes no long time.
+  constexpr size_t kMostAnalysed = 20000;
+  if (program.code.size() > kMostAnalysed) return {{0, program.scratchpad_bytes}};
+  return WrittenBytes(program).read_before_written();
+}
+
+}  // namespace spyre::emulator::engine
