@@ -283,6 +283,11 @@ def test_eager_ops_below_a_graph_break_are_not_traced():
         check(function, numbers(5, 6), numbers(5, 6), torch.zeros(5, 70).half(), units=16)
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_value_is_used_before_and_after_a_fold(dim):
+    check(lambda x: x.logsumexp(dim), numbers(5, 70))
+
+
 def test_functions_of_functions():
     x = numbers(5, 70)
     check(lambda x: torch.vmap(lambda row: row.softmax(0) * 2)(x), x)

@@ -81,6 +81,11 @@ class Recorder(DefaultHandler):
     def identity(self, x: Node) -> Node:
         return x
 
+    def relu(self, x: Node) -> Node:
+        if x.dtype not in FLOATS:
+            return self._default("maximum", (x, Constant(0, x.dtype)), {})
+        return self.step(OP_FUNCTIONS["relu"], (x,), x.dtype)
+
     def sign(self, x: Node) -> Node:
         zero = Constant(0, x.dtype)
         above = self.converted(self._default("gt", (x, zero), {}), x.dtype)
