@@ -210,7 +210,7 @@ VIEWS = {
     "fill beyond int8": (lambda t: torch.ones(2).to(DEV, torch.int8).fill_(1000), "overflow"),
     "fill with complex": (lambda t: t.line.fill_(1j), "overflow|complex"),
     "several to one number": (lambda t: t.line.item(), "64 elements"),
-    "mm": (lambda t: torch.mm(t.grid, t.grid), "same reduction dim"),
+    "mm": (lambda t: torch.mm(t.grid, t.grid), "cannot be multiplied"),
     "set_ from the CPU": (lambda t: t.line.set_(torch.ones(64).untyped_storage()), "cpu"),
     "set_ to a CPU tensor": (lambda t: t.line.set_(torch.ones(64, dtype=FP16)), "cpu"),
     "set_ part of the CPU": (
