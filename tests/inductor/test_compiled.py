@@ -283,6 +283,34 @@ def test_eager_ops_below_a_graph_break_are_not_traced():
         check(function, numbers(5, 6), numbers(5, 6), torch.zeros(5, 70).half(), units=16)
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda x: torch.cat([x, x], 1),
+        lambda x: x.expand(2, 7, 7, 5).reshape(14, 7, 5).transpose(0, 1),
+        lambda x: (x + 1).reshape(1, 49, 5),
+        lambda x: x.permute(2, 1, 0).reshape(5, 49, 1),
+        lambda x: x.view(7, 35),
+        lambda x: x[:, 1:].reshape(7, 30, 1),
+    ],
+)
+def test_indices_along_several_dims_seen_as_one(table):
+    def function(x):
+        rows = torch.tensor([11, 5, 4, 11], device=x.device)
+        return table(x).index_select(1, rows), table(x)[:, rows], table(x) * 2
+
+    check(function, numbers(7, 7, 5))
+    x = numbers(7, 7, 5).to("spyre")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*compiler failed")
+        assert_close(function(x), function(exact(x)))
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_a_value_is_used_before_and_after_a_fold(dim):
+    check(lambda x: x.logsumexp(dim), numbers(5, 70))
+
+
 def test_functions_of_functions():
     x = numbers(5, 70)
     check(lambda x: torch.vmap(lambda row: row.softmax(0) * 2)(x), x)

@@ -70,3 +70,10 @@ def test_a_sum_of_no_products_is_zero():
         torch.empty(3, 0).half().to("spyre") @ torch.empty(0, 4).half().to("spyre"),
         torch.zeros(3, 4),
     )
+
+
+def test_tensors_made_of_nothing_are_made_on_the_card():
+    before = torch.spyre.counters()["fallbacks"]
+    made = torch.arange(3, 74, 2, device="spyre")
+    assert torch.spyre.counters()["fallbacks"] == before
+    assert torch.equal(made.cpu(), torch.arange(3, 74, 2))

@@ -57,7 +57,22 @@ def _addmm(
     beta: float = 1,
     alpha: float = 1,
 ) -> torch.Tensor:
-    product = torch.mm(left, right)
+    return _added(bias, torch.mm(left, right), beta, alpha)
+
+
+@decomposes(aten.baddbmm.default)
+def _baddbmm(
+    bias: torch.Tensor,
+    left: torch.Tensor,
+    right: torch.Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+) -> torch.Tensor:
+    return _added(bias, torch.bmm(left, right), beta, alpha)
+
+
+def _added(bias: torch.Tensor, product: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
     product = product if alpha == 1 else product * alpha
     if beta == 0:
         return product
@@ -116,6 +131,26 @@ def _var(
     centred = x - x.mean(dims, keepdim=True)
     total = (centred * centred).mean(dims, keepdim=keepdim)
     return total * (count / freedom) if freedom > 0 else total * float("nan")
+
+
+@decomposes(aten.var_mean.correction)
+def _var_mean(
+    x: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    dims = list(range(x.dim())) if dim is None else list(dim)
+    return _var(x, dim, correction=correction, keepdim=keepdim), x.mean(dims, keepdim=keepdim)
+
+
+@decomposes(aten._softmax_backward_data.default)
+def _softmax_backward(
+    gradient: torch.Tensor, output: torch.Tensor, dim: int, input_dtype: torch.dtype
+) -> torch.Tensor:
+    product = gradient * output
+    return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
 
 
 @decomposes(aten.native_layer_norm.default)

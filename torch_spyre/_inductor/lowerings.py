@@ -266,12 +266,34 @@ def _wrapped(index: ir.TensorBox, size: Any) -> ir.TensorBox:
 
 def _gathered(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.TensorBox:
     """Inductor's indexing, of tensors that are in memory: the card reads indices from there."""
-    x.realize()
-    for index in indices:
-        if index is not None:
-            index.realize()
-    result: ir.TensorBox = index_impl(x, list(indices), check=False)
+    stored = [None if index is None else _in_memory(index) for index in indices]
+    indexed = [dim for dim, index in enumerate(indices) if index is not None]
+    result: ir.TensorBox = index_impl(_table(x, indexed), stored, check=False)
     return result
+
+
+def _table(x: ir.TensorBox, indexed: Sequence[int]) -> ir.TensorBox:
+    """In memory, in a shape that has the dims that are indexed: no two of them seen as one."""
+    x.realize()
+    if isinstance(x.data, ir.GenericView):
+        return _in_memory(clone(x))
+    if isinstance(x.data, ir.ReinterpretView):
+        seen, stored = x.data.get_layout(), x.data.data.get_layout()
+        dims = list(zip(map(concrete, stored.stride), map(concrete, stored.size), strict=True))
+        for dim in indexed:
+            size, stride = concrete(seen.size[dim]), concrete(seen.stride[dim])
+            if size > 1 and not any(stride == each and size <= most for each, most in dims):
+                return _in_memory(clone(x))
+    return _in_memory(x)
+
+
+def _in_memory(x: ir.TensorBox) -> ir.TensorBox:
+    x.realize()
+    if not isinstance(x.data, ir.StorageBox) or not isinstance(x.data.data, ir.ComputedBuffer):
+        return x
+    # Whoever loads a buffer that reads nothing would compute it again.
+    storage, layout = ir.as_storage_and_layout(x, freeze=True)
+    return ir.TensorBox(ir.ReinterpretView(data=storage, layout=layout))
 
 
 @lowers(aten.gather.default)
@@ -280,10 +302,8 @@ def _gather(
 ) -> ir.TensorBox | None:
     if not x.get_size() or not index.get_size():
         return None
-    x.realize()
-    index.realize()
-    load, load_index = x.make_loader(), index.make_loader()
     dim %= len(x.get_size())
+    load, load_index = _table(x, [dim]).make_loader(), _in_memory(index).make_loader()
     size = x.get_size()[dim]
 
     def inner(place: Sequence[Any]) -> Any:

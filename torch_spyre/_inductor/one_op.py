@@ -1,6 +1,8 @@
 """Plans for eager calls: a graph of one op through the same lowering and passes as any other."""
 
+import contextlib
 import logging
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -154,12 +156,15 @@ def plan_op(
     mode = FakeTensorMode(shape_env=ShapeEnv())
     fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
     with _as_if_called_by_the_user(), torch.no_grad(), compiling():
-        with mode, _quiet_meta_functions():
-            module = make_fx(
-                torch.func.functionalize(call, remove="mutations_and_views"),
-                decomposition_table=decompositions.table(),
-                tracing_mode="real",
-            )(*fakes)
+        with _quiet_meta_functions(), _refusals_unsupported():
+            if written:
+                _check_arguments(call, tensors)
+            with mode:
+                module = make_fx(
+                    torch.func.functionalize(call, remove="mutations_and_views"),
+                    decomposition_table=decompositions.table(),
+                    tracing_mode="real",
+                )(*fakes)
         _check_native(module)
         try:
             return _lowered(overload, module, mode, fakes, tensors, written)
@@ -186,6 +191,27 @@ def _as_if_called_by_the_user() -> Any:
     for key in _TRACING_KEYS:
         excluded = excluded.remove(key)
     return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
+
+
+@contextmanager
+def _refusals_unsupported() -> Iterator[None]:
+    """What PyTorch refuses falls back too: the CPU's kernel has the words that users know."""
+    try:
+        yield
+    except (UnsupportedError, AssertionError):
+        raise
+    except Exception as error:
+        raise UnsupportedError(f"{type(error).__name__} while tracing: {error}") from error
+
+
+def _check_arguments(call: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> None:
+    """What is lost when an op becomes one that returns what it would have written: casts."""
+    likes = [
+        torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="meta")
+        for each in tensors
+    ]
+    with contextlib.suppress(NotImplementedError), warnings.catch_warnings(action="ignore"):
+        call(*likes)
 
 
 def _wanted_device(kwargs: dict[str, Any]) -> torch.device:

@@ -15,6 +15,7 @@ OP_FUNCTIONS = {
     "ceil": "ceil",
     "copysign": "copysign",
     "cos": "cos",
+    "div_rn": "realdiv",
     "eq": "equal",
     "erf": "erf",
     "exp": "exp",

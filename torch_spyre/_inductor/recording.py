@@ -38,6 +38,7 @@ class Recorder(DefaultHandler):
 
     def __init__(self) -> None:
         self.indirect: dict[Symbol, Load] = {}
+        self.extents: dict[Symbol, int] = {}
         self.step = Interner().step
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
@@ -51,7 +52,17 @@ class Recorder(DefaultHandler):
 
     def load(self, name: str, index: sympy.Expr) -> Node:
         used = tuple((key, value) for key, value in self.indirect.items() if index.has(key))
+        for symbol, _ in used:
+            self._check_indexed(name, index, symbol)
         return Load(name, sympy.expand(index), V.graph.get_dtype(name), used)
+
+    def _check_indexed(self, name: str, index: sympy.Expr, symbol: Symbol) -> None:
+        """Indices go along one dim of what they index."""
+        layout = V.graph.get_buffer(name).get_layout()
+        factor = sympy.expand(index).coeff(symbol)
+        dims = zip(map(concrete, layout.stride), map(concrete, layout.size), strict=True)
+        if not any(stride == factor and size >= self.extents[symbol] for stride, size in dims):
+            raise UnsupportedError("indices along several dims of a tensor")
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Node:
         return Constant(value, dtype)
@@ -81,6 +92,11 @@ class Recorder(DefaultHandler):
     def identity(self, x: Node) -> Node:
         return x
 
+    def relu(self, x: Node) -> Node:
+        if x.dtype not in FLOATS:
+            return self._default("maximum", (x, Constant(0, x.dtype)), {})
+        return self.step(OP_FUNCTIONS["relu"], (x,), x.dtype)
+
     def sign(self, x: Node) -> Node:
         zero = Constant(0, x.dtype)
         above = self.converted(self._default("gt", (x, zero), {}), x.dtype)
@@ -104,11 +120,13 @@ class Recorder(DefaultHandler):
             (index,) = index.inputs
         if not isinstance(index, Load) or index.indirect:
             raise UnsupportedError("an index that is computed where it is used")
+        extent = concrete(size)
         for symbol, known in self.indirect.items():
-            if known == index:
+            if known == index and self.extents[symbol] == extent:
                 return symbol
         symbol = Symbol(f"indirect{len(self.indirect)}", integer=True)
         self.indirect[symbol] = index
+        self.extents[symbol] = extent
         return symbol
 
     def converted(self, node: Node, dtype: torch.dtype) -> Node:

@@ -109,7 +109,20 @@ def _planned(overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[
 def _on_cpu(overload: torch._ops.OpOverload) -> Plan:
     name, variant = overload._schema.name, overload._schema.overload_name
 
+    schema = overload._schema
+    takes_tensor = [str(argument.type) == "Tensor" for argument in schema.arguments]
+
     def plan(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        return _C._run_on_cpu(name, variant, tuple(args), kwargs)
+        given = zip(args, takes_tensor, strict=False)
+        tensors = [_as_tensor(value, args) if wanted else value for value, wanted in given]
+        return _C._run_on_cpu(name, variant, tuple(tensors), kwargs)
 
     return plan
+
+
+def _as_tensor(value: Any, args: Sequence[Any]) -> Any:
+    """Numbers that the dispatcher made of tensors, as tensors that decide no type."""
+    if isinstance(value, torch.Tensor) or value is None:
+        return value
+    other = next(each for each in args if isinstance(each, torch.Tensor))
+    return torch.tensor(value, dtype=torch.result_type(other, value))

@@ -14,6 +14,7 @@ from torch_spyre._inductor.layouts import device_coordinates, host_coordinates
 from torch_spyre._inductor.layouts.sticks import layout_with_stick
 from torch_spyre._inductor.loops import Load, LoopOp
 from torch_spyre._inductor.passes.layouts import with_loads
+from torch_spyre.errors import UnsupportedError
 
 _SPARSE = -1
 
@@ -38,11 +39,24 @@ def _readable(load: Load, op: LoopOp, tensor: Tensor) -> bool:
     size, stride = tensor.layout.device_size, tensor.layout.stride_map
     coordinates = device_coordinates(size, stride, op.sizes, load.index + tensor.offset)
     symbols = {symbol for symbol, _ in load.indirect}
-    return all(each in symbols or not each.free_symbols & symbols for each in coordinates)
+    for extent, coordinate in zip(size, coordinates, strict=True):
+        if coordinate in symbols:
+            # A view may see several device dims as one.
+            factor = load.index.coeff(coordinate)
+            if extent < max(_extents(tensor, factor), default=0):
+                return False
+        elif coordinate.free_symbols & symbols:
+            return False
+    return True
+
+
+def _extents(tensor: Tensor, factor: sympy.Expr) -> list[int]:
+    dims = zip(tensor.size, tensor.stride, strict=True)
+    return [size for size, stride in dims if stride == factor]
 
 
 def _copied(load: Load, op: LoopOp, tensors: dict[str, Tensor]) -> LoopOp:
-    source = tensors[load.buffer]
+    source = _unambiguous(tensors[load.buffer])
     symbols = {symbol for symbol, _ in load.indirect}
     where = host_coordinates(source.size, source.stride, op.sizes, load.index)
     free = [
@@ -60,4 +74,13 @@ def _copied(load: Load, op: LoopOp, tensors: dict[str, Tensor]) -> LoopOp:
         *(symbol * source.stride[dim] for dim, symbol in enumerate(dims) if symbol in sizes)
     )
     value = Load(source.name, index, load.dtype)
+    if not _readable(load, op, tensors[name]):
+        raise UnsupportedError("indices along dims that cannot be told apart")
     return LoopOp(name, name, load.dtype, sizes, (), value, index, False, op.origins)
+
+
+def _unambiguous(tensor: Tensor) -> Tensor:
+    """Dims of one element have strides that no other dim has."""
+    most = max(size * stride for size, stride in zip(tensor.size, tensor.stride, strict=True))
+    dims = zip(tensor.size, tensor.stride, strict=True)
+    return replace(tensor, stride=tuple(stride if size > 1 else most for size, stride in dims))

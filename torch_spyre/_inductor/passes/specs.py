@@ -144,9 +144,11 @@ class _SpecBuilder:
             if node.buffer in self.kept:
                 return self.kept[node.buffer]
             return self._load_arg(node)
-        if node in self.kept:
-            return self.kept[node]
         symbols = list(op.sizes)
+        # An op of the same group may need the value at other points.
+        value = (node, frozenset(symbols))
+        if value in self.kept:
+            return self.kept[value]
         out = self._scratch_arg(f"t{next(self.numbers)}", symbols, node.dtype, is_input=False)
         if isinstance(node, Step):
             operands, constants = self._operands(op, node)
@@ -158,8 +160,8 @@ class _SpecBuilder:
         else:
             info = {"constants": {"operand0": node.value}}
             self.drafts.append(_Draft("identity", False, symbols, [out], info))
-        self.kept[node] = _as_input(out)
-        return self.kept[node]
+        self.kept[value] = _as_input(out)
+        return self.kept[value]
 
     # Tensors
 
