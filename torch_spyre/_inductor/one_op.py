@@ -28,6 +28,7 @@ from torch_spyre._inductor.overlaps import check_overlaps
 from torch_spyre._inductor.pipeline import run_passes
 from torch_spyre._inductor.recording import concrete
 from torch_spyre._inductor.registration import register
+from torch_spyre._inductor.result_types import check_result_types
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import CompilerFailure, UnsupportedError
@@ -143,11 +144,15 @@ def plan_op(
     tensors = card_tensors(args, kwargs)
     positions = [place for place, value in enumerate(leaves) if isinstance(value, torch.Tensor)]
 
-    def call(*values: torch.Tensor) -> Any:
+    def fill(values: Sequence[torch.Tensor]) -> tuple[Sequence[Any], dict[str, Any]]:
         filled = list(leaves)
         for place, value in zip(positions, values, strict=True):
             filled[place] = value
-        call_args, call_kwargs = pytree.tree_unflatten(filled, structure)
+        filled_args, filled_kwargs = pytree.tree_unflatten(filled, structure)
+        return filled_args, filled_kwargs
+
+    def call(*values: torch.Tensor) -> Any:
+        call_args, call_kwargs = fill(values)
         return overload(*call_args, **call_kwargs)
 
     check_overlaps(written, tensors)
@@ -155,6 +160,7 @@ def plan_op(
     fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
     with _as_if_called_by_the_user(), torch.no_grad(), compiling():
         with mode, _quiet_meta_functions():
+            check_result_types(overload, written, *fill(fakes))
             module = make_fx(
                 torch.func.functionalize(call, remove="mutations_and_views"),
                 decomposition_table=decompositions.table(),
