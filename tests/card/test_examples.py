@@ -1,5 +1,6 @@
 """The programs and the code that a newcomer meets first do what they say."""
 
+import os
 import re
 import subprocess
 import sys
@@ -14,7 +15,12 @@ FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def run(*arguments, folder):
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=300
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "TORCH_SPYRE_EAGER": "native"},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -131,8 +131,15 @@ def test_out_of_another_dtype():
             rtol=2**-7,
             atol=0,
         )
-    with pytest.raises(RuntimeError, match="can't be cast"):
-        torch.add(d, d, out=torch.empty(3, 4, dtype=torch.int32, device="spyre"))
+    for refused in (
+        lambda: torch.add(d, d, out=torch.empty(3, 4, dtype=torch.int32, device="spyre")),
+        lambda: torch.lgamma(d, out=torch.empty(3, 4, dtype=torch.int32, device="spyre")),
+        lambda: d.int().mul_(1.5),
+    ):
+        with pytest.raises(RuntimeError, match="can't be cast to the desired output type Int"):
+            refused()
+    with pytest.raises(RuntimeError, match="only supports bool"):
+        torch.all(d, (0, 1), out=torch.empty((), dtype=torch.int32, device="spyre"))
 
 
 def test_outputs_of_several_tensors():

@@ -62,6 +62,7 @@ def test_every_class_has_an_example_here_a_docstring_and_the_common_base():
         (14, ["up to 512", "100 does not divide", "mark_dynamic"]),
         (15, ["sdsc_0.json", "0_add.dscs_[0]", "is missing"]),
         (16, ["does not support", "loop op gcd"]),
+        (17, ["aten.mm.default", "KeyError: 'c0'", "report it"]),
     ],
 )
 def test_message_names_the_facts_and_the_way_out(index, parts):

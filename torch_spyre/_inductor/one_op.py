@@ -1,8 +1,6 @@
 """Plans for eager calls: a graph of one op through the same lowering and passes as any other."""
 
-import contextlib
 import logging
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,6 +28,7 @@ from torch_spyre._inductor.overlaps import check_overlaps
 from torch_spyre._inductor.pipeline import run_passes
 from torch_spyre._inductor.recording import concrete
 from torch_spyre._inductor.registration import register
+from torch_spyre._inductor.result_types import check_result_types
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import CompilerFailure, UnsupportedError
@@ -40,6 +39,9 @@ _TRACING_KEYS = (
     torch._C.DispatchKey.FuncTorchDynamicLayerBackMode,
     torch._C.DispatchKey.PythonTLSSnapshot,
 )
+
+# What PyTorch raises for calls that it does not take. Anything else is a defect, not a refusal.
+_REFUSALS = (RuntimeError, ValueError, TypeError, IndexError)
 
 
 @dataclass(frozen=True)
@@ -145,26 +147,28 @@ def plan_op(
     tensors = card_tensors(args, kwargs)
     positions = [place for place, value in enumerate(leaves) if isinstance(value, torch.Tensor)]
 
-    def call(*values: torch.Tensor) -> Any:
+    def fill(values: Sequence[torch.Tensor]) -> tuple[Sequence[Any], dict[str, Any]]:
         filled = list(leaves)
         for place, value in zip(positions, values, strict=True):
             filled[place] = value
-        call_args, call_kwargs = pytree.tree_unflatten(filled, structure)
+        filled_args, filled_kwargs = pytree.tree_unflatten(filled, structure)
+        return filled_args, filled_kwargs
+
+    def call(*values: torch.Tensor) -> Any:
+        call_args, call_kwargs = fill(values)
         return overload(*call_args, **call_kwargs)
 
     check_overlaps(written, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
     fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
     with _as_if_called_by_the_user(), torch.no_grad(), compiling():
-        with _quiet_meta_functions(), _refusals_unsupported():
-            if written:
-                _check_arguments(call, tensors)
-            with mode:
-                module = make_fx(
-                    torch.func.functionalize(call, remove="mutations_and_views"),
-                    decomposition_table=decompositions.table(),
-                    tracing_mode="real",
-                )(*fakes)
+        with _quiet_meta_functions(), _refusals_unsupported(), mode:
+            check_result_types(overload, written, *fill(fakes))
+            module = make_fx(
+                torch.func.functionalize(call, remove="mutations_and_views"),
+                decomposition_table=decompositions.table(),
+                tracing_mode="real",
+            )(*fakes)
         _check_native(module)
         try:
             return _lowered(overload, module, mode, fakes, tensors, written)
@@ -198,20 +202,10 @@ def _refusals_unsupported() -> Iterator[None]:
     """What PyTorch refuses falls back too: the CPU's kernel has the words that users know."""
     try:
         yield
-    except (UnsupportedError, AssertionError):
+    except UnsupportedError:
         raise
-    except Exception as error:
+    except _REFUSALS as error:
         raise UnsupportedError(f"{type(error).__name__} while tracing: {error}") from error
-
-
-def _check_arguments(call: Callable[..., Any], tensors: Sequence[torch.Tensor]) -> None:
-    """What is lost when an op becomes one that returns what it would have written: casts."""
-    likes = [
-        torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="meta")
-        for each in tensors
-    ]
-    with contextlib.suppress(NotImplementedError), warnings.catch_warnings(action="ignore"):
-        call(*likes)
 
 
 def _wanted_device(kwargs: dict[str, Any]) -> torch.device:

@@ -1,0 +1,94 @@
+"""What TORCH_SPYRE_DUMP writes, and that it is what runs."""
+
+import json
+import re
+
+import pytest
+import torch
+from kernel_samples import SAMPLES
+
+from torch_spyre import ktir
+from torch_spyre._inductor.runtime.runner import Runner
+from torch_spyre._inductor.superdsc import import_bundle
+from torch_spyre.backend.lowering import compile_function
+from torch_spyre.backend.program.program import Program
+from torch_spyre.cards import load_card
+
+# What a listing has from the text: places in it, and names of arguments, which widen columns.
+FROM_TEXT = re.compile(r"\d+:\d+$|%\w+| +", re.MULTILINE)
+
+
+@pytest.fixture
+def dumped(monkeypatch, tmp_path):
+    """Compiles a sample anew and gives the folders of its kernels."""
+
+    def compile_sample(name):
+        sample = SAMPLES[name]
+        monkeypatch.setenv("TORCH_SPYRE_DUMP", str(tmp_path))
+        torch._dynamo.reset()
+        with torch._inductor.config.patch(force_disable_caches=True):
+            result = torch.compile(sample.call)(*sample.on_card())
+        monkeypatch.delenv("TORCH_SPYRE_DUMP")
+        torch.testing.assert_close(
+            result.cpu().float(), sample.call(*sample.tensors).float(), rtol=2e-2, atol=2e-2
+        )
+        return sorted(tmp_path.iterdir())
+
+    return compile_sample
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_stage_is_written(dumped, name):
+    (folder,) = dumped(name)
+    files = {path.name for path in folder.iterdir()}
+    assert {"loop_ir.txt", "opspec.txt", "ktir.mlir", "program.txt", "timing.json"} <= files
+    specs = (folder / "opspec.txt").read_text().splitlines()
+    described = sorted(each for each in files if re.fullmatch(r"sdsc_\d+\.json", each))
+    assert "sdsc_refused.txt" in files or (len(described) == len(specs) and "bundle.mlir" in files)
+    loops = (folder / "loop_ir.txt").read_text()
+    programs = loops.count("# program")
+    assert programs == len(json.loads((folder / "timing.json").read_text()))
+    assert all(each["time_ps"] > 0 for each in json.loads((folder / "timing.json").read_text()))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_ktir_that_is_written_compiles_to_the_program_that_runs(dumped, name):
+    (folder,) = dumped(name)
+    listings = []
+    for function in ktir.load(folder / "ktir.mlir").functions.values():
+        names = [argument.name for argument in function.arguments]
+        content = compile_function(
+            function.operation,
+            names,
+            function.grid,
+            None,
+            load_card(),
+            known={},
+            arrays=frozenset(names),
+        )
+        listings.append(Program.of(content).listing())
+    written = (folder / "program.txt").read_text()
+    assert FROM_TEXT.sub("", "\n".join(listings)) == FROM_TEXT.sub("", written)
+
+
+# One program each, which takes its tensors in the order of the call.
+@pytest.mark.parametrize("name", ["add", "broadcast", "softmax", "sum_rows", "cast"])
+def test_the_bundle_that_is_written_runs_to_the_same_bits(dumped, name):
+    (folder,) = dumped(name)
+    tensors = SAMPLES[name].on_card()
+    expected = torch.compile(SAMPLES[name].call)(*tensors)
+    result = torch.empty_like(expected)
+    Runner("read_back", [import_bundle(str(folder))]).run(*tensors, result)
+    assert torch.equal(result.cpu(), expected.cpu())
+
+
+def test_a_kernel_that_is_made_again_gets_a_folder_of_its_own(dumped):
+    first = dumped("add")
+    assert len(dumped("add")) == 2 * len(first)
+
+
+def test_nothing_is_written_without_the_knob(dumped, tmp_path):
+    dumped("add")
+    before = sorted(tmp_path.rglob("*"))
+    torch.compile(torch.sub)(*SAMPLES["add"].on_card())
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,48 @@
+"""Eager kernels refuse what PyTorch's own refuse."""
+
+import pytest
+import torch
+
+
+def on_card(*shape, dtype=torch.float32):
+    return torch.ones(shape, device="spyre").to(dtype)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.add_(x.t()),
+        lambda x: torch.sin(x[:-1], out=x[1:]),
+        lambda x: on_card(4).expand(4, 4).mul_(2),
+    ],
+)
+def test_writes_that_overlap_reads(call):
+    with pytest.raises(RuntimeError, match="single memory location"):
+        call(on_card(4, 4))
+
+
+def test_the_same_tensor_and_parts_that_do_not_meet_may_be_written():
+    x = on_card(4, 4)
+    torch.add(x, x, out=x)
+    torch.neg(x[:2], out=x[2:])
+    assert x.tolist() == [[2.0] * 4] * 2 + [[-2.0] * 4] * 2
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.add(x, x, out=on_card(4, 4, dtype=torch.int32)),
+        lambda x: x.int().mul_(1.5),
+        lambda x: torch.mul(x.int(), 2, out=on_card(4, 4, dtype=torch.bool)),
+    ],
+)
+def test_targets_that_cannot_hold_the_result(call):
+    with pytest.raises(RuntimeError, match="can't be cast to the desired output type"):
+        call(on_card(4, 4))
+
+
+def test_all_gives_flags_alone_and_comparisons_numbers_too():
+    x = on_card(4, 4)
+    with pytest.raises(RuntimeError, match="only supports bool tensor for result, got: Int"):
+        torch.all(x, (0, 1), out=torch.empty((), dtype=torch.int32, device="spyre"))
+    assert torch.eq(x, 1, out=on_card(4, 4, dtype=torch.int32)).tolist() == [[1] * 4] * 4

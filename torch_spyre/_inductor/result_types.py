@@ -1,0 +1,54 @@
+"""Refuses targets that cannot hold what an op computes: decompositions would cast to them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+# Unlike comparisons, these do not give flags as numbers.
+_FLAGS_ALONE = ("all", "any")
+
+
+def check_result_types(
+    overload: torch._ops.OpOverload,
+    written: Sequence[torch.Tensor],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+) -> None:
+    """Called with fake tensors: what the op would make anew must go into what it writes."""
+    functional = _functional(overload)
+    if functional is None or not written:
+        return
+    wanted = {argument.name for argument in functional._schema.arguments}
+    named = {name: value for name, value in kwargs.items() if name in wanted}
+    name = overload._schema.name.removeprefix("aten::")
+    results = pytree.tree_leaves(functional(*args, **named))
+    for result, target in zip(results, written, strict=False):
+        if name in _FLAGS_ALONE and target.dtype not in (torch.bool, torch.uint8):
+            raise RuntimeError(f"{name} only supports bool tensor for result, got: {_name(target)}")
+        if not torch.can_cast(result.dtype, target.dtype):
+            raise RuntimeError(
+                f"result type {_name(result)} can't be cast to the desired output type "
+                f"{_name(target)}"
+            )
+
+
+def _name(tensor: torch.Tensor) -> str:
+    """As PyTorch spells types in messages: Float, Int."""
+    return tensor.type().rpartition(".")[2].removesuffix("Tensor")
+
+
+def _functional(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
+    """The overload that takes the same arguments and gives new tensors."""
+    name = overload._schema.name.removeprefix("aten::").removesuffix("_")
+    packet = getattr(torch.ops.aten, name, None)
+    if packet is None:
+        return None
+    inputs = [(each.name, str(each.type)) for each in overload._schema.arguments if not each.is_out]
+    for variant in packet.overloads():
+        found: torch._ops.OpOverload = getattr(packet, variant)
+        arguments = [(each.name, str(each.type)) for each in found._schema.arguments]
+        if arguments == inputs and not found._schema.is_mutable:
+            return found
+    return None
