@@ -28,8 +28,13 @@ def gather(
     access: Access,
     frame: Frame,
     indices: Mapping[str, Access],
+    ragged: Mapping[Symbol, int],
 ) -> Value:
-    """The elements at an access's coordinates, for every point of the tile."""
+    """The elements at an access's coordinates, for every point of the tile.
+
+    Tiles also cover the padding behind `ragged` sizes, where indices are whatever memory held:
+    elements from the front are looked up there instead.
+    """
     symbols = access.symbols | frozenset(
         symbol for name in index_names(access.arg) for symbol in indices[name].symbols
     )
@@ -47,8 +52,12 @@ def gather(
             here = here + AffineExpr.dimension(next_captured)
             next_captured += 1
         places[axis.symbol] = here
+    inside = {
+        symbol: place % ragged[symbol] if symbol in ragged else place
+        for symbol, place in places.items()
+    }
     subscripts = [
-        _subscript(emitter, bases, coordinate, places, indices)
+        _subscript(emitter, bases, coordinate, places, inside, indices)
         for coordinate in access.arg.device_coordinates
     ]
     tile = ConstructIndirectAccessTileOp(
@@ -75,12 +84,13 @@ def _subscript(
     bases: Mapping[str, SSAValue],
     coordinate: sympy.Expr,
     places: Mapping[Symbol, AffineExpr],
+    inside: Mapping[Symbol, AffineExpr],
     indices: Mapping[str, Access],
 ) -> Subscript:
     coordinate = sympy.sympify(coordinate)
     if isinstance(coordinate, IndirectAccess):
         index = indices[coordinate.tensor].arg
-        expressions = tuple(_affine(each, places) for each in index.device_coordinates)
+        expressions = tuple(_affine(each, inside) for each in index.device_coordinates)
         return Subscript(expressions, _device_view(emitter, bases, index))
     return Subscript((_affine(coordinate, places),))
 

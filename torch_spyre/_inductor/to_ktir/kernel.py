@@ -72,7 +72,8 @@ class _Kernel:
         for name, argument in zip(names, self.entry.args, strict=True):
             argument.name_hint = name
         self.emitter = Emitter(self.entry)
-        self.transfers = Transfers(self.emitter, dict(zip(names, self.entry.args, strict=True)))
+        bases = dict(zip(names, self.entry.args, strict=True))
+        self.transfers = Transfers(self.emitter, bases, plan.ragged)
         self.index_tensors = {
             arg.name: self.space.accesses[arg]
             for spec in specs

@@ -65,6 +65,16 @@ class TilePlan:
     def tiles(self) -> int:
         return prod(-(-self.per_core[each] // self.tile[each]) for each in self.per_core)
 
+    @property
+    def ragged(self) -> Mapping[Symbol, int]:
+        """Sizes of symbols whose tiles also cover the padding behind their last element."""
+        sizes, splits = self.space.sizes, self.space.splits
+        return {
+            each: sizes[each]
+            for each in self.padded
+            if sizes[each] < self.per_core[each] * splits[each]
+        }
+
 
 def is_product(spec: OpSpec) -> bool:
     return spec.op in _MATMULS

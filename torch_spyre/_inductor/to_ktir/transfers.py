@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from sympy import Symbol
 from xdsl.ir import SSAValue
 
 from torch_spyre._inductor.to_ktir.access import Access, Box, parameter
@@ -18,15 +19,18 @@ from torch_spyre.errors import UnsupportedError
 class Transfers:
     """Loads and stores of a kernel's arguments, in the frame of the current tile."""
 
-    def __init__(self, emitter: Emitter, bases: Mapping[str, SSAValue]) -> None:
+    def __init__(
+        self, emitter: Emitter, bases: Mapping[str, SSAValue], ragged: Mapping[Symbol, int]
+    ) -> None:
         self.emitter = emitter
         self.bases = bases
+        self.ragged = ragged
 
     def load(self, access: Access, frame: Frame, indices: Mapping[str, Access]) -> Value:
         """What the tensor holds at the points of the tile. `indices` are tensors of indices."""
         groups = groups_of(access, frame, self.emitter.indices)
         if groups is None:
-            return gather(self.emitter, self.bases, access, frame, indices)
+            return gather(self.emitter, self.bases, access, frame, indices, self.ragged)
         raw = self._as_elements(self._load_box(access, groups), groups)
         raw = self._split(self._trimmed(raw, groups), groups)
         axes = [axis for group in groups for axis in group.axes]

@@ -1,5 +1,6 @@
 // Ops that need a kernel of their own for the device to be right, whatever computes the rest.
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones.h>
 #include <torch/library.h>
@@ -41,6 +42,19 @@ Tensor& fill_tensor(Tensor& self, const Tensor& value) {
 Tensor& zero(Tensor& self) {
   fill_elements(self, 0);
   return self;
+}
+
+// The card has no float64. Asked for it without a device, a tensor comes back to the host, which has:
+// code that measures or prints in float64 goes on working.
+Tensor to_copy(const Tensor& self, std::optional<at::ScalarType> dtype,
+               std::optional<at::Layout> layout, std::optional<at::Device> device,
+               std::optional<bool> pin_memory, bool non_blocking,
+               std::optional<at::MemoryFormat> memory_format) {
+  if (dtype == at::kDouble && !device.has_value()) {
+    note_fallback("conversion to float64, which the card has not,");
+    device = at::kCPU;
+  }
+  return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format);
 }
 
 at::Scalar local_scalar(const Tensor& self) {
@@ -105,6 +119,7 @@ void convolution_backward(const c10::OperatorHandle& op, torch::jit::Stack* stac
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", &copy_from);
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
+  m.impl("_to_copy", &to_copy);
   m.impl("_local_scalar_dense", &local_scalar);
   m.impl("fill_.Scalar", &fill_scalar);
   m.impl("fill_.Tensor", &fill_tensor);
