@@ -1,5 +1,7 @@
 """Results of every kind through the CPU fallback."""
 
+import warnings
+
 import pytest
 import torch
 from comparisons import assert_same, on_card
@@ -40,8 +42,8 @@ def test_integer_and_boolean_results():
         (lambda x: torch.sparse_coo_tensor([[0], [0]], [1.0], device="spyre"), "sparse"),
         (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), "quantized"),
         (lambda x: torch.view_as_complex(x), r"aten\.view_as_complex\.default: .*ComplexFloat"),
-        (lambda x: x.double(), "does not support dtype Double"),
-        (lambda x: torch.softmax(x, 0, dtype=torch.float64), "does not support dtype Double"),
+        (lambda x: x.to("spyre", torch.float64), "does not support dtype Double"),
+        (lambda x: x.sum(dtype=torch.float64), "does not support dtype Double"),
     ],
 )
 def test_results_the_card_cannot_hold_are_refused_by_name(call, message):
@@ -49,6 +51,19 @@ def test_results_the_card_cannot_hold_are_refused_by_name(call, message):
     with pytest.raises((RuntimeError, NotImplementedError), match=message):
         call(x)
     assert (x + x).tolist() == [[2, 2], [2, 2]]
+
+
+def test_a_conversion_to_float64_comes_back_to_the_host():
+    x = torch.tensor([1.5, -2.0], dtype=torch.float16, device="spyre", requires_grad=True)
+    with warnings.catch_warnings(action="ignore"):
+        before = torch.spyre.counters()["fallbacks"]
+        wide = x.double()
+        assert torch.spyre.counters()["fallbacks"] == before
+    assert wide.device.type == "cpu"
+    assert wide.dtype is torch.float64
+    (wide * wide).sum().backward()
+    assert x.grad.device.type == "spyre"
+    assert x.grad.tolist() == [3.0, -4.0]
 
 
 def test_other_dtypes_on_the_way_do_not_matter():

@@ -368,3 +368,16 @@ def test_graphs_on_the_host_are_not_ours(monkeypatch):
     x = torch.rand(5, 70)
     result = torch.compile(lambda x: F.gelu(x).softmax(-1))(x)
     torch.testing.assert_close(result, F.gelu(x).softmax(-1))
+
+
+def test_the_backend_inductor_by_name_compiles_for_the_card():
+    """As libraries name it, transformers among them."""
+    x = torch.randn(4, 70).half()
+    tail = torch.ones(4, 30).half()
+
+    def joined(x, tail):
+        return torch.cat([x.relu(), tail], 1)
+
+    found = torch.compile(joined, backend="inductor", mode="reduce-overhead")(*on_card(x, tail))
+    assert torch.equal(found.cpu(), joined(*(each.half() for each in exact(x, tail))))
+    assert torch.equal(torch.compile(joined, backend="inductor")(x, tail), joined(x, tail))

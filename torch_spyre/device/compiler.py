@@ -1,5 +1,6 @@
 """Makes `torch.compile` compile for the card, without loading the compiler before it is used."""
 
+import functools
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -12,6 +13,7 @@ from torch_spyre.device.patches.import_hook import after_import
 
 def register() -> None:
     after_import("torch._dynamo", _register_backend)
+    after_import("torch._inductor.compile_fx", _route_graphs_of_the_card)
 
 
 def _register_backend(dynamo: ModuleType) -> None:
@@ -29,3 +31,25 @@ def _compile(
     from torch_spyre._inductor.backend import compile_graph
 
     return compile_graph(module, example_inputs, **options)
+
+
+def _route_graphs_of_the_card(inductor: ModuleType) -> None:
+    """Programs that name the backend `inductor`, as libraries do, mean the compiler of the device.
+
+    Undone by giving `compile_fx` its `__wrapped__` back.
+    """
+    original = inductor.compile_fx
+
+    @functools.wraps(original)
+    def compile_fx(model_: Any, example_inputs_: Sequence[Any], **options: Any) -> Any:
+        from torch_spyre._inductor.backend import touches_card
+
+        plain = isinstance(model_, torch.fx.GraphModule) and set(options) <= {
+            "config_patches",
+            "compile_region_name",
+        }
+        if not plain or not touches_card(model_, example_inputs_):
+            return original(model_, example_inputs_, **options)
+        return _compile(model_, example_inputs_, options=options.get("config_patches"))
+
+    inductor.compile_fx = compile_fx

@@ -5,10 +5,13 @@
 #include <ATen/ops/ones.h>
 #include <torch/library.h>
 
+#include <mutex>
+
 #include "torch/copy.h"
 #include "torch/device.h"
 #include "torch/fallback.h"
 #include "torch/storage.h"
+#include "torch/warnings.h"
 
 namespace spyre {
 
@@ -44,14 +47,20 @@ Tensor& zero(Tensor& self) {
   return self;
 }
 
-// The card has no float64. Asked for it without a device, a tensor comes back to the host, which has:
-// code that measures or prints in float64 goes on working.
+// The card has no float64. Asked for it without a device, a tensor comes back to the host, which
+// has: code that measures or prints in float64 goes on working. It is a copy, no op that falls
+// back.
 Tensor to_copy(const Tensor& self, std::optional<at::ScalarType> dtype,
                std::optional<at::Layout> layout, std::optional<at::Device> device,
                std::optional<bool> pin_memory, bool non_blocking,
                std::optional<at::MemoryFormat> memory_format) {
   if (dtype == at::kDouble && !device.has_value()) {
-    note_fallback("conversion to float64, which the card has not,");
+    static std::once_flag warned;
+    std::call_once(warned, [] {
+      warn_caller(
+          "spyre has no float64: a tensor converted to it comes back on the CPU. Call .cpu() first "
+          "to say so, or convert to float32 to stay on the card.");
+    });
     device = at::kCPU;
   }
   return at::native::_to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format);
