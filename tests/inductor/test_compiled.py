@@ -378,6 +378,6 @@ def test_the_backend_inductor_by_name_compiles_for_the_card():
     def joined(x, tail):
         return torch.cat([x.relu(), tail], 1)
 
-    found = torch.compile(joined, backend="inductor", mode="reduce-overhead")(*on_card(x, tail))
-    assert torch.equal(found.cpu(), joined(*(each.half() for each in exact(x, tail))))
+    found = torch.compile(joined, backend="inductor", mode="reduce-overhead")(*on_card((x, tail)))
+    assert_close(found, joined(x, tail), units=1)
     assert torch.equal(torch.compile(joined, backend="inductor")(x, tail), joined(x, tail))
