@@ -269,6 +269,19 @@ def test_reads_through_indices(dtype, native):
     check(lambda t, i: t[:, -i], table, rows)
 
 
+def test_reads_through_one_index_along_any_dim(native):
+    """Also where a dim of one stick has the stride of the dim that is indexed."""
+    table, one = numbers(2, 33, 6, 64), torch.tensor([-2])
+    for look_up in (
+        lambda t, i: t[i],
+        lambda t, i: t[:, i],
+        lambda t, i: t[:, :, i],
+        lambda t, i: t[..., i],
+    ):
+        check(look_up, table, one, units=0)
+        check(torch.compile(look_up), table, one, units=0)
+
+
 IN_PLACE = {
     "add_": lambda x, y: x.add_(y),
     "mul_ scalar": lambda x, y: x.mul_(3),

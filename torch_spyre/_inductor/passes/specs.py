@@ -13,6 +13,7 @@ from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import align, device_coordinates
 from torch_spyre._inductor.loops import Constant, Coordinate, Fold, Load, LoopOp, Node, Step, walk
 from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec, TensorArg, index_names
+from torch_spyre.errors import UnsupportedError
 
 _INDEX = "index"
 
@@ -172,6 +173,8 @@ class _SpecBuilder:
             source = self.bundle.tensors[index.buffer]
             where = self._coordinates(source, index.index)
             self.index_tensors[index.buffer] = self._arg(source, where, is_input=True)
+            if symbol not in coordinates:
+                raise UnsupportedError(f"an index that is no coordinate of {tensor.name}")
             coordinates = [
                 IndirectAccess(sympy.Symbol(index.buffer)) if each == symbol else each
                 for each in coordinates
