@@ -208,6 +208,8 @@ def _parse(index: sympy.Expr, sizes: Mapping[str, int]) -> Linear:
             total = add(total, _parse(each, sizes))
         return total
     match index:
+        case torch_functions.Identity():
+            return _parse(index.args[0], sizes)
         case torch_functions.ModularIndexing() if _are_positive(index.args[1:]):
             base, divisor, modulus = index.args
             return split(split(_parse(base, sizes), int(divisor))[0], int(modulus))[1]

@@ -11,8 +11,15 @@ from sympy import Symbol
 from torch_spyre._C import SpyreTensorLayout, get_device_dtype, get_elem_in_stick
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import align, device_coordinates
+from torch_spyre._inductor.layouts.terms import expression, parse
 from torch_spyre._inductor.loops import Constant, Coordinate, Fold, Load, LoopOp, Node, Step, walk
-from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec, TensorArg, index_names
+from torch_spyre._inductor.op_spec import (
+    IndirectAccess,
+    OpSpec,
+    TensorArg,
+    index_names,
+    sympify,
+)
 from torch_spyre.errors import UnsupportedError
 
 _INDEX = "index"
@@ -35,6 +42,15 @@ class _Draft:
     symbols: list[Symbol]
     args: list[TensorArg]
     info: dict[str, object] = field(default_factory=dict)
+
+    def cut(self, segments: Mapping[Symbol, Sequence[tuple[Symbol, int]]]) -> None:
+        """Coordinates that the op computes with, in the symbols that the loops were cut into."""
+        if "expression" in self.info:
+            whole = {
+                symbol: sympy.Add(*(part * step for part, step in parts))
+                for symbol, parts in segments.items()
+            }
+            self.info["expression"] = str(sympify(str(self.info["expression"])).xreplace(whole))
 
 
 class _SpecBuilder:
@@ -156,7 +172,9 @@ class _SpecBuilder:
             info: dict[str, object] = {"constants": constants} if constants else {}
             self.drafts.append(_Draft(node.op, False, symbols, [*operands, out], info))
         elif isinstance(node, Coordinate):
-            info = {"expression": str(node.expression)}
+            # Inductor's functions of indices become floor and Mod, which specs can spell.
+            plain = expression(parse(node.expression, self.sizes))
+            info = {"expression": str(plain)}
             self.drafts.append(_Draft(_INDEX, False, symbols, [out], info))
         else:
             info = {"constants": {"operand0": node.value}}
@@ -241,6 +259,8 @@ class _SpecBuilder:
         found = align(self.sizes, accesses)
         coordinates = dict(zip(in_memory, found.coordinates, strict=True))
         parts = {symbol: [part for part, _ in found.segments[symbol]] for symbol in self.sizes}
+        for draft in self.drafts:
+            draft.cut(found.segments)
         return [self._spec(draft, coordinates, parts, found.ranges) for draft in self.drafts]
 
     def _spec(
