@@ -381,3 +381,25 @@ def test_the_backend_inductor_by_name_compiles_for_the_card():
     found = torch.compile(joined, backend="inductor", mode="reduce-overhead")(*on_card((x, tail)))
     assert_close(found, joined(x, tail), units=1)
     assert torch.equal(torch.compile(joined, backend="inductor")(x, tail), joined(x, tail))
+
+
+@pytest.mark.parametrize("values", [[3], [1, 2]])
+def test_tensors_made_of_numbers_inside_a_graph(values):
+    def made(x):
+        return x + torch.tensor(values, device=x.device) * 2
+
+    x = torch.zeros(2, dtype=torch.int64)
+    found = torch.compile(made, fullgraph=True)(x.to("spyre"))
+    assert found.tolist() == made(x).tolist()
+
+
+def test_metadata_changed_in_place_inside_a_graph():
+    """PyTorch's own functions do it: pooling a transposed tensor to one element, say."""
+
+    def pooled(x):
+        return torch.nn.functional.adaptive_avg_pool1d(x.transpose(1, 2), 1)
+
+    card = on_card(numbers(2, 8, 16))
+    found = torch.compile(pooled, fullgraph=True)(card)
+    assert found.stride() == pooled(card.cpu()).stride()
+    assert_close(found, pooled(exact(card)))

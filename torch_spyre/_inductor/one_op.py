@@ -37,6 +37,7 @@ _TRACING_KEYS = (
     torch._C.DispatchKey.Functionalize,
     torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode,
     torch._C.DispatchKey.FuncTorchDynamicLayerBackMode,
+    torch._C.DispatchKey.Python,
     torch._C.DispatchKey.PythonTLSSnapshot,
 )
 
@@ -160,8 +161,8 @@ def plan_op(
 
     check_overlaps(written, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
-    fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
     with _as_if_called_by_the_user(), torch.no_grad(), compiling():
+        fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
         with _quiet_meta_functions(), _refusals_unsupported(), mode:
             check_result_types(overload, written, *fill(fakes))
             module = make_fx(

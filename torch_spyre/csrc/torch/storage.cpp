@@ -65,6 +65,10 @@ void SpyreTensorImpl::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl
   is_byte_view = other && other->is_byte_view;
 }
 
+bool has_our_storage(const at::Tensor& tensor) {
+  return dynamic_cast<SpyreStorageImpl*>(tensor.storage().unsafeGetStorageImpl()) != nullptr;
+}
+
 SpyreStorageImpl& storage_of(const c10::Storage& storage) {
   auto* impl = dynamic_cast<SpyreStorageImpl*>(storage.unsafeGetStorageImpl());
   TORCH_CHECK(impl != nullptr, "expected a storage on spyre, got one on ", storage.device());

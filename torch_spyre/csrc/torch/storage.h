@@ -57,6 +57,7 @@ class SpyreTensorImpl final : public c10::TensorImpl {
                                                        bool allow_tensor_metadata_change) const;
 };
 
+bool has_our_storage(const at::Tensor& tensor);
 SpyreStorageImpl& storage_of(const c10::Storage& storage);
 SpyreStorageImpl& storage_of(const at::Tensor& tensor);
 std::shared_ptr<flex::Allocation> memory_of(const at::Tensor& tensor);

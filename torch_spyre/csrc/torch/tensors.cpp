@@ -70,8 +70,10 @@ at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArray
 
 const at::Tensor& as_strided_in_place(const at::Tensor& self, at::IntArrayRef size,
                                       at::IntArrayRef strides, std::optional<int64_t> offset) {
-  const at::Tensor view = view_as(self, size, strides, offset.value_or(self.storage_offset()));
-  self.unsafeGetTensorImpl()->set_storage_offset(view.storage_offset());
+  const int64_t start = offset.value_or(self.storage_offset());
+  // The wrappers of tracers have no memory of ours to stay inside.
+  if (has_our_storage(self)) view_as(self, size, strides, start);
+  self.unsafeGetTensorImpl()->set_storage_offset(start);
   self.unsafeGetTensorImpl()->set_sizes_and_strides(size, strides);
   return self;
 }
