@@ -74,7 +74,7 @@ def divide(
     size: tuple[int, ...], stride: tuple[int, ...], index: Linear
 ) -> tuple[tuple[Linear, ...], Linear]:
     """The device coordinates, and what is left of an index that lies between elements."""
-    extents = dict(zip(stride, size, strict=True))
+    extents = _extents(size, stride)
     per_stick, step = size[-1], stride[-1]
     counts = [n for n, each in zip(size, stride, strict=True) if each == step * per_stick]
     # A host dim along the stick goes on in the dim that counts its sticks.
@@ -87,7 +87,15 @@ def divide_on_host(
     size: tuple[int, ...], stride: tuple[int, ...], index: Linear
 ) -> tuple[tuple[Linear, ...], Linear]:
     """`divide` for host dims, where there are no sticks."""
-    return _divide(size, stride, _bounded(index, dict(zip(stride, size, strict=True))))
+    return _divide(size, stride, _bounded(index, _extents(size, stride)))
+
+
+def _extents(size: tuple[int, ...], stride: tuple[int, ...]) -> dict[int, int]:
+    """How many elements lie along a stride: dims of one element have strides of other dims."""
+    found: dict[int, int] = {}
+    for extent, step in zip(size, stride, strict=True):
+        found[step] = max(extent, found.get(step, 0))
+    return found
 
 
 def _divide(

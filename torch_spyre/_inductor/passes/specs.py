@@ -13,6 +13,7 @@ from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import align, device_coordinates
 from torch_spyre._inductor.loops import Constant, Coordinate, Fold, Load, LoopOp, Node, Step, walk
 from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec, TensorArg, index_names
+from torch_spyre.errors import UnsupportedError
 
 _INDEX = "index"
 
@@ -55,11 +56,10 @@ class _SpecBuilder:
     def _read_by_others(self, ops: Sequence[LoopOp]) -> set[str]:
         ours = {op.name for op in ops}
         return {
-            name
+            load.buffer
             for op in self.bundle.ops
             if op.name not in ours
-            for load in op.loads
-            for name in (load.buffer, *(index.buffer for _, index in load.indirect))
+            for load in (*op.loads, *op.indices)
         }
 
     def _stick_symbol(self, ops: Sequence[LoopOp]) -> tuple[Symbol, int] | None:
@@ -167,20 +167,30 @@ class _SpecBuilder:
 
     def _load_arg(self, load: Load) -> TensorArg:
         tensor = self.bundle.tensors[load.buffer]
-        coordinates = self._coordinates(tensor, load.index)
-        for symbol, index in load.indirect:
-            source = self.bundle.tensors[index.buffer]
-            where = self._coordinates(source, index.index)
-            self.index_tensors[index.buffer] = self._arg(source, where, is_input=True)
-            coordinates = [
-                IndirectAccess(sympy.Symbol(index.buffer)) if each == symbol else each
-                for each in coordinates
-            ]
+        coordinates = self._indexed(self._coordinates(tensor, load.index), load.indirect)
         return self._arg(tensor, coordinates, is_input=True)
 
     def _memory_arg(self, op: LoopOp) -> TensorArg:
         tensor = self.bundle.tensors[op.target]
-        return self._arg(tensor, self._coordinates(tensor, op.write), is_input=False)
+        coordinates = self._indexed(self._coordinates(tensor, op.write), op.scattered)
+        return self._arg(tensor, coordinates, is_input=False)
+
+    def _indexed(
+        self, coordinates: Sequence[sympy.Expr], indirect: Sequence[tuple[Symbol, Load]]
+    ) -> list[sympy.Expr]:
+        """With index tensors named in place of the symbols for their values."""
+        found = list(coordinates)
+        for symbol, index in indirect:
+            source = self.bundle.tensors[index.buffer]
+            where = self._coordinates(source, index.index)
+            arg = self._arg(source, where, is_input=True)
+            if self.index_tensors.setdefault(index.buffer, arg) != arg:
+                raise UnsupportedError("indices from several places of one tensor")
+            found = [
+                IndirectAccess(sympy.Symbol(index.buffer)) if each == symbol else each
+                for each in found
+            ]
+        return found
 
     def _coordinates(self, tensor: Tensor, index: sympy.Expr) -> list[sympy.Expr]:
         layout = _layout(tensor)
