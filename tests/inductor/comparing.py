@@ -44,3 +44,23 @@ def assert_close(got, wanted, units=4, scale=1.0):
         same = (one == other) | (one.isnan() & other.isnan())
         near = (one - other).abs() <= units * unit * (other.abs() + scale)
         assert bool((same | near).all()), (one - other).abs().nan_to_num(nan=9e9).max()
+
+
+def check_both(function, *args, units=4, scale=0.25):
+    """Eager and compiled against the CPU, which computes with what the card holds.
+
+    What the function changes must be among its results.
+    """
+    reference = exact(on_card(args))
+    wanted = function(*reference)
+    types = [each.dtype for each in tree_leaves(function(*tree_map(_copied, args)))]
+    for call in (function, torch.compile(function, dynamic=False)):
+        torch._dynamo.reset()
+        got = call(*on_card(args))
+        assert [each.dtype for each in tree_leaves(got)] == types
+        assert all(each.device.type == "spyre" for each in tree_leaves(got))
+        assert_close(got, wanted, units, scale)
+
+
+def _copied(leaf):
+    return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf

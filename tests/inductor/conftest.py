@@ -1,5 +1,7 @@
+import warnings
+
 import pytest
-import torch  # noqa: F401  (loads our package, which cannot load it in turn)
+import torch
 
 from torch_spyre.ops import eager
 
@@ -11,3 +13,13 @@ def kernels(monkeypatch):
     eager.use_kernels(True)
     yield
     eager.use_kernels(False)
+
+
+@pytest.fixture
+def native():
+    """Nothing in the test falls back."""
+    before = torch.spyre.counters()["fallbacks"]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*falling back")
+        yield
+    assert torch.spyre.counters()["fallbacks"] == before

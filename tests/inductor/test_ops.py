@@ -14,16 +14,6 @@ INTEGERS = (torch.int32, torch.int64)
 SHAPES = [(), (1,), (7,), (0, 5), (3, 70), (1, 64, 1), (2, 3, 130)]
 
 
-@pytest.fixture
-def native():
-    """Nothing in the test falls back."""
-    before = torch.spyre.counters()["fallbacks"]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=".*falling back")
-        yield
-    assert torch.spyre.counters()["fallbacks"] == before
-
-
 def check(function, *args, units=2, scale=0.25, **kwargs):
     card = on_card(args)
     reference = exact(card)

@@ -12,7 +12,10 @@ from torch._inductor.lowering import lowerings as inductor_lowerings
 from torch._inductor.lowering import user_lowerings
 from torch._inductor.ops_handler import DefaultHandler
 
-from torch_spyre._inductor import lowerings
+from torch_spyre._inductor import (
+    lowerings,
+    scatters,  # noqa: F401  (registers what it lowers)
+)
 
 # Inductor's options for our graphs, and why.
 OPTIONS: dict[str, Any] = {

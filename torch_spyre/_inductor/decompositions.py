@@ -153,6 +153,35 @@ def _softmax_backward(
     return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
 
 
+@decomposes(aten.index_add.default)
+def _index_add(
+    x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *, alpha: float = 1
+) -> Any:
+    if x.dim() == 0:
+        return _index_add(x[None], 0, index.reshape(1), source.reshape(1), alpha=alpha)[0]
+    places = [None] * (dim % x.dim()) + [index.reshape(-1)]
+    scaled = source if alpha == 1 else source * alpha
+    return aten.index_put(x, places, scaled, accumulate=True)
+
+
+@decomposes(aten.embedding_dense_backward.default)
+def _embedding_backward(
+    gradient: torch.Tensor,
+    indices: torch.Tensor,
+    num_weights: int,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+) -> Any:
+    if scale_grad_by_freq:
+        alike = indices.reshape(-1, 1) == indices.reshape(1, -1)
+        often = alike.sum(1).reshape(indices.shape).to(gradient.dtype)
+        gradient = gradient / often.unsqueeze(-1)
+    if padding_idx >= 0:
+        gradient = gradient.masked_fill((indices == padding_idx).unsqueeze(-1), 0)
+    result = gradient.new_zeros(num_weights, gradient.shape[-1])
+    return aten.index_put(result, [indices], gradient, accumulate=True)
+
+
 @decomposes(aten.native_layer_norm.default)
 def _layer_norm(
     x: torch.Tensor,

@@ -74,6 +74,8 @@ class LoopOp:
     write: sympy.Expr
     # Does it leave some of the target's elements as they were?
     partial: bool = False
+    # Symbols of `write` that are values of loads: what is scattered.
+    scattered: tuple[tuple[Symbol, "Load"], ...] = ()
     # For messages: the ops of the user's graph that it comes from.
     origins: tuple[str, ...] = field(default=(), compare=False)
 
@@ -90,6 +92,12 @@ class LoopOp:
             if isinstance(node, Load):
                 found[node] = None
         return tuple(found)
+
+    @property
+    def indices(self) -> tuple[Load, ...]:
+        """The loads whose values say where others read, or where the op writes."""
+        reads = [index for load in self.loads for _, index in load.indirect]
+        return tuple(dict.fromkeys((*reads, *(index for _, index in self.scattered))))
 
 
 class Interner:
@@ -148,7 +156,7 @@ def text_of(op: LoopOp) -> str:
         constants = "".join(f" {name}={value}" for name, value in op.value.constants)
         result = f"{op.value.op}[{folded}]({operands}){constants}"
     partial = " (partial)" if op.partial else ""
-    lines.append(f"  {op.target}[{op.write}] = {result}{partial}")
+    lines.append(f"  {op.target}[{op.write}] = {result}{partial}{_where(op.scattered)}")
     return "\n".join(lines)
 
 
@@ -162,14 +170,16 @@ def _node_text(node: Node, names: Mapping[Node, str]) -> str:
         case Constant(value=value):
             return f"{value} : {kind}"
         case Load(buffer=buffer, index=index, indirect=indirect):
-            where = "".join(
-                f" with {symbol.name} = {source.buffer}[{source.index}]"
-                for symbol, source in indirect
-            )
-            return f"{buffer}[{index}] : {kind}{where}"
+            return f"{buffer}[{index}] : {kind}{_where(indirect)}"
         case Coordinate(expression=expression):
             return f"index {expression} : {kind}"
         case Step(op=op, inputs=inputs, constants=constants):
             operands = ", ".join(names[each] for each in inputs)
             given = "".join(f" {name}={value}" for name, value in constants)
             return f"{op} {operands}{given} : {kind}"
+
+
+def _where(indirect: Sequence[tuple[Symbol, Load]]) -> str:
+    return "".join(
+        f" with {symbol.name} = {source.buffer}[{source.index}]" for symbol, source in indirect
+    )

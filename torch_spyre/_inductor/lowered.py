@@ -33,7 +33,7 @@ def bundle_of(
     tensors: dict[str, Tensor] = {}
     for op in ops:
         names = [op.target, *(load.buffer for load in op.loads)]
-        names += [index.buffer for load in op.loads for _, index in load.indirect]
+        names += [index.buffer for index in op.indices]
         for each in names:
             if each not in tensors:
                 tensors[each] = known.get(each) or tensor_of(each, _layout(graph, each))

@@ -58,16 +58,16 @@ def _for_the_card(
 @lowers(aten.mm.default)
 def _mm(left: ir.TensorBox, right: ir.TensorBox) -> ir.TensorBox:
     (rows, inner), (_, columns) = left.get_size(), right.get_size()
-    return _product(left, right, [rows, columns], inner)
+    return product(left, right, [rows, columns], inner)
 
 
 @lowers(aten.bmm.default)
 def _bmm(left: ir.TensorBox, right: ir.TensorBox) -> ir.TensorBox:
     batch, rows, inner = left.get_size()
-    return _product(left, right, [batch, rows, right.get_size()[2]], inner)
+    return product(left, right, [batch, rows, right.get_size()[2]], inner)
 
 
-def _product(
+def product(
     left: ir.TensorBox, right: ir.TensorBox, size: Sequence[Any], inner: Any
 ) -> ir.TensorBox:
     for factor in (left, right):
@@ -222,15 +222,15 @@ def _embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> ir.TensorBox:
-    return _gathered(weight, [indices])
+    return gathered(weight, [indices])
 
 
 @lowers(aten.index_select.default)
 def _index_select(x: ir.TensorBox, dim: int, index: ir.TensorBox) -> ir.TensorBox:
     rank = len(x.get_size())
     if rank == 0:
-        return _copy(x)
-    return _gathered(x, [*[None] * (dim % rank), _at_least_1d(index)])
+        return copied(x)
+    return gathered(x, [*[None] * (dim % rank), _at_least_1d(index)])
 
 
 def _at_least_1d(x: ir.TensorBox) -> ir.TensorBox:
@@ -246,11 +246,11 @@ def _index(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.Tensor
             continue
         if index.get_dtype() in (torch.bool, torch.uint8):
             raise UnsupportedError("indexing by flags")
-        wrapped.append(_wrapped(index, x.get_size()[dim]))
-    return _gathered(x, wrapped)
+        wrapped.append(wrapped_index(index, x.get_size()[dim]))
+    return gathered(x, wrapped)
 
 
-def _wrapped(index: ir.TensorBox, size: Any) -> ir.TensorBox:
+def wrapped_index(index: ir.TensorBox, size: Any) -> ir.TensorBox:
     """Negative indices count from the end."""
     load, dtype = index.make_loader(), index.get_dtype()
 
@@ -264,30 +264,30 @@ def _wrapped(index: ir.TensorBox, size: Any) -> ir.TensorBox:
     )
 
 
-def _gathered(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.TensorBox:
+def gathered(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.TensorBox:
     """Inductor's indexing, of tensors that are in memory: the card reads indices from there."""
-    stored = [None if index is None else _in_memory(index) for index in indices]
+    stored = [None if index is None else in_memory(index) for index in indices]
     indexed = [dim for dim, index in enumerate(indices) if index is not None]
-    result: ir.TensorBox = index_impl(_table(x, indexed), stored, check=False)
+    result: ir.TensorBox = index_impl(readable(x, indexed), stored, check=False)
     return result
 
 
-def _table(x: ir.TensorBox, indexed: Sequence[int]) -> ir.TensorBox:
+def readable(x: ir.TensorBox, indexed: Sequence[int]) -> ir.TensorBox:
     """In memory, in a shape that has the dims that are indexed: no two of them seen as one."""
     x.realize()
     if isinstance(x.data, ir.GenericView):
-        return _in_memory(clone(x))
+        return in_memory(clone(x))
     if isinstance(x.data, ir.ReinterpretView):
         seen, stored = x.data.get_layout(), x.data.data.get_layout()
         dims = list(zip(map(concrete, stored.stride), map(concrete, stored.size), strict=True))
         for dim in indexed:
             size, stride = concrete(seen.size[dim]), concrete(seen.stride[dim])
             if size > 1 and not any(stride == each and size <= most for each, most in dims):
-                return _in_memory(clone(x))
-    return _in_memory(x)
+                return in_memory(clone(x))
+    return in_memory(x)
 
 
-def _in_memory(x: ir.TensorBox) -> ir.TensorBox:
+def in_memory(x: ir.TensorBox) -> ir.TensorBox:
     x.realize()
     if not isinstance(x.data, ir.StorageBox) or not isinstance(x.data.data, ir.ComputedBuffer):
         return x
@@ -303,7 +303,7 @@ def _gather(
     if not x.get_size() or not index.get_size():
         return None
     dim %= len(x.get_size())
-    load, load_index = _table(x, [dim]).make_loader(), _in_memory(index).make_loader()
+    load, load_index = readable(x, [dim]).make_loader(), in_memory(index).make_loader()
     size = x.get_size()[dim]
 
     def inner(place: Sequence[Any]) -> Any:
@@ -316,38 +316,12 @@ def _gather(
     )
 
 
-@lowers(aten.slice_scatter.default)
-def _slice_scatter(
-    x: ir.TensorBox,
-    source: ir.TensorBox,
-    dim: int = 0,
-    start: int | None = None,
-    end: int | None = None,
-    step: int = 1,
-) -> ir.TensorBox:
-    result = _copy(x)
-    part = slice_(result, dim, start or 0, end, step)
-    _write(source, part)
-    return result
-
-
-@lowers(aten.select_scatter.default)
-def _select_scatter(x: ir.TensorBox, source: ir.TensorBox, dim: int, index: int) -> ir.TensorBox:
-    result = _copy(x)
-    size = list(x.get_size())
-    index %= concrete(size[dim])
-    part = slice_(result, dim, index, index + 1)
-    size[dim] = 1
-    _write(view(source, size), part)
-    return result
-
-
-def _copy(x: ir.TensorBox) -> ir.TensorBox:
+def copied(x: ir.TensorBox) -> ir.TensorBox:
     result: ir.TensorBox = clone(x)
     result.realize()
     return result
 
 
-def _write(source: ir.TensorBox, part: ir.TensorBox) -> None:
+def write_into(source: ir.TensorBox, part: ir.TensorBox) -> None:
     source = to_dtype(expand(source, part.get_size()), part.get_dtype())
     ir.MutationLayoutSHOULDREMOVE.realize_into(source, part)

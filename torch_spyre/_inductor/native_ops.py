@@ -107,8 +107,14 @@ MOVES = [
     "index_select",
     "embedding",
     "gather",
+    "index_put",
+    "index_put_",
+    "_unsafe_index_put",
+    "scatter",
+    "scatter_add",
+    "scatter_reduce",
 ]
-PRIMS = ["convert_element_type", "iota", "broadcast_in_dim"]
+PRIMS = ["convert_element_type", "iota", "broadcast_in_dim", "_unsafe_index_put_"]
 
 # Where the kinds of native ops are listed, for the docs.
 KINDS = {

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._inductor import ir
 from torch._inductor.exc import LoweringException
+from torch._inductor.fx_passes.reinplace import reinplace_inplaceable_ops_core
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 from torch._subclasses import FakeTensorMode
@@ -170,6 +171,9 @@ def plan_op(
                 decomposition_table=decompositions.table(),
                 tracing_mode="real",
             )(*fakes)
+            if written:
+                # Writes through indices go to the memory they change, and to no copy of it.
+                reinplace_inplaceable_ops_core(module.graph)
         _check_native(module)
         try:
             return _lowered(overload, module, mode, fakes, tensors, written)

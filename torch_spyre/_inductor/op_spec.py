@@ -97,6 +97,17 @@ class OpSpec:
     tiled_symbols: Sequence[sympy.Symbol] = ()
 
     @property
+    def index_args(self) -> Sequence[TensorArg]:
+        """The tensors that only say where others are read or written. They come first."""
+        names = {name for arg in self.args for name in index_names(arg)}
+        return self.args[: len(names)]
+
+    @property
+    def operands(self) -> Sequence[TensorArg]:
+        """The inputs that are computed with."""
+        return [arg for arg in self.args[len(self.index_args) :] if arg.is_input]
+
+    @property
     def inputs(self) -> Sequence[TensorArg]:
         return [arg for arg in self.args if arg.is_input]
 

@@ -51,10 +51,14 @@ class Recorder(DefaultHandler):
         return self.step(OP_FUNCTIONS[name], inputs, dtype)
 
     def load(self, name: str, index: sympy.Expr) -> Node:
-        used = tuple((key, value) for key, value in self.indirect.items() if index.has(key))
-        for symbol, _ in used:
+        return Load(name, sympy.expand(index), V.graph.get_dtype(name), self.used(name, index))
+
+    def used(self, name: str, index: sympy.Expr) -> tuple[tuple[Symbol, Load], ...]:
+        """The values of loads that an access to a buffer depends on."""
+        found = tuple((key, value) for key, value in self.indirect.items() if index.has(key))
+        for symbol, _ in found:
             self._check_indexed(name, index, symbol)
-        return Load(name, sympy.expand(index), V.graph.get_dtype(name), used)
+        return found
 
     def _check_indexed(self, name: str, index: sympy.Expr, symbol: Symbol) -> None:
         """Indices go along one dim of what they index."""
@@ -168,7 +172,7 @@ def _number(value: float | int | bool, dtype: torch.dtype) -> float | int | bool
 def record(buffer: ir.ComputedBuffer) -> LoopOp:
     """The loops of one buffer."""
     data = buffer.data
-    if not isinstance(data, ir.Pointwise | ir.Reduction) or isinstance(data, ir.Scatter):
+    if not isinstance(data, ir.Pointwise | ir.Reduction):
         raise UnsupportedError(f"loops of kind {type(data).__name__}")
     sizes: dict[Symbol, int] = {}
 
@@ -186,13 +190,19 @@ def record(buffer: ir.ComputedBuffer) -> LoopOp:
     points = symbols(data.ranges, "c")
     along: list[sympy.Expr] = []
     value: Node | Fold
+    where: Sequence[sympy.Expr] = points
     with V.set_ops_handler(handler):
         if isinstance(data, ir.Reduction):
             along = symbols(data.reduction_ranges, "r")
             value = _fold(handler, data, data.inner_fn(points, along))
         else:
             value = handler.converted(_node(data.inner_fn(points)), buffer.get_dtype())
-    target, index, partial = _destination(buffer, points)
+        if isinstance(data, ir.Scatter):
+            if data.scatter_mode is not None:
+                raise UnsupportedError(f"a store of kind {data.scatter_mode}")
+            where = data.output_indexer(points)
+    target, index, partial = _destination(buffer, where)
+    scattered = handler.used(target, index)
     return LoopOp(
         buffer.get_name(),
         target,
@@ -201,7 +211,8 @@ def record(buffer: ir.ComputedBuffer) -> LoopOp:
         tuple(each for each in along if each != 0),
         value,
         sympy.expand(index),
-        partial,
+        partial or bool(scattered),
+        scattered,
         tuple(str(node.target) for node in buffer.origins if node.op == "call_function"),
     )
 

@@ -13,5 +13,5 @@ def eliminate_dead_code(bundle: Bundle) -> Bundle:
             continue
         kept.append(op)
         needed.update(load.buffer for load in op.loads)
-        needed.update(index.buffer for load in op.loads for _, index in load.indirect)
+        needed.update(index.buffer for index in op.indices)
     return replace(bundle, ops=tuple(reversed(kept)))

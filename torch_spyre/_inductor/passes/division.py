@@ -6,7 +6,7 @@ from math import gcd, prod
 
 from sympy import Symbol
 
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.to_ktir.plan import Space, divisible_share, is_product, space_of
 from torch_spyre._inductor.to_ktir.reductions import FOLDS
 from torch_spyre._inductor.work_division import divide
@@ -66,11 +66,17 @@ def _restricted(
             whole |= set(space.sizes) - space.accesses[spec.output].symbols - shared
         if spec.op_info.get("partial"):
             whole |= space.accesses[spec.output].stick_symbols
-        for arg in spec.args:
-            if space.accesses[arg].boxes is None and not arg.is_input:
-                whole |= space.accesses[arg].symbols
+        if space.accesses[spec.output].boxes is None:
+            whole |= _entangled(spec.output)
     names = [symbol.name for symbol in leader.iteration_space if symbol in whole]
     return replace(leader, op_info={**leader.op_info, "unsplittable": names})
+
+
+def _entangled(output: TensorArg) -> set[Symbol]:
+    """Symbols that do not say alone which index of a dim is written: cores would share sticks."""
+    inside, lane = output.device_coordinates[:-1], output.device_coordinates[-1]
+    found = set(lane.free_symbols)
+    return found.union(*(each.free_symbols for each in inside if not each.is_Symbol))
 
 
 def _legal(space: Space, splits: Mapping[Symbol, int]) -> dict[Symbol, int]:

@@ -32,8 +32,8 @@ class _Group:
             self.made[op.target] = op.write
         for load in op.loads:
             self.reads.setdefault(load.buffer, []).append(load.index)
-            for _, index in load.indirect:
-                self.reads.setdefault(index.buffer, []).append(index.index)
+        for index in op.indices:
+            self.reads.setdefault(index.buffer, []).append(index.index)
 
 
 def fuse(bundle: Bundle, cores_for: Callable[[Bundle, Sequence[LoopOp]], int]) -> Bundle:
@@ -73,7 +73,7 @@ def _idles(
 def _reachable(groups: Sequence[_Group], op: LoopOp) -> Iterator[_Group]:
     """Groups that the op could be moved back to, the last first: past those it has no part in."""
     touched = {op.target, *(load.buffer for load in op.loads)}
-    touched |= {index.buffer for load in op.loads for _, index in load.indirect}
+    touched |= {index.buffer for index in op.indices}
     for group in reversed(groups):
         yield group
         written = {each.target for each in group.ops}
@@ -175,6 +175,11 @@ def renamed(op: LoopOp, mapping: Mapping[Symbol, Symbol], interner: Interner) ->
     def expression(value: sympy.Expr) -> sympy.Expr:
         return sympy.sympify(value).xreplace(mapping) if mapping else value
 
+    def indirect(found: Sequence[tuple[Symbol, Load]]) -> tuple[tuple[Symbol, Load], ...]:
+        return tuple(
+            (symbol, replace(index, index=expression(index.index))) for symbol, index in found
+        )
+
     done: dict[Node, Node] = {}
 
     def node(value: Node) -> Node:
@@ -183,11 +188,9 @@ def renamed(op: LoopOp, mapping: Mapping[Symbol, Symbol], interner: Interner) ->
         made: Node
         match value:
             case Load():
-                indirect = tuple(
-                    (symbol, replace(index, index=expression(index.index)))
-                    for symbol, index in value.indirect
+                made = replace(
+                    value, index=expression(value.index), indirect=indirect(value.indirect)
                 )
-                made = replace(value, index=expression(value.index), indirect=indirect)
             case Coordinate():
                 made = replace(value, expression=expression(value.expression))
             case Step():
@@ -209,4 +212,5 @@ def renamed(op: LoopOp, mapping: Mapping[Symbol, Symbol], interner: Interner) ->
         folded=tuple(mapping.get(symbol, symbol) for symbol in op.folded),
         value=changed,
         write=expression(op.write),
+        scattered=indirect(op.scattered),
     )

@@ -1,9 +1,11 @@
-"""Makes tables that are read through indices readable: an index must be alone in its device dim.
+"""Makes tensors accessible that are read or written through indices.
 
-Where the dim that is indexed lies along sticks, the table is copied first, with its sticks along
-another dim, or with one element to a stick if there is no other.
+An index must be alone in its device dim. Where the dim that is indexed lies along sticks, the
+tensor is copied first, with its sticks along another dim, or with one element to a stick if there
+is no other; and copied back, if it is written.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import sympy
@@ -17,6 +19,7 @@ from torch_spyre._inductor.passes.layouts import with_loads
 from torch_spyre.errors import UnsupportedError
 
 _SPARSE = -1
+Indirect = Sequence[tuple[Symbol, Load]]
 
 
 def enforce_indirect_layouts(bundle: Bundle) -> Bundle:
@@ -25,24 +28,36 @@ def enforce_indirect_layouts(bundle: Bundle) -> Bundle:
     for op in bundle.ops:
         replaced: dict[Load, Load] = {}
         for load in op.loads:
-            if not load.indirect or _readable(load, op, tensors[load.buffer]):
+            if _accessible(load.index, load.indirect, op.sizes, tensors[load.buffer]):
                 continue
-            copy = _copied(load, op, tensors)
-            ops.append(copy)
-            replaced[load] = replace(load, buffer=copy.name)
-        ops.append(with_loads(op, replaced))
+            table = _table(load.buffer, load.index, load.indirect, op.sizes, tensors)
+            ops.append(_copy(tensors[load.buffer], table, op))
+            replaced[load] = replace(load, buffer=table.name)
+        op = with_loads(op, replaced)
+        if _accessible(op.write, op.scattered, op.sizes, tensors[op.target]):
+            ops.append(op)
+            continue
+        target = tensors[op.target]
+        table = _table(op.target, op.write, op.scattered, op.sizes, tensors)
+        ops.append(_copy(target, table, op))
+        ops.append(replace(op, name=f"{table.name}_written", target=table.name))
+        ops.append(replace(_copy(table, target, op), name=op.name))
     return replace(bundle, ops=tuple(ops), tensors=tensors)
 
 
-def _readable(load: Load, op: LoopOp, tensor: Tensor) -> bool:
+def _accessible(
+    index: sympy.Expr, indirect: Indirect, sizes: Mapping[Symbol, int], tensor: Tensor
+) -> bool:
+    if not indirect:
+        return True
     assert tensor.layout is not None
     size, stride = tensor.layout.device_size, tensor.layout.stride_map
-    coordinates = device_coordinates(size, stride, op.sizes, load.index + tensor.offset)
-    symbols = {symbol for symbol, _ in load.indirect}
+    coordinates = device_coordinates(size, stride, sizes, index + tensor.offset)
+    symbols = {symbol for symbol, _ in indirect}
     for extent, coordinate in zip(size, coordinates, strict=True):
         if coordinate in symbols:
             # A view may see several device dims as one.
-            factor = load.index.coeff(coordinate)
+            factor = index.coeff(coordinate)
             if extent < max(_extents(tensor, factor), default=0):
                 return False
         elif coordinate.free_symbols & symbols:
@@ -55,10 +70,17 @@ def _extents(tensor: Tensor, factor: sympy.Expr) -> list[int]:
     return [size for size, stride in dims if stride == factor]
 
 
-def _copied(load: Load, op: LoopOp, tensors: dict[str, Tensor]) -> LoopOp:
-    source = _unambiguous(tensors[load.buffer])
-    symbols = {symbol for symbol, _ in load.indirect}
-    where = host_coordinates(source.size, source.stride, op.sizes, load.index)
+def _table(
+    name: str,
+    index: sympy.Expr,
+    indirect: Indirect,
+    sizes: Mapping[Symbol, int],
+    tensors: dict[str, Tensor],
+) -> Tensor:
+    """A tensor like this one, in a layout in which the index can be used."""
+    source = _unambiguous(tensors[name])
+    symbols = {symbol for symbol, _ in indirect}
+    where = host_coordinates(source.size, source.stride, sizes, index)
     free = [
         dim
         for dim, coordinate in enumerate(where)
@@ -66,17 +88,25 @@ def _copied(load: Load, op: LoopOp, tensors: dict[str, Tensor]) -> LoopOp:
     ]
     stick = free[-1] if free else _SPARSE
     layout = layout_with_stick(source.size, source.stride, source.dtype, stick)
-    name = f"{source.name}_table{len(tensors)}"
-    tensors[name] = Tensor(name, source.size, source.stride, source.dtype, layout)
+    made = f"{source.name}_table{len(tensors)}"
+    table = Tensor(made, source.size, source.stride, source.dtype, layout)
+    if not _accessible(index, indirect, sizes, table):
+        raise UnsupportedError("indices along dims that cannot be told apart")
+    tensors[made] = table
+    return table
+
+
+def _copy(source: Tensor, target: Tensor, op: LoopOp) -> LoopOp:
+    """All of one tensor into the other."""
     dims = [Symbol(f"c{dim}", integer=True) for dim in range(len(source.size))]
     sizes = {symbol: size for symbol, size in zip(dims, source.size, strict=True) if size > 1}
     index = sympy.Add(
         *(symbol * source.stride[dim] for dim, symbol in enumerate(dims) if symbol in sizes)
     )
-    value = Load(source.name, index, load.dtype)
-    if not _readable(load, op, tensors[name]):
-        raise UnsupportedError("indices along dims that cannot be told apart")
-    return LoopOp(name, name, load.dtype, sizes, (), value, index, False, op.origins)
+    value = Load(source.name, index, source.dtype)
+    return LoopOp(
+        target.name, target.name, source.dtype, sizes, (), value, index, origins=op.origins
+    )
 
 
 def _unambiguous(tensor: Tensor) -> Tensor:

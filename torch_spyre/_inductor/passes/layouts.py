@@ -1,6 +1,6 @@
 """Gives every tensor a layout, and inserts the copies that ops need to compute on them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import sympy
@@ -34,20 +34,25 @@ def propagate_layouts(bundle: Bundle) -> Bundle:
 def _layout_op(op: LoopOp, tensors: Mapping[str, Tensor]) -> LayoutOp:
     reads = []
     for load in op.loads:
-        indirect = {symbol: frozenset(index.index.free_symbols) for symbol, index in load.indirect}
         where = load.index + tensors[load.buffer].offset
-        reads.append(Access(tensors[load.buffer].as_buffer(), where, indirect=indirect))
-        reads.extend(
-            Access(
-                tensors[index.buffer].as_buffer(),
-                index.index + tensors[index.buffer].offset,
-                is_index=True,
-            )
-            for _, index in load.indirect
+        reads.append(
+            Access(tensors[load.buffer].as_buffer(), where, indirect=_loops(load.indirect))
         )
+        reads.extend(_index_access(index, tensors) for _, index in load.indirect)
+    reads.extend(_index_access(index, tensors) for _, index in op.scattered)
     target = tensors[op.target]
-    write = Access(target.as_buffer(), op.write + target.offset)
+    write = Access(target.as_buffer(), op.write + target.offset, indirect=_loops(op.scattered))
     return LayoutOp(op.name, _kind(op), op.sizes, reads, write)
+
+
+def _loops(indirect: Sequence[tuple[Symbol, Load]]) -> dict[Symbol, frozenset[Symbol]]:
+    """The symbols that each value of an index tensor depends on."""
+    return {symbol: frozenset(index.index.free_symbols) for symbol, index in indirect}
+
+
+def _index_access(index: Load, tensors: Mapping[str, Tensor]) -> Access:
+    tensor = tensors[index.buffer]
+    return Access(tensor.as_buffer(), index.index + tensor.offset, is_index=True)
 
 
 def _kind(op: LoopOp) -> str:
@@ -103,7 +108,7 @@ def _copy(load: Load, copy: Restickify, source: Tensor, op: LoopOp) -> LoopOp:
     if copy.kind == "gather":
         sizes = {symbol: int(size) for symbol, size in copy.ranges.items() if int(size) > 1}
         return LoopOp(
-            copy.name, copy.name, load.dtype, sizes, (), load, copy.index, False, op.origins
+            copy.name, copy.name, load.dtype, sizes, (), load, copy.index, origins=op.origins
         )
     symbols = [Symbol(f"c{dim}", integer=True) for dim in range(len(source.size))]
     sizes = {symbol: size for symbol, size in zip(symbols, source.size, strict=True) if size > 1}
@@ -115,7 +120,7 @@ def _copy(load: Load, copy: Restickify, source: Tensor, op: LoopOp) -> LoopOp:
         )
     )
     value = Load(load.buffer, index, load.dtype)
-    return LoopOp(copy.name, copy.name, load.dtype, sizes, (), value, index, False, op.origins)
+    return LoopOp(copy.name, copy.name, load.dtype, sizes, (), value, index, origins=op.origins)
 
 
 def _written_aside(
@@ -127,8 +132,10 @@ def _written_aside(
     )
     sizes = {symbol: int(size) for symbol, size in copy.ranges.items() if int(size) > 1}
     value = Load(copy.name, copy.index, op.dtype)
-    moved = LoopOp(op.name, op.target, op.dtype, sizes, (), value, op.write, op.partial, op.origins)
-    aside = replace(op, name=copy.name, target=copy.name, write=copy.index, partial=False)
+    moved = replace(op, sizes=sizes, folded=(), value=value)
+    aside = replace(
+        op, name=copy.name, target=copy.name, write=copy.index, partial=False, scattered=()
+    )
     return aside, moved
 
 

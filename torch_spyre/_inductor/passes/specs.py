@@ -72,11 +72,10 @@ class _SpecBuilder:
     def _read_by_others(self, ops: Sequence[LoopOp]) -> set[str]:
         ours = {op.name for op in ops}
         return {
-            name
+            load.buffer
             for op in self.bundle.ops
             if op.name not in ours
-            for load in op.loads
-            for name in (load.buffer, *(index.buffer for _, index in load.indirect))
+            for load in (*op.loads, *op.indices)
         }
 
     def _stick_symbol(self, ops: Sequence[LoopOp]) -> tuple[Symbol, int] | None:
@@ -186,22 +185,32 @@ class _SpecBuilder:
 
     def _load_arg(self, load: Load) -> TensorArg:
         tensor = self.bundle.tensors[load.buffer]
-        coordinates = self._coordinates(tensor, load.index)
-        for symbol, index in load.indirect:
-            source = self.bundle.tensors[index.buffer]
-            where = self._coordinates(source, index.index)
-            self.index_tensors[index.buffer] = self._arg(source, where, is_input=True)
-            if symbol not in coordinates:
-                raise UnsupportedError(f"an index that is no coordinate of {tensor.name}")
-            coordinates = [
-                IndirectAccess(sympy.Symbol(index.buffer)) if each == symbol else each
-                for each in coordinates
-            ]
+        coordinates = self._indexed(self._coordinates(tensor, load.index), load.indirect)
         return self._arg(tensor, coordinates, is_input=True)
 
     def _memory_arg(self, op: LoopOp) -> TensorArg:
         tensor = self.bundle.tensors[op.target]
-        return self._arg(tensor, self._coordinates(tensor, op.write), is_input=False)
+        coordinates = self._indexed(self._coordinates(tensor, op.write), op.scattered)
+        return self._arg(tensor, coordinates, is_input=False)
+
+    def _indexed(
+        self, coordinates: Sequence[sympy.Expr], indirect: Sequence[tuple[Symbol, Load]]
+    ) -> list[sympy.Expr]:
+        """With index tensors named in place of the symbols for their values."""
+        found = list(coordinates)
+        for symbol, index in indirect:
+            source = self.bundle.tensors[index.buffer]
+            where = self._coordinates(source, index.index)
+            arg = self._arg(source, where, is_input=True)
+            if self.index_tensors.setdefault(index.buffer, arg) != arg:
+                raise UnsupportedError("indices from several places of one tensor")
+            if symbol not in found:
+                raise UnsupportedError("an index that is no coordinate of its tensor")
+            found = [
+                IndirectAccess(sympy.Symbol(index.buffer)) if each == symbol else each
+                for each in found
+            ]
+        return found
 
     def _coordinates(self, tensor: Tensor, index: sympy.Expr) -> list[sympy.Expr]:
         layout = _layout(tensor)

@@ -1,4 +1,4 @@
-"""Reads that are no rectangle: each element's coordinates are computed, or read from memory."""
+"""Reads and writes that are no rectangle: coordinates are computed, or read from memory."""
 
 from collections.abc import Mapping
 
@@ -17,60 +17,71 @@ from torch_spyre.ktir.dialects.ktdp.indirect_tiles import (
     ConstructIndirectAccessTileOp,
     Subscript,
 )
-from torch_spyre.ktir.dialects.ktdp.transfers import LoadOp
+from torch_spyre.ktir.dialects.ktdp.transfers import LoadOp, StoreOp
 from torch_spyre.ktir.dialects.ktdp.types import AccessTileType
 from torch_spyre.ktir.dialects.ktdp.views import full_box
 
 
-def gather(
-    emitter: Emitter,
-    bases: Mapping[str, SSAValue],
-    access: Access,
-    frame: Frame,
-    indices: Mapping[str, Access],
-    ragged: Mapping[Symbol, int],
-) -> Value:
-    """The elements at an access's coordinates, for every point of the tile.
+class IndirectTile:
+    """The places of an access at the points of a tile, each computed or read from memory."""
 
-    Tiles also cover the padding behind `ragged` sizes, where indices are whatever memory held:
-    elements from the front are looked up there instead.
-    """
-    symbols = access.symbols | frozenset(
-        symbol for name in index_names(access.arg) for symbol in indices[name].symbols
-    )
-    axes = frame.axes_of(symbols)
-    assert all(axis.part == "whole" for axis in axes)
-    shape = frame.shape(axes)
-    # The maps' domain: captured values first, then the variables.
-    origins = [frame.origins[axis.symbol] for axis in axes]
-    captured = [origin.value for origin in origins if origin.value is not None]
-    places: dict[Symbol, AffineExpr] = {}
-    next_captured = 0
-    for position, (axis, origin) in enumerate(zip(axes, origins, strict=True)):
-        here = AffineExpr.dimension(len(captured) + position) + origin.offset
-        if origin.value is not None:
-            here = here + AffineExpr.dimension(next_captured)
-            next_captured += 1
-        places[axis.symbol] = here
-    inside = {
-        symbol: place % ragged[symbol] if symbol in ragged else place
-        for symbol, place in places.items()
-    }
-    subscripts = [
-        _subscript(emitter, bases, coordinate, places, inside, indices)
-        for coordinate in access.arg.device_coordinates
-    ]
-    tile = ConstructIndirectAccessTileOp(
-        _device_view(emitter, bases, access.arg),
-        subscripts,
-        captured,
-        full_box(shape),
-        AccessTileType(shape),
-        variable_names=[axis.symbol.name for axis in axes],
-    )
-    emitter.indices.block.add_op(tile)
-    element = element_type(access.arg.device_dtype)
-    return Value(emitter.add(LoadOp(tile.result, tensor_type(element, shape))), axes)
+    def __init__(
+        self,
+        emitter: Emitter,
+        bases: Mapping[str, SSAValue],
+        access: Access,
+        frame: Frame,
+        indices: Mapping[str, Access],
+        ragged: Mapping[Symbol, int],
+    ) -> None:
+        """Tiles also cover the padding behind `ragged` sizes, where indices are whatever memory
+        held: places of the front are meant there instead.
+        """
+        self.emitter, self.element = emitter, element_type(access.arg.device_dtype)
+        symbols = access.symbols | frozenset(
+            symbol for name in index_names(access.arg) for symbol in indices[name].symbols
+        )
+        self.axes = frame.axes_of(symbols)
+        assert all(axis.part == "whole" for axis in self.axes)
+        self.shape = frame.shape(self.axes)
+        # The maps' domain: captured values first, then the variables.
+        origins = [frame.origins[axis.symbol] for axis in self.axes]
+        captured = [origin.value for origin in origins if origin.value is not None]
+        places: dict[Symbol, AffineExpr] = {}
+        next_captured = 0
+        for position, (axis, origin) in enumerate(zip(self.axes, origins, strict=True)):
+            here = AffineExpr.dimension(len(captured) + position) + origin.offset
+            if origin.value is not None:
+                here = here + AffineExpr.dimension(next_captured)
+                next_captured += 1
+            places[axis.symbol] = here
+        inside = {
+            symbol: place % ragged[symbol] if symbol in ragged else place
+            for symbol, place in places.items()
+        }
+        subscripts = [
+            _subscript(emitter, bases, coordinate, places, inside, indices)
+            for coordinate in access.arg.device_coordinates
+        ]
+        tile = ConstructIndirectAccessTileOp(
+            _device_view(emitter, bases, access.arg),
+            subscripts,
+            captured,
+            full_box(self.shape),
+            AccessTileType(self.shape),
+            variable_names=[axis.symbol.name for axis in self.axes],
+        )
+        emitter.indices.block.add_op(tile)
+        self.tile = tile.result
+
+    def gather(self) -> Value:
+        """The elements that are there."""
+        load = LoadOp(self.tile, tensor_type(self.element, self.shape))
+        return Value(self.emitter.add(load), self.axes)
+
+    def scatter(self, value: Value) -> None:
+        """Puts elements there. Of those that go to one place, the last stays."""
+        self.emitter.indices.block.add_op(StoreOp(value.ssa, self.tile))
 
 
 def _device_view(emitter: Emitter, bases: Mapping[str, SSAValue], arg: TensorArg) -> SSAValue:

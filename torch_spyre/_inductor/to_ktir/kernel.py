@@ -14,7 +14,6 @@ from torch_spyre._inductor.op_spec import (
     TensorArg,
     UnimplementedOp,
     flat,
-    index_names,
 )
 from torch_spyre._inductor.to_ktir.access import parameter
 from torch_spyre._inductor.to_ktir.coordinates import INDEX, emit_coordinate
@@ -77,8 +76,8 @@ class _Kernel:
         self.index_tensors = {
             arg.name: self.space.accesses[arg]
             for spec in specs
-            for arg in spec.inputs
-            if arg.name is not None and not arg.in_scratchpad
+            for arg in spec.index_args
+            if arg.name is not None
         }
 
     def build(self) -> FuncOp:
@@ -332,13 +331,14 @@ class _Scope:
             return
         value = self._converted(value, arg)
         partial = bool(spec.op_info.get("partial"))
-        self.transfers.store(self.kernel.space.accesses[arg], self.frame, value, partial=partial)
+        access = self.kernel.space.accesses[arg]
+        indices = self.kernel.index_tensors
+        self.transfers.store(access, self.frame, value, indices, partial=partial)
 
     def preload(self, spec: OpSpec) -> None:
         """Loads what an op reads alike on all tiles that stream past."""
-        indirect = _index_tensors(spec)
-        for arg in spec.inputs:
-            if not arg.in_scratchpad and arg.name not in indirect and self._stays(arg):
+        for arg in spec.operands:
+            if not arg.in_scratchpad and self._stays(arg):
                 self._operand(arg)
 
     def _stays(self, arg: TensorArg) -> bool:
@@ -394,8 +394,7 @@ class _Scope:
 
     def _operands(self, spec: OpSpec) -> list[Value]:
         """Tensors and constants in the order of the op's operands."""
-        indirect = _index_tensors(spec)
-        inputs = [arg for arg in spec.inputs if arg.name not in indirect or arg.in_scratchpad]
+        inputs = spec.operands
         tensors, constants = iter(inputs), spec.constants
         # A constant is of the type of what it meets; of what comes out, if that is a choice.
         chooses = spec.op == WHERE or not inputs
@@ -437,8 +436,3 @@ def _mapping(specs: Sequence[OpSpec], plan: TilePlan) -> CoreMapping:
     own = {symbol: space[symbol] for symbol in leader.sizes}
     order = others | own if is_product(leader) else own | others
     return core_mapping(replace(leader, iteration_space=order))
-
-
-def _index_tensors(spec: OpSpec) -> frozenset[str]:
-    """Names of the inputs that only say where another one is read."""
-    return frozenset(name for arg in spec.args for name in index_names(arg))

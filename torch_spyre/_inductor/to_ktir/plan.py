@@ -10,7 +10,7 @@ from math import gcd, lcm, prod
 
 from sympy import Symbol
 
-from torch_spyre._inductor.op_spec import OpSpec, TensorArg
+from torch_spyre._inductor.op_spec import OpSpec, TensorArg, index_names
 from torch_spyre._inductor.to_ktir.access import Access, access_of
 from torch_spyre._inductor.to_ktir.pointwise import POINTWISE
 from torch_spyre._inductor.to_ktir.tiles import Axis
@@ -33,6 +33,8 @@ class Space:
     splits: Mapping[Symbol, int]
     folded: frozenset[Symbol]
     accesses: Mapping[TensorArg, Access]
+    # Symbols of the indices that say where something is written.
+    scattering: frozenset[Symbol] = frozenset()
 
     @property
     def cores(self) -> int:
@@ -85,6 +87,7 @@ def space_of(specs: Sequence[OpSpec]) -> Space:
     splits: dict[Symbol, int] = {}
     folded: set[Symbol] = set()
     accesses: dict[TensorArg, Access] = {}
+    scattering: set[Symbol] = set()
     for spec in specs:
         for symbol, size in spec.sizes.items():
             if sizes.setdefault(symbol, size) != size:
@@ -94,9 +97,13 @@ def space_of(specs: Sequence[OpSpec]) -> Space:
                 raise UnsupportedError(f"{symbol} divided by {splits[symbol]} and {split}")
         for arg in spec.args:
             accesses[arg] = access_of(arg)
+        places = index_names(spec.output)
+        for arg in spec.index_args:
+            if arg.name in places:
+                scattering |= accesses[arg].symbols
         if spec.is_reduction:
             folded |= set(spec.sizes) - accesses[spec.output].symbols
-    return Space(sizes, splits, frozenset(folded), accesses)
+    return Space(sizes, splits, frozenset(folded), accesses, frozenset(scattering))
 
 
 def plan_tiles(specs: Sequence[OpSpec], budget: int = TILE_BYTES) -> TilePlan | None:
@@ -133,11 +140,15 @@ def _streamed(specs: Sequence[OpSpec], space: Space) -> frozenset[Symbol]:
 
 
 def _padded(space: Space) -> frozenset[Symbol]:
-    """Symbols that run along whole sticks of every tensor that has them: padding computes along."""
+    """Symbols that run along whole sticks of every tensor that has them: padding computes along.
+
+    But not those of scattered elements: what lies in padding must not be written anywhere.
+    """
     return frozenset(
         symbol
         for symbol in space.sizes
-        if any(symbol in access.stick_symbols for access in space.accesses.values())
+        if symbol not in space.scattering
+        and any(symbol in access.stick_symbols for access in space.accesses.values())
         and all(
             access.stick_symbol == symbol
             for access in space.accesses.values()

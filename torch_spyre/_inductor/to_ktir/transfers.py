@@ -6,9 +6,10 @@ from math import prod
 from sympy import Symbol
 from xdsl.ir import SSAValue
 
+from torch_spyre._inductor.op_spec import index_names
 from torch_spyre._inductor.to_ktir.access import Access, Box, parameter
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
-from torch_spyre._inductor.to_ktir.gathers import gather
+from torch_spyre._inductor.to_ktir.gathers import IndirectTile
 from torch_spyre._inductor.to_ktir.groups import Group, groups_of
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.tiles import Axis, Frame, Value
@@ -30,7 +31,7 @@ class Transfers:
         """What the tensor holds at the points of the tile. `indices` are tensors of indices."""
         groups = groups_of(access, frame, self.emitter.indices)
         if groups is None:
-            return gather(self.emitter, self.bases, access, frame, indices, self.ragged)
+            return self._indirect_tile(access, frame, indices).gather()
         raw = self._as_elements(self._load_box(access, groups), groups)
         raw = self._split(self._trimmed(raw, groups), groups)
         axes = [axis for group in groups for axis in group.axes]
@@ -38,8 +39,20 @@ class Transfers:
         raw = self.emitter.transpose(raw, [axes.index(axis) for axis in ordered])
         return Value(raw, tuple(ordered))
 
-    def store(self, access: Access, frame: Frame, value: Value, *, partial: bool) -> None:
+    def store(
+        self,
+        access: Access,
+        frame: Frame,
+        value: Value,
+        indices: Mapping[str, Access],
+        *,
+        partial: bool,
+    ) -> None:
         """Writes the tile. A partial one shares sticks with elements that must stay."""
+        if index_names(access.arg):
+            tile = self._indirect_tile(access, frame, indices)
+            tile.scatter(self.spread(value, tile.axes, frame))
+            return
         groups = groups_of(access, frame, self.emitter.indices)
         if groups is None or any(len(group.axes) > 1 and group.has_gaps for group in groups):
             raise UnsupportedError("a store to places that are no rectangle of the tensor")
@@ -60,6 +73,11 @@ class Transfers:
         raw = self.emitter.reshape(raw, _runs([len(group.dims) for group in groups]), sizes or (1,))
         view, origins, _ = self._view(access, groups)
         self.emitter.store(raw, view, origins)
+
+    def _indirect_tile(
+        self, access: Access, frame: Frame, indices: Mapping[str, Access]
+    ) -> IndirectTile:
+        return IndirectTile(self.emitter, self.bases, access, frame, indices, self.ragged)
 
     def spread(self, value: Value, axes: Sequence[Axis], frame: Frame) -> Value:
         """The value with all of these axes: the same along those that it lacks."""

@@ -1,0 +1,222 @@
+"""Writes through indices, eager and compiled: index_put, scatter and what is made of them."""
+
+import pytest
+import torch
+from comparing import check_both, numbers, on_card
+
+pytestmark = pytest.mark.usefixtures("native")
+TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64, torch.bool)
+
+
+def changed(change):
+    """Of a function that changes its first argument."""
+
+    def function(x, *args):
+        change(x, *args)
+        return x
+
+    return function
+
+
+def rows(x, index, values):
+    x[index] = values
+
+
+def columns(x, index, values):
+    x[:, index] = values
+
+
+def points(x, one, other, values):
+    x[one, other] = values
+
+
+def apart(x, one, other, values):
+    x[one, :, other] = values
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_rows_of_any_type_are_put(dtype):
+    index = torch.tensor([2, -7, 5])
+    check_both(changed(rows), numbers(7, 70, dtype=dtype), index, numbers(3, 70, dtype=dtype))
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 130])
+def test_rows_of_any_length_are_put_and_others_stay(size):
+    check_both(changed(rows), numbers(5, size), torch.tensor([3, 0]), numbers(2, size))
+    check_both(changed(rows), numbers(5, size), torch.tensor([4]), numbers(size))
+    check_both(changed(rows), numbers(5, size), torch.tensor([[4, 1], [0, 2]]), numbers(1))
+
+
+def test_indices_stand_for_any_dims():
+    one, other = torch.tensor([2, 0, -1]), torch.tensor([-1, 66, 3])
+    check_both(changed(columns), numbers(4, 70), one, numbers(4, 3))
+    check_both(changed(points), numbers(4, 70), one, other, numbers(3))
+    check_both(changed(points), numbers(4, 70), one[:, None], other, numbers(3, 3))
+    check_both(changed(apart), numbers(4, 3, 70), one, other, numbers(3, 3))
+    check_both(changed(rows), numbers(70), other, numbers(3))
+
+
+def test_nothing_is_put():
+    none = torch.zeros(0, dtype=torch.int64)
+    check_both(changed(rows), numbers(4, 70), none, numbers(0, 70))
+    check_both(changed(rows), numbers(4, 0), torch.tensor([1]), numbers(1, 0))
+    check_both(lambda x, i, v: x.scatter(0, i, v), numbers(4, 70), none[:, None], numbers(4, 70))
+
+
+def test_views_are_changed_and_what_is_around_them_stays():
+    def inside(x, index, values):
+        x[1:4, 10:75].index_copy_(0, index, values)
+        x.t()[80:].index_put_((index,), values[:, :6] + 1)
+        return x
+
+    check_both(inside, numbers(6, 100), torch.tensor([2, 0]), numbers(2, 65))
+
+
+def test_a_cache_is_written_in_place():
+    cache = on_card(torch.zeros(2, 3, 16, 64, dtype=torch.float16))
+    place = cache.data_ptr()
+    states = on_card(numbers(2, 3, 2, 64))
+    returned = cache.index_copy_(2, on_card(torch.tensor([5, 9])), states)
+    assert returned is cache and cache.data_ptr() == place
+    assert torch.equal(cache[:, :, [5, 9]].cpu(), states.cpu())
+    assert cache.cpu().count_nonzero() == states.cpu().count_nonzero()
+
+
+def test_the_last_of_several_stays():
+    index = torch.tensor([1, 3, 1, 1])
+    values = torch.arange(4.0).half()[:, None].expand(4, 70)
+    got = on_card(numbers(5, 70)).index_put((on_card(index),), on_card(values))
+    assert torch.equal(got.cpu()[1], values[3])
+
+
+@pytest.mark.parametrize("dtype", TYPES[:-1], ids=str)
+def test_what_meets_is_added(dtype):
+    def both(x, index, values):
+        return (
+            x.index_put((index,), values, accumulate=True),
+            x.index_add(0, index, values),
+            x.index_add(0, index, values, alpha=2),
+        )
+
+    index = torch.tensor([1, 3, 1, -1])
+    x, values = numbers(5, 70, dtype=dtype), numbers(4, 70, dtype=dtype)
+    check_both(both, x, index % 5, values)
+    many = torch.arange(9) % 2
+    check_both(both, x, many, numbers(9, 70, dtype=dtype), units=8)
+
+
+def test_what_meets_along_several_dims_is_added():
+    one, other = torch.tensor([2, 0, 2, 1]), torch.tensor([66, 3, 66, 66])
+
+    def add(x, one, other, values):
+        return torch.ops.aten.index_put(x, [one, None, other], values, accumulate=True)
+
+    check_both(add, numbers(4, 3, 70), one, other, numbers(4, 3))
+    check_both(
+        lambda x, i, j, v: x.index_put_((i, j), v, accumulate=True),
+        numbers(4, 70),
+        one,
+        other,
+        numbers(4),
+    )
+
+
+FLAGGED = {
+    "number": lambda x, mask, row: x.index_put_((mask,), torch.zeros_like(row[0])),
+    "rows": lambda x, mask, row: x.index_put_((mask[:, 0],), row),
+    "added": lambda x, mask, row: x.index_put_((mask[:, 0],), row, accumulate=True),
+}
+
+
+@pytest.mark.parametrize("form", FLAGGED)
+def test_flags_choose_what_is_put(form):
+    x = numbers(4, 70)
+    check_both(FLAGGED[form], x, x > 0, numbers(70))
+
+
+SHAPES = [((5, 70), (3, 70)), ((5, 70), (5, 9)), ((70,), (9,)), ((), ()), ((2, 3, 4), (2, 1, 4))]
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_scatters_along_each_dim(shapes):
+    shape, index_shape = shapes
+    for dim in range(max(1, len(shape))):
+        extent = shape[dim] if shape else 1
+        least = index_shape[dim] if index_shape else 1
+        # No index twice along the dim: which one would win is not said.
+        steps = torch.arange(least).view([-1 if d == dim else 1 for d in range(len(shape))])
+        index = ((2 * steps + 1) % extent if extent > 2 else steps % extent).expand(index_shape)
+        if extent % 2 == 0:
+            index = (steps + extent // 2) % extent
+            index = index.expand(index_shape)
+        x, src = numbers(*shape), numbers(*index_shape)
+        check_both(lambda x, i, s, dim=dim: x.scatter(dim, i, s), x, index, src)
+        check_both(lambda x, i, dim=dim: x.scatter(dim, i, 1.5), x, index)
+
+
+REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32], ids=str)
+def test_scatters_that_reduce(dtype):
+    def all_kinds(x, index, src):
+        found = [x.scatter_add(1, index, src), x.scatter(1, index, src, reduce="multiply")]
+        for kind in REDUCTIONS:
+            for own in (True, False):
+                found.append(x.scatter_reduce(1, index, src, kind, include_self=own))
+        return found
+
+    generator = torch.Generator().manual_seed(0)
+    index = torch.randint(0, 70, (3, 40), generator=generator)
+    check_both(all_kinds, numbers(4, 70, dtype=dtype), index, numbers(3, 40, dtype=dtype), units=8)
+
+
+@pytest.mark.parametrize("padding", [-1, 3])
+@pytest.mark.parametrize("by_frequency", [False, True])
+def test_gradients_of_tables(padding, by_frequency):
+    backward = torch.ops.aten.embedding_dense_backward
+    index = torch.tensor([[3, 5, 3], [1, 5, 19]])
+    check_both(
+        lambda g, i: backward(g, i, 20, padding, by_frequency), numbers(2, 3, 70), index, scale=1
+    )
+
+
+def test_gradients_of_losses():
+    def loss(x, target, weight):
+        x = x.detach().requires_grad_()
+        losses = [
+            torch.nn.functional.cross_entropy(x, target),
+            torch.nn.functional.cross_entropy(x, target, weight, reduction="sum"),
+            torch.nn.functional.cross_entropy(x, target, ignore_index=2, label_smoothing=0.1),
+        ]
+        return [torch.autograd.grad(each, x)[0] for each in losses]
+
+    target = torch.tensor([1, 2, 2, 0, 8])
+    x, weight = numbers(5, 9, dtype=torch.float32), numbers(9, low=0.1, dtype=torch.float32)
+    wanted = loss(x, target, weight)
+    for got, other in zip(loss(*on_card((x, target, weight))), wanted, strict=True):
+        torch.testing.assert_close(got.cpu(), other, rtol=1e-4, atol=1e-5)
+
+
+def test_parts_are_replaced():
+    check_both(lambda x, y: x.slice_scatter(y, 1, 3, 66, 2), numbers(4, 70), numbers(4, 32))
+    check_both(lambda x, y: x.select_scatter(y, 1, -3), numbers(4, 70), numbers(4))
+    check_both(lambda x, i: x.index_fill(1, i, 3.0), numbers(4, 70), torch.tensor([66, 2]))
+
+
+@pytest.mark.parametrize("bad", [9, -10])
+def test_indices_out_of_range_are_refused_and_nothing_is_written(bad):
+    x = on_card(numbers(9, 70))
+    before = x.cpu()
+    index, values = on_card((torch.tensor([bad]), numbers(1, 70)))
+    with pytest.raises(IndexError, match="out of range"):
+        x.index_put_((index,), values)
+        torch.spyre.synchronize()
+    assert torch.equal(x.cpu(), before)
+
+
+def test_indices_may_also_be_what_is_indexed():
+    index = torch.tensor([2, 0, 1, 1, 3])
+    check_both(
+        lambda i: (i.gather(0, i), i.index_select(0, i), i.scatter(0, i.clone(), i)[2:]), index
+    )
