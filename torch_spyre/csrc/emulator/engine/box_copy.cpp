@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "emulator/engine/device_box.h"
 #include "emulator/engine/prefetch.h"
 #include "emulator/engine/program_limits.h"
 
@@ -45,6 +46,22 @@ CopyRun copy_run_of(int element_bytes) {
       return copy_run<4>;
     default:
       return copy_run<8>;
+  }
+}
+
+// `count` runs of `bytes`.
+void copy_runs(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride,
+               size_t bytes, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * to_stride, from + i * from_stride, bytes);
+  }
+}
+
+// The same for one stick, the run that most tiles consist of: no call for each.
+void copy_sticks(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride,
+                 int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * to_stride, from + i * from_stride, kStickBytes);
   }
 }
 
@@ -170,8 +187,8 @@ BoxCopy::BoxCopy(const ShortList<BoxDimension>& dimensions, int element_bytes, b
 }
 
 template <typename Body>
-void BoxCopy::for_each_run(int64_t offset, std::byte* tile, Body body) const {
-  const size_t outer = dimensions_.size() - 1;
+void BoxCopy::for_each(size_t inner, int64_t offset, std::byte* tile, Body body) const {
+  const size_t outer = dimensions_.size() - std::min(inner, dimensions_.size());
   ShortList<int64_t> position(outer, 0);
   while (true) {
     body(offset, tile);
@@ -203,12 +220,35 @@ bool BoxCopy::lies_inside(const Region& region, int64_t first) const {
 void BoxCopy::run(const Region& region, int64_t first, std::byte* tile) const {
   if (is_empty_) return;
   const bool whole = lies_inside(region, first);
-  const Run run(region, dimensions_.back(), store_);
+  const BoxDimension& inner = dimensions_.back();
+  const bool is_dense =
+      inner.memory_stride == region.element_bytes && inner.tile_stride == region.element_bytes;
+  if (whole && is_dense) return copy_dense_runs(region, first, tile);
+  const Run run(region, inner, store_);
   if (whole) {
-    for_each_run(first, tile, [&](int64_t offset, std::byte* to) { run.whole(offset, to); });
+    for_each(1, first, tile, [&](int64_t offset, std::byte* to) { run.whole(offset, to); });
   } else {
-    for_each_run(first, tile, [&](int64_t offset, std::byte* to) { run.clipped(offset, to); });
+    for_each(1, first, tile, [&](int64_t offset, std::byte* to) { run.clipped(offset, to); });
   }
+}
+
+void BoxCopy::copy_dense_runs(const Region& region, int64_t first, std::byte* tile) const {
+  const int64_t bytes = dimensions_.back().extent * region.element_bytes;
+  // A box of one run is one row of one.
+  const BoxDimension row =
+      dimensions_.size() > 1 ? dimensions_[dimensions_.size() - 2] : BoxDimension{1, 0, 0};
+  for_each(2, first, tile, [&](int64_t offset, std::byte* in_tile) {
+    std::byte* const memory = region.data + offset;
+    std::byte* const to = store_ ? memory : in_tile;
+    const std::byte* const from = store_ ? in_tile : memory;
+    const int64_t to_stride = store_ ? row.memory_stride : row.tile_stride;
+    const int64_t from_stride = store_ ? row.tile_stride : row.memory_stride;
+    if (bytes == kStickBytes) {
+      copy_sticks(to, to_stride, from, from_stride, row.extent);
+    } else {
+      copy_runs(to, to_stride, from, from_stride, static_cast<size_t>(bytes), row.extent);
+    }
+  });
 }
 
 void BoxCopy::prefetch(const Region& region, int64_t first) const {

@@ -37,8 +37,10 @@ class BoxCopy {
 
  private:
   using Wide = __int128;
+  // Calls body(offset, tile) for each point of all but the `inner` last dimensions.
   template <typename Body>
-  void for_each_run(int64_t offset, std::byte* tile, Body body) const;
+  void for_each(size_t inner, int64_t offset, std::byte* tile, Body body) const;
+  void copy_dense_runs(const Region& region, int64_t first, std::byte* tile) const;
 
   ShortList<BoxDimension> dimensions_;
   Wide below_ = 0, above_ = 0;  // how far from the first element the box reaches, in bytes

@@ -15,6 +15,7 @@ constexpr int64_t kThreadLanes = 16 * kBlockLanes;
 
 struct Output {
   int32_t value;
+  ElementType type;
   int lane;
   int element;
   StoreLanes store;
@@ -39,6 +40,7 @@ void prepare(const Chain& chain, Core& core, Workspace& work) {
     const ElementType type = output.operand.type;
     Output& prepared = work.outputs.emplace_back();
     prepared.value = output.value;
+    prepared.type = type;
     prepared.lane = lane_bytes(type);
     prepared.element = bytes_of(type);
     prepared.store = store_lanes(type);
@@ -46,6 +48,11 @@ void prepare(const Chain& chain, Core& core, Workspace& work) {
     prepared.walk.set(work.extents, output.operand.strides, work.order);
   }
   work.blocks.prepare(chain, core, work.extents, work.order, work.kept);
+  // What can be written where it is computed needs no store.
+  std::erase_if(work.outputs, [&](const Output& output) {
+    return output.walk.is_dense() && output.type == type_of_value(chain, output.value) &&
+           work.blocks.write_to(output.value, output.destination);
+  });
 }
 
 void run(const Workspace& work, int64_t begin, int64_t end) {

@@ -136,6 +136,11 @@ void Fold::take(std::byte* scratch, void* const* accumulators, const void* const
   }
 }
 
+bool Fold::can_take_elements(ElementType type) {
+  take_elements_ = reduce_->named ? reduce_elements(reduce_->combine, type) : nullptr;
+  return take_elements_ != nullptr;
+}
+
 void Fold::finish(std::byte* scratch, void* const* accumulators, int64_t elements) const {
   if (reduce_->named) return finish_(accumulators[0]);
   int64_t used = std::min<int64_t>(elements, kReductionAccumulators);

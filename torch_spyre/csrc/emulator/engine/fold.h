@@ -27,6 +27,11 @@ class Fold {
   void start(void* const* accumulators) const;
   void take(std::byte* scratch, void* const* accumulators, const void* const* elements,
             int64_t first, int64_t n) const;
+  // All elements of a row, one after the other in memory, if it can for that type.
+  bool can_take_elements(ElementType type);
+  void take_elements(void* const* accumulators, const std::byte* elements, int64_t n) const {
+    take_elements_(accumulators[0], elements, 0, n);
+  }
   void finish(std::byte* scratch, void* const* accumulators, int64_t elements) const;
 
   // Whether the result is the one that the launch asks to spoil.
@@ -37,7 +42,7 @@ class Fold {
   std::vector<int> lanes_;  // bytes, of each value
   CombineLanes combine_ = nullptr;
   StartReduction start_ = nullptr;
-  ReduceLanes take_ = nullptr;
+  ReduceLanes take_ = nullptr, take_elements_ = nullptr;
   FinishLanes finish_ = nullptr;
   std::vector<VectorFunction> steps_;
 };

@@ -64,9 +64,11 @@ Interpreter::Interpreter(const Program& program, const Memory& memory, Mailboxes
                          const Limits& limits)
     : program_(program), memory_(memory), mailboxes_(mailboxes), limits_(limits) {}
 
-void Interpreter::advance(CoreRun& run) const {
+void Interpreter::advance(CoreRun& run) const { advance(run, program_.code.size()); }
+
+void Interpreter::advance(CoreRun& run, size_t stop) const {
   const DefaultFloatingPoint settings;
-  const auto end = static_cast<int32_t>(program_.code.size());
+  const auto end = static_cast<int32_t>(stop);
   run.state = CoreRun::State::kReady;
   try {
     while (run.next < end) {
@@ -76,7 +78,7 @@ void Interpreter::advance(CoreRun& run) const {
       if (next == kWait) return;
       run.next = next;
     }
-    run.state = CoreRun::State::kDone;
+    if (stop == program_.code.size()) run.state = CoreRun::State::kDone;
   } catch (const KernelIndexError& error) {
     fail(run, error.what(), true);
   } catch (const KernelError& error) {
@@ -128,7 +130,9 @@ int32_t Interpreter::execute_one(const LoopEnd& end, CoreRun& run) const {
   int64_t next = 0;
   const bool overflows =
       __builtin_add_overflow(run.core.integer(loop.variable), checked_step(run.core, loop), &next);
-  if (overflows || next >= run.core.integer(loop.upper)) return run.next + 1;
+  const int64_t upper =
+      end.begin == run.bounded_loop ? run.bound : run.core.integer(loop.upper);
+  if (overflows || next >= upper) return run.next + 1;
   set(run.core, loop.variable, next);
   return end.begin + 1;
 }

@@ -33,6 +33,9 @@ struct CoreRun {
   int32_t channel = 0;
   bool may_overfill = false;        // publish, even if the mailbox is full
   std::vector<int64_t> deliveries;  // rounds finished on each channel
+  // This run does only some trips of one loop, up to this bound.
+  int32_t bounded_loop = kNoLoop;
+  int64_t bound = 0;
   std::exception_ptr error;
 };
 
@@ -50,6 +53,8 @@ class Interpreter {
   // Goes on until the core is done or its state says what it waits for. Errors are left in the
   // run, with the place where they happened.
   void advance(CoreRun& run) const;
+  // The same, but stops before the instruction `stop`, still ready.
+  void advance(CoreRun& run, size_t stop) const;
 
  private:
   // Each executes one instruction and returns the next one, or kWait.

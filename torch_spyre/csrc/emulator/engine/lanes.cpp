@@ -44,6 +44,12 @@ StartReduction start_reduction(Combine combine, ElementType type) {
 ReduceLanes reduce_lanes(Combine combine, ElementType type) {
   return active_vector_kernels().reduce_lanes(combine, type);
 }
+ReduceLanes reduce_elements(Combine combine, ElementType type) {
+  // Elements of four bytes are lanes.
+  if (type == ElementType::F32 || type == ElementType::I32) return reduce_lanes(combine, type);
+  const bool is_sen169 = type == ElementType::F16 && !ieee_fp16();
+  return is_sen169 ? active_vector_kernels().reduce_sen169(combine) : nullptr;
+}
 FinishLanes finish_lanes(Combine combine, ElementType type) {
   return active_vector_kernels().finish_lanes(combine, type);
 }

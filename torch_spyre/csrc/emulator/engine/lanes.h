@@ -66,6 +66,9 @@ StartReduction start_reduction(Combine combine, ElementType type);
 using ReduceLanes = void (*)(void* accumulators, const void* inputs, int64_t first, int64_t n);
 ReduceLanes reduce_lanes(Combine combine, ElementType type);
 
+// The same for elements in memory, one after the other. nullptr where there is no such function.
+ReduceLanes reduce_elements(Combine combine, ElementType type);
+
 // The tree: the result is left in accumulators[0].
 using FinishLanes = void (*)(void* accumulators);
 FinishLanes finish_lanes(Combine combine, ElementType type);

@@ -4,8 +4,6 @@
 #include <span>
 
 namespace spyre::emulator::engine {
-namespace {
-
 Register destination_of(const Action& action) {
   if (const auto* loop = std::get_if<LoopBegin>(&action)) return loop->variable;
   if (const auto* scalar = std::get_if<Scalar>(&action)) return scalar->destination;
@@ -14,6 +12,8 @@ Register destination_of(const Action& action) {
   if (const auto* table = std::get_if<TableLookup>(&action)) return table->destination;
   return kNoRegister;
 }
+
+namespace {
 
 // How a register depends on the trip.
 enum class Dependence : uint8_t { kNone, kAffine, kOther };

@@ -18,6 +18,8 @@ struct LoopFacts {
 // For each instruction that begins a loop; of the others the facts mean nothing.
 std::vector<LoopFacts> loop_facts(const Program& program);
 
+// The register that the instruction writes, if any.
+Register destination_of(const Action& action);
 // The registers that instructions [begin, end) write.
 std::vector<Register> written_registers(const Program& program, size_t begin, size_t end);
 

@@ -259,6 +259,8 @@ struct ScratchpadRange {
   int64_t begin, end;
 };
 
+inline constexpr int32_t kNoLoop = -1;
+
 struct Program {
   std::string name;
   std::array<int64_t, 3> grid{1, 1, 1};
@@ -278,6 +280,8 @@ struct Program {
   // What of the scratchpad is filled before a core begins; none: all that its tensors take.
   std::optional<std::vector<ScratchpadRange>> filled;
   int32_t direct_tiles = 0;  // how many there are
+  // Where the loop begins whose trips host threads may share, see shared_loops.h.
+  int32_t shared_loop = kNoLoop;
 
   int64_t cores() const { return grid[0] * grid[1] * grid[2]; }
 };

@@ -9,6 +9,7 @@
 #include "emulator/engine/program_decoder.h"
 #include "emulator/engine/program_limits.h"
 #include "emulator/engine/scratchpad_use.h"
+#include "emulator/engine/shared_loops.h"
 #include "emulator/engine/sha256.h"
 
 namespace spyre::emulator::engine {
@@ -398,6 +399,7 @@ Program read_program(std::span<const std::byte> file, int64_t scratchpad_capacit
   check_program(program, scratchpad_capacity);
   program.filled = read_before_written(program);
   find_direct_tiles(program);
+  find_shared_loop(program);
   return program;
 }
 

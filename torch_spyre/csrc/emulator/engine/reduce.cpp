@@ -12,6 +12,7 @@
 
 #include "emulator/engine/core.h"
 #include "emulator/engine/fold.h"
+#include "emulator/engine/prefetch.h"
 #include "emulator/engine/prepared.h"
 #include "emulator/engine/value_blocks.h"
 #include "emulator/thread_pool.h"
@@ -38,6 +39,8 @@ struct Plan {
   bool has_short_rows = false;
   ValueBlocks blocks;
   Fold fold;
+  // Rows that are taken from memory as they lie there; no data: they must be computed.
+  ValueBlocks::Elements rows;
   struct Value {
     int32_t number;
     int lane;
@@ -188,6 +191,18 @@ void reduce_rows(const Plan& plan, const Lanes& lanes, int64_t begin, int64_t en
   };
   for (int64_t first = begin; first < end; first += kBlockLanes) {
     const int64_t outputs = std::min(kBlockLanes, end - first);
+    if (plan.rows.data != nullptr) {
+      for (int64_t output = 0; output < outputs; ++output) {
+        prefetch_some();
+        plan.fold.start(accumulators.data());
+        const int64_t place = (first + output) * row * bytes_of(plan.rows.type);
+        plan.fold.take_elements(accumulators.data(), plan.rows.data + place, row);
+        plan.fold.finish(lanes.fold(), accumulators.data(), row);
+        keep_result(output);
+      }
+      finish(plan, lanes, first, outputs);
+      continue;
+    }
     const int64_t rows_at_once = row < kBlockLanes ? kBlockLanes / row : 1;
     for (int64_t output = 0; output < outputs; output += rows_at_once) {
       const int64_t rows = std::min(rows_at_once, outputs - output);
@@ -304,6 +319,10 @@ void prepare(const Reduce& reduce, Core& core, Plan& plan) {
   }
   prepare_values(reduce, core, plan);
   plan.fold.prepare(reduce);
+  plan.rows = {};
+  if (plan.elements == 0 || !plan.is_innermost_reduced || plan.has_short_rows) return;
+  const ValueBlocks::Elements rows = plan.blocks.elements(reduce.values[0]);
+  if (rows.data != nullptr && plan.fold.can_take_elements(rows.type)) plan.rows = rows;
 }
 
 }  // namespace

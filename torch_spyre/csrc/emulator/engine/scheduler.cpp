@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "emulator/engine/interpreter.h"
+#include "emulator/engine/shared_loops.h"
 #include "emulator/thread_pool.h"
 
 namespace spyre::emulator::engine {
@@ -71,6 +72,7 @@ class Scheduler {
   Scheduler(const Program& program, const Memory& memory, std::span<const uint64_t> scalars,
             ScratchpadPool& scratchpads, const RunOptions& options)
       : program_(program),
+        memory_(memory),
         scratchpads_(scratchpads),
         injection_{options.spoiled_instruction},
         ordered_(options.ordered || !options.spoiled_instruction.empty()),
@@ -125,9 +127,65 @@ class Scheduler {
     const int64_t cores = program_.cores();
     const int64_t done = ordered_ ? run_cores(0, cores, kNever) : run_while_short();
     if (done == cores) return;
+    if (program_.shared_loop != kNoLoop && threads_here() > 1) return run_in_shares();
     parallel_for(cores - done, 1, [this, done](int64_t first, int64_t last) {
       run_cores(done + first, done + last, kNever);
     });
+  }
+
+  // Threads share the trips of the only core's loop. Each begins on its own, with all that comes
+  // before it; what comes after the loop is done when all of them are, by the one that did the last
+  // trip.
+  void run_in_shares() {
+    const auto begin = static_cast<size_t>(program_.shared_loop);
+    const auto& loop = std::get<LoopBegin>(program_.code[begin].action);
+    // More than threads, so that one that is preempted delays little.
+    constexpr int64_t kSharesPerThread = 2;
+    std::vector<CoreRun> shares(static_cast<size_t>(kSharesPerThread * threads_here()));
+    const auto start_share = [&](CoreRun& share) {
+      share.scratchpad = scratchpads_.take();
+      fill(share);
+      start(0, share);
+      share.core.place = next_number();
+      interpreter_.advance(share, begin);
+    };
+    CoreRun& first = shares.front();
+    start_share(first);
+    const int64_t lower = first.core.integer(loop.lower), upper = first.core.integer(loop.upper);
+    const int64_t step = first.core.integer(loop.step);
+    const auto is_far_from_overflow = [](int64_t value) {
+      constexpr int64_t kMost = int64_t{1} << 40;
+      return -kMost < value && value < kMost;
+    };
+    const bool has_trips = is_far_from_overflow(lower) && is_far_from_overflow(upper) &&
+                           is_far_from_overflow(step) && step > 0 && upper - lower > step;
+    if (first.state == State::kFailed || !has_trips ||
+        !may_share_trips(program_, first.core, memory_)) {
+      if (first.state != State::kFailed) interpreter_.advance(first);
+      error_ = first.error;
+      return;
+    }
+    const int64_t trips = (upper - lower + step - 1) / step;
+    const int64_t count = std::min(trips, std::ssize(shares));
+    const auto trips_before = [&](int64_t share) { return trips * share / count; };
+    parallel_for(count, 1, [&](int64_t begin_share, int64_t end_share) {
+      for (int64_t i = begin_share; i < end_share; ++i) {
+        CoreRun& share = shares[static_cast<size_t>(i)];
+        if (i > 0) start_share(share);
+        share.core.registers[static_cast<size_t>(loop.variable)] =
+            static_cast<uint64_t>(lower + trips_before(i) * step);
+        share.next = static_cast<int32_t>(begin) + 1;
+        share.bounded_loop = program_.shared_loop;
+        share.bound = std::min(upper, lower + trips_before(i + 1) * step);
+        interpreter_.advance(share, static_cast<size_t>(loop.end) + 1);
+        if (i + 1 < count) share.scratchpad = {};
+      }
+    });
+    for (int64_t i = 0; i < count && !error_; ++i) error_ = shares[static_cast<size_t>(i)].error;
+    if (error_) return;
+    CoreRun& last = shares[static_cast<size_t>(count - 1)];
+    interpreter_.advance(last);
+    error_ = last.error;
   }
 
   // Runs the first cores here, as long as it takes no longer than waking others; returns how many.
@@ -137,9 +195,11 @@ class Scheduler {
       --history_->launches_to_next_try;
       return 0;
     }
-    const int64_t done = run_cores(0, program_.cores(), Clock::now() + kShortLaunch);
+    const auto deadline = Clock::now() + kShortLaunch;
+    const int64_t done = run_cores(0, program_.cores(), deadline);
     using History = ProgramHistory;
-    if (done == program_.cores()) {
+    const bool could_be_shared = program_.cores() > 1 || program_.shared_loop != kNoLoop;
+    if (!could_be_shared || (done == program_.cores() && Clock::now() < deadline)) {
       history_->launches_between_tries = History::kFewestBetweenTries;
     } else {
       const int launches = history_->launches_between_tries;
@@ -263,6 +323,7 @@ class Scheduler {
   }
 
   const Program& program_;
+  const Memory& memory_;
   ScratchpadPool& scratchpads_;
   Injection injection_;
   const bool ordered_;

@@ -106,8 +106,8 @@ class WrittenBytes {
  public:
   explicit WrittenBytes(const Program& program) : program_(program), constants_(program) {}
 
-  std::vector<ScratchpadRange> read_before_written() {
-    for (size_t i = 0; i < program_.code.size(); ++i) {
+  std::vector<ScratchpadRange> read_before_written(size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
       arrive(static_cast<int32_t>(i));
       if (written_) step(program_.code[i].action);
     }
@@ -227,7 +227,11 @@ std::vector<ScratchpadRange> read_before_written(const Program& program) {
   // Of more instructions than any compiled kernel has, so that loading takes no long time.
   constexpr size_t kMostAnalysed = 20000;
   if (program.code.size() > kMostAnalysed) return {{0, program.scratchpad_bytes}};
-  return WrittenBytes(program).read_before_written();
+  return read_before_written(program, 0, program.code.size());
+}
+
+std::vector<ScratchpadRange> read_before_written(const Program& program, size_t begin, size_t end) {
+  return WrittenBytes(program).read_before_written(begin, end);
 }
 
 }  // namespace spyre::emulator::engine

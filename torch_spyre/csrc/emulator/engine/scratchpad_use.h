@@ -38,5 +38,7 @@ bool covers_buffer(const Operand& operand, std::span<const int64_t> extents);
 // The bytes that may be read before the core has written them, in ascending order. All others need
 // no content when a launch begins.
 std::vector<ScratchpadRange> read_before_written(const Program& program);
+// The same for instructions [begin, end), which no other instruction jumps into or out of.
+std::vector<ScratchpadRange> read_before_written(const Program& program, size_t begin, size_t end);
 
 }  // namespace spyre::emulator::engine

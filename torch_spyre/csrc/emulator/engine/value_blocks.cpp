@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 
+#include "emulator/convert.h"
 #include "emulator/engine/prefetch.h"
 
 namespace spyre::emulator::engine {
@@ -98,10 +99,11 @@ void ValueBlocks::prepare(const Chain& chain, Core& core, std::span<const int64_
   walks_.clear();
   tables_.clear();
   lookup_extents_.clear();
-  input_places_.clear();
+  sources_.clear();
   walk_of_.assign(chain.inputs.size(), -1);
   for (auto& places : free_places_) places.clear();
 
+  find_roots();
   find_last_uses(kept);
   place_scalars();
   for (const Lookup& lookup : chain.lookups) add_table(lookup);
@@ -109,34 +111,55 @@ void ValueBlocks::prepare(const Chain& chain, Core& core, std::span<const int64_
   gather_place_ = bytes_;
   if (!chain.lookups.empty()) bytes_ += 2 * block_bytes(8);
   for (size_t i = 0; i < chain.steps.size(); ++i) add_step(static_cast<int32_t>(i));
-  for (const int32_t value : kept) make_available(value);
+  for (const int32_t value : kept) make_available(static_cast<int32_t>(root_of(value)));
+}
+
+// A number of a narrow type is the same lane as a float32.
+void ValueBlocks::find_roots() {
+  roots_.clear();
+  const auto inputs = static_cast<int32_t>(chain_->inputs.size());
+  const auto values = inputs + static_cast<int32_t>(chain_->steps.size());
+  for (int32_t value = 0; value < values; ++value) {
+    roots_.push_back(value);
+    if (value < inputs || core_->injection != nullptr) continue;
+    const ChainStep& step = chain_->steps[static_cast<size_t>(value - inputs)];
+    const bool is_same_lane = step.lookup < 0 && step.op == VectorOp::EXTF &&
+                              step.operand == ElementType::F16 &&
+                              step.result == ElementType::F32 && !ieee_fp16();
+    if (is_same_lane) roots_.back() = static_cast<int32_t>(root_of(step.inputs[0]));
+  }
 }
 
 void ValueBlocks::find_last_uses(std::span<const int32_t> kept) {
   const size_t values = chain_->inputs.size() + chain_->steps.size();
   places_.assign(values, -1);
   last_uses_.assign(values, -1);
-  for (size_t i = 0; i < chain_->steps.size(); ++i) {
-    for (const int32_t input : chain_->steps[i].inputs) {
-      last_uses_[static_cast<size_t>(input)] = static_cast<int32_t>(i);
-    }
-  }
-  for (const int32_t value : kept) last_uses_[static_cast<size_t>(value)] = kForever;
+  uses_.assign(values, 0);
   needs_all_lanes_.assign(values, false);
-  for (const int32_t value : kept) needs_all_lanes_[static_cast<size_t>(value)] = true;
-  for (const ChainStep& step : chain_->steps) {
+  for (size_t i = 0; i < chain_->steps.size(); ++i) {
+    const ChainStep& step = chain_->steps[i];
+    if (roots_[chain_->inputs.size() + i] != static_cast<int32_t>(chain_->inputs.size() + i)) {
+      continue;
+    }
     const int scalar = scalar_operand(step);
     for (size_t k = 0; k < step.inputs.size(); ++k) {
-      if (static_cast<int>(k) == scalar) continue;
-      needs_all_lanes_[static_cast<size_t>(step.inputs[k])] = true;
+      const size_t input = root_of(step.inputs[k]);
+      last_uses_[input] = static_cast<int32_t>(i);
+      ++uses_[input];
+      if (static_cast<int>(k) != scalar) needs_all_lanes_[input] = true;
     }
+  }
+  for (const int32_t value : kept) {
+    last_uses_[root_of(value)] = kForever;
+    ++uses_[root_of(value)];
+    needs_all_lanes_[root_of(value)] = true;
   }
 }
 
 // Whether the value is one number in all blocks, or in many.
 bool ValueBlocks::may_be_scalar(int32_t value) const {
-  if (static_cast<size_t>(value) >= chain_->inputs.size()) return false;
-  const Input& input = chain_->inputs[static_cast<size_t>(value)];
+  if (root_of(value) >= chain_->inputs.size()) return false;
+  const Input& input = chain_->inputs[root_of(value)];
   if (input.kind != Input::Kind::kOperand) return input.kind == Input::Kind::kScalar;
   Walk walk;
   walk.set(extents_, input.operand.strides, order_);
@@ -152,14 +175,124 @@ int ValueBlocks::scalar_operand(const ChainStep& step) const {
   return commutes && may_be_scalar(step.inputs[0]) ? 0 : -1;
 }
 
-void ValueBlocks::add_scalar_form(const ChainStep& step, Operation& operation) {
+bool ValueBlocks::is_dense_operand(size_t value) const {
+  if (value >= chain_->inputs.size()) return false;
+  const Input& input = chain_->inputs[value];
+  if (input.kind != Input::Kind::kOperand) return false;
+  Walk walk;
+  walk.set(extents_, input.operand.strides, order_);
+  return walk.is_dense();
+}
+
+// Whether the step can take the operand where it lies. One that others take too is decoded once.
+bool ValueBlocks::stays_in_memory(const ChainStep& step, size_t operand) const {
+  const size_t value = root_of(step.inputs[operand]);
+  if (step.lookup >= 0 || !is_dense_operand(value) || places_[value] >= 0) return false;
+  const ElementType type = chain_->inputs[value].operand.type;
+  if (type == ElementType::F32 || type == ElementType::I32) return last_uses_[value] != kForever;
+  return type == ElementType::F16 && step.operand == ElementType::F16 && uses_[value] == 1;
+}
+
+// Which operands the step takes as elements that are no lanes.
+MemoryForm ValueBlocks::memory_form(const ChainStep& step) const {
+  const auto is_code = [&](size_t operand) {
+    return operand < step.inputs.size() && stays_in_memory(step, operand) &&
+           chain_->inputs[root_of(step.inputs[operand])].operand.type == ElementType::F16;
+  };
+  MemoryForm form{.first = is_code(0), .second = is_code(1)};
   const int scalar = scalar_operand(step);
+  // What commutes has its scalar last.
+  if (scalar == 0) std::swap(form.first, form.second);
+  const auto exists = [&](bool with_scalar) {
+    form.scalar = with_scalar;
+    return vector_function_in_memory(step.op, step.operand, step.result, form) != nullptr;
+  };
+  if (!form.first && !form.second) return {};
+  if (!exists(false) || (scalar >= 0 && !exists(true))) return {};
+  form.scalar = false;
+  return form;
+}
+
+void ValueBlocks::add_sources(const ChainStep& step, Operation& operation) {
+  const int scalar = scalar_operand(step);
+  const auto is_code = [&](size_t operand) {
+    const bool is_first = (operand == 0) != (scalar == 0);
+    return operand < 2 && (is_first ? operation.form.first : operation.form.second);
+  };
+  for (size_t k = 0; k < step.inputs.size(); ++k) {
+    const size_t value = root_of(step.inputs[k]);
+    const bool is_lane = stays_in_memory(step, k) &&
+                         chain_->inputs[value].operand.type != ElementType::F16;
+    if (is_lane || is_code(k)) continue;
+    make_available(static_cast<int32_t>(value));
+  }
+  operation.inputs = static_cast<int32_t>(sources_.size());
+  operation.input_count = static_cast<int32_t>(step.inputs.size());
+  for (const int32_t input : step.inputs) {
+    const size_t value = root_of(input);
+    Source& source = sources_.emplace_back();
+    source.place = places_[value];
+    if (source.place >= 0) continue;
+    const Operand& operand = chain_->inputs[value].operand;
+    source.memory = elements_of(*core_, operand, extents_);
+    source.element_bytes = bytes_of(operand.type);
+  }
   if (scalar < 0) return;
-  operation.with_scalar = vector_function_with_scalar(step.op, step.operand, step.result);
-  operation.walk = walk_of_[static_cast<size_t>(step.inputs[static_cast<size_t>(scalar)])];
-  // What commutes can have it last.
+  operation.walk = walk_of_[root_of(step.inputs[static_cast<size_t>(scalar)])];
   const auto first = static_cast<size_t>(operation.inputs);
-  if (scalar == 0) std::swap(input_places_[first], input_places_[first + 1]);
+  if (scalar == 0) std::swap(sources_[first], sources_[first + 1]);
+}
+
+// False: the vector unit has none for the operation's form.
+bool ValueBlocks::choose_functions(const ChainStep& step, Operation& operation) const {
+  MemoryForm form = operation.form;
+  const bool is_plain = !form.first && !form.second && !form.result;
+  operation.function = is_plain
+                           ? vector_function(step.op, step.operand, step.result)
+                           : vector_function_in_memory(step.op, step.operand, step.result, form);
+  if (operation.function == nullptr) return false;
+  if (scalar_operand(step) < 0) return true;
+  form.scalar = true;
+  operation.with_scalar =
+      is_plain ? vector_function_with_scalar(step.op, step.operand, step.result)
+               : vector_function_in_memory(step.op, step.operand, step.result, form);
+  return operation.with_scalar != nullptr;
+}
+
+bool ValueBlocks::write_to(int32_t value, std::byte* destination) {
+  const size_t root = root_of(value);
+  if (operations_.empty() || uses_[root] != 1 || root < chain_->inputs.size()) return false;
+  Operation changed = operations_.back();
+  // The last one: no other may read what it overwrites.
+  const auto number = static_cast<int32_t>(root - chain_->inputs.size());
+  if (changed.kind != Operation::Kind::kStep || changed.number != number) return false;
+  if (number == spoiled_step_ || core_->injection != nullptr) return false;
+  const ChainStep& step = chain_->steps[static_cast<size_t>(number)];
+  const ElementType type = type_of_value(*chain_, value);
+  const int64_t points = count_of(extents_);
+  const std::byte* const end = destination + points * bytes_of(type);
+  for (int32_t k = 0; k < changed.input_count; ++k) {
+    const Source& source = sources_[static_cast<size_t>(changed.inputs + k)];
+    if (source.memory == nullptr) continue;
+    const bool is_same = source.memory == destination && source.element_bytes == bytes_of(type);
+    const bool is_apart =
+        source.memory + points * source.element_bytes <= destination || end <= source.memory;
+    if (!is_same && !is_apart) return false;
+  }
+  const bool is_lane = type == ElementType::F32 || type == ElementType::I32;
+  if (type != step.result || (!is_lane && type != ElementType::F16)) return false;
+  changed.form.result = !is_lane;
+  if (!is_lane && !choose_functions(step, changed)) return false;
+  changed.destination = destination;
+  operations_.back() = changed;
+  return true;
+}
+
+ValueBlocks::Elements ValueBlocks::elements(int32_t value) const {
+  const size_t root = root_of(value);
+  if (!is_dense_operand(root)) return {};
+  const Operand& operand = chain_->inputs[root].operand;
+  return {elements_of(*core_, operand, extents_), operand.type};
 }
 
 void ValueBlocks::place_scalars() {
@@ -233,16 +366,15 @@ void ValueBlocks::add_load(int32_t value) {
 void ValueBlocks::add_step(int32_t number) {
   const ChainStep& step = chain_->steps[static_cast<size_t>(number)];
   const auto result = static_cast<size_t>(number) + chain_->inputs.size();
-  for (const int32_t input : step.inputs) make_available(input);
+  if (root_of(static_cast<int32_t>(result)) != result) return;
   Operation operation{};
   operation.number = number;
-  operation.inputs = static_cast<int32_t>(input_places_.size());
-  operation.input_count = static_cast<int32_t>(step.inputs.size());
-  for (const int32_t input : step.inputs) {
-    input_places_.push_back(places_[static_cast<size_t>(input)]);
-  }
+  operation.form = memory_form(step);
+  add_sources(step, operation);
   // The result may take the place of an input that is not needed any more.
-  for (const int32_t input : step.inputs) release_after(number, input);
+  for (const int32_t input : step.inputs) {
+    if (places_[root_of(input)] >= 0) release_after(number, static_cast<int32_t>(root_of(input)));
+  }
   operation.output = take_place(step.result);
   places_[result] = operation.output;
   if (last_uses_[result] < 0) {
@@ -258,13 +390,11 @@ void ValueBlocks::add_step(int32_t number) {
     operation.element_bytes = bytes_of(operand.type);
   } else {
     operation.kind = Operation::Kind::kStep;
-    operation.function = vector_function(step.op, step.operand, step.result);
-    if (operation.function == nullptr) {
+    if (!choose_functions(step, operation)) {
       throw KernelError("the vector unit has no such instruction for " +
                         std::string(name_of(step.operand)) + " to " +
                         std::string(name_of(step.result)));
     }
-    add_scalar_form(step, operation);
     const Injection* const injection = core_->injection;
     if (injection != nullptr && !injection->done && spoiled_step_ < 0 &&
         is_named(step, injection->op)) {
@@ -311,12 +441,17 @@ void ValueBlocks::compute(std::byte* lanes, int64_t begin, int64_t n) const {
       case Operation::Kind::kStep: {
         std::array<const void*, 8> inputs;
         for (int32_t i = 0; i < operation.input_count; ++i) {
-          const auto input = static_cast<size_t>(operation.inputs + i);
-          inputs[static_cast<size_t>(i)] = lanes + input_places_[input];
+          const Source& source = sources_[static_cast<size_t>(operation.inputs + i)];
+          inputs[static_cast<size_t>(i)] = source.memory == nullptr
+                                               ? lanes + source.place
+                                               : source.memory + begin * source.element_bytes;
         }
         const bool has_scalar = operation.with_scalar != nullptr &&
                                 (operation.walk < 0 ||
                                  walks_[static_cast<size_t>(operation.walk)].is_constant(begin, n));
+        if (operation.destination != nullptr) {
+          out = operation.destination + begin * (operation.form.result ? 2 : 4);
+        }
         (has_scalar ? operation.with_scalar : operation.function)(inputs.data(), out, n);
         if (begin == 0 && operation.number == spoiled_step_) {
           const ChainStep& step = chain_->steps[static_cast<size_t>(operation.number)];
@@ -340,7 +475,7 @@ void ValueBlocks::run_lookup(std::byte* lanes, const Operation& operation, int64
   std::fill_n(positions, n, 0);
   for (size_t d = 0; d < static_cast<size_t>(operation.input_count); ++d) {
     const auto* const coordinates = reinterpret_cast<const int64_t*>(
-        lanes + input_places_[static_cast<size_t>(operation.inputs) + d]);
+        lanes + sources_[static_cast<size_t>(operation.inputs) + d].place);
     const int64_t extent = lookup_extents_[table.first + d];
     const int64_t stride = lookup.operand.strides[d];
     for (int64_t i = 0; i < n; ++i) {

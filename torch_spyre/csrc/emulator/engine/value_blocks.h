@@ -35,6 +35,16 @@ class ValueBlocks {
   void prepare(const Chain& chain, Core& core, std::span<const int64_t> extents,
                std::span<const int32_t> order, std::span<const int32_t> kept);
 
+  // Has the value written to memory where it is computed, one element after the other, and no more
+  // as lanes; false where it cannot. For a value that was asked to be kept, and no other use of it.
+  bool write_to(int32_t value, std::byte* destination);
+  // The value's elements, if they are in memory one after the other and were loaded as they are.
+  struct Elements {
+    const std::byte* data = nullptr;  // nullptr: they are not
+    ElementType type{};
+  };
+  Elements elements(int32_t value) const;
+
   // The bytes of lanes that one thread needs.
   int64_t bytes() const { return bytes_; }
   // Must come before the first block in new lanes; no block will be larger than `most`.
@@ -42,19 +52,27 @@ class ValueBlocks {
   // Computes n <= kBlockLanes points. Throws KernelIndexError for a lookup outside its tensor.
   void compute(std::byte* lanes, int64_t begin, int64_t n) const;
   const std::byte* value(const std::byte* lanes, int32_t number) const {
-    return lanes + places_[static_cast<size_t>(number)];
+    return lanes + places_[root_of(number)];
   }
 
  private:
+  // An operand of a step: lanes at `place`, or elements in memory one after the other.
+  struct Source {
+    int64_t place = 0;
+    const std::byte* memory = nullptr;
+    int64_t element_bytes = 0;
+  };
   struct Operation {
     enum class Kind : uint8_t { kLoad, kIndex, kStep, kLookup } kind;
-    int32_t inputs = 0, input_count = 0;  // in input_places_
+    int32_t inputs = 0, input_count = 0;  // in sources_
     int64_t output = 0;
+    std::byte* destination = nullptr;  // kStep: where in memory the result goes, if not to lanes
     LoadLanes load = nullptr;
     VectorFunction function = nullptr;
     // For blocks in which the walk `walk` is constant, or all if there is none, when its value is
     // the last operand; nullptr: no such form.
     VectorFunction with_scalar = nullptr;
+    MemoryForm form;
     bool is_one_enough = false;  // kLoad: where the walk is constant, only the first lane is read
     const std::byte* source = nullptr;
     int32_t element_bytes = 0;
@@ -73,10 +91,19 @@ class ValueBlocks {
     const std::byte* source;
   };
 
+  // The value whose lanes serve as this one's.
+  size_t root_of(int32_t value) const {
+    return static_cast<size_t>(roots_[static_cast<size_t>(value)]);
+  }
+  void find_roots();
   void find_last_uses(std::span<const int32_t> kept);
   bool may_be_scalar(int32_t value) const;
   int scalar_operand(const ChainStep& step) const;
-  void add_scalar_form(const ChainStep& step, Operation& operation);
+  bool is_dense_operand(size_t value) const;
+  bool stays_in_memory(const ChainStep& step, size_t operand) const;
+  MemoryForm memory_form(const ChainStep& step) const;
+  void add_sources(const ChainStep& step, Operation& operation);
+  bool choose_functions(const ChainStep& step, Operation& operation) const;
   void place_scalars();
   void make_available(int32_t value);
   void add_load(int32_t value);
@@ -98,7 +125,9 @@ class ValueBlocks {
   std::vector<Walk> walks_;
   std::vector<Table> tables_;
   std::vector<int64_t> lookup_extents_;
-  std::vector<int64_t> input_places_;
+  std::vector<Source> sources_;
+  std::vector<int32_t> roots_;         // by value
+  std::vector<int32_t> uses_;          // by value, kept ones count too
   std::vector<int64_t> places_;        // of each value's lanes; -1: not there yet
   std::vector<int32_t> last_uses_;     // the step after which a value's lanes can be used again
   std::vector<bool> needs_all_lanes_;  // by value: something reads more than its first lane

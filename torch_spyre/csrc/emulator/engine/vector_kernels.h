@@ -23,6 +23,8 @@ struct VectorKernels {
   StartReduction (*start_reduction)(Combine combine, ElementType type);
   ReduceLanes (*reduce_lanes)(Combine combine, ElementType type);
   FinishLanes (*finish_lanes)(Combine combine, ElementType type);
+  VectorFunction (*sen169_memory_form)(VectorOp op, MemoryForm form);
+  ReduceLanes (*reduce_sen169)(Combine combine);
 };
 
 // The kernels in use: those of the instruction set that emulator::active_kernels() names.

@@ -193,4 +193,11 @@ VectorFunction vector_function_with_scalar(VectorOp op, ElementType operand, Ele
   return active_vector_kernels().float_function_with_scalar(op, result, ieee_fp16());
 }
 
+VectorFunction vector_function_in_memory(VectorOp op, ElementType operand, ElementType result,
+                                         MemoryForm form) {
+  const bool is_sen169 =
+      operand == ElementType::F16 && result == ElementType::F16 && !ieee_fp16();
+  return is_sen169 ? active_vector_kernels().sen169_memory_form(op, form) : nullptr;
+}
+
 }  // namespace spyre::emulator::engine

@@ -163,4 +163,15 @@ VectorFunction vector_function(VectorOp op, ElementType operand, ElementType res
 // where there is no such form, which only some of the ops have whose operands are two floats.
 VectorFunction vector_function_with_scalar(VectorOp op, ElementType operand, ElementType result);
 
+// Which of an instruction's operands, and whether its result, are elements in memory, one after the
+// other, instead of lanes. Memory of the result may be that of an operand, or apart from it.
+struct MemoryForm {
+  bool first = false, second = false, result = false;
+  bool scalar = false;  // the last operand has one lane, as with a scalar
+};
+// The bits of loading, the instruction and storing. nullptr where there is no such form; only some
+// of the ops have any, and F16 operands and results only.
+VectorFunction vector_function_in_memory(VectorOp op, ElementType operand, ElementType result,
+                                         MemoryForm form);
+
 }  // namespace spyre::emulator::engine

@@ -31,7 +31,9 @@ class Walk {
     const size_t inner = rank_ - 1;
     return strides_[inner] == 0 && begin % extents_[inner] + n <= extents_[inner];
   }
-  // Whether there may be such points.
+  // Whether each point has the element after that of the point before.
+  bool is_dense() const { return rank_ == 1 && strides_[0] == 1; }
+  // Whether there may be points with the same element after each other.
   bool has_constant_runs() const { return rank_ == 0 || strides_[rank_ - 1] == 0; }
 
   // Calls visit(offset in elements, stride, count) for the runs that make up [begin, begin + n).

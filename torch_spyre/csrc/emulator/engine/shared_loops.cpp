@@ -1,0 +1,277 @@
+#include "emulator/engine/shared_loops.h"
+
+#include <algorithm>
+#include <span>
+
+#include "emulator/engine/loop_analysis.h"
+#include "emulator/engine/scratchpad_use.h"
+
+namespace spyre::emulator::engine {
+
+namespace {
+
+// Of more instructions than any compiled kernel has, so that loading takes no long time.
+constexpr size_t kMostAnalysed = 20000;
+
+// Calls `visit` for each register that the instruction reads; those it has none of may come too.
+template <typename Visit>
+struct RegisterReads {
+  Visit visit;
+
+  void all(std::span<const Register> registers) const {
+    for (const Register source : registers) visit(source);
+  }
+  void operand(const Operand& operand) const { visit(operand.offset); }
+  void view(const View& view) const {
+    visit(view.core);
+    visit(view.base);
+    all(view.strides);
+    all(view.lower);
+    all(view.extents);
+  }
+  void chain(const Chain& chain) const {
+    all(chain.extents);
+    for (const Input& input : chain.inputs) {
+      operand(input.operand);
+      visit(input.source);
+    }
+    for (const Lookup& lookup : chain.lookups) {
+      operand(lookup.operand);
+      all(lookup.extents);
+    }
+    for (const ChainOutput& output : chain.outputs) operand(output.operand);
+  }
+
+  void operator()(const Scalar& scalar) const { all(scalar.inputs); }
+  void operator()(const Move& move) const { visit(move.source); }
+  void operator()(const Extract& extract) const {
+    operand(extract.source);
+    all(extract.indices);
+    all(extract.extents);
+  }
+  void operator()(const Transfer& transfer) const {
+    operand(transfer.tile);
+    all(transfer.extents);
+    all(transfer.anchor);
+    for (const View& each : transfer.views) view(each);
+  }
+  void operator()(const Chain& chain) const { this->chain(chain); }
+  void operator()(const Reduce& reduce) const {
+    chain(reduce.chain);
+    for (const Operand& initial : reduce.initial) operand(initial);
+    for (const Operand& output : reduce.outputs) operand(output);
+  }
+  void operator()(const MatrixProduct& product) const {
+    all(std::array{product.batch, product.rows, product.columns, product.inner});
+    for (const Operand* each : {&product.a, &product.b, &product.initial, &product.output}) {
+      operand(*each);
+    }
+  }
+  void operator()(const Copy& copy) const {
+    all(copy.extents);
+    operand(copy.source);
+    operand(copy.destination);
+  }
+  void operator()(const TableLookup& lookup) const { visit(lookup.index); }
+  void operator()(const Literal& literal) const { operand(literal.destination); }
+  // Not in bodies that are shared.
+  template <typename Other>
+  void operator()(const Other&) const {}
+};
+
+bool is_plain_transfer(const Transfer& transfer) {
+  return transfer.points.empty() && std::ranges::all_of(transfer.views, [](const View& view) {
+           return view.space == Space::kGlobal;
+         });
+}
+
+// Control flow, other cores, and places in memory that data decides.
+bool is_plain(const Action& action) {
+  if (const auto* transfer = std::get_if<Transfer>(&action)) return is_plain_transfer(*transfer);
+  return std::holds_alternative<Scalar>(action) || std::holds_alternative<Move>(action) ||
+         std::holds_alternative<Extract>(action) || std::holds_alternative<Chain>(action) ||
+         std::holds_alternative<Reduce>(action) || std::holds_alternative<MatrixProduct>(action) ||
+         std::holds_alternative<Copy>(action) || std::holds_alternative<TableLookup>(action) ||
+         std::holds_alternative<Literal>(action);
+}
+
+// The loop that begins at `begin`.
+class LoopTrips {
+ public:
+  LoopTrips(const Program& program, size_t begin)
+      : code_(program.code),
+        begin_(begin),
+        loop_(std::get<LoopBegin>(code_[begin].action)),
+        changes_(static_cast<size_t>(program.registers), 0) {
+    ++changes_[static_cast<size_t>(loop_.variable)];
+    for (const Register target : written_registers(program, begin + 1, end())) {
+      ++changes_[static_cast<size_t>(target)];
+    }
+  }
+
+  bool are_independent(const Program& program) const {
+    const auto body = std::span(code_).subspan(begin_ + 1, end() - begin_ - 1);
+    return std::ranges::all_of(body, [](const auto& each) { return is_plain(each.action); }) &&
+           std::ranges::all_of(changes_, [](int count) { return count <= 1; }) &&
+           is_invariant(loop_.lower) && is_invariant(loop_.upper) && is_invariant(loop_.step) &&
+           !carries_registers() && !carries_tensors(program) &&
+           std::ranges::all_of(body, [&](const auto& each) { return is_known(each.action); });
+  }
+
+  // The stores of different trips write different elements of this region. Bounds and step of the
+  // loop are far from any overflow.
+  bool are_apart(const Transfer& store, const Core& core, const Region& region) const {
+    struct Dimension {
+      int64_t stride, extent;
+    };
+    std::vector<Dimension> dimensions;
+    for (size_t d = 0; d < store.anchor.size(); ++d) {
+      int64_t extent = core.integer(store.extents[d]);
+      if (is_moving(store.anchor[d])) {
+        const int64_t step = core.integer(loop_.step);
+        if (extent > step) return false;
+        const int64_t last = core.integer(loop_.upper) - 1 - core.integer(loop_.lower);
+        extent += last - last % step;
+      }
+      if (extent > 1) dimensions.push_back({region.strides[d], extent});
+    }
+    std::ranges::sort(dimensions, {}, &Dimension::stride);
+    int64_t reached = region.element_bytes;
+    for (const auto& [stride, extent] : dimensions) {
+      if (stride < reached || __builtin_mul_overflow(stride, extent, &reached)) return false;
+    }
+    return true;
+  }
+
+ private:
+  size_t end() const { return static_cast<size_t>(loop_.end); }
+  bool is_invariant(Register source) const {
+    return source == kNoRegister || changes_[static_cast<size_t>(source)] == 0;
+  }
+
+  // The loop's variable, or its sum with something that stays the same.
+  bool is_moving(Register source) const {
+    if (source == loop_.variable) return true;
+    for (size_t i = begin_ + 1; i < end(); ++i) {
+      const auto* scalar = std::get_if<Scalar>(&code_[i].action);
+      if (scalar == nullptr || scalar->destination != source) continue;
+      if (scalar->op != VectorOp::ADDI || scalar->result != ElementType::I64) return false;
+      const auto [a, b] = std::pair(scalar->inputs[0], scalar->inputs[1]);
+      return (a == loop_.variable && is_invariant(b)) || (b == loop_.variable && is_invariant(a));
+    }
+    return false;
+  }
+
+  // Whether a trip may read a register that the one before has written.
+  bool carries_registers() const {
+    std::vector<bool> is_written(changes_.size(), false);
+    is_written[static_cast<size_t>(loop_.variable)] = true;
+    bool is_carried = false;
+    const RegisterReads reads{[&](Register source) {
+      is_carried |= !is_invariant(source) && !is_written[static_cast<size_t>(source)];
+    }};
+    for (size_t i = begin_ + 1; i < end(); ++i) {
+      std::visit(reads, code_[i].action);
+      const Register target = destination_of(code_[i].action);
+      if (target != kNoRegister) is_written[static_cast<size_t>(target)] = true;
+    }
+    return is_carried;
+  }
+
+  // The same for bytes of the scratchpad.
+  bool carries_tensors(const Program& program) const {
+    const auto carried = read_before_written(program, begin_ + 1, end());
+    const auto overlaps = [&](const Operand& written) {
+      return std::ranges::any_of(carried, [&](const ScratchpadRange& read) {
+        return read.begin < written.address + written.bytes && written.address < read.end;
+      });
+    };
+    bool is_carried = false;
+    for (size_t i = begin_ + 1; i < end(); ++i) {
+      visit_accesses(code_[i].action, [&](const ScratchpadAccess& access) {
+        is_carried |= access.kind == ScratchpadAccess::Kind::kWrite && overlaps(access.operand);
+      });
+      const auto* literal = std::get_if<Literal>(&code_[i].action);
+      is_carried |= literal != nullptr && overlaps(literal->destination);
+    }
+    return is_carried;
+  }
+
+  // Whether the views of a transfer stay the same, and a store moves along one dimension.
+  bool is_known(const Action& action) const {
+    const auto* transfer = std::get_if<Transfer>(&action);
+    if (transfer == nullptr) return true;
+    bool is_fixed = true;
+    const RegisterReads reads{[&](Register source) { is_fixed &= is_invariant(source); }};
+    for (const View& view : transfer->views) reads.view(view);
+    reads.all(transfer->extents);
+    if (!is_fixed || !transfer->store) return is_fixed;
+    if (transfer->views.size() != 1 || !transfer->views[0].lower.empty()) return false;
+    const auto moving = std::ranges::count_if(
+        transfer->anchor, [this](Register anchor) { return is_moving(anchor); });
+    const auto fixed = std::ranges::count_if(
+        transfer->anchor, [this](Register anchor) { return is_invariant(anchor); });
+    return moving == 1 && moving + fixed == std::ssize(transfer->anchor);
+  }
+
+  const std::vector<Instruction>& code_;
+  const size_t begin_;
+  const LoopBegin& loop_;
+  std::vector<int> changes_;  // by register: how many instructions of a trip write it
+};
+
+bool overlap(const Region& a, const Region& b) {
+  return a.data < b.data + b.bytes && b.data < a.data + a.bytes;
+}
+
+}  // namespace
+
+void find_shared_loop(Program& program) {
+  program.shared_loop = kNoLoop;
+  if (program.cores() != 1 || program.channels > 0 || program.code.size() > kMostAnalysed) return;
+  const auto is_loop = [](const Instruction& instruction) {
+    return std::holds_alternative<LoopBegin>(instruction.action);
+  };
+  const auto loop = std::ranges::find_if(program.code, is_loop);
+  const bool is_harmless = std::all_of(program.code.begin(), loop, [](const auto& each) {
+    const auto* transfer = std::get_if<Transfer>(&each.action);
+    return is_plain(each.action) && (transfer == nullptr || !transfer->store);
+  });
+  if (loop == program.code.end() || !is_harmless) return;
+  const auto begin = loop - program.code.begin();
+  if (LoopTrips(program, static_cast<size_t>(begin)).are_independent(program)) {
+    program.shared_loop = static_cast<int32_t>(begin);
+  }
+}
+
+bool may_share_trips(const Program& program, const Core& core, const Memory& memory) {
+  const auto begin = static_cast<size_t>(program.shared_loop);
+  const LoopTrips trips(program, begin);
+  const auto end = static_cast<size_t>(std::get<LoopBegin>(program.code[begin].action).end);
+  struct Access {
+    const Transfer* transfer;
+    Region region;
+  };
+  // What comes before the loop reads memory while others write.
+  std::vector<Access> accesses;
+  try {
+    for (size_t i = 0; i < end; ++i) {
+      const auto* transfer = std::get_if<Transfer>(&program.code[i].action);
+      if (transfer == nullptr) continue;
+      for (const View& view : transfer->views) {
+        accesses.push_back({transfer, memory.region(view, core)});
+      }
+    }
+  } catch (const KernelError&) {
+    return false;  // The instruction will say so when its turn comes.
+  }
+  return std::ranges::all_of(accesses, [&](const Access& access) {
+    if (!access.transfer->store) return true;
+    if (!trips.are_apart(*access.transfer, core, access.region)) return false;
+    return std::ranges::all_of(accesses, [&](const Access& other) {
+      return &other == &access || !overlap(access.region, other.region);
+    });
+  });
+}
+
+}  // namespace spyre::emulator::engine
