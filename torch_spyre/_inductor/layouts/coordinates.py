@@ -88,17 +88,6 @@ def divide_on_host(
 ) -> tuple[tuple[Linear, ...], Linear]:
     """`divide` for host dims, where there are no sticks."""
     return _divide(size, stride, _bounded(index, _extents(size, stride)))
-<<<<<<< HEAD
-=======
-
-
-def _extents(size: tuple[int, ...], stride: tuple[int, ...]) -> dict[int, int]:
-    """How many elements lie along a stride: dims of one element have strides of other dims."""
-    found: dict[int, int] = {}
-    for extent, step in zip(size, stride, strict=True):
-        found[step] = max(extent, found.get(step, 0))
-    return found
->>>>>>> 0f0d4b7886f82b05d506a62c94e4624d389f3b53
 
 
 def _divide(
