@@ -409,3 +409,15 @@ def test_errors_are_those_of_pytorch(name):
         REFUSED[name](x.to("spyre"))
     words = str(wanted.value).split()[:3]
     assert str(got.value).split()[:3] == words, (str(got.value), str(wanted.value))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("width", [96, 128, 256])
+def test_heads_of_several_sticks(width, dtype, native):
+    """Heads step over whole sticks of the rows that they lie side by side in."""
+    rows, other = numbers(2, 33, 4 * width, dtype=dtype), numbers(1, 1, 33, width, dtype=dtype)
+
+    def turned(rows, other):
+        return rows.view(2, 33, 4, width).transpose(1, 2) * other
+
+    check(turned, rows, other)

@@ -107,11 +107,10 @@ def _boxes(sizes: tuple[int, ...], coordinates: tuple[sympy.Expr, ...]) -> tuple
     paired = False
     for position, coordinate in enumerate(coordinates[:-1]):
         if inner is not None and not paired:
+            # Other symbols may step over whole sticks.
             whole = sympy.sympify(coordinate) - sympy.floor(inner / stick)
-            if whole.is_Integer:
-                total = _sum(inner + whole * stick)
-                if total is None:
-                    return None
+            total = _sum(sympy.expand(inner + whole * stick))
+            if total is not None:
                 boxes.append(Box(total, strides[position], sizes[position], stick))
                 paired = True
                 continue
