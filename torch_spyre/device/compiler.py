@@ -52,4 +52,4 @@ def _route_graphs_of_the_card(inductor: ModuleType) -> None:
             return original(model_, example_inputs_, **options)
         return _compile(model_, example_inputs_, options=options.get("config_patches"))
 
-    inductor.compile_fx = compile_fx
+    inductor.compile_fx = compile_fx  # type: ignore[attr-defined]  # any module, to mypy

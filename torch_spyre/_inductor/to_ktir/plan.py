@@ -33,8 +33,9 @@ class Space:
     splits: Mapping[Symbol, int]
     folded: frozenset[Symbol]
     accesses: Mapping[TensorArg, Access]
-    # Symbols of the indices that say where something is written.
-    scattering: frozenset[Symbol] = frozenset()
+    # Symbols behind whose last element nothing may be written: those of indices that say where
+    # something goes, and those along the sticks of a tensor of which only a part is written.
+    exact: frozenset[Symbol] = frozenset()
 
     @property
     def cores(self) -> int:
@@ -87,7 +88,7 @@ def space_of(specs: Sequence[OpSpec]) -> Space:
     splits: dict[Symbol, int] = {}
     folded: set[Symbol] = set()
     accesses: dict[TensorArg, Access] = {}
-    scattering: set[Symbol] = set()
+    exact: set[Symbol] = set()
     for spec in specs:
         for symbol, size in spec.sizes.items():
             if sizes.setdefault(symbol, size) != size:
@@ -100,10 +101,12 @@ def space_of(specs: Sequence[OpSpec]) -> Space:
         places = index_names(spec.output)
         for arg in spec.index_args:
             if arg.name in places:
-                scattering |= accesses[arg].symbols
+                exact |= accesses[arg].symbols
+        if spec.op_info.get("partial"):
+            exact |= accesses[spec.output].stick_symbols
         if spec.is_reduction:
             folded |= set(spec.sizes) - accesses[spec.output].symbols
-    return Space(sizes, splits, frozenset(folded), accesses, frozenset(scattering))
+    return Space(sizes, splits, frozenset(folded), accesses, frozenset(exact))
 
 
 def plan_tiles(specs: Sequence[OpSpec], budget: int = TILE_BYTES) -> TilePlan | None:
@@ -140,14 +143,11 @@ def _streamed(specs: Sequence[OpSpec], space: Space) -> frozenset[Symbol]:
 
 
 def _padded(space: Space) -> frozenset[Symbol]:
-    """Symbols that run along whole sticks of every tensor that has them: padding computes along.
-
-    But not those of scattered elements: what lies in padding must not be written anywhere.
-    """
+    """Symbols that run along whole sticks of every tensor that has them: padding computes along."""
     return frozenset(
         symbol
         for symbol in space.sizes
-        if symbol not in space.scattering
+        if symbol not in space.exact
         and any(symbol in access.stick_symbols for access in space.accesses.values())
         and all(
             access.stick_symbol == symbol
