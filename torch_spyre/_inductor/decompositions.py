@@ -17,7 +17,8 @@ _KEPT = (aten.silu, aten.gelu)
 def table() -> dict[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
-    from torch_spyre._inductor import attention  # noqa: F401  (registers what it decomposes)
+    # They register what they decompose.
+    from torch_spyre._inductor import attention, scans, sorting  # noqa: F401
 
     found = dict(select_decomp_table())
     # Products are products on the card, whatever their sizes; what we lower ourselves.
@@ -151,6 +152,58 @@ def _softmax_backward(
 ) -> torch.Tensor:
     product = gradient * output
     return (product - output * product.sum(dim, keepdim=True)).to(input_dtype)
+
+
+@decomposes(aten.repeat.default)
+def _repeat(x: torch.Tensor, repeats: Sequence[int]) -> torch.Tensor:
+    size = [*[1] * (len(repeats) - x.dim()), *x.shape]
+    pairs = [each for n in size for each in (1, n)]
+    wanted = [each for times, n in zip(repeats, size, strict=True) for each in (times, n)]
+    result = [times * n for times, n in zip(repeats, size, strict=True)]
+    return x.reshape(pairs).expand(wanted).clone().reshape(result)
+
+
+@decomposes(aten.eye.m)
+def _eye(
+    n: int,
+    m: int,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    rows, columns = (torch.arange(each, device=device) for each in (n, m))
+    return (rows[:, None] == columns).to(dtype or torch.get_default_dtype())
+
+
+@decomposes(aten.eye.default)
+def _square_eye(n: int, **options: Any) -> Any:
+    return _eye(n, n, **options)
+
+
+@decomposes(aten.__lshift__.Tensor, aten.__lshift__.Scalar)
+def _left_shift(x: torch.Tensor, bits: torch.Tensor | int) -> torch.Tensor:
+    return x << bits if x.dtype.is_floating_point else torch.bitwise_left_shift(x, bits)
+
+
+@decomposes(aten.__rshift__.Tensor, aten.__rshift__.Scalar)
+def _right_shift(x: torch.Tensor, bits: torch.Tensor | int) -> torch.Tensor:
+    return x >> bits if x.dtype.is_floating_point else torch.bitwise_right_shift(x, bits)
+
+
+@decomposes(aten.pow.Scalar)
+def _power_of_number(base: float, exponent: torch.Tensor) -> Any:
+    if exponent.dtype.is_floating_point or isinstance(base, float):
+        return NotImplemented
+    return torch.pow(torch.full_like(exponent, base), exponent)
+
+
+@decomposes(aten.masked_scatter.default)
+def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    mask = mask.expand(x.shape)
+    place = torch.cumsum(mask.reshape(-1), 0).reshape(x.shape) - 1
+    return torch.where(mask, source.reshape(-1)[place.clamp(min=0)], x)
 
 
 @decomposes(aten.index_add.default)

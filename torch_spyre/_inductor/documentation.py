@@ -54,7 +54,8 @@ def ops_page() -> str:
 
 
 def _base(overload: torch._ops.OpOverload) -> str:
-    return overload._schema.name.removeprefix("aten::").removesuffix("_")
+    name = overload._schema.name.removeprefix("aten::")
+    return name if name.endswith("__") else name.removesuffix("_")
 
 
 def _eager(name: str, kind: str, eager: set[str]) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch._inductor import ir
 from torch._inductor.lowering import (
+    broadcast_tensors,
     clone,
     expand,
     fallback_handler,
@@ -212,6 +213,35 @@ def _silu(x: ir.TensorBox) -> ir.TensorBox | None:
 @lowers(aten.gelu.default)
 def _gelu(x: ir.TensorBox, approximate: str = "none") -> ir.TensorBox | None:
     return _custom("gelu")(x) if approximate == "none" else None
+
+
+@lowers(aten.pow.Tensor_Tensor)
+def _integer_power(base: ir.TensorBox, exponent: ir.TensorBox) -> ir.TensorBox | None:
+    dtype = torch.promote_types(base.get_dtype(), exponent.get_dtype())
+    if dtype.is_floating_point or dtype is torch.bool:
+        return None
+
+    def power(base: Any, exponent: Any) -> Any:
+        zero, one = (ops.constant(each, dtype) for each in (0, 1))
+        result, square = one, base
+        for bit in range(31):
+            shifted = ops.bitwise_right_shift(exponent, ops.constant(bit, dtype))
+            used = ops.eq(ops.bitwise_and(shifted, one), one)
+            result = ops.where(used, ops.mul(result, square), result)
+            square = ops.mul(square, square)
+        # The inverse of an integer is one only for 1 and -1.
+        odd = ops.eq(ops.bitwise_and(exponent, one), one)
+        sign = ops.where(odd, base, one)
+        inverse = ops.where(ops.eq(ops.abs(base), one), sign, zero)
+        return ops.where(ops.lt(exponent, zero), inverse, result)
+
+    pointwise: Callable[..., ir.TensorBox] = make_pointwise(power)
+    return pointwise(*_promoted(base, exponent, dtype))
+
+
+def _promoted(one: ir.TensorBox, other: ir.TensorBox, dtype: torch.dtype) -> list[ir.TensorBox]:
+    found: list[ir.TensorBox] = broadcast_tensors(to_dtype(one, dtype), to_dtype(other, dtype))
+    return found
 
 
 @lowers(aten.embedding.default)

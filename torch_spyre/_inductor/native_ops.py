@@ -59,6 +59,8 @@ POINTWISE = [
     "bitwise_or",
     "bitwise_xor",
     "bitwise_not",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
     "clamp",
     "clamp_min",
     "clamp_max",
@@ -114,7 +116,7 @@ MOVES = [
     "scatter_add",
     "scatter_reduce",
 ]
-PRIMS = ["convert_element_type", "iota", "broadcast_in_dim", "_unsafe_index_put_"]
+PRIMS = ["convert_element_type", "iota", "broadcast_in_dim", "_unsafe_index_put_", "rev"]
 
 # Where the kinds of native ops are listed, for the docs.
 KINDS = {

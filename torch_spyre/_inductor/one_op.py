@@ -257,6 +257,7 @@ def _lowered(
             graph.run(*fakes)
         except LoweringException as error:
             raise UnsupportedError(f"{overload}: {error}") from error
+        graph.graph_outputs = [_in_memory(output) for output in graph.graph_outputs]
         inputs = list(graph.graph_input_names)
         known: dict[str, Tensor] = {}
         for name, tensor in zip(inputs, tensors, strict=True):
@@ -277,6 +278,14 @@ def _lowered(
         example = tuple(written) if len(written) > 1 else written[0]
     structure = pytree.tree_structure(example)
     return OnePlan(bundle, inputs, outputs, structure)
+
+
+def _in_memory(output: Any) -> Any:
+    """A view that Inductor left as one, as a view of memory."""
+    if not isinstance(output, ir.TensorBox):
+        return output
+    storage, layout = ir.as_storage_and_layout(output, freeze=True)
+    return ir.ReinterpretView(data=storage, layout=layout)
 
 
 def _position(tensors: Sequence[torch.Tensor], wanted: torch.Tensor) -> int:

@@ -9,6 +9,7 @@ from sympy import Symbol
 from torch._inductor import ir
 from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.virtualized import V
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from torch_spyre._inductor.loops import (
     Constant,
@@ -72,7 +73,7 @@ class Recorder(DefaultHandler):
         return Constant(value, dtype)
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Node:
-        expr = sympy.sympify(expr)
+        expr = _in_plain_terms(sympy.sympify(expr))
         if expr.is_Integer:
             return Constant(int(expr), dtype)
         return Coordinate(expr, dtype)
@@ -161,6 +162,15 @@ class Recorder(DefaultHandler):
             else Constant(_number(arg, dtype), dtype)
             for node, arg in zip(nodes, args, strict=True)
         )
+
+
+def _in_plain_terms(expr: sympy.Expr) -> sympy.Expr:
+    """Without functions of Inductor's."""
+    expr = expr.replace(FloorDiv, lambda value, divisor: sympy.floor(value / divisor))
+    return expr.replace(
+        ModularIndexing,
+        lambda value, divisor, modulus: sympy.Mod(sympy.floor(value / divisor), modulus),
+    )
 
 
 def _number(value: float | int | bool, dtype: torch.dtype) -> float | int | bool:

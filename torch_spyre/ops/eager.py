@@ -38,6 +38,7 @@ def use_kernels(native: bool) -> None:
 
     Without them each op runs on the CPU: to tell the effect of a kernel from another.
     """
+    _C._set_conversion_kernel(_conversions() if native else None)
     if not native:
         while _libraries:
             _libraries.pop()._destroy()
@@ -65,12 +66,42 @@ def _kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
         if plan is None:
             plan = _planned(overload, args, kwargs)
             if key is not None:
-                if len(plans) >= _MOST_PLANS:
-                    plans.pop(next(iter(plans)), None)
-                plans[key] = plan
+                _keep(plans, key, plan)
         return plan(args, kwargs)
 
     return _untraced(kernel)
+
+
+def _keep(plans: dict[object, Any], key: object, plan: object) -> None:
+    if len(plans) >= _MOST_PLANS:
+        plans.pop(next(iter(plans)), None)
+    plans[key] = plan
+
+
+def _conversions() -> Callable[[torch.Tensor, torch.Tensor], bool]:
+    """Copies to another dtype, for the extension: it knows what else to do where there is none."""
+    plans: dict[object, Plan | None] = {}
+    overload = torch.ops.aten.copy_.default
+
+    def convert(source: torch.Tensor, target: torch.Tensor) -> bool:
+        from torch_spyre._inductor.one_op import plan_op
+
+        key = _C.arguments_key((target, source))
+        if key is None:
+            return False
+        if key not in plans:
+            try:
+                _keep(plans, key, plan_op(overload, (target, source), {}))
+            except (CompilerFailure, UnsupportedError) as error:
+                logger.info("a conversion falls back: %s", error)
+                _keep(plans, key, None)
+        plan = plans[key]
+        if plan is None:
+            return False
+        plan((target, source), {})
+        return True
+
+    return _untraced(convert)
 
 
 def _composed(overload: torch._ops.OpOverload) -> Callable[..., Any]:

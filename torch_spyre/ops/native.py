@@ -118,6 +118,22 @@ _OPS = [
     "embedding_dense_backward",
     "nll_loss_backward",
     "masked_scatter",
+    "cumsum",
+    "cumprod",
+    "flip",
+    "roll",
+    "repeat",
+    "eye",
+    "bitwise_left_shift",
+    "bitwise_right_shift",
+    "__lshift__",
+    "__rshift__",
+    "isin",
+    "bucketize",
+    "searchsorted",
+    "sort",
+    "topk",
+    "histc",
     "tril",
     "triu",
     "constant_pad_nd",
@@ -147,6 +163,7 @@ _ELSEWHERE = ("aten::fill_.Scalar", "aten::fill_.Tensor")
 COMPOSED = (
     "_scaled_dot_product_fused_attention_overrideable",
     "_scaled_dot_product_fused_attention_overrideable_backward",
+    "bincount",
 )
 
 

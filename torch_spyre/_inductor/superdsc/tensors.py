@@ -193,8 +193,10 @@ def _indirect_kind(position: int, accesses: Sequence[Access]) -> tuple[IndirectK
     names = {access.arg.name: i for i, access in enumerate(accesses) if access.is_index}
     access = accesses[position]
     if access.is_index:
-        partner = next(i for i, each in enumerate(accesses) if access.arg.name in each.indices)
-        return "index_tensor", partner
+        partners = [i for i, each in enumerate(accesses) if access.arg.name in each.indices]
+        if not partners:
+            raise InvalidOpSpecError(f"{access.arg.name} holds indices for no outer dim")
+        return "index_tensor", partners[0]
     if access.indices:
         return "value_tensor", names[access.indices[0]]
     return "no_indirection", None

@@ -100,6 +100,15 @@ void set_garbage_collector(py::function collect) {
   });
 }
 
+void set_conversions(const std::optional<py::function>& convert) {
+  if (!convert) return set_conversion_kernel({});
+  const Callback callback(*convert);
+  set_conversion_kernel([callback](const at::Tensor& src, const at::Tensor& dst) {
+    py::gil_scoped_acquire locked;
+    return callback(src, dst).cast<bool>();
+  });
+}
+
 }  // namespace
 
 void bind_hooks(py::module_& module) {
@@ -108,6 +117,7 @@ void bind_hooks(py::module_& module) {
   module.def(
       "_set_fallback_policy",
       [](const std::string& name) { set_fallback_policy(policy_named(name)); }, py::arg("policy"));
+  module.def("_set_conversion_kernel", &set_conversions, py::arg("convert"));
   module.def("_set_garbage_collector", &set_garbage_collector, py::arg("collect"));
 }
 

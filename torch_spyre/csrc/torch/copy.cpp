@@ -23,6 +23,8 @@ namespace spyre {
 
 namespace {
 
+// Set while Python's lock is held, as are copies that start from Python.
+ConversionKernel conversion_kernel;
 std::atomic<bool> int64_overflow_raises{false};
 std::atomic<bool> downcast_warning_enabled{true};
 std::atomic<bool> downcast_warning_given{false};
@@ -294,6 +296,8 @@ void check_devices(const at::Tensor& src, const at::Tensor& dst) {
 
 void copy_between_cards(const at::Tensor& src, const at::Tensor& dst) {
   if (!dma_converts(src.scalar_type(), dst.scalar_type())) {
+    const bool on_one_card = src.device() == dst.device();
+    if (on_one_card && conversion_kernel && conversion_kernel(src, dst)) return;
     note_fallback(c10::str("conversion from ", src.dtype(), " to ", dst.dtype()));
     at::Tensor host = empty_on_host(src, lossless_host_dtype(src));
     copy_to_host(src, host, false);
@@ -387,6 +391,8 @@ void set_host_image(const c10::Storage& storage, const at::Tensor& image) {
   const at::Tensor elements = elements_of(storage, impl.dtype, impl.binding);
   copy_tensor(image.as_strided(elements.sizes(), elements.strides()), elements, false);
 }
+
+void set_conversion_kernel(ConversionKernel kernel) { conversion_kernel = std::move(kernel); }
 
 void set_int64_overflow_raises(bool raises) { int64_overflow_raises = raises; }
 

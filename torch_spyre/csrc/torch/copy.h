@@ -3,11 +3,18 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+
 namespace spyre {
 
 // dst.copy_(src), at least one of them on a card. Broadcasts, converts dtypes, honours strides,
 // offsets, layouts and lazy negation.
 void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking);
+
+// Writes what src holds to dst, of another dtype, by a kernel. False if there is none for these.
+using ConversionKernel = std::function<bool(const at::Tensor& src, const at::Tensor& dst)>;
+// What copies between tensors of one card call first; an empty one: nothing.
+void set_conversion_kernel(ConversionKernel kernel);
 
 // dst.fill_(value)
 void fill_elements(const at::Tensor& dst, const at::Scalar& value);
