@@ -18,6 +18,18 @@ using Wide = __int128;
 // More than this the host's own prefetching serves as well.
 constexpr int64_t kMostPrefetched = 32 << 10;
 
+// How far ahead of a copy its memory is fetched, and how much of it at most: from there on the host
+// foresees the rest.
+constexpr int64_t kGroupsAhead = 4;
+constexpr int64_t kMostFetched = 1 << 10;
+
+void fetch(const std::byte* memory, int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  for (int64_t at = 0; at < std::min(bytes, kMostFetched); at += kLine) {
+    __builtin_prefetch(memory + at);
+  }
+}
+
 [[noreturn]] void refuse_offset(const Region& region, bool before) {
   throw KernelError(std::string("the access goes ") +
                     (before ? "before the begin" : "beyond the end") + " of its " + region.what +
@@ -234,19 +246,30 @@ void BoxCopy::run(const Region& region, int64_t first, std::byte* tile) const {
 
 void BoxCopy::copy_dense_runs(const Region& region, int64_t first, std::byte* tile) const {
   const int64_t bytes = dimensions_.back().extent * region.element_bytes;
-  // A box of one run is one row of one.
-  const BoxDimension row =
-      dimensions_.size() > 1 ? dimensions_[dimensions_.size() - 2] : BoxDimension{1, 0, 0};
-  for_each(2, first, tile, [&](int64_t offset, std::byte* in_tile) {
-    std::byte* const memory = region.data + offset;
-    std::byte* const to = store_ ? memory : in_tile;
-    const std::byte* const from = store_ ? in_tile : memory;
-    const int64_t to_stride = store_ ? row.memory_stride : row.tile_stride;
-    const int64_t from_stride = store_ ? row.tile_stride : row.memory_stride;
-    if (bytes == kStickBytes) {
-      copy_sticks(to, to_stride, from, from_stride, row.extent);
-    } else {
-      copy_runs(to, to_stride, from, from_stride, static_cast<size_t>(bytes), row.extent);
+  // A box with fewer dimensions is one of one row, or of one group of rows.
+  const auto from_innermost = [&](size_t place) {
+    const size_t rank = dimensions_.size();
+    return place < rank ? dimensions_[rank - 1 - place] : BoxDimension{1, 0, 0};
+  };
+  const BoxDimension row = from_innermost(1), group = from_innermost(2);
+  const int64_t group_bytes = std::abs(row.memory_stride) * (row.extent - 1) + bytes;
+  for_each(3, first, tile, [&](int64_t offset, std::byte* in_tile) {
+    for (int64_t i = 0; i < group.extent; ++i) {
+      std::byte* const memory = region.data + offset + i * group.memory_stride;
+      std::byte* const in_group = in_tile + i * group.tile_stride;
+      // The host does not foresee jumps.
+      if (i + kGroupsAhead < group.extent) {
+        fetch(memory + kGroupsAhead * group.memory_stride, group_bytes);
+      }
+      std::byte* const to = store_ ? memory : in_group;
+      const std::byte* const from = store_ ? in_group : memory;
+      const int64_t to_stride = store_ ? row.memory_stride : row.tile_stride;
+      const int64_t from_stride = store_ ? row.tile_stride : row.memory_stride;
+      if (bytes == kStickBytes) {
+        copy_sticks(to, to_stride, from, from_stride, row.extent);
+      } else {
+        copy_runs(to, to_stride, from, from_stride, static_cast<size_t>(bytes), row.extent);
+      }
     }
   });
 }
