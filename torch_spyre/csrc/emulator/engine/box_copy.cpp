@@ -15,8 +15,8 @@ namespace {
 
 using Wide = __int128;
 
-// More than this the host's own prefetching serves as well.
-constexpr int64_t kMostPrefetched = 32 << 10;
+// More than this would drive out of the host's caches what is needed before.
+constexpr int64_t kMostPrefetched = 128 << 10;
 
 // How far ahead of a copy its memory is fetched, and how much of it at most: from there on the host
 // foresees the rest.
@@ -277,9 +277,20 @@ void BoxCopy::copy_dense_runs(const Region& region, int64_t first, std::byte* ti
 void BoxCopy::prefetch(const Region& region, int64_t first) const {
   const Wide highest = first + above_ + region.element_bytes;
   if (is_empty_ || first + below_ < 0 || highest > region.bytes) return;
+  const size_t rank = dimensions_.size();
   const BoxDimension& inner = dimensions_.back();
-  if (inner.memory_stride != region.element_bytes || above_ - below_ > kMostPrefetched) return;
-  expect_use({region.data + first, static_cast<size_t>(inner.extent * inner.memory_stride)});
+  if (inner.memory_stride != region.element_bytes) return;
+  ExpectedUse use{region.data + first, inner.extent * inner.memory_stride, 1, 0};
+  size_t outer = rank - 1;
+  // Rows that follow each other in memory.
+  if (outer > 0 && dimensions_[outer - 1].memory_stride == use.bytes) {
+    use.bytes *= dimensions_[--outer].extent;
+  }
+  if (outer > 0 && dimensions_[outer - 1].memory_stride > 0) {
+    use.groups = dimensions_[--outer].extent;
+    use.stride = dimensions_[outer].memory_stride;
+  }
+  if (outer == 0 && use.bytes * use.groups <= kMostPrefetched) expect_use(use);
 }
 
 void copy_box(const Region& region, const Box& box) {
