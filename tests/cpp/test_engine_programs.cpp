@@ -11,6 +11,7 @@
 #include "emulator/engine/scheduler.h"
 #include "emulator/engine/scratchpad_use.h"
 #include "emulator/engine/sha256.h"
+#include "emulator/engine/shared_loops.h"
 #include "engine_fixture.h"
 
 using namespace spyre;
@@ -88,6 +89,7 @@ void run_harmlessly(Program program, ScratchpadPool& scratchpads) {
   }
   program.filled = read_before_written(program);
   find_direct_tiles(program);
+  find_shared_loop(program);
   std::vector<Bytes> memory;
   std::vector<Buffer> arrays, fixed, windows;
   std::vector<uint64_t> scalars;

@@ -15,8 +15,20 @@ namespace {
 
 using Wide = __int128;
 
-// More than this the host's own prefetching serves as well.
-constexpr int64_t kMostPrefetched = 32 << 10;
+// More than this would drive out of the host's caches what is needed before.
+constexpr int64_t kMostPrefetched = 128 << 10;
+
+// How far ahead of a copy its memory is fetched, and how much of it at most: from there on the host
+// foresees the rest.
+constexpr int64_t kGroupsAhead = 4;
+constexpr int64_t kMostFetched = 1 << 10;
+
+void fetch(const std::byte* memory, int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  for (int64_t at = 0; at < std::min(bytes, kMostFetched); at += kLine) {
+    __builtin_prefetch(memory + at);
+  }
+}
 
 [[noreturn]] void refuse_offset(const Region& region, bool before) {
   throw KernelError(std::string("the access goes ") +
@@ -234,19 +246,30 @@ void BoxCopy::run(const Region& region, int64_t first, std::byte* tile) const {
 
 void BoxCopy::copy_dense_runs(const Region& region, int64_t first, std::byte* tile) const {
   const int64_t bytes = dimensions_.back().extent * region.element_bytes;
-  // A box of one run is one row of one.
-  const BoxDimension row =
-      dimensions_.size() > 1 ? dimensions_[dimensions_.size() - 2] : BoxDimension{1, 0, 0};
-  for_each(2, first, tile, [&](int64_t offset, std::byte* in_tile) {
-    std::byte* const memory = region.data + offset;
-    std::byte* const to = store_ ? memory : in_tile;
-    const std::byte* const from = store_ ? in_tile : memory;
-    const int64_t to_stride = store_ ? row.memory_stride : row.tile_stride;
-    const int64_t from_stride = store_ ? row.tile_stride : row.memory_stride;
-    if (bytes == kStickBytes) {
-      copy_sticks(to, to_stride, from, from_stride, row.extent);
-    } else {
-      copy_runs(to, to_stride, from, from_stride, static_cast<size_t>(bytes), row.extent);
+  // A box with fewer dimensions is one of one row, or of one group of rows.
+  const auto from_innermost = [&](size_t place) {
+    const size_t rank = dimensions_.size();
+    return place < rank ? dimensions_[rank - 1 - place] : BoxDimension{1, 0, 0};
+  };
+  const BoxDimension row = from_innermost(1), group = from_innermost(2);
+  const int64_t group_bytes = std::abs(row.memory_stride) * (row.extent - 1) + bytes;
+  for_each(3, first, tile, [&](int64_t offset, std::byte* in_tile) {
+    for (int64_t i = 0; i < group.extent; ++i) {
+      std::byte* const memory = region.data + offset + i * group.memory_stride;
+      std::byte* const in_group = in_tile + i * group.tile_stride;
+      // The host does not foresee jumps.
+      if (i + kGroupsAhead < group.extent) {
+        fetch(memory + kGroupsAhead * group.memory_stride, group_bytes);
+      }
+      std::byte* const to = store_ ? memory : in_group;
+      const std::byte* const from = store_ ? in_group : memory;
+      const int64_t to_stride = store_ ? row.memory_stride : row.tile_stride;
+      const int64_t from_stride = store_ ? row.tile_stride : row.memory_stride;
+      if (bytes == kStickBytes) {
+        copy_sticks(to, to_stride, from, from_stride, row.extent);
+      } else {
+        copy_runs(to, to_stride, from, from_stride, static_cast<size_t>(bytes), row.extent);
+      }
     }
   });
 }
@@ -254,9 +277,20 @@ void BoxCopy::copy_dense_runs(const Region& region, int64_t first, std::byte* ti
 void BoxCopy::prefetch(const Region& region, int64_t first) const {
   const Wide highest = first + above_ + region.element_bytes;
   if (is_empty_ || first + below_ < 0 || highest > region.bytes) return;
+  const size_t rank = dimensions_.size();
   const BoxDimension& inner = dimensions_.back();
-  if (inner.memory_stride != region.element_bytes || above_ - below_ > kMostPrefetched) return;
-  expect_use({region.data + first, static_cast<size_t>(inner.extent * inner.memory_stride)});
+  if (inner.memory_stride != region.element_bytes) return;
+  ExpectedUse use{region.data + first, inner.extent * inner.memory_stride, 1, 0};
+  size_t outer = rank - 1;
+  // Rows that follow each other in memory.
+  if (outer > 0 && dimensions_[outer - 1].memory_stride == use.bytes) {
+    use.bytes *= dimensions_[--outer].extent;
+  }
+  if (outer > 0 && dimensions_[outer - 1].memory_stride > 0) {
+    use.groups = dimensions_[--outer].extent;
+    use.stride = dimensions_[outer].memory_stride;
+  }
+  if (outer == 0 && use.bytes * use.groups <= kMostPrefetched) expect_use(use);
 }
 
 void copy_box(const Region& region, const Box& box) {

@@ -130,8 +130,7 @@ int32_t Interpreter::execute_one(const LoopEnd& end, CoreRun& run) const {
   int64_t next = 0;
   const bool overflows =
       __builtin_add_overflow(run.core.integer(loop.variable), checked_step(run.core, loop), &next);
-  const int64_t upper =
-      end.begin == run.bounded_loop ? run.bound : run.core.integer(loop.upper);
+  const int64_t upper = end.begin == run.bounded_loop ? run.bound : run.core.integer(loop.upper);
   if (overflows || next >= upper) return run.next + 1;
   set(run.core, loop.variable, next);
   return end.begin + 1;

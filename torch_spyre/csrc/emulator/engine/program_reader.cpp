@@ -9,8 +9,8 @@
 #include "emulator/engine/program_decoder.h"
 #include "emulator/engine/program_limits.h"
 #include "emulator/engine/scratchpad_use.h"
-#include "emulator/engine/shared_loops.h"
 #include "emulator/engine/sha256.h"
+#include "emulator/engine/shared_loops.h"
 
 namespace spyre::emulator::engine {
 

@@ -124,8 +124,8 @@ void ValueBlocks::find_roots() {
     if (value < inputs || core_->injection != nullptr) continue;
     const ChainStep& step = chain_->steps[static_cast<size_t>(value - inputs)];
     const bool is_same_lane = step.lookup < 0 && step.op == VectorOp::EXTF &&
-                              step.operand == ElementType::F16 &&
-                              step.result == ElementType::F32 && !ieee_fp16();
+                              step.operand == ElementType::F16 && step.result == ElementType::F32 &&
+                              !ieee_fp16();
     if (is_same_lane) roots_.back() = static_cast<int32_t>(root_of(step.inputs[0]));
   }
 }
@@ -221,8 +221,8 @@ void ValueBlocks::add_sources(const ChainStep& step, Operation& operation) {
   };
   for (size_t k = 0; k < step.inputs.size(); ++k) {
     const size_t value = root_of(step.inputs[k]);
-    const bool is_lane = stays_in_memory(step, k) &&
-                         chain_->inputs[value].operand.type != ElementType::F16;
+    const bool is_lane =
+        stays_in_memory(step, k) && chain_->inputs[value].operand.type != ElementType::F16;
     if (is_lane || is_code(k)) continue;
     make_available(static_cast<int32_t>(value));
   }
@@ -253,9 +253,9 @@ bool ValueBlocks::choose_functions(const ChainStep& step, Operation& operation) 
   if (operation.function == nullptr) return false;
   if (scalar_operand(step) < 0) return true;
   form.scalar = true;
-  operation.with_scalar =
-      is_plain ? vector_function_with_scalar(step.op, step.operand, step.result)
-               : vector_function_in_memory(step.op, step.operand, step.result, form);
+  operation.with_scalar = is_plain
+                              ? vector_function_with_scalar(step.op, step.operand, step.result)
+                              : vector_function_in_memory(step.op, step.operand, step.result, form);
   return operation.with_scalar != nullptr;
 }
 

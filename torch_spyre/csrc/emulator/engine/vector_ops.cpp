@@ -195,8 +195,7 @@ VectorFunction vector_function_with_scalar(VectorOp op, ElementType operand, Ele
 
 VectorFunction vector_function_in_memory(VectorOp op, ElementType operand, ElementType result,
                                          MemoryForm form) {
-  const bool is_sen169 =
-      operand == ElementType::F16 && result == ElementType::F16 && !ieee_fp16();
+  const bool is_sen169 = operand == ElementType::F16 && result == ElementType::F16 && !ieee_fp16();
   return is_sen169 ? active_vector_kernels().sen169_memory_form(op, form) : nullptr;
 }
 
