@@ -13,7 +13,7 @@ import torch
 from torch_spyre import knobs
 from torch_spyre.enablement.findings import StepTime
 from torch_spyre.enablement.subject import Repeated, Step, Subject, run_steps
-from torch_spyre.enablement.weights import on_card_without_values
+from torch_spyre.enablement.weights import on_card
 
 
 class StepClock:
@@ -91,7 +91,7 @@ def _with_layers(total: StepTime, kind: Repeated, one: StepTime, two: StepTime) 
 def _compiled(
     subject: Subject, layers: dict[str, int] | None, batch: int, prompt: int
 ) -> list[StepTime]:
-    model = on_card_without_values(subject.build(layers))
+    model = on_card(subject.build(layers))
     clock = StepClock()
     torch._dynamo.reset()
     compiled = torch.compile(model, dynamic=False)

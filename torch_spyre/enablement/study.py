@@ -28,7 +28,7 @@ from torch_spyre.enablement.findings import (
     worst,
 )
 from torch_spyre.enablement.subject import Step, Subject, run_steps
-from torch_spyre.enablement.weights import on_card_without_values
+from torch_spyre.enablement.weights import on_card
 from torch_spyre.ops.eager import use_kernels
 
 # Words in a prompt that modules are tried with; their number decides no kernel's road.
@@ -137,7 +137,7 @@ def _captured(
             return clock(step, call)
 
     steps = subject.steps(model, batch, prompt)
-    on_card_without_values(model)
+    on_card(model)
     timing_only = knobs.override(SPYRE_EMU_MODE="timing")
     try:
         with torch.no_grad(), timing_only, modules_told_to(stack, model):

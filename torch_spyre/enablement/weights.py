@@ -1,4 +1,4 @@
-"""Parameters and buffers in other places, without values."""
+"""Parameters and buffers in other places, with other values or without any."""
 
 import copy
 from collections.abc import Callable
@@ -18,11 +18,14 @@ def on_meta(model: torch.nn.Module) -> torch.nn.Module:
     return copy.deepcopy(model, memo)
 
 
-def on_card_without_values(model: torch.nn.Module) -> torch.nn.Module:
-    """Changes a model on the meta device into one on the card whose memory nobody has touched.
+def on_card(
+    model: torch.nn.Module, values: Callable[[torch.Tensor], torch.Tensor] | None = None
+) -> torch.nn.Module:
+    """Changes a model on the meta device into one on the card, tensor by tensor.
 
-    Such memory costs the host nothing, so models of any size that the card holds can be timed.
-    Weights of linear layers have the layout that `Module.to` gives them.
+    `values` makes of each a tensor on the host, of which there is never more than one. Without it
+    nobody touches the memory: it costs the host nothing, so models of any size that the card holds
+    can be timed. Weights of linear layers have the layout that `Module.to` gives them.
     """
     linears = [part for part in model.modules() if isinstance(part, torch.nn.Linear)]
     weights = {id(part.weight) for part in linears if part.weight.dim() == 2}
@@ -30,9 +33,13 @@ def on_card_without_values(model: torch.nn.Module) -> torch.nn.Module:
 
     def convert(tensor: torch.Tensor) -> torch.Tensor:
         size, stride, dtype = list(tensor.shape), list(tensor.stride()), tensor.dtype
-        if id(tensor) not in weights:
+        layout = None
+        if id(tensor) in weights:
+            layout = _C.SpyreTensorLayout(size, stride, dtype, [1, 0])
+        if values is not None:
+            return values(tensor).to(device, device_layout=layout)  # type: ignore[call-overload,no-any-return]
+        if layout is None:
             return torch.empty_strided(size, stride, dtype=dtype, device=device)
-        layout = _C.SpyreTensorLayout(size, stride, dtype, [1, 0])
         return _C.spyre_empty_with_layout(size, stride, dtype, layout, device)
 
     replace_tensors(model, convert)
