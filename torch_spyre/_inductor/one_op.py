@@ -162,7 +162,7 @@ def plan_op(
 
     check_overlaps(written, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
-    with _as_if_called_by_the_user(), torch.no_grad(), compiling():
+    with as_if_called_by_the_user(), torch.no_grad(), compiling():
         fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
         with _quiet_meta_functions(), _refusals_unsupported(), mode:
             check_result_types(overload, written, *fill(fakes))
@@ -194,7 +194,7 @@ def _quiet_meta_functions() -> Iterator[None]:
         logger.disabled = disabled
 
 
-def _as_if_called_by_the_user() -> Any:
+def as_if_called_by_the_user() -> Any:
     """Dispatch modes call kernels with keys excluded that tracing needs."""
     excluded = torch._C._dispatch_tls_local_exclude_set()
     for key in _TRACING_KEYS:

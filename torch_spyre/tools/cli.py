@@ -11,7 +11,13 @@ import sys
 import typer
 
 from torch_spyre.errors import SpyreError
-from torch_spyre.tools import info_command, knobs_command, ktir_command, ktir_run_command
+from torch_spyre.tools import (
+    enable_command,
+    info_command,
+    knobs_command,
+    ktir_command,
+    ktir_run_command,
+)
 
 app = typer.Typer(
     name="spyre",
@@ -20,6 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command("enable")(enable_command.enable)
 app.command("info")(info_command.info)
 app.command("knobs")(knobs_command.knobs)
 ktir_command.app.command("run")(ktir_run_command.run)

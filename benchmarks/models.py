@@ -1,0 +1,191 @@
+"""Tokens a second of small models on the card, eager and compiled, beside the CPU.
+
+Every figure is the best of several rounds in one run, the variants taken in turns. `x CPU` is the
+time over that of the same model on the CPU in float32. `GB/s` is what the emulated card moved to
+and from its memory in a second of the host's time. `modelled` is what the card's timing model says
+of the kernels: what hardware would do, without copies, queueing and ops on the CPU.
+"""
+
+import argparse
+import copy
+import time
+import warnings
+from dataclasses import dataclass, field
+
+import torch
+import transformers
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+COMMON = {"vocab_size": 8192, "max_position_embeddings": 512, "tie_word_embeddings": False}
+SHAPES = {
+    "llama 4 x 1024": transformers.LlamaConfig(
+        hidden_size=1024,
+        intermediate_size=2816,
+        num_hidden_layers=4,
+        num_attention_heads=16,
+        num_key_value_heads=4,
+        **COMMON,
+    ),
+    "granite 2 x 512": transformers.GraniteConfig(
+        hidden_size=512,
+        intermediate_size=2048,
+        num_hidden_layers=2,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        **COMMON,
+    ),
+    "granite 4 x 2048": transformers.GraniteConfig(
+        hidden_size=2048,
+        intermediate_size=8192,
+        num_hidden_layers=4,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        **COMMON,
+    ),
+    "qwen2 8 x 1024": transformers.Qwen2Config(
+        hidden_size=1024,
+        intermediate_size=4096,
+        num_hidden_layers=8,
+        num_attention_heads=16,
+        num_key_value_heads=4,
+        **COMMON,
+    ),
+}
+QUICK = ("llama 4 x 1024", "granite 2 x 512")
+COUNTED = ("device_time_ps", "ddr_read_bytes", "ddr_write_bytes", "fallbacks")
+
+
+@dataclass
+class Measured:
+    """The best round of one step of one variant."""
+
+    tokens: int
+    seconds: float = float("inf")
+    counted: dict = field(default_factory=dict)
+
+    def take(self, seconds, counted):
+        if seconds < self.seconds:
+            self.seconds, self.counted = seconds, counted
+
+
+class Variant:
+    """A model somewhere, with the cache that suits how it is run."""
+
+    def __init__(self, model, device, *, compiled=False):
+        self.device, self.config = device, model.config
+        self.static = compiled
+        # One program for every position: the cache has its full size from the start.
+        self.call = torch.compile(model, dynamic=False) if compiled else model
+
+    def cache(self, length):
+        if self.static:
+            return transformers.StaticCache(config=self.config, max_cache_len=length)
+        return transformers.DynamicCache(config=self.config)
+
+    def round(self, prompt, new_tokens):
+        """Seconds and counters of a prefill, and of the tokens after it."""
+        cache = self.cache(-(-(prompt.shape[1] + new_tokens) // 64) * 64)
+        words = prompt.to(self.device)
+
+        def forward(ids):
+            output = self.call(
+                input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1
+            )
+            return output.logits.argmax(-1)
+
+        def decode():
+            words = first
+            for _ in range(new_tokens):
+                words = forward(words)
+
+        first, *prefill = timed(lambda: forward(words))
+        _, *decoded = timed(decode)
+        return prefill, decoded
+
+
+def timed(call):
+    torch.spyre.synchronize()
+    before, start = torch.spyre.counters(), time.perf_counter()
+    result = call()
+    torch.spyre.synchronize()
+    seconds, after = time.perf_counter() - start, torch.spyre.counters()
+    return result, seconds, {name: after[name] - before[name] for name in COUNTED}
+
+
+def measure(config, arguments, tick):
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        halves = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float16).eval()
+        on_card = copy.deepcopy(halves).to("spyre")
+        variants = {
+            "CPU": Variant(halves.float(), "cpu"),
+            "eager": Variant(on_card, "spyre"),
+            "compiled": Variant(on_card, "spyre", compiled=True),
+        }
+        prompt = torch.randint(5, config.vocab_size, (1, arguments.prompt))
+        best = {
+            name: (Measured(arguments.prompt), Measured(arguments.new_tokens)) for name in variants
+        }
+        torch._dynamo.reset()
+        with torch.no_grad():
+            for round in range(arguments.rounds + 1):
+                for name, variant in variants.items():
+                    found = variant.round(prompt, arguments.new_tokens)
+                    for step, result in zip(best[name], found, strict=True):
+                        if round:  # the first compiles
+                            step.take(*result)
+                    tick()
+    return best
+
+
+def add_rows(table, shape, best):
+    for position, step in enumerate(("prefill", "decode")):
+        host = best["CPU"][position]
+        for name, steps in best.items():
+            found = steps[position]
+            row = [shape, step, name, f"{found.tokens / found.seconds:.1f}"]
+            row.append(f"{found.seconds / host.seconds:.2f}")
+            if name != "CPU":
+                moved = found.counted["ddr_read_bytes"] + found.counted["ddr_write_bytes"]
+                row.append(f"{moved / found.seconds / 1e9:.2f}")
+                row.append(f"{found.tokens / found.counted['device_time_ps'] * 1e12:,.0f}")
+                row.append(str(found.counted["fallbacks"]))
+            table.add_row(*row)
+        table.add_section()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--prompt", type=int, default=64, help="tokens of the prompt")
+    parser.add_argument("--new-tokens", type=int, default=8, help="tokens to decode")
+    parser.add_argument("--rounds", type=int, default=3, help="of which the best counts")
+    parser.add_argument("--only", choices=SHAPES, help="the only model to measure")
+    parser.add_argument("--full", action="store_true", help="all models, not just the quick ones")
+    arguments = parser.parse_args()
+
+    shapes = [arguments.only] if arguments.only else list(SHAPES if arguments.full else QUICK)
+    heads = (
+        "model",
+        "step",
+        "mode",
+        "tokens/s",
+        "x CPU",
+        "GB/s",
+        "modelled tokens/s",
+        "on the CPU",
+    )
+    table = Table(*heads, caption=f"{torch.get_num_threads()} host threads")
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=len(shapes) * 3 * (arguments.rounds + 1))
+        for shape in shapes:
+            progress.update(task, description=shape)
+            best = measure(SHAPES[shape], arguments, lambda: progress.advance(task))
+            add_rows(table, shape, best)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""`spyre enable`: findings that are true, on small models, and errors without tracebacks."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from torch_spyre import knobs
+from torch_spyre.tools import cli
+
+pytest.importorskip("transformers")
+
+TINY = {
+    "model_type": "llama",
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "vocab_size": 256,
+}
+SCRIPT = """
+import torch
+
+class Odd(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        return torch.erfinv(torch.tanh(self.linear(x)))
+
+torch.manual_seed(0)
+model = Odd().half()
+inputs = torch.randn(4, 64).half()
+tokens = 4
+"""
+
+
+@pytest.fixture
+def spyre(monkeypatch, capsys):
+    """Runs the command; returns exit code, stdout and stderr."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["spyre", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        captured = capsys.readouterr()
+        return caught.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(TINY))
+    return folder
+
+
+def script(tmp_path, text):
+    path = tmp_path / "model.py"
+    path.write_text(text)
+    return path
+
+
+def test_a_tiny_model_is_captured_tried_timed_and_written(spyre, tiny, tmp_path):
+    page, data = tmp_path / "page.html", tmp_path / "data.json"
+    code, out, err = spyre(
+        "enable", tiny, "--mode", "eager", "--prompt", 8, "--html", page, "--json", data
+    )
+    assert (code, err) == (0, "")
+    for word in ("LlamaDecoderLayer", "prefill", "decode", "estimate"):
+        assert word in out
+    found = json.loads(data.read_text())
+    modules = {each["name"]: each for each in found["modules"]}
+    assert modules["LlamaDecoderLayer"]["instances"] == 3
+    assert {each["attempt"]["outcome"] for each in modules.values()} == {"agrees"}
+    steps = {each["step"]: each for each in found["times"]}
+    assert steps["prefill"]["tokens"] == 8 and steps["decode"]["tokens"] == 1
+    assert all(each["seconds"] > 0 for each in steps.values())
+    products = [each for each in found["ops"] if each["op"] == "aten.mm.default"]
+    # Seven in a layer and the head.
+    assert sum(each["calls"].get("decode", 0) for each in products) == 7 * 3 + 1
+    assert {(each["eager"], each["compiled"], each["how"]) for each in products} == {
+        ("native", "native", "kernel")
+    }
+    html = page.read_text()
+    embedded = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', html, re.DOTALL)
+    assert json.loads(embedded[1].replace("<\\/", "</")) == found
+    assert not re.search(r'(src|href)="', html), "the page needs nothing else"
+
+
+def test_a_script_shows_what_falls_back_and_where(spyre, tmp_path):
+    data = tmp_path / "data.json"
+    path = script(tmp_path, SCRIPT)
+    code, out, _ = spyre("enable", path, "--mode", "eager", "--json", data)
+    assert code == 0
+    found = json.loads(data.read_text())
+    (case,) = (each for each in found["ops"] if each["op"] == "aten.erfinv.default")
+    assert (case["eager"], case["compiled"], case["modules"]) == ("fallback", "fallback", ["Odd"])
+    verdicts = {each["name"]: each["verdict"] for each in found["modules"]}
+    assert verdicts == {"Odd": "fallback", "Linear": "native"}
+    attempts = {each["name"]: each["attempt"]["fallbacks"] for each in found["modules"]}
+    assert attempts == {"Odd": 1, "Linear": 0}
+    assert "aten.erfinv.default" in out
+
+
+def test_an_op_without_any_kernel_is_missing_and_the_rest_is_still_seen(spyre, tmp_path):
+    define = """
+import torch
+library = torch.library.Library("enable_test", "DEF")
+library.define("nowhere(Tensor x) -> Tensor")
+library.impl("nowhere", torch.empty_like, "Meta")
+"""
+    forward = "self.linear(torch.ops.enable_test.nowhere(x))"
+    data = tmp_path / "data.json"
+    text = define + SCRIPT.replace("torch.erfinv(torch.tanh(self.linear(x)))", forward)
+    path = script(tmp_path, text)
+    assert spyre("enable", path, "--mode", "eager", "--json", data)[0] == 0
+    found = json.loads(data.read_text())
+    verdicts = {each["op"]: each["eager"] for each in found["ops"]}
+    assert verdicts["enable_test.nowhere.default"] == "missing"
+    assert verdicts["aten.addmm.default"] == "native"
+    attempts = {each["name"]: each["attempt"]["outcome"] for each in found["modules"]}
+    assert attempts == {"Odd": "fails", "Linear": "fails"}, "the CPU cannot run it either"
+
+
+def test_a_model_that_stops_on_the_card_is_said_to(spyre, tmp_path):
+    forward = "torch.fft.fft(self.linear(x).float()).abs()"
+    data = tmp_path / "data.json"
+    path = script(tmp_path, SCRIPT.replace("torch.erfinv(torch.tanh(self.linear(x)))", forward))
+    assert spyre("enable", path, "--mode", "eager", "--json", data)[0] == 0
+    found = json.loads(data.read_text())
+    (note,) = found["notes"]
+    assert "stopped" in note and "omplex" in note
+    assert "aten.addmm.default" in [each["op"] for each in found["ops"]]
+    attempts = {each["name"]: each["attempt"]["outcome"] for each in found["modules"]}
+    assert attempts == {"Odd": "fails", "Linear": "agrees"}
+
+
+def test_a_wrong_result_is_said_to_differ(spyre, tmp_path, monkeypatch):
+    data = tmp_path / "data.json"
+    path = script(tmp_path, SCRIPT.replace("torch.erfinv(torch.tanh(self.linear(x)))", "x + x"))
+    monkeypatch.setenv("SPYRE_EMU_INJECT", "flip:addf")
+    with knobs.override(SPYRE_EMU_INJECT="flip:addf"):
+        code, _, _ = spyre("enable", path, "--mode", "eager", "--json", data)
+    outcomes = {each["name"]: each["attempt"] for each in json.loads(data.read_text())["modules"]}
+    assert code == 0
+    assert outcomes["Odd"]["outcome"] == "differs"
+    assert outcomes["Linear"]["message"].startswith("it was not called")
+
+
+def test_a_compiled_model_is_timed_and_tried(spyre, tmp_path):
+    data = tmp_path / "data.json"
+    assert spyre("enable", script(tmp_path, SCRIPT), "--json", data)[0] == 0
+    found = json.loads(data.read_text())
+    (time,) = found["times"]
+    assert (found["mode"], found["notes"], time["fallbacks"]) == ("compiled", [], 1)
+    assert time["seconds"] > 0 and time["seconds_per_token"] == time["seconds"] / 4
+    assert {each["attempt"]["outcome"] for each in found["modules"]} == {"agrees"}
+
+
+@pytest.mark.heavy
+def test_times_of_a_compiled_model_grow_with_its_layers(spyre, tiny, tmp_path):
+    def decode(layers):
+        (tiny / "config.json").write_text(json.dumps({**TINY, "num_hidden_layers": layers}))
+        data = tmp_path / f"{layers}.json"
+        assert spyre("enable", tiny, "--prompt", 8, "--no-try", "--json", data)[0] == 0
+        found = json.loads(data.read_text())
+        assert found["notes"] == []
+        assert all(each["attempt"] is None for each in found["modules"])
+        return next(each for each in found["times"] if each["step"] == "decode")
+
+    two, four = decode(2), decode(4)
+    added = two["seconds_per_layer"]["layers"]
+    assert added > 0
+    assert four["seconds"] == pytest.approx(two["seconds"] + 2 * added)
+
+
+def test_eager_kernels_are_as_before_afterwards(spyre, tmp_path):
+    path = script(tmp_path, SCRIPT)
+    before = torch.spyre.counters()["launches"]
+    assert spyre("enable", path, "--mode", "eager", "--no-try")[0] == 0
+    assert torch.spyre.counters()["launches"] > before
+    before = torch.spyre.counters()["fallbacks"]
+    torch.ones(3, device="spyre") + 1
+    # The tests of this folder run with TORCH_SPYRE_EAGER=fallback.
+    assert torch.spyre.counters()["fallbacks"] == before + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("inputs = 1", "defines no `model`"),
+        ("import torch\nmodel = torch.nn.Linear(2, 2)", "defines no `inputs`"),
+        ("\n\nmodel = nosuch", ":3: NameError: name 'nosuch' is not defined"),
+        ("model = (", ":1: SyntaxError"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        (SCRIPT + "tokens = 0", "`tokens` is how many tokens"),
+    ],
+)
+def test_what_is_wrong_with_a_script_is_said_in_a_line(spyre, tmp_path, text, message):
+    code, out, err = spyre("enable", script(tmp_path, text))
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ") and message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("no JSON", "is no JSON"),
+        ("[]", "has no model_type"),
+        ('{"model_type": "nosuch"}', "no model type 'nosuch'"),
+        (json.dumps({**TINY, "num_attention_heads": 0}), "Error"),
+        (json.dumps({**TINY, "hidden_size": "wide"}), "Error"),
+    ],
+)
+def test_what_is_wrong_with_a_configuration_is_said_in_a_line(spyre, tiny, content, message):
+    (tiny / "config.json").write_text(content)
+    code, out, err = spyre("enable", tiny, "--no-try")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: ") and message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["nosuch"], 1, "granite-3.3-8b"),
+        (["nosuch.py"], 1, "no script"),
+        (["nosuch.json"], 1, "cannot read"),
+        (["PreTrainedModel"], 1, "base class"),
+        (["bert", "--prompt", "600"], 1, "fewer than 512 tokens"),
+        (["llama", "--html", "/nosuch/page.html"], 1, "cannot write"),
+        (["llama", "--batch", "0"], 2, "--batch"),
+        (["llama", "--mode", "quickly"], 2, "--mode"),
+        ([], 2, "MODEL_OR_SCRIPT"),
+    ],
+)
+def test_wrong_words_are_refused(spyre, words, code, message):
+    found, out, err = spyre("enable", *words)
+    assert (found, out) == (code, "")
+    assert message in err and "Traceback" not in err
+
+
+def test_without_transformers_the_user_is_told_what_to_install():
+    program = (
+        "import sys; sys.modules['transformers'] = None; sys.argv = ['spyre', 'enable', 'llama']\n"
+        "from torch_spyre.tools.cli import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("pip install transformers")
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,63 @@
+"""The programs that run whole models: they run, and print what they say they do."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers")
+
+ROOT = Path(__file__).resolve().parents[2]
+# The benchmark with one shape that compiles in seconds.
+TINY_BENCHMARK = """
+import sys, transformers
+sys.argv = ["models.py", "--only", "tiny", "--prompt", "8", "--new-tokens", "2", "--rounds", "1"]
+sys.path.insert(0, "benchmarks")
+import models
+sizes = dict(hidden_size=128, intermediate_size=128, num_hidden_layers=1, num_attention_heads=2)
+models.SHAPES["tiny"] = transformers.LlamaConfig(**sizes, **models.COMMON)
+models.main()
+"""
+
+
+def run(*arguments):
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "TORCH_SPYRE_EAGER": "native", "COLUMNS": "150"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.heavy
+def test_the_benchmark_of_models_prints_rates_beside_the_cpu():
+    shown = run("-c", TINY_BENCHMARK)
+    rows = [re.split(r"\s*│\s*", line.strip("│ ")) for line in shown.splitlines() if "tiny" in line]
+    kinds = [(step, mode) for _, step, mode, *_ in rows]
+    assert kinds == [(s, m) for s in ("prefill", "decode") for m in ("CPU", "eager", "compiled")]
+    for _, _, mode, rate, ratio, *card in rows:
+        assert float(rate) > 0 and float(ratio) > 0
+        if mode != "CPU":
+            gigabytes, modelled, _ = card
+            assert float(gigabytes) > 0
+            assert float(modelled.replace(",", "")) > 1000
+
+
+@pytest.mark.heavy
+def test_a_large_model_is_loaded_piece_by_piece_and_decodes():
+    words = ("--layers", "1", "--prompt", "4", "--new-tokens", "2")
+    shown = run("examples/large_model.py", *words)
+    assert "granite-3.3-2b: 1 layers, 0.32 GB" in shown
+    tokens = re.search(r"tokens: \[(.*)\]", shown)[1].split(", ")
+    assert len(tokens) == 3 and all(0 <= int(token) < 49159 for token in tokens)
+    assert re.search(r"prefill of 4: [\d.]+ s, [\d.]+ ms modelled", shown)
+    assert re.search(r"a decoded token: [\d.]+ s on average, [\d.]+ ms modelled", shown)
+    # Weights of 0.3 GiB beside PyTorch and the compiler, never twice.
+    assert 0.3 < float(re.search(r"peak memory: ([\d.]+) GiB", shown)[1]) < 2.5

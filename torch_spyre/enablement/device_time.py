@@ -1,0 +1,100 @@
+"""Device time of a model at its full size, by the card's timing model.
+
+No weight has a value, and no kernel computes: programs are compiled, and their device time is the
+sum of what the timing model says of each. Copies and ops on the CPU are not in it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from torch_spyre import knobs
+from torch_spyre.enablement.findings import StepTime
+from torch_spyre.enablement.subject import Repeated, Step, Subject, run_steps
+from torch_spyre.enablement.weights import on_card
+
+
+class StepClock:
+    """Given to `run_steps`, it keeps what each step took on the device's clock."""
+
+    def __init__(self) -> None:
+        self.times: list[StepTime] = []
+
+    def __call__(self, step: Step, call: Callable[[], Any]) -> Any:
+        before = _counters()
+        result = call()
+        after = _counters()
+        spent = {name: after[name] - before[name] for name in after}
+        self.times.append(
+            StepTime(
+                step=step.name,
+                tokens=step.tokens,
+                seconds=spent["device_time_ps"] * 1e-12,
+                launches=spent["launches"],
+                fallbacks=spent["fallbacks"],
+                ddr_bytes=spent["ddr_read_bytes"] + spent["ddr_write_bytes"],
+            )
+        )
+        return result
+
+
+def _counters() -> dict[str, int]:
+    torch.spyre.synchronize()  # type: ignore[attr-defined]
+    found: dict[str, int] = torch.spyre.counters()  # type: ignore[attr-defined]
+    return found
+
+
+def rounds(repeated: Sequence[Repeated]) -> int:
+    """How many models `compiled_times` compiles."""
+    return 1 + sum(kind.count > 1 for kind in repeated)
+
+
+def compiled_times(
+    subject: Subject, batch: int, prompt: int, told: Callable[[], None]
+) -> list[StepTime]:
+    """Compiled as a whole with one layer of each kind, and again with one more of each in turn.
+
+    The full model is the first plus, for every further layer, what one more had added.
+    """
+    kinds = list(subject.repeated())
+    one = {kind.name: 1 for kind in kinds}
+    totals = _compiled(subject, one if kinds else None, batch, prompt)
+    base = list(totals)
+    told()
+    for kind in kinds:
+        if kind.count == 1:
+            continue
+        more = _compiled(subject, {**one, kind.name: 2}, batch, prompt)
+        totals = [
+            _with_layers(total, kind, first, second)
+            for total, first, second in zip(totals, base, more, strict=True)
+        ]
+        told()
+    return totals
+
+
+def _with_layers(total: StepTime, kind: Repeated, one: StepTime, two: StepTime) -> StepTime:
+    further = kind.count - 1
+    added = two.seconds - one.seconds
+    return replace(
+        total,
+        seconds=total.seconds + further * added,
+        launches=total.launches + further * (two.launches - one.launches),
+        fallbacks=total.fallbacks + further * (two.fallbacks - one.fallbacks),
+        ddr_bytes=total.ddr_bytes + further * (two.ddr_bytes - one.ddr_bytes),
+        seconds_per_layer={**total.seconds_per_layer, kind.name: added},
+    )
+
+
+def _compiled(
+    subject: Subject, layers: dict[str, int] | None, batch: int, prompt: int
+) -> list[StepTime]:
+    model = on_card(subject.build(layers))
+    clock = StepClock()
+    torch._dynamo.reset()
+    compiled = torch.compile(model, dynamic=False)
+    with torch.no_grad(), knobs.override(SPYRE_EMU_MODE="timing"):
+        run_steps(compiled, subject.steps(model, batch, prompt), "spyre", clock)
+    return clock.times

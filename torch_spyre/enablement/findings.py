@@ -1,0 +1,104 @@
+"""What was found out about a model: plain data, from which JSON, page and tables are made."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+# Worst last: a module is as good as the worst of its ops.
+Verdict = Literal["native", "fallback", "missing"]
+VERDICTS: tuple[Verdict, ...] = ("native", "fallback", "missing")
+Mode = Literal["eager", "compiled"]
+
+
+def worst(verdicts: list[Verdict]) -> Verdict:
+    return max(verdicts, key=VERDICTS.index, default="native")
+
+
+@dataclass
+class OpCase:
+    """One op with one kind of arguments, wherever in the model it is called so."""
+
+    op: str
+    signature: str
+    eager: Verdict
+    compiled: Verdict
+    # How the card does it when it is called by itself: kernel, copy, view.
+    how: str
+    reason: str
+    calls: dict[str, int] = field(default_factory=dict)
+    modules: list[str] = field(default_factory=list)
+
+    def verdict(self, mode: Mode) -> Verdict:
+        return self.eager if mode == "eager" else self.compiled
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A kind of module on the card, with the rest of the model on the CPU."""
+
+    outcome: Literal["agrees", "differs", "fails"]
+    fallbacks: int
+    # The largest relative error of an output, and what rounding to the card's format explains.
+    error: float | None
+    bound: float | None
+    message: str
+
+
+@dataclass
+class ModuleKind:
+    """All modules of one class."""
+
+    name: str
+    instances: int
+    parameters: int
+    example: str
+    verdict: Verdict
+    cases: dict[Verdict, int]
+    attempt: Attempt | None = None
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Device time of one call, by the card's timing model."""
+
+    step: str
+    tokens: int
+    seconds: float
+    launches: int
+    fallbacks: int
+    ddr_bytes: int
+    # What a layer more of each kind adds, where the whole was computed so.
+    seconds_per_layer: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def seconds_per_token(self) -> float:
+        return self.seconds / self.tokens
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Findings:
+    name: str
+    kind: str
+    source: str
+    mode: Mode
+    batch: int
+    prompt: int
+    parameters: int
+    weight_bytes: int
+    card: str
+    torch_version: str
+    ops: list[OpCase]
+    modules: list[ModuleKind]
+    times: list[StepTime]
+    # What could not be found out, and why.
+    notes: list[str]
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(case.verdict(self.mode) == verdict for case in self.ops)
+
+    @property
+    def native_share(self) -> float:
+        return self.count("native") / len(self.ops) if self.ops else 0.0

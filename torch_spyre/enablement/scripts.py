@@ -1,0 +1,73 @@
+"""Models that a script defines: any `torch.nn.Module`, with what to call it with."""
+
+import runpy
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from torch_spyre.enablement.errors import ModelInputError
+from torch_spyre.enablement.subject import Arguments, Repeated, Step
+
+# What is tried is copied, once for each kind of module.
+_MOST_TRIED_BYTES = 512 * 2**20
+
+
+class ScriptModel:
+    """`model` and `inputs` of a script, and `tokens` if it says how many a call is for."""
+
+    def __init__(self, path: Path) -> None:
+        self.name, self.source = path.stem, str(path)
+        defined = _run(path)
+        model, inputs = defined.get("model"), defined.get("inputs")
+        if not isinstance(model, torch.nn.Module):
+            raise ModelInputError(f"{path} defines no `model` that is a torch.nn.Module")
+        if isinstance(inputs, torch.Tensor):
+            inputs = (inputs,)
+        if not isinstance(inputs, tuple | list | dict):
+            raise ModelInputError(
+                f"{path} defines no `inputs`: a tensor, a tuple of arguments, or a dict of them"
+            )
+        tokens = defined.get("tokens", 1)
+        if not isinstance(tokens, int) or tokens < 1:
+            raise ModelInputError(f"{path}: `tokens` is how many tokens a call is for, at least 1")
+        self.kind = type(model).__name__
+        self._model, self._tokens = model.eval(), tokens
+        self._given: Arguments = ((), inputs) if isinstance(inputs, dict) else (inputs, {})
+
+    def repeated(self) -> Sequence[Repeated]:
+        return ()
+
+    def build(self, layers: Mapping[str, int] | None = None) -> torch.nn.Module:
+        from torch_spyre.enablement.weights import on_meta
+
+        return on_meta(self._model)
+
+    def small(self) -> torch.nn.Module | None:
+        tensors = [*self._model.parameters(), *self._model.buffers()]
+        held = sum(tensor.nbytes for tensor in tensors)
+        there = all(tensor.device.type == "cpu" for tensor in tensors)
+        return self._model if there and held <= _MOST_TRIED_BYTES else None
+
+    def steps(self, model: torch.nn.Module, batch: int, prompt: int) -> Sequence[Step]:
+        return [Step("forward", self._tokens, lambda _: self._given)]
+
+
+def _run(path: Path) -> dict[str, Any]:
+    try:
+        return runpy.run_path(str(path), run_name="spyre_enable")
+    except (Exception, SystemExit) as error:  # any: it is the user's program
+        reason = " ".join(str(error).split())
+        raise ModelInputError(
+            f"{path}{_line(path, error)}: {type(error).__name__}: {reason}"
+        ) from error
+
+
+def _line(path: Path, error: BaseException) -> str:
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        return f":{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return f":{lines[-1]}" if lines else ""

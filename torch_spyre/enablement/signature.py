@@ -1,0 +1,45 @@
+"""Arguments of an op as text: what decides which kernel it gets."""
+
+from typing import Any
+
+import torch
+
+_SHORT = {
+    torch.float16: "f16",
+    torch.bfloat16: "bf16",
+    torch.float32: "f32",
+    torch.float64: "f64",
+    torch.int64: "i64",
+    torch.int32: "i32",
+    torch.int16: "i16",
+    torch.int8: "i8",
+    torch.uint8: "u8",
+    torch.bool: "bool",
+}
+
+
+def signature(func: torch._ops.OpOverload, args: Any, kwargs: dict[str, Any]) -> str:
+    """Tensors as dtype and sizes, with strides where they are not those of a plain tensor."""
+    given = [_text(value) for value in args]
+    given += [f"{name}={_text(value)}" for name, value in kwargs.items() if value is not None]
+    return f"({', '.join(given)})"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return _tensor(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, torch.dtype):
+        return _SHORT.get(value, str(value).removeprefix("torch."))
+    if isinstance(value, torch.device):
+        return value.type
+    return repr(value)
+
+
+def _tensor(tensor: torch.Tensor) -> str:
+    dtype = _SHORT.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
+    text = f"{dtype}[{','.join(map(str, tensor.shape))}]"
+    if not tensor.is_contiguous():
+        text += f" by {','.join(map(str, tensor.stride()))}"
+    return text if tensor.device.type == "spyre" else f"{text} on {tensor.device.type}"

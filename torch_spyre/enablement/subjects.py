@@ -1,0 +1,20 @@
+"""From what the user typed to a model."""
+
+from pathlib import Path
+
+from torch_spyre.enablement.errors import ModelInputError
+from torch_spyre.enablement.scripts import ScriptModel
+from torch_spyre.enablement.subject import Subject
+from torch_spyre.enablement.transformers_models import from_file, from_name
+
+
+def find(text: str) -> Subject:
+    """A script, a configuration, a published name, a model type, or the name of a class."""
+    path = Path(text)
+    if path.suffix == ".py":
+        if not path.is_file():
+            raise ModelInputError(f"there is no script {text!r}")
+        return ScriptModel(path)
+    if path.is_dir() or path.suffix == ".json":
+        return from_file(path)
+    return from_name(text)

@@ -1,0 +1,93 @@
+"""Findings in the terminal."""
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from torch_spyre.enablement import wording
+from torch_spyre.enablement.findings import VERDICTS, Findings, OpCase, Verdict
+
+_COLOURS: dict[Verdict, str] = {"native": "green", "fallback": "yellow", "missing": "red"}
+# The worst modules and ops come first in the reader's mind; the page has all of them.
+_MOST_ROWS = 40
+_BOX = box.SIMPLE_HEAD
+
+
+def show(findings: Findings, console: Console) -> None:
+    parts: list[RenderableType] = [_summary(findings), "", _modules(findings)]
+    if any(case.verdict(findings.mode) != "native" for case in findings.ops):
+        parts += ["", _ops(findings)]
+    if findings.times:
+        parts += ["", _times(findings), Text(wording.ESTIMATE, style="dim")]
+    parts += [Text(f"Note: {note}", style="yellow") for note in findings.notes]
+    console.print(Group(*parts))
+
+
+def _summary(findings: Findings) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_row("model", Text(f"{findings.name}: {wording.subject(findings)}"))
+    table.add_row("from", Text(findings.source))
+    table.add_row("run", f"{findings.mode}, batch {findings.batch}, prompt {findings.prompt}")
+    counts = ", ".join(f"{findings.count(verdict)} {verdict}" for verdict in VERDICTS)
+    table.add_row("ops", f"{counts} ({findings.native_share:.0%} of the kinds of calls are native)")
+    return table
+
+
+def _modules(findings: Findings) -> Table:
+    table = Table(
+        "Module", "Number", "Ops", *VERDICTS, "Tried: error of bound", title="Modules", box=_BOX
+    )
+    for kind in findings.modules:
+        numbers = [str(kind.cases.get(verdict, 0)) for verdict in VERDICTS]
+        tried = Text(wording.attempt(kind.attempt))
+        name = Text(kind.name)
+        table.add_row(name, str(kind.instances), _verdict(kind.verdict), *numbers, tried)
+    return table
+
+
+def _ops(findings: Findings) -> Table:
+    table = Table(
+        "Op", "Arguments", "Eager", "Compiled", "Calls", "Why", title="Not native", box=_BOX
+    )
+    cases = [case for case in findings.ops if case.verdict(findings.mode) != "native"]
+    cases.sort(key=lambda case: -VERDICTS.index(case.verdict(findings.mode)))
+    for case in cases[:_MOST_ROWS]:
+        table.add_row(
+            Text(case.op),
+            Text(case.signature),
+            _verdict(case.eager),
+            _verdict(case.compiled),
+            calls(case),
+            Text(case.reason),
+        )
+    if len(cases) > _MOST_ROWS:
+        table.caption = f"{len(cases) - _MOST_ROWS} more are in the page and the JSON"
+    return table
+
+
+def _times(findings: Findings) -> Table:
+    table = Table(
+        "Step", "Tokens", "Device time", "A token", "Tokens/s", "Kernels", "On the CPU", "DDR",
+        title="Estimated device time, whole model", box=_BOX,
+    )  # fmt: skip
+    for time in findings.times:
+        table.add_row(
+            time.step,
+            str(time.tokens),
+            wording.seconds(time.seconds),
+            wording.seconds(time.seconds_per_token),
+            wording.rate(time.tokens_per_second),
+            str(time.launches),
+            str(time.fallbacks),
+            wording.amount(time.ddr_bytes),
+        )
+    return table
+
+
+def calls(case: OpCase) -> str:
+    return ", ".join(f"{count} in {step}" for step, count in case.calls.items())
+
+
+def _verdict(verdict: Verdict) -> Text:
+    return Text(verdict, style=_COLOURS[verdict])

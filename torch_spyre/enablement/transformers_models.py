@@ -1,0 +1,224 @@
+"""Models of transformers: by type, class, configuration file or published name."""
+
+import functools
+import importlib
+import inspect
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from torch_spyre.enablement import resizing
+from torch_spyre.enablement.errors import (
+    MissingPackageError,
+    ModelInputError,
+    ModelNotFoundError,
+)
+from torch_spyre.enablement.subject import Arguments, Repeated, Step
+
+# What a model type stands for: the first of these tables that has it.
+_HEADS = (
+    "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+    "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING",
+    "MODEL_FOR_MASKED_LM_MAPPING",
+    "MODEL_FOR_CAUSAL_LM_MAPPING",
+    "MODEL_MAPPING",
+)
+DTYPE = torch.float16
+
+
+@functools.cache
+def published() -> dict[str, dict[str, Any]]:
+    """Published models by name: their configuration and where the figures are from."""
+    text = (Path(__file__).parent / "published.yaml").read_text()
+    found: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return found
+
+
+def library() -> Any:
+    try:
+        return importlib.import_module("transformers")
+    except ImportError as error:
+        if error.name != "transformers":
+            raise
+        raise MissingPackageError("transformers", "a model by type or configuration") from error
+
+
+class TransformersModel:
+    """A configuration, and the class of model that it is for."""
+
+    def __init__(self, name: str, config: Any, model_class: Any, source: str) -> None:
+        self.name, self.source = name, source
+        self.kind = model_class.__name__
+        self._config, self._class = config, model_class
+
+    def repeated(self) -> Sequence[Repeated]:
+        return resizing.repeated(self._config)
+
+    def build(self, layers: Mapping[str, int] | None = None) -> torch.nn.Module:
+        config = self._config if layers is None else resizing.with_layers(self._config, layers)
+        with torch.device("meta"):
+            return self._made(config)
+
+    def small(self) -> torch.nn.Module | None:
+        torch.manual_seed(0)
+        return self._made(resizing.small(self._config))
+
+    def _made(self, config: Any) -> torch.nn.Module:
+        with _errors_are_about(self.name), _quiet():
+            model: torch.nn.Module = self._class._from_config(config, dtype=DTYPE)
+        return model.eval()
+
+    def steps(self, model: torch.nn.Module, batch: int, prompt: int) -> Sequence[Step]:
+        return _steps(model, batch, prompt)
+
+
+def from_name(name: str) -> TransformersModel:
+    """A published name, a model type or the name of a class."""
+    entry = published().get(name.lower())
+    if entry is not None:
+        values = dict(entry["config"])
+        config = _config(name, values.pop("model_type"), values)
+        return TransformersModel(name, config, _class_for(name, config), entry["source"])
+    transformers = library()
+    if name in transformers.CONFIG_MAPPING:
+        config = _config(name, name, {})
+        return TransformersModel(name, config, _class_for(name, config), "defaults of the type")
+    found: Any = getattr(transformers, name, None) if name.isidentifier() else None
+    is_model = inspect.isclass(found) and issubclass(found, transformers.PreTrainedModel)
+    if is_model:
+        if found.config_class is None:
+            raise ModelInputError(f"{name} is a base class: name one of its models")
+        with _errors_are_about(name):
+            config = found.config_class()
+        return TransformersModel(name, config, found, "defaults of the class")
+    raise ModelNotFoundError(
+        f"{name!r} is no model type or class of transformers, no file, and none of the published "
+        f"models {', '.join(published())}"
+    )
+
+
+def from_file(path: Path) -> TransformersModel:
+    """A config.json, or a folder that has one."""
+    file = path / "config.json" if path.is_dir() else path
+    try:
+        values = json.loads(file.read_text())
+    except OSError as error:
+        raise ModelInputError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ModelInputError(f"{str(file)!r} is no JSON: {error}") from error
+    if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
+        raise ModelInputError(f"{str(file)!r} has no model_type: it is no model's configuration")
+    config = _config(str(file), values["model_type"], values)
+    name = path.resolve().name if path.is_dir() else path.resolve().parent.name
+    return TransformersModel(name, config, _class_for(str(file), config), str(file))
+
+
+def _config(name: str, model_type: str, values: dict[str, Any]) -> Any:
+    known = library().CONFIG_MAPPING
+    if model_type not in known:
+        raise ModelNotFoundError(f"{name}: transformers has no model type {model_type!r}")
+    with _errors_are_about(name), _quiet():
+        return known[model_type].from_dict(values)
+
+
+def _class_for(name: str, config: Any) -> Any:
+    transformers = library()
+    for named in config.architectures or ():
+        found = getattr(transformers, named, None)
+        if found is not None:
+            return found
+    for table in _HEADS:
+        mapping = getattr(transformers, table)
+        if type(config) in mapping:
+            found = mapping[type(config)]
+            return found[0] if isinstance(found, tuple) else found
+    raise ModelInputError(f"{name}: transformers has no model for {type(config).__name__}")
+
+
+@contextmanager
+def _errors_are_about(name: str) -> Iterator[None]:
+    """What transformers says about a configuration is said about the user's."""
+    try:
+        yield
+    except Exception as error:  # any: it reads what the user wrote
+        text = " ".join(str(error).split()) or "no reason given"
+        raise ModelInputError(f"{name}: {type(error).__name__}: {text}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without its remarks on configurations, which are mostly about those we made small."""
+    logging = library().logging
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(before)
+
+
+def _steps(model: Any, batch: int, prompt: int) -> list[Step]:
+    accepted = inspect.signature(model.forward).parameters
+    config = model.config
+    given = _inputs(model, accepted, batch, prompt)
+    if not model.can_generate():
+        return [Step("forward", batch * prompt, lambda _: ((), given))]
+    given["use_cache"] = True
+    if "logits_to_keep" in accepted:
+        given["logits_to_keep"] = 1  # as `generate` does
+    next_token = torch.full((batch, 1), 7)
+
+    def decode(output: Any) -> Arguments | None:
+        cache = getattr(output, "past_key_values", None)
+        if cache is None:
+            return None
+        again: dict[str, Any] = {"use_cache": True, "past_key_values": cache}
+        if not config.is_encoder_decoder:
+            return (), {**again, "input_ids": next_token}
+        encoded = (output.encoder_last_hidden_state,)
+        return (), {**again, "decoder_input_ids": next_token, "encoder_outputs": encoded}
+
+    return [
+        Step("prefill", batch * prompt, lambda _: ((), dict(given))),
+        Step("decode", batch, decode),
+    ]
+
+
+def _inputs(model: Any, accepted: Mapping[str, Any], batch: int, prompt: int) -> dict[str, Any]:
+    config, main = model.config, model.main_input_name
+    generator = torch.Generator().manual_seed(0)
+    found: dict[str, Any] = {}
+    if "input_ids" in accepted:
+        text = config.get_text_config()
+        _check_length(type(model).__name__, text, prompt)
+        # From 5 on: many models keep the first few for padding and the like.
+        found["input_ids"] = torch.randint(5, text.vocab_size, (batch, prompt), generator=generator)
+    if main == "pixel_values" or ("pixel_values" in accepted and not model.can_generate()):
+        vision = getattr(config, "vision_config", config)
+        image = (batch, vision.num_channels, vision.image_size, vision.image_size)
+        found["pixel_values"] = torch.randn(image, generator=generator).to(DTYPE)
+    if main == "input_features" and hasattr(config, "num_mel_bins"):
+        sound = (batch, config.num_mel_bins, 2 * config.max_source_positions)
+        found["input_features"] = torch.randn(sound, generator=generator).to(DTYPE)
+    if config.is_encoder_decoder:
+        found["decoder_input_ids"] = torch.full((batch, 1), 7)
+    if main not in found:
+        raise ModelInputError(
+            f"{type(model).__name__} takes {main!r}, which is not made here: write a script that "
+            "defines model and inputs"
+        )
+    return found
+
+
+def _check_length(name: str, config: Any, prompt: int) -> None:
+    most = getattr(config, "max_position_embeddings", None)
+    if isinstance(most, int) and prompt >= most:
+        raise ModelInputError(f"{name} takes fewer than {most} tokens; --prompt asks for {prompt}")

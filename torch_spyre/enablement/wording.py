@@ -1,0 +1,58 @@
+"""Numbers and sentences that the terminal and the page have in common."""
+
+from torch_spyre.enablement.findings import Attempt, Findings, StepTime
+
+ESTIMATE = (
+    "Device time is an estimate: the sum of what the card's timing model says of the kernels that "
+    "were compiled for this model at its full size, on one card. Copies between host and card, "
+    "queueing on the host and ops on the CPU are not in it."
+)
+
+
+def parameters(count: int) -> str:
+    for unit, size in (("B", 10**9), ("M", 10**6), ("K", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return str(count)
+
+
+def seconds(value: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value * 1e9:.3g} ns"
+
+
+def amount(count: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} B"
+
+
+def attempt(tried: Attempt | None) -> str:
+    if tried is None:
+        return "not tried"
+    if tried.error is None:
+        return f"{tried.outcome}: {tried.message}"
+    text = f"{tried.outcome}: {tried.error:.2%} of {tried.bound:.1%}"
+    if tried.fallbacks:
+        text += f", {tried.fallbacks} on the CPU"
+    return text
+
+
+def rate(value: float) -> str:
+    return f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def extrapolation(time: StepTime) -> str:
+    """How the time of the whole was made, where it was not simply added up."""
+    added = time.seconds_per_layer.items()
+    return ", ".join(f"{seconds(value)} for each of its {name}" for name, value in added)
+
+
+def subject(findings: Findings) -> str:
+    return (
+        f"{findings.kind}, {parameters(findings.parameters)} parameters, "
+        f"{amount(findings.weight_bytes)} of weights"
+    )

@@ -1,0 +1,110 @@
+"""`spyre enable`: what of a model runs on the card, what does not, and how long it would take."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.progress import Progress as Bar
+
+from torch_spyre.tools.ktir_command import OutputError
+
+if TYPE_CHECKING:
+    from torch_spyre.enablement.study import Progress
+
+
+class Mode(StrEnum):
+    eager = "eager"
+    compiled = "compiled"
+
+
+def enable(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL_OR_SCRIPT",
+            help="A model type (granite) or class (LlamaForCausalLM) of transformers, a published "
+            "model (granite-3.3-8b, llama-3.1-8b, qwen2.5-7b, mistral-small-24b), a config.json "
+            "or a folder that has one, or a Python script that defines `model` and `inputs`.",
+        ),
+    ],
+    json: Annotated[Path | None, typer.Option("--json", help="Write all findings as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option("--html", help="Write them as one page.")] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Prompts at a time.")] = 1,
+    prompt: Annotated[int, typer.Option("--prompt", min=1, help="Tokens of a prompt.")] = 64,
+    mode: Annotated[Mode, typer.Option("--mode", help="How the model is run.")] = Mode.compiled,
+    attempts: Annotated[
+        bool, typer.Option("--try/--no-try", help="Try each kind of module on the card.")
+    ] = True,
+) -> None:
+    """Say what of a model is native, what falls back and what is missing, and estimate its time.
+
+    No weights are needed, and the model may be larger than the host's memory.
+    """
+    for path in (json, html):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise OutputError(path, FileNotFoundError(2, "there is no such folder"))
+    from torch_spyre.enablement import subjects
+    from torch_spyre.enablement.page import page
+    from torch_spyre.enablement.report import as_json
+    from torch_spyre.enablement.study import study
+    from torch_spyre.enablement.tables import show
+
+    subject = subjects.find(model)
+    with _progress() as progress:
+        findings = study(
+            subject,
+            mode=mode.value,
+            batch=batch,
+            prompt=prompt,
+            attempts=attempts,
+            progress=progress,
+        )
+    show(findings, Console())
+    if json is not None:
+        _write(json, as_json(findings))
+    if html is not None:
+        _write(html, page(findings))
+
+
+@contextmanager
+def _progress() -> Iterator["Progress"]:
+    """A bar on stderr while there is a terminal to show it."""
+    from torch_spyre.enablement.study import Progress
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[current]}", style="dim"),
+    )
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+
+        class Shown(Progress):
+            def begin(self, what: str, total: int | None) -> None:
+                bar.add_task(what, total=total, current="")
+
+            def advance(self, what: str = "") -> None:
+                bar.update(bar.task_ids[-1], advance=1, current=what)
+
+        yield Shown()
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise OutputError(path, error) from error
