@@ -73,6 +73,8 @@ def _baddbmm(
 
 
 def _added(bias: torch.Tensor, product: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
+    if not product.is_floating_point():  # as on the CPU
+        alpha, beta = int(alpha), int(beta)
     product = product if alpha == 1 else product * alpha
     if beta == 0:
         return product

@@ -11,7 +11,13 @@ import sys
 import typer
 
 from torch_spyre.errors import SpyreError
-from torch_spyre.tools import info_command, knobs_command, ktir_command, ktir_run_command
+from torch_spyre.tools import (
+    info_command,
+    knobs_command,
+    ktir_command,
+    ktir_run_command,
+    opinfo_command,
+)
 
 app = typer.Typer(
     name="spyre",
@@ -22,6 +28,7 @@ app = typer.Typer(
 )
 app.command("info")(info_command.info)
 app.command("knobs")(knobs_command.knobs)
+app.command("opinfo")(opinfo_command.opinfo)
 ktir_command.app.command("run")(ktir_run_command.run)
 app.add_typer(ktir_command.app, name="ktir")
 

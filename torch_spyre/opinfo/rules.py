@@ -1,0 +1,30 @@
+"""What is not compared value by value, and why."""
+
+from torch.testing._internal.opinfo.core import OpInfo
+
+from torch_spyre.testing.op_samples import UNDEFINED, name_of
+
+RANDOM_NOTE = "random: values, or else shape, dtype and statistics"
+UNDEFINED_NOTE = "its values are undefined: shape and dtype only"
+
+# They draw from the device's generator, whose sequence is the CPU's where they fall back. Where
+# they do not, only the distribution is promised.
+RANDOM_PARTS = ("dropout", "rrelu", "rand", "normal", "lowrank", "fractional_max_pool")
+RANDOM = ("bernoulli", "cauchy", "exponential", "geometric", "multinomial", "uniform")
+
+# Given an out= with gaps between its elements, the CPU writes the wrong places or none.
+WRONG_GAPS_ON_CPU = ("narrow_copy", "nn.functional.avg_pool3d", "nn.functional.gelu")
+
+
+def is_random(op: OpInfo) -> bool:
+    name = str(op.name)
+    return name.startswith(RANDOM) or any(
+        part in name and "normalize" not in name and "_norm" not in name for part in RANDOM_PARTS
+    )
+
+
+def note(op: OpInfo) -> str:
+    """What a reader of the table must know about how the op is compared."""
+    if name_of(op).startswith(UNDEFINED):
+        return UNDEFINED_NOTE
+    return RANDOM_NOTE if is_random(op) else ""
