@@ -1,0 +1,61 @@
+"""Calls that PyTorch's op database has shown to be wrong, or to fall back without need."""
+
+import pytest
+import torch
+from comparing import assert_close, exact, numbers, on_card
+
+
+def fallbacks():
+    return torch.spyre.counters()["fallbacks"]
+
+
+@pytest.mark.parametrize("op", [torch.addmm, torch.addmv, torch.addbmm, torch.baddbmm])
+def test_integer_products_are_scaled_by_integers(op):
+    cube = torch.arange(12).reshape(3, 2, 2)
+    factors = {
+        torch.addmm: (cube[0], cube[1], cube[2]),
+        torch.addmv: (cube[0, 0], cube[1], cube[2, 0]),
+        torch.addbmm: (cube[0], cube, cube),
+        torch.baddbmm: (cube, cube, cube),
+    }[op]
+    got = op(*on_card(factors), alpha=1.6, beta=2.7)
+    assert got.dtype is torch.int64
+    assert torch.equal(got.cpu(), op(*factors, alpha=1.6, beta=2.7))
+
+
+RESIZED = {
+    "pointwise": lambda a, out: torch.add(a, a, out=out),
+    "comparison": lambda a, out: torch.gt(a, 0, out=out),
+    "reduction": lambda a, out: torch.sum(a, 0, out=out),
+    "product": lambda a, out: torch.mm(a.t(), a, out=out),
+}
+
+
+@pytest.mark.parametrize("name", RESIZED)
+@pytest.mark.parametrize("turned", [False, True])
+def test_targets_are_resized_without_the_cpu(name, turned):
+    host = numbers(9, 70)
+    card = host.to("spyre")
+    host = card.cpu()
+    if turned:
+        host, card = host.t(), card.t()
+    out, wanted = torch.empty(0).half().to("spyre"), torch.empty(0).half()
+    before = fallbacks()
+    for _ in range(2):  # the second time it has its size
+        assert RESIZED[name](card, out) is out
+    assert fallbacks() == before
+    RESIZED[name](host, wanted)
+    assert out.stride() == wanted.stride()
+    assert_close(out, RESIZED[name](exact(card), None).to(out.dtype))
+    with pytest.warns(UserWarning, match="was resized"):
+        assert RESIZED[name](card, torch.empty(2, 3).half().to("spyre")).shape == wanted.shape
+    assert fallbacks() == before
+
+
+def test_a_target_that_cannot_be_resized_is_refused():
+    x = numbers(9, 70).to("spyre")
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.add(x, x, out=torch.empty(0, dtype=torch.int64, device="spyre"))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.add(x, x, out=torch.empty(3, 1, device="spyre", dtype=x.dtype).expand(3, 4))
+    assert_close(x + x, 2 * exact(x))
