@@ -15,7 +15,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import SampleInput
 from torch.utils._pytree import tree_map
 
-from torch_spyre.opinfo.rules import WRONG_GAPS_ON_CPU
+from torch_spyre.opinfo.rules import WRONG_GAPS_ON_CPU, has_strides
 from torch_spyre.testing.op_samples import (
     CARD,
     CPU,
@@ -114,8 +114,6 @@ if os.environ.get("SPYRE_EMU_FP16") == "ieee":  # the last test of this file
         dtype: {n: reason for n, reason in table.items() if reason not in (CANCELS, OVERFLOWS)}
         for dtype, table in BY_DTYPE.items()
     }
-# The op gives a part of a larger buffer; on the card its copy is dense.
-STRIDES_OF_THEIR_OWN = ("linalg.lstsq", "linalg.lstsq.grad_oriented")
 
 
 def each_op(dtype=None, names=OPS):
@@ -141,10 +139,6 @@ def each_op_and_dtype():
 def main_dtype(op):
     known = (torch.float32, torch.int32, torch.int64, torch.bool)
     return next((dtype for dtype in known if op.supports_dtype(dtype, "cpu")), None)
-
-
-def has_strides(op):
-    return name_of(op) not in STRIDES_OF_THEIR_OWN
 
 
 def sweep(op, dtype, count, prepare=lambda sample: sample, **how):

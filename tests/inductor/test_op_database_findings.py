@@ -59,3 +59,22 @@ def test_a_target_that_cannot_be_resized_is_refused():
     with pytest.raises(RuntimeError, match="single memory location"):
         torch.add(x, x, out=torch.empty(3, 1, device="spyre", dtype=x.dtype).expand(3, 4))
     assert_close(x + x, 2 * exact(x))
+
+
+def test_the_variance_of_too_few_is_infinite_or_not_a_number():
+    x = torch.tensor([[1.0, 2.0], [3.0, 3.0]])
+    for correction in (2, 3):
+        wanted = torch.var(x, 1, correction=correction)
+        got = torch.var(x.to("spyre"), 1, correction=correction)
+        assert torch.equal(got.cpu().isinf(), wanted.isinf())
+        assert torch.equal(got.cpu().isnan(), wanted.isnan())
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_a_soft_margin_far_from_zero_does_not_overflow(reduction):
+    loss = torch.nn.functional.soft_margin_loss
+    x, y = on_card((numbers(5, 70, low=-9, high=9), numbers(5, 70, low=-9, high=9).flip(0)))
+    before = fallbacks()
+    got = loss(x, y, reduction=reduction)
+    assert fallbacks() == before
+    assert_close(got, loss(exact(x), exact(y), reduction=reduction), units=8)

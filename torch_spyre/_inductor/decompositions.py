@@ -132,7 +132,10 @@ def _var(
     freedom = count - (1 if correction is None else correction)
     centred = x - x.mean(dims, keepdim=True)
     total = (centred * centred).mean(dims, keepdim=keepdim)
-    return total * (count / freedom) if freedom > 0 else total * float("nan")
+    if freedom > 0:
+        return total * (count / freedom)
+    # A division by zero, without relying on what an infinity does on the card.
+    return torch.where(total > 0, math.inf, math.nan).to(x.dtype)
 
 
 @decomposes(aten.var_mean.correction)
@@ -145,6 +148,13 @@ def _var_mean(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     dims = list(range(x.dim())) if dim is None else list(dim)
     return _var(x, dim, correction=correction, keepdim=keepdim), x.mean(dims, keepdim=keepdim)
+
+
+@decomposes(aten.soft_margin_loss.default)
+def _soft_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
+    """PyTorch's own takes the logarithm of an exponential, which soon exceeds 16 bits."""
+    losses = torch.nn.functional.softplus(-x * target)
+    return {0: losses.clone, 1: losses.mean, 2: losses.sum}[reduction]()
 
 
 @decomposes(aten._softmax_backward_data.default)

@@ -14,6 +14,12 @@ RANDOM = ("bernoulli", "cauchy", "exponential", "geometric", "multinomial", "uni
 
 # Given an out= with gaps between its elements, the CPU writes the wrong places or none.
 WRONG_GAPS_ON_CPU = ("narrow_copy", "nn.functional.avg_pool3d", "nn.functional.gelu")
+# The op gives a part of a larger buffer; on the card its copy is dense.
+STRIDES_OF_THEIR_OWN = ("linalg.lstsq", "linalg.lstsq.grad_oriented")
+
+
+def has_strides(op: OpInfo) -> bool:
+    return name_of(op) not in STRIDES_OF_THEIR_OWN
 
 
 def is_random(op: OpInfo) -> bool:

@@ -234,6 +234,10 @@ class Sample:
                 return f"{what} {one}, expected {other}"
         if got.device != device:
             return f"on {got.device}, expected {device}"
+        if self.variant != "gradient" and rules.has_strides(self.op):
+            one, other = _strides(got), _strides(wanted)
+            if one != other:
+                return f"strides {one}, expected {other}"
         if not has_values(self.op):
             return None
         one, other = got.detach().cpu(), wanted.detach().to(CARD).cpu()
@@ -241,6 +245,12 @@ class Sample:
         if problem and rules.is_random(self.op):
             return _difference_of_statistics(one, other)
         return problem
+
+
+def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Of the dims that have a next element."""
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    return tuple(step for size, step in steps if size > 1) if tensor.numel() else ()
 
 
 def _refused_move(given: Arguments) -> Outcome:

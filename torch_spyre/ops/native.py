@@ -123,6 +123,7 @@ _OPS = [
     "_log_softmax_backward_data",
     "native_layer_norm_backward",
     "nll_loss_forward",
+    "soft_margin_loss",
     "mse_loss",
     "mse_loss_backward",
 ]
