@@ -78,3 +78,39 @@ def test_a_soft_margin_far_from_zero_does_not_overflow(reduction):
     got = loss(x, y, reduction=reduction)
     assert fallbacks() == before
     assert_close(got, loss(exact(x), exact(y), reduction=reduction), units=8)
+
+
+COMPOSED = {
+    "tan": (torch.tan, -1.2, 1.2),
+    "cosh": (torch.cosh, -8.0, 8.0),
+    "sinh": (torch.sinh, -8.0, 8.0),
+    "small sinh": (torch.sinh, -0.01, 0.01),
+    "glu": (torch.nn.functional.glu, -4.0, 4.0),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_functions_of_several_instructions_are_as_exact_as_these(name, dtype):
+    function, low, high = COMPOSED[name]
+    x = numbers(9, 70, low=low, high=high, dtype=dtype).to("spyre")
+    before = fallbacks()
+    got = function(x)
+    assert fallbacks() == before
+    wanted = function(exact(x))
+    # Relative to the value itself: small ones must not drown in the rounding of large ones.
+    assert_close(got / wanted.to(dtype).to("spyre"), torch.ones_like(wanted), units=6)
+
+
+def test_a_sum_of_products_is_one_product():
+    bias, left, right = on_card((numbers(5, 6), numbers(4, 5, 70), numbers(4, 70, 6)))
+    before = fallbacks()
+    got = torch.addbmm(bias, left, right, beta=0.5, alpha=2)
+    assert fallbacks() == before
+    wanted = torch.addbmm(*map(exact, (bias, left, right)), beta=0.5, alpha=2)
+    assert_close(got, wanted, scale=40)
+
+
+def test_an_odd_glu_is_refused_as_on_the_cpu():
+    with pytest.raises(RuntimeError, match="even"):
+        torch.nn.functional.glu(numbers(4, 7).to("spyre"))

@@ -72,6 +72,46 @@ def _baddbmm(
     return _added(bias, torch.bmm(left, right), beta, alpha)
 
 
+@decomposes(aten.addbmm.default)
+def _addbmm(
+    bias: torch.Tensor,
+    left: torch.Tensor,
+    right: torch.Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+) -> torch.Tensor:
+    # One product over both dims that are summed.
+    wide = left.transpose(0, 1).reshape(left.shape[1], -1)
+    return _added(bias, torch.mm(wide, right.reshape(-1, right.shape[2])), beta, alpha)
+
+
+@decomposes(aten.tan.default)
+def _tan(x: torch.Tensor) -> torch.Tensor:
+    return torch.sin(x) / torch.cos(x)
+
+
+@decomposes(aten.cosh.default)
+def _cosh(x: torch.Tensor) -> torch.Tensor:
+    grown = torch.exp(x)
+    return 0.5 * grown + 0.5 / grown
+
+
+@decomposes(aten.sinh.default)
+def _sinh(x: torch.Tensor) -> torch.Tensor:
+    # Of the magnitude, where nothing cancels; and large ones are their own exponential.
+    grown = torch.expm1(torch.abs(x))
+    return torch.copysign(0.5 * (grown + grown / (grown + 1)), x)
+
+
+@decomposes(aten.glu.default)
+def _glu(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
+    if x.shape[dim] % 2:
+        raise ValueError(f"glu: dimension {dim} of size {x.shape[dim]} has no halves")
+    values, gates = x.chunk(2, dim)
+    return values * torch.sigmoid(gates)
+
+
 def _added(bias: torch.Tensor, product: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
     if not product.is_floating_point():  # as on the CPU
         alpha, beta = int(alpha), int(beta)
@@ -150,11 +190,18 @@ def _var_mean(
     return _var(x, dim, correction=correction, keepdim=keepdim), x.mean(dims, keepdim=keepdim)
 
 
+@decomposes(aten.hardshrink_backward.default, aten.softshrink_backward.default)
+def _shrink_backward(gradient: torch.Tensor, x: torch.Tensor, limit: float) -> torch.Tensor:
+    return torch.where(torch.abs(x) <= limit, 0.0, gradient)
+
+
 @decomposes(aten.soft_margin_loss.default)
 def _soft_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
     """PyTorch's own takes the logarithm of an exponential, which soon exceeds 16 bits."""
     losses = torch.nn.functional.softplus(-x * target)
-    return {0: losses.clone, 1: losses.mean, 2: losses.sum}[reduction]()
+    if reduction == 0:
+        return losses
+    return losses.mean() if reduction == 1 else losses.sum()
 
 
 @decomposes(aten._softmax_backward_data.default)

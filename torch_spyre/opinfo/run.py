@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -55,6 +56,8 @@ class Sample:
         self.stage = stage
 
     def outcome(self) -> Outcome:
+        if name_of(self.op).startswith(rules.NOT_FOR_CPU):
+            return Outcome(Verdict.VOID)
         given = arguments_of(self.sample)
         if not all(map(is_storable, given.tensors)):
             return _refused_move(given)
@@ -82,6 +85,8 @@ class Sample:
 
     def _on_card(self, given: Arguments) -> Arguments:
         card = given.moved_to(CARD)
+        if name_of(self.op) in rules.ARGUMENTS_STAY_ON_CPU:
+            card = replace(card, args=given.args, kwargs=given.kwargs)
         return card.with_gaps() if self.variant == "noncontiguous" else card
 
     def _on_cpu(self, card: Arguments) -> Arguments:
@@ -147,7 +152,9 @@ class Sample:
             wrong = None
         wrong = wrong or _difference_of_arguments(card, cpu)
         if wrong:
-            return Outcome(Verdict.WRONG, wrong)
+            excuse = rules.excuse(self.op, str(self.dtype).removeprefix("torch."))
+            verdict = Verdict.VOID if excuse else Verdict.WRONG
+            return Outcome(verdict, f"{excuse}: {wrong}" if excuse else wrong)
         defects = [str(each.message) for each in seen if each.category is RuntimeWarning]
         return Outcome(
             Verdict.FALLBACK if fallbacks else Verdict.NATIVE,
@@ -155,13 +162,17 @@ class Sample:
         )
 
     def _reference(self, cpu: Arguments, run: Run) -> Any:
-        """The CPU's results; in float32, where it has no kernel for float16."""
-        try:
-            return run(cpu)
-        except REFUSALS:
-            if self.dtype is not torch.float16:
-                raise
-        wide = run(cpu.in_dtype(torch.float32))
+        """The CPU's results: on dense inputs or in float32, where it takes no others."""
+        roads = [cpu, cpu.dense()] if self.variant == "noncontiguous" else [cpu]
+        refusals = []
+        for arguments in roads:
+            try:
+                return run(arguments)
+            except REFUSALS as error:
+                refusals.append(error)
+        if self.dtype is not torch.float16:
+            raise refusals[0]
+        wide = run(roads[-1].in_dtype(torch.float32))
         return tree_map(
             lambda leaf: (
                 leaf.to(self.dtype)

@@ -73,6 +73,9 @@ class Arguments:
         """Memory between the elements, which a copy to another device would close."""
         return self._mapped(_with_gaps)
 
+    def dense(self) -> "Arguments":
+        return self._mapped(lambda tensor: tensor.contiguous())
+
     def in_dtype(self, dtype: torch.dtype) -> "Arguments":
         """Floats in another type, be it as tensors or as dtypes."""
         return self._mapped(
