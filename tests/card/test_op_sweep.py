@@ -10,24 +10,24 @@ import sys
 
 import pytest
 import torch
-from op_sweep import (
-    CARD,
-    CPU,
-    REFUSALS,
-    UNDEFINED,
-    check,
-    compare,
-    gradients,
-    is_storable,
-    name_of,
-    new_outputs,
-    pairs,
-    samples_of,
-    tensors_of,
-)
+from op_sweep import check, compare, pairs
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import SampleInput
 from torch.utils._pytree import tree_map
+
+from torch_spyre.opinfo.rules import WRONG_GAPS_ON_CPU, has_strides
+from torch_spyre.testing.op_samples import (
+    CARD,
+    CPU,
+    REFUSALS,
+    gradients,
+    has_values,
+    is_storable,
+    name_of,
+    new_outputs,
+    samples_of,
+    tensors_of,
+)
 
 # The samples are made to provoke warnings, too.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -114,10 +114,6 @@ if os.environ.get("SPYRE_EMU_FP16") == "ieee":  # the last test of this file
         dtype: {n: reason for n, reason in table.items() if reason not in (CANCELS, OVERFLOWS)}
         for dtype, table in BY_DTYPE.items()
     }
-# The op gives a part of a larger buffer; on the card its copy is dense.
-STRIDES_OF_THEIR_OWN = ("linalg.lstsq", "linalg.lstsq.grad_oriented")
-# Given an out= with gaps between its elements, the CPU writes the wrong places or none.
-WRONG_ON_CPU = ("narrow_copy", "nn.functional.avg_pool3d", "nn.functional.gelu")
 
 
 def each_op(dtype=None, names=OPS):
@@ -145,16 +141,8 @@ def main_dtype(op):
     return next((dtype for dtype in known if op.supports_dtype(dtype, "cpu")), None)
 
 
-def has_values(op):
-    return not op.name.startswith(UNDEFINED)
-
-
-def has_strides(op):
-    return name_of(op) not in STRIDES_OF_THEIR_OWN
-
-
 def sweep(op, dtype, count, prepare=lambda sample: sample, **how):
-    samples = [prepare(sample) for sample in samples_of(op, dtype, count)]
+    samples = [prepare(sample) for _, sample in samples_of(op, dtype, count)]
     compared = [
         check(lambda given: given.call(op), *both, values=has_values(op), **how)
         for both in pairs(samples)
@@ -163,13 +151,13 @@ def sweep(op, dtype, count, prepare=lambda sample: sample, **how):
 
 
 def sweep_in_place(op, dtype, count):
-    samples = [sample for sample in samples_of(op, dtype, count) if not sample.broadcasts_input]
+    samples = [sample for _, sample in samples_of(op, dtype, count) if not sample.broadcasts_input]
     for both in pairs(samples):
         check(lambda given: given.call(op.inplace_variant), *both)
 
 
 def sweep_out(op, dtype, count):
-    for card, cpu in pairs(samples_of(op, dtype, count)):
+    for card, cpu in pairs(sample for _, sample in samples_of(op, dtype, count)):
         results = cpu.call(op)
         if not tensors_of(results) or not all(map(is_storable, tensors_of(results))):
             continue  # there is no such tensor to pass
@@ -188,14 +176,14 @@ def sweep_one_out(op, card, cpu, results, kind):
     given = tensors_of(out)
     returned = tensors_of(card.call(op, out=out))
     assert not returned or all(map(operator.is_, returned, given))
-    if kind == "gaps" and name_of(op) in WRONG_ON_CPU:
+    if kind == "gaps" and name_of(op) in WRONG_GAPS_ON_CPU:
         compare(given, tensors_of(results))
     else:
         compare(given, tensors_of(wanted), values=has_values(op), strides=has_strides(op))
 
 
 def sweep_gradient(op, count):
-    for sample in samples_of(op, torch.float32, count):
+    for _, sample in samples_of(op, torch.float32, count):
         for card, cpu in pairs([sample]):
             if not is_refused(cpu, op) and all(map(is_storable, tensors_of(cpu.call(op)))):
                 check(lambda given: gradients(given, op, sample), card, cpu)  # noqa: B023

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from comparing import UNIT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-HALF = UNIT[torch.float16]
+from torch_spyre.testing.tolerances import LAST_PLACE
+
+HALF = LAST_PLACE[torch.float16]
 SIZES = [1, 2, 3, 5, 7, 64, 65, 70, 130]
 # Beyond this nothing that is compared would mean much.
 LARGEST, WORST = 64.0, 0.25

@@ -73,7 +73,49 @@ def _baddbmm(
     return _added(bias, torch.bmm(left, right), beta, alpha)
 
 
+@decomposes(aten.addbmm.default)
+def _addbmm(
+    bias: torch.Tensor,
+    left: torch.Tensor,
+    right: torch.Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+) -> torch.Tensor:
+    # One product over both dims that are summed.
+    wide = left.transpose(0, 1).reshape(left.shape[1], -1)
+    return _added(bias, torch.mm(wide, right.reshape(-1, right.shape[2])), beta, alpha)
+
+
+@decomposes(aten.tan.default)
+def _tan(x: torch.Tensor) -> torch.Tensor:
+    return torch.sin(x) / torch.cos(x)
+
+
+@decomposes(aten.cosh.default)
+def _cosh(x: torch.Tensor) -> torch.Tensor:
+    grown = torch.exp(x)
+    return 0.5 * grown + 0.5 / grown
+
+
+@decomposes(aten.sinh.default)
+def _sinh(x: torch.Tensor) -> torch.Tensor:
+    # Of the magnitude, where nothing cancels; and large ones are their own exponential.
+    grown = torch.expm1(torch.abs(x))
+    return torch.copysign(0.5 * (grown + grown / (grown + 1)), x)
+
+
+@decomposes(aten.glu.default)
+def _glu(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
+    if x.shape[dim] % 2:
+        raise ValueError(f"glu: dimension {dim} of size {x.shape[dim]} has no halves")
+    values, gates = x.chunk(2, dim)
+    return values * torch.sigmoid(gates)
+
+
 def _added(bias: torch.Tensor, product: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
+    if not product.is_floating_point():  # as on the CPU
+        alpha, beta = int(alpha), int(beta)
     product = product if alpha == 1 else product * alpha
     if beta == 0:
         return product
@@ -131,7 +173,10 @@ def _var(
     freedom = count - (1 if correction is None else correction)
     centred = x - x.mean(dims, keepdim=True)
     total = (centred * centred).mean(dims, keepdim=keepdim)
-    return total * (count / freedom) if freedom > 0 else total * float("nan")
+    if freedom > 0:
+        return total * (count / freedom)
+    # A division by zero, without relying on what an infinity does on the card.
+    return torch.where(total > 0, math.inf, math.nan).to(x.dtype)
 
 
 @decomposes(aten.var_mean.correction)
@@ -144,6 +189,20 @@ def _var_mean(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     dims = list(range(x.dim())) if dim is None else list(dim)
     return _var(x, dim, correction=correction, keepdim=keepdim), x.mean(dims, keepdim=keepdim)
+
+
+@decomposes(aten.hardshrink_backward.default, aten.softshrink_backward.default)
+def _shrink_backward(gradient: torch.Tensor, x: torch.Tensor, limit: float) -> torch.Tensor:
+    return torch.where(torch.abs(x) <= limit, 0.0, gradient)
+
+
+@decomposes(aten.soft_margin_loss.default)
+def _soft_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
+    """PyTorch's own takes the logarithm of an exponential, which soon exceeds 16 bits."""
+    losses = torch.nn.functional.softplus(-x * target)
+    if reduction == 0:
+        return losses
+    return losses.mean() if reduction == 1 else losses.sum()
 
 
 @decomposes(aten._softmax_backward_data.default)

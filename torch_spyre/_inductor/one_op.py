@@ -12,6 +12,7 @@ from torch._inductor.exc import LoweringException
 from torch._inductor.fx_passes.reinplace import reinplace_inplaceable_ops_core
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
+from torch._prims_common.wrappers import _maybe_resize_out
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -108,6 +109,38 @@ class OnePlan:
         return _C.reinterpret_tensor(base, output.size, output.stride, output.offset)
 
 
+class ResizingPlan:
+    """Gives the targets of out= the sizes of the results; then it is another call."""
+
+    def __init__(self, overload: torch._ops.OpOverload, results: Sequence[torch.Tensor]) -> None:
+        self.overload = overload
+        self.shapes = [(tuple(each.shape), tuple(each.stride())) for each in results]
+
+    def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        targets = _written_arguments(self.overload, args, kwargs)
+        for target, (size, stride) in zip(targets, self.shapes, strict=True):
+            # One that has the size already keeps its strides.
+            if tuple(target.shape) == size:
+                continue
+            _maybe_resize_out(target, size)  # warns as PyTorch does
+            outermost_first = sorted(range(len(size)), key=lambda dim: -stride[dim])
+            # So that the layout is that of the strides; they are dense in an op's new results.
+            target.resize_([size[dim] for dim in outermost_first])
+            target.as_strided_(size, stride)
+        return self.overload(*args, **kwargs)
+
+
+def _is_resized(
+    overload: torch._ops.OpOverload,
+    written: Sequence[torch.Tensor],
+    results: Sequence[torch.Tensor],
+) -> bool:
+    is_out = any(argument.is_out for argument in overload._schema.arguments)
+    if not is_out or len(results) != len(written):
+        return False
+    return any(one.shape != other.shape for one, other in zip(written, results, strict=True))
+
+
 def _layout(tensor: Tensor) -> _C.SpyreTensorLayout:
     return tensor.layout or default_layout(tensor.size, tensor.stride, tensor.dtype)
 
@@ -140,7 +173,7 @@ def _on_card(tensor: torch.Tensor) -> bool:
 
 def plan_op(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
-) -> OnePlan:
+) -> "OnePlan | ResizingPlan":
     """Compiles one call. Raises UnsupportedError for what the card cannot do."""
     register()
     leaves, structure = pytree.tree_flatten((args, kwargs))
@@ -165,7 +198,9 @@ def plan_op(
     with as_if_called_by_the_user(), torch.no_grad(), compiling():
         fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
         with _quiet_meta_functions(), _refusals_unsupported(), mode:
-            check_result_types(overload, written, *fill(fakes))
+            results = check_result_types(overload, written, *fill(fakes))
+            if _is_resized(overload, written, results):
+                return ResizingPlan(overload, results)
             module = make_fx(
                 torch.func.functionalize(call, remove="mutations_and_views"),
                 decomposition_table=decompositions.table(),

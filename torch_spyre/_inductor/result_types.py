@@ -15,11 +15,14 @@ def check_result_types(
     written: Sequence[torch.Tensor],
     args: Sequence[Any],
     kwargs: dict[str, Any],
-) -> None:
-    """Called with fake tensors: what the op would make anew must go into what it writes."""
+) -> list[torch.Tensor]:
+    """Called with fake tensors: what the op would make anew must go into what it writes.
+
+    Gives these results, as far as PyTorch has an op that makes them.
+    """
     functional = _functional(overload)
     if functional is None or not written:
-        return
+        return []
     wanted = {argument.name for argument in functional._schema.arguments}
     named = {name: value for name, value in kwargs.items() if name in wanted}
     name = overload._schema.name.removeprefix("aten::")
@@ -32,6 +35,7 @@ def check_result_types(
                 f"result type {_name(result)} can't be cast to the desired output type "
                 f"{_name(target)}"
             )
+    return results
 
 
 def _name(tensor: torch.Tensor) -> str:

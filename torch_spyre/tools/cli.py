@@ -17,6 +17,7 @@ from torch_spyre.tools import (
     knobs_command,
     ktir_command,
     ktir_run_command,
+    opinfo_command,
 )
 
 app = typer.Typer(
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.command("enable")(enable_command.enable)
 app.command("info")(info_command.info)
 app.command("knobs")(knobs_command.knobs)
+app.command("opinfo")(opinfo_command.opinfo)
 ktir_command.app.command("run")(ktir_run_command.run)
 app.add_typer(ktir_command.app, name="ktir")
 

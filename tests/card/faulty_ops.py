@@ -1,0 +1,115 @@
+"""`spyre opinfo` over a small database of ops with faults, called as often as it is given words.
+
+Usage: faulty_ops.py JSON_OF_LISTS_OF_WORDS. Prints the exit code and what was run after each call.
+"""
+
+import contextlib
+import ctypes
+import io
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+
+from torch_spyre.opinfo import worker
+from torch_spyre.tools import cli
+
+
+def on_card(x):
+    return x.device.type == "spyre"
+
+
+def crashing(x):
+    if on_card(x) and x.shape == (2,):
+        ctypes.string_at(0)
+    return x.abs()
+
+
+def hanging(x):
+    while on_card(x) and x.shape == (2,):
+        time.sleep(1)
+    return x.abs()
+
+
+def lying(x):
+    return x.abs() + 0.01 if on_card(x) else x.abs()
+
+
+def failing(x):
+    if on_card(x):
+        raise RuntimeError("not today")
+    return x.abs()
+
+
+def exiting(x):
+    if on_card(x):
+        os._exit(3)
+    return x.abs()
+
+
+def partly(x):
+    return x.abs() if x.shape == (2,) else torch.erfinv(x / 10)
+
+
+def refused(x):
+    return torch.complex(x, x)
+
+
+def rough(x):
+    return x.abs() * (1 + 2.0**-10) if on_card(x) else x.abs()
+
+
+FUNCTIONS = (
+    torch.abs, crashing, hanging, lying, failing, exiting, partly, refused, torch.rand_like, rough
+)  # fmt: skip
+
+
+def samples(op_info, device, dtype, requires_grad, **kwargs):
+    for size in (1, 2, 3):
+        yield SampleInput(torch.arange(size, device=device).to(dtype) - 1.5)
+
+
+def main():
+    marker = Path(os.environ["MARKER"])
+
+    def counted(function):
+        def call(x):
+            with marker.open("a") as file:
+                file.write(".")
+            return function(x)
+
+        return call
+
+    database = {
+        function.__name__: OpInfo(
+            function.__name__,
+            op=counted(function),
+            dtypes=(torch.float16, torch.float32),
+            sample_inputs_func=samples,
+            supports_out=False,
+            supports_autograd=False,
+        )
+        for function in FUNCTIONS
+    }
+    worker.ops = lambda: database
+    reports = []
+    for words in json.loads(sys.argv[1]):
+        marker.write_text("")
+        sys.argv = ["spyre", "opinfo", *words]
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                cli.main()
+            except SystemExit as error:
+                code = error.code
+        calls = len(marker.read_text())
+        reports.append({"code": code, "out": out.getvalue(), "err": err.getvalue(), "calls": calls})
+    print(json.dumps(reports))
+
+
+if __name__ == "__main__":
+    main()

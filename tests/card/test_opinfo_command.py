@@ -1,0 +1,217 @@
+"""`spyre opinfo`: what it finds, survives and writes; and its quick part over PyTorch's own ops."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FAULTY = Path(__file__).with_name("faulty_ops.py")
+FORWARD = ("--variant", "forward", "--dtype", "float32")
+
+
+def environment(tmp_path):
+    programs = os.environ["TORCH_SPYRE_PROGRAM_CACHE"]
+    return {
+        **os.environ,
+        "TORCH_SPYRE_EAGER": "native",
+        "TORCH_SPYRE_PROGRAM_CACHE": programs,
+        "COLUMNS": "200",
+        "MARKER": str(tmp_path / "marker"),
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("opinfo")
+
+
+@pytest.fixture(scope="module")
+def calls(folder):
+    """What each of several calls in one process came to."""
+    results, page, other = (str(folder / name) for name in ("r.json", "r.html", "s.json"))
+    bad = folder / "bad.json"
+    bad.write_text("{}")
+    files = ("--json", results, "--html", page)
+    words = {
+        "all": (*FORWARD, "--timeout", "4", "--jobs", "3", *files),
+        "resumed": (*FORWARD, "--resume", *files),
+        "retried": ("lying", *FORWARD, "--resume", "--retry", "--json", results),
+        "good": ("abs", "*_like", "--json", other),
+        "one": ("lying", *FORWARD, "--sample", "1", "--json", other),
+        "few": ("abs", "--samples", "1", "--variant", "forward", "--json", other),
+        "rough": ("rough", "--variant", "forward"),
+        "unknown": ("nonsense",),
+        "damaged": ("abs", "--json", str(bad), "--resume"),
+        "nowhere": ("abs", "--json", str(folder / "none" / "r.json")),
+        "no variant": ("abs", "--variant", "gradient"),
+        "no dtype": ("abs", "--dtype", "float7"),
+        "both": ("abs", "--sample", "1", "--samples", "1"),
+        "resume alone": ("abs", "--resume"),
+        "retry alone": ("abs", "--retry", "--json", other),
+        "quick and ops": ("abs", "--quick"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", FAULTY, json.dumps(list(words.values()))],
+        env=environment(folder),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(words, json.loads(done.stdout), strict=True))
+
+
+@pytest.fixture(scope="module")
+def units(calls, folder):
+    found = json.loads((folder / "r.json").read_text())["units"]
+    return {unit["op"]: unit for unit in found}
+
+
+@pytest.mark.parametrize(
+    ("op", "counts"),
+    [
+        ("abs", {"native": 3}),
+        ("crashing", {"native": 2, "crash": 1}),
+        ("hanging", {"native": 2, "crash": 1}),
+        ("exiting", {"crash": 3}),
+        ("lying", {"wrong": 3}),
+        ("failing", {"wrong": 3}),
+        ("partly", {"native": 1, "fallback": 2}),
+        ("refused", {"refused": 3}),
+    ],
+)
+def test_each_sample_has_its_verdict_whatever_the_others_do(units, op, counts):
+    assert units[op]["counts"] == counts
+
+
+@pytest.mark.parametrize(
+    ("op", "index", "detail"),
+    [
+        ("crashing", 1, "SIGSEGV"),
+        ("hanging", 1, "no end within 4 s"),
+        ("exiting", 0, "exit code 3"),
+        ("lying", 0, "1 of 1 elements differ; the worst at (0,): got"),
+        ("failing", 2, "raised RuntimeError: not today"),
+        ("refused", 0, "ComplexFloat"),
+    ],
+)
+def test_samples_are_named_with_what_happened(units, op, index, detail):
+    finding = next(found for found in units[op]["findings"] if found["index"] == index)
+    assert detail in finding["detail"]
+    assert f"size=({index + 1},)" in finding["sample"]
+
+
+def test_the_op_that_falls_back_is_named(units):
+    assert units["partly"]["fallbacks"] == ["aten.erfinv.default"]
+    assert units["partly"]["verdict"] == "partly"
+
+
+def test_random_ops_are_marked(units):
+    assert units["rand_like"]["note"].startswith("random")
+    assert units["abs"]["note"] == ""
+
+
+def test_trouble_is_exit_code_1_and_told_with_a_command_that_repeats_it(calls):
+    assert calls["all"]["code"] == 1
+    out = calls["all"]["out"]
+    assert "crash: spyre opinfo crashing --dtype float32 --variant forward --sample 1" in out
+    assert calls["good"]["code"] == 0, calls["good"]
+    assert calls["one"]["code"] == 1
+    assert calls["one"]["calls"] == 3  # on the CPU, on the card, and in float64
+
+
+def test_the_summary_counts_ops_and_samples(calls):
+    lines = calls["all"]["out"].splitlines()
+    assert next(line.split()[:4] for line in lines if "ended the process" in line) == [
+        "crash", "3", "3", "5"
+    ]  # fmt: skip
+    assert "native: 11.1% of ops (float32 11.1%)" in calls["all"]["out"]
+
+
+def test_a_resumed_run_does_only_what_is_missing(calls):
+    assert calls["resumed"]["calls"] == 0
+    assert calls["resumed"]["code"] == 1  # what was found still holds
+    assert calls["retried"]["calls"] == 9
+
+
+def test_samples_limits_their_number(calls, folder):
+    found = json.loads((folder / "s.json").read_text())["units"]
+    assert [unit["counts"] for unit in found] == [{"native": 1}] * 2
+    assert calls["few"]["calls"] == 4
+
+
+def test_the_tolerance_is_that_of_the_format(calls):
+    """An error of 2**-10 is half a unit of float16 on the card, and thousands in float32."""
+    lines = calls["rough"]["out"].splitlines()
+    assert any(line.split()[:3] == ["native", "1", "0"] for line in lines)
+    assert any(line.split()[:3] == ["wrong", "0", "1"] for line in lines)
+
+
+def test_the_page_holds_everything_and_needs_nothing_else(units, folder):
+    page = (folder / "r.html").read_text()
+    assert "http" not in page.replace("<!doctype html>", "")
+    for op in units:
+        assert f"<th>{op}</th>" in page
+    assert '<td class="crash"><details>' in page
+    assert "not today" in page
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("unknown", "no op of PyTorch's database is called 'nonsense'"),
+        ("damaged", "has no results of spyre opinfo"),
+        ("nowhere", "cannot write"),
+        ("no variant", "have none of these dtypes and variants"),
+    ],
+)
+def test_bad_input_is_exit_code_1_and_one_line(calls, call, message):
+    assert calls[call]["code"] == 1
+    assert calls[call]["err"].startswith("error: ")
+    assert message in calls[call]["err"]
+    assert calls[call]["err"].count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "call", ["no dtype", "both", "resume alone", "retry alone", "quick and ops"]
+)
+def test_wrong_usage_is_exit_code_2(calls, call):
+    assert calls[call]["code"] == 2
+
+
+def test_without_expecttest_the_message_says_what_to_install(folder):
+    code = (
+        "import sys; sys.modules['expecttest'] = None; sys.argv = ['spyre', 'opinfo', 'abs']\n"
+        "from torch_spyre.tools import cli; cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: PyTorch's op database needs the package expecttest: pip install expecttest\n"
+    )
+
+
+def opinfo(tmp_path, *words):
+    results = tmp_path / "results.json"
+    command = [sys.executable, "-m", "torch_spyre.tools.cli", "opinfo", "--json", str(results)]
+    done = subprocess.run(
+        [*command, *words], env=environment(tmp_path), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(results.read_text())
+
+
+def test_the_quick_part_finds_nothing_wrong(tmp_path):
+    found = opinfo(tmp_path, "--quick")
+    verdicts = [each["verdict"] for each in found["verdicts"]]
+    assert len(verdicts) == 50
+    assert verdicts.count("native") > 25
+
+
+@pytest.mark.heavy
+def test_nothing_of_the_op_database_is_wrong_or_crashes(tmp_path):
+    found = opinfo(tmp_path, "--samples", "8", "--jobs", "2")
+    assert len(found["verdicts"]) > 2000

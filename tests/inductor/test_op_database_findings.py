@@ -1,0 +1,116 @@
+"""Calls that PyTorch's op database has shown to be wrong, or to fall back without need."""
+
+import pytest
+import torch
+from comparing import assert_close, exact, numbers, on_card
+
+
+def fallbacks():
+    return torch.spyre.counters()["fallbacks"]
+
+
+@pytest.mark.parametrize("op", [torch.addmm, torch.addmv, torch.addbmm, torch.baddbmm])
+def test_integer_products_are_scaled_by_integers(op):
+    cube = torch.arange(12).reshape(3, 2, 2)
+    factors = {
+        torch.addmm: (cube[0], cube[1], cube[2]),
+        torch.addmv: (cube[0, 0], cube[1], cube[2, 0]),
+        torch.addbmm: (cube[0], cube, cube),
+        torch.baddbmm: (cube, cube, cube),
+    }[op]
+    got = op(*on_card(factors), alpha=1.6, beta=2.7)
+    assert got.dtype is torch.int64
+    assert torch.equal(got.cpu(), op(*factors, alpha=1.6, beta=2.7))
+
+
+RESIZED = {
+    "pointwise": lambda a, out: torch.add(a, a, out=out),
+    "comparison": lambda a, out: torch.gt(a, 0, out=out),
+    "reduction": lambda a, out: torch.sum(a, 0, out=out),
+    "product": lambda a, out: torch.mm(a.t(), a, out=out),
+}
+
+
+@pytest.mark.parametrize("name", RESIZED)
+@pytest.mark.parametrize("turned", [False, True])
+def test_targets_are_resized_without_the_cpu(name, turned):
+    host = numbers(9, 70)
+    card = host.to("spyre")
+    host = card.cpu()
+    if turned:
+        host, card = host.t(), card.t()
+    out, wanted = torch.empty(0).half().to("spyre"), torch.empty(0).half()
+    before = fallbacks()
+    for _ in range(2):  # the second time it has its size
+        assert RESIZED[name](card, out) is out
+    assert fallbacks() == before
+    RESIZED[name](host, wanted)
+    assert out.stride() == wanted.stride()
+    assert_close(out, RESIZED[name](exact(card), None).to(out.dtype))
+    with pytest.warns(UserWarning, match="was resized"):
+        assert RESIZED[name](card, torch.empty(2, 3).half().to("spyre")).shape == wanted.shape
+    assert fallbacks() == before
+
+
+def test_a_target_that_cannot_be_resized_is_refused():
+    x = numbers(9, 70).to("spyre")
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        torch.add(x, x, out=torch.empty(0, dtype=torch.int64, device="spyre"))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        torch.add(x, x, out=torch.empty(3, 1, device="spyre", dtype=x.dtype).expand(3, 4))
+    assert_close(x + x, 2 * exact(x))
+
+
+def test_the_variance_of_too_few_is_infinite_or_not_a_number():
+    x = torch.tensor([[1.0, 2.0], [3.0, 3.0]])
+    for correction in (2, 3):
+        wanted = torch.var(x, 1, correction=correction)
+        got = torch.var(x.to("spyre"), 1, correction=correction)
+        assert torch.equal(got.cpu().isinf(), wanted.isinf())
+        assert torch.equal(got.cpu().isnan(), wanted.isnan())
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_a_soft_margin_far_from_zero_does_not_overflow(reduction):
+    loss = torch.nn.functional.soft_margin_loss
+    x, y = on_card((numbers(5, 70, low=-9, high=9), numbers(5, 70, low=-9, high=9).flip(0)))
+    before = fallbacks()
+    got = loss(x, y, reduction=reduction)
+    assert fallbacks() == before
+    assert_close(got, loss(exact(x), exact(y), reduction=reduction), units=8)
+
+
+COMPOSED = {
+    "tan": (torch.tan, -1.2, 1.2),
+    "cosh": (torch.cosh, -8.0, 8.0),
+    "sinh": (torch.sinh, -8.0, 8.0),
+    "small sinh": (torch.sinh, -0.01, 0.01),
+    "glu": (torch.nn.functional.glu, -4.0, 4.0),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_functions_of_several_instructions_are_as_exact_as_these(name, dtype):
+    function, low, high = COMPOSED[name]
+    x = numbers(9, 70, low=low, high=high, dtype=dtype).to("spyre")
+    before = fallbacks()
+    got = function(x)
+    assert fallbacks() == before
+    wanted = function(exact(x))
+    # Relative to the value itself: small ones must not drown in the rounding of large ones.
+    assert_close(got / wanted.to(dtype).to("spyre"), torch.ones_like(wanted), units=6)
+
+
+def test_a_sum_of_products_is_one_product():
+    bias, left, right = on_card((numbers(5, 6), numbers(4, 5, 70), numbers(4, 70, 6)))
+    before = fallbacks()
+    got = torch.addbmm(bias, left, right, beta=0.5, alpha=2)
+    assert fallbacks() == before
+    wanted = torch.addbmm(*map(exact, (bias, left, right)), beta=0.5, alpha=2)
+    assert_close(got, wanted, scale=40)
+
+
+def test_an_odd_glu_is_refused_as_on_the_cpu():
+    with pytest.raises(RuntimeError, match="even"):
+        torch.nn.functional.glu(numbers(4, 7).to("spyre"))

@@ -1,0 +1,46 @@
+import math
+
+import pytest
+import torch
+
+from torch_spyre.testing.tolerances import LAST_PLACE, difference, tolerance
+
+
+@pytest.mark.parametrize("dtype", LAST_PLACE)
+def test_roundings_within_the_tolerance_are_no_difference_and_more_are(dtype):
+    ones = torch.ones(4, dtype=torch.float64)
+    allowed = 2 * tolerance(dtype, 8)  # of the value itself, and of the largest
+    near, far = ones.clone(), ones.clone()
+    near[2] += 0.9 * allowed
+    far[2] += 1.2 * allowed
+    wanted = ones.to(dtype)
+    # Compared as float64: what the dtype itself would round away is not the question here.
+    assert difference(near, wanted, 8) is None
+    assert difference(far, wanted, 8).startswith("1 of 4 elements differ; the worst at (2,)")
+
+
+def test_what_is_not_finite_must_be_the_same():
+    inf, nan = math.inf, math.nan
+    wanted = torch.tensor([inf, -inf, nan, 1.0])
+    assert difference(wanted.clone(), wanted) is None
+    for place, other in ((0, 1.0), (0, -inf), (1, nan), (2, 1.0), (3, nan), (3, inf)):
+        got = wanted.clone()
+        got[place] = other
+        assert f"the worst at ({place},)" in difference(got, wanted)
+
+
+def test_integers_must_be_equal():
+    wanted = torch.tensor([[1, 2], [3, 2**31]])
+    assert difference(wanted.clone(), wanted) is None
+    assert "got 2, expected 3" in difference(torch.tensor([[1, 2], [2, 2**31]]), wanted)
+
+
+def test_small_values_are_as_exact_as_the_largest_of_their_tensor():
+    wanted = torch.tensor([1000.0, 1e-6])
+    assert difference(wanted + torch.tensor([0.0, 1e-3]), wanted) is None
+    assert difference(torch.tensor([1e-3]), torch.tensor([1e-6])) is not None
+    assert difference(torch.tensor([1e-3]), torch.tensor([1e-6]), room=1e-2) is None
+
+
+def test_tensors_without_elements_do_not_differ():
+    assert difference(torch.empty(0, 3), torch.empty(0, 3)) is None

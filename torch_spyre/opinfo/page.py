@@ -1,0 +1,110 @@
+"""The results as one self-contained HTML page."""
+
+from collections import Counter
+from html import escape
+
+from torch_spyre.opinfo.results import (
+    DTYPES,
+    MEANINGS,
+    VARIANTS,
+    Finding,
+    Results,
+    UnitResult,
+    Verdict,
+    combined,
+    native_share,
+)
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { font: 14px/1.4 system-ui, sans-serif; margin: 2rem; }
+table { border-collapse: collapse; }
+th, td { border: 1px solid #8884; padding: .25rem .5rem; text-align: left; vertical-align: top; }
+thead th { position: sticky; top: 0; background: Canvas; }
+.native { background: #2a93; } .partly { background: #8a32; } .fallback { background: #d902; }
+.refused, .void { color: #888; } .wrong { background: #d336; } .crash { background: #d33b; }
+small, .detail { color: #888; } summary { cursor: pointer; } input { font: inherit; width: 20rem; }
+.detail { max-width: 34rem; overflow-wrap: anywhere; }
+"""
+_SCRIPT = """
+const rows = [...document.querySelectorAll('tbody.ops tr')];
+const filter = document.getElementById('filter');
+filter.addEventListener('input', () => {
+  const words = filter.value.toLowerCase().split(/\\s+/);
+  for (const row of rows)
+    row.hidden = !words.every(word => row.dataset.words.includes(word));
+});
+"""
+
+
+def page(results: Results) -> str:
+    verdicts = results.verdicts()
+    rows = "\n".join(_row(op, of_dtypes) for op, of_dtypes in results.by_op().items())
+    heads = "".join(f"<th>{dtype}</th>" for dtype in DTYPES)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>PyTorch's op database on Spyre</title>
+<style>{_STYLE}</style></head><body>
+<h1>PyTorch's op database on Spyre</h1>
+<p>{native_share(verdicts.values()):.1%} of ops are native. Each is compared with the CPU, in each
+dtype: forward, with <code>out=</code>, on inputs with gaps and, in float32, backward.</p>
+{_summary(results)}
+<p><input id="filter" placeholder="filter: words such as softmax wrong" autofocus></p>
+<table><thead><tr><th>op</th>{heads}<th>compared</th></tr></thead>
+<tbody class="ops">
+{rows}
+</tbody></table>
+<script>{_SCRIPT}</script></body></html>
+"""
+
+
+def _summary(results: Results) -> str:
+    verdicts = results.verdicts()
+    samples = results.samples()
+    heads = "".join(f"<th>{dtype}</th>" for dtype in DTYPES)
+    rows = []
+    for verdict, meaning in MEANINGS.items():
+        counts = [
+            sum(each is verdict and key[1] == dtype for key, each in verdicts.items())
+            for dtype in DTYPES
+        ]
+        numbers = "".join(f"<td>{n}</td>" for n in (*counts, samples[verdict]))
+        rows.append(f'<tr><th class="{verdict}">{verdict}</th>{numbers}<td>{meaning}</td></tr>')
+    return (
+        f"<table><thead><tr><th>ops</th>{heads}<th>samples</th><th>meaning</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _row(op: str, of_dtypes: dict[str, list[UnitResult]]) -> str:
+    cells, words = [], [op]
+    for dtype in DTYPES:
+        units = of_dtypes.get(dtype)
+        if not units:
+            cells.append("<td></td>")
+            continue
+        verdict = combined(Counter(unit.verdict for unit in units))
+        words += [dtype, verdict]
+        cells.append(f'<td class="{verdict}">{_cell(verdict, units)}</td>')
+    notes = {unit.note for units in of_dtypes.values() for unit in units if unit.note}
+    note = escape("; ".join(sorted(notes)))
+    return (
+        f'<tr data-words="{escape(" ".join(words).lower())}"><th>{escape(op)}</th>'
+        f"{''.join(cells)}<td><small>{note}</small></td></tr>"
+    )
+
+
+def _cell(verdict: Verdict, units: list[UnitResult]) -> str:
+    units = sorted(units, key=lambda unit: VARIANTS.index(unit.unit.variant))
+    lines = []
+    for unit in units:
+        counts = ", ".join(f"{count} {name}" for name, count in unit.counts.items())
+        line = f"{unit.unit.variant}: {counts or 'no samples'}"
+        if unit.fallbacks:
+            line += f" (CPU: {', '.join(sorted(unit.fallbacks))})"
+        lines.append(f"<li>{escape(line)}{''.join(map(_finding, unit.findings))}</li>")
+    return f"<details><summary>{verdict}</summary><ul>{''.join(lines)}</ul></details>"
+
+
+def _finding(finding: Finding) -> str:
+    text = f"sample {finding.index}, {finding.verdict}: {finding.detail} {finding.sample}"
+    return f'<div class="detail">{escape(text)}</div>'

@@ -1,0 +1,61 @@
+"""What is not compared value by value, and why."""
+
+from torch.testing._internal.opinfo.core import OpInfo
+
+from torch_spyre.testing.op_samples import UNDEFINED, name_of
+
+RANDOM_NOTE = "random: values, or else shape, dtype and statistics"
+NOT_FOR_CPU_NOTE = "PyTorch runs it on CUDA only"
+UNDEFINED_NOTE = "its values are undefined: shape and dtype only"
+
+# They draw from the device's generator, whose sequence is the CPU's where they fall back. Where
+# they do not, only the distribution is promised.
+RANDOM_PARTS = ("dropout", "rrelu", "rand", "normal", "lowrank", "fractional_max_pool")
+RANDOM = ("bernoulli", "cauchy", "exponential", "geometric", "multinomial", "uniform")
+
+# Given an out= with gaps between its elements, the CPU writes the wrong places or none.
+WRONG_GAPS_ON_CPU = ("narrow_copy", "nn.functional.avg_pool3d", "nn.functional.gelu")
+# PyTorch runs them on CUDA only.
+NOT_FOR_CPU = ("jiterator_",)
+# PyTorch wants the sections on the CPU, on any device.
+ARGUMENTS_STAY_ON_CPU = ("tensor_split",)
+WIDE = "computes with int64 values beyond the 32 bits that the card keeps"
+# Differences that are no fault of an op, by dtype and name.
+EXCUSED = {
+    "int64": {
+        # They put the least or the largest int64 where the mask is not.
+        "masked.amax": WIDE,
+        "masked.amin": WIDE,
+        "masked.argmax": WIDE,
+        "masked.argmin": WIDE,
+        "masked.logsumexp": WIDE,
+        # A sample has as many columns as int64 can count.
+        "unravel_index": WIDE,
+    },
+}
+# The op gives a part of a larger buffer; on the card its copy is dense.
+STRIDES_OF_THEIR_OWN = ("linalg.lstsq", "linalg.lstsq.grad_oriented")
+
+
+def has_strides(op: OpInfo) -> bool:
+    return name_of(op) not in STRIDES_OF_THEIR_OWN
+
+
+def excuse(op: OpInfo, dtype: str) -> str | None:
+    return EXCUSED.get(dtype, {}).get(name_of(op))
+
+
+def is_random(op: OpInfo) -> bool:
+    name = str(op.name)
+    return name.startswith(RANDOM) or any(
+        part in name and "normalize" not in name and "_norm" not in name for part in RANDOM_PARTS
+    )
+
+
+def note(op: OpInfo) -> str:
+    """What a reader of the table must know about how the op is compared."""
+    if name_of(op).startswith(UNDEFINED):
+        return UNDEFINED_NOTE
+    if name_of(op).startswith(NOT_FOR_CPU):
+        return NOT_FOR_CPU_NOTE
+    return RANDOM_NOTE if is_random(op) else ""
