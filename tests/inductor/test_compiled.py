@@ -311,6 +311,57 @@ def test_a_value_is_used_before_and_after_a_fold(dim):
     check(lambda x: x.logsumexp(dim), numbers(5, 70))
 
 
+EXPANDED = {
+    "one number": lambda x, y, one: one.expand(7, 70) @ y,
+    "one number on the right": lambda x, y, one: x @ one.expand(70, 9),
+    "one number twice": lambda x, y, one: one.expand(7, 70) @ one.expand(70, 5),
+    "batches of one number": lambda x, y, one: one.expand(3, 7, 70) @ y.expand(3, 70, 5),
+    "batches of one matrix": lambda x, y, one: x.expand(3, 7, 70) @ y.expand(3, 70, 5),
+    "a row": lambda x, y, one: x[:1].expand(7, 70) @ y,
+    "a column": lambda x, y, one: x[:, :1].expand(7, 70) @ y,
+    "a row on the right": lambda x, y, one: x @ y[:1].expand(70, 5),
+    "a column on the right": lambda x, y, one: x @ y[:, :1].expand(70, 5),
+    "transposes": lambda x, y, one: one.expand(5, 70) @ x.t(),
+    "with itself": lambda x, y, one: torch.dot(x[0], x[0]),
+    "squared": lambda x, y, one: x @ x.t(),
+    "of products": lambda x, y, one: (x.exp() @ y)[:, :1].expand(7, 70) @ y,
+}
+
+
+@pytest.mark.parametrize("name", EXPANDED)
+def test_products_of_what_is_expanded(name):
+    check(EXPANDED[name], numbers(7, 70), numbers(70, 5), numbers(1), units=32)
+
+
+@pytest.mark.parametrize("flag", [torch.tensor(True), torch.ones(5, 70, dtype=torch.bool)])
+def test_flags_are_not_subtracted(flag):
+    x = numbers(5, 70).to("spyre")
+    for other in (flag, flag.to("spyre")):
+        if other.dim() and other.device.type == "cpu":
+            continue
+        with pytest.raises(RuntimeError, match="Subtraction, the `-` operator"):
+            torch.compile(lambda x, y: x - y)(x, other)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 2, 65), (3, 8, 130), (2, 33, 130)])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
+def test_flags_among_wider_numbers_end_where_these_end(shape, dtype):
+    """Sticks of flags are longer: what fills their last one may be another row of numbers."""
+    x = numbers(*shape, dtype=dtype)
+    signs = (torch.arange(shape[-1]) % 3 - 1).to(dtype)
+    check(lambda x, signs: torch.where(signs > 0, x, x + 1), x, signs)
+    check(lambda x, flags: torch.where(flags, x, x + 1), x, signs > 0)
+
+
+@pytest.mark.parametrize("count", [2, 40, 130])
+def test_what_fills_the_last_stick_of_indices_is_no_index(count):
+    indices = torch.arange(count, dtype=torch.int32) % 30
+    # What fills the stick holds what it held, and more.
+    card = (indices - 1000).to("spyre") + 1000
+    x = numbers(30)
+    assert_close(torch.compile(lambda x, i: x[i])(x.to("spyre"), card), x.double()[indices])
+
+
 def test_functions_of_functions():
     x = numbers(5, 70)
     check(lambda x: torch.vmap(lambda row: row.softmax(0) * 2)(x), x)

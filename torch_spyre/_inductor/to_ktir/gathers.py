@@ -32,11 +32,7 @@ class IndirectTile:
         access: Access,
         frame: Frame,
         indices: Mapping[str, Access],
-        ragged: Mapping[Symbol, int],
     ) -> None:
-        """Tiles also cover the padding behind `ragged` sizes, where indices are whatever memory
-        held: places of the front are meant there instead.
-        """
         self.emitter, self.element = emitter, element_type(access.arg.device_dtype)
         symbols = access.symbols | frozenset(
             symbol for name in index_names(access.arg) for symbol in indices[name].symbols
@@ -55,12 +51,8 @@ class IndirectTile:
                 here = here + AffineExpr.dimension(next_captured)
                 next_captured += 1
             places[axis.symbol] = here
-        inside = {
-            symbol: place % ragged[symbol] if symbol in ragged else place
-            for symbol, place in places.items()
-        }
         subscripts = [
-            _subscript(emitter, bases, coordinate, places, inside, indices)
+            _subscript(emitter, bases, coordinate, places, indices)
             for coordinate in access.arg.device_coordinates
         ]
         tile = ConstructIndirectAccessTileOp(
@@ -95,13 +87,12 @@ def _subscript(
     bases: Mapping[str, SSAValue],
     coordinate: sympy.Expr,
     places: Mapping[Symbol, AffineExpr],
-    inside: Mapping[Symbol, AffineExpr],
     indices: Mapping[str, Access],
 ) -> Subscript:
     coordinate = sympy.sympify(coordinate)
     if isinstance(coordinate, IndirectAccess):
         index = indices[coordinate.tensor].arg
-        expressions = tuple(_affine(each, inside) for each in index.device_coordinates)
+        expressions = tuple(_affine(each, places) for each in index.device_coordinates)
         return Subscript(expressions, _device_view(emitter, bases, index))
     return Subscript((_affine(coordinate, places),))
 

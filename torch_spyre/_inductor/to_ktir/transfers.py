@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from sympy import Symbol
 from xdsl.ir import SSAValue
 
 from torch_spyre._inductor.op_spec import index_names
@@ -20,12 +19,9 @@ from torch_spyre.errors import UnsupportedError
 class Transfers:
     """Loads and stores of a kernel's arguments, in the frame of the current tile."""
 
-    def __init__(
-        self, emitter: Emitter, bases: Mapping[str, SSAValue], ragged: Mapping[Symbol, int]
-    ) -> None:
+    def __init__(self, emitter: Emitter, bases: Mapping[str, SSAValue]) -> None:
         self.emitter = emitter
         self.bases = bases
-        self.ragged = ragged
 
     def load(self, access: Access, frame: Frame, indices: Mapping[str, Access]) -> Value:
         """What the tensor holds at the points of the tile. `indices` are tensors of indices."""
@@ -77,7 +73,7 @@ class Transfers:
     def _indirect_tile(
         self, access: Access, frame: Frame, indices: Mapping[str, Access]
     ) -> IndirectTile:
-        return IndirectTile(self.emitter, self.bases, access, frame, indices, self.ragged)
+        return IndirectTile(self.emitter, self.bases, access, frame, indices)
 
     def spread(self, value: Value, axes: Sequence[Axis], frame: Frame) -> Value:
         """The value with all of these axes: the same along those that it lacks."""
