@@ -311,6 +311,38 @@ def test_a_value_is_used_before_and_after_a_fold(dim):
     check(lambda x: x.logsumexp(dim), numbers(5, 70))
 
 
+EXPANDED = {
+    "one number": lambda x, y, one: one.expand(7, 70) @ y,
+    "one number on the right": lambda x, y, one: x @ one.expand(70, 9),
+    "one number twice": lambda x, y, one: one.expand(7, 70) @ one.expand(70, 5),
+    "batches of one number": lambda x, y, one: one.expand(3, 7, 70) @ y.expand(3, 70, 5),
+    "batches of one matrix": lambda x, y, one: x.expand(3, 7, 70) @ y.expand(3, 70, 5),
+    "a row": lambda x, y, one: x[:1].expand(7, 70) @ y,
+    "a column": lambda x, y, one: x[:, :1].expand(7, 70) @ y,
+    "a row on the right": lambda x, y, one: x @ y[:1].expand(70, 5),
+    "a column on the right": lambda x, y, one: x @ y[:, :1].expand(70, 5),
+    "transposes": lambda x, y, one: one.expand(5, 70) @ x.t(),
+    "with itself": lambda x, y, one: torch.dot(x[0], x[0]),
+    "squared": lambda x, y, one: x @ x.t(),
+    "of products": lambda x, y, one: (x.exp() @ y)[:, :1].expand(7, 70) @ y,
+}
+
+
+@pytest.mark.parametrize("name", EXPANDED)
+def test_products_of_what_is_expanded(name):
+    check(EXPANDED[name], numbers(7, 70), numbers(70, 5), numbers(1), units=32)
+
+
+@pytest.mark.parametrize("flag", [torch.tensor(True), torch.ones(5, 70, dtype=torch.bool)])
+def test_flags_are_not_subtracted(flag):
+    x = numbers(5, 70).to("spyre")
+    for other in (flag, flag.to("spyre")):
+        if other.dim() and other.device.type == "cpu":
+            continue
+        with pytest.raises(RuntimeError, match="Subtraction, the `-` operator"):
+            torch.compile(lambda x, y: x - y)(x, other)
+
+
 def test_functions_of_functions():
     x = numbers(5, 70)
     check(lambda x: torch.vmap(lambda row: row.softmax(0) * 2)(x), x)

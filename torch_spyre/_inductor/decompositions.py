@@ -49,6 +49,31 @@ def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
     return 0.5 * x * (1 + torch.tanh(inner))
 
 
+@decomposes(aten.sub.Tensor)
+def _sub(x: Any, other: Any, *, alpha: float = 1) -> Any:
+    # What traces ops has a quick way for sums that does not ask. Numbers come here too.
+    types = [each.dtype for each in (x, other) if isinstance(each, torch.Tensor)]
+    torch._check(
+        torch.bool not in types,
+        lambda: (
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        ),
+    )
+    return NotImplemented
+
+
+@decomposes(aten.clamp.default, aten.clamp.Tensor)
+def _clamp(x: torch.Tensor, min: Any = None, max: Any = None) -> torch.Tensor:
+    # Inductor's own would give back what it got.
+    torch._check(
+        min is not None or max is not None,
+        lambda: "torch.clamp: At least one of 'min' or 'max' must not be None",
+    )
+    x = x if min is None else torch.clamp_min(x, min)
+    return x if max is None else torch.clamp_max(x, max)
+
+
 @decomposes(aten.addmm.default)
 def _addmm(
     bias: torch.Tensor,

@@ -84,6 +84,13 @@ class LoopOp:
         return isinstance(self.value, Fold) and self.value.op == "batchmatmul"
 
     @property
+    def reads(self) -> tuple[Load, ...]:
+        """What is read, in places of its own: a product has two factors, be they one tensor."""
+        if isinstance(self.value, Fold) and self.is_product:
+            return tuple(each for each in self.value.inputs if isinstance(each, Load))
+        return self.loads
+
+    @property
     def loads(self) -> tuple[Load, ...]:
         """Every load once, in the order of their first use."""
         found: dict[Load, None] = {}

@@ -33,7 +33,7 @@ def propagate_layouts(bundle: Bundle) -> Bundle:
 
 def _layout_op(op: LoopOp, tensors: Mapping[str, Tensor]) -> LayoutOp:
     reads = []
-    for load in op.loads:
+    for load in op.reads:
         where = load.index + tensors[load.buffer].offset
         reads.append(
             Access(tensors[load.buffer].as_buffer(), where, indirect=_loops(load.indirect))
@@ -73,7 +73,7 @@ def _with_copies(
     before: list[LoopOp] = []
     after: list[LoopOp] = []
     positions = _read_positions(op)
-    replaced: dict[Load, Load] = {}
+    replaced: dict[int, Load] = {}
     for copy in copies:
         if copy.read_position == WRITE:
             op, moved = _written_aside(op, copy, tensors)
@@ -88,17 +88,21 @@ def _with_copies(
                 copy.name, tuple(copy.size), tuple(copy.stride), copy.dtype, copy.target_layout
             )
         if copy.kind == "restickify":
-            replaced[load] = replace(load, buffer=copy.name)
+            replaced[copy.read_position] = replace(load, buffer=copy.name)
         else:
-            replaced[load] = Load(copy.name, copy.index, load.dtype)
-    return before, with_loads(op, replaced), after
+            replaced[copy.read_position] = Load(copy.name, copy.index, load.dtype)
+    if isinstance(op.value, Fold) and op.is_product:
+        factors = {**positions, **replaced}
+        op = replace(op, value=replace(op.value, inputs=tuple(factors.values())))
+        return before, op, after
+    return before, with_loads(op, {positions[place]: new for place, new in replaced.items()}), after
 
 
 def _read_positions(op: LoopOp) -> dict[int, Load]:
     """Loads by their place among the reads that the planner saw: index tensors count too."""
     positions: dict[int, Load] = {}
     place = 0
-    for load in op.loads:
+    for load in op.reads:
         positions[place] = load
         place += 1 + len(load.indirect)
     return positions

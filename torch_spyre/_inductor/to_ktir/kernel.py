@@ -285,8 +285,12 @@ class _Fold:
 
     def step(self, so_far: Sequence[SSAValue], scope: "_Scope") -> list[SSAValue]:
         if is_product(self.spec):
-            left, right = (scope.whole(arg) for arg in self.spec.inputs)
-            return [self.product.step(left, right, so_far[0], scope.frame)]
+            left, right = self.spec.inputs
+            factors = (
+                scope.along(left, self.product.of_left),
+                scope.along(right, self.product.of_right),
+            )
+            return [self.product.step(*factors, so_far[0], scope.frame)]
         return scope.fold(self.spec, self.reducer, so_far)
 
     def combine(self, sharing: Sharing) -> None:
@@ -344,14 +348,12 @@ class _Scope:
     def _stays(self, arg: TensorArg) -> bool:
         return not self.kernel.space.accesses[arg].symbols & self.kernel.plan.streamed
 
-    def whole(self, arg: TensorArg) -> Value:
-        """An input with every axis that it has in memory."""
-        return self._operand(arg)
+    def along(self, arg: TensorArg, symbols: frozenset[Symbol]) -> Value:
+        """An input with an axis for each of these symbols."""
+        return self.transfers.spread(self._operand(arg), self.frame.axes_of(symbols), self.frame)
 
     def fold(self, spec: OpSpec, reducer: Reducer, so_far: Sequence[SSAValue]) -> list[SSAValue]:
-        symbols = frozenset(spec.iteration_space)
-        value = self._operand(spec.inputs[-1])
-        value = self.transfers.spread(value, self.frame.axes_of(symbols), self.frame)
+        value = self.along(spec.inputs[-1], frozenset(spec.iteration_space))
         kept = self.kernel.space.accesses[spec.output].symbols
         valid = tuple(self.frame.valid[axis.symbol] for axis in value.axes)
         sizes = tuple(
