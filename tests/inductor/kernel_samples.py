@@ -37,10 +37,18 @@ SAMPLES = {
     "matmul_epilogue": Sample(
         lambda x, y, bias: torch.relu(x @ y + bias), (_half(64, 128), _half(128, 192), _half(192))
     ),
+    "bmm": Sample(torch.bmm, (_half(3, 32, 64), _half(3, 64, 48))),
+    "two_programs": Sample(lambda x: (x.softmax(-1) @ x.t()).softmax(-1), (_half(64, 128),)),
+    "heads": Sample(lambda x: x.view(4, 32, 8, 16).transpose(1, 2) * 2, (_half(4, 32, 128),)),
     "transpose": Sample(lambda x, y: x.t() + y, (_half(100, 70), _half(70, 100))),
     "slice": Sample(lambda x: x[:, 5:70] * 2, (_half(16, 100),)),
     "cat": Sample(lambda x, y: torch.cat([x, y], 1), (_half(8, 10), _half(8, 30))),
     "gather": Sample(functional.embedding, (_indices(2, 9, below=40), _half(40, 128))),
     "sum_rows": Sample(lambda x: x.sum(0), (_half(100, 128),)),
+    "sum_over_cores": Sample(lambda x: x.sum(0), (_half(4096, 128),)),
+    "integers": Sample(
+        lambda x, y: (x + y) * 3, (_indices(10, 40, below=100), _indices(10, 40, below=50))
+    ),
+    "choice": Sample(lambda x: torch.where(x > 0, x, 0.5 * x), (_half(6, 129).float(),)),
     "cast": Sample(lambda x: x.float() * 3, (_half(32, 128),)),
 }

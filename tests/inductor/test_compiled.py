@@ -343,6 +343,25 @@ def test_flags_are_not_subtracted(flag):
             torch.compile(lambda x, y: x - y)(x, other)
 
 
+@pytest.mark.parametrize("shape", [(2, 2, 2, 65), (3, 8, 130), (2, 33, 130)])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
+def test_flags_among_wider_numbers_end_where_these_end(shape, dtype):
+    """Sticks of flags are longer: what fills their last one may be another row of numbers."""
+    x = numbers(*shape, dtype=dtype)
+    signs = (torch.arange(shape[-1]) % 3 - 1).to(dtype)
+    check(lambda x, signs: torch.where(signs > 0, x, x + 1), x, signs)
+    check(lambda x, flags: torch.where(flags, x, x + 1), x, signs > 0)
+
+
+@pytest.mark.parametrize("count", [2, 40, 130])
+def test_what_fills_the_last_stick_of_indices_is_no_index(count):
+    indices = torch.arange(count, dtype=torch.int32) % 30
+    # What fills the stick holds what it held, and more.
+    card = (indices - 1000).to("spyre") + 1000
+    x = numbers(30)
+    assert_close(torch.compile(lambda x, i: x[i])(x.to("spyre"), card), x.double()[indices])
+
+
 def test_functions_of_functions():
     x = numbers(5, 70)
     check(lambda x: torch.vmap(lambda row: row.softmax(0) * 2)(x), x)

@@ -290,6 +290,9 @@ PLACES = {
     "whole": lambda x: x,
     "transposed": lambda x: x.t().contiguous().t(),
     "columns": lambda x: x[:, 3:60],
+    "first columns": lambda x: x[:, :65],
+    "most of a column": lambda x: x[:, 0][:7],
+    "most of a row": lambda x: x[0][:66],
     "rows": lambda x: x[2:5],
     "stepped": lambda x: x[::2, 1::3],
 }

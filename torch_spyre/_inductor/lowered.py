@@ -37,6 +37,12 @@ def bundle_of(
         for each in names:
             if each not in tensors:
                 tensors[each] = known.get(each) or tensor_of(each, _layout(graph, each))
+    ops = [
+        replace(op, partial=True)
+        if op.target in known and not _fills_sticks(tensors[op.target])
+        else op
+        for op in ops
+    ]
     chosen = {op.target for op in ops if op.target == op.name}
     for each, tensor in tensors.items():
         if tensor.layout is None and each not in chosen:
@@ -48,6 +54,21 @@ def bundle_of(
     outputs = [each for each in tensors if each in made and (each in results or each in known)]
     inputs = [each for each in tensors if each not in made]
     return Bundle(name, tuple(ops), tensors, (*inputs, *outputs), frozenset(outputs))
+
+
+def _fills_sticks(tensor: Tensor) -> bool:
+    """Is nothing of anybody's in the sticks that the tensor does not fill?
+
+    There is, if the tensor is a part of another whose rows go on. Where the next row follows in the
+    same place of the host's order, rows end where they seem to.
+    """
+    assert tensor.layout is not None
+    lanes, along = tensor.layout.device_size[-1], tensor.layout.stride_map[-1]
+    dims = list(zip(tensor.size, tensor.stride, strict=True))
+    lengths = [size for size, stride in dims if stride == along and size > 1]
+    if along < 0 or not lengths or lengths[0] % lanes == 0:
+        return True
+    return any(size > 1 and stride == lengths[0] * along for size, stride in dims)
 
 
 def _layout(graph: GraphLowering, name: str) -> ir.Layout:

@@ -58,9 +58,11 @@ def _restricted(
 ) -> OpSpec:
     """Symbols must stay whole that some op folds, or that some result in memory does not have.
 
-    But for shared ones: cores combine what they fold of these.
+    But for shared ones: cores combine what they fold of these. Others run along one stick of some
+    tensor, which the leader need not know.
     """
     whole = set(space.folded) - shared
+    whole |= {symbol for symbol in space.sizes if divisible_share(space, symbol) == 1}
     for spec in specs:
         if not spec.output.in_scratchpad:
             whole |= set(space.sizes) - space.accesses[spec.output].symbols - shared

@@ -6,7 +6,7 @@ they run and at which addresses.
 
 from torch_spyre._inductor.superdsc.bundle import generate_bundle
 from torch_spyre._inductor.superdsc.emission import generate_sdsc
-from torch_spyre._inductor.superdsc.importing import import_bundle
+from torch_spyre._inductor.superdsc.importing import import_bundle, import_programs
 from torch_spyre._inductor.superdsc.labels import PUBLIC_OPS
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
 from torch_spyre._inductor.superdsc.reading import import_sdsc
@@ -27,6 +27,7 @@ __all__ = [
     "generate_bundle",
     "generate_sdsc",
     "import_bundle",
+    "import_programs",
     "import_sdsc",
     "parse_op_spec",
     "unroll_loop_specs",

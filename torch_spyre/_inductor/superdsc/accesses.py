@@ -113,6 +113,7 @@ def _access(arg: TensorArg, named: Mapping[str, TensorArg], is_index: bool) -> A
             found = [stick]
         order += [symbol for symbol in found if symbol not in order]
     order += [symbol for symbol in lanes if symbol not in order]
+    indices += index_names(arg.device_coordinates[-1])
     return Access(arg, stick, tuple(order), tuple(indices), indirect, is_index)
 
 

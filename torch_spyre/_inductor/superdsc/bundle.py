@@ -1,16 +1,19 @@
 """A kernel's directory: a SuperDSC file for each op, and `bundle.mlir`, which runs them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sympy import Symbol
+
 from torch_spyre import knobs
-from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec
+from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, flat
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.emission import generate_sdsc
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
+from torch_spyre._inductor.superdsc.programs import sticks_of_each
 from torch_spyre._inductor.superdsc.records import SDSCSpec
 from torch_spyre._inductor.superdsc.segments import have_addresses, with_argument_addresses
 from torch_spyre._inductor.superdsc.symbols import INPUT_TYPE, SymbolTable
@@ -42,8 +45,10 @@ def generate_bundle(
     symbolic = knobs.bundles.symbolic_args if symbolic_args is None else symbolic_args
     if not have_addresses(specs):
         specs = with_argument_addresses(specs)
-    writer = _Writer(kernel_name, symbolic)
-    writer.write(unroll_loop_specs(specs) if unroll else specs, ())
+    specs = unroll_loop_specs(specs) if unroll else specs
+    sticks = sticks_of_each([spec for spec in flat(specs) if isinstance(spec, OpSpec)])
+    writer = _Writer(kernel_name, symbolic, sticks)
+    writer.write(specs, ())
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     for index, content in enumerate(writer.files):
@@ -61,6 +66,8 @@ class _Loop:
 class _Writer:
     kernel: str
     symbolic: bool
+    # Of each op, in order: see `common_sticks`.
+    sticks: Sequence[Mapping[Symbol, int]]
     files: list[dict[str, Any]] = field(default_factory=list)
     _table: SymbolTable = field(default_factory=SymbolTable)
     _bounds: list[int] = field(default_factory=list)
@@ -89,9 +96,7 @@ class _Writer:
 
     def _write_op(self, spec: OpSpec, loops: tuple[_Loop, ...]) -> None:
         index = len(self.files)
-        parsed = parse_op_spec(
-            on_tile(spec, trips_of([loop.spec for loop in loops], [0] * len(loops)))
-        )
+        parsed = self._parsed(spec, loops, [0] * len(loops))
         steps = self._steps(spec, parsed, loops)
         ids: dict[int, list[int]] = {}
         operands: dict[str, int] = {}
@@ -109,6 +114,11 @@ class _Writer:
             f"sdscbundle.sdsc_execute ({', '.join(operands)}) "
             f'{{sdsc_filename="sdsc_{index}.json"{listed}}}',
         )
+
+    def _parsed(self, spec: OpSpec, loops: tuple[_Loop, ...], trips: Sequence[int]) -> SDSCSpec:
+        """The op that is written next, at these trips of the loops around it."""
+        tile = on_tile(spec, trips_of([loop.spec for loop in loops], trips))
+        return parse_op_spec(tile, self.sticks[len(self.files)])
 
     def _bind(
         self,
@@ -148,16 +158,11 @@ class _Writer:
     def _steps_of_loop(
         self, spec: OpSpec, first: SDSCSpec, loops: tuple[_Loop, ...], level: int
     ) -> list[int]:
-        specs = [loop.spec for loop in loops]
-        last = (trip_count(specs[level]) or 0) - 1
+        last = (trip_count(loops[level].spec) or 0) - 1
         if last < 1:
             return [0] * len(first.args)
         at_one, at_last = (
-            parse_op_spec(
-                on_tile(
-                    spec, trips_of(specs, [0] * level + [trip] + [0] * (len(specs) - level - 1))
-                )
-            )
+            self._parsed(spec, loops, [0] * level + [trip] + [0] * (len(loops) - level - 1))
             for trip in (1, last)
         )
         steps = []

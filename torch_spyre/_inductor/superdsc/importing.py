@@ -9,6 +9,7 @@ from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.bundle import BUNDLE_FILE
 from torch_spyre._inductor.superdsc.bundle_text import Execution, executions
 from torch_spyre._inductor.superdsc.fields import Field, load, read_text
+from torch_spyre._inductor.superdsc.programs import programs_of
 from torch_spyre._inductor.superdsc.reading import import_sdsc
 from torch_spyre._inductor.superdsc.segments import with_argument_addresses
 from torch_spyre.errors import BundleError
@@ -29,6 +30,11 @@ def import_bundle(directory: str | Path, known_ops: Collection[str] | None = Non
             files[run.file] = load(folder / run.file)
         specs.append(import_sdsc(files[run.file].value, run.file, run.symbols, known_ops))
     return _with_scratchpad_names(_with_argument_addresses(specs, runs))
+
+
+def import_programs(directory: str | Path) -> list[list[OpSpec]]:
+    """The same, cut into programs that run one after the other."""
+    return programs_of(import_bundle(directory))
 
 
 def _with_argument_addresses(specs: Sequence[OpSpec], runs: Sequence[Execution]) -> list[OpSpec]:

@@ -31,6 +31,7 @@ from torch_spyre._inductor.superdsc.labels import (
     slices_of_cores,
     synthetic_label,
 )
+from torch_spyre._inductor.superdsc.programs import common_sticks
 from torch_spyre._inductor.superdsc.public_form import rounded_up
 from torch_spyre._inductor.superdsc.records import (
     Constant,
@@ -43,10 +44,11 @@ from torch_spyre._inductor.superdsc.records import (
 from torch_spyre._inductor.superdsc.tensors import parse_tensor
 
 
-def parse_op_spec(spec: OpSpec) -> SDSCSpec:
+def parse_op_spec(spec: OpSpec, sticks: Mapping[sympy.Symbol, int] | None = None) -> SDSCSpec:
+    """`sticks` are the common sticks of the op's program; without, those of the op alone."""
     validate([spec], spec.cores)
     accesses = accesses_of(spec)
-    dims = _dims(spec, accesses)
+    dims = _dims(spec, accesses, common_sticks([spec]) if sticks is None else sticks)
     splits = {dim.label: dim.split for dim in dims.all}
     core_slices = slices_of_cores(spec.op, splits, spec.op_info.get("k_fast"))
     args = [
@@ -88,7 +90,7 @@ def _op_format(accesses: Sequence[Access]) -> DataFormats:
 # --- dims -----------------------------------------------------------------------------------------
 
 
-def _dims(spec: OpSpec, accesses: Sequence[Access]) -> OpDims:
+def _dims(spec: OpSpec, accesses: Sequence[Access], sticks: Mapping[sympy.Symbol, int]) -> OpDims:
     labels = dimension_labels(spec.op, len(spec.iteration_space))
     dims = [
         Dim(label, symbol, int(size), int(size), split)
@@ -98,6 +100,7 @@ def _dims(spec: OpSpec, accesses: Sequence[Access]) -> OpDims:
     if spec.is_reduction and reference.is_index:
         reference = next(access for access in accesses if not access.is_index)
     dims = [_padded(spec, dim, accesses, reference) for dim in dims]
+    dims = [_shared(dim, sticks) for dim in dims]
     virtual: list[str] = []
     if spec.op in CONVERSION_OPS and len(dims) == 1 and reference.stick is not None:
         # The unit that converts wants a dim besides the stick.
@@ -140,13 +143,21 @@ def _padded(spec: OpSpec, dim: Dim, accesses: Sequence[Access], reference: Acces
     return replace(dim, size=size, split=split)
 
 
+def _shared(dim: Dim, sticks: Mapping[sympy.Symbol, int]) -> Dim:
+    """What cores share is padded as the whole program is, whatever sticks this op has."""
+    if dim.split == 1 or dim.symbol is None:
+        return dim
+    return replace(dim, size=rounded_up(dim.unpadded, sticks.get(dim.symbol, 1)))
+
+
 def _check_division(spec: OpSpec, dim: Dim, accesses: Sequence[Access]) -> None:
     if dim.size % dim.split:
         raise InvalidOpSpecError(
             f"OpSpec {spec.op}: {dim.symbol} has {dim.size} indices, which {dim.split} cores "
             "cannot share evenly; divide it over a number of cores that divides it"
         )
-    sticks = [access.stick_size for access in accesses if access.stick == dim.symbol]
+    in_memory = [access for access in accesses if not access.arg.in_scratchpad]
+    sticks = [access.stick_size for access in in_memory if access.stick == dim.symbol]
     for stick_size in sticks:
         if dim.split > 1 and dim.size // dim.split % stick_size:
             raise InvalidOpSpecError(

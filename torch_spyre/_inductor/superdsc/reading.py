@@ -38,6 +38,8 @@ from torch_spyre._inductor.superdsc.records import EXTENSION_KEY
 from torch_spyre._inductor.superdsc.tensor_views import tensor_arg, tensor_name
 
 MOST_CORES = 1024
+# Of elements of four, two and one bytes.
+_STICK_SIZES = {32, 64, 128}
 _EXTENSIONS = {"sizes", "symbols", "isReduction", "exactConstants", "opInfo"}
 _OP_NAME = re.compile(r"[A-Za-z_][\w.]*")
 
@@ -194,7 +196,9 @@ class _Reader:
         sticks = {tensor.layout.stick_size for tensor in written}
         for label in real:
             size = unpadded[label]
-            if size < 1 or sizes[label] not in {size, *(rounded_up(size, each) for each in sticks)}:
+            # Cores share what are whole sticks of the whole program: of any format.
+            wholes = sticks if splits[label] == 1 else sticks | _STICK_SIZES
+            if size < 1 or sizes[label] not in {size, *(rounded_up(size, each) for each in wholes)}:
                 (told or self.dsc["N_"]).fail(
                     f"{label}: {sizes[label]} is not {size} rounded up to whole sticks"
                 )

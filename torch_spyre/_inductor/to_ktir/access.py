@@ -42,6 +42,8 @@ class Box:
     size: int
     # Elements per stick, for the dim of elements that the sticks make.
     stick: int = 0
+    # The lanes of a stick that holds all there is.
+    is_lane: bool = False
 
     @property
     def is_stick(self) -> bool:
@@ -123,7 +125,7 @@ def _boxes(sizes: tuple[int, ...], coordinates: tuple[sympy.Expr, ...]) -> tuple
         found = _sum(lane)
         if found is None:
             return None
-        boxes.append(Box(found, 1, stick))
+        boxes.append(Box(found, 1, stick, is_lane=True))
     return _each_symbol_once(tuple(boxes))
 
 

@@ -142,29 +142,49 @@ def _streamed(specs: Sequence[OpSpec], space: Space) -> frozenset[Symbol]:
     return space.folded
 
 
+def _in_memory(space: Space) -> list[Access]:
+    return [access for arg, access in space.accesses.items() if not arg.in_scratchpad]
+
+
 def _padded(space: Space) -> frozenset[Symbol]:
-    """Symbols that run along whole sticks of every tensor that has them: padding computes along."""
+    """Symbols that run along whole sticks of every tensor that has them: padding computes along.
+
+    The sticks of all tensors must end at the same element, and what fills them is no index.
+    """
+    indices = {name for arg in space.accesses for name in index_names(arg)}
+    found: set[Symbol] = set()
+    others = set(space.exact)
+    for access in _in_memory(space):
+        if access.stick_symbol is not None:
+            found.add(access.stick_symbol)
+        others |= access.symbols - {access.stick_symbol}
+        if access.arg.name in indices:
+            others |= access.symbols
     return frozenset(
         symbol
-        for symbol in space.sizes
-        if symbol not in space.exact
-        and any(symbol in access.stick_symbols for access in space.accesses.values())
-        and all(
-            access.stick_symbol == symbol
-            for access in space.accesses.values()
-            if symbol in access.symbols and not access.arg.in_scratchpad
-        )
+        for symbol in found - others
+        if len({_rounded(space.sizes[symbol], stick) for stick in _sticks(space, symbol)}) == 1
     )
+
+
+def _sticks(space: Space, symbol: Symbol) -> set[int]:
+    along = [access for access in _in_memory(space) if symbol in access.stick_symbols]
+    return {access.arg.elements_per_stick for access in along}
+
+
+def _rounded(size: int, stick: int) -> int:
+    return -(-size // stick) * stick
 
 
 def _granule(space: Space, symbol: Symbol) -> int:
     """Tiles begin at multiples of this, so that they begin at the same lane of a stick."""
     granule = 1
-    for access in space.accesses.values():
+    for access in _in_memory(space):
+        stick = access.arg.elements_per_stick
         for box in access.boxes or ():
             factor = dict(box.sum.terms).get(symbol)
-            if factor and box.is_stick:
-                granule = lcm(granule, box.stick // gcd(box.stick, factor))
+            if factor and (box.is_stick or box.is_lane):
+                granule = lcm(granule, stick // gcd(stick, factor))
     return granule
 
 
@@ -180,8 +200,7 @@ def divisible_share(space: Space, symbol: Symbol) -> int:
 def _per_core(space: Space, symbol: Symbol, padded: frozenset[Symbol]) -> int:
     size, split = space.sizes[symbol], space.splits[symbol]
     if symbol in padded:
-        granule = _granule(space, symbol)
-        size = -(-size // granule) * granule
+        size = _rounded(size, _granule(space, symbol))
     if size % split:
         raise UnsupportedError(f"{symbol} of size {size} divided over {split} cores")
     share = size // split
@@ -195,7 +214,7 @@ def _axes(
 ) -> tuple[tuple[Axis, ...], int]:
     """The order of dims in tiles: that of the output in memory, for kernels that fold nothing."""
     output = space.accesses[specs[-1].output]
-    in_memory = [access for access in space.accesses.values() if not access.arg.in_scratchpad]
+    in_memory = _in_memory(space)
     sticks = {box.stick for access in in_memory for box in access.boxes or () if box.is_stick}
     plain = (
         not space.folded

@@ -1,0 +1,96 @@
+"""Every op of the table, written as a SuperDSC bundle and read back, runs to the same bits."""
+
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from comparing import numbers, on_card
+from kernel_samples import SAMPLES
+from read_back import ReadBack
+from test_ops import BINARY, BITS, FORMS, NORMALS, POSITIVE, PRODUCTS, REDUCTIONS, UNARY, named
+
+from torch_spyre._inductor import async_compile, one_op
+
+
+@pytest.fixture(autouse=True)
+def kernels_read_back(monkeypatch, tmp_path):
+    harness = ReadBack(tmp_path)
+    monkeypatch.setattr(one_op, "Runner", harness.runner)
+    monkeypatch.setattr(async_compile, "Runner", harness.runner)
+    with warnings.catch_warnings():
+        # The compiler's failures, those to write and read a bundle among them, are warnings.
+        warnings.simplefilter("error", RuntimeWarning)
+        yield
+    assert harness.checked > 0
+
+
+# Nobody else compiles for these sizes, so plans are made here.
+SHAPE = (3, 129)
+
+
+@pytest.mark.parametrize("function", [*UNARY, *POSITIVE], ids=named)
+def test_of_one_tensor(function):
+    function(on_card(numbers(*SHAPE, low=0.1)))
+
+
+@pytest.mark.parametrize("function", [torch.exp, torch.sign, F.softplus, F.elu], ids=named)
+def test_of_wide_numbers_with_flags_and_without(function):
+    function(on_card(numbers(*SHAPE, dtype=torch.float32)))
+
+
+@pytest.mark.parametrize("function", BINARY, ids=named)
+def test_of_two_tensors(function):
+    function(*on_card((numbers(*SHAPE), numbers(SHAPE[1], low=0.5))))
+
+
+@pytest.mark.parametrize(
+    "function", [torch.add, torch.mul, torch.eq, torch.maximum, *BITS], ids=named
+)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool])
+def test_of_integers_and_flags(function, dtype):
+    function(*on_card((numbers(*SHAPE, dtype=dtype), numbers(*SHAPE, dtype=dtype).flip(0))))
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name):
+    FORMS[name](*on_card((numbers(9, 71), numbers(9, 71, low=0.5))))
+
+
+@pytest.mark.parametrize("dim", [0, -1, (0, 2)])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions(name, dim):
+    REDUCTIONS[name](on_card(numbers(4, 6, 71)), dim, False)
+
+
+@pytest.mark.parametrize("name", NORMALS)
+def test_normalizations(name):
+    NORMALS[name](on_card(numbers(5, 131)))
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(name):
+    PRODUCTS[name](*on_card((numbers(6, 71), numbers(71, 10))))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64, torch.bool])
+def test_reads_through_indices(dtype):
+    table, rows = on_card((numbers(9, 71, dtype=dtype), torch.tensor([[3, 0], [8, 8]])))
+    F.embedding(rows, table)
+    table.index_select(0, rows[0])
+    table.index_select(1, rows[0])
+    table.gather(0, rows)
+    table.gather(1, rows)
+    table[rows]
+    table[:, -rows]
+
+
+def test_indices_along_the_one_stick_of_a_tensor():
+    torch.compile(lambda x, i: x[i])(*on_card((numbers(5), torch.tensor([3, 0]))))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples(name):
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(force_disable_caches=True):
+        torch.compile(SAMPLES[name].call)(*SAMPLES[name].on_card())
