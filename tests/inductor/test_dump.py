@@ -29,9 +29,10 @@ def dumped(monkeypatch, tmp_path):
         with torch._inductor.config.patch(force_disable_caches=True):
             result = torch.compile(sample.call)(*sample.on_card())
         monkeypatch.delenv("TORCH_SPYRE_DUMP")
-        torch.testing.assert_close(
-            result.cpu().float(), sample.call(*sample.tensors).float(), rtol=2e-2, atol=2e-2
+        exact = sample.call(
+            *(each.double() if each.is_floating_point() else each for each in sample.tensors)
         )
+        torch.testing.assert_close(result.cpu().double(), exact.double(), rtol=2e-2, atol=4e-2)
         return sorted(tmp_path.iterdir())
 
     return compile_sample

@@ -1,0 +1,18 @@
+"""OpSpecs, KTIR and SuperDSC of representative kernels, as text.
+
+A change of these is accepted with `python tests/inductor/expected_text.py`; the diff says what it
+does to kernels.
+"""
+
+import pytest
+from expected_text import FOLDER, expected, texts_of
+from kernel_samples import SAMPLES
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_kernels_are_as_expected(name, tmp_path, monkeypatch):
+    assert texts_of(name, tmp_path, monkeypatch.setenv) == expected(name)
+
+
+def test_nothing_else_is_expected():
+    assert {path.name for path in FOLDER.iterdir()} == set(SAMPLES)
