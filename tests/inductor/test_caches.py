@@ -1,0 +1,114 @@
+"""What one process compiled, another finds; and nothing that was compiled for something else."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHILD = r"""
+import json, sys
+import torch
+from torch._dynamo.utils import counters
+from torch_spyre._inductor import inputs
+from torch_spyre.backend.program.cache import ProgramCache
+
+found = {"programs": 0}
+find = ProgramCache.find
+
+
+def counted(self, key):
+    program = find(self, key)
+    found["programs"] += program is not None
+    return program
+
+
+ProgramCache.find = counted
+x = torch.arange(96 * 70).reshape(96, 70).half() / 1000
+wanted = (x.exp() + x).sum(0).float()
+
+
+def call(tensor):
+    torch._dynamo.reset()
+    counters.clear()
+    found["programs"] = 0
+    result = torch.compile(lambda x: (x.exp() + x).sum(0))(tensor)
+    torch.testing.assert_close(result.cpu().float(), wanted, rtol=2e-2, atol=2e-2)
+    inductor = counters["inductor"]
+    hits, misses = inductor["fxgraph_cache_hit"], inductor["fxgraph_cache_miss"]
+    return {"graphs": hits, "missed": misses, "programs": found["programs"]}
+
+
+def another_layout():
+    layout = torch.spyre.SpyreTensorLayout([96, 70], [70, 1], torch.float16, [1, 0])
+    return call(x.to("spyre", device_layout=layout))
+
+
+def another_view():
+    return call(torch.cat([x, x]).to("spyre")[96:])
+
+
+def another_version():
+    own = inputs.source_hash
+    inputs.source_hash = lambda: "of another version"
+    try:
+        return call(x.to("spyre"))
+    finally:
+        inputs.source_hash = own
+
+
+scenarios = {
+    "same": lambda: call(x.to("spyre")),
+    "layout": another_layout,
+    "view": another_view,
+    "version": another_version,
+}
+print(json.dumps({name: scenarios[name]() for name in sys.argv[1:]}))
+"""
+
+
+@pytest.fixture
+def child(tmp_path, monkeypatch):
+    """Runs scenarios in a process of their own, all with the same folders."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "graphs"))
+    monkeypatch.setenv("TORCH_SPYRE_PROGRAM_CACHE", str(tmp_path / "programs"))
+    script = tmp_path / "child.py"
+    script.write_text(CHILD)
+
+    def run(*scenarios):
+        command = [sys.executable, str(script), *scenarios]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
+
+
+HIT = {"graphs": 1, "missed": 0, "programs": 1}
+MISS = {"graphs": 0, "missed": 1, "programs": 0}
+
+
+def test_another_process_finds_what_is_the_same_and_nothing_else(child, monkeypatch):
+    assert child("same") == {"same": MISS}
+    # The text of the OpSpecs decides about programs, not the version of what made it.
+    other = {"layout": MISS, "view": MISS, "version": {**MISS, "programs": 1}}
+    assert child("same", *other) == {"same": HIT, **other}
+    monkeypatch.setenv("SENCORES", "4")
+    assert child("same") == {"same": MISS}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("damage", [b"", b"damaged"], ids=["emptied", "overwritten"])
+def test_damaged_files_are_compiled_again(child, tmp_path, damage):
+    assert child("same") == {"same": MISS}
+    for path in [*files(tmp_path / "programs"), *files(tmp_path / "graphs" / "fxgraph")]:
+        path.write_bytes(damage)
+    assert child("same") == {"same": MISS}
+    assert child("same") == {"same": HIT}
+
+
+def files(folder: Path) -> list[Path]:
+    found = [path for path in folder.rglob("*") if path.is_file()]
+    assert found
+    return found
