@@ -129,9 +129,9 @@ class LayoutError(SpyreError, ValueError):
 class FallbackError(SpyreError):
     """An op without a native kernel runs while TORCH_SPYRE_FALLBACK=error."""
 
-    def __init__(self, op: str, arguments: Sequence[str]) -> None:
+    def __init__(self, op: str, arguments: Sequence[str], where: str = "") -> None:
         super().__init__(
-            f"{op}({', '.join(arguments)}) has no native Spyre kernel, and "
+            f"{op}({', '.join(arguments)}){where} has no native Spyre kernel, and "
             "TORCH_SPYRE_FALLBACK=error forbids computing it on the CPU; "
             "set TORCH_SPYRE_FALLBACK=warn to allow it"
         )

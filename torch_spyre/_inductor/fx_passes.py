@@ -1,6 +1,8 @@
 """Passes over a graph before it is lowered: what must move, what must run elsewhere."""
 
 import hashlib
+import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,14 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch.utils import _pytree as pytree
 
+from torch_spyre import knobs
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.errors import FallbackError
+from torch_spyre.ops import fallbacks
 
+# As stack traces of graphs have them, the innermost last.
+_USERS_LINE = re.compile(r'File "([^"]+)", line (\d+)')
 # Ops that copy from one device to another.
 _ACROSS_DEVICES = (
     torch.ops.aten.copy.default,
@@ -24,16 +31,33 @@ class MarkFallbacks(CustomGraphModulePass):
     """Ops on the card that have no kernel call their eager form, which falls back and says so."""
 
     def __call__(self, module: torch.fx.GraphModule) -> None:
-        for node in module.graph.nodes:
-            if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-                continue
-            values = [each.meta.get("val") for each in node.all_input_nodes]
-            values += pytree.tree_leaves(node.meta.get("val"))
-            if any(map(_on_card, values)) and not is_native(node.target, iter(values)):
-                node.meta["should_fallback"] = True
+        for node in _without_kernel(module):
+            node.meta["should_fallback"] = True
 
     def uuid(self) -> Any:
         return source_hash()
+
+
+def _without_kernel(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """Ops on the card that nothing lowers."""
+    for node in module.graph.nodes:
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            continue
+        values = [each.meta.get("val") for each in node.all_input_nodes]
+        values += pytree.tree_leaves(node.meta.get("val"))
+        if any(map(_on_card, values)) and not is_native(node.target, iter(values)):
+            yield node
+
+
+def announce_fallbacks(module: torch.fx.GraphModule) -> None:
+    """Remembers for which lines of the user's ops will fall back, or refuses the first."""
+    for node in _without_kernel(module):
+        found = _USERS_LINE.findall(node.meta.get("stack_trace") or "")
+        if knobs.execution.fallback == "error":
+            where = f" at {found[-1][0]}:{found[-1][1]}" if found else ""
+            raise FallbackError(str(node.target), [str(each) for each in node.args], where)
+        if found:
+            fallbacks.note_line(str(node.target), found[-1][0], int(found[-1][1]))
 
 
 def move_numbers(module: torch.fx.GraphModule) -> None:

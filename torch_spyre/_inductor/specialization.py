@@ -20,7 +20,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torch_spyre import _C
 from torch_spyre._inductor.context import compiling
-from torch_spyre._inductor.fx_passes import move_numbers
+from torch_spyre._inductor.fx_passes import announce_fallbacks, move_numbers
 from torch_spyre._inductor.inputs import compiling_for
 from torch_spyre.errors import UnsupportedError
 from torch_spyre.logging_config import get_logger
@@ -54,6 +54,7 @@ class Specializing:
         return variant(arguments)
 
     def _compile(self, arguments: Sequence[Any]) -> Compiled:
+        announce_fallbacks(self.module)
         mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
         fakes = [
             mode.from_tensor(value, static_shapes=True)

@@ -13,15 +13,28 @@ class FallbackWarning(UserWarning):
     """An op has no kernel on the card and was computed on the CPU. Given once per op."""
 
 
+# Where compiled graphs have ops from: generated code stands between those lines and the op.
+_lines_of_graphs: dict[str, tuple[str, int]] = {}
+
+
+def note_line(op: str, file: str, line: int) -> None:
+    """A compiled graph calls the op, for this line of the user's code."""
+    _lines_of_graphs[op] = (file, line)
+
+
 def warn(op: str) -> None:
     """Warns at the line of the user's code that needed the op."""
     here = sys._getframe()
     frame = _users_frame(here) or _users_frame(_main_thread()) or here
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    if op in _lines_of_graphs and "SpyreAsyncCompile" in frame.f_globals:
+        # The wrapper of a graph, as we have it generated: nobody's code.
+        file, line = _lines_of_graphs[op]
     warnings.warn_explicit(
         f"{op} is falling back to cpu",
         FallbackWarning,
-        frame.f_code.co_filename,
-        frame.f_lineno,
+        file,
+        line,
         module=frame.f_globals.get("__name__"),
     )
 

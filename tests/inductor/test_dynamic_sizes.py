@@ -1,0 +1,73 @@
+"""Sizes that change: right results at every one, one trace of the user's code, few compilations."""
+
+import pytest
+import torch
+from comparing import assert_close, exact, numbers
+from torch._dynamo.utils import counters
+
+from torch_spyre._inductor.specialization import Specializing
+
+
+def function(x):
+    return (x.relu() + 1).sum(-1)
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """Sizes of the first argument, once for each time a graph is compiled for them."""
+    torch._dynamo.reset()
+    counters.clear()
+    sizes = []
+    compile_variant = Specializing._compile
+
+    def counted(self, arguments):
+        sizes.append(next(tuple(each.shape) for each in arguments if hasattr(each, "shape")))
+        return compile_variant(self, arguments)
+
+    monkeypatch.setattr(Specializing, "_compile", counted)
+    yield sizes
+    torch._dynamo.reset()
+
+
+def traces():
+    return counters["stats"]["unique_graphs"]
+
+
+def test_one_trace_and_one_compilation_for_each_size(compilations):
+    compiled = torch.compile(function, dynamic=True)
+    for size in (5, 70, 5, 33, 70, 5):
+        x = numbers(size, 40).to("spyre")
+        assert_close(compiled(x), function(exact(x)), scale=8)
+    assert traces() == 1
+    assert compilations == [(5, 40), (70, 40), (33, 40)]
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_nothing_and_one(dynamic, compilations):
+    compiled = torch.compile(function, dynamic=dynamic)
+    for size in (0, 1, 2, 1, 0, 3):
+        x = numbers(size, 40).to("spyre")
+        assert_close(compiled(x), function(exact(x)), scale=8)
+    # Dynamo traces 0 and 1 apart, and any other size together.
+    assert traces() <= 4
+    assert len(compilations) == len(set(compilations)) == 4
+
+
+@pytest.mark.parametrize("bounds", [{"min": 64, "max": 1024}, {"min": 100, "max": 1024}, {}])
+def test_marked_dims_have_one_trace_within_their_bounds(bounds, compilations):
+    compiled = torch.compile(function)
+    for size in (128, 1024, 321):
+        x = numbers(size, 70).to("spyre")
+        torch._dynamo.mark_dynamic(x, 0, **bounds)
+        assert_close(compiled(x), function(exact(x)), scale=8)
+    assert traces() == 1
+    assert len(compilations) == 3
+
+
+def test_the_stick_dim_is_dynamic(compilations):
+    compiled = torch.compile(lambda x: x.softmax(-1))
+    for size in (64, 65, 200):
+        x = numbers(3, size).to("spyre")
+        torch._dynamo.mark_dynamic(x, 1)
+        assert_close(compiled(x), exact(x).softmax(-1))
+    assert traces() == 1
