@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -90,6 +91,9 @@ class ValueBlocks {
     size_t first;
     const std::byte* source;
   };
+
+  // A last use that never comes.
+  static constexpr int32_t kForever = std::numeric_limits<int32_t>::max();
 
   // The value whose lanes serve as this one's.
   size_t root_of(int32_t value) const {
