@@ -13,12 +13,17 @@ import torch
 from torch_spyre import _C, knobs
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
+from torch_spyre.ops import loss_scaling
 from torch_spyre.ops.native import COMPOSED, eager_overloads
 
 logger = get_logger(__name__)
 
 # Plans of one op that are kept; the oldest goes first.
 _MOST_PLANS = 4096
+_SCALING = {
+    "_amp_foreach_non_finite_check_and_unscale_": loss_scaling.unscale,
+    "_amp_update_scale_": loss_scaling.update_scale,
+}
 Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
 # torch.library unregisters what is not kept.
 _libraries: list[torch.library.Library] = []
@@ -54,6 +59,8 @@ def _library() -> torch.library.Library:
         warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
         for overload in eager_overloads():
             library.impl(overload, _kernel(overload), "PrivateUse1", allow_override=True)
+        for name, composition in _SCALING.items():
+            library.impl(name, _untraced(composition), "PrivateUse1", allow_override=True)
     return library
 
 

@@ -242,9 +242,11 @@ def _wanted(overload: torch._ops.OpOverload) -> bool:
     """Not those that have a kernel, or that PyTorch composes before they reach a device."""
     if overload.name() in _ELSEWHERE:
         return False
-    composite = torch._C.DispatchKey.CompositeImplicitAutograd
-    if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), composite):
-        return False
+    keys = torch._C.DispatchKey
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    if has_kernel(overload.name(), keys.CompositeImplicitAutograd):
+        # But for those that the extension keeps whole.
+        return bool(has_kernel(overload.name(), keys.PrivateUse1))
     arguments = overload._schema.arguments
     kinds = [str(argument.type) for argument in arguments]
     if any("Dimname" in kind or kind == "Generator" for kind in kinds):
