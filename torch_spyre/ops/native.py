@@ -134,6 +134,8 @@ _OPS = [
     "sort",
     "topk",
     "histc",
+    "convolution",
+    "_grouped_mm",
     "tril",
     "triu",
     "constant_pad_nd",
