@@ -257,3 +257,49 @@ def test_without_transformers_the_user_is_told_what_to_install():
     assert done.returncode == 1
     assert done.stderr.strip().endswith("pip install transformers")
     assert "Traceback" not in done.stderr
+
+
+def test_published_sizes_are_those_of_the_published_models():
+    """Parameters in billions, as the models' cards state them."""
+    from torch_spyre.enablement.transformers_models import from_name, published
+
+    stated = {
+        "granite-3.3-8b": 8.17,
+        "granite-3.3-2b": 2.53,
+        "llama-3.1-8b": 8.03,
+        "qwen2.5-7b": 7.62,
+        "mistral-small-24b": 23.6,
+    }
+    assert stated.keys() == published().keys()
+    for name, billions in stated.items():
+        model = from_name(name).build()
+        assert all(each.is_meta for each in model.parameters())
+        count = sum(each.numel() for each in model.parameters())
+        assert count / 1e9 == pytest.approx(billions, rel=2e-3), name
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("llama", {"layers": 32}),
+        ("t5", {"layers": 6, "decoder layers": 6}),
+        ("whisper", {"layers": 4, "decoder layers": 4}),
+        ("gemma2", {"sliding_attention": 13, "full_attention": 13}),
+        ("clip", {"text layers": 12, "vision layers": 12}),
+        ("gpt2", {"layers": 12}),
+    ],
+)
+def test_layers_of_each_kind_can_be_chosen_and_the_model_made_small(name, kinds):
+    from torch_spyre.enablement.transformers_models import from_name
+
+    subject = from_name(name)
+    assert {each.name: each.count for each in subject.repeated()} == kinds
+    one = subject.build(dict.fromkeys(kinds, 1))
+    two = subject.build(dict.fromkeys(kinds, 2))
+    full = subject.build()
+    sizes = [sum(each.numel() for each in model.parameters()) for model in (one, two, full)]
+    assert sizes[0] < sizes[1] < sizes[2]
+    small = subject.small()
+    assert sum(each.numel() for each in small.parameters()) < 10e6
+    named = {type(part).__name__ for part in small.modules()}
+    assert named == {type(part).__name__ for part in full.modules()}

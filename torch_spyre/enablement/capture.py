@@ -106,7 +106,7 @@ class Capture(TorchDispatchMode):
         after = _counters()
         if eager == "native" and after["fallbacks"] > before["fallbacks"]:
             eager, refusal = "fallback", self._refusal(func, args, kwargs)
-            reason = first_line(refusal) if refusal is not None else "no kernel"
+            reason = _why(refusal)
             if isinstance(refusal, CompilerFailure):
                 compiled = "missing"  # of a graph it would be the end
         how = _how(before, after) if eager == "native" else "CPU"
@@ -183,6 +183,14 @@ def _how(before: dict[str, int], after: dict[str, int]) -> str:
 def _counters() -> dict[str, int]:
     found: dict[str, int] = torch.spyre.counters()  # type: ignore[attr-defined]
     return found
+
+
+def _why(refusal: UnsupportedError | None) -> str:
+    if refusal is None:
+        return "no kernel"
+    if isinstance(refusal, CompilerFailure) and isinstance(refusal.__cause__, Exception):
+        return f"the compiler fails: {first_line(refusal.__cause__)}"
+    return first_line(refusal).removeprefix("Spyre backend does not support: ")
 
 
 def first_line(error: Exception) -> str:

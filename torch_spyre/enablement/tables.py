@@ -1,5 +1,7 @@
 """Findings in the terminal."""
 
+from textwrap import shorten
+
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -11,6 +13,7 @@ from torch_spyre.enablement.findings import VERDICTS, Findings, OpCase, Verdict
 _COLOURS: dict[Verdict, str] = {"native": "green", "fallback": "yellow", "missing": "red"}
 # The worst modules and ops come first in the reader's mind; the page has all of them.
 _MOST_ROWS = 40
+_MOST_LETTERS = 120
 _BOX = box.SIMPLE_HEAD
 
 
@@ -59,7 +62,7 @@ def _ops(findings: Findings) -> Table:
             _verdict(case.eager),
             _verdict(case.compiled),
             calls(case),
-            Text(case.reason),
+            Text(shorten(case.reason, _MOST_LETTERS, placeholder=" ...")),
         )
     if len(cases) > _MOST_ROWS:
         table.caption = f"{len(cases) - _MOST_ROWS} more are in the page and the JSON"

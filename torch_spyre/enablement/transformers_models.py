@@ -170,7 +170,7 @@ def _steps(model: Any, batch: int, prompt: int) -> list[Step]:
     config = model.config
     given = _inputs(model, accepted, batch, prompt)
     if not model.can_generate():
-        return [Step("forward", batch * prompt, lambda _: ((), given))]
+        return [Step("forward", batch * _positions(config, given), lambda _: ((), given))]
     given["use_cache"] = True
     if "logits_to_keep" in accepted:
         given["logits_to_keep"] = 1  # as `generate` does
@@ -187,9 +187,20 @@ def _steps(model: Any, batch: int, prompt: int) -> list[Step]:
         return (), {**again, "decoder_input_ids": next_token, "encoder_outputs": encoded}
 
     return [
-        Step("prefill", batch * prompt, lambda _: ((), dict(given))),
+        Step("prefill", batch * _positions(config, given), lambda _: ((), dict(given))),
         Step("decode", batch, decode),
     ]
+
+
+def _positions(config: Any, given: Mapping[str, torch.Tensor]) -> int:
+    """What a call is for: tokens of a prompt, else patches of an image or frames of a sound."""
+    if "input_ids" in given:
+        return given["input_ids"].shape[1]
+    if "input_features" in given:
+        return int(config.max_source_positions)
+    patch = getattr(config, "patch_size", None)
+    pixels = given["pixel_values"][0, 0].numel()
+    return pixels // patch**2 if isinstance(patch, int) else 1
 
 
 def _inputs(model: Any, accepted: Mapping[str, Any], batch: int, prompt: int) -> dict[str, Any]:
