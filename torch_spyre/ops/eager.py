@@ -20,7 +20,7 @@ logger = get_logger(__name__)
 
 # Plans of one op that are kept; the oldest goes first.
 _MOST_PLANS = 4096
-_SCALING = {
+_SCALING: dict[str, Callable[..., Any]] = {
     "_amp_foreach_non_finite_check_and_unscale_": loss_scaling.unscale,
     "_amp_update_scale_": loss_scaling.update_scale,
 }
