@@ -166,7 +166,7 @@ class WorkDivisionHintError(SpyreError, ValueError):
         super().__init__(f"work_div hint for {op}: {problem}")
 
 
-class SpanLimitError(SpyreError):
+class SpanLimitError(UnsupportedError):
     """A core's part of a tensor is spread over more addresses than a core can reach."""
 
     def __init__(

@@ -13,8 +13,10 @@ from torch_spyre._inductor.passes.empty import simplify_empty
 from torch_spyre._inductor.passes.fusion import fuse
 from torch_spyre._inductor.passes.indirect import enforce_indirect_layouts
 from torch_spyre._inductor.passes.layouts import propagate_layouts
+from torch_spyre._inductor.passes.parts import cut_long_loops
 from torch_spyre._inductor.passes.specs import specs_of
 from torch_spyre._inductor.to_ktir.plan import plan_tiles
+from torch_spyre._inductor.work_division import SPAN_LIMIT_BYTES
 from torch_spyre.errors import UnsupportedError
 
 
@@ -38,6 +40,10 @@ def _fuse(bundle: Bundle) -> Bundle:
     return fuse(bundle, _cores_for)
 
 
+def _cut(bundle: Bundle) -> Bundle:
+    return cut_long_loops(bundle, SPAN_LIMIT_BYTES)
+
+
 def _make_specs(bundle: Bundle) -> Bundle:
     return replace(bundle, stages=tuple(specs_of(bundle, group) for group in bundle.groups))
 
@@ -58,6 +64,7 @@ PASSES = (
     Pass("layouts", "give each tensor a layout; copy where sticks clash", propagate_layouts),
     Pass("indirect access", "copy tables whose indexed dim is the stick", enforce_indirect_layouts),
     Pass("fusion", "group loops whose intermediates can stay in the scratchpad", _fuse),
+    Pass("parts", "cut loops that would reach too far in a tensor", _cut),
     Pass("specs", "make an OpSpec of each operation, on aligned symbols", _make_specs),
     Pass("work division", "split the symbols over cores", _divide),
     Pass("validation", "check what must hold of every spec", _validate),

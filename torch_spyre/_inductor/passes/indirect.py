@@ -14,8 +14,8 @@ from sympy import Symbol
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import device_coordinates, host_coordinates
 from torch_spyre._inductor.layouts.sticks import layout_with_stick
-from torch_spyre._inductor.loops import Load, LoopOp
-from torch_spyre._inductor.passes.layouts import with_loads
+from torch_spyre._inductor.loops import Load, LoopOp, Node
+from torch_spyre._inductor.passes.layouts import with_nodes
 from torch_spyre.errors import UnsupportedError
 
 _SPARSE = -1
@@ -26,14 +26,14 @@ def enforce_indirect_layouts(bundle: Bundle) -> Bundle:
     tensors = dict(bundle.tensors)
     ops: list[LoopOp] = []
     for op in bundle.ops:
-        replaced: dict[Load, Load] = {}
+        replaced: dict[Node, Node] = {}
         for load in op.loads:
             if _accessible(load.index, load.indirect, op.sizes, tensors[load.buffer]):
                 continue
             table = _table(load.buffer, load.index, load.indirect, op.sizes, tensors)
             ops.append(_copy(tensors[load.buffer], table, op))
             replaced[load] = replace(load, buffer=table.name)
-        op = with_loads(op, replaced)
+        op = with_nodes(op, replaced)
         if _accessible(op.write, op.scattered, op.sizes, tensors[op.target]):
             ops.append(op)
             continue

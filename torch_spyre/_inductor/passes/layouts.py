@@ -95,7 +95,7 @@ def _with_copies(
         factors = {**positions, **replaced}
         op = replace(op, value=replace(op.value, inputs=tuple(factors.values())))
         return before, op, after
-    return before, with_loads(op, {positions[place]: new for place, new in replaced.items()}), after
+    return before, with_nodes(op, {positions[place]: new for place, new in replaced.items()}), after
 
 
 def _read_positions(op: LoopOp) -> dict[int, Load]:
@@ -143,7 +143,8 @@ def _written_aside(
     return aside, moved
 
 
-def with_loads(op: LoopOp, replaced: Mapping[Load, Load]) -> LoopOp:
+def with_nodes(op: LoopOp, replaced: Mapping[Node, Node]) -> LoopOp:
+    """The op with other loads and coordinates."""
     if not replaced:
         return op
     value = op.value
@@ -153,12 +154,10 @@ def with_loads(op: LoopOp, replaced: Mapping[Load, Load]) -> LoopOp:
     return replace(op, value=substitute(value, replaced, {}))
 
 
-def substitute(node: Node, replaced: Mapping[Load, Load], done: dict[Node, Node]) -> Node:
-    """The same graph with other loads."""
-    if isinstance(node, Load):
-        return replaced.get(node, node)
+def substitute(node: Node, replaced: Mapping[Node, Node], done: dict[Node, Node]) -> Node:
+    """The same graph with other leaves."""
     if not isinstance(node, Step):
-        return node
+        return replaced.get(node, node)
     if node not in done:
         inputs = tuple(substitute(each, replaced, done) for each in node.inputs)
         done[node] = Step(node.op, inputs, node.dtype, node.constants)

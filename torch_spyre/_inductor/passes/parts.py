@@ -1,0 +1,103 @@
+"""Cuts loops in parts where a core would reach too far in a tensor, however they are divided.
+
+A vocabulary of 49,159 words is 769 sticks, a prime: no number of cores divides them. As 768 and one
+they are two programs, the first of which all cores share.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import sympy
+from sympy import Symbol
+
+from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre._inductor.layouts import device_coordinates
+from torch_spyre._inductor.loops import Coordinate, Fold, Load, LoopOp, Node, walk
+from torch_spyre._inductor.passes.division import divided
+from torch_spyre._inductor.passes.layouts import with_nodes
+from torch_spyre._inductor.passes.specs import specs_of
+from torch_spyre.constants import MAX_CORES
+from torch_spyre.errors import SpanLimitError
+
+_STICK_BYTES = 128
+
+
+def cut_long_loops(bundle: Bundle, span_limit: int) -> Bundle:
+    groups = [part for group in bundle.groups for part in _parts(bundle, group, span_limit)]
+    return replace(bundle, groups=tuple(groups))
+
+
+def _parts(bundle: Bundle, group: Sequence[LoopOp], limit: int) -> list[Sequence[LoopOp]]:
+    found = _outermost(bundle, group, limit)
+    if found is None:
+        return [group]
+    try:
+        divided(specs_of(bundle, group))
+        return [group]
+    except SpanLimitError:
+        symbol, unit = found
+        size = next(op.sizes[symbol] for op in group if symbol in op.sizes)
+        units = -(-size // unit)
+        if units < 2 or any(symbol in op.folded for op in group):
+            raise
+    shared = units - units % MAX_CORES
+    middle = unit * (shared if 0 < shared < units else units // 2)
+    first = [_part(op, symbol, 0, middle) for op in group]
+    second = [_part(op, symbol, middle, size - middle) for op in group]
+    return [*_parts(bundle, first, limit), *_parts(bundle, second, limit)]
+
+
+def _outermost(bundle: Bundle, group: Sequence[LoopOp], limit: int) -> tuple[Symbol, int] | None:
+    """The symbol along the outermost dim of a tensor beyond the limit, and what it is cut by."""
+    for op in group:
+        accesses = [(op.target, op.write), *((load.buffer, load.index) for load in op.loads)]
+        for name, index in accesses:
+            tensor = bundle.tensors[name]
+            if _bytes(tensor) <= limit:
+                continue
+            for coordinate in _coordinates(tensor, op, index)[:-1]:
+                symbols = [each for each in coordinate.free_symbols if each in op.sizes]
+                if len(symbols) == 1:
+                    assert tensor.layout is not None
+                    along_sticks = coordinate.has(sympy.floor)
+                    return symbols[0], tensor.layout.device_size[-1] if along_sticks else 1
+    return None
+
+
+def _bytes(tensor: Tensor) -> int:
+    assert tensor.layout is not None
+    *outer, _ = tensor.layout.device_size
+    return _STICK_BYTES * int(sympy.prod(outer))
+
+
+def _coordinates(tensor: Tensor, op: LoopOp, index: sympy.Expr) -> list[sympy.Expr]:
+    layout = tensor.layout
+    assert layout is not None
+    where = index + tensor.offset
+    return device_coordinates(layout.device_size, layout.stride_map, op.sizes, where)
+
+
+def _part(op: LoopOp, symbol: Symbol, start: int, size: int) -> LoopOp:
+    """The op for `size` values of a symbol, from `start` on."""
+    if symbol not in op.sizes:
+        return op
+    moved = {symbol: symbol + start}
+
+    def move(load: Load) -> Load:
+        indirect = tuple((value, move(index)) for value, index in load.indirect)
+        return replace(load, index=load.index.xreplace(moved), indirect=indirect)
+
+    roots = op.value.inputs if isinstance(op.value, Fold) else (op.value,)
+    nodes: dict[Node, Node] = {
+        node: move(node)
+        if isinstance(node, Load)
+        else replace(node, expression=node.expression.xreplace(moved))
+        for node in walk(roots)
+        if isinstance(node, Load | Coordinate)
+    }
+    return replace(
+        with_nodes(op, nodes),
+        sizes={**op.sizes, symbol: size},
+        write=op.write.xreplace(moved),
+        scattered=tuple((value, move(index)) for value, index in op.scattered),
+    )
