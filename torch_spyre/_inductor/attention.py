@@ -1,7 +1,8 @@
-"""Scaled dot-product attention, taken apart: products, a softmax, and their gradients.
+"""Scaled dot-product attention: one kernel, or taken apart; and its gradients.
 
-Scores are scaled through the queries. Rows whose every score is masked give zeros, as PyTorch's
-safe softmax does. Heads that share keys and values are rows of one product.
+Taken apart it is products and a softmax. Scores are scaled through the queries. Rows whose every
+score is masked give zeros, as PyTorch's safe softmax does. Heads that share keys and values are
+rows of one product.
 """
 
 import math
@@ -10,8 +11,12 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions import decomposes
+from torch_spyre._inductor.op_functions import FLOATS
+from torch_spyre.ops.attention import OVERLOAD as ATTENTION_OP
 
 aten = torch.ops.aten
+# More of them leave too little room for keys in a scratchpad.
+MOST_CHANNELS = 1024
 
 
 @decomposes(aten._scaled_dot_product_fused_attention_overrideable.default)
@@ -26,14 +31,10 @@ def attention(
     *,
     scale: float | None = None,
 ) -> tuple[Any, ...]:
-    scores = _scores(query, key, attn_bias, is_causal, scale)
-    largest = scores.amax(-1, keepdim=True)
-    largest = torch.where(largest == -math.inf, torch.zeros_like(largest), largest)
-    weights = torch.exp(scores - largest)
-    total = weights.sum(-1, keepdim=True)
-    total = torch.where(total == 0, torch.ones_like(total), total)
-    result = _heads(_rows(weights, key) @ value, query) / total
-    logsumexp = (largest + torch.log(total)).squeeze(-1).to(torch.float32)
+    if has_kernel(query, key, value, attn_bias, dropout_p):
+        result, logsumexp = ATTENTION_OP(query, key, value, attn_bias, is_causal, scale)
+    else:
+        result, logsumexp = taken_apart(query, key, value, attn_bias, is_causal, scale)
     none = query.new_empty((), dtype=torch.int64)
     return (
         result,
@@ -46,6 +47,48 @@ def attention(
         none,
         None,
     )
+
+
+def has_kernel(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    dropout_p: float,
+) -> bool:
+    """Can the card's kernel do it? It folds keys and channels, of which there must be several."""
+    tensors = (query, key, value)
+    if dropout_p > 0 or any(tensor.dim() != 4 for tensor in tensors):
+        return False
+    if query.dtype not in FLOATS or any(tensor.dtype != query.dtype for tensor in tensors):
+        return False
+    if bias is not None and (bias.dtype not in FLOATS or bias.dim() > 4):
+        return False
+    if any(tensor.shape[0] != query.shape[0] for tensor in tensors):
+        return False
+    if key.shape[1] != value.shape[1] or query.shape[1] % key.shape[1]:
+        return False
+    folded = (key.shape[2], key.shape[3], value.shape[3])
+    return all(size > 1 for size in folded) and all(size <= MOST_CHANNELS for size in folded[1:])
+
+
+def taken_apart(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The result and the logarithms of the rows' sums, by other ops."""
+    scores = _scores(query, key, bias, is_causal, scale)
+    largest = scores.amax(-1, keepdim=True)
+    largest = torch.where(largest == -math.inf, torch.zeros_like(largest), largest)
+    weights = torch.exp(scores - largest)
+    total = weights.sum(-1, keepdim=True)
+    total = torch.where(total == 0, torch.ones_like(total), total)
+    result = _heads(_rows(weights, key) @ value, query) / total
+    return result, (largest + torch.log(total)).squeeze(-1).to(torch.float32)
 
 
 @decomposes(aten._scaled_dot_product_fused_attention_overrideable_backward.default)

@@ -13,6 +13,7 @@ from torch._inductor.lowering import user_lowerings
 from torch._inductor.ops_handler import DefaultHandler
 
 from torch_spyre._inductor import (
+    attention_lowering,  # noqa: F401  (registers what it lowers)
     lowerings,
     scatters,  # noqa: F401  (registers what it lowers)
 )

@@ -11,6 +11,8 @@ import sympy
 import torch
 from sympy import Symbol
 
+from torch_spyre._inductor.attention_roles import ATTENTION_OPS
+
 
 @dataclass(frozen=True)
 class Constant:
@@ -84,9 +86,14 @@ class LoopOp:
         return isinstance(self.value, Fold) and self.value.op == "batchmatmul"
 
     @property
+    def is_attention(self) -> bool:
+        """Attention, or what belongs to it: a program of its own."""
+        return isinstance(self.value, Fold) and self.value.op in ATTENTION_OPS
+
+    @property
     def reads(self) -> tuple[Load, ...]:
         """What is read, in places of its own: a product has two factors, be they one tensor."""
-        if isinstance(self.value, Fold) and self.is_product:
+        if isinstance(self.value, Fold) and (self.is_product or self.is_attention):
             return tuple(each for each in self.value.inputs if isinstance(each, Load))
         return self.loads
 

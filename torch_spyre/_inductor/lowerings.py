@@ -108,6 +108,20 @@ def product(
     return result
 
 
+def read_from_memory(x: ir.TensorBox) -> Callable[[Sequence[Any]], Any]:
+    """Loads elements of a tensor in memory, or of another one that this is a view of."""
+    if not _only_moves(x):
+        x.realize()
+        data = x.data
+        while isinstance(data, ir.MutableBox | ir.BaseView):
+            data = data.data
+        if isinstance(data, ir.ComputedBuffer) and data.num_reads() == 0:
+            # It would be computed again where it is read.
+            x = in_memory(clone(x))
+    load: Callable[[Sequence[Any]], Any] = x.make_loader()
+    return load
+
+
 def _only_moves(x: ir.TensorBox) -> bool:
     """Is it another tensor, read in another way? Then a product reads that tensor."""
     data = x.data

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from torch_spyre._inductor.op_functions import COMPUTED
+from torch_spyre.ops.attention import OVERLOAD as ATTENTION_OP
 
 POINTWISE = [
     "abs",
@@ -135,7 +136,11 @@ def is_native(target: object, values: Iterator[object]) -> bool:
     if not isinstance(target, torch._ops.OpOverload):
         return target is torch.ops.aten or getattr(target, "__module__", "") == "_operator"
     namespace, _, name = target._schema.name.partition("::")
-    known = (namespace == "aten" and name in _ATEN) or (namespace == "prims" and name in PRIMS)
+    known = (
+        (namespace == "aten" and name in _ATEN)
+        or (namespace == "prims" and name in PRIMS)
+        or target is ATTENTION_OP
+    )
     if not known:
         return False
     return all(value.dtype in COMPUTED for value in values if isinstance(value, torch.Tensor))

@@ -15,6 +15,7 @@ from torch_spyre._inductor.passes.indirect import enforce_indirect_layouts
 from torch_spyre._inductor.passes.layouts import propagate_layouts
 from torch_spyre._inductor.passes.parts import cut_long_loops
 from torch_spyre._inductor.passes.specs import specs_of
+from torch_spyre._inductor.to_ktir.attention_tiles import is_attention
 from torch_spyre._inductor.to_ktir.plan import plan_tiles
 from torch_spyre._inductor.work_division import SPAN_LIMIT_BYTES
 from torch_spyre.errors import UnsupportedError
@@ -31,6 +32,8 @@ def _cores_for(bundle: Bundle, ops: Sequence[LoopOp]) -> int:
     """Cores that would have work if the ops were one program; 0 if its tiles do not fit."""
     try:
         specs = divided(specs_of(bundle, ops))
+        if is_attention(specs):
+            return specs[0].cores
         return specs[0].cores if plan_tiles(specs) is not None else 0
     except UnsupportedError:
         return 0

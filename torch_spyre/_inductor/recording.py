@@ -11,6 +11,7 @@ from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
+from torch_spyre._inductor.attention_roles import ATTENTION_OPS
 from torch_spyre._inductor.loops import (
     Constant,
     Coordinate,
@@ -242,6 +243,10 @@ def _fold(handler: Recorder, data: ir.Reduction, inputs: Any) -> Fold:
     kind: str = data.reduction_type
     if kind == PRODUCT:
         return Fold(kind, nodes)
+    if kind in ATTENTION_OPS:
+        *tensors, scale, causal = nodes
+        assert isinstance(scale, Constant) and isinstance(causal, Constant)
+        return Fold(kind, tuple(tensors), (("scale", scale.value), ("causal", causal.value)))
     if kind not in _FOLDS:
         raise UnsupportedError(f"reduction {kind}")
     (node,) = nodes

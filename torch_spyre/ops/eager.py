@@ -13,7 +13,7 @@ import torch
 from torch_spyre import _C, knobs
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
-from torch_spyre.ops import loss_scaling
+from torch_spyre.ops import attention, loss_scaling
 from torch_spyre.ops.native import COMPOSED, eager_overloads
 
 logger = get_logger(__name__)
@@ -28,6 +28,7 @@ Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
 # torch.library unregisters what is not kept.
 _libraries: list[torch.library.Library] = []
 _composed_ops = torch.library.Library("aten", "IMPL")
+_attention_kernel = torch.library.Library("spyre", "IMPL")
 
 
 def register() -> None:
@@ -36,6 +37,7 @@ def register() -> None:
     for name in COMPOSED:
         overload = getattr(torch.ops.aten, name).default
         _composed_ops.impl(overload, _composed(overload), "PrivateUse1")
+    _attention_kernel.impl(attention.OVERLOAD, _attention(), "PrivateUse1")
 
 
 def use_kernels(native: bool) -> None:
@@ -58,20 +60,23 @@ def _library() -> torch.library.Library:
         # fall back whole, until they are overridden here.
         warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
         for overload in eager_overloads():
-            library.impl(overload, _kernel(overload), "PrivateUse1", allow_override=True)
+            library.impl(overload, _kernel(overload, _on_cpu), "PrivateUse1", allow_override=True)
         for name, composition in _SCALING.items():
             library.impl(name, _untraced(composition), "PrivateUse1", allow_override=True)
     return library
 
 
-def _kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
+def _kernel(
+    overload: torch._ops.OpOverload, otherwise: Callable[[torch._ops.OpOverload], Plan]
+) -> Callable[..., Any]:
+    """`otherwise` makes the plan for calls that the compiler cannot do."""
     plans: dict[object, Plan] = {}
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         key = _C.arguments_key(args, kwargs)
         plan = plans.get(key)
         if plan is None:
-            plan = _planned(overload, args, kwargs)
+            plan = _planned(overload, args, kwargs, otherwise)
             if key is not None:
                 _keep(plans, key, plan)
         return plan(args, kwargs)
@@ -122,6 +127,24 @@ def _composed(overload: torch._ops.OpOverload) -> Callable[..., Any]:
     return _untraced(kernel)
 
 
+def _attention() -> Callable[..., Any]:
+    """One kernel; without kernels, and where that one cannot do it, the ops it is made of."""
+    planned = _kernel(attention.OVERLOAD, lambda _: _attention_of_other_ops)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if _libraries:
+            return planned(*args, **kwargs)
+        return _attention_of_other_ops(args, kwargs)
+
+    return _untraced(kernel)
+
+
+def _attention_of_other_ops(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    from torch_spyre._inductor.attention import taken_apart
+
+    return taken_apart(*args, **kwargs)
+
+
 def _untraced(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Dynamo looks at every Python frame that runs under it, also at those below a dispatcher."""
     dynamo = torch._C._dynamo.eval_frame
@@ -130,7 +153,12 @@ def _untraced(kernel: Callable[..., Any]) -> Callable[..., Any]:
     return kernel
 
 
-def _planned(overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> Plan:
+def _planned(
+    overload: torch._ops.OpOverload,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    otherwise: Callable[[torch._ops.OpOverload], Plan],
+) -> Plan:
     from torch_spyre._inductor.one_op import plan_op
 
     try:
@@ -138,10 +166,10 @@ def _planned(overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[
     except CompilerFailure as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         logger.exception("%s falls back", overload)
-        return _on_cpu(overload)
+        return otherwise(overload)
     except UnsupportedError as error:
         logger.info("%s falls back: %s", overload, error)
-        return _on_cpu(overload)
+        return otherwise(overload)
 
 
 def _on_cpu(overload: torch._ops.OpOverload) -> Plan:

@@ -13,6 +13,7 @@ from torch_spyre._inductor.layouts.terms import Linear, digits, names, parse
 # fmt: off
 KINDS = frozenset({
     "pointwise", "reduction", "matmul", "exx2", "topk", "clone", "fill", "fallback", "mutation",
+    "attention", "attentionlogsumexp",
 })
 # fmt: on
 

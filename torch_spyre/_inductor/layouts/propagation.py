@@ -122,6 +122,25 @@ def _matmul(op: LayoutOp, known: Known) -> Iterator[Candidate]:
             yield Candidate(layout, choices)
 
 
+def _attention(op: LayoutOp, known: Known) -> Iterator[Candidate]:
+    """Sticks along channels: of the value and the result, of query and key. A bias: along keys."""
+    channel = _written_loops(op)[-1]
+    yield from _attending(op, channel, channel)
+
+
+def _logsumexp(op: LayoutOp, known: Known) -> Iterator[Candidate]:
+    """The same without value; one result per stick."""
+    yield from _attending(op, None)
+
+
+def _attending(op: LayoutOp, written: Requirement, *first: str) -> Iterator[Candidate]:
+    keys, inner = op.reduced
+    sticks = (*first, inner, inner, keys)[: len(op.reads)]
+    layout = _layout_for(op, written, in_place=written is not None)
+    assert layout is not None, "results of attention are row-major"
+    yield Candidate(layout, [tuple(_requirement(op, *each) for each in enumerate(sticks))])
+
+
 def _fill(op: LayoutOp, known: Known) -> Iterator[Candidate]:
     """Any stick is right, so that no consumer has to pay."""
     for name in reversed(_written_loops(op)):
@@ -144,6 +163,8 @@ _RULES: Mapping[str, Callable[[LayoutOp, Known], Iterator[Candidate]]] = {
     "pointwise": _pointwise,
     "reduction": _reduction,
     "matmul": _matmul,
+    "attention": _attention,
+    "attentionlogsumexp": _logsumexp,
     "exx2": _exx2,
     "topk": _topk,
     "clone": _row_major,

@@ -6,7 +6,9 @@ from math import gcd, prod
 
 from sympy import Symbol
 
+from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
+from torch_spyre._inductor.to_ktir.attention_tiles import attention_splits, is_attention
 from torch_spyre._inductor.to_ktir.plan import Space, divisible_share, is_product, space_of
 from torch_spyre._inductor.to_ktir.reductions import FOLDS
 from torch_spyre._inductor.work_division import divide
@@ -15,12 +17,17 @@ from torch_spyre._inductor.work_division import divide
 def divided(specs: Sequence[OpSpec]) -> list[OpSpec]:
     """The specs with splits. The one with most work decides; the others follow."""
     space = space_of(specs)
+    if is_attention(specs):
+        return _with_splits(specs, attention_splits(specs, space, knobs.division.cores))
     leader = _shareable(specs, space)
     shared = frozenset() if leader is None else space.folded
     if leader is None:
         leader = max(specs, key=lambda spec: (is_product(spec), prod(spec.sizes.values())))
     splits = divide(_restricted(leader, specs, space, shared))
-    splits = _legal(space, splits)
+    return _with_splits(specs, _legal(space, splits))
+
+
+def _with_splits(specs: Sequence[OpSpec], splits: Mapping[Symbol, int]) -> list[OpSpec]:
     return [
         replace(
             spec,

@@ -87,6 +87,8 @@ def _joined(group: _Group, op: LoopOp, interner: Interner) -> LoopOp | None:
         return None
     if op.is_product or op.target in group.reads or op.target in group.made:
         return None
+    if op.is_attention or group.ops[0].is_attention:
+        return op if _same_scores(group, op) else None
     if any(load.indirect for load in op.loads):
         return None
     mapping: dict[Symbol, Symbol] = {}
@@ -100,6 +102,16 @@ def _joined(group: _Group, op: LoopOp, interner: Interner) -> LoopOp | None:
     if not _complete(mapping, group, op):
         return None
     return renamed(op, mapping, interner)
+
+
+def _same_scores(group: _Group, op: LoopOp) -> bool:
+    """Attention gives the sums of its rows on the way: the same tensors in the same symbols."""
+    (first, *others), value = group.ops, op.value
+    if others or not (first.is_attention and op.is_attention) or not isinstance(value, Fold):
+        return False
+    assert isinstance(first.value, Fold)
+    alike = first.value.constants == value.constants
+    return first.value.op != value.op and alike and first.value.inputs[1:] == value.inputs
 
 
 def _matched(

@@ -60,6 +60,8 @@ def _kind(op: LoopOp) -> str:
         return "mutation"
     if op.is_product:
         return "matmul"
+    if isinstance(op.value, Fold) and op.is_attention:
+        return op.value.op
     if isinstance(op.value, Fold):
         return "reduction"
     if isinstance(op.value, Load) and not op.value.indirect:

@@ -8,7 +8,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AffineMapAttr
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from torch_spyre._inductor.op_spec import OpSpec, sympify
@@ -26,7 +26,10 @@ INDEX = "index"
 def emit_coordinate(emitter: Emitter, spec: OpSpec, frame: Frame) -> Value:
     """`op_info["expression"]` of the symbols, as a tensor."""
     expression = sympify(spec.op_info["expression"])
-    result = element_type(spec.output.device_dtype)
+    return emit_index(emitter, expression, element_type(spec.output.device_dtype), frame)
+
+
+def emit_index(emitter: Emitter, expression: sympy.Expr, result: Attribute, frame: Frame) -> Value:
     if expression.is_Integer:
         return Value(emitter.scalar(int(expression), result), ())
     axes = frame.axes_of(frozenset(expression.free_symbols))

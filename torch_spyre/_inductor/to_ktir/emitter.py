@@ -226,6 +226,17 @@ class Emitter:
         """`body` gets a multiple of `step`, and what the last trip yielded."""
         if trips == 1:
             return list(body(Index(0), carried))
+        return self.between(Index(0), Index(trips * step), step, carried, body)
+
+    def between(
+        self,
+        lower: Index,
+        upper: Index,
+        step: int,
+        carried: Sequence[SSAValue],
+        body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """The same from `lower`, a multiple of `step`, to below `upper`: perhaps not at all."""
         outside = self.indices.block
         block = Block(arg_types=[IndexType(), *(each.type for each in carried)])
         self.indices.block = block
@@ -233,8 +244,8 @@ class Emitter:
         yielded = body(Index(0, variable, step), so_far)
         block.add_op(scf.YieldOp(*yielded))
         self.indices.block = outside
-        lower, upper, by = (self.indices.constant(each) for each in (0, trips * step, step))
-        operation = scf.ForOp(lower, upper, by, carried, block)
+        first, end = (self.indices.value(each) for each in (lower, upper))
+        operation = scf.ForOp(first, end, self.indices.constant(step), carried, block)
         outside.add_op(operation)
         return list(operation.results)
 

@@ -16,6 +16,8 @@ from torch_spyre._inductor.op_spec import (
     flat,
 )
 from torch_spyre._inductor.to_ktir.access import parameter
+from torch_spyre._inductor.to_ktir.attention import Attention
+from torch_spyre._inductor.to_ktir.attention_tiles import is_attention, plan_attention
 from torch_spyre._inductor.to_ktir.coordinates import INDEX, emit_coordinate
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.indices import Index
@@ -46,7 +48,7 @@ def build_kernel(name: str, specs: Sequence[Spec], budget: int = TILE_BYTES) -> 
         if isinstance(spec, UnimplementedOp):
             raise UnsupportedError(f"{spec.op} in kernel {name}")
         ops.append(spec)
-    plan = plan_tiles(ops, budget)
+    plan = plan_attention(ops, budget) if is_attention(ops) else plan_tiles(ops, budget)
     if plan is None:
         raise UnsupportedError(f"kernel {name}: its tiles do not fit the scratchpad")
     function = _Kernel(name, ops, plan).build()
@@ -165,6 +167,9 @@ class _Kernel:
         return pieces
 
     def _tile(self, frame: Frame) -> None:
+        if is_attention(self.specs):
+            Attention(self.emitter, self.transfers, self.specs, self.plan).tile(frame)
+            return
         scope = _Scope(self, frame)
         if not self.plan.streamed:
             for spec in self.specs:

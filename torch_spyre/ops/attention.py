@@ -1,0 +1,26 @@
+"""`spyre::attention`: scaled dot-product attention as one op, for which there is a kernel."""
+
+import torch
+
+_library = torch.library.Library("spyre", "DEF")
+_library.define(
+    "attention(Tensor query, Tensor key, Tensor value, Tensor? bias, bool is_causal, float? scale)"
+    " -> (Tensor, Tensor)"
+)
+
+
+def _shapes(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The result, and the logarithm of each row's sum of exponentials."""
+    rows = query.shape[:-1]
+    return query.new_empty((*rows, value.shape[-1])), query.new_empty(rows, dtype=torch.float32)
+
+
+_library.impl("attention", _shapes, "Meta")
+OVERLOAD: torch._ops.OpOverload = torch.ops.spyre.attention.default
