@@ -50,5 +50,11 @@ SAMPLES = {
         lambda x, y: (x + y) * 3, (_indices(10, 40, below=100), _indices(10, 40, below=50))
     ),
     "choice": Sample(lambda x: torch.where(x > 0, x, 0.5 * x), (_half(6, 129).float(),)),
+    "attention": Sample(
+        lambda query, key, value: functional.scaled_dot_product_attention(
+            query, key, value, is_causal=True, enable_gqa=True
+        ),
+        (_half(1, 4, 70, 64), _half(1, 2, 90, 64), _half(1, 2, 90, 64)),
+    ),
     "cast": Sample(lambda x: x.float() * 3, (_half(32, 128),)),
 }

@@ -1,35 +1,319 @@
-"""Attention, eager and compiled, beside the CPU in float32."""
+"""Attention, eager and compiled, beside float64 and beside PyTorch on the CPU."""
+
+import math
+from dataclasses import dataclass, field
 
 import pytest
 import torch
 import torch.nn.functional as F
 
+from torch_spyre._inductor import attention
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize("kind", ["plain", "causal", "mask", "shared heads"])
-def test_attention_agrees_with_the_cpu(kind, compiled):
-    torch.manual_seed(0)
-    heads = 2 if kind == "shared heads" else 4
-    query = torch.randn(2, 4, 33, 64).half()
-    key, value = torch.randn(2, heads, 40, 64).half(), torch.randn(2, heads, 40, 64).half()
-    if kind == "causal":
-        key, value = key[:, :, :33].contiguous(), value[:, :, :33].contiguous()
-    mask = torch.randn(2, 1, 33, 40).half() if kind == "mask" else None
+WAYS = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
 
-    def attend(query, key, value, mask):
+
+@pytest.fixture(autouse=True)
+def nothing_compiled_before():
+    torch._dynamo.reset()
+
+
+@dataclass(frozen=True)
+class Form:
+    """Sizes and arguments of one call."""
+
+    batch: int = 2
+    heads: int = 4
+    key_heads: int = 2
+    rows: int = 20
+    keys: int = 70
+    inner: int = 64
+    values: int = 64
+    dtype: torch.dtype = HALF
+    bias: tuple[int, ...] | None = None
+    options: dict[str, object] = field(default_factory=dict)
+
+    def tensors(self):
+        torch.manual_seed(0)
+        query = torch.randn(self.batch, self.heads, self.rows, self.inner)
+        key = torch.randn(self.batch, self.key_heads, self.keys, self.inner)
+        value = torch.randn(self.batch, self.key_heads, self.keys, self.values)
+        bias = None if self.bias is None else torch.randn(self.bias)
+        given = (query, key, value, bias)
+        return [None if each is None else each.to(self.dtype).to("spyre") for each in given]
+
+    def __call__(self, query, key, value, bias):
         return F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            mask,
-            is_causal=kind == "causal",
-            enable_gqa=kind == "shared heads",
+            query, key, value, bias, enable_gqa=self.heads != self.key_heads, **self.options
         )
 
-    on_card = [each if each is None else each.to("spyre") for each in (query, key, value, mask)]
-    held = [each if each is None else each.cpu().float() for each in on_card]
-    run = torch.compile(attend) if compiled else attend
-    # Scores of size 4 are off by 2**-8 at most, their exponentials by as much; the sums average.
+
+FORMS = {
+    "plain": Form(key_heads=4),
+    "causal": Form(rows=70, options={"is_causal": True}),
+    "causal in many tiles": Form(
+        batch=1, heads=2, key_heads=1, rows=601, keys=777, options={"is_causal": True}
+    ),
+    "causal with more rows than keys": Form(rows=300, keys=33, options={"is_causal": True}),
+    "many keys": Form(batch=1, key_heads=1, keys=2100, bias=(2100,)),
+    "one row": Form(rows=1, keys=300),
+    "one row that sees one key": Form(rows=1, keys=5, options={"is_causal": True}),
+    "one of everything": Form(batch=1, heads=1, key_heads=1, rows=1, keys=5),
+    "two keys": Form(keys=2),
+    "one head of keys": Form(heads=71, key_heads=1, rows=5, options={"is_causal": True}),
+    "narrow heads": Form(inner=32, values=32),
+    "odd heads": Form(inner=80, values=80),
+    "wide heads": Form(inner=256, values=256),
+    "other values": Form(inner=64, values=96),
+    "hardly any channels": Form(inner=2, values=3),
+    "scale": Form(options={"scale": 0.3}),
+    "negative scale": Form(options={"scale": -0.25}),
+    "bias of keys": Form(bias=(70,)),
+    "bias of rows": Form(bias=(20, 1)),
+    "bias of batches": Form(bias=(2, 1, 20, 70)),
+    "bias of heads": Form(bias=(1, 4, 1, 70)),
+    "bias of all": Form(bias=(2, 4, 20, 70)),
+    "bias of nothing": Form(bias=(2, 1, 1, 1)),
+    "float32": Form(dtype=SINGLE, bias=(2, 4, 20, 70)),
+    "causal float32": Form(dtype=SINGLE, rows=70, inner=40, options={"is_causal": True}),
+    "bfloat16": Form(dtype=BFLOAT, bias=(20, 70)),
+}
+
+
+def exactly(form, query, key, value, bias):
+    """The same in float64, from the numbers on the card."""
+    query, key, value = (each.cpu().double() for each in (query, key, value))
+    shared = form.heads // form.key_heads
+    scale = form.options.get("scale", form.inner**-0.5)
+    scores = query @ key.repeat_interleave(shared, 1).transpose(-1, -2) * scale
+    if bias is not None:
+        scores = scores + bias.cpu().double()
+    if form.options.get("is_causal"):
+        scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -math.inf)
+    return torch.softmax(scores, -1) @ value.repeat_interleave(shared, 1)
+
+
+def off_by(dtype, value):
+    """A weight is rounded before it meets a value, and the result once more; the host twice."""
+    step = {HALF: 2**-10, BFLOAT: 2**-9 + 2**-10, SINGLE: 2**-19}[dtype]
+    return {"rtol": step, "atol": step * value.abs().max().item()}
+
+
+def counted(call, *args):
+    """What one call counts, and what it gives."""
+    torch.spyre.synchronize()
+    before = torch.spyre.counters()
+    result = call(*args)
+    torch.spyre.synchronize()
+    after = torch.spyre.counters()
+    return {name: after[name] - before[name] for name in after}, result
+
+
+# What Dynamo and Inductor could do to a form they do to each of these.
+COMPILED = ["plain", "causal", "one row", "odd heads", "bias of heads", "float32"]
+CASES = [*((name, False) for name in FORMS), *((name, True) for name in COMPILED)]
+
+
+@pytest.mark.parametrize("name, compiled", CASES)
+def test_attention_is_one_program_as_exact_as_its_format(name, compiled):
+    form = FORMS[name]
+    tensors = form.tensors()
+    run = torch.compile(form.__call__) if compiled else form
+    with torch.no_grad():
+        run(*tensors)
+        counts, result = counted(run, *tensors)
+    assert counts["launches"] == 1
+    assert counts["fallbacks"] == 0
+    assert result.dtype == form.dtype and result.is_contiguous()
+    bounds = off_by(form.dtype, tensors[2].cpu().double())
+    torch.testing.assert_close(result.cpu().double(), exactly(form, *tensors), **bounds)
+
+
+def test_scores_are_never_written():
+    form = Form(batch=1, heads=8, key_heads=2, rows=256, keys=256, options={"is_causal": True})
+    tensors = form.tensors()
+    run = torch.compile(form.__call__)
+    with torch.no_grad():
+        run(*tensors)
+        counts, result = counted(run, *tensors)
+    sizes = [2 * each.numel() for each in (*tensors[:3], result)]
+    assert counts["ddr_write_bytes"] == sizes[-1]
+    assert counts["ddr_read_bytes"] == sum(sizes[:3])
+
+
+def test_keys_that_no_row_of_a_core_sees_are_not_read():
+    """Of eight tiles of keys, the rows of this call see the first."""
+    causal = Form(batch=1, key_heads=1, rows=64, keys=2048, options={"is_causal": True})
+    plain = Form(batch=1, key_heads=1, rows=64, keys=2048)
+    bytes_read = []
+    for form in (causal, plain):
+        tensors = form.tensors()
+        run = torch.compile(form.__call__)
+        with torch.no_grad():
+            run(*tensors)
+            bytes_read.append(counted(run, *tensors)[0]["ddr_read_bytes"])
+    assert bytes_read[0] < bytes_read[1] / 3
+
+
+@WAYS
+def test_keys_behind_the_valid_part_of_a_cache_are_not_read(compiled):
+    """Were they read, their NaN would be seen. The clock never looks at data, and counts them."""
+    form = Form(batch=1, rows=1, keys=1024)
+    query, key, value, _ = form.tensors()
+    key[:, :, 512:] = math.nan
+    value[:, :, 512:] = math.nan
+    bias = torch.zeros(1, 1, 1, 1024, dtype=HALF)
+    bias[..., 300:] = -math.inf
+    key[:, :, 300:512], value[:, :, 300:512] = 5.0, 5.0
+    run = torch.compile(form.__call__) if compiled else form
+    with torch.no_grad():
+        result = run(query, key, value, bias.to("spyre"))
+        valid = run(query, key[:, :, :300].contiguous(), value[:, :, :300].contiguous(), None)
     torch.testing.assert_close(
-        run(*on_card).cpu().float(), attend(*held), rtol=4 * 2**-9, atol=4 * 2**-9
+        result.cpu().float(), valid.cpu().float(), **off_by(HALF, value[:, :, :300].cpu())
     )
+
+
+LOWEST = {
+    "infinity": lambda dtype: -math.inf,
+    "lowest": lambda dtype: torch.finfo(dtype).min,
+    "flags": lambda dtype: None,
+}
+
+
+def hides(rows, keys):
+    """A triangle, a tail of keys, and one row that sees nothing."""
+    hidden = ~torch.ones(rows, keys, dtype=torch.bool).tril(3)
+    hidden[:, 60:] = True
+    hidden[7] = True
+    return hidden
+
+
+@pytest.mark.parametrize(
+    "whole, compiled",
+    [(True, False), (True, True), (False, True)],
+    ids=["kernel", "compiled kernel", "other ops"],
+)
+@pytest.mark.parametrize("dtype", [HALF, BFLOAT, SINGLE], ids=str)
+@pytest.mark.parametrize("kind", LOWEST)
+def test_masks_give_what_pytorch_gives(kind, dtype, whole, compiled, monkeypatch):
+    if not whole:
+        monkeypatch.setattr(attention, "has_kernel", lambda *args: False)
+    form = Form(batch=1, rows=30, keys=70, dtype=dtype)
+    query, key, value, _ = form.tensors()
+    low, hidden = LOWEST[kind](dtype), hides(30, 70)
+    mask = ~hidden if low is None else torch.zeros(30, 70, dtype=dtype).masked_fill(hidden, low)
+    run = torch.compile(form.__call__) if compiled else form
+    with torch.no_grad(), torch._inductor.config.patch(force_disable_caches=True):
+        result = run(query, key, value, mask.to("spyre")).cpu().float()
+    wide = mask if low is None else mask.float()
+    expected = form(*(each.cpu().float() for each in (query, key, value)), wide)
+    if kind == "lowest":
+        # The row that sees nothing: bfloat16's lowest is beyond the card's format, where it is
+        # minus infinity. Those of other types are numbers, of which some add up with the scores.
+        if dtype is BFLOAT:
+            expected[:, :, 7] = 0
+        elif dtype is HALF:
+            assert result[:, :, 7].abs().max() < value.cpu().abs().max()
+            result, expected = (each[:, :, torch.arange(30) != 7] for each in (result, expected))
+    assert torch.equal(result[:, :, 7].eq(0), expected[:, :, 7].eq(0))
+    bounds = off_by(dtype, value.cpu().float())
+    if not whole and dtype is not SINGLE:
+        bounds = {name: 8 * bound for name, bound in bounds.items()}
+    torch.testing.assert_close(result, expected, **bounds)
+
+
+def test_a_bias_that_is_not_a_number_is_seen():
+    form = Form(batch=1, rows=3, keys=600)
+    bias = torch.full((3, 600), -math.inf, dtype=HALF)
+    bias[1, 400] = math.nan
+    result = form(*form.tensors()[:3], bias.to("spyre")).cpu()
+    assert result[:, :, 1].isnan().all()
+    assert result[:, :, [0, 2]].eq(0).all()
+
+
+@WAYS
+def test_views_are_read_where_they_are(compiled):
+    """Heads of a projection, as models cut them: no copy of query, key or value is made."""
+    torch.manual_seed(0)
+    states = torch.randn(1, 70, 12 * 64).half().to("spyre")
+
+    def attend(states):
+        query, key, value = states.view(1, 70, 12, 64).transpose(1, 2).split([8, 2, 2], 1)
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+
+    run = torch.compile(attend) if compiled else attend
+    with torch.no_grad():
+        run(states)
+        counts, result = counted(run, states)
+    assert counts["launches"] == 1
+    assert result.transpose(1, 2).is_contiguous()
+    query, key, value = states.cpu().view(1, 70, 12, 64).transpose(1, 2).split([8, 2, 2], 1)
+    form = Form(batch=1, heads=8, options={"is_causal": True})
+    expected = exactly(form, query, key, value, None)
+    torch.testing.assert_close(result.cpu().double(), expected, **off_by(HALF, value.double()))
+
+
+def test_other_layouts_are_copied_first():
+    form = Form(key_heads=4)
+    query, key, value, _ = form.tensors()
+    turned = key.transpose(-1, -2).contiguous()
+
+    def attend(query, turned, value):
+        return form(query, turned.transpose(-1, -2), value, None)
+
+    with torch.no_grad():
+        result = torch.compile(attend)(query, turned, value)
+    expected = exactly(form, query, key, value, None)
+    bounds = off_by(HALF, value.cpu().double())
+    torch.testing.assert_close(result.cpu().double(), expected, **bounds)
+
+
+def test_sizes_may_be_symbols():
+    torch._dynamo.utils.counters.clear()
+
+    def attend(query, key, value):
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+
+    run = torch.compile(attend, dynamic=True)
+    for rows in (70, 33, 130):
+        form = Form(rows=rows, keys=rows, options={"is_causal": True})
+        *tensors, _ = form.tensors()
+        with torch.no_grad():
+            result = run(*tensors)
+        bounds = off_by(HALF, tensors[2].cpu().double())
+        expected = exactly(form, *tensors, None)
+        torch.testing.assert_close(result.cpu().double(), expected, **bounds)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+@pytest.mark.parametrize("sizes", [(0, 70), (20, 0), (20, 1)], ids=str)
+@WAYS
+def test_nothing_to_attend_to(sizes, compiled):
+    rows, keys = sizes
+    form = Form(rows=rows, keys=keys)
+    tensors = form.tensors()
+    run = torch.compile(form.__call__) if compiled else form
+    with torch.no_grad():
+        counts, result = counted(run, *tensors)
+    assert counts["fallbacks"] == 0
+    held = [None if each is None else each.cpu().float() for each in tensors]
+    torch.testing.assert_close(result.cpu().float(), form(*held))
+
+
+@WAYS
+def test_gradients_go_through_it(compiled):
+    form = Form(dtype=SINGLE, rows=40, keys=40, bias=(40, 40), options={"is_causal": False})
+    held = [each.cpu().double().requires_grad_() for each in form.tensors()]
+    tensors = [each.requires_grad_() for each in form.tensors()]
+    run = torch.compile(form.__call__) if compiled else form
+    run(*tensors).square().sum().backward()
+    form(*held).square().sum().backward()
+    for ours, theirs in zip(tensors, held, strict=True):
+        torch.testing.assert_close(ours.grad.cpu().double(), theirs.grad, rtol=1e-4, atol=1e-4)
+
+
+def test_dropout_is_left_to_other_ops():
+    form = Form(options={"dropout_p": 0.5})
+    assert not attention.has_kernel(*form.tensors(), 0.5)
+    assert attention.has_kernel(*form.tensors(), 0.0)

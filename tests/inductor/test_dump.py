@@ -73,7 +73,7 @@ def test_the_ktir_that_is_written_compiles_to_the_program_that_runs(dumped, name
 
 
 # One program each, which takes its tensors in the order of the call.
-@pytest.mark.parametrize("name", ["add", "broadcast", "softmax", "sum_rows", "cast"])
+@pytest.mark.parametrize("name", ["add", "broadcast", "softmax", "sum_rows", "attention", "cast"])
 def test_the_bundle_that_is_written_runs_to_the_same_bits(dumped, name):
     (folder,) = dumped(name)
     tensors = SAMPLES[name].on_card()

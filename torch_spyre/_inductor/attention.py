@@ -31,7 +31,10 @@ def attention(
     *,
     scale: float | None = None,
 ) -> tuple[Any, ...]:
-    if has_kernel(query, key, value, attn_bias, dropout_p):
+    if key.shape[-2] == 0:
+        result = query.new_zeros((*query.shape[:-1], value.shape[-1]))
+        logsumexp = query.new_zeros(query.shape[:-1], dtype=torch.float32)
+    elif has_kernel(query, key, value, attn_bias, dropout_p):
         result, logsumexp = ATTENTION_OP(query, key, value, attn_bias, is_causal, scale)
     else:
         result, logsumexp = taken_apart(query, key, value, attn_bias, is_causal, scale)

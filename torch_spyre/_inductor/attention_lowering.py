@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch._inductor import ir
-from torch._inductor.virtualized import ops
+from torch._inductor.virtualized import V, ops
 from torch.utils._sympy.functions import FloorDiv
 
 from torch_spyre._inductor.attention_roles import ATTENTION, LOGSUMEXP
@@ -35,32 +35,29 @@ def _attention(
     load_query, load_key, load_value = (read_from_memory(each) for each in (query, key, value))
     load_bias = None if bias is None else _broadcast(bias)
 
-    def scores(index: Sequence[Any], along: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """What the scores are made of: tensors, and numbers."""
+    def sums(index: Sequence[Any], along: Sequence[Any]) -> tuple[Any, ...]:
+        """What the scores are made of: tensors, then numbers."""
         b, h, row = index[:3]
         at, channel = along
-        tensors = [
+        query_and_key = (
             load_query([b, h, row, channel]),
             load_key([b, FloorDiv(h, shared), at, channel]),
-        ]
-        if load_bias is not None:
-            tensors.append(load_bias([b, h, row, at]))
-        return tensors, [ops.constant(factor, torch.float32), ops.constant(is_causal, torch.bool)]
+        )
+        added = () if load_bias is None else (load_bias([b, h, row, at]),)
+        numbers = (ops.constant(factor, torch.float32), ops.constant(is_causal, torch.bool))
+        return (*query_and_key, *added, *numbers)
 
     def result(index: Sequence[Any], along: Sequence[Any]) -> tuple[Any, ...]:
-        tensors, numbers = scores(index, along)
         b, h, _, channel = index
-        return (load_value([b, FloorDiv(h, shared), along[0], channel]), *tensors, *numbers)
+        summed = sums(index, along)
+        value_here = load_value([b, FloorDiv(h, shared), along[0], channel])
+        return (*summed[:2], value_here, *summed[2:])
 
-    def sums(index: Sequence[Any], along: Sequence[Any]) -> tuple[Any, ...]:
-        tensors, numbers = scores(index, along)
-        return (*tensors, *numbers)
-
-    def folded(kind: str, inner_fn: Any, ranges: list[Any], dtype: torch.dtype) -> ir.TensorBox:
+    def folded(kind: str, inner_fn: Any, ranges: list[Any], like: torch.Tensor) -> ir.TensorBox:
         made = ir.TensorBox.create(
             ir.Reduction(
                 device=query.get_device_or_error(),
-                dtype=dtype,
+                dtype=like.dtype,
                 inner_fn=inner_fn,
                 ranges=ranges,
                 reduction_ranges=[keys, inner],
@@ -70,14 +67,15 @@ def _attention(
             )
         )
         made.realize()
-        # In memory of its own, row-major: nothing else may say where the program writes.
-        ir.as_storage_and_layout(made, freeze=True)
+        # In memory of its own: nothing else may say where the program writes.
+        ir.as_storage_and_layout(made, freeze=True, exact_strides=list(like.stride()))
         return made
 
+    results = V.graph.current_node.meta["val"]
     size = [batch, heads, rows]
     return (
-        folded(ATTENTION, result, [*size, value.get_size()[3]], query.get_dtype()),
-        folded(LOGSUMEXP, sums, size, torch.float32),
+        folded(ATTENTION, result, [*size, value.get_size()[3]], results[0]),
+        folded(LOGSUMEXP, sums, size, results[1]),
     )
 
 

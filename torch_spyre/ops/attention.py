@@ -17,9 +17,16 @@ def _shapes(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result, and the logarithm of each row's sum of exponentials."""
+    """The result, and the logarithm of each row's sum of exponentials.
+
+    Heads that were cut out of rows go back there: dims are in memory in the order of the query's.
+    """
     rows = query.shape[:-1]
-    return query.new_empty((*rows, value.shape[-1])), query.new_empty(rows, dtype=torch.float32)
+    # Channels stay together whatever the query does with them.
+    order = sorted(range(3), key=query.stride().__getitem__, reverse=True)
+    places = [order.index(dim) for dim in range(3)]
+    result = query.new_empty((*(rows[dim] for dim in order), value.shape[-1])).permute(*places, 3)
+    return result, query.new_empty(rows, dtype=torch.float32)
 
 
 _library.impl("attention", _shapes, "Meta")

@@ -123,22 +123,23 @@ def _matmul(op: LayoutOp, known: Known) -> Iterator[Candidate]:
 
 
 def _attention(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    """Sticks along channels: of the value and the result, of query and key. A bias: along keys."""
+    """Sticks along channels: of query and key, of value and result. A bias: along keys."""
     channel = _written_loops(op)[-1]
-    yield from _attending(op, channel, channel)
+    keys, inner = op.reduced
+    yield _attending(op, channel, (inner, inner, channel, keys))
 
 
 def _logsumexp(op: LayoutOp, known: Known) -> Iterator[Candidate]:
     """The same without value; one result per stick."""
-    yield from _attending(op, None)
-
-
-def _attending(op: LayoutOp, written: Requirement, *first: str) -> Iterator[Candidate]:
     keys, inner = op.reduced
-    sticks = (*first, inner, inner, keys)[: len(op.reads)]
+    yield _attending(op, None, (inner, inner, keys))
+
+
+def _attending(op: LayoutOp, written: Requirement, sticks: Sequence[str]) -> Candidate:
     layout = _layout_for(op, written, in_place=written is not None)
     assert layout is not None, "results of attention are row-major"
-    yield Candidate(layout, [tuple(_requirement(op, *each) for each in enumerate(sticks))])
+    reads = enumerate(sticks[: len(op.reads)])
+    return Candidate(layout, [tuple(_requirement(op, *each) for each in reads)])
 
 
 def _fill(op: LayoutOp, known: Known) -> Iterator[Candidate]:

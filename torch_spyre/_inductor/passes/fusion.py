@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import sympy
 from sympy import Symbol
 
+from torch_spyre._inductor.attention_roles import ATTENTION_OPS
 from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.loops import Coordinate, Fold, Interner, Load, LoopOp, Node, Step
 
@@ -106,12 +107,13 @@ def _joined(group: _Group, op: LoopOp, interner: Interner) -> LoopOp | None:
 
 def _same_scores(group: _Group, op: LoopOp) -> bool:
     """Attention gives the sums of its rows on the way: the same tensors in the same symbols."""
-    (first, *others), value = group.ops, op.value
-    if others or not (first.is_attention and op.is_attention) or not isinstance(value, Fold):
+    (first, *others), sums = group.ops, op.value
+    if others or not isinstance(first.value, Fold) or not isinstance(sums, Fold):
         return False
-    assert isinstance(first.value, Fold)
-    alike = first.value.constants == value.constants
-    return first.value.op != value.op and alike and first.value.inputs[1:] == value.inputs
+    if (first.value.op, sums.op) != ATTENTION_OPS or first.value.constants != sums.constants:
+        return False
+    query, key, _, *bias = first.value.inputs
+    return (query, key, *bias) == sums.inputs
 
 
 def _matched(

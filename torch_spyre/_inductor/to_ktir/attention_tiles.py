@@ -21,7 +21,8 @@ from torch_spyre._inductor.to_ktir.types import F32, bytes_of, element_type
 _MOST_ROWS = 256
 # Keys begin at multiples of these, which are whole sticks of a bias in any format.
 _KEY_GRANULE = 64
-# Fewer keys a tile cost more in updates of the accumulators than they save in room.
+# Fewer keys a tile cost more in updates of the accumulators than they save in room. As many where
+# tiles may be left out: of smaller ones, more are.
 _FEWEST_KEYS = 256
 
 
@@ -50,9 +51,8 @@ class Roles:
 
 def roles_of(specs: Sequence[OpSpec], space: Space) -> Roles:
     spec = next((spec for spec in specs if spec.op == ATTENTION), specs[0])
-    inputs = list(spec.inputs)
-    value = inputs.pop(0) if spec.op == ATTENTION else None
-    query, key, *rest = inputs
+    query, key, *rest = spec.inputs
+    value = rest.pop(0) if spec.op == ATTENTION else None
     steps: Mapping[str, Mapping[str, int]] = spec.op_info[ROLES_INFO]
     named = {symbol.name: symbol for symbol in space.sizes}
 
@@ -103,7 +103,8 @@ def plan_attention(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
     roles = roles_of(specs, space)
     per_core = {symbol: size // space.splits[symbol] for symbol, size in space.sizes.items()}
     order = (*roles.batch, *roles.rows, *roles.keys, *roles.inner, *roles.values)
-    for rows, keys in _sizes(roles, space, per_core):
+    skips = roles.bias is not None or bool(specs[0].constants["causal"])
+    for rows, keys in _sizes(roles, space, per_core, _FEWEST_KEYS if skips else None):
         tile = {**per_core, **dict.fromkeys((*roles.batch, *roles.keys[:-1]), 1)}
         tile[roles.keys[-1]] = keys
         tile.update(_row_tile(roles, per_core, rows))
@@ -113,11 +114,13 @@ def plan_attention(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
     return None
 
 
-def _sizes(roles: Roles, space: Space, per_core: Mapping[Symbol, int]) -> Iterator[tuple[int, int]]:
+def _sizes(
+    roles: Roles, space: Space, per_core: Mapping[Symbol, int], most_keys: int | None
+) -> Iterator[tuple[int, int]]:
     """Rows and keys of a tile, the best first."""
     rows = min(_MOST_ROWS, prod(per_core[symbol] for symbol in roles.rows))
     whole = space.sizes[roles.keys[-1]]
-    keys = -(-whole // _KEY_GRANULE) * _KEY_GRANULE
+    keys = -(-min(whole, most_keys or whole) // _KEY_GRANULE) * _KEY_GRANULE
     while True:
         yield rows, min(keys, whole)
         if keys > _FEWEST_KEYS:
