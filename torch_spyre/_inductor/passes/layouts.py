@@ -8,6 +8,7 @@ from sympy import Symbol
 
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import WRITE, Access, LayoutOp, Restickify, plan_layouts
+from torch_spyre._inductor.layouts.terms import expression, parse
 from torch_spyre._inductor.loops import Fold, Load, LoopOp, Node, Step
 
 
@@ -113,8 +114,10 @@ def _read_positions(op: LoopOp) -> dict[int, Load]:
 def _copy(load: Load, copy: Restickify, source: Tensor, op: LoopOp) -> LoopOp:
     if copy.kind == "gather":
         sizes = {symbol: int(size) for symbol, size in copy.ranges.items() if int(size) > 1}
+        # Only the op's sizes tell that loops which are not copied along do not matter.
+        value = replace(load, index=expression(parse(load.index, op.sizes)))
         return LoopOp(
-            copy.name, copy.name, load.dtype, sizes, (), load, copy.index, origins=op.origins
+            copy.name, copy.name, load.dtype, sizes, (), value, copy.index, origins=op.origins
         )
     symbols = [Symbol(f"c{dim}", integer=True) for dim in range(len(source.size))]
     sizes = {symbol: size for symbol, size in zip(symbols, source.size, strict=True) if size > 1}
