@@ -54,7 +54,7 @@ def test_a_dtype_that_the_card_has_not_is_refused_by_name(name):
     words = rf"does not support dtype \w+ \({name}\)"
     check_refused(lambda t: torch.empty(4, dtype=dtype, device=DEV), words)
     check_refused(lambda t: torch.empty(4, dtype=dtype).to(DEV), words)
-    check_refused(lambda t: t.floats.to(dtype), words)
+    check_refused(lambda t: t.floats.to(DEV, dtype), words)
     check_refused(lambda t: t.floats.new_empty(3, dtype=dtype), words)
     check_refused(lambda t: Layout([4, 4], dtype), words)
 

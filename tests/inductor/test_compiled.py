@@ -454,3 +454,15 @@ def test_metadata_changed_in_place_inside_a_graph():
     found = torch.compile(pooled, fullgraph=True)(card)
     assert found.stride() == pooled(card.cpu()).stride()
     assert_close(found, pooled(exact(card)))
+
+
+def test_a_piece_of_a_cat_is_read_by_others_too():
+    """Inductor computes the piece in the memory of the result: what it starts with is elsewhere."""
+
+    def padded(x, weight):
+        y = (x @ weight).view(2, 8, 8, 64).permute(0, 3, 1, 2).contiguous()
+        return y + torch.nn.functional.pad(y, (3, 3, 3, 3))[..., :8, :8]
+
+    given = on_card((numbers(128, 32), numbers(32, 64)))
+    found = torch.compile(padded, fullgraph=True)(*given)
+    assert_close(found, padded(*exact(given)), units=4, scale=8.0)

@@ -53,6 +53,7 @@ class Recorder(DefaultHandler):
         return self.step(OP_FUNCTIONS[name], inputs, dtype)
 
     def load(self, name: str, index: sympy.Expr) -> Node:
+        name, index = _in_owner(name, index)
         return Load(name, sympy.expand(index), V.graph.get_dtype(name), self.used(name, index))
 
     def used(self, name: str, index: sympy.Expr) -> tuple[tuple[Symbol, Load], ...]:
@@ -263,6 +264,16 @@ def _fold(handler: Recorder, data: ir.Reduction, inputs: Any) -> Fold:
     return Fold(kind, (node,))
 
 
+def _in_owner(name: str, index: sympy.Expr) -> tuple[str, sympy.Expr]:
+    """Where an element is in memory: pieces of a `cat` are computed in its result's."""
+    buffer = V.graph.try_get_buffer(name)
+    layout = buffer.get_layout() if isinstance(buffer, ir.Buffer) else None
+    if not isinstance(layout, ir.NonOwningLayout):
+        return name, index
+    view = layout.view
+    return _in_owner(view.get_name(), index + view.get_layout().offset)
+
+
 def _destination(
     buffer: ir.ComputedBuffer, points: Sequence[sympy.Expr]
 ) -> tuple[str, sympy.Expr, bool]:
@@ -273,7 +284,8 @@ def _destination(
         index = layout.target.make_indexer()(points)
         return layout.get_buffer().get_name(), index, partial
     if isinstance(layout, ir.NonOwningLayout):
-        return layout.view.get_name(), layout.view.make_indexer()(points), True
+        target, index = _in_owner(layout.view.get_name(), layout.view.make_indexer()(points))
+        return target, index, True
     return buffer.get_name(), layout.make_indexer()(points), False
 
 

@@ -171,9 +171,13 @@ def _bincount(
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights.shape != x.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
+    if weights is not None and weights.dtype is not torch.float32:
+        raise RuntimeError(
+            f"bincount with weights of {weights.dtype} gives float64: the Spyre backend does not "
+            "support dtype Double (float64); convert the weights to torch.float32 first"
+        )
     bins = max(minlength, int(x.amax()) + 1 if x.numel() else 0)
     member = x == torch.arange(bins, device=x.device)[:, None]
     if weights is None:
         return member.to(torch.int32).sum(-1)
-    counted = weights if weights.is_floating_point() else weights.to(torch.float32)
-    return torch.where(member, counted, 0).sum(-1)
+    return torch.where(member, weights, 0).sum(-1)
