@@ -13,3 +13,14 @@ def programs_of_the_tests_alone(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCH_SPYRE_PROGRAM_CACHE", str(tmp_path_factory.mktemp("programs")))
         yield
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """Eager ops run on the card, in child processes too."""
+    from torch_spyre.ops import eager
+
+    monkeypatch.setenv("TORCH_SPYRE_EAGER", "native")
+    eager.use_kernels(True)
+    yield
+    eager.use_kernels(False)

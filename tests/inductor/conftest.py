@@ -3,16 +3,10 @@ import warnings
 import pytest
 import torch
 
-from torch_spyre.ops import eager
-
 
 @pytest.fixture(autouse=True)
-def kernels(monkeypatch):
-    """Eager ops run on the card here, in child processes too."""
-    monkeypatch.setenv("TORCH_SPYRE_EAGER", "native")
-    eager.use_kernels(True)
-    yield
-    eager.use_kernels(False)
+def with_kernels(kernels):
+    """What these tests are about."""
 
 
 @pytest.fixture

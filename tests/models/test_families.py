@@ -1,0 +1,52 @@
+"""Stock models on the card, unmodified, against the CPU in float32."""
+
+import pytest
+import torch
+from families import FAMILIES, QUICK
+
+# Cosine of the angle to what float32 gives: the card rounds to 9 bits at every step of two layers.
+CLOSE = 1 - 2e-5
+# Another expert may be chosen for a token.
+MIXTURES = {"granite moe": 1 - 5e-4, "granite hybrid": 1 - 5e-4}
+
+
+def each_family():
+    heavy = pytest.mark.heavy
+    return [pytest.param(name, marks=() if name in QUICK else heavy) for name in FAMILIES]
+
+
+def main_output(outputs):
+    return outputs.logits if hasattr(outputs, "logits") else outputs.last_hidden_state
+
+
+def cosine(one, other):
+    one, other = one.cpu().double().flatten(), other.double().flatten()
+    assert bool(one.isfinite().all())
+    return float(one @ other / (one.norm() * other.norm()))
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", each_family())
+def test_forward_agrees_and_runs_on_the_card_alone(name, compiled):
+    family = FAMILIES[name]
+    torch.manual_seed(0)
+    model = family.make().eval()
+    torch._dynamo.reset()
+    with torch.no_grad():
+        wanted = main_output(model(**family.inputs))
+        model = model.half().to("spyre")
+        inputs = {
+            key: (each.half() if each.is_floating_point() else each).to("spyre")
+            for key, each in family.inputs.items()
+        }
+        run = torch.compile(model) if compiled else model
+        before = torch.spyre.counters()
+        found = main_output(run(**inputs))
+        after = torch.spyre.counters()
+    assert after["fallbacks"] == before["fallbacks"]
+    assert after["launches"] > before["launches"]
+    mask = family.inputs.get("attention_mask")
+    if mask is not None:
+        # What positions of padding hold is nobody's business.
+        found, wanted = found.cpu()[mask.bool()], wanted[mask.bool()]
+    assert cosine(found, wanted) >= MIXTURES.get(name, CLOSE)
