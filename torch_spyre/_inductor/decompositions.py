@@ -18,7 +18,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
     # They register what they decompose.
-    from torch_spyre._inductor import attention, convolutions, scans, sorting  # noqa: F401
+    from torch_spyre._inductor import attention, convolutions, scans, sorting  # noqa: F401  # for their tables
 
     found = dict(select_decomp_table())
     # Products are products on the card, whatever their sizes; what we lower ourselves.
@@ -74,42 +74,35 @@ def _clamp(x: torch.Tensor, min: Any = None, max: Any = None) -> torch.Tensor:
     return x if max is None else torch.clamp_max(x, max)
 
 
-@decomposes(aten.addmm.default)
-def _addmm(
-    bias: torch.Tensor,
-    left: torch.Tensor,
-    right: torch.Tensor,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-) -> torch.Tensor:
-    return _added(bias, torch.mm(left, right), beta, alpha)
+def _plus_bias(multiply: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def with_bias(
+        bias: torch.Tensor,
+        left: torch.Tensor,
+        right: torch.Tensor,
+        *,
+        beta: float = 1,
+        alpha: float = 1,
+    ) -> torch.Tensor:
+        product = multiply(left, right)
+        if not product.is_floating_point():  # as on the CPU
+            alpha, beta = int(alpha), int(beta)
+        product = product if alpha == 1 else product * alpha
+        if beta == 0:
+            return product
+        return product + (bias if beta == 1 else bias * beta)
+
+    return with_bias
 
 
-@decomposes(aten.baddbmm.default)
-def _baddbmm(
-    bias: torch.Tensor,
-    left: torch.Tensor,
-    right: torch.Tensor,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-) -> torch.Tensor:
-    return _added(bias, torch.bmm(left, right), beta, alpha)
-
-
-@decomposes(aten.addbmm.default)
-def _addbmm(
-    bias: torch.Tensor,
-    left: torch.Tensor,
-    right: torch.Tensor,
-    *,
-    beta: float = 1,
-    alpha: float = 1,
-) -> torch.Tensor:
+def _mm_of_batches(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     # One product over both dims that are summed.
     wide = left.transpose(0, 1).reshape(left.shape[1], -1)
-    return _added(bias, torch.mm(wide, right.reshape(-1, right.shape[2])), beta, alpha)
+    return torch.mm(wide, right.reshape(-1, right.shape[2]))
+
+
+decomposes(aten.addmm.default)(_plus_bias(torch.mm))
+decomposes(aten.baddbmm.default)(_plus_bias(torch.bmm))
+decomposes(aten.addbmm.default)(_plus_bias(_mm_of_batches))
 
 
 @decomposes(aten.tan.default)
@@ -138,15 +131,6 @@ def _glu(x: torch.Tensor, dim: int = -1) -> torch.Tensor:
     return values * torch.sigmoid(gates)
 
 
-def _added(bias: torch.Tensor, product: torch.Tensor, beta: float, alpha: float) -> torch.Tensor:
-    if not product.is_floating_point():  # as on the CPU
-        alpha, beta = int(alpha), int(beta)
-    product = product if alpha == 1 else product * alpha
-    if beta == 0:
-        return product
-    return product + (bias if beta == 1 else bias * beta)
-
-
 @decomposes(aten.isneginf.default)
 def _isneginf(x: torch.Tensor) -> torch.Tensor:
     return x == -math.inf
@@ -167,20 +151,18 @@ def _dot(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     return torch.mm(left.unsqueeze(0), right.unsqueeze(1)).reshape(())
 
 
-@decomposes(aten.addcmul.default)
-def _addcmul(
-    x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: float = 1
-) -> torch.Tensor:
-    product = first * second
-    return x + (product if value == 1 else product * value)
+def _plus_pair(combine: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def added(
+        x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: float = 1
+    ) -> torch.Tensor:
+        pair = combine(first, second)
+        return x + (pair if value == 1 else pair * value)
+
+    return added
 
 
-@decomposes(aten.addcdiv.default)
-def _addcdiv(
-    x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: float = 1
-) -> torch.Tensor:
-    quotient = first / second
-    return x + (quotient if value == 1 else quotient * value)
+decomposes(aten.addcmul.default)(_plus_pair(torch.mul))
+decomposes(aten.addcdiv.default)(_plus_pair(torch.true_divide))
 
 
 @decomposes(aten.var.correction)

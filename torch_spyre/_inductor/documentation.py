@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 
 from torch_spyre._inductor import decompositions, lowerings
-from torch_spyre._inductor.native_ops import KINDS
 from torch_spyre._inductor.pipeline import PASSES
-from torch_spyre.ops.native import COMPOSED, eager_overloads
+from torch_spyre.ops.native import COMPOSED, COPIES, eager_overloads
+from torch_spyre.ops.table import LOWERED
 
 _OPS_PAGE = """# Ops
 
@@ -39,10 +39,10 @@ def pass_table() -> str:
 
 def ops_page() -> str:
     eager = {_base(overload) for overload in eager_overloads()} | set(COMPOSED)
-    kinds = {name: kind for kind, names in KINDS.items() for name in names}
+    kinds = {name: kind for kind, names in LOWERED.items() for name in names}
     composite = sorted(eager - kinds.keys())
     lines = [_OPS_PAGE]
-    for kind, names in KINDS.items():
+    for kind, names in LOWERED.items():
         lines += [f"## {kind.capitalize()}", "", "| op | eager | compiled |", "|---|---|---|"]
         lines += [f"| `{name}` | {_eager(name, kind, eager)} | native |" for name in sorted(names)]
         lines.append("")
@@ -70,16 +70,12 @@ def _eager(name: str, kind: str, eager: set[str]) -> str:
     overloads = [each for each in overloads if each in known]
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     own = [each for each in overloads if has_kernel(each, "PrivateUse1")]
-    if own or name in _COPIES:
+    if own or name in (*COPIES, "fill"):  # the DMA engine does these
         return "native"
     composed = any(has_kernel(each, "CompositeImplicitAutograd") for each in overloads) or any(
         has_kernel(each, "CompositeExplicitAutograd") for each in overloads
     )
     return "composed by PyTorch" if composed else "falls back"
-
-
-# The DMA engine does these, through `_copy_from`.
-_COPIES = ("clone", "copy", "copy_", "fill")
 
 
 def _decomposed(name: str) -> str:

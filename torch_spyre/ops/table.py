@@ -1,0 +1,56 @@
+"""The ATen ops that the card runs, by name: the one list of them.
+
+The eager mode has kernels for them, and compiled graphs keep them. Nothing here imports the
+compiler, so that importing torch stays quick.
+"""
+
+# What the compiler lowers itself, by kind.
+_LOWERED = {
+    "pointwise": """
+        abs add bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
+        bitwise_xor ceil clamp clamp_max clamp_min copysign cos div eq erf exp exp2 expm1 fill
+        floor fmod ge gelu gt isinf isnan le log log10 log1p log2 logical_and logical_not
+        logical_or logical_xor lt maximum minimum mul ne neg pow reciprocal relu remainder round
+        rsqrt sigmoid sign silu sin softplus sqrt square sub tanh trunc where
+    """,
+    "view": """
+        _unsafe_view alias as_strided detach diagonal expand lift_fresh lift_fresh_copy permute
+        reshape select slice split split_with_sizes squeeze t transpose unbind unsqueeze view
+    """,
+    "creation": """
+        empty full scalar_tensor
+    """,
+    "reduction": """
+        amax amin any argmax argmin max mean min prod sum
+    """,
+    "product": """
+        bmm mm
+    """,
+    "data movement": """
+        _unsafe_index_put cat clone constant_pad_nd copy copy_ embedding gather index index_put
+        index_put_ index_select scatter scatter_add scatter_reduce select_scatter slice_scatter
+    """,
+}
+
+# What decomposes into those.
+_MADE_OF_OTHERS = """
+    __lshift__ __rshift__ _grouped_mm _log_softmax _log_softmax_backward_data _prelu_kernel
+    _prelu_kernel_backward _softmax _softmax_backward_data addbmm addcdiv addcmul addmm addmv
+    addr all aminmax angle arange baddbmm binary_cross_entropy binary_cross_entropy_backward
+    bucketize celu convolution cosh count_nonzero cumprod cumsum dot elu elu_backward
+    embedding_dense_backward eye flip floor_divide fmax fmin frac full_like gelu_backward glu
+    glu_backward hardshrink hardshrink_backward hardsigmoid hardsigmoid_backward hardswish
+    hardswish_backward hardtanh hardtanh_backward heaviside histc huber_loss huber_loss_backward
+    index_add index_copy index_fill isin isneginf isposinf leaky_relu leaky_relu_backward lerp
+    linalg_cross linalg_vector_norm linspace log_sigmoid_backward log_sigmoid_forward logaddexp
+    logaddexp2 logsumexp masked_fill masked_scatter mish mish_backward mse_loss
+    mse_loss_backward mv nan_to_num nansum native_group_norm native_layer_norm
+    native_layer_norm_backward nll_loss_backward nll_loss_forward norm ones_like repeat roll
+    rsub searchsorted selu sgn sigmoid_backward silu_backward sinc sinh smooth_l1_loss
+    smooth_l1_loss_backward soft_margin_loss softplus_backward softshrink softshrink_backward
+    sort std std_mean take tan tanh_backward threshold threshold_backward topk trace tril triu
+    var var_mean vdot xlogy zeros_like
+"""
+
+LOWERED = {kind: names.split() for kind, names in _LOWERED.items()}
+MADE_OF_OTHERS = _MADE_OF_OTHERS.split()
