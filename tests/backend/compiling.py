@@ -38,9 +38,9 @@ def nodes_of(text, until="fuse"):
     original = getattr(module, name)
     seen = []
 
-    def spy(nodes):
+    def spy(nodes, *options):
         seen.append(nodes)
-        return original(nodes)
+        return original(nodes, *options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, name, spy)
@@ -59,7 +59,7 @@ def without_passes():
         yield
 
 
-def apart(nodes):
+def apart(nodes, _capacity):
     addresses, end = {}, 0
     for buffer in dict.fromkeys(buffers_of(nodes)):
         addresses[buffer] = end

@@ -13,6 +13,7 @@ from torch_spyre.backend.lowering import compile_function, placement
 from torch_spyre.backend.lowering.lives import Group, groups_of
 from torch_spyre.backend.lowering.placement import _first_fit, place
 from torch_spyre.backend.lowering.values import Buffer
+from torch_spyre.backend.program.instructions import MatrixProduct, Transfer
 from torch_spyre.cards import load_card
 from torch_spyre.errors import ScratchpadOverflowError
 
@@ -91,7 +92,7 @@ def test_buffers_that_are_alive_together_do_not_overlap(data):
     """On whole kernels; that the lives themselves are right is test_passes_keep_results."""
     text = KernelWriter(lambda low, high: data.draw(st.integers(low, high))).text()
     nodes = nodes_of(text, "place")
-    placed = place(nodes)
+    placed = place(nodes, 2 << 20)
     found = groups_of(nodes)
     assert all(address % 128 == 0 for address in placed.addresses.values())
     for position, one in enumerate(found):
@@ -135,6 +136,49 @@ def test_values_take_turns_at_one_address():
 def test_an_op_writes_over_an_operand_that_nobody_needs_any_more():
     lines = [LOAD.format(name="x"), "%y = math.exp %x : {tensor}", STORE.format(name="y")]
     assert compiled(with_loads(lines)).scratchpad_bytes == 128
+
+
+def product_of_squares(side):
+    """x·x, added to itself: the last tensor could lie where the right operand was."""
+    tensor = f"tensor<{side}x{side}xf16>"
+    box = f"affine_set<(d0, d1) : (d0 >= 0, -d0 + {side - 1} >= 0, d1 >= 0, -d1 + {side - 1} >= 0)>"
+    view, tile = f"memref<{side}x{side}xf16>", f"<{side}x{side}xindex>"
+    return f"""func.func @f(%p: index) {{
+        %c0 = arith.constant 0 : index
+        %v = ktdp.construct_memory_view %p, sizes: [{side}, {side}], strides: [{side}, 1] : {view}
+        %t = ktdp.construct_access_tile %v[%c0, %c0] {{access_tile_set = {box}}} : {view} -> {tile}
+        %a = ktdp.load %t : {tile} -> {tensor}
+        %b = ktdp.load %t : {tile} -> {tensor}
+        %e = tensor.empty() : {tensor}
+        %y = linalg.matmul ins(%a, %b : {tensor}, {tensor}) outs(%e : {tensor}) -> {tensor}
+        %c = ktdp.load %t : {tile} -> {tensor}
+        %z = arith.subf %c, %y : {tensor}
+        ktdp.store %z, %t : {tensor}, {tile}
+        return
+    }}"""
+
+
+def test_a_right_operand_shares_its_address_with_nothing_while_there_is_room():
+    square = 2 * 64 * 64
+    shared = compiled(product_of_squares(64))
+    product = next(each for each in shared.code if isinstance(each, MatrixProduct))
+    others = [
+        each.tile
+        for each in shared.code
+        if isinstance(each, Transfer) and each.tile.address != product.b.address
+    ]
+    assert len(others) == 3  # all loads and stores but that of the right operand
+    for tile in others:
+        assert not overlap(
+            (tile.address, tile.address + square), (product.b.address, product.b.address + square)
+        )
+    assert shared.scratchpad_bytes == 3 * square
+
+
+def test_a_right_operand_shares_its_address_where_there_is_no_room():
+    side = 576
+    assert 4 * 2 * side * side > 2 << 20 >= 3 * 2 * side * side
+    assert compiled(product_of_squares(side)).scratchpad_bytes == 3 * 2 * side * side
 
 
 def test_too_much_at_once_is_an_error_that_names_the_values():

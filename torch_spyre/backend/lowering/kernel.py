@@ -93,8 +93,8 @@ def compile_function(
     bound = arguments.bind_arguments(kernel, function, names, known, arrays)
     lower_block(kernel, function.body.block)
     nodes = coalescing.coalesce(fusion.fuse([*kernel.prologue, *kernel.nodes]))
-    placed = placement.place(nodes)
     capacity = card.compute.lx_bytes
+    placed = placement.place(nodes, capacity)
     if placed.peak > capacity:
         crowd = [(buffer.name, buffer.bytes) for buffer in placed.crowd]
         raise ScratchpadOverflowError(name, placed.peak, capacity, crowd)

@@ -3,15 +3,18 @@
 A buffer lives from its first access to its last; one that is accessed inside and outside a loop, or
 carried by it, lives as long as the loop runs. Buffers that are alive together do not overlap. Where
 an elementwise op or a product may write over an operand that nobody needs any more, it does.
+
+Where there is room, right operands of products share their address with nothing: a tile that only
+products read need not be copied to the scratchpad at all where the card is emulated.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from torch_spyre.backend.lowering.lives import Group, groups_of
-from torch_spyre.backend.lowering.nodes import Node
+from torch_spyre.backend.lowering.nodes import Node, Product, regions_of
 from torch_spyre.backend.lowering.values import Buffer
 from torch_spyre.constants import BYTES_IN_STICK
 
@@ -35,10 +38,34 @@ class Room:
     end: int
 
 
-def place(nodes: list[Node]) -> Placement:
+def place(nodes: list[Node], capacity: int) -> Placement:
     groups = groups_of(nodes)
     crowd = _crowd(groups)
-    least = sum(map(_size, crowd))
+    rooms = _best_fit(_with_lasting_right_operands(groups, nodes))
+    if _peak(rooms) > capacity:
+        rooms = _best_fit(groups)
+    addresses = {buffer: room.low for group, room in rooms.items() for buffer in group.buffers}
+    return Placement(addresses, _peak(rooms), tuple(group.buffers[0] for group in crowd))
+
+
+def _with_lasting_right_operands(groups: list[Group], nodes: list[Node]) -> list[Group]:
+    operands = {node.b.buffer for node in _all_nodes(nodes) if isinstance(node, Product)}
+    end = max((group.end for group in groups), default=0)
+    return [
+        group if operands.isdisjoint(group.buffers) else replace(group, start=0, end=end)
+        for group in groups
+    ]
+
+
+def _all_nodes(nodes: list[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        for region in regions_of(node):
+            yield from _all_nodes(region)
+
+
+def _best_fit(groups: list[Group]) -> dict[Group, Room]:
+    least = sum(map(_size, _crowd(groups)))
     best: dict[Group, Room] | None = None
     for order in (
         sorted(groups, key=lambda group: (group.start, -group.bytes)),
@@ -51,8 +78,7 @@ def place(nodes: list[Node]) -> Placement:
         if _peak(best) == least:
             break
     assert best is not None
-    addresses = {buffer: best[group].low for group in groups for buffer in group.buffers}
-    return Placement(addresses, _peak(best), tuple(group.buffers[0] for group in crowd))
+    return best
 
 
 def _size(group: Group) -> int:

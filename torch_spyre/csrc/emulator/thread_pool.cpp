@@ -17,7 +17,7 @@ namespace {
 
 // More ranges than threads, so that a thread that starts late or is preempted delays little.
 constexpr int64_t kRangesPerThread = 4;
-constexpr auto kIdleSpin = std::chrono::microseconds(5);
+constexpr auto kIdleSpin = std::chrono::microseconds(40);
 
 std::atomic<int> configured_threads = 0;
 std::atomic<bool> is_forked_child = false;

@@ -1,5 +1,7 @@
 #include "emulator/engine/mailboxes.h"
 
+#include <algorithm>
+
 namespace spyre::emulator::engine {
 
 namespace {
@@ -10,13 +12,10 @@ constexpr int64_t kMostBytes = int64_t{16} << 20;
 
 }  // namespace
 
-Mailboxes::Mailboxes(int64_t cores, int32_t channels) {
-  if (channels == 0) return;  // most programs: a launch should not pay for what it does not use
-  for (int64_t core = 0; core < cores; ++core) {
-    auto mailbox = std::make_unique<Mailbox>();
-    mailbox->channels.resize(static_cast<size_t>(channels));
-    mailboxes_.push_back(std::move(mailbox));
-  }
+// Most programs have no channels: a launch should not pay for what it does not use.
+Mailboxes::Mailboxes(int64_t cores, int32_t channels)
+    : mailboxes_(static_cast<size_t>(channels == 0 ? 0 : cores)) {
+  for (Mailbox& mailbox : mailboxes_) mailbox.channels.resize(static_cast<size_t>(channels));
 }
 
 int64_t Mailboxes::bytes_of(const Publication& publication) {
@@ -26,7 +25,7 @@ int64_t Mailboxes::bytes_of(const Publication& publication) {
 }
 
 void Mailboxes::publish(int64_t core, int32_t channel, Publication publication) {
-  Mailbox& mailbox = *mailboxes_[static_cast<size_t>(core)];
+  Mailbox& mailbox = mailboxes_[static_cast<size_t>(core)];
   auto shared = std::make_shared<const Publication>(std::move(publication));
   std::lock_guard lock(mailbox.mutex);
   mailbox.count += 1;
@@ -35,7 +34,7 @@ void Mailboxes::publish(int64_t core, int32_t channel, Publication publication) 
 }
 
 std::shared_ptr<const Publication> Mailboxes::find(int64_t core, int32_t channel, int64_t round) {
-  Mailbox& mailbox = *mailboxes_[static_cast<size_t>(core)];
+  Mailbox& mailbox = mailboxes_[static_cast<size_t>(core)];
   std::lock_guard lock(mailbox.mutex);
   const Queue& queue = mailbox.channels[static_cast<size_t>(channel)];
   const auto place = static_cast<size_t>(round - queue.first_round);
@@ -43,20 +42,23 @@ std::shared_ptr<const Publication> Mailboxes::find(int64_t core, int32_t channel
 }
 
 void Mailboxes::forget_before(int32_t channel, int64_t round) {
-  for (const auto& mailbox : mailboxes_) {
-    std::lock_guard lock(mailbox->mutex);
-    Queue& queue = mailbox->channels[static_cast<size_t>(channel)];
-    while (queue.first_round < round && !queue.publications.empty()) {
-      mailbox->count -= 1;
-      mailbox->bytes -= bytes_of(*queue.publications.front());
-      queue.publications.pop_front();
-      queue.first_round += 1;
+  for (Mailbox& mailbox : mailboxes_) {
+    const std::lock_guard lock(mailbox.mutex);
+    Queue& queue = mailbox.channels[static_cast<size_t>(channel)];
+    const auto old =
+        std::clamp<int64_t>(round - queue.first_round, 0, std::ssize(queue.publications));
+    const auto end = queue.publications.begin() + old;
+    for (auto each = queue.publications.begin(); each != end; ++each) {
+      mailbox.count -= 1;
+      mailbox.bytes -= bytes_of(**each);
     }
+    queue.publications.erase(queue.publications.begin(), end);
+    queue.first_round += old;
   }
 }
 
 bool Mailboxes::is_full(int64_t core) {
-  Mailbox& mailbox = *mailboxes_[static_cast<size_t>(core)];
+  Mailbox& mailbox = mailboxes_[static_cast<size_t>(core)];
   std::lock_guard lock(mailbox.mutex);
   return mailbox.count >= kMostPublications || mailbox.bytes >= kMostBytes;
 }

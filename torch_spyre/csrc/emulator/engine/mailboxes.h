@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -32,7 +31,7 @@ class Mailboxes {
  private:
   struct Queue {
     int64_t first_round = 0;
-    std::deque<std::shared_ptr<const Publication>> publications;
+    std::vector<std::shared_ptr<const Publication>> publications;
   };
   struct Mailbox {
     std::mutex mutex;
@@ -41,7 +40,7 @@ class Mailboxes {
   };
   static int64_t bytes_of(const Publication& publication);
 
-  std::vector<std::unique_ptr<Mailbox>> mailboxes_;
+  std::vector<Mailbox> mailboxes_;
 };
 
 }  // namespace spyre::emulator::engine

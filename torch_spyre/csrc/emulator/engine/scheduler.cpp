@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <limits>
+#include <memory>
 #include <mutex>
 
 #include "emulator/engine/interpreter.h"
@@ -236,6 +238,26 @@ class Scheduler {
     error_ = error;
   }
 
+  // With channels: every core runs until it is done or waits for others; then each pass runs those
+  // that can go on until they wait again. What a core computes does not depend on when it runs,
+  // because it only ever takes what was published in its own round. After an error the others go
+  // on as far as they can, so that the error of the lowest core is always the same.
+  void run_in_passes() {
+    const int64_t cores = program_.cores();
+    waiting_.resize(static_cast<size_t>(cores));
+    for_each(cores, [&](int64_t i) {
+      // Whoever folds what others publish is usually the first of its group: last, it finds all
+      // of it there and need not wait.
+      begin_core(ordered_ ? i : cores - 1 - i);
+    });
+    forget_publications();
+    for (std::vector<int64_t> ready = next_pass(); !ready.empty(); ready = next_pass()) {
+      for_each(std::ssize(ready), [&](int64_t i) { go_on(ready[static_cast<size_t>(i)]); });
+      forget_publications();
+    }
+    if (!error_) check_deadlock();
+  }
+
   // Calls `body` for each of `count` items, in order and on this thread if the run is ordered.
   void for_each(int64_t count, const std::function<void(int64_t)>& body) {
     const auto range = [&](int64_t begin, int64_t end) {
@@ -245,80 +267,90 @@ class Scheduler {
     parallel_for(count, 1, range);
   }
 
-  // With channels: each pass runs every core that can go on until it waits again. What a core
-  // computes does not depend on when it runs, because it only ever takes what was published in its
-  // own round. After an error the others go on as far as they can, so that the error of the lowest
-  // core is always the same.
-  void run_in_passes() {
-    runs_.resize(static_cast<size_t>(program_.cores()));
-    for (int64_t id = 0; id < program_.cores(); ++id) {
-      CoreRun& run = runs_[static_cast<size_t>(id)];
-      run.scratchpad = scratchpads_.take();
-      fill(run);
-      start(id, run);
-      run.core.place = next_number();
+  // A core that must wait keeps its registers and scratchpad; the thread takes others.
+  void begin_core(int64_t id) {
+    ThreadCore& mine = thread_core();
+    mine.run.scratchpad = scratchpads_.take();
+    fill(mine.run);
+    start(id, mine.run);
+    mine.run.core.place = mine.current_place();
+    interpreter_.advance(mine.run);
+    if (waits(mine.run)) {
+      waiting_[static_cast<size_t>(id)] = std::make_unique<ThreadCore>(std::move(mine));
+      mine = {};
+    } else {
+      leave(mine.run);
     }
-    for (std::vector<CoreRun*> ready = all_runs(); !ready.empty(); ready = next_pass()) {
-      for_each(static_cast<int64_t>(ready.size()), [&](int64_t i) {
-        CoreRun& run = *ready[static_cast<size_t>(i)];
-        interpreter_.advance(run);
-        if (run.state == State::kDone || run.state == State::kFailed) run.scratchpad = {};
-      });
-      forget_publications();
-    }
-    const auto failed = std::ranges::find(runs_, State::kFailed, &CoreRun::state);
-    if (failed == runs_.end()) return check_deadlock();
-    error_ = failed->error;
   }
 
-  std::vector<CoreRun*> all_runs() {
-    std::vector<CoreRun*> all;
-    for (CoreRun& run : runs_) all.push_back(&run);
-    return all;
+  void go_on(int64_t id) {
+    std::unique_ptr<ThreadCore>& core = waiting_[static_cast<size_t>(id)];
+    interpreter_.advance(core->run);
+    if (waits(core->run)) return;
+    leave(core->run);
+    core = nullptr;
   }
 
-  std::vector<CoreRun*> next_pass() {
-    std::vector<CoreRun*> ready;
+  static bool waits(const CoreRun& run) {
+    return run.state == State::kReceiving || run.state == State::kPublishing;
+  }
+
+  void leave(CoreRun& run) {
+    run.scratchpad = {};
+    if (run.state != State::kFailed) return;
+    const std::lock_guard lock(failure_mutex_);
+    if (run.core.id < failed_core_) {
+      failed_core_ = run.core.id;
+      error_ = run.error;
+    }
+    run.error = nullptr;
+  }
+
+  std::vector<int64_t> next_pass() {
+    std::vector<int64_t> ready;
     CoreRun* blocked = nullptr;
-    for (CoreRun& run : runs_) {
-      if (can_go_on(run)) ready.push_back(&run);
+    for (const std::unique_ptr<ThreadCore>& core : waiting_) {
+      if (core == nullptr) continue;
+      CoreRun& run = core->run;
+      if (can_go_on(run)) ready.push_back(run.core.id);
       if (run.state == State::kPublishing && blocked == nullptr) blocked = &run;
     }
     if (ready.empty() && blocked != nullptr) {
       // Everybody waits, so nobody will make room: sending must not be what stops a kernel.
       blocked->may_overfill = true;
-      ready.push_back(blocked);
+      ready.push_back(blocked->core.id);
     }
     return ready;
   }
 
   bool can_go_on(CoreRun& run) {
     if (run.state == State::kPublishing) return !mailboxes_.is_full(run.core.id);
-    if (run.state != State::kReceiving) return false;
     return mailboxes_.has(run.producer, run.channel,
                           run.deliveries[static_cast<size_t>(run.channel)]);
   }
 
+  // What no core will ask for any more. At the end all of it goes anyway.
   void forget_publications() {
+    if (std::ranges::all_of(waiting_, [](const auto& core) { return core == nullptr; })) return;
     for (int32_t channel = 0; channel < program_.channels; ++channel) {
       int64_t earliest = std::numeric_limits<int64_t>::max();
-      for (const CoreRun& run : runs_) {
-        if (run.state == State::kDone || run.state == State::kFailed) continue;
-        earliest = std::min(earliest, run.deliveries[static_cast<size_t>(channel)]);
+      for (const std::unique_ptr<ThreadCore>& core : waiting_) {
+        if (core == nullptr) continue;
+        earliest = std::min(earliest, core->run.deliveries[static_cast<size_t>(channel)]);
       }
       mailboxes_.forget_before(channel, earliest);
     }
   }
 
   void check_deadlock() const {
-    std::string waiting;
-    for (const CoreRun& run : runs_) {
-      if (run.state != State::kReceiving) continue;
-      waiting += (waiting.empty() ? "core " : "; core ") + std::to_string(run.core.id) +
-                 " waiting on recv from core " + std::to_string(run.producer);
+    std::string who;
+    for (const std::unique_ptr<ThreadCore>& core : waiting_) {
+      if (core == nullptr || core->run.state != State::kReceiving) continue;
+      who += (who.empty() ? "core " : "; core ") + std::to_string(core->run.core.id) +
+             " waiting on recv from core " + std::to_string(core->run.producer);
     }
-    if (!waiting.empty()) {
-      throw KernelError("Deadlock detected: " + waiting + " (kernel " + program_.name + ")");
+    if (!who.empty()) {
+      throw KernelError("Deadlock detected: " + who + " (kernel " + program_.name + ")");
     }
   }
 
@@ -334,8 +366,9 @@ class Scheduler {
   Mailboxes mailboxes_;
   Interpreter::Limits limits_;
   const Interpreter interpreter_;
-  std::vector<CoreRun> runs_;  // of programs with channels
+  std::vector<std::unique_ptr<ThreadCore>> waiting_;  // by core; of programs with channels
   std::mutex failure_mutex_;
+  int64_t failed_core_ = std::numeric_limits<int64_t>::max();
   std::exception_ptr error_;  // of the core with the lowest id
 };
 
