@@ -332,10 +332,17 @@ def readable(x: ir.TensorBox, indexed: Sequence[int]) -> ir.TensorBox:
 
 
 def in_memory(x: ir.TensorBox) -> ir.TensorBox:
+    """Whoever loads a buffer that reads nothing, or a view of one, would compute it again."""
     x.realize()
+    if isinstance(x.data, ir.BaseView) and not isinstance(x.data, ir.ReinterpretView):
+        base = x.data.unwrap_view()
+        stored = base.data if isinstance(base, ir.StorageBox) else base
+        if not isinstance(stored, ir.ComputedBuffer) or stored.num_reads() > 0:
+            return x
+        x = clone(x)
+        x.realize()
     if not isinstance(x.data, ir.StorageBox) or not isinstance(x.data.data, ir.ComputedBuffer):
         return x
-    # Whoever loads a buffer that reads nothing would compute it again.
     storage, layout = ir.as_storage_and_layout(x, freeze=True)
     return ir.TensorBox(ir.ReinterpretView(data=storage, layout=layout))
 

@@ -1,0 +1,28 @@
+"""Indices that a graph computes itself, from nothing, and looks at through views."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+TABLE = torch.arange(64 * 128).reshape(64, 128) % 509
+
+
+def numbers(table: torch.Tensor, *size: int) -> torch.Tensor:
+    count = torch.Size(size).numel()
+    return torch.arange(count, device=table.device).view(size)
+
+
+@pytest.mark.parametrize(
+    "look_up",
+    [
+        lambda table: F.embedding((numbers(table, 5) + 0).unsqueeze(0), table),
+        lambda table: F.embedding(numbers(table, 2, 3).expand(4, 2, 3), table),
+        lambda table: table[numbers(table, 5)[:, None] % 3, numbers(table, 4)],
+        lambda table: table.gather(1, numbers(table, 2, 5).t()),
+        lambda table: table.index_select(0, (numbers(table, 2, 3) * 2).t()[1]),
+    ],
+)
+def test_views_of_computed_indices_are_looked_up_in_one_graph(look_up, caplog):
+    found = torch.compile(look_up)(TABLE.half().to("spyre"))
+    assert found.tolist() == look_up(TABLE.half()).tolist()
+    assert "op by op" not in caplog.text
