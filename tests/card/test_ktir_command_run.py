@@ -22,7 +22,7 @@ func.func @f(%p: index) {
   ktdp.store %y, %t : tensor<64xbf16>, <64xindex>
   return
 }
-"""  # noqa: E501
+"""  # noqa: E501  (one operation a line, as KTIR is printed)
 
 
 @pytest.fixture
