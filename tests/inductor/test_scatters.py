@@ -215,6 +215,33 @@ def test_indices_out_of_range_are_refused_and_nothing_is_written(bad):
     assert torch.equal(x.cpu(), before)
 
 
+NARROW = {
+    "rows before others": (lambda x: x[:3], (5, 70), 0),
+    "rows before others, in one stick": (lambda x: x[:3], (5, 6), 0),
+    "columns before others": (lambda x: x[:, :3], (5, 6), 1),
+    "a vector shorter than a stick": (lambda x: x, (5,), 0),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("case", NARROW)
+def test_indices_beyond_a_view_are_refused_even_if_there_is_memory(case, compiled):
+    view, shape, dim = NARROW[case]
+    x = on_card(numbers(*shape))
+    before, beyond = x.cpu(), view(x).shape[dim]
+    index = on_card(torch.tensor([beyond]))
+
+    def put(x, index):
+        view(x).index_fill_(dim, index, 1.0)
+
+    for use in (lambda x, index: view(x).index_select(dim, index), put):
+        call = torch.compile(use, dynamic=False) if compiled else use
+        with pytest.raises(IndexError, match=f"index {beyond} is out of range"):
+            call(x, index)
+            torch.spyre.synchronize()
+        assert torch.equal(x.cpu(), before)
+
+
 def test_indices_may_also_be_what_is_indexed():
     index = torch.tensor([2, 0, 1, 1, 3])
     check_both(
