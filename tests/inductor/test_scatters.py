@@ -1,5 +1,7 @@
 """Writes through indices, eager and compiled: index_put, scatter and what is made of them."""
 
+import math
+
 import pytest
 import torch
 from comparing import check_both, numbers, on_card
@@ -213,6 +215,13 @@ def test_indices_out_of_range_are_refused_and_nothing_is_written(bad):
         x.index_put_((index,), values)
         torch.spyre.synchronize()
     assert torch.equal(x.cpu(), before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_what_is_not_finite_is_added_only_where_it_belongs(dtype):
+    x, index = torch.zeros(6, dtype=dtype), torch.tensor([0, 1, 1, 3, 3, 4, 5])
+    values = torch.tensor([math.inf, 1, 2, math.inf, -math.inf, -math.inf, math.nan], dtype=dtype)
+    check_both(lambda x, i, v: x.index_put((i,), v, accumulate=True), x, index, values)
 
 
 NARROW = {
