@@ -18,40 +18,25 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-COMMON = {"vocab_size": 8192, "max_position_embeddings": 512, "tie_word_embeddings": False}
+
+def shaped(config, layers, hidden, intermediate, heads, key_heads):
+    return config(
+        num_hidden_layers=layers,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_attention_heads=heads,
+        num_key_value_heads=key_heads,
+        vocab_size=8192,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+    )
+
+
 SHAPES = {
-    "llama 4 x 1024": transformers.LlamaConfig(
-        hidden_size=1024,
-        intermediate_size=2816,
-        num_hidden_layers=4,
-        num_attention_heads=16,
-        num_key_value_heads=4,
-        **COMMON,
-    ),
-    "granite 2 x 512": transformers.GraniteConfig(
-        hidden_size=512,
-        intermediate_size=2048,
-        num_hidden_layers=2,
-        num_attention_heads=8,
-        num_key_value_heads=2,
-        **COMMON,
-    ),
-    "granite 4 x 2048": transformers.GraniteConfig(
-        hidden_size=2048,
-        intermediate_size=8192,
-        num_hidden_layers=4,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-        **COMMON,
-    ),
-    "qwen2 8 x 1024": transformers.Qwen2Config(
-        hidden_size=1024,
-        intermediate_size=4096,
-        num_hidden_layers=8,
-        num_attention_heads=16,
-        num_key_value_heads=4,
-        **COMMON,
-    ),
+    "llama 4 x 1024": shaped(transformers.LlamaConfig, 4, 1024, 2816, 16, 4),
+    "granite 2 x 512": shaped(transformers.GraniteConfig, 2, 512, 2048, 8, 2),
+    "granite 4 x 2048": shaped(transformers.GraniteConfig, 4, 2048, 8192, 32, 8),
+    "qwen2 8 x 1024": shaped(transformers.Qwen2Config, 8, 1024, 4096, 16, 4),
 }
 QUICK = ("llama 4 x 1024", "granite 2 x 512")
 COUNTED = ("device_time_ps", "ddr_read_bytes", "ddr_write_bytes", "fallbacks")

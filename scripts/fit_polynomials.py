@@ -9,7 +9,7 @@ the repository, so that building needs no mpmath:
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import mpmath as mp  # type: ignore[import-untyped]
+import mpmath as mp
 import numpy as np
 
 mp.mp.dps = 40

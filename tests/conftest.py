@@ -1,4 +1,5 @@
 import os
+import sys
 
 import pytest
 
@@ -24,3 +25,20 @@ def kernels(monkeypatch):
     eager.use_kernels(True)
     yield
     eager.use_kernels(False)
+
+
+@pytest.fixture
+def spyre(monkeypatch, capsys):
+    """Runs the `spyre` command; returns exit code, stdout and stderr."""
+    from torch_spyre.tools import cli
+
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["spyre", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        captured = capsys.readouterr()
+        return caught.value.code, captured.out, captured.err
+
+    return run

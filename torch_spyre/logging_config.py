@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import TextIO
 
 from torch_spyre import knobs
 from torch_spyre.errors import KnobError
@@ -78,7 +79,7 @@ class _Entry:
     level: LogLevel | None
 
 
-class _StandardErrorHandler(logging.StreamHandler):  # type: ignore[type-arg]
+class _StandardErrorHandler(logging.StreamHandler[TextIO]):
     """Writes to whatever sys.stderr is at that moment, so that redirecting it works."""
 
     def emit(self, record: logging.LogRecord) -> None:

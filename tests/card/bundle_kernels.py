@@ -32,7 +32,7 @@ module {
     return
   }
 }
-"""  # noqa: E501
+"""  # noqa: E501  (one operation a line, as KTIR is printed)
 
 
 def pointwise(op):

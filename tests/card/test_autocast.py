@@ -1,5 +1,7 @@
 """`torch.autocast("spyre")`: which ops run in the lower precision, in float32, or in the widest."""
 
+import functools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -125,9 +127,9 @@ def test_ops_that_need_range_or_precision_run_in_float32(op):
 
 @pytest.mark.parametrize("op", WIDEST.values(), ids=WIDEST)
 def test_ops_of_several_inputs_run_in_the_widest_type(op):
+    narrow = functools.partial(ones, dtype=FP16)
     with torch.autocast("spyre"):
-        assert result_dtype(op(lambda *size: ones(*size, dtype=FP16), ones)) == FP32
-        narrow = lambda *size: ones(*size, dtype=FP16)  # noqa: E731
+        assert result_dtype(op(narrow, ones)) == FP32
         assert result_dtype(op(narrow, narrow)) == FP16
 
 

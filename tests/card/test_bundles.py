@@ -222,7 +222,7 @@ module {
     return
   }
 }
-"""  # noqa: E501
+"""  # noqa: E501  (one operation a line, as KTIR is printed)
 
 
 def test_bundles_run_from_several_threads(multiply):

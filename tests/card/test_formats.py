@@ -151,7 +151,7 @@ def test_bool_lies_on_the_card_as_one_and_zero():
 
 def test_any_code_but_zero_reads_as_true():
     read = tensor_of_codes(ALL_CODES, torch.bool).cpu()
-    assert (read == False).nonzero()[:, 0].tolist() == [0x0000, 0x8000]  # noqa: E712
+    assert (~read).nonzero()[:, 0].tolist() == [0x0000, 0x8000]
 
 
 # --- Constants ------------------------------------------------------------------------------------

@@ -1,14 +1,13 @@
 """`spyre ktir run` and `time`, on the emulated card."""
 
+import functools
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from torch_spyre import ktir
-from torch_spyre.tools import cli
 
 KERNELS = Path(__file__).parents[1] / "ktir" / "kernels"
 ADD, SOFTMAX, GATHER = (KERNELS / f"{name}.mlir" for name in ("add", "softmax", "gather"))
@@ -23,22 +22,12 @@ func.func @f(%p: index) {
   ktdp.store %y, %t : tensor<64xbf16>, <64xindex>
   return
 }
-"""  # noqa: E501
+"""  # noqa: E501  (one operation a line, as KTIR is printed)
 
 
 @pytest.fixture
-def spyre(monkeypatch, capsys):
-    """Runs `spyre ktir`; returns exit code, stdout and stderr."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["spyre", "ktir", *map(str, words)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        captured = capsys.readouterr()
-        return caught.value.code, captured.out, captured.err
-
-    return run
+def spyre_ktir(spyre):
+    return functools.partial(spyre, "ktir")
 
 
 def row(out, name):
@@ -46,27 +35,27 @@ def row(out, name):
     return line.split()
 
 
-def test_random_arrays_have_the_shapes_of_the_views_and_depend_on_the_seed(spyre):
-    code, first, err = spyre("run", ADD, "--random")
+def test_random_arrays_have_the_shapes_of_the_views_and_depend_on_the_seed(spyre_ktir):
+    code, first, err = spyre_ktir("run", ADD, "--random")
     assert (code, err) == (0, "")
     assert row(first, "a")[1:3] == ["1024x64", "float16"]
     assert row(first, "a") != row(first, "b")
-    assert row(spyre("run", ADD, "--random")[1], "c") == row(first, "c")
-    assert row(spyre("run", ADD, "--random", "--seed", 1)[1], "c") != row(first, "c")
+    assert row(spyre_ktir("run", ADD, "--random")[1], "c") == row(first, "c")
+    assert row(spyre_ktir("run", ADD, "--random", "--seed", 1)[1], "c") != row(first, "c")
 
 
-def test_device_time_and_counters_are_shown(spyre):
-    _, out, _ = spyre("run", ADD, "--random")
+def test_device_time_and_counters_are_shown(spyre_ktir):
+    _, out, _ = spyre_ktir("run", ADD, "--random")
     assert float(row(out, "device")[2]) > 0
     assert row(out, "launches")[1] == "1"
 
 
-def test_arrays_come_from_and_go_to_files(spyre, tmp_path):
+def test_arrays_come_from_and_go_to_files(spyre_ktir, tmp_path):
     a, b = (np.full((1024, 64), value, np.float16) for value in (1.5, 2))
     b[3, 4] = np.nan
     given, taken = tmp_path / "in.npz", tmp_path / "out.npz"
     np.savez(given, a=a, b=b, c=np.zeros_like(a))
-    code, out, err = spyre("run", ADD, "--npz", given, "--out", taken)
+    code, out, err = spyre_ktir("run", ADD, "--npz", given, "--out", taken)
     assert (code, err) == (0, "")
     assert row(out, "c")[3:] == ["3.5", "3.5", "3.5", "1"]
     with np.load(taken) as found:
@@ -74,35 +63,35 @@ def test_arrays_come_from_and_go_to_files(spyre, tmp_path):
         assert np.array_equal(found["c"], a + b, equal_nan=True)
 
 
-def test_files_and_random_arrays_go_together(spyre, tmp_path):
+def test_files_and_random_arrays_go_together(spyre_ktir, tmp_path):
     given = tmp_path / "in.npz"
     np.savez(given, columns=np.int32(256), x=np.zeros((512, 256), np.float16))
-    code, out, err = spyre("run", SOFTMAX, "--npz", given, "--random")
+    code, out, err = spyre_ktir("run", SOFTMAX, "--npz", given, "--random")
     assert (code, err) == (0, "")
     assert row(out, "y")[3:5] == ["0.00390625", "0.00390625"]
 
 
-def test_types_that_numpy_lacks_are_converted(spyre, tmp_path):
+def test_types_that_numpy_lacks_are_converted(spyre_ktir, tmp_path):
     kernel, given = tmp_path / "bf16.mlir", tmp_path / "in.npz"
     kernel.write_text(BF16)
     np.savez(given, p=np.arange(64, dtype=np.float32))
-    code, out, err = spyre("run", kernel, "--npz", given)
+    code, out, err = spyre_ktir("run", kernel, "--npz", given)
     assert (code, err) == (0, "")
     assert row(out, "p")[2:5] == ["float32", "0", "126"]
-    assert spyre("run", kernel, "--random")[0] == 0
+    assert spyre_ktir("run", kernel, "--random")[0] == 0
 
 
-def test_arrays_of_a_wrong_shape_or_type_are_refused(spyre, tmp_path):
+def test_arrays_of_a_wrong_shape_or_type_are_refused(spyre_ktir, tmp_path):
     given = tmp_path / "in.npz"
     for wrong in (np.zeros((4, 64), np.float16), np.zeros((1024, 64), np.float32)):
         np.savez(given, a=wrong)
-        code, _, err = spyre("run", ADD, "--npz", given, "--random")
+        code, _, err = spyre_ktir("run", ADD, "--npz", given, "--random")
         assert code == 1
         assert err.startswith("error: add: a ")
 
 
-def test_an_error_of_the_card_is_no_traceback(spyre):
-    code, _, err = spyre(
+def test_an_error_of_the_card_is_no_traceback(spyre_ktir):
+    code, _, err = spyre_ktir(
         "run", GATHER, "-f", "paged", "--random", "--set", "batch=-1", "--set", "first=0"
     )
     assert code == 1
@@ -111,20 +100,20 @@ def test_an_error_of_the_card_is_no_traceback(spyre):
     assert err.count("\n") == 1
 
 
-def test_a_scalar_without_a_value_is_named(spyre):
-    code, _, err = spyre("run", SOFTMAX, "--random")
+def test_a_scalar_without_a_value_is_named(spyre_ktir):
+    code, _, err = spyre_ktir("run", SOFTMAX, "--random")
     assert code == 1
     assert "no value for columns" in err
 
 
-def test_an_output_that_cannot_be_written(spyre, tmp_path):
-    code, _, err = spyre("run", ADD, "--random", "--out", tmp_path / "no" / "out.npz")
+def test_an_output_that_cannot_be_written(spyre_ktir, tmp_path):
+    code, _, err = spyre_ktir("run", ADD, "--random", "--out", tmp_path / "no" / "out.npz")
     assert code == 1
     assert "cannot write" in err
 
 
-def test_time_shows_what_the_kernel_takes(spyre):
-    code, out, err = spyre("time", SOFTMAX, "--set", "columns=256")
+def test_time_shows_what_the_kernel_takes(spyre_ktir):
+    code, out, err = spyre_ktir("time", SOFTMAX, "--set", "columns=256")
     assert (code, err) == (0, "")
     timing = ktir.load(SOFTMAX).estimate("softmax", columns=256)
     assert row(out, "time")[1] == f"{timing.time_us:.3f}"
@@ -134,13 +123,13 @@ def test_time_shows_what_the_kernel_takes(spyre):
         assert step.op in out
 
 
-def test_time_as_json_is_the_whole_timing(spyre):
-    _, out, _ = spyre("time", ADD, "--json")
+def test_time_as_json_is_the_whole_timing(spyre_ktir):
+    _, out, _ = spyre_ktir("time", ADD, "--json")
     timing = ktir.load(ADD).estimate("add")
     assert json.loads(out) == json.loads(json.dumps(timing.to_dict()))
 
 
-def test_time_needs_the_scalars_it_depends_on(spyre):
-    code, _, err = spyre("time", GATHER, "-f", "paged")
+def test_time_needs_the_scalars_it_depends_on(spyre_ktir):
+    code, _, err = spyre_ktir("time", GATHER, "-f", "paged")
     assert code == 1
     assert "the time depends on batch, first" in err

@@ -3,6 +3,7 @@
 The quick part takes a few samples of each op; `make test-full` adds samples, dtypes and strides.
 """
 
+import functools
 import operator
 import os
 import subprocess
@@ -186,7 +187,7 @@ def sweep_gradient(op, count):
     for _, sample in samples_of(op, torch.float32, count):
         for card, cpu in pairs([sample]):
             if not is_refused(cpu, op) and all(map(is_storable, tensors_of(cpu.call(op)))):
-                check(lambda given: gradients(given, op, sample), card, cpu)  # noqa: B023
+                check(functools.partial(gradients, op=op, sample=sample), card, cpu)
 
 
 def is_refused(given, op):

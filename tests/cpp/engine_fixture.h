@@ -8,9 +8,15 @@
 
 #include "emulator/convert.h"
 #include "emulator/engine/core.h"
+#include "emulator/engine/memory.h"
 #include "emulator/thread_pool.h"
 
 namespace spyre::emulator::engine {
+
+using Bytes = std::vector<std::byte>;
+
+// Device memory that is `bytes`.
+inline Buffer buffer_of(Bytes& bytes) { return {bytes.data(), static_cast<int64_t>(bytes.size())}; }
 
 // A core with a scratchpad of random bytes, from which buffers are taken in order.
 class TestCore {

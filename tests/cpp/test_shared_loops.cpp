@@ -14,8 +14,6 @@ using namespace spyre::emulator::engine;
 
 namespace {
 
-using Bytes = std::vector<std::byte>;
-
 constexpr int64_t kColumns = 8, kRows = 4;
 
 // Squares rows of `a` into `b`, four at a time.
@@ -75,16 +73,13 @@ Bytes numbers(int64_t count) {
   return bytes;
 }
 
-std::vector<Buffer> buffers_of(Bytes& a, Bytes& b) {
-  return {{a.data(), static_cast<int64_t>(a.size())}, {b.data(), static_cast<int64_t>(b.size())}};
-}
-
 // What is in `b` after the run, or the error.
 std::string outcome(const Program& program, Bytes a, Bytes b, int threads, bool is_in_place) {
   const WithThreads with(threads);
   ScratchpadPool scratchpads(program.scratchpad_bytes, true);
   Bytes& second = is_in_place ? a : b;
-  const Memory memory(program, buffers_of(a, second), {}, {});
+  const std::vector<Buffer> buffers{buffer_of(a), buffer_of(second)};
+  const Memory memory(program, buffers, {}, {});
   try {
     run_program(program, memory, {}, scratchpads, {});
   } catch (const KernelError& error) {
@@ -105,7 +100,8 @@ void check_same(const Program& program, int64_t rows_there, bool is_in_place = f
 
 bool is_allowed_in(const Program& program, bool is_in_place) {
   Bytes a = numbers(1000), b(2000);
-  const Memory memory(program, buffers_of(a, is_in_place ? a : b), {}, {});
+  const std::vector<Buffer> buffers{buffer_of(a), buffer_of(is_in_place ? a : b)};
+  const Memory memory(program, buffers, {}, {});
   Core core;
   core.registers.assign(static_cast<size_t>(program.registers), 0);
   for (const auto& [target, bits] : program.constants) {

@@ -317,3 +317,33 @@ def test_dropout_is_left_to_other_ops():
     form = Form(options={"dropout_p": 0.5})
     assert not attention.has_kernel(*form.tensors(), 0.5)
     assert attention.has_kernel(*form.tensors(), 0.0)
+
+
+MISFITS = {
+    "channels": ((1, 2, 3, 8), (1, 2, 4, 9), (1, 2, 4, 8), None),
+    "keys": ((1, 2, 3, 8), (1, 2, 4, 8), (1, 2, 5, 8), None),
+    "heads": ((1, 4, 3, 8), (1, 2, 4, 8), (1, 2, 4, 8), None),
+    "mask": ((1, 2, 3, 8), (1, 2, 4, 8), (1, 2, 4, 8), (3, 5)),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+@WAYS
+def test_tensors_that_do_not_fit_are_refused(name, compiled):
+    given = [None if size is None else torch.ones(size, device="spyre") for size in MISFITS[name]]
+    attend = F.scaled_dot_product_attention
+    with pytest.raises(RuntimeError, match="size"):
+        (torch.compile(attend) if compiled else attend)(*given)
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "inner"), [(1, 2, 8), (2, 1, 8), (2, 2, 0)], ids=["keys", "queries", "nothing"]
+)
+@WAYS
+def test_batches_are_broadcast_and_channels_may_be_missing(query, key, inner, compiled):
+    torch.manual_seed(0)
+    sizes = ((query, 2, 3, inner), (key, 2, 4, inner), (key, 2, 4, 8))
+    host = [torch.randn(size) for size in sizes]
+    attend = F.scaled_dot_product_attention
+    got = (torch.compile(attend) if compiled else attend)(*(each.to("spyre") for each in host))
+    torch.testing.assert_close(got.cpu(), attend(*host), rtol=1e-3, atol=1e-3)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 
 def on_card(*shape, dtype=torch.float32):
@@ -46,3 +47,34 @@ def test_all_gives_flags_alone_and_comparisons_numbers_too():
     with pytest.raises(RuntimeError, match="only supports bool tensor for result, got: Int"):
         torch.all(x, (0, 1), out=torch.empty((), dtype=torch.int32, device="spyre"))
     assert torch.eq(x, 1, out=on_card(4, 4, dtype=torch.int32)).tolist() == [[1] * 4] * 4
+
+
+ARGUMENTS = {
+    "topk": (lambda x: torch.topk(x, 9), "selected index k out of range"),
+    "layer_norm of another size": (lambda x: F.layer_norm(x, (3,)), "Given normalized_shape"),
+    "layer_norm of another weight": (
+        lambda x: F.layer_norm(x, (4,), x.new_ones(1)),
+        "Expected weight to be of same shape",
+    ),
+    "gelu": (lambda x: F.gelu(x, approximate="sinh"), "must be either none or tanh"),
+    "cat": (lambda x: torch.cat([x, x[:0, :3]], 0), "Sizes of tensors must match"),
+    "histc without bins": (lambda x: torch.histc(x, 0), "bins must be > 0"),
+    "histc between nothing": (lambda x: torch.histc(x, 4, 3, 1), "max must be larger than min"),
+    "searchsorted": (
+        lambda x: torch.searchsorted(x, x, side="left", right=True),
+        "can't be set to opposites",
+    ),
+    "bucketize": (lambda x: torch.bucketize(x, x), "boundaries tensor must be 1 dimension"),
+    "index_add": (
+        lambda x: x.index_add(0, torch.tensor([0, 1], device=x.device), x[0]),
+        "index_add",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_that_the_cpu_refuses_too(name):
+    call, message = ARGUMENTS[name]
+    for x in (torch.ones(4, 4), on_card(4, 4)):
+        with pytest.raises(RuntimeError, match=message):
+            call(x)

@@ -1,5 +1,7 @@
 """Calls that PyTorch's op database has shown to be wrong, or to fall back without need."""
 
+import math
+
 import pytest
 import torch
 from comparing import assert_close, exact, numbers, on_card
@@ -100,6 +102,16 @@ def test_functions_of_several_instructions_are_as_exact_as_these(name, dtype):
     wanted = function(exact(x))
     # Relative to the value itself: small ones must not drown in the rounding of large ones.
     assert_close(got / wanted.to(dtype).to("spyre"), torch.ones_like(wanted), units=6)
+
+
+def test_sinh_of_what_overflows_is_infinite():
+    x = torch.tensor([100.0, -100.0, math.inf, -math.inf, 0.0])
+    assert torch.sinh(x.to("spyre")).tolist() == torch.sinh(x).tolist()
+
+
+def test_a_histogram_of_no_range_shows_that():
+    for odd in (math.inf, math.nan):
+        assert torch.histc(torch.tensor([1.0, odd]).to("spyre"), 4).isnan().all()
 
 
 def test_a_sum_of_products_is_one_product():

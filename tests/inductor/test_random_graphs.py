@@ -29,6 +29,10 @@ class Value:
     error: float
 
 
+def can_broadcast(one, other):
+    return all(a == b or 1 in (a, b) for a, b in zip(one[::-1], other[::-1], strict=False))
+
+
 class Graph:
     """Lines of Python, made one op at a time."""
 
@@ -86,11 +90,7 @@ class Graph:
 
     def _partner(self, v):
         """A value that can be broadcast with this one."""
-        fitting = [
-            other
-            for other in self.values
-            if all(a == b or 1 in (a, b) for a, b in zip(v.shape[::-1], other.shape[::-1]))  # noqa: B905
-        ]
+        fitting = [other for other in self.values if can_broadcast(v.shape, other.shape)]
         return self.draw(st.sampled_from(fitting))
 
     def _two(self, v):
@@ -111,10 +111,7 @@ class Graph:
         shape = torch.broadcast_shapes(v.shape, w.shape)
         # Only inputs are compared: they are the same for everyone.
         flags = self.draw(st.sampled_from(self.values[: len(self.inputs)]))
-        if any(
-            a != b and 1 not in (a, b)
-            for a, b in zip(shape[::-1], flags.shape[::-1])  # noqa: B905
-        ):
+        if not can_broadcast(shape, flags.shape):
             return
         shape = torch.broadcast_shapes(shape, flags.shape)
         largest, error = max(v.largest, w.largest), max(v.error, w.error)
@@ -232,7 +229,7 @@ class Graph:
         results = ", ".join(value.name for value in outputs)
         lines = [f"def function({names}, wide):", *self.lines, f"return ({results},)"]
         scope = {"torch": torch}
-        exec("\n    ".join(lines), scope)  # noqa: S102
+        exec("\n    ".join(lines), scope)
         return scope["function"], outputs, "\n    ".join(lines)
 
 

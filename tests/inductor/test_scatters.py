@@ -1,5 +1,7 @@
 """Writes through indices, eager and compiled: index_put, scatter and what is made of them."""
 
+import math
+
 import pytest
 import torch
 from comparing import check_both, numbers, on_card
@@ -213,6 +215,40 @@ def test_indices_out_of_range_are_refused_and_nothing_is_written(bad):
         x.index_put_((index,), values)
         torch.spyre.synchronize()
     assert torch.equal(x.cpu(), before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_what_is_not_finite_is_added_only_where_it_belongs(dtype):
+    x, index = torch.zeros(6, dtype=dtype), torch.tensor([0, 1, 1, 3, 3, 4, 5])
+    values = torch.tensor([math.inf, 1, 2, math.inf, -math.inf, -math.inf, math.nan], dtype=dtype)
+    check_both(lambda x, i, v: x.index_put((i,), v, accumulate=True), x, index, values)
+
+
+NARROW = {
+    "rows before others": (lambda x: x[:3], (5, 70), 0),
+    "rows before others, in one stick": (lambda x: x[:3], (5, 6), 0),
+    "columns before others": (lambda x: x[:, :3], (5, 6), 1),
+    "a vector shorter than a stick": (lambda x: x, (5,), 0),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("case", NARROW)
+def test_indices_beyond_a_view_are_refused_even_if_there_is_memory(case, compiled):
+    view, shape, dim = NARROW[case]
+    x = on_card(numbers(*shape))
+    before, beyond = x.cpu(), view(x).shape[dim]
+    index = on_card(torch.tensor([beyond]))
+
+    def put(x, index):
+        view(x).index_fill_(dim, index, 1.0)
+
+    for use in (lambda x, index: view(x).index_select(dim, index), put):
+        call = torch.compile(use, dynamic=False) if compiled else use
+        with pytest.raises(IndexError, match=f"index {beyond} is out of range"):
+            call(x, index)
+            torch.spyre.synchronize()
+        assert torch.equal(x.cpu(), before)
 
 
 def test_indices_may_also_be_what_is_indexed():

@@ -146,3 +146,11 @@ def close(found, expected, *, roundings=1.0, absolute=0.0):
     assert (error <= allowed).all(), (
         f"at {worst}: {np.asarray(found)[worst]} instead of {expected[worst]}"
     )
+
+
+def near_product(found, a, b, outs):
+    """Sums in float32, one rounding to the card's half."""
+    a, b = a.astype(float), b.astype(float)
+    expected = a @ b + outs
+    slack = (np.abs(a) @ np.abs(b) + np.abs(outs)) * 2.0**-20
+    close(found, expected, absolute=slack)

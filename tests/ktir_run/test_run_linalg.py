@@ -1,4 +1,4 @@
-"""Structured ops: products, reductions, generic loops, fills and broadcasts."""
+"""Structured ops: generic loops, elementwise ops, fills and broadcasts."""
 
 import numpy as np
 import pytest
@@ -9,229 +9,13 @@ from run_texts import (
     held,
     kernel,
     load,
+    near_product,
     numpy_type,
     run,
     store,
     tensor,
     zeros,
 )
-
-from torch_spyre.ktir.errors import KtirError
-
-
-def product(op, a, b, c, *, types=("f16", "f16", "f16"), outs=None):
-    left, right, result = (
-        tensor(shape, type) for shape, type in zip((a, b, c), types, strict=True)
-    )
-    return kernel(
-        "pa; pb; pc",
-        load("a", a, types[0]),
-        load("b", b, types[1]),
-        outs or load("o", c, types[2], base="pc"),
-        f"%r = linalg.{op} ins(%a, %b : {left}, {right}) outs(%o : {result}) -> {result}",
-        store("r", c, types[2], base="pc"),
-    )
-
-
-def near_product(found, a, b, outs):
-    """Sums in float32, one rounding to the card's half."""
-    a, b = a.astype(float), b.astype(float)
-    expected = a @ b + outs
-    slack = (np.abs(a) @ np.abs(b) + np.abs(outs)) * 2.0**-20
-    close(found, expected, absolute=slack)
-
-
-@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 5, 7), (16, 64, 32), (64, 128, 64)])
-def test_matmul_adds_to_its_outs(shape):
-    m, k, n = shape
-    a, b, c = half(m, k), half(k, n, seed=1), half(m, n, seed=2)
-    found = run(product("matmul", [m, k], [k, n], [m, n]), pa=a, pb=b, pc=c)["pc"]
-    near_product(found, a, b, c.astype(float))
-
-
-def test_batch_matmul_adds_to_its_outs():
-    a, b, c = half(3, 8, 16), half(3, 16, 24, seed=1), half(3, 8, 24, seed=2)
-    text = product("batch_matmul", [3, 8, 16], [3, 16, 24], [3, 8, 24])
-    near_product(run(text, pa=a, pb=b, pc=c)["pc"], a, b, c.astype(float))
-
-
-def test_matmul_in_float32():
-    a, b, c = (
-        half(*s, seed=i).astype(np.float32) for i, s in enumerate([(8, 16), (16, 8), (8, 8)])
-    )
-    text = product("matmul", [8, 16], [16, 8], [8, 8], types=("f32",) * 3)
-    found = run(text, pa=a, pb=b, pc=c)["pc"]
-    np.testing.assert_allclose(found, a.astype(float) @ b + c, rtol=1e-5, atol=1e-5)
-
-
-def test_matmul_of_halves_into_float32():
-    a, b, c = half(8, 16), half(16, 8, seed=1), half(8, 8).astype(np.float32)
-    text = product("matmul", [8, 16], [16, 8], [8, 8], types=("f16", "f16", "f32"))
-    found = run(text, pa=a, pb=b, pc=c)["pc"]
-    np.testing.assert_allclose(found, a.astype(float) @ b.astype(float) + c, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("type", ["i8", "i32", "i64"])
-def test_matmul_of_integers(type):
-    random = np.random.default_rng(5)
-    a, b, c = (random.integers(-9, 9, s).astype(numpy_type(type)) for s in [(4, 8), (8, 4), (4, 4)])
-    text = product("matmul", [4, 8], [8, 4], [4, 4], types=(type,) * 3)
-    np.testing.assert_array_equal(run(text, pa=a, pb=b, pc=c)["pc"], a @ b + c)
-
-
-def test_products_are_summed_in_float32():
-    """Halves stop counting at 1024."""
-    a, b = np.ones((1, 2048), np.float16), np.full((2048, 1), 1.001, np.float16)
-    outs = "%o = arith.constant dense<0.0> : tensor<1x1xf16>"
-    found = run(
-        product("matmul", [1, 2048], [2048, 1], [1, 1], outs=outs), pa=a, pb=b, pc=zeros(1, 1)
-    )
-    close(found["pc"], [[2048 * held(b[0])[0]]])
-
-
-def test_a_constant_outs_is_unchanged_after_a_loop():
-    text = kernel(
-        "pa; pb; pc; pd",
-        load("a", [4, 4]),
-        load("b", [4, 4]),
-        "%one = arith.constant dense<1.0> : tensor<4x4xf16>",
-        "%c = scf.for %i = %c0 to %c3 step %c1 iter_args(%acc = %one) -> (tensor<4x4xf16>) {",
-        "%n = linalg.matmul ins(%a, %b : tensor<4x4xf16>, tensor<4x4xf16>) "
-        "outs(%acc : tensor<4x4xf16>) -> tensor<4x4xf16>",
-        "scf.yield %n : tensor<4x4xf16>",
-        "}",
-        "%d = linalg.matmul ins(%a, %b : tensor<4x4xf16>, tensor<4x4xf16>) "
-        "outs(%one : tensor<4x4xf16>) -> tensor<4x4xf16>",
-        store("c", [4, 4]),
-        store("d", [4, 4]),
-    )
-    a = np.random.default_rng(6).integers(-3, 3, (4, 4)).astype(np.float16)
-    b = np.random.default_rng(7).integers(-3, 3, (4, 4)).astype(np.float16)
-    found = run(text, pa=a, pb=b, pc=zeros(4, 4), pd=zeros(4, 4))
-    np.testing.assert_array_equal(found["pc"], 3 * (a @ b) + 1)
-    np.testing.assert_array_equal(found["pd"], a @ b + 1)
-
-
-def reduction(body, shape, kept, dimensions, *, type="f16", init="0.0", shorthand=False):
-    source, result = tensor(shape, type), tensor(kept, type)
-    operands = f"ins(%x : {source}) outs(%init : {result}) dimensions = {[*dimensions]}"
-    lines = (
-        [f"%r = linalg.reduce {{ {body} }} {operands}"]
-        if shorthand
-        else [
-            f"%r = linalg.reduce {operands}",
-            f"(%in: {type}, %out: {type}) {{",
-            body if isinstance(body, list) else f"%v = {body} %in, %out : {type}",
-            f"linalg.yield %v : {type}",
-            "}",
-        ]
-    )
-    return kernel(
-        "px; pr",
-        load("x", shape, type),
-        f"%init = arith.constant dense<{init}> : {result}",
-        lines,
-        store("r", kept, type),
-    )
-
-
-COMBINES = {
-    "arith.addf": (np.sum, "0.0"),
-    "arith.mulf": (np.prod, "1.0"),
-    "arith.maximumf": (np.max, "0xFC00"),
-    "arith.minimumf": (np.min, "0x7C00"),
-    "arith.maxnumf": (np.max, "-1000.0"),
-    "arith.minnumf": (np.min, "1000.0"),
-}
-
-
-@pytest.mark.parametrize("op", COMBINES)
-@pytest.mark.parametrize("dims", [[0], [1], [2], [0, 2], [1, 2], [0, 1, 2]])
-def test_reducing_halves(op, dims):
-    x = half(3, 5, 8, scale=0.5)
-    kept = [size for dim, size in enumerate(x.shape) if dim not in dims]
-    function, init = COMBINES[op]
-    expected = function(x.astype(float), axis=tuple(dims))
-    slack = np.sum(np.abs(x.astype(float)), axis=tuple(dims)) * 2.0**-20
-    out = np.zeros(kept, np.float16)
-    region = run(reduction(op, [3, 5, 8], kept, dims, init=init), px=x, pr=out)["pr"]
-    short = run(reduction(op, [3, 5, 8], kept, dims, init=init, shorthand=True), px=x, pr=out)["pr"]
-    np.testing.assert_array_equal(region, short)
-    close(region, expected, roundings=2, absolute=slack + 2.0**-24)
-
-
-@pytest.mark.parametrize(
-    ("op", "function"),
-    [("addi", np.sum), ("muli", np.prod), ("maxsi", np.max), ("minsi", np.min)],
-)
-@pytest.mark.parametrize("type", ["i32", "i64"])
-def test_reducing_integers(op, function, type):
-    x = np.random.default_rng(8).integers(1, 5, (4, 6)).astype(numpy_type(type))
-    init = {"addi": 5, "muli": 2, "maxsi": -9, "minsi": 99}[op]
-    expected = function(x, axis=1) * (2 if op == "muli" else 1) + (5 if op == "addi" else 0)
-    text = reduction(f"arith.{op}", [4, 6], [4], [1], type=type, init=init)
-    np.testing.assert_array_equal(run(text, px=x, pr=np.zeros(4, x.dtype))["pr"], expected)
-
-
-def test_the_init_takes_part_once():
-    text = reduction("arith.addf", [1, 3], [1], [1], init="5.0")
-    x = np.array([[1, 2, 3]], np.float16)
-    np.testing.assert_array_equal(run(text, px=x, pr=zeros(1))["pr"], [11])
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 64])
-def test_a_combiner_of_several_ops(size):
-    """The element that is farthest from 0, the earlier of equal ones."""
-    x = half(4, size, scale=3)
-    body = [
-        "%a = math.absf %in : f16",
-        "%b = math.absf %out : f16",
-        "%more = arith.cmpf ogt, %a, %b : f16",
-        "%v = arith.select %more, %in, %out : f16",
-    ]
-    found = run(reduction(body, [4, size], [4], [1]), px=x, pr=zeros(4))["pr"]
-    np.testing.assert_array_equal(found, x[np.arange(4), np.abs(x).argmax(1)])
-
-
-@pytest.mark.parametrize("dims", [[0], [1], [0, 1]])
-def test_a_combiner_with_a_constant_and_an_outer_scalar(dims):
-    """Sums of what is above a limit: the larger of both, counted from the limit."""
-    x = half(4, 9, scale=3)
-    kept = [size for dim, size in enumerate(x.shape) if dim not in dims]
-    text = reduction(
-        [
-            "%one = arith.constant 1.0 : f16",
-            "%a = arith.maximumf %in, %out : f16",
-            "%b = arith.mulf %a, %one : f16",
-            "%v = arith.minimumf %b, %limit : f16",
-        ],
-        [4, 9],
-        kept,
-        dims,
-        init="-100.0",
-    ).replace("%pr: index", "%pr: index, %limit: f16")
-    found = run(text, px=x, pr=np.zeros(kept, np.float16), limit=1.0)["pr"]
-    np.testing.assert_array_equal(found, np.minimum(x.max(tuple(dims)), 1))
-
-
-def test_a_reduction_of_nothing_is_its_init():
-    text = reduction("arith.addf", [4, 0], [4], [1], init="3.0")
-    np.testing.assert_array_equal(run(text, px=zeros(4, 0), pr=zeros(4))["pr"], np.full(4, 3))
-
-
-def test_reducing_to_rank_0():
-    text = kernel(
-        "px; py",
-        load("x", [8]),
-        "%init = arith.constant dense<0.0> : tensor<f16>",
-        "%s = linalg.reduce { arith.addf } ins(%x : tensor<8xf16>) outs(%init : tensor<f16>) "
-        "dimensions = [0]",
-        "%v = tensor.extract %s[] : tensor<f16>",
-        "%y = tensor.splat %v : tensor<8xf16>",
-        store("y", [8]),
-    )
-    x = np.arange(8, dtype=np.float16)
-    np.testing.assert_array_equal(run(text, px=x, py=zeros(8))["py"], np.full(8, 28))
 
 
 def generic(maps, iterators, arguments, body, *, inputs, outputs):
@@ -506,12 +290,6 @@ def test_a_fill_converts_to_the_type_of_its_outs(given, type, value, expected):
     )
     found = run(text, py=zeros(8, dtype=numpy_type(seen)), v=value)["py"]
     np.testing.assert_array_equal(found, np.full(8, expected))
-
-
-def test_products_of_different_shapes_are_refused():
-    text = product("matmul", [4, 8], [6, 4], [4, 4])
-    with pytest.raises(KtirError):
-        run(text, pa=zeros(4, 8), pb=zeros(6, 4), pc=zeros(4, 4))
 
 
 def test_the_last_place_is_that_of_nine_fraction_bits():

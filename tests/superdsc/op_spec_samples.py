@@ -97,12 +97,12 @@ def restickify(rows=96, columns=128, splits=(1, 2)):
     )
 
 
-def gather(count=32, splits=1, **more):
+def gather(count=32, splits=1, row="IndirectAccess(arg1_1)", **more):
     return op(
         "identity",
         f"c0={count}/{splits} c1=128",
         tensor([-(-count // 32), 32], "floor(c0/32); Mod(c0, 32)", 0, INT32, name="arg1_1"),
-        tensor([2, 1000, 64], "floor(c1/64); IndirectAccess(arg1_1); Mod(c1, 64)", 1),
+        tensor([2, 1000, 64], f"floor(c1/64); {row}; Mod(c1, 64)", 1),
         tensor([2, count, 64], MATRIX, 2, output=True),
         **more,
     )
@@ -262,6 +262,7 @@ def samples():
         "gather": [gather()],
         "gather on two cores": [gather(64, 2)],
         "ragged gather": [gather(40)],
+        "gather of the first rows": [gather(row="IndirectAccess(arg1_1, 700)")],
         "gather with a constant": [gather(op_info={"constants": {"scale": 0.1}})],
         "gather by two indices": [
             op(

@@ -42,6 +42,11 @@ def test_ops_read_back_touch_the_same_bytes(name, symbolic, tmp_path):
         assert same_addresses(found, spec)
 
 
+def test_how_many_rows_there_are_to_choose_from_is_read_back(tmp_path):
+    (read,) = read_back(SAMPLES["gather of the first rows"], tmp_path, unroll_loops=True)
+    assert str(read.args[1].device_coordinates[1]).endswith(", 700)")
+
+
 @pytest.mark.parametrize("name", [name for name in SAMPLES if "restick" not in name])
 def test_what_is_read_back_is_written_as_the_same_files(name, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"

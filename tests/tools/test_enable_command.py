@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from torch_spyre import knobs
-from torch_spyre.tools import cli
 
 pytest.importorskip("transformers")
 
@@ -38,21 +37,6 @@ model = Odd().half()
 inputs = torch.randn(4, 64).half()
 tokens = 4
 """
-
-
-@pytest.fixture
-def spyre(monkeypatch, capsys):
-    """Runs the command; returns exit code, stdout and stderr."""
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["spyre", *map(str, words)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        captured = capsys.readouterr()
-        return caught.value.code, captured.out, captured.err
-
-    return run
 
 
 @pytest.fixture

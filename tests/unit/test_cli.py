@@ -21,20 +21,6 @@ def clean_environment(monkeypatch):
 
 
 @pytest.fixture
-def spyre(monkeypatch, capsys):
-    """Runs the command; returns exit code, stdout and stderr."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["spyre", *words])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        captured = capsys.readouterr()
-        return caught.value.code, captured.out, captured.err
-
-    return run
-
-
-@pytest.fixture
 def two_cards(monkeypatch):
     properties = SimpleNamespace(
         name="IBM Spyre (emulated)", type="dd2", multi_processor_count=32, total_memory=112 * 2**30

@@ -18,7 +18,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
     # They register what they decompose.
-    from torch_spyre._inductor import attention, convolutions, scans, sorting  # noqa: F401  # for their tables
+    from torch_spyre._inductor import attention, convolutions, division, scans, sorting  # noqa: F401  # for their tables
 
     found = dict(select_decomp_table())
     # Products are products on the card, whatever their sizes; what we lower ourselves.
@@ -120,7 +120,8 @@ def _cosh(x: torch.Tensor) -> torch.Tensor:
 def _sinh(x: torch.Tensor) -> torch.Tensor:
     # Of the magnitude, where nothing cancels; and large ones are their own exponential.
     grown = torch.expm1(torch.abs(x))
-    return torch.copysign(0.5 * (grown + grown / (grown + 1)), x)
+    shrunk = torch.reciprocal(1 + torch.reciprocal(grown))
+    return torch.copysign(0.5 * (grown + shrunk), x)
 
 
 @decomposes(aten.glu.default)
@@ -278,6 +279,14 @@ def _index_add(
 ) -> Any:
     if x.dim() == 0:
         return _index_add(x[None], 0, index.reshape(1), source.reshape(1), alpha=alpha)[0]
+    if x.dim() == 1:
+        source = source.reshape(-1)
+    wanted = [*x.shape]
+    wanted[dim] = index.numel()
+    torch._check(
+        list(source.shape) == wanted,
+        lambda: f"index_add: a source of shape {wanted} is wanted, got {list(source.shape)}",
+    )
     places = [None] * (dim % x.dim()) + [index.reshape(-1)]
     scaled = source if alpha == 1 else source * alpha
     return aten.index_put(x, places, scaled, accumulate=True)

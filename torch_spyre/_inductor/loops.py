@@ -24,12 +24,16 @@ class Constant:
 
 @dataclass(frozen=True)
 class Load:
-    """The element of a buffer at a host offset. Symbols of `indirect` are values of loads."""
+    """The element of a buffer at a host offset. Symbols of `indirect` are values of loads.
+
+    A load whose value is an index says how many `choices` there are.
+    """
 
     buffer: str
     index: sympy.Expr
     dtype: torch.dtype
     indirect: tuple[tuple[Symbol, "Load"], ...] = ()
+    choices: int | None = None
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,19 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class IndirectAccess(sympy.Function):  # type: ignore[misc]  # sympy has no types
-    """In a coordinate: the value of an index tensor (named) at the current point."""
+    """In a coordinate: the value of an index tensor (named) at the current point.
+
+    A number may follow the name: there are so many places to choose from, fewer than the device
+    dim has. Others belong to somebody else, or are padding.
+    """
 
     @property
     def tensor(self) -> str:
         return str(self.args[0])
+
+    @property
+    def choices(self) -> int | None:
+        return int(self.args[1]) if len(self.args) > 1 else None
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,7 @@
 """Reads what Inductor lowered: runs the inner functions of its loops and records them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -40,7 +41,6 @@ class Recorder(DefaultHandler):
 
     def __init__(self) -> None:
         self.indirect: dict[Symbol, Load] = {}
-        self.extents: dict[Symbol, int] = {}
         self.step = Interner().step
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
@@ -59,16 +59,16 @@ class Recorder(DefaultHandler):
     def used(self, name: str, index: sympy.Expr) -> tuple[tuple[Symbol, Load], ...]:
         """The values of loads that an access to a buffer depends on."""
         found = tuple((key, value) for key, value in self.indirect.items() if index.has(key))
-        for symbol, _ in found:
-            self._check_indexed(name, index, symbol)
+        for symbol, value in found:
+            self._check_indexed(name, index, symbol, value.choices or 0)
         return found
 
-    def _check_indexed(self, name: str, index: sympy.Expr, symbol: Symbol) -> None:
+    def _check_indexed(self, name: str, index: sympy.Expr, symbol: Symbol, choices: int) -> None:
         """Indices go along one dim of what they index."""
         layout = V.graph.get_buffer(name).get_layout()
         factor = sympy.expand(index).coeff(symbol)
         dims = zip(map(concrete, layout.stride), map(concrete, layout.size), strict=True)
-        if not any(stride == factor and size >= self.extents[symbol] for stride, size in dims):
+        if not any(stride == factor and size >= choices for stride, size in dims):
             raise UnsupportedError("indices along several dims of a tensor")
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Node:
@@ -127,13 +127,12 @@ class Recorder(DefaultHandler):
             (index,) = index.inputs
         if not isinstance(index, Load) or index.indirect:
             raise UnsupportedError("an index that is computed where it is used")
-        extent = concrete(size)
+        index = replace(index, choices=concrete(size))
         for symbol, known in self.indirect.items():
-            if known == index and self.extents[symbol] == extent:
+            if known == index:
                 return symbol
         symbol = Symbol(f"indirect{len(self.indirect)}", integer=True)
         self.indirect[symbol] = index
-        self.extents[symbol] = extent
         return symbol
 
     def converted(self, node: Node, dtype: torch.dtype) -> Node:

@@ -1,9 +1,14 @@
-"""Refuses targets that cannot hold what an op computes: decompositions would cast to them."""
+"""Calls that PyTorch does not take are refused before they are decomposed.
+
+Decompositions do not repeat what PyTorch asks of an op's arguments, and would cast to any target.
+"""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.utils import _pytree as pytree
 
 # Unlike comparisons, these do not give flags as numbers.
@@ -20,8 +25,11 @@ def check_result_types(
 
     Gives these results, as far as PyTorch has an op that makes them.
     """
+    if not written:
+        _check_arguments(overload, args, kwargs)
+        return []
     functional = _functional(overload)
-    if functional is None or not written:
+    if functional is None:
         return []
     wanted = {argument.name for argument in functional._schema.arguments}
     named = {name: value for name, value in kwargs.items() if name in wanted}
@@ -36,6 +44,14 @@ def check_result_types(
                 f"{_name(target)}"
             )
     return results
+
+
+def _check_arguments(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    # Some ops have no function for fake tensors; then there is nobody to ask.
+    with suppress(UnsupportedOperatorException, NotImplementedError):
+        overload(*args, **kwargs)
 
 
 def _name(tensor: torch.Tensor) -> str:

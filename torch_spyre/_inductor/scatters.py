@@ -164,7 +164,7 @@ def _places(indices: Sequence[ir.TensorBox], sizes: Sequence[int]) -> ir.TensorB
 
 
 def _rows_alike(places: ir.TensorBox, rows: ir.TensorBox) -> ir.TensorBox:
-    """For each row the sum of all rows with its place: for floats a product with flags."""
+    """For each row the sum of all rows with its place."""
     load, load_rows = places.make_loader(), rows.make_loader()
     size, dtype = rows.get_size(), rows.get_dtype()
     if dtype in FLOATS:
@@ -174,7 +174,7 @@ def _rows_alike(places: ir.TensorBox, rows: ir.TensorBox) -> ir.TensorBox:
             inner_fn=lambda point: ops.to_dtype(ops.eq(load(point[:1]), load(point[1:])), dtype),
             ranges=[size[0], size[0]],
         )
-        return product(alike, rows, size, size[0])
+        return _product_with_flags(alike, rows)
     return _folded(
         rows,
         size,
@@ -186,6 +186,46 @@ def _rows_alike(places: ir.TensorBox, rows: ir.TensorBox) -> ir.TensorBox:
             ops.constant(0, dtype),
         ),
     )
+
+
+def _product_with_flags(flags: ir.TensorBox, rows: ir.TensorBox) -> ir.TensorBox:
+    """Sums of the flagged rows. What is not finite is summed apart: times 0 it would not be 0."""
+    flags.realize()
+    rows.realize()
+    size, dtype, load = rows.get_size(), rows.get_dtype(), rows.make_loader()
+
+    def made(inner: Callable[..., Any]) -> ir.TensorBox:
+        return ir.Pointwise.create(
+            device=rows.get_device(), dtype=dtype, inner_fn=inner, ranges=size
+        )
+
+    def number(value: float) -> Any:
+        return ops.constant(value, dtype)
+
+    def finite(point: Sequence[Any]) -> Any:
+        value = load(point)
+        return ops.where(ops.logical_or(ops.isnan(value), ops.isinf(value)), number(0.0), value)
+
+    def is_or_nan(infinity: float) -> Callable[..., Any]:
+        def inner(point: Sequence[Any]) -> Any:
+            value = load(point)
+            found = ops.logical_or(ops.isnan(value), ops.eq(value, number(infinity)))
+            return ops.to_dtype(found, dtype)
+
+        return inner
+
+    parts = (finite, is_or_nan(math.inf), is_or_nan(-math.inf))
+    summed = [product(flags, made(part), size, size[0]) for part in parts]
+    for each in summed:
+        each.realize()
+    load_total, load_above, load_below = (each.make_loader() for each in summed)
+
+    def together(point: Sequence[Any]) -> Any:
+        above, below = (ops.gt(each(point), number(0.0)) for each in (load_above, load_below))
+        without_above = ops.where(below, number(-math.inf), load_total(point))
+        return ops.where(above, ops.where(below, number(math.nan), number(math.inf)), without_above)
+
+    return made(together)
 
 
 def _folded(

@@ -141,6 +141,10 @@ def _searchsorted_number(sequence: torch.Tensor, x: float, **options: Any) -> An
 def _bucketize(
     x: torch.Tensor, boundaries: torch.Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Any:
+    if boundaries.dim() != 1:
+        raise RuntimeError(
+            f"boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})"
+        )
     return _searchsorted(boundaries, x, out_int32=out_int32, right=right)
 
 
@@ -156,7 +160,9 @@ def _histc(x: torch.Tensor, bins: int = 100, min: float = 0, max: float = 0) -> 
     bin = ((exact - low) / (high - low) * bins).floor().clamp(max=bins - 1)
     inside = (exact >= low) & (exact <= high)
     member = (bin == torch.arange(bins, device=x.device)[:, None]) & inside
-    return member.to(torch.int32).sum(-1).to(x.dtype)
+    counts = member.to(torch.int32).sum(-1).to(x.dtype)
+    # The CPU refuses values that give no range; what runs on the card can only show it.
+    return torch.where((low - high).isfinite(), counts, math.nan)
 
 
 @decomposes(aten.bincount.default)

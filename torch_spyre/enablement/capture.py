@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_spyre import _C, knobs
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.cards import counters
 from torch_spyre.enablement.findings import OpCase, Verdict
 from torch_spyre.enablement.graph_verdict import graph_verdict
 from torch_spyre.enablement.signature import signature
@@ -56,7 +57,7 @@ class Capture(TorchDispatchMode):
     """Writes down every op on the card; `stack` says in which modules."""
 
     def __init__(self, stack: list[str], told: Callable[[str], None] = lambda op: None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # torch has no types here
         self.cases: dict[tuple[str, str], OpCase] = {}
         self.cases_of: dict[str, set[tuple[str, str]]] = defaultdict(set)
         self.calls_of: dict[str, int] = defaultdict(int)
@@ -94,7 +95,7 @@ class Capture(TorchDispatchMode):
         self, key: tuple[str, str], func: torch._ops.OpOverload, args: Any, kwargs: Any
     ) -> tuple[OpCase, Any]:
         compiled, graph_reason = graph_verdict(func, args, kwargs)
-        before = _counters()
+        before = counters()
         eager: Verdict = "native"
         reason = ""
         try:
@@ -103,7 +104,7 @@ class Capture(TorchDispatchMode):
             eager, reason = "missing", first_line(error)
             compiled = "missing" if compiled == "fallback" else compiled
             result = made_up(func, args, kwargs)
-        after = _counters()
+        after = counters()
         if eager == "native" and after["fallbacks"] > before["fallbacks"]:
             eager, refusal = "fallback", self._refusal(func, args, kwargs)
             reason = _why(refusal)
@@ -178,11 +179,6 @@ def _how(before: dict[str, int], after: dict[str, int]) -> str:
         return "kernel"
     copied = ("h2d_bytes", "d2h_bytes", "d2d_bytes")
     return "copy" if any(after[name] > before[name] for name in copied) else "view"
-
-
-def _counters() -> dict[str, int]:
-    found: dict[str, int] = torch.spyre.counters()  # type: ignore[attr-defined]
-    return found
 
 
 def _why(refusal: UnsupportedError | None) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from torch_spyre import knobs
+from torch_spyre.device import cards
 from torch_spyre.enablement.findings import StepTime
 from torch_spyre.enablement.subject import Repeated, Step, Subject, run_steps
 from torch_spyre.enablement.weights import on_card
@@ -41,9 +42,8 @@ class StepClock:
 
 
 def _counters() -> dict[str, int]:
-    torch.spyre.synchronize()  # type: ignore[attr-defined]
-    found: dict[str, int] = torch.spyre.counters()  # type: ignore[attr-defined]
-    return found
+    cards.synchronize()
+    return cards.counters()
 
 
 def rounds(repeated: Sequence[Repeated]) -> int:

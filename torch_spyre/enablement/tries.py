@@ -14,6 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device import cards
 from torch_spyre.enablement.capture import first_line
 from torch_spyre.enablement.findings import Attempt, Mode
 from torch_spyre.enablement.subject import Step
@@ -129,6 +130,5 @@ def _errors(found: Any, wanted: Any) -> Iterator[float]:
 
 
 def _fallbacks() -> int:
-    torch.spyre.synchronize()  # type: ignore[attr-defined]
-    found: int = torch.spyre.counters()["fallbacks"]  # type: ignore[attr-defined]
-    return found
+    cards.synchronize()
+    return cards.counters()["fallbacks"]

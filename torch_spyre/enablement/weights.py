@@ -2,11 +2,13 @@
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.patches.layout_arguments import to_layout
 
 
 def on_meta(model: torch.nn.Module) -> torch.nn.Module:
@@ -37,7 +39,7 @@ def on_card(
         if id(tensor) in weights:
             layout = _C.SpyreTensorLayout(size, stride, dtype, [1, 0])
         if values is not None:
-            return values(tensor).to(device, device_layout=layout)  # type: ignore[call-overload,no-any-return]
+            return to_layout(values(tensor), device, device_layout=layout)
         if layout is None:
             return torch.empty_strided(size, stride, dtype=dtype, device=device)
         return _C.spyre_empty_with_layout(size, stride, dtype, layout, device)
@@ -52,14 +54,15 @@ def replace_tensors(
     """Others for a module's parameters and buffers. Ties inside it stay, those to others end."""
     kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
     for part in model.modules():
-        for tensors in (part._parameters, part._buffers):
+        places: tuple[dict[str, Any], ...] = (part._parameters, part._buffers)
+        for tensors in places:
             for name, tensor in tensors.items():
                 if tensor is None:
                     continue
                 if id(tensor) not in kept:
                     # The old one is kept too: its id must not become another's.
                     kept[id(tensor)] = tensor, _like(tensor, convert(tensor))
-                tensors[name] = kept[id(tensor)][1]  # type: ignore[assignment]
+                tensors[name] = kept[id(tensor)][1]
 
 
 def _like(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:

@@ -10,16 +10,12 @@ _library.define(
 
 
 def _shapes(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    bias: torch.Tensor | None,
-    is_causal: bool,
-    scale: float | None,
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_shapeless: object
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The result, and the logarithm of each row's sum of exponentials.
 
     Heads that were cut out of rows go back there: dims are in memory in the order of the query's.
+    Bias, mask and scale change no shape.
     """
     rows = query.shape[:-1]
     # Channels stay together whatever the query does with them.

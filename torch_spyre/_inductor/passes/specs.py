@@ -186,16 +186,19 @@ class _SpecBuilder:
 
     def _load_arg(self, load: Load) -> TensorArg:
         tensor = self.bundle.tensors[load.buffer]
-        coordinates = self._indexed(self._coordinates(tensor, load.index), load.indirect)
+        coordinates = self._indexed(tensor, self._coordinates(tensor, load.index), load.indirect)
         return self._arg(tensor, coordinates, is_input=True)
 
     def _memory_arg(self, op: LoopOp) -> TensorArg:
         tensor = self.bundle.tensors[op.target]
-        coordinates = self._indexed(self._coordinates(tensor, op.write), op.scattered)
+        coordinates = self._indexed(tensor, self._coordinates(tensor, op.write), op.scattered)
         return self._arg(tensor, coordinates, is_input=False)
 
     def _indexed(
-        self, coordinates: Sequence[sympy.Expr], indirect: Sequence[tuple[Symbol, Load]]
+        self,
+        tensor: Tensor,
+        coordinates: Sequence[sympy.Expr],
+        indirect: Sequence[tuple[Symbol, Load]],
     ) -> list[sympy.Expr]:
         """With index tensors named in place of the symbols for their values."""
         found = list(coordinates)
@@ -207,9 +210,10 @@ class _SpecBuilder:
                 raise UnsupportedError("indices from several places of one tensor")
             if symbol not in found:
                 raise UnsupportedError("an index that is no coordinate of its tensor")
+            extents = _layout(tensor).device_size
             found = [
-                IndirectAccess(sympy.Symbol(index.buffer)) if each == symbol else each
-                for each in found
+                _lookup(index, extent) if each == symbol else each
+                for each, extent in zip(found, extents, strict=True)
             ]
         return found
 
@@ -328,6 +332,14 @@ def _roles(
 
 def _as_input(arg: TensorArg) -> TensorArg:
     return replace(arg, is_input=True)
+
+
+def _lookup(index: Load, extent: int) -> IndirectAccess:
+    """The coordinate in a dim of that extent; fewer choices are said, as others are errors."""
+    name = sympy.Symbol(index.buffer)
+    if index.choices is None or index.choices >= extent:
+        return IndirectAccess(name)
+    return IndirectAccess(name, index.choices)
 
 
 def _layout(tensor: Tensor) -> SpyreTensorLayout:

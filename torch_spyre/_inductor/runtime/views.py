@@ -8,7 +8,7 @@ from torch_spyre import _C
 from torch_spyre._inductor.layouts.sticks import default_layout
 from torch_spyre.constants import DEVICE_NAME
 
-_on_host = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]
+_on_host = torch._C._dynamo.guards._reinterpret_tensor  # type: ignore[attr-defined]  # no stub
 
 
 def reinterpret_tensor(

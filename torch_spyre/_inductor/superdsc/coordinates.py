@@ -157,7 +157,7 @@ def _without_needless(
 ) -> sympy.Expr:
     """A symbol that stays within one stick makes its `floor` 0 and its `Mod` the symbol."""
     exact = {
-        each: IndirectAccess(integer_symbol(each.tensor))
+        each: IndirectAccess(integer_symbol(each.tensor), *each.args[1:])
         for each in coordinate.atoms(IndirectAccess)
     }
     for symbol in direct_symbols(coordinate):
@@ -209,6 +209,10 @@ def _built(node: ast.expr) -> sympy.Expr:
             return sympy.Mod(_built(argument), _positive(modulus))
         case ast.Call(func=ast.Name(id="IndirectAccess"), args=[ast.Name(id=name)], keywords=[]):
             return IndirectAccess(integer_symbol(name))
+        case ast.Call(
+            func=ast.Name(id="IndirectAccess"), args=[ast.Name(id=name), choices], keywords=[]
+        ):
+            return IndirectAccess(integer_symbol(name), _positive(choices))
     raise ValueError(f"{ast.unparse(node)[:60]!r} is not part of a coordinate")
 
 

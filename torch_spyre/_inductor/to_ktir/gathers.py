@@ -77,9 +77,22 @@ class IndirectTile:
 
 
 def _device_view(emitter: Emitter, bases: Mapping[str, SSAValue], arg: TensorArg) -> SSAValue:
-    sizes = tuple(arg.device_size)
+    """All of a tensor; of a dim that is indexed, what there is to choose from.
+
+    So indices beyond it are found to be out of range.
+    """
+    choices = map(_choices, arg.device_coordinates)
+    sizes = tuple(
+        size if fewer is None else fewer
+        for size, fewer in zip(arg.device_size, choices, strict=True)
+    )
     element = element_type(arg.device_dtype)
-    return emitter.view(bases[parameter(arg)], 0, sizes, row_major(sizes), element)
+    return emitter.view(bases[parameter(arg)], 0, sizes, row_major(tuple(arg.device_size)), element)
+
+
+def _choices(coordinate: sympy.Expr) -> int | None:
+    coordinate = sympy.sympify(coordinate)
+    return coordinate.choices if isinstance(coordinate, IndirectAccess) else None
 
 
 def _subscript(

@@ -16,6 +16,7 @@ from torch_spyre.device.patches import (
     processes,
     safetensors_loading,
     storage_files,
+    wrapping,
 )
 
 _PATCHES = (
@@ -35,6 +36,6 @@ def apply() -> None:
     """Applies all of them, once."""
     if getattr(torch.Tensor, "_spyre_tensor_patched", False):
         return
-    torch.Tensor._spyre_tensor_patched = True  # type: ignore[attr-defined]  # a mark of ours
+    wrapping.add(torch.Tensor, "_spyre_tensor_patched", True)
     for patch in _PATCHES:
         patch.apply()

@@ -3,6 +3,8 @@
 float32 divides exactly enough, as on other devices without float64.
 """
 
+from typing import Any
+
 import torch
 
 from torch_spyre.constants import DEVICE_NAME
@@ -14,12 +16,12 @@ def apply() -> None:
 
 
 def _unscaling_in_float32(original: Function) -> Function:
-    def unscale_(self: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
+    def unscale_(self: Any, optimizer: torch.optim.Optimizer) -> None:
         scale = self._scale
         if scale is None or scale.device.type != DEVICE_NAME:
             original(self, optimizer)
             return
-        self._scale = _ScaleInFloat32(scale)  # type: ignore[assignment]
+        self._scale = _ScaleInFloat32(scale)
         try:
             original(self, optimizer)
         finally:

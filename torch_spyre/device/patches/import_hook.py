@@ -39,7 +39,7 @@ class _Finder(MetaPathFinder):
             spec = None if finder is self else finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+                    spec.loader = _Loader(spec.loader)  # type: ignore[assignment]  # by its behaviour
                 return spec
         return None
 
@@ -65,7 +65,7 @@ class _SpecOfUnfinishedModule(ModuleSpec):
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
         if name == "_initializing" and not value:
-            self.__class__ = ModuleSpec  # type: ignore[assignment]
+            self.__class__ = ModuleSpec  # type: ignore[assignment]  # it may change
             # A module whose import failed is no longer there.
             if self.name in sys.modules:
                 _run_actions(sys.modules[self.name])

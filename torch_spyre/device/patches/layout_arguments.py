@@ -10,14 +10,14 @@ from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.device.patches.wrapping import is_spyre
+from torch_spyre.device.patches.wrapping import add, is_spyre
 
 _CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 
 def apply() -> None:
-    torch.Tensor.device_tensor_layout = _device_tensor_layout  # type: ignore[attr-defined]  # ours to add
-    _C._intercept_to(torch.Tensor.to, _to)
+    add(torch.Tensor, "device_tensor_layout", _device_tensor_layout)
+    _C._intercept_to(torch.Tensor.to, to_layout)
     _C._intercept_empty(torch.empty, _empty)
 
 
@@ -26,7 +26,7 @@ def _device_tensor_layout(self: torch.Tensor) -> _C.SpyreTensorLayout | None:
     return _C.get_spyre_tensor_layout(self) if is_spyre(self) else None
 
 
-def _to(
+def to_layout(
     self: torch.Tensor, *args: Any, device_layout: _C.SpyreTensorLayout | None, **kwargs: Any
 ) -> torch.Tensor:
     """`Tensor.to` with `device_layout=`."""

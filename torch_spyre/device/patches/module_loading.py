@@ -15,7 +15,8 @@ from torch.nn.parameter import is_lazy
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.index import DeviceLike, card_device
-from torch_spyre.device.patches.wrapping import Function, is_spyre, wrap
+from torch_spyre.device.patches.layout_arguments import to_layout
+from torch_spyre.device.patches.wrapping import Function, add, is_spyre, wrap
 from torch_spyre.errors import UnsupportedDtypeError
 
 _move = threading.local()
@@ -30,10 +31,10 @@ def load_model_to_spyre(
 
 def apply() -> None:
     wrap(torch.nn.Module, "to", _to_card)
-    torch.nn.Module.to._spyre_patched = True  # type: ignore[attr-defined]
+    add(torch.nn.Module.to, "_spyre_patched", True)
     wrap(torch.nn.Module, "_apply", _keeping_linear_layouts)
     # The generated one goes around `to`.
-    torch.nn.Module.spyre = lambda self, device=None: self.to(card_device(device))  # type: ignore[attr-defined]
+    add(torch.nn.Module, "spyre", lambda self, device=None: self.to(card_device(device)))
 
 
 def _to_card(original: Function) -> Function:
@@ -87,12 +88,12 @@ class _KeepingLinearLayouts:
             device, dtype, non_blocking = _move.arguments
             dtype = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
             layout = _linear_layout(tensor, dtype)
-            return tensor.to(device, dtype, non_blocking, device_layout=layout)  # type: ignore[call-overload,no-any-return]
+            return to_layout(tensor, device, dtype, non_blocking, device_layout=layout)
         weight = self._converted(tensor)
         if not is_spyre(weight) or weight.dim() != 2:
             return weight
         layout = _linear_layout(weight, weight.dtype)
-        return weight.to(device_layout=layout)  # type: ignore[call-overload,no-any-return]
+        return to_layout(weight, device_layout=layout)
 
     def _converted(self, tensor: torch.Tensor) -> torch.Tensor:
         converted: torch.Tensor = self._convert(tensor)

@@ -20,10 +20,16 @@ def wrap(owner: Any, name: str, wrapping: Callable[[Function], Function]) -> Non
     setattr(owner, name, wrapper)
 
 
+def add(owner: Any, name: str, value: Any) -> None:
+    """Gives a class or function of torch's an attribute that its type does not know."""
+    setattr(owner, name, value)
+
+
 def is_spyre(tensor: object) -> bool:
     """A real tensor on a card: not a fake one, nor one that another tool has wrapped."""
     return (
-        type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        and tensor.device.type == DEVICE_NAME  # type: ignore[attr-defined]
-        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # type: ignore[arg-type]
+        isinstance(tensor, torch.Tensor)
+        and type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.device.type == DEVICE_NAME
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
     )

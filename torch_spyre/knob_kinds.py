@@ -1,0 +1,90 @@
+"""How the text of an environment variable becomes a value: what `knobs.py` has entries of.
+
+`import torch` loads this module, so it must import the standard library only, and little of that.
+"""
+
+import os.path
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from torch_spyre.constants import MAX_CORES
+from torch_spyre.errors import InvalidCoresError
+
+ParsedValue = TypeVar("ParsedValue", covariant=True)
+
+
+class Kind(Generic[ParsedValue]):
+    """How the text of a variable becomes a value. `parse` raises ValueError for bad text.
+
+    A `KnobError` it raises reaches the user as it is.
+    """
+
+    def __init__(self, parse: Callable[[str], ParsedValue], allowed: str) -> None:
+        self.parse = parse
+        self.allowed = allowed
+
+
+def choice(*names: str, **aliases: str) -> Kind[str]:
+    """One of `names` in any case; `aliases` maps further spellings to one of them."""
+    canonical = {name.lower(): name for name in names}
+    canonical |= {alias.lower(): name for alias, name in aliases.items()}
+
+    def parse(text: str) -> str:
+        if text.lower() not in canonical:
+            raise ValueError(text)
+        return canonical[text.lower()]
+
+    spelled = [*names, *(f"{alias} (same as {name})" for alias, name in aliases.items())]
+    return Kind(parse, ", ".join(spelled))
+
+
+def integer(minimum: int | None = None, maximum: int | None = None) -> Kind[int]:
+    def parse(text: str) -> int:
+        number = int(text)
+        if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
+            raise ValueError(text)
+        return number
+
+    if minimum is None:
+        return Kind(parse, "an integer")
+    bound = f"at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    return Kind(parse, f"an integer, {bound}")
+
+
+def _parse_boolean(text: str) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True}
+    words |= {"0": False, "false": False, "no": False, "off": False}
+    if text.lower() not in words:
+        raise ValueError(text)
+    return words[text.lower()]
+
+
+def _parse_indices(text: str) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(int(item) for item in text.split(",")))
+
+
+def _parse_cores(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_CORES:
+        raise InvalidCoresError(text)
+    return int(text)
+
+
+def _parse_injection(text: str) -> str:
+    action, _, instruction = text.partition(":")
+    if action != "flip" or not instruction:
+        raise ValueError(text)
+    return text
+
+
+BOOLEAN = Kind(_parse_boolean, "1/true/yes/on or 0/false/no/off")
+ON_UNLESS_OFF = Kind(
+    lambda text: text.lower() not in ("0", "false", "off"), "0/false/off; anything else is on"
+)
+CORES = Kind(_parse_cores, f"an integer, from 1 to {MAX_CORES}")
+INJECTION = Kind(_parse_injection, "flip:<instruction>")
+INDICES = Kind(_parse_indices, "integers separated by commas")
+TEXT = Kind(str, "any text")
+FOLDER_OR_OFF: Kind[str | None] = Kind(
+    lambda text: None if text in ("", "0") else os.path.expanduser(text),
+    "a folder; empty or 0 for none",
+)
