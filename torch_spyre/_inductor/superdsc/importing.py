@@ -9,6 +9,7 @@ from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.bundle import BUNDLE_FILE
 from torch_spyre._inductor.superdsc.bundle_text import Execution, executions
 from torch_spyre._inductor.superdsc.fields import Field, load, read_text
+from torch_spyre._inductor.superdsc.pool import check_arguments, with_pool_names
 from torch_spyre._inductor.superdsc.programs import programs_of
 from torch_spyre._inductor.superdsc.reading import import_sdsc
 from torch_spyre._inductor.superdsc.segments import with_argument_addresses
@@ -29,7 +30,9 @@ def import_bundle(directory: str | Path, known_ops: Collection[str] | None = Non
         if run.file not in files:
             files[run.file] = load(folder / run.file)
         specs.append(import_sdsc(files[run.file].value, run.file, run.symbols, known_ops))
-    return _with_scratchpad_names(_with_argument_addresses(specs, runs))
+    specs = _with_argument_addresses(specs, runs)
+    check_arguments(specs, BUNDLE_FILE)
+    return with_pool_names(_with_scratchpad_names(specs), BUNDLE_FILE)
 
 
 def import_programs(directory: str | Path) -> list[list[OpSpec]]:
