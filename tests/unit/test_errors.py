@@ -25,6 +25,7 @@ EXAMPLES = [
     errors.GranularityError(512, "its minimum 100 does not divide it"),
     errors.BundleError("sdsc_0.json", "0_add.dscs_[0]", "is missing"),
     errors.UnsupportedError("loop op gcd"),
+    errors.UnimplementedOpError("sdsc_fused_prod_0", "prod"),
     errors.CompilerFailure("aten.mm.default", KeyError("c0")),
 ]
 
