@@ -111,6 +111,13 @@ class CompilerFailure(UnsupportedError):
         )
 
 
+class UnimplementedOpError(SpyreError):
+    """A kernel is run that holds an op which the card cannot do."""
+
+    def __init__(self, kernel: str, op: str) -> None:
+        super().__init__(f"Invoked {kernel} which contains unimplemented operation {op}")
+
+
 class UnsupportedDtypeError(SpyreError):
     """A tensor is asked for in a dtype that has no format on the card."""
 

@@ -2,6 +2,7 @@ import warnings
 
 import pytest
 import torch
+from made_kernels import kernels_made  # noqa: F401  (a fixture)
 
 
 @pytest.fixture(autouse=True)

@@ -1,5 +1,7 @@
 """Splits of known ops, worked out by hand: fp16 on 32 cores unless a row says otherwise."""
 
+from math import prod
+
 import pytest
 from division_specs import (
     C,
@@ -21,7 +23,7 @@ from torch_spyre._inductor.work_division import (
     span_bytes,
     stick_adjusted,
 )
-from torch_spyre._inductor.work_division.matmul_cost import cheapest_split
+from torch_spyre._inductor.work_division.matmul_cost import Sizes, Split, cheapest_split
 from torch_spyre._inductor.work_division.rules import legal_splits
 from torch_spyre._inductor.work_division.span_reduction import reduce_spans
 from torch_spyre.errors import SpanLimitError
@@ -166,6 +168,23 @@ def test_the_earlier_model_is_overruled_where_its_choice_leaves_cores_idle(spec,
 def test_products_without_rows_or_whole_sticks_of_columns_are_not_priced(spec):
     problem = Problem(spec, 32)
     assert cheapest_split(problem, legal_splits(problem)) is None
+
+
+def test_the_earlier_price_is_compute_and_memory_and_a_tie_goes_to_fewer_rows():
+    """Row 21: two splits cost the same."""
+    sizes = Sizes(1, 2048, 4096, 4096, shared=True)
+    compute = 2048 * 4096 * 4096 / 32 / 1.536e6
+    memory = 67_108_864 / 204_800
+    assert (round(compute, 2), round(memory, 2)) == (699.05, 327.68)
+    for split in (Split(1, 4, 8, 1), Split(1, 8, 4, 1)):
+        assert EARLIER.price(sizes, split, 32) == pytest.approx(compute + memory)
+    assert named(divide(matmul(2048, 4096, 4096), cost_model=EARLIER)) == {"c0": 4, "c1": 8}
+
+
+def test_cores_used_are_those_of_the_worked_rows():
+    for row, used in {4: 25, 5: 24, 6: 23, 9: 24, 11: 32, 13: 32}.items():
+        spec = (POINTWISE | REDUCTIONS)[row][0]
+        assert prod(divide(spec).values()) == used, row
 
 
 def test_a_batch_with_one_right_matrix_is_priced_by_the_later_model_only():

@@ -336,7 +336,9 @@ def samples():
         ],
         "slice of the pool into the scratchpad": [
             _one(
-                tensor([2, 20, 64], "floor(c1/64); c0 + 4; Mod(c1, 64)", {"pool": 1280}),
+                tensor(
+                    [2, 20, 64], "floor(c1/64); c0 + 4; Mod(c1, 64)", {"pool": 1280}, name="whole"
+                ),
                 tensor([2, 8, 64], MATRIX, {"lx": 256}, output=True, name="part"),
                 space="c0=8/2 c1=128/2",
             )

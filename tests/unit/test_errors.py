@@ -26,6 +26,7 @@ EXAMPLES = [
     errors.BundleError("sdsc_0.json", "0_add.dscs_[0]", "is missing"),
     errors.UnsupportedError("loop op gcd"),
     errors.CompilerFailure("aten.mm.default", KeyError("c0")),
+    errors.UnimplementedOpError("sdsc_fused_prod_0", "prod"),
 ]
 
 
@@ -63,6 +64,7 @@ def test_every_class_has_an_example_here_a_docstring_and_the_common_base():
         (15, ["sdsc_0.json", "0_add.dscs_[0]", "is missing"]),
         (16, ["does not support", "loop op gcd"]),
         (17, ["aten.mm.default", "KeyError: 'c0'", "report it"]),
+        (18, ["sdsc_fused_prod_0", "unimplemented operation prod"]),
     ],
 )
 def test_message_names_the_facts_and_the_way_out(index, parts):

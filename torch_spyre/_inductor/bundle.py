@@ -5,7 +5,7 @@ back end gets: lists of OpSpecs, each list one program on the card, run one afte
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -45,9 +45,6 @@ class Bundle:
     # Groups of ops, each of which becomes one program.
     groups: Sequence[Sequence[LoopOp]] = ()
     stages: Sequence[Sequence[OpSpec]] = ()
-    # Tensors of the pool, with their first byte in it.
-    pool: Mapping[str, int] = field(default_factory=dict)
-    pool_bytes: int = 0
 
 
 def loop_text(bundle: Bundle) -> str:

@@ -49,7 +49,11 @@ def compiling_for(values: Sequence[object]) -> Iterator[None]:
 
 def _environment() -> str:
     """What else changes generated code."""
-    return f"{source_hash()} cores={knobs.division.cores} dump={knobs.logging.dump is not None}"
+    division = knobs.division
+    hints = f"hints={not division.ignore_hints}"
+    sizes = f"sizes={division.max_buckets},{division.smallest_granularity}"
+    dump = f"dump={knobs.logging.dump is not None}"
+    return f"{source_hash()} cores={division.cores} {hints} {sizes} {dump}"
 
 
 def known_inputs(graph: Any) -> dict[str, Tensor]:

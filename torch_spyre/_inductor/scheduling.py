@@ -21,6 +21,9 @@ from torch_spyre._inductor.lowered import bundle_of, tensor_of
 from torch_spyre._inductor.pipeline import run_passes
 from torch_spyre._inductor.wrapper import SpyreWrapper
 
+# Of a kernel: folders are named after it.
+_LONGEST_NAME = 120
+
 
 class SpyreScheduling(BaseScheduling):
     """Collects nodes until something else must run; fusion is decided by the passes on bundles."""
@@ -80,7 +83,7 @@ class SpyreScheduling(BaseScheduling):
         assert len(buffers) == len(nodes)
         known = {**known_inputs(V.graph), **self._made_before(wrapper)}
         results = _visible(nodes)
-        name = get_fused_kernel_name(nodes, "original_aten")
+        name = get_fused_kernel_name(nodes, "original_aten")[:_LONGEST_NAME]
         return bundle_of(f"sdsc_{name}", buffers, known, results, V.graph)
 
     def _made_before(self, wrapper: SpyreWrapper) -> dict[str, Tensor]:

@@ -78,8 +78,10 @@ class Specializing:
 
     def _traced(self, mode: FakeTensorMode, fakes: Sequence[Any]) -> torch.fx.GraphModule:
         """The graph with what these inputs are: sizes become numbers, strides the real ones."""
-        with mode:
-            module = make_fx(self.module, tracing_mode="real")(*fakes)
+        # Interpreted, so that nodes keep the names and lines of the ops they come from.
+        graph = torch.fx.Interpreter(self.module).run
+        with mode, torch.fx.traceback.preserve_node_meta():
+            module = make_fx(graph, tracing_mode="real")(*fakes)
             move_numbers(module)
         return module
 

@@ -11,7 +11,7 @@ from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.to_ktir.attention_tiles import attention_splits, is_attention
 from torch_spyre._inductor.to_ktir.plan import Space, divisible_share, is_product, space_of
 from torch_spyre._inductor.to_ktir.reductions import FOLDS
-from torch_spyre._inductor.work_division import divide
+from torch_spyre._inductor.work_division import check_reach, divide
 
 
 def divided(specs: Sequence[OpSpec]) -> list[OpSpec]:
@@ -24,7 +24,11 @@ def divided(specs: Sequence[OpSpec]) -> list[OpSpec]:
     if leader is None:
         leader = max(specs, key=lambda spec: (is_product(spec), prod(spec.sizes.values())))
     splits = divide(_restricted(leader, specs, space, shared))
-    return _with_splits(specs, _legal(space, splits))
+    found = _with_splits(specs, _legal(space, splits))
+    for spec in found:
+        # The leader neither has all tensors, nor always gets the splits that it was given.
+        check_reach(spec)
+    return found
 
 
 def _with_splits(specs: Sequence[OpSpec], splits: Mapping[Symbol, int]) -> list[OpSpec]:

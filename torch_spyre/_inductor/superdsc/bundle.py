@@ -13,6 +13,7 @@ from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, flat
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.emission import generate_sdsc
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
+from torch_spyre._inductor.superdsc.pool import with_pool_offsets
 from torch_spyre._inductor.superdsc.programs import sticks_of_each
 from torch_spyre._inductor.superdsc.records import SDSCSpec
 from torch_spyre._inductor.superdsc.segments import have_addresses, with_argument_addresses
@@ -38,11 +39,12 @@ def generate_bundle(
 
     Loops are written out trip by trip, or kept; addresses are fixed, or parameters of the bundle.
     Both follow the knobs unless given. Arguments that share an address were not placed yet, and are
-    placed here. Ops that the card cannot do are left out: whoever runs the
-    kernel refuses it.
+    placed here, as are tensors that share a place in the pool. Ops that the card cannot do are left
+    out: whoever runs the kernel refuses it.
     """
     unroll = knobs.bundles.unroll_loops if unroll_loops is None else unroll_loops
     symbolic = knobs.bundles.symbolic_args if symbolic_args is None else symbolic_args
+    specs = with_pool_offsets(specs)
     if not have_addresses(specs):
         specs = with_argument_addresses(specs)
     specs = unroll_loop_specs(specs) if unroll else specs

@@ -1,7 +1,6 @@
 """From a kernel's directory back to the ops that it executes."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from torch_spyre._inductor.op_spec import OpSpec
@@ -9,7 +8,8 @@ from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.bundle import BUNDLE_FILE
 from torch_spyre._inductor.superdsc.bundle_text import Execution, executions
 from torch_spyre._inductor.superdsc.fields import Field, load, read_text
-from torch_spyre._inductor.superdsc.programs import programs_of
+from torch_spyre._inductor.superdsc.pool import check_arguments, with_pool_names
+from torch_spyre._inductor.superdsc.programs import programs_of, with_scratchpad_names
 from torch_spyre._inductor.superdsc.reading import import_sdsc
 from torch_spyre._inductor.superdsc.segments import with_argument_addresses
 from torch_spyre.errors import BundleError
@@ -29,7 +29,9 @@ def import_bundle(directory: str | Path, known_ops: Collection[str] | None = Non
         if run.file not in files:
             files[run.file] = load(folder / run.file)
         specs.append(import_sdsc(files[run.file].value, run.file, run.symbols, known_ops))
-    return _with_scratchpad_names(_with_argument_addresses(specs, runs))
+    specs = _with_argument_addresses(specs, runs)
+    check_arguments(specs, BUNDLE_FILE)
+    return with_pool_names(with_scratchpad_names(specs), BUNDLE_FILE)
 
 
 def import_programs(directory: str | Path) -> list[list[OpSpec]]:
@@ -55,20 +57,3 @@ def _with_argument_addresses(specs: Sequence[OpSpec], runs: Sequence[Execution])
         return [spec for spec in with_argument_addresses(specs) if isinstance(spec, OpSpec)]
     except InvalidOpSpecError as error:
         raise BundleError(BUNDLE_FILE, "", str(error)) from error
-
-
-def _with_scratchpad_names(specs: Sequence[OpSpec]) -> list[OpSpec]:
-    """What one op leaves in the scratchpad and a later one reads has one name in both."""
-    latest: dict[int, str] = {}
-    named = []
-    for position, spec in enumerate(specs):
-        args = []
-        for arg in spec.args:
-            if arg.in_scratchpad:
-                place = arg.allocation["lx"]
-                if not arg.is_input:
-                    latest[place] = arg.name or f"lx_{place}_{position}"
-                arg = replace(arg, name=arg.name or latest.get(place, f"lx_{place}"))
-            args.append(arg)
-        named.append(replace(spec, args=args))
-    return named

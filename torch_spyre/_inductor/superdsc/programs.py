@@ -5,6 +5,7 @@ later, and a finer cut than that of whoever wrote the bundle computes the same.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import lcm
 
 from sympy import Symbol
@@ -37,6 +38,23 @@ def _last_reads(specs: Sequence[OpSpec]) -> list[int]:
             if arg.in_scratchpad:
                 readers.setdefault(arg.name, position)
     return found
+
+
+def with_scratchpad_names(specs: Sequence[OpSpec]) -> list[OpSpec]:
+    """What one op leaves in the scratchpad and a later one reads has one name in both."""
+    latest: dict[int, str] = {}
+    named = []
+    for position, spec in enumerate(specs):
+        args = []
+        for arg in spec.args:
+            if arg.in_scratchpad:
+                place = arg.allocation["lx"]
+                if not arg.is_input:
+                    latest[place] = arg.name or f"lx_{place}_{position}"
+                arg = replace(arg, name=arg.name or latest.get(place, f"lx_{place}"))
+            args.append(arg)
+        named.append(replace(spec, args=args))
+    return named
 
 
 def common_sticks(specs: Sequence[OpSpec]) -> dict[Symbol, int]:

@@ -55,7 +55,7 @@ def with_argument_addresses(specs: Sequence[Spec]) -> list[Spec]:
     ops = [spec for spec in flat(specs) if isinstance(spec, OpSpec)]
     ends: dict[int, int] = {}
     for arg in (arg for spec in ops for arg in spec.args if "hbm" in arg.allocation):
-        ends[arg.arg_index] = max(ends.get(arg.arg_index, 0), arg.allocation["hbm"] + _bytes(arg))
+        ends[arg.arg_index] = max(ends.get(arg.arg_index, 0), arg.allocation["hbm"] + bytes_of(arg))
     has_pool = any("pool" in arg.allocation for spec in ops for arg in spec.args)
     sizes = [ends.get(index, 0) for index in range(max(ends, default=-1) + 1)]
     bases = assign_argument_addresses(sizes, has_pool)
@@ -65,16 +65,18 @@ def with_argument_addresses(specs: Sequence[Spec]) -> list[Spec]:
             return arg
         return replace(arg, allocation={"hbm": bases[arg.arg_index] + arg.allocation["hbm"]})
 
-    return [_with_args(spec, placed) for spec in specs]
+    return [with_args(spec, placed) for spec in specs]
 
 
-def _bytes(arg: TensorArg) -> int:
+def bytes_of(arg: TensorArg) -> int:
+    """What the tensor takes in device memory."""
     return math.prod(arg.device_size) * BYTES_IN_STICK // arg.device_size[-1]
 
 
-def _with_args(spec: Spec, placed: Callable[[TensorArg], TensorArg]) -> Spec:
+def with_args(spec: Spec, placed: Callable[[TensorArg], TensorArg]) -> Spec:
+    """The spec with each of its tensors replaced."""
     if isinstance(spec, UnimplementedOp):
         return spec
     if isinstance(spec, LoopSpec):
-        return replace(spec, body=[_with_args(each, placed) for each in spec.body])
+        return replace(spec, body=[with_args(each, placed) for each in spec.body])
     return replace(spec, args=[placed(arg) for arg in spec.args])

@@ -11,7 +11,7 @@ from math import prod
 import sympy
 
 from torch_spyre import knobs
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.work_division.core_mapping import (
     CoreMapping,
     Digit,
@@ -41,7 +41,7 @@ from torch_spyre._inductor.work_division.rules import (
 )
 from torch_spyre._inductor.work_division.span_reduction import check_spans, reduce_spans
 from torch_spyre._inductor.work_division.spans import SPAN_LIMIT_BYTES, span_bytes
-from torch_spyre.constants import MAX_CORES
+from torch_spyre.constants import BYTES_IN_STICK, MAX_CORES
 from torch_spyre.errors import InvalidCoresError, WorkDivisionError
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "Granularity",
     "Problem",
     "Rule",
+    "check_reach",
     "core_mapping",
     "core_slices",
     "divide",
@@ -91,8 +92,18 @@ def divide(
         splits = splits_from_hint(problem, legal, hint)
     else:
         splits = _plan(problem, legal, cost_model, idle_share_before_reductions)
-    check_spans(problem, legal, splits)
+    check_spans(problem, splits, legal)
     return splits
+
+
+def check_reach(spec: OpSpec, span_limit: int = SPAN_LIMIT_BYTES) -> None:
+    """A `SpanLimitError` if a core of a spec that is divided reaches too far in a tensor."""
+    if any(_bytes(arg) > span_limit for arg in spec.args if not arg.in_scratchpad):
+        check_spans(Problem(spec, MAX_CORES, NO_GRANULARITY, span_limit), spec.splits)
+
+
+def _bytes(arg: TensorArg) -> int:
+    return prod(arg.device_size[:-1]) * BYTES_IN_STICK
 
 
 def _plan(

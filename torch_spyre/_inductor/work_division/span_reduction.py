@@ -90,7 +90,8 @@ def _combinations(
             yield candidate
 
 
-def check_spans(problem: Problem, legal: LegalSplits, splits: Splits) -> None:
+def check_spans(problem: Problem, splits: Splits, legal: LegalSplits | None = None) -> None:
+    """Raises for the first tensor that is too far; `legal` says why a symbol is not split more."""
     for tensor in problem.spanning_tensors:
         span = problem.span(tensor, splits)
         if span <= problem.span_limit:
@@ -108,5 +109,5 @@ def check_spans(problem: Problem, legal: LegalSplits, splits: Splits) -> None:
             span,
             problem.span_limit,
             {str(symbol): split for symbol, split in splits.items() if split > 1},
-            [f"{symbol}{legal.reason(symbol)}" for symbol in symbols],
+            [f"{symbol}{legal.reason(symbol) if legal else ''}" for symbol in symbols],
         )

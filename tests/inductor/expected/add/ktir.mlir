@@ -2,7 +2,7 @@
 #set1 = affine_set<(d0, d1, d2) : (d0 >= 0, -d0 + 3 >= 0, d1 >= 0, -d1 + 23 >= 0, d2 >= 0, -d2 + 63 >= 0)>
 #map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_add_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [4]} {
     %0 = arith.constant 0 : index
     %1 = arith.constant 24 : index
     %2 = ktdp.construct_memory_view %arg0, sizes: [4, 96, 64], strides: [6144, 64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<4x96x64xf16>

@@ -6,7 +6,7 @@
 #map1 = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #map2 = affine_map<(d0) -> (d0)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index, %arg2: index, %arg3: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_attention_0_0(%arg0: index, %arg1: index, %arg2: index, %arg3: index) attributes {grid = [4]} {
     %0 = arith.constant 0.000000e+00 : f32
     %1 = arith.constant 0xff800000 : f32
     %2 = arith.constant 1.250000e-01 : f16

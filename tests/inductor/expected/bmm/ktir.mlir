@@ -5,7 +5,7 @@
 #set3 = affine_set<(d0, d1, d2) : (d0 >= 0, -d0 + 2 >= 0, d1 >= 0, -d1 + 47 >= 0, d2 >= 0, -d2 + 63 >= 0)>
 #set4 = affine_set<(d0, d1, d2) : (d0 >= 0, -d0 + 2 >= 0, d1 >= 0, -d1 + 7 >= 0, d2 >= 0, -d2 + 47 >= 0)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_bmm_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [4]} {
     %0 = arith.constant 0 : index
     %1 = arith.constant 0.000000e+00 : f32
     %2 = arith.constant 8 : index

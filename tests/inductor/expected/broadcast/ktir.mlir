@@ -4,7 +4,7 @@
 #map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #map1 = affine_map<(d0, d1) -> (d0, d1)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_mul_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [4]} {
     %0 = arith.constant 0 : index
     %1 = arith.constant 16 : index
     %2 = ktdp.construct_memory_view %arg0, sizes: [3, 64, 64], strides: [4096, 64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<3x64x64xf16>

@@ -4,7 +4,7 @@
 #map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #set3 = affine_set<(d0, d1, d2) : (d0 >= 0, -d0 + 7 >= 0, d1 >= 0, -d1 + 3 >= 0, d2 >= 0, -d2 + 31 >= 0)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_convert_element_type_mul_0_0(%arg0: index, %arg1: index) attributes {grid = [4]} {
     %0 = arith.constant 3.000000e+00 : f32
     %1 = arith.constant 0 : index
     %2 = arith.constant 8 : index

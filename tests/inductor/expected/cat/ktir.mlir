@@ -3,7 +3,7 @@
 #map = affine_map<(d0, d1) -> (d0, d1)>
 #set2 = affine_set<(d0, d1) : (d0 >= 0, -d0 + 1 >= 0, d1 >= 0, -d1 + 29 >= 0)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg2: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_cat_0_0(%arg0: index, %arg2: index) attributes {grid = [4]} {
     %0 = arith.constant 0 : index
     %1 = arith.constant 2 : index
     %2 = ktdp.construct_memory_view %arg0, sizes: [8, 64], strides: [64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<8x64xf16>
@@ -16,7 +16,7 @@ module {
     ktdp.store %7, %8 : tensor<2x10xf16>, <2x10xindex>
     return
   }
-  func.func @sdsc_fused_0_1(%arg1: index, %pool_buf2: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_cat_0_1(%arg1: index, %pool_buf2: index) attributes {grid = [4]} {
     %0 = arith.constant 0 : index
     %1 = arith.constant 2 : index
     %2 = ktdp.construct_memory_view %arg1, sizes: [8, 64], strides: [64, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<8x64xf16>
@@ -29,7 +29,7 @@ module {
     ktdp.store %7, %8 : tensor<2x30xf16>, <2x30xindex>
     return
   }
-  func.func @sdsc_fused_0_2(%arg2: index, %pool_buf2: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_cat_0_2(%arg2: index, %pool_buf2: index) attributes {grid = [4]} {
     %0 = arith.constant 10 : index
     %1 = arith.constant 0 : index
     %2 = arith.constant 2 : index

@@ -2,7 +2,7 @@
 #set1 = affine_set<(d0, d1, d2) : (d0 >= 0, -d0 + 4 >= 0, d1 >= 0, -d1 + 1 >= 0, d2 >= 0, -d2 + 31 >= 0)>
 #map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index) attributes {grid = [3]} {
+  func.func @sdsc_fused_gt_mul_where_0_0(%arg0: index, %arg1: index) attributes {grid = [3]} {
     %0 = arith.constant 5.000000e-01 : f32
     %1 = arith.constant 0.000000e+00 : f32
     %2 = arith.constant 0 : index

@@ -6,7 +6,7 @@
 #set4 = affine_set<(d0, d1, d2, d3) : (d0 >= 0, -d0 >= 0, d1 >= 0, -d1 + 8 >= 0, d2 >= 0, -d2 + 1 >= 0, d3 >= 0, -d3 + 63 >= 0)>
 #map1 = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [2]} {
+  func.func @sdsc_fused_embedding_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [2]} {
     %0 = arith.constant 0 : index
     %1 = ktdp.construct_memory_view %arg1, sizes: [1, 2, 32], strides: [64, 32, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<1x2x32xi32>
     %2 = ktdp.construct_memory_view %arg0, sizes: [2, 40, 64], strides: [2560, 64, 1] {coordinate_set = #set1, memory_space = #ktdp.memory_space<global>} : memref<2x40x64xf16>

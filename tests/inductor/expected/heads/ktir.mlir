@@ -8,7 +8,7 @@
 #set5 = affine_set<(d0, d1, d2, d3) : (d0 >= 0, -d0 + 63 >= 0, d1 >= 0, -d1 + 7 >= 0, d2 >= 0, -d2 + 31 >= 0, d3 >= 0, -d3 + 15 >= 0)>
 #set6 = affine_set<(d0, d1, d2, d3) : (d0 >= 0, -d0 + 3 >= 0, d1 >= 0, -d1 + 7 >= 0, d2 >= 0, -d2 + 7 >= 0, d3 >= 0, -d3 + 15 >= 0)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %pool_arg0: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_mul_permute_view_0_0(%arg0: index, %pool_arg0: index) attributes {grid = [4]} {
     %0 = arith.constant 0 : index
     %1 = arith.constant 8 : index
     %2 = ktdp.construct_memory_view %arg0, sizes: [4, 32, 2, 64], strides: [64, 512, 256, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<4x32x2x64xf16>
@@ -22,7 +22,7 @@ module {
     ktdp.store %8, %9 : tensor<4x8x128xf16>, <4x8x128xindex>
     return
   }
-  func.func @sdsc_fused_0_1(%arg1: index, %pool_arg0: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_mul_permute_view_0_1(%arg1: index, %pool_arg0: index) attributes {grid = [4]} {
     %0 = arith.constant 2.000000e+00 : f16
     %1 = arith.constant 0 : index
     %2 = arith.constant 8 : index

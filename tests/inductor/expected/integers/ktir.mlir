@@ -2,7 +2,7 @@
 #set1 = affine_set<(d0, d1, d2) : (d0 >= 0, -d0 >= 0, d1 >= 0, -d1 + 4 >= 0, d2 >= 0, -d2 + 31 >= 0)>
 #map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_add_mul_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [4]} {
     %0 = arith.constant 3 : i32
     %1 = arith.constant 0 : index
     %2 = arith.constant 32 : index

@@ -4,7 +4,7 @@
 #map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #map1 = affine_map<(d0, d1) -> (d0, d1)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index, %arg2: index, %arg3: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_add_mean_mul_rsqrt_sub_0_0(%arg0: index, %arg1: index, %arg2: index, %arg3: index) attributes {grid = [4]} {
     %0 = arith.constant 1.001360e-05 : f16
     %1 = arith.constant 0.00520833349 : f32
     %2 = arith.constant 0.000000e+00 : f32

@@ -7,7 +7,7 @@
 #map1 = affine_map<(d0, d1) -> (d0, d1)>
 #set5 = affine_set<(d0, d1, d2) : (d0 >= 0, -d0 + 15 >= 0, d1 >= 0, -d1 + 2 >= 0, d2 >= 0, -d2 + 63 >= 0)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index, %arg2: index, %arg3: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_add_mm_relu_0_0(%arg0: index, %arg1: index, %arg2: index, %arg3: index) attributes {grid = [4]} {
     %0 = arith.constant 0.000000e+00 : f16
     %1 = arith.constant 0 : index
     %2 = arith.constant 0.000000e+00 : f32

@@ -6,7 +6,7 @@
 #set3 = affine_set<(d0, d1) : (d0 >= 0, -d0 + 63 >= 0, d1 >= 0, -d1 + 64 >= 0)>
 #set4 = affine_set<(d0, d1) : (d0 >= 0, -d0 + 15 >= 0, d1 >= 0, -d1 + 64 >= 0)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %pool_arg0: index) attributes {grid = [1]} {
+  func.func @sdsc_fused_mul_slice_0_0(%arg0: index, %pool_arg0: index) attributes {grid = [1]} {
     %0 = arith.constant 0 : index
     %1 = ktdp.construct_memory_view %arg0, sizes: [16, 2, 64], strides: [64, 1024, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<16x2x64xf16>
     %2 = ktdp.construct_memory_view %pool_arg0, sizes: [64, 100], strides: [1, 64] {coordinate_set = #set1, memory_space = #ktdp.memory_space<global>} : memref<64x100xf16>
@@ -19,7 +19,7 @@ module {
     ktdp.store %7, %8 : tensor<16x100xf16>, <16x100xindex>
     return
   }
-  func.func @sdsc_fused_0_1(%arg1: index, %pool_arg0: index) attributes {grid = [1]} {
+  func.func @sdsc_fused_mul_slice_0_1(%arg1: index, %pool_arg0: index) attributes {grid = [1]} {
     %0 = arith.constant 2.000000e+00 : f16
     %1 = arith.constant 0 : index
     %2 = arith.constant 320 : index

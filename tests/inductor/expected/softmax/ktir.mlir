@@ -2,7 +2,7 @@
 #set1 = affine_set<(d0, d1, d2) : (d0 >= 0, -d0 + 15 >= 0, d1 >= 0, -d1 + 3 >= 0, d2 >= 0, -d2 + 63 >= 0)>
 #map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_amax_div_exp_sub_sum_0_0(%arg0: index, %arg1: index) attributes {grid = [4]} {
     %0 = arith.constant 0.000000e+00 : f16
     %1 = arith.constant 0xfc00 : f16
     %2 = arith.constant 0 : index

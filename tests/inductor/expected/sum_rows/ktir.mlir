@@ -8,7 +8,7 @@
 #set6 = affine_set<(d0, d1) : (d0 >= 0, -d0 >= 0, d1 >= 0, -d1 + 63 >= 0)>
 #map1 = affine_map<(d0, d1) -> (d0, d1)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_sum_0_0(%arg0: index, %arg1: index) attributes {grid = [4]} {
     %0 = arith.constant 0 : index
     %1 = arith.constant 0.000000e+00 : f32
     %2 = arith.constant 50 : index

@@ -2,7 +2,7 @@
 #set1 = affine_set<(d0, d1, d2) : (d0 >= 0, -d0 + 99 >= 0, d1 >= 0, -d1 + 1 >= 0, d2 >= 0, -d2 + 63 >= 0)>
 #map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [1]} {
+  func.func @sdsc_fused_add_permute_0_0(%arg0: index, %arg1: index, %arg2: index) attributes {grid = [1]} {
     %0 = arith.constant 0 : index
     %1 = ktdp.construct_memory_view %arg1, sizes: [70, 2, 64], strides: [64, 4480, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<70x2x64xf16>
     %2 = ktdp.construct_memory_view %arg0, sizes: [100, 2, 64], strides: [64, 6400, 1] {coordinate_set = #set1, memory_space = #ktdp.memory_space<global>} : memref<100x2x64xf16>

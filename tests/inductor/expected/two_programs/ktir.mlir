@@ -7,7 +7,7 @@
 #map1 = affine_map<(d0, d1) -> (d0, d1)>
 #set5 = affine_set<(d0, d1) : (d0 >= 0, -d0 + 15 >= 0, d1 >= 0, -d1 + 63 >= 0)>
 module {
-  func.func @sdsc_fused_0_0(%arg0: index, %pool_buf2: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_amax_div_exp_mm_permute_sub_sum_0_0(%arg0: index, %pool_buf2: index) attributes {grid = [4]} {
     %0 = arith.constant 0.000000e+00 : f16
     %1 = arith.constant 0xfc00 : f16
     %2 = arith.constant 0 : index
@@ -43,7 +43,7 @@ module {
     ktdp.store %28, %29 : tensor<16x2x64xf16>, <16x2x64xindex>
     return
   }
-  func.func @sdsc_fused_0_1(%arg0: index, %pool_arg0: index) attributes {grid = [2]} {
+  func.func @sdsc_fused_amax_div_exp_mm_permute_sub_sum_0_1(%arg0: index, %pool_arg0: index) attributes {grid = [2]} {
     %0 = arith.constant 0 : index
     %1 = arith.constant 64 : index
     %2 = ktdp.construct_memory_view %arg0, sizes: [64, 2, 64], strides: [64, 4096, 1] {coordinate_set = #set, memory_space = #ktdp.memory_space<global>} : memref<64x2x64xf16>
@@ -58,7 +58,7 @@ module {
     ktdp.store %9, %10 : tensor<64x64xf16>, <64x64xindex>
     return
   }
-  func.func @sdsc_fused_0_2(%arg1: index, %pool_buf2: index, %pool_arg0: index) attributes {grid = [4]} {
+  func.func @sdsc_fused_amax_div_exp_mm_permute_sub_sum_0_2(%arg1: index, %pool_buf2: index, %pool_arg0: index) attributes {grid = [4]} {
     %0 = arith.constant 0.000000e+00 : f16
     %1 = arith.constant 0xfc00 : f16
     %2 = arith.constant 0 : index

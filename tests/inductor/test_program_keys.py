@@ -1,0 +1,99 @@
+"""Programs in the cache are found for what they were compiled for, and for nothing else."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from division_specs import C, matmul, pointwise, with_splits
+
+import torch_spyre.cards
+from torch_spyre import knobs
+from torch_spyre._inductor import config, inputs
+from torch_spyre._inductor.runtime import programs
+from torch_spyre.backend.program import cache as program_cache
+
+SPEC = with_splits(pointwise("neg", 8, 128), {C[0]: 4})
+SPEC = replace(SPEC, args=[SPEC.args[0], replace(SPEC.args[1], arg_index=1)])
+PRESET = Path(torch_spyre.cards.__file__).parent / "spyre.yaml"
+
+
+@pytest.fixture
+def compiles(tmp_path, monkeypatch):
+    """Did a call compile, or find what was compiled before?"""
+    made = []
+    compile_specs = programs._compiled
+    monkeypatch.setattr(programs, "_compiled", lambda *all: made.append(1) or compile_specs(*all))
+
+    def call(specs=(SPEC,), name="kernel"):
+        made.clear()
+        programs.program_for(name, specs)
+        return bool(made)
+
+    with knobs.override(TORCH_SPYRE_PROGRAM_CACHE=str(tmp_path / "programs")):
+        assert call()
+        assert not call()
+        yield call
+
+
+@pytest.fixture
+def another_card(tmp_path):
+    text = PRESET.read_text()
+    assert "lx_bytes: {value: 2," in text
+    path = tmp_path / "card.yaml"
+    path.write_text(text.replace("lx_bytes: {value: 2,", "lx_bytes: {value: 1,"))
+    return str(path)
+
+
+def test_another_card_has_programs_of_its_own(compiles, another_card):
+    with knobs.override(SPYRE_CARD=another_card):
+        assert compiles()
+        assert not compiles()
+    assert not compiles()
+
+
+def test_another_order_of_cores_is_another_program(compiles):
+    product = [with_splits(matmul(64, 128, 128), {C[0]: 2, C[2]: 2})]
+    args = [replace(arg, arg_index=place) for place, arg in enumerate(product[0].args)]
+    product = [replace(product[0], args=args)]
+    assert compiles(product)
+    with knobs.override(SPYRE_CORE_ID_K_FAST_EMISSION="0"):
+        assert compiles(product)
+    assert not compiles(product)
+
+
+def test_other_versions_do_not_share_programs(compiles, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(programs, "_front_end", lambda: "another")
+        assert compiles()
+    with monkeypatch.context() as patch:
+        patch.setattr(program_cache, "_compiler", lambda: "another")
+        assert compiles()
+    assert not compiles()
+
+
+def test_other_specs_and_names_are_other_programs(compiles):
+    assert compiles([with_splits(SPEC, {C[0]: 8})])
+    assert compiles([replace(SPEC, op="abs")])
+    assert compiles(name="other")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"SENCORES": "4"},
+        {"SPYRE_INDUCTOR_IGNORE_HINTS": "1"},
+        {"MAX_BUCKETS": "8"},
+        {"MIN_DEFAULT_GRANULARITY": "8"},
+        {"TORCH_SPYRE_DUMP": "folder"},
+    ],
+    ids=str,
+)
+def test_settings_that_change_generated_code_are_part_of_the_key_of_graphs(setting):
+    def key():
+        with inputs.compiling_for([]):
+            return config.environment
+
+    before = key()
+    with knobs.override(**setting):
+        assert key() != before
+    assert key() == before

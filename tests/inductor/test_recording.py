@@ -1,0 +1,241 @@
+"""What is read from Inductor's loops."""
+
+import pytest
+import sympy
+import torch
+from comparing import numbers, on_card
+from torch.nn import functional
+
+from torch_spyre._inductor import scheduling
+from torch_spyre._inductor.loops import Constant, Coordinate, Load, text_of
+from torch_spyre._inductor.recording import Recorder
+from torch_spyre.errors import UnsupportedError
+
+C0, C1, R0 = (sympy.Symbol(name, integer=True) for name in ("c0", "c1", "r0"))
+F16, F32, I32, BOOL = torch.float16, torch.float32, torch.int32, torch.bool
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """The loops of a compiled function, before any pass."""
+    bundles = []
+    run = scheduling.run_passes
+
+    def noted(bundle):
+        bundles.append(bundle)
+        return run(bundle)
+
+    monkeypatch.setattr(scheduling, "run_passes", noted)
+
+    def record(function, *tensors):
+        bundles.clear()
+        torch._dynamo.reset()
+        with torch._inductor.config.patch(fx_graph_cache=False):
+            torch.compile(function)(*on_card(tensors))
+        return [op for bundle in bundles for op in bundle.ops]
+
+    return record
+
+
+# --- loops ----------------------------------------------------------------------------------------
+
+
+def test_dims_stay_apart_though_they_are_contiguous(recorded):
+    (op,) = recorded(torch.neg, numbers(6, 70))
+    assert op.sizes == {C0: 6, C1: 70}
+    assert op.write == 70 * C0 + C1
+    assert op.value.op == "neg" and op.value.inputs[0].index == op.write
+
+
+def test_dims_of_one_have_no_symbol(recorded):
+    (op,) = recorded(torch.neg, numbers(1, 70))
+    assert op.sizes == {C1: 70}
+    (point,) = recorded(torch.neg, numbers(1, 1))
+    assert (point.sizes, point.write) == ({}, 0)
+
+
+def test_views_are_indices(recorded):
+    (op,) = recorded(lambda x: x.t()[2:5] + 1, numbers(6, 70))
+    (load,) = op.loads
+    assert load.index == C0 + 70 * C1 + 2
+    assert op.sizes == {C0: 3, C1: 6}
+
+
+def test_a_chain_is_one_loop_of_steps_made_once(recorded):
+    (op,) = recorded(lambda x: (x + 1) * (x + 1), numbers(6, 70))
+    assert text_of(op).splitlines()[1:] == [
+        "  %0 = arg0_1[70*c0 + c1] : float16",
+        "  %1 = 1 : float16",
+        "  %2 = add %0, %1 : float16",
+        "  %3 = mul %2, %2 : float16",
+        "  buf0[70*c0 + c1] = %3",
+    ]
+
+
+def test_a_fold_has_symbols_of_its_own(recorded):
+    (op,) = recorded(lambda x: x.exp().sum(1), numbers(6, 70))
+    assert (op.value.op, op.folded) == ("sum", (R0,))
+    assert op.sizes == {C0: 6, R0: 70}
+    assert op.value.inputs[0].op == "exp"
+
+
+def test_a_mean_knows_the_inverse_of_its_count(recorded):
+    (op,) = recorded(lambda x: x.mean((0, 2)), numbers(4, 6, 8))
+    assert op.value.constants == (("scaling_factor", 1 / 32),)
+
+
+def test_any_is_the_largest_flag(recorded):
+    (op,) = recorded(lambda x: (x > 0).any(1), numbers(6, 70))
+    assert op.value.op == "max"
+    (flags,) = op.value.inputs
+    assert flags.dtype == F16 and flags.op == "identity"
+    assert flags.inputs[0].dtype == BOOL
+
+
+def test_a_product_has_two_factors_be_they_one_tensor(recorded):
+    (op,) = recorded(lambda x: x @ x, numbers(64, 64))
+    assert op.is_product and op.folded == (R0,)
+    assert [load.index for load in op.reads] == [64 * C0 + R0, C1 + 64 * R0]
+    assert {load.buffer for load in op.reads} == {"arg0_1"}
+
+
+def test_values_of_tensors_are_indices(recorded):
+    index = torch.tensor([3, 0, 5], dtype=I32)
+    wrapped, op = recorded(lambda x, i: x[i] * 2, numbers(6, 70), index)
+    # Negative ones count from the end: that is computed first.
+    assert [load.buffer for load in wrapped.loads] == ["arg1_1"]
+    (load,) = op.loads
+    ((symbol, source),) = load.indirect
+    assert load.index == 70 * symbol + C1
+    assert (source.buffer, source.index, source.dtype) == (wrapped.name, C0, I32)
+    assert op.indices == (source,)
+
+
+# --- stores ---------------------------------------------------------------------------------------
+
+
+def test_a_change_in_place_has_the_memory_of_its_target(recorded):
+    _, op = recorded(lambda x: x.add_(1), numbers(6, 70))
+    assert op.target == "arg0_1" != op.name and not op.partial
+
+
+def test_a_change_of_a_part_leaves_the_rest(recorded):
+    def function(x):
+        x[2:4].add_(1)
+
+    op = recorded(function, numbers(6, 70))[-1]
+    assert op.target == "arg0_1" and op.partial
+    assert op.write == 70 * C0 + C1 + 140
+
+
+def test_pieces_of_a_cat_are_parts_of_its_memory(recorded):
+    first, second = recorded(lambda x, y: torch.cat([x * 2, y * 3]), numbers(2, 70), numbers(3, 70))
+    assert first.target == second.target not in (first.name, second.name)
+    assert first.partial and second.partial
+    assert second.write - first.write == 140
+
+
+def test_what_is_scattered_is_written_through_an_index(recorded):
+    def function(x, i, y):
+        x.index_copy_(0, i, y)
+
+    index = torch.tensor([4, 1])
+    scattered = [
+        op for op in recorded(function, numbers(6, 70), index, numbers(2, 70)) if op.scattered
+    ]
+    assert scattered and all(op.partial for op in scattered)
+    ((symbol, source),) = scattered[-1].scattered
+    assert source.dtype == torch.int64 and scattered[-1].write == 70 * symbol + C1
+
+
+def test_ops_know_where_they_come_from(recorded):
+    (op,) = recorded(lambda x: functional.relu(x.exp()), numbers(6, 70))
+    assert set(op.origins) == {"aten.exp.default", "aten.relu.default"}
+
+
+# --- single steps ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+X16, X32, XI, XB = (
+    Load(f"x{number}", C0, dtype) for number, dtype in enumerate((F16, F32, I32, BOOL))
+)
+
+
+def test_numbers_take_the_type_of_what_they_meet(recorder):
+    found = recorder.add(X16, Constant(1.5, F32))
+    assert found.inputs == (X16, Constant(1.5, F16)) and found.dtype == F16
+    assert recorder.add(XI, Constant(2.0, F32)).inputs[1] == Constant(2, I32)
+
+
+def test_tensors_of_two_types_meet_in_the_wider(recorder):
+    found = recorder.add(X16, X32)
+    assert found.dtype == F32
+    assert [each.dtype for each in found.inputs] == [F32, F32]
+    assert found.inputs[0].op == "dl16tofp32"
+
+
+def test_comparisons_give_flags_and_choices_take_them(recorder):
+    flags = recorder.gt(X16, Constant(0, F16))
+    assert (flags.op, flags.dtype) == ("greaterthan", BOOL)
+    chosen = recorder.where(flags, X16, Constant(2, F16))
+    assert (chosen.op, chosen.dtype) == ("where3", F16)
+    # A number is not a flag before it is compared.
+    assert recorder.where(X16, X16, X16).inputs[0].op == "notequal"
+
+
+def test_nothing_happens_to_what_has_its_type(recorder):
+    assert recorder.to_dtype(X16, F16) is X16
+    assert recorder.identity(X16) is X16
+    assert recorder.to_dtype(Constant(1.7, F32), I32) == Constant(1, I32)
+
+
+def test_functions_made_of_others(recorder):
+    assert (recorder.square(X16).op, recorder.square(X16).inputs) == ("mul", (X16, X16))
+    assert recorder.relu(X16).op == "relufwd"
+    assert recorder.relu(XI).op == "maximum"
+    assert recorder.sign(X16).op == "sub"
+    assert recorder.clamp(X16, 0.0, 6.0).constants == (("clipMin", 0.0), ("clipMax", 6.0))
+
+
+def test_flags_have_operations_of_their_own(recorder):
+    assert recorder.maximum(XB, XB).op == "logicalor"
+    assert recorder.maximum(XB, XB).dtype == BOOL
+
+
+def test_equal_constants_of_other_kinds_are_other_steps(recorder):
+    steps = [recorder.add(X16, Constant(value, F16)) for value in (0.0, -0.0, 0.0)]
+    assert steps[0] is steps[2] is not steps[1]
+
+
+def test_places_are_numbers_where_they_do_not_vary(recorder):
+    assert recorder.index_expr(sympy.Integer(7), I32) == Constant(7, I32)
+    assert recorder.index_expr(C0 + 1, I32) == Coordinate(C0 + 1, I32)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda recorder: recorder.masked(XB, lambda: X16, 0.0), "a masked read"),
+        (
+            lambda recorder: recorder.indirect_indexing(recorder.add(XI, XI), 8),
+            "an index that is computed where it is used",
+        ),
+        (lambda recorder: recorder.bessel_j0(X16), "loop op bessel_j0"),
+    ],
+    ids=["masked", "computed index", "unknown"],
+)
+def test_what_no_kernel_can_do_is_refused(call, message, recorder):
+    with pytest.raises(UnsupportedError, match=message):
+        call(recorder)
+
+
+def test_one_index_is_one_symbol_as_long_as_it_goes_along_the_same_size(recorder):
+    symbol = recorder.indirect_indexing(XI, 8)
+    assert recorder.indirect_indexing(XI, 8) == symbol
+    assert recorder.indirect_indexing(recorder.step("identity", (XI,), I32), 8) == symbol
+    assert recorder.indirect_indexing(XI, 9) != symbol
