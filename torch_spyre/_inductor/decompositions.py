@@ -18,7 +18,13 @@ def table() -> dict[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
     # They register what they decompose.
-    from torch_spyre._inductor import attention, convolutions, scans, sorting  # noqa: F401  # for their tables
+    from torch_spyre._inductor import (  # noqa: F401  # for their tables
+        attention,
+        convolution_gradients,
+        convolutions,
+        scans,
+        sorting,
+    )
 
     found = dict(select_decomp_table())
     # Products are products on the card, whatever their sizes; what we lower ourselves.

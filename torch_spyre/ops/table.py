@@ -37,7 +37,7 @@ _MADE_OF_OTHERS = """
     __lshift__ __rshift__ _grouped_mm _log_softmax _log_softmax_backward_data _prelu_kernel
     _prelu_kernel_backward _softmax _softmax_backward_data addbmm addcdiv addcmul addmm addmv
     addr all aminmax angle arange baddbmm binary_cross_entropy binary_cross_entropy_backward
-    bucketize celu convolution cosh count_nonzero cumprod cumsum dot elu elu_backward
+    bucketize celu convolution convolution_backward cosh count_nonzero cumprod cumsum dot elu elu_backward
     embedding_dense_backward eye flip floor_divide fmax fmin frac full_like gelu_backward glu
     glu_backward hardshrink hardshrink_backward hardsigmoid hardsigmoid_backward hardswish
     hardswish_backward hardtanh hardtanh_backward heaviside histc huber_loss huber_loss_backward
