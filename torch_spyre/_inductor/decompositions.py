@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import torch
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 aten = torch.ops.aten
 _OURS: dict[Any, Callable[..., Any]] = {}
@@ -19,9 +20,12 @@ def table() -> dict[Any, Callable[..., Any]]:
 
     # They register what they decompose.
     from torch_spyre._inductor import (  # noqa: F401  # for their tables
+        adaptive_pooling,
         attention,
         convolution_gradients,
         convolutions,
+        norms,
+        pooling,
         scans,
         sorting,
     )
@@ -44,6 +48,21 @@ def decomposes(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., 
         for overload in overloads:
             _OURS[overload] = function
         return function
+
+    return register
+
+
+def decomposes_valid(overload: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """For ops with much to be wrong about: PyTorch's own function of shapes is asked first."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            with disable_proxy_modes_tracing():
+                overload(*args, **kwargs)
+            return function(*args, **kwargs)
+
+        return decomposes(overload)(checked)
 
     return register
 

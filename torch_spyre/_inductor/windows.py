@@ -55,6 +55,28 @@ def repeated(x: torch.Tensor, dim: int, times: int) -> torch.Tensor:
     return wide.reshape(size)
 
 
+def along(x: torch.Tensor, dim: int) -> torch.Tensor:
+    """A vector as one along a dim, counted from the end, of what it meets."""
+    return x.reshape(-1, *[1] * (-1 - dim))
+
+
+def seen_by(
+    x: torch.Tensor, dim: int, size: int, span: int, stride: int, padding: int, fill: float
+) -> list[torch.Tensor]:
+    """For each of so many elements what the windows have, given by x, that may see it.
+
+    The dim counts from the end. Windows come one after the other, the earliest first; where there
+    is none stands the filling.
+    """
+    most = -(-span // stride)
+    later = [0] * (-1 - dim)
+    wide = repeated(x, x.dim() + dim, stride)
+    low = (most - 1) * stride - padding
+    high = size + padding - wide.shape[dim]
+    wide = padded(wide, [low, *later], [high, *later], fill)
+    return [wide.narrow(dim, each * stride, size) for each in range(most)]
+
+
 def spread(x: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
     """With zeros between the elements, so that each is a step from the next."""
     for position, step in enumerate(stride):
@@ -63,6 +85,6 @@ def spread(x: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
         dim = x.dim() - len(stride) + position
         wide = repeated(x, dim, step)
         place = torch.arange(wide.shape[dim], device=x.device)
-        holds = (place % step == 0).reshape(-1, *[1] * (x.dim() - 1 - dim))
+        holds = along(place % step == 0, dim - x.dim())
         x = torch.where(holds, wide, 0.0).narrow(dim, 0, wide.shape[dim] - step + 1)
     return x
