@@ -26,8 +26,10 @@ def table() -> dict[Any, Callable[..., Any]]:
         convolutions,
         norms,
         pooling,
+        resampling,
         scans,
         sorting,
+        unfolding,
     )
 
     found = dict(select_decomp_table())
