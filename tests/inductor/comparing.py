@@ -61,5 +61,34 @@ def check_both(function, *args, units=4, scale=0.25):
         assert_close(got, wanted, units, scale)
 
 
+def check_gradients(function, *args, units=8):
+    """Values and gradients, eager and compiled, of tensors; the others are arguments as they are.
+
+    Errors are measured by the largest element of each result: that is what sums are made of.
+    """
+    reference = [_watched(each) for each in exact(on_card(args))]
+    wanted = function(*reference)
+    generator = torch.Generator().manual_seed(1)
+    upstream = torch.rand(wanted.shape, generator=generator).to(args[0].dtype)
+    exactly = [wanted, *_gradients(wanted, reference, upstream.double())]
+    for call in (function, torch.compile(function, dynamic=False)):
+        torch._dynamo.reset()
+        given = [_watched(each) for each in on_card(args)]
+        got = call(*given)
+        found = [got, *_gradients(got, given, upstream.to("spyre"))]
+        for one, other in zip(found, exactly, strict=True):
+            assert one.device.type == "spyre" and one.dtype == args[0].dtype
+            largest = other.detach().abs().max().item() if other.numel() else 0.0
+            assert_close(one, other, units, max(largest, 0.25))
+
+
+def _watched(leaf):
+    return leaf.detach().requires_grad_() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def _gradients(result, given, upstream):
+    return torch.autograd.grad(result, [e for e in given if isinstance(e, torch.Tensor)], upstream)
+
+
 def _copied(leaf):
     return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf

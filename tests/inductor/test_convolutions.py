@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import check_both, numbers
+from comparing import check_both, check_gradients, numbers
 
 pytestmark = pytest.mark.usefixtures("native")
 
@@ -30,6 +30,84 @@ WEIGHTS = {shape: numbers(*shape) for shape in SIZES}
 @pytest.mark.parametrize("form", FORMS)
 def test_convolutions(form):
     check_both(FORMS[form], numbers(2, 4, 7, 10), units=8, scale=4)
+
+
+# Sizes of the input and of the kernel, and the options.
+CONVOLUTIONS = {
+    "3x3": ((2, 8, 6, 7), (6, 8, 3, 3), {"padding": 1}),
+    "steps": ((2, 4, 7, 8), (6, 4, 3, 3), {"padding": (0, 1), "stride": 2}),
+    "dilated groups": (
+        (2, 6, 9, 8),
+        (4, 3, 2, 3),
+        {"padding": (2, 1), "dilation": 2, "groups": 2, "stride": (3, 2)},
+    ),
+    "depthwise": ((2, 4, 5, 6), (4, 1, 3, 3), {"padding": 1, "groups": 4}),
+    "several of each channel": ((2, 4, 5, 6), (8, 1, 3, 3), {"groups": 4}),
+    "patches": ((2, 3, 9, 8), (6, 3, 4, 4), {"stride": 4}),
+    "one place": ((2, 8, 5, 70), (6, 8, 1, 1), {}),
+    "one place, steps": ((2, 8, 5, 6), (6, 8, 1, 1), {"stride": 2}),
+    "one of everything": ((1, 1, 1, 1), (1, 1, 3, 3), {"padding": 1}),
+    "no batch": ((8, 5, 6), (6, 8, 3, 3), {"padding": 1}),
+    "of nothing": ((0, 8, 5, 6), (6, 8, 3, 3), {"padding": 1}),
+    "1d": ((2, 8, 20), (6, 8, 3), {"padding": 1, "stride": 2}),
+    "3d": ((2, 3, 4, 5, 6), (4, 3, 2, 3, 2), {"padding": 1, "stride": (1, 2, 1)}),
+}
+TRANSPOSED = {
+    "steps": ((2, 8, 4, 5), (8, 6, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+    "patches": ((2, 8, 4, 5), (8, 6, 2, 2), {"stride": 2}),
+    "cut patches": ((2, 4, 4, 5), (4, 6, 3, 3), {"stride": 3, "padding": 1}),
+    "dilated groups": (
+        (2, 8, 4, 5),
+        (8, 3, 3, 3),
+        {"stride": 3, "padding": 2, "dilation": 2, "groups": 2},
+    ),
+    "more padding than kernel": ((2, 3, 5, 6), (3, 2, 2, 2), {"padding": 2}),
+    "of nothing": ((0, 8, 4, 5), (8, 6, 3, 3), {"stride": 2}),
+    "1d": ((2, 8, 7), (8, 3, 5), {"stride": 3}),
+    "3d": ((2, 3, 2, 3, 4), (3, 2, 2, 3, 2), {"stride": 2, "padding": 1}),
+}
+FORWARD = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
+BACKWARD = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+@pytest.mark.parametrize("form", CONVOLUTIONS)
+def test_gradients(form):
+    size, kernel, options = CONVOLUTIONS[form]
+    function = FORWARD[len(kernel) - 2]
+    x, weight, bias = (numbers(*each, dtype=torch.float32) for each in (size, kernel, kernel[:1]))
+    check_gradients(lambda *given: function(*given, **options), x, weight, bias)
+
+
+@pytest.mark.parametrize("form", TRANSPOSED)
+def test_transposed_ones_and_their_gradients(form):
+    size, kernel, options = TRANSPOSED[form]
+    function = BACKWARD[len(kernel) - 2]
+    made = kernel[1] * options.get("groups", 1)
+    x, weight, bias = (numbers(*each, dtype=torch.float32) for each in (size, kernel, (made,)))
+    check_gradients(lambda *given: function(*given, **options), x, weight, bias)
+
+
+@pytest.mark.parametrize("function", [F.conv2d, F.conv_transpose2d])
+def test_gradients_of_halves(function):
+    x, weight = numbers(2, 8, 6, 7), numbers(8, 8, 3, 3)
+    check_gradients(lambda *given: function(*given, stride=2, padding=1), x, weight)
+
+
+def test_channels_may_be_last_and_dims_in_any_order():
+    x, weight = numbers(2, 8, 6, 7, dtype=torch.float32), numbers(6, 8, 3, 3, dtype=torch.float32)
+    last = x.contiguous(memory_format=torch.channels_last)
+    check_gradients(lambda *given: F.conv2d(*given, stride=2, padding=1), last, weight)
+    check_gradients(lambda x, w: F.conv2d(x.transpose(2, 3)[:, :, 1:], w), x, weight)
+
+
+def test_only_the_gradients_that_are_asked_for():
+    x, weight = numbers(2, 8, 6, 7).to("spyre"), numbers(6, 8, 3, 3).to("spyre")
+    gradient = torch.ones(2, 6, 4, 5, dtype=x.dtype, device="spyre")
+    options = [6], [1, 1], [0, 0], [1, 1], False, [0, 0], 1
+    backward = torch.ops.aten.convolution_backward
+    got = backward(gradient, x, weight, *options, [False, False, True])
+    assert got[0] is None and got[1] is None
+    assert torch.equal(got[2].cpu(), torch.full((6,), 40.0, dtype=x.dtype))
 
 
 @pytest.mark.parametrize("groups", [2, 16])

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import torch
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 aten = torch.ops.aten
 _OURS: dict[Any, Callable[..., Any]] = {}
@@ -18,7 +19,19 @@ def table() -> dict[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
     # They register what they decompose.
-    from torch_spyre._inductor import attention, convolutions, division, scans, sorting  # noqa: F401  # for their tables
+    from torch_spyre._inductor import (  # noqa: F401  # for their tables
+        adaptive_pooling,
+        attention,
+        convolution_gradients,
+        convolutions,
+        division,
+        norms,
+        pooling,
+        resampling,
+        scans,
+        sorting,
+        unfolding,
+    )
 
     found = dict(select_decomp_table())
     # Products are products on the card, whatever their sizes; what we lower ourselves.
@@ -38,6 +51,21 @@ def decomposes(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., 
         for overload in overloads:
             _OURS[overload] = function
         return function
+
+    return register
+
+
+def decomposes_valid(overload: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """For ops with much to be wrong about: PyTorch's own function of shapes is asked first."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            with disable_proxy_modes_tracing():
+                overload(*args, **kwargs)
+            return function(*args, **kwargs)
+
+        return decomposes(overload)(checked)
 
     return register
 

@@ -71,10 +71,7 @@ def _bmm(left: ir.TensorBox, right: ir.TensorBox) -> ir.TensorBox:
 def product(
     left: ir.TensorBox, right: ir.TensorBox, size: Sequence[Any], inner: Any
 ) -> ir.TensorBox:
-    for factor in (left, right):
-        if not _only_moves(factor):
-            factor.realize()
-    load_left, load_right = left.make_loader(), right.make_loader()
+    load_left, load_right = read_from_memory(left), read_from_memory(right)
     if concrete(inner) == 0:
         nothing: ir.TensorBox = full(size, 0, dtype=left.get_dtype(), device=left.get_device())
         return nothing

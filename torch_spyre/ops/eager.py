@@ -13,16 +13,22 @@ import torch
 from torch_spyre import _C, knobs
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
-from torch_spyre.ops import attention, loss_scaling
+from torch_spyre.ops import attention, batch_norm, loss_scaling
 from torch_spyre.ops.native import COMPOSED, eager_overloads
 
 logger = get_logger(__name__)
 
 # Plans of one op that are kept; the oldest goes first.
 _MOST_PLANS = 4096
-_SCALING: dict[str, Callable[..., Any]] = {
+# Ops that change some tensors and return others: composed of ops that do one of both.
+_WRITING: dict[str, Callable[..., Any]] = {
     "_amp_foreach_non_finite_check_and_unscale_": loss_scaling.unscale,
     "_amp_update_scale_": loss_scaling.update_scale,
+    "_batch_norm_no_update": batch_norm.no_update,
+    "_batch_norm_with_update": batch_norm.with_update,
+    "_native_batch_norm_legit": batch_norm.native_batch_norm,
+    "batch_norm_backward": batch_norm.backward,
+    "native_batch_norm": batch_norm.native_batch_norm,
 }
 Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
 # torch.library unregisters what is not kept.
@@ -61,7 +67,7 @@ def _library() -> torch.library.Library:
         warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
         for overload in eager_overloads():
             library.impl(overload, _kernel(overload, _on_cpu), "PrivateUse1", allow_override=True)
-        for name, composition in _SCALING.items():
+        for name, composition in _WRITING.items():
             library.impl(name, _untraced(composition), "PrivateUse1", allow_override=True)
     return library
 

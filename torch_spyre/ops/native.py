@@ -54,5 +54,11 @@ def _wanted(overload: torch._ops.OpOverload) -> bool:
     kinds = [str(argument.type) for argument in arguments]
     if any("Dimname" in kind or kind == "Generator" for kind in kinds):
         return False
+    written = sum(
+        argument.alias_info is not None and argument.alias_info.is_write for argument in arguments
+    )
+    if written != sum(each.alias_info is not None for each in overload._schema.returns):
+        # It changes more than it returns.
+        return False
     returns = [str(each.type) for each in overload._schema.returns]
     return bool(returns) and all("Tensor" in kind for kind in returns)

@@ -1,0 +1,122 @@
+"""Batch, instance and group norms: values, gradients and running statistics."""
+
+import copy
+
+import pytest
+import torch
+from comparing import assert_close, check_gradients, exact, numbers, on_card
+from torch import nn
+
+pytestmark = pytest.mark.usefixtures("native")
+
+MODULES = {
+    "batch": (lambda: nn.BatchNorm2d(6), (4, 6, 5, 7)),
+    "batch 1d": (lambda: nn.BatchNorm1d(70, affine=False), (4, 70)),
+    "batch 3d without statistics": (
+        lambda: nn.BatchNorm3d(3, track_running_stats=False),
+        (4, 3, 2, 3, 4),
+    ),
+    "instance": (lambda: nn.InstanceNorm2d(6), (3, 6, 5, 7)),
+    "instance with statistics": (
+        lambda: nn.InstanceNorm1d(6, affine=True, track_running_stats=True),
+        (3, 6, 9),
+    ),
+    "group": (lambda: nn.GroupNorm(3, 6), (4, 6, 5, 7)),
+    "group without weights": (lambda: nn.GroupNorm(2, 6, affine=False), (4, 6, 9)),
+}
+
+
+def filled(make):
+    module = make()
+    with torch.no_grad():
+        for each in module.parameters():
+            each.copy_(numbers(*each.shape))
+    return module
+
+
+def check_module(module, x, units=8):
+    """Values, gradients and buffers after a step, eager and compiled."""
+    reference = copy.deepcopy(module).double()
+    wide = exact(on_card(x)).requires_grad_()
+    wanted = reference(wide)
+    # Nothing like the input: of that little would be left.
+    generator = torch.Generator().manual_seed(1)
+    upstream = torch.rand(wanted.shape, generator=generator).to(x.dtype)
+    wanted.backward(upstream.double())
+    for compiled in (False, True):
+        torch._dynamo.reset()
+        ours = copy.deepcopy(module).to("spyre", x.dtype)
+        given = x.to("spyre").requires_grad_()
+        got = (torch.compile(ours, dynamic=False) if compiled else ours)(given)
+        got.backward(upstream.to("spyre"))
+        pairs = [(got, wanted), (given.grad, wide.grad)]
+        parameters = zip(ours.parameters(), reference.parameters(), strict=True)
+        pairs += [(one.grad, other.grad) for one, other in parameters]
+        pairs += list(zip(ours.buffers(), reference.buffers(), strict=True))
+        for one, other in pairs:
+            assert_close(one, other, units, max(1.0, other.abs().max().item()))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_training(name):
+    make, size = MODULES[name]
+    check_module(filled(make), numbers(*size, low=1, high=5, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("name", ["batch", "instance with statistics"])
+def test_evaluation_uses_the_statistics(name):
+    make, size = MODULES[name]
+    module = filled(make).eval()
+    with torch.no_grad():
+        module.running_mean += 0.5
+        module.running_var *= 1.5
+    check_module(module, numbers(*size, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("name", ["batch", "group"])
+def test_halves(name):
+    make, size = MODULES[name]
+    check_module(filled(make), numbers(*size))
+
+
+def test_channels_may_be_last():
+    x = numbers(4, 6, 5, 7, dtype=torch.float32).contiguous(memory_format=torch.channels_last)
+    check_module(filled(MODULES["batch"][0]), x)
+
+
+def test_statistics_are_averages_of_all_batches_if_asked():
+    module = nn.BatchNorm2d(6, momentum=None).to("spyre")
+    reference = nn.BatchNorm2d(6, momentum=None).double()
+    for shift in range(3):
+        x = numbers(4, 6, 5, 7, dtype=torch.float32) + shift
+        module(x.to("spyre"))
+        reference(x.double())
+    assert module.num_batches_tracked.item() == 3
+    assert_close(module.running_mean, reference.running_mean)
+    assert_close(module.running_var, reference.running_var)
+
+
+def test_ops_that_update_and_those_that_do_not():
+    x = numbers(4, 6, 5, dtype=torch.float32)
+    weight, bias, mean, var = (numbers(6, low=0.5, dtype=torch.float32) + n for n in range(4))
+    aten = torch.ops.aten
+    for op in (aten._batch_norm_with_update, aten._batch_norm_no_update):
+        # The CPU has kernels for both, and keeps statistics of halves and floats alike.
+        on_cpu, ours = (mean.clone(), var.clone()), on_card((mean, var))
+        wanted = op(x, weight, bias, *on_cpu, 0.1, 1e-5)
+        got = op(*on_card((x, weight, bias)), *ours, 0.1, 1e-5)
+        assert_close(got[0], wanted[0])
+        assert_close(ours, on_cpu)
+        wide = [x, x, weight, *on_cpu, *wanted[1:3], op is aten._batch_norm_with_update, 1e-5]
+        gradients = aten.batch_norm_backward(*wide, [True] * 3, wanted[3])
+        card = [*on_card((x, x, weight)), *ours, *got[1:3], wide[7], 1e-5]
+        found = aten.batch_norm_backward(*card, [True] * 3, got[3])
+        assert_close(found, gradients, scale=40.0)
+
+
+def test_group_norms_of_values_far_from_zero_keep_their_gradients():
+    # Sums of squares of these differ in the last places of float32 only.
+    x = numbers(2, 6, 8, 8, low=999, high=1001, dtype=torch.float32)
+    weight = numbers(6, dtype=torch.float32)
+    norm = nn.functional.group_norm
+    check_gradients(lambda x, weight: norm(x, 2, weight), x, weight, units=4096)

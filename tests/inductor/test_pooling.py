@@ -1,0 +1,91 @@
+"""Pooling and its gradients, eager and compiled."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from comparing import check_both, check_gradients, numbers
+
+pytestmark = pytest.mark.usefixtures("native")
+
+POOLS = {
+    "max 3x3": (lambda x: F.max_pool2d(x, 3, 2, 1), (2, 4, 7, 8)),
+    "max 2x2, rest": (lambda x: F.max_pool2d(x, 2), (2, 4, 7, 70)),
+    "max one place": (lambda x: F.max_pool2d(x, 1, 2), (2, 4, 5, 6)),
+    "max ceil": (
+        lambda x: F.max_pool2d(x, (3, 2), (2, 3), 1, dilation=(2, 1), ceil_mode=True),
+        (2, 4, 7, 8),
+    ),
+    "max gaps": (lambda x: F.max_pool2d(x, 2, 3), (2, 4, 8, 8)),
+    "max of one": (lambda x: F.max_pool2d(x, 3, 1, 1), (1, 1, 1, 1)),
+    "max no batch": (lambda x: F.max_pool2d(x, 3, 2), (4, 7, 8)),
+    "max of nothing": (lambda x: F.max_pool2d(x, 3, 2), (0, 4, 7, 8)),
+    "max 1d": (lambda x: F.max_pool1d(x, 3, 2, 1), (2, 4, 9)),
+    "max 3d": (lambda x: F.max_pool3d(x, 2, (2, 1, 2), (0, 1, 0)), (2, 2, 4, 3, 5)),
+    "avg 3x3": (lambda x: F.avg_pool2d(x, 3, 2, 1), (2, 4, 7, 8)),
+    "avg ceil": (
+        lambda x: F.avg_pool2d(x, (3, 2), (2, 3), 1, ceil_mode=True, count_include_pad=False),
+        (2, 4, 6, 8),
+    ),
+    "avg ceil with padding": (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), (2, 4, 6, 8)),
+    "avg by a number": (lambda x: F.avg_pool2d(x, 4, 3, 1, divisor_override=3), (2, 4, 7, 7)),
+    "avg gaps": (lambda x: F.avg_pool2d(x, 2, 3), (2, 4, 8, 8)),
+    "avg of nothing": (lambda x: F.avg_pool2d(x, 3, 2), (0, 4, 7, 8)),
+    "avg 1d": (lambda x: F.avg_pool1d(x, 4, 3, 1), (2, 4, 13)),
+    "avg 3d": (lambda x: F.avg_pool3d(x, 3, 2, 1), (2, 2, 4, 5, 6)),
+    "adaptive avg": (lambda x: F.adaptive_avg_pool2d(x, (4, 5)), (2, 4, 8, 13)),
+    "adaptive avg to one": (lambda x: F.adaptive_avg_pool2d(x, 1), (2, 4, 7, 7)),
+    "adaptive avg to more": (lambda x: F.adaptive_avg_pool2d(x, (7, 3)), (2, 4, 5, 6)),
+    "adaptive avg 1d": (lambda x: F.adaptive_avg_pool1d(x, 5), (2, 4, 13)),
+    "adaptive avg 3d": (lambda x: F.adaptive_avg_pool3d(x, (2, 3, 5)), (2, 2, 4, 5, 7)),
+    "adaptive max": (lambda x: F.adaptive_max_pool2d(x, (4, 5)), (2, 4, 8, 13)),
+    "adaptive max, even": (lambda x: F.adaptive_max_pool2d(x, (4, 5)), (2, 4, 8, 10)),
+    "adaptive max 1d": (lambda x: F.adaptive_max_pool1d(x, 5), (2, 4, 13)),
+    "adaptive max 3d": (lambda x: F.adaptive_max_pool3d(x, (2, 3, 2)), (2, 2, 4, 5, 3)),
+}
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_pools_and_their_gradients(name):
+    function, size = POOLS[name]
+    check_gradients(function, numbers(*size, dtype=torch.float32))
+
+
+@pytest.mark.parametrize("name", ["max 3x3", "avg ceil", "adaptive avg", "adaptive max"])
+def test_pools_of_halves(name):
+    function, size = POOLS[name]
+    check_gradients(function, numbers(*size), units=2)
+
+
+@pytest.mark.parametrize("name", ["max 3x3", "avg 3x3", "adaptive avg"])
+def test_channels_may_be_last(name):
+    function, size = POOLS[name]
+    x = numbers(*size, dtype=torch.float32).contiguous(memory_format=torch.channels_last)
+    check_gradients(function, x)
+
+
+INDICES = {
+    "padded": lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True),
+    "dilated": lambda x: F.max_pool2d(
+        x, (4, 2), (3, 1), (2, 1), (1, 2), ceil_mode=True, return_indices=True
+    ),
+    "adaptive": lambda x: F.adaptive_max_pool2d(x, (4, 3), return_indices=True),
+    "adaptive, even": lambda x: F.adaptive_max_pool2d(x, (3, 11), return_indices=True),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_of_equal_ones_the_first_and_of_what_is_no_number_the_last(name):
+    x = numbers(2, 3, 9, 11, dtype=torch.float32).round()
+    x[0, 0, 2, 3] = x[0, 0, 2, 4] = x[0, 0, 4, 4] = math.nan
+    x[1, 0, :5, :5] = -math.inf
+    x[1, 1, 2, 2] = math.inf
+    check_both(INDICES[name], x)
+
+
+def test_infinities_stay_where_they_are():
+    x = numbers(1, 2, 6, 7, dtype=torch.float32)
+    x[0, 0, 2, 3] = math.inf
+    for function in (lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.adaptive_avg_pool2d(x, 4)):
+        check_both(function, x)

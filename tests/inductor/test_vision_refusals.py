@@ -1,0 +1,38 @@
+"""What PyTorch refuses of convolutions and the like is refused on the card, in the same words."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+REFUSED = {
+    "channels": lambda ones: F.conv2d(ones(1, 3, 5, 5), ones(2, 4, 3, 3)),
+    "kernel": lambda ones: F.conv2d(ones(1, 3, 2, 2), ones(2, 3, 3, 3)),
+    "groups": lambda ones: F.conv2d(ones(1, 4, 5, 5), ones(4, 2, 3, 3), groups=3),
+    "bias": lambda ones: F.conv2d(ones(1, 4, 5, 5), ones(4, 4, 3, 3), ones(3)),
+    "output padding": lambda ones: F.conv_transpose2d(
+        ones(1, 4, 2, 2), ones(4, 3, 3, 3), output_padding=1
+    ),
+    "padding of a pool": lambda ones: F.max_pool2d(ones(1, 4, 5, 5), 3, padding=2),
+    "pool of too little": lambda ones: F.max_pool2d(ones(1, 4, 2, 2), 3),
+    "rank of a pool": lambda ones: F.avg_pool2d(ones(1, 1, 4, 5, 6), 3),
+    "padding of averages": lambda ones: F.avg_pool2d(ones(1, 4, 5, 5), 3, padding=2),
+    "divisor": lambda ones: F.avg_pool2d(ones(1, 4, 5, 5), 3, divisor_override=0),
+    "adaptive rank": lambda ones: F.adaptive_avg_pool2d(ones(4, 5), 3),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_wrong_is_refused_in_pytorchs_words(case):
+    with pytest.raises(RuntimeError) as on_cpu:
+        REFUSED[case](torch.ones)
+    with pytest.raises(RuntimeError) as on_card:
+        REFUSED[case](lambda *size: torch.ones(size, device="spyre"))
+    assert str(on_card.value).splitlines()[0] == str(on_cpu.value).splitlines()[0]
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_compiled_graphs_refuse_it_too(case):
+    made = torch.compile(lambda: REFUSED[case](lambda *size: torch.ones(size, device="spyre")))
+    torch._dynamo.reset()
+    with pytest.raises(RuntimeError):
+        made()

@@ -1,0 +1,45 @@
+"""The gradient of group norms. Those of batch norms are PyTorch's own, and do not cancel."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from torch_spyre._inductor.decompositions import decomposes
+
+aten = torch.ops.aten
+
+
+@decomposes(aten.native_group_norm_backward.default)
+def _group_norm_backward(
+    gradient: torch.Tensor,
+    x: torch.Tensor,
+    mean: torch.Tensor,
+    scale: torch.Tensor,
+    weight: torch.Tensor | None,
+    batch: int,
+    channels: int,
+    size: int,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> Any:
+    """PyTorch's own subtracts sums of products that are large where the mean is."""
+    if x.numel() == 0:
+        return NotImplemented
+    parts = batch, groups, channels // groups, size
+    values, share = (each.reshape(parts).to(torch.float32) for each in (x, gradient))
+    mean, scale = (each.reshape(batch, groups, 1, 1).to(torch.float32) for each in (mean, scale))
+    normed = (values - mean) * scale
+    for_x = for_weight = for_bias = None
+    kind = x.dtype if weight is None else weight.dtype
+    if output_mask[1]:
+        for_weight = (share * normed).sum([0, 3]).reshape(channels).to(kind)
+    if output_mask[2]:
+        for_bias = share.sum([0, 3]).reshape(channels).to(kind)
+    if output_mask[0]:
+        if weight is not None:
+            share = share * weight.reshape(1, *parts[1:3], 1).to(torch.float32)
+        along = (share * normed).mean([2, 3], keepdim=True)
+        centred = share - share.mean([2, 3], keepdim=True) - normed * along
+        for_x = (centred * scale).reshape(x.shape).to(x.dtype)
+    return for_x, for_weight, for_bias

@@ -1,0 +1,213 @@
+"""Decompositions of what reads each result from a few places of a row: upsampling and padding.
+
+One dim after the other. A tap is where each result of a row reads, and how much that counts. The
+gradient is a product with the taps as a matrix, which is exact but for the order of its sums;
+gradients that are not finite reach their whole row in it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torch_spyre._inductor.decompositions import decomposes_valid
+from torch_spyre._inductor.op_functions import FLOATS
+from torch_spyre._inductor.windows import along
+
+aten = torch.ops.aten
+# No weight: the value itself.
+Tap = tuple[torch.Tensor, torch.Tensor | None]
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A dim that is resampled. The scale is what the user said, if anything."""
+
+    size: int
+    out: int
+    scale: float | None
+    align_corners: bool
+    device: torch.device
+
+    @property
+    def step(self) -> float:
+        """From one result to the next, in elements."""
+        if self.align_corners:
+            return (self.size - 1) / (self.out - 1) if self.out > 1 else 0.0
+        if self.scale is not None and self.scale > 0:
+            return 1.0 / self.scale
+        return self.size / self.out
+
+    def results(self) -> torch.Tensor:
+        return torch.arange(self.out, dtype=torch.float32, device=self.device)
+
+    def sources(self) -> torch.Tensor:
+        """Where results lie among the elements."""
+        if self.align_corners:
+            return self.results() * self.step
+        return (self.results() + 0.5) * self.step - 0.5
+
+    def index(self, place: torch.Tensor) -> torch.Tensor:
+        """Of what is beyond an end: of the last one there."""
+        return place.to(torch.int32).clamp(0, self.size - 1)
+
+
+def _nearest(row: _Row) -> list[Tap]:
+    return [(row.index(torch.floor(row.results() * row.step)), None)]
+
+
+def _nearest_exact(row: _Row) -> list[Tap]:
+    return [(row.index(torch.floor((row.results() + 0.5) * row.step)), None)]
+
+
+def _linear(row: _Row) -> list[Tap]:
+    source = row.sources().clamp(min=0)
+    low = torch.floor(source).clamp(max=row.size - 1)
+    part = (source - low).clamp(0, 1)
+    return [(row.index(low), 1 - part), (row.index(low + 1), part)]
+
+
+def _cubic(row: _Row) -> list[Tap]:
+    source = row.sources()
+    low = torch.floor(source)
+    part = source - low
+    taps: list[Tap] = []
+    for place in range(-1, 3):
+        weight = _cubic_weight(part - place if place < 1 else place - part, place in (0, 1))
+        taps.append((row.index(low + place), weight))
+    return taps
+
+
+def _cubic_weight(distance: torch.Tensor, near: bool) -> torch.Tensor:
+    a = -0.75
+    if near:
+        return ((a + 2) * distance - (a + 3)) * distance * distance + 1
+    return ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+
+
+def _resampled(x: torch.Tensor, dim: int, taps: Sequence[Tap]) -> torch.Tensor:
+    parts = [
+        value if weight is None else value * along(weight, dim)
+        for value, weight in ((aten.index_select(x, dim, index), weight) for index, weight in taps)
+    ]
+    total = parts[0]
+    for each in parts[1:]:
+        total = total + each
+    return total
+
+
+def _resampled_backward(
+    gradient: torch.Tensor, dim: int, size: int, taps: Sequence[Tap]
+) -> torch.Tensor:
+    place = torch.arange(size, dtype=torch.int32, device=gradient.device)
+    matrix = None
+    for index, weight in taps:
+        reads = (index.unsqueeze(-1) == place).to(torch.float32)
+        reads = reads if weight is None else reads * weight.unsqueeze(-1)
+        matrix = reads if matrix is None else matrix + reads
+    assert matrix is not None
+    rows = gradient.movedim(dim, -1)
+    made = torch.mm(rows.reshape(-1, rows.shape[-1]), matrix)
+    return made.reshape(*rows.shape[:-1], size).movedim(-1, dim)
+
+
+def _upsampling(
+    dims: int, taps_of: Callable[[_Row], list[Tap]], aligns: bool
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An op and its gradient. Some are told whether corners are aligned."""
+
+    def rows(
+        size: Sequence[int], out: Sequence[int], options: Sequence[Any], device: torch.device
+    ) -> list[_Row]:
+        align, *scales = options if aligns else (False, *options)
+        scales = [*scales, *[None] * (dims - len(scales))]
+        each = zip(size[-dims:], out, scales, strict=True)
+        return [_Row(n, count, scale, bool(align), device) for n, count, scale in each]
+
+    def upsample(x: torch.Tensor, output_size: Sequence[int], *options: Any) -> Any:
+        if x.dtype not in FLOATS or x.numel() == 0:
+            return NotImplemented
+        # Halves are rounded once, where something is added.
+        result = x if taps_of in (_nearest, _nearest_exact) else x.to(torch.float32)
+        for place, row in enumerate(rows(x.shape, output_size, options, x.device)):
+            if row.size != row.out or row.scale not in (None, 1.0):
+                result = _resampled(result, place - dims, taps_of(row))
+        return result.to(x.dtype).clone() if result is x else result.to(x.dtype)
+
+    def backward(
+        gradient: torch.Tensor, output_size: Sequence[int], input_size: Sequence[int], *options: Any
+    ) -> Any:
+        if gradient.dtype not in FLOATS or gradient.numel() == 0:
+            return NotImplemented
+        result = gradient.to(torch.float32)
+        for place, row in enumerate(rows(input_size, output_size, options, gradient.device)):
+            if row.size != row.out or row.scale not in (None, 1.0):
+                result = _resampled_backward(result, place - dims, row.size, taps_of(row))
+        return result.to(gradient.dtype).contiguous()
+
+    return upsample, backward
+
+
+_UPSAMPLING = {
+    "upsample_nearest1d": (1, _nearest, False),
+    "upsample_nearest2d": (2, _nearest, False),
+    "upsample_nearest3d": (3, _nearest, False),
+    "_upsample_nearest_exact1d": (1, _nearest_exact, False),
+    "_upsample_nearest_exact2d": (2, _nearest_exact, False),
+    "_upsample_nearest_exact3d": (3, _nearest_exact, False),
+    "upsample_linear1d": (1, _linear, True),
+    "upsample_bilinear2d": (2, _linear, True),
+    "upsample_trilinear3d": (3, _linear, True),
+    "upsample_bicubic2d": (2, _cubic, True),
+}
+
+for _name, (_dims, _taps_of, _aligns) in _UPSAMPLING.items():
+    _forward, _backward = _upsampling(_dims, _taps_of, _aligns)
+    decomposes_valid(getattr(aten, _name).default)(_forward)
+    decomposes_valid(getattr(aten, f"{_name}_backward").default)(_backward)
+
+
+def _reflected(place: torch.Tensor, size: int) -> torch.Tensor:
+    return (size - 1) - ((size - 1) - place.abs()).abs()
+
+
+def _replicated(place: torch.Tensor, size: int) -> torch.Tensor:
+    return place.clamp(0, size - 1)
+
+
+def _padding(
+    dims: int, index_of: Callable[[torch.Tensor, int], torch.Tensor]
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def taps(size: Sequence[int], padding: Sequence[int], dim: int, device: torch.device) -> Any:
+        low, high = padding[2 * (-1 - dim) : 2 * (-1 - dim) + 2]
+        place = torch.arange(-low, size[dim] + high, dtype=torch.int32, device=device)
+        return [(index_of(place, size[dim]), None)] if low or high else None
+
+    def pad(x: torch.Tensor, padding: Sequence[int]) -> Any:
+        if x.dtype not in FLOATS or x.numel() == 0:
+            return NotImplemented
+        result = x
+        for dim in range(-dims, 0):
+            found = taps(x.shape, padding, dim, x.device)
+            result = result if found is None else _resampled(result, dim, found)
+        return result.clone() if result is x else result
+
+    def backward(gradient: torch.Tensor, x: torch.Tensor, padding: Sequence[int]) -> Any:
+        if x.dtype not in FLOATS or gradient.numel() == 0:
+            return NotImplemented
+        result = gradient.to(torch.float32)
+        for dim in range(-dims, 0):
+            found = taps(x.shape, padding, dim, x.device)
+            if found is not None:
+                result = _resampled_backward(result, dim, x.shape[dim], found)
+        return result.to(x.dtype).contiguous()
+
+    return pad, backward
+
+
+for _kind, _index_of in (("reflection", _reflected), ("replication", _replicated)):
+    for _dims in (1, 2, 3):
+        _forward, _backward = _padding(_dims, _index_of)
+        decomposes_valid(getattr(aten, f"{_kind}_pad{_dims}d").default)(_forward)
+        decomposes_valid(getattr(aten, f"{_kind}_pad{_dims}d_backward").default)(_backward)
