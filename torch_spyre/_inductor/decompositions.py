@@ -18,7 +18,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
     # They register what they decompose.
-    from torch_spyre._inductor import attention, convolutions, scans, sorting  # noqa: F401  # for their tables
+    from torch_spyre._inductor import attention, convolutions, foreach, scans, sorting  # noqa: F401  # for their tables
 
     found = dict(select_decomp_table())
     # Products are products on the card, whatever their sizes; what we lower ourselves.
@@ -155,6 +155,16 @@ def _plus_pair(combine: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
     def added(
         x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: float = 1
     ) -> torch.Tensor:
+        if combine is torch.true_divide:
+            torch._check(
+                first.is_floating_point() or second.is_floating_point(),
+                lambda: (
+                    "Integer division with addcdiv is no longer supported: use (input + value * "
+                    "torch.trunc(tensor1 / tensor2)).to(input.dtype), or convert to floats first"
+                ),
+            )
+        # Small squares of halves would not outlive their own format.
+        first = first.to(torch.promote_types(x.dtype, first.dtype))
         pair = combine(first, second)
         return x + (pair if value == 1 else pair * value)
 

@@ -31,7 +31,7 @@ def entangled(tensors: Sequence[torch.Tensor]) -> list[int]:
 
 
 def _same_storage(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return one.untyped_storage()._cdata == other.untyped_storage()._cdata
+    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
 
 
 def _same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
