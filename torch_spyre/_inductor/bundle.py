@@ -42,6 +42,8 @@ class Bundle:
     arguments: Sequence[str]
     # Written here and needed afterwards.
     results: frozenset[str]
+    # Arguments that share memory with others, though not point for point.
+    entangled: frozenset[str] = frozenset()
     # Groups of ops, each of which becomes one program.
     groups: Sequence[Sequence[LoopOp]] = ()
     stages: Sequence[Sequence[OpSpec]] = ()

@@ -25,6 +25,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         convolution_gradients,
         convolutions,
         division,
+        foreach,
         norms,
         pooling,
         resampling,
@@ -184,6 +185,16 @@ def _plus_pair(combine: Callable[..., torch.Tensor]) -> Callable[..., torch.Tens
     def added(
         x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *, value: float = 1
     ) -> torch.Tensor:
+        if combine is torch.true_divide:
+            torch._check(
+                first.is_floating_point() or second.is_floating_point(),
+                lambda: (
+                    "Integer division with addcdiv is no longer supported: use (input + value * "
+                    "torch.trunc(tensor1 / tensor2)).to(input.dtype), or convert to floats first"
+                ),
+            )
+        # Small squares of halves would not outlive their own format.
+        first = first.to(torch.promote_types(x.dtype, first.dtype))
         pair = combine(first, second)
         return x + (pair if value == 1 else pair * value)
 

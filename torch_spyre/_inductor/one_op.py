@@ -26,7 +26,7 @@ from torch_spyre._inductor.inputs import describe
 from torch_spyre._inductor.layouts.sticks import default_layout
 from torch_spyre._inductor.lowered import bundle_of
 from torch_spyre._inductor.native_ops import is_native
-from torch_spyre._inductor.overlaps import check_overlaps
+from torch_spyre._inductor.overlaps import check_overlaps, entangled
 from torch_spyre._inductor.pipeline import run_passes
 from torch_spyre._inductor.recording import concrete
 from torch_spyre._inductor.registration import register
@@ -34,6 +34,7 @@ from torch_spyre._inductor.result_types import check_result_types
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import CompilerFailure, UnsupportedError
+from torch_spyre.ops.own import BODIES
 
 _TRACING_KEYS = (
     torch._C.DispatchKey.Functionalize,
@@ -191,7 +192,7 @@ def plan_op(
 
     def call(*values: torch.Tensor) -> Any:
         call_args, call_kwargs = fill(values)
-        return overload(*call_args, **call_kwargs)
+        return BODIES.get(overload, overload)(*call_args, **call_kwargs)
 
     check_overlaps(written, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
@@ -307,7 +308,10 @@ def _lowered(
             # What an op changes is what it returns; its values need no memory of their own.
             outputs, results = [_position(tensors, each) for each in written], []
         name = f"sdsc_{overload._schema.name.replace('::', '_')}"
-        bundle = run_passes(bundle_of(name, buffers, known, results, graph))
+        bundle = bundle_of(name, buffers, known, results, graph)
+        shared = entangled(tensors)
+        bundle = replace(bundle, entangled=frozenset(inputs[place] for place in shared))
+        bundle = run_passes(bundle)
     example = _output_example(module)
     if written:
         example = tuple(written) if len(written) > 1 else written[0]

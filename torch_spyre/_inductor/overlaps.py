@@ -21,9 +21,31 @@ def check_overlaps(written: Sequence[torch.Tensor], tensors: Sequence[torch.Tens
             )
 
 
+def entangled(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Places of tensors that may share memory with another, though not element by element."""
+    return [
+        place
+        for place, one in enumerate(tensors)
+        if any(_same_storage(one, other) and not _same_view(one, other) for other in tensors)
+    ]
+
+
+def _same_storage(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+
+
+def _same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return (one.storage_offset(), one.shape, one.stride(), one.dtype) == (
+        other.storage_offset(),
+        other.shape,
+        other.stride(),
+        other.dtype,
+    )
+
+
 def _partly_the_same(target: torch.Tensor, other: torch.Tensor) -> bool:
     """What is certain: tensors with gaps may or may not meet."""
-    if target.untyped_storage()._cdata != other.untyped_storage()._cdata:
+    if not _same_storage(target, other):
         return False
     if target.numel() == 0 or other.numel() == 0:
         return False

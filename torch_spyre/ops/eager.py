@@ -13,13 +13,13 @@ import torch
 from torch_spyre import _C, knobs
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
-from torch_spyre.ops import attention, batch_norm, loss_scaling
+from torch_spyre.ops import attention, batch_norm, loss_scaling, optimizers, varying_numbers
 from torch_spyre.ops.native import COMPOSED, eager_overloads
+from torch_spyre.ops.own import BODIES
+from torch_spyre.ops.plans import Plan, keep
 
 logger = get_logger(__name__)
 
-# Plans of one op that are kept; the oldest goes first.
-_MOST_PLANS = 4096
 # Ops that change some tensors and return others: composed of ops that do one of both.
 _WRITING: dict[str, Callable[..., Any]] = {
     "_amp_foreach_non_finite_check_and_unscale_": loss_scaling.unscale,
@@ -30,7 +30,6 @@ _WRITING: dict[str, Callable[..., Any]] = {
     "batch_norm_backward": batch_norm.backward,
     "native_batch_norm": batch_norm.native_batch_norm,
 }
-Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
 # torch.library unregisters what is not kept.
 _libraries: list[torch.library.Library] = []
 _composed_ops = torch.library.Library("aten", "IMPL")
@@ -67,7 +66,8 @@ def _library() -> torch.library.Library:
         warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
         for overload in eager_overloads():
             library.impl(overload, _kernel(overload, _on_cpu), "PrivateUse1", allow_override=True)
-        for name, composition in _WRITING.items():
+        compositions = _WRITING | optimizers.fused_kernels(_own_kernel)
+        for name, composition in compositions.items():
             library.impl(name, _untraced(composition), "PrivateUse1", allow_override=True)
     return library
 
@@ -77,23 +77,30 @@ def _kernel(
 ) -> Callable[..., Any]:
     """`otherwise` makes the plan for calls that the compiler cannot do."""
     plans: dict[object, Plan] = {}
+    varying = varying_numbers.Varying(overload, _plan_or_none)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         key = _C.arguments_key(args, kwargs)
         plan = plans.get(key)
         if plan is None:
+            general = varying.plan(args, kwargs)
+            if general is not None:
+                return general()
             plan = _planned(overload, args, kwargs, otherwise)
             if key is not None:
-                _keep(plans, key, plan)
+                keep(plans, key, plan)
         return plan(args, kwargs)
 
     return _untraced(kernel)
 
 
-def _keep(plans: dict[object, Any], key: object, plan: object) -> None:
-    if len(plans) >= _MOST_PLANS:
-        plans.pop(next(iter(plans)), None)
-    plans[key] = plan
+def _own_kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
+    """What cannot be one plan is done op by op."""
+
+    def op_by_op(_: torch._ops.OpOverload) -> Plan:
+        return lambda args, kwargs: BODIES[overload](*args, **kwargs)
+
+    return _kernel(overload, op_by_op)
 
 
 def _conversions() -> Callable[[torch.Tensor, torch.Tensor], bool]:
@@ -109,10 +116,10 @@ def _conversions() -> Callable[[torch.Tensor, torch.Tensor], bool]:
             return False
         if key not in plans:
             try:
-                _keep(plans, key, plan_op(overload, (target, source), {}))
+                keep(plans, key, plan_op(overload, (target, source), {}))
             except (CompilerFailure, UnsupportedError) as error:
                 logger.info("a conversion falls back: %s", error)
-                _keep(plans, key, None)
+                keep(plans, key, None)
         plan = plans[key]
         if plan is None:
             return False
@@ -165,6 +172,13 @@ def _planned(
     kwargs: dict[str, Any],
     otherwise: Callable[[torch._ops.OpOverload], Plan],
 ) -> Plan:
+    return _plan_or_none(overload, args, kwargs) or otherwise(overload)
+
+
+def _plan_or_none(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Plan | None:
+    """None for what the compiler cannot do."""
     from torch_spyre._inductor.one_op import plan_op
 
     try:
@@ -172,10 +186,9 @@ def _planned(
     except CompilerFailure as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         logger.exception("%s falls back", overload)
-        return otherwise(overload)
     except UnsupportedError as error:
         logger.info("%s falls back: %s", overload, error)
-        return otherwise(overload)
+    return None
 
 
 def _on_cpu(overload: torch._ops.OpOverload) -> Plan:

@@ -1,7 +1,11 @@
 """Groups ops into programs: chains whose intermediates never leave the core.
 
 An op joins the group before it if it reads what the group made at the very points where it was
-made, and if the tiles of all still fit. Its symbols are renamed to those of the group.
+made, and if the tiles of all still fit. So does one that only reads an input that the group reads,
+point for point. Its symbols are renamed to those of the group.
+
+An op may replace what the group has read, as ops in place do, if every point is replaced by the
+core that has read it, and by nobody else.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +26,8 @@ class _Group:
     # Buffers made here, and the index they were written at.
     made: dict[str, sympy.Expr] = field(default_factory=dict)
     reads: dict[str, list[sympy.Expr]] = field(default_factory=dict)
+    # Inputs that were read here before they were written: they are no longer what was loaded.
+    replaced: set[str] = field(default_factory=set)
     # That have work; 0 while nobody has asked.
     cores: int = 0
 
@@ -35,6 +41,12 @@ class _Group:
             self.reads.setdefault(load.buffer, []).append(load.index)
         for index in op.indices:
             self.reads.setdefault(index.buffer, []).append(index.index)
+        if op.target in self.reads:
+            self.replaced.add(op.target)
+
+    @property
+    def is_pointwise(self) -> bool:
+        return not any(isinstance(op.value, Fold) or op.indices for op in self.ops)
 
 
 def fuse(bundle: Bundle, cores_for: Callable[[Bundle, Sequence[LoopOp]], int]) -> Bundle:
@@ -43,7 +55,7 @@ def fuse(bundle: Bundle, cores_for: Callable[[Bundle, Sequence[LoopOp]], int]) -
     interner = Interner()
     for op in bundle.ops:
         for group in _reachable(groups, op):
-            joined = _joined(group, op, interner)
+            joined = _joined(group, op, interner, bundle.entangled)
             if joined is None:
                 continue
             cores = cores_for(bundle, [*group.ops, joined])
@@ -82,27 +94,62 @@ def _reachable(groups: Sequence[_Group], op: LoopOp) -> Iterator[_Group]:
             return
 
 
-def _joined(group: _Group, op: LoopOp, interner: Interner) -> LoopOp | None:
+def _joined(
+    group: _Group, op: LoopOp, interner: Interner, entangled: frozenset[str]
+) -> LoopOp | None:
     """The op in the group's symbols; None if it must stand apart."""
     if op.partial or any(each.partial for each in group.ops):
         return None
-    if op.is_product or op.target in group.reads or op.target in group.made:
+    if op.is_product or op.target in group.made:
         return None
     if op.is_attention or group.ops[0].is_attention:
-        return op if _same_scores(group, op) else None
-    if any(load.indirect for load in op.loads):
+        return op if _same_scores(group, op) and op.target not in group.reads else None
+    if any(load.indirect or load.buffer in group.replaced for load in op.loads):
         return None
     mapping: dict[Symbol, Symbol] = {}
     shared = [load for load in op.loads if load.buffer in group.made]
-    if not shared:
-        return None
     for load in shared:
         found = _matched(load.index, op.sizes, group.made[load.buffer], group.sizes)
         if found is None or not _merge(mapping, found):
             return None
+    if not shared and not _reads_alike(group, op, mapping):
+        return None
     if not _complete(mapping, group, op):
         return None
-    return renamed(op, mapping, interner)
+    joined = renamed(op, mapping, interner)
+    if op.target in group.reads and (op.target in entangled or not _replaces(group, joined)):
+        return None
+    return joined
+
+
+def _reads_alike(group: _Group, op: LoopOp, mapping: dict[Symbol, Symbol]) -> bool:
+    """Do both go over the same points, and read one input at each? Then `mapping` is filled."""
+    if isinstance(op.value, Fold) or op.scattered or not group.is_pointwise:
+        return False
+    sizes = {symbol for symbol, size in op.sizes.items() if size > 1}
+    for load in op.loads:
+        if not sizes or not sizes <= load.index.free_symbols:
+            continue
+        for index in group.reads.get(load.buffer, ()):
+            found = _matched(load.index, op.sizes, index, group.sizes)
+            if found is not None and len(found) == _extent(group.sizes) and _merge(mapping, found):
+                return True
+    return False
+
+
+def _extent(sizes: Mapping[Symbol, int]) -> int:
+    return sum(size > 1 for size in sizes.values())
+
+
+def _replaces(group: _Group, op: LoopOp) -> bool:
+    """Does each point of what the op writes go where the group has read it, at the same point?"""
+    if isinstance(op.value, Fold) or not group.is_pointwise:
+        return False
+    symbols = {symbol for symbol, size in (group.sizes | dict(op.sizes)).items() if size > 1}
+    own = [load.index for load in op.loads if load.buffer == op.target]
+    return symbols <= sympy.sympify(op.write).free_symbols and all(
+        index == op.write for index in (*group.reads[op.target], *own)
+    )
 
 
 def _same_scores(group: _Group, op: LoopOp) -> bool:

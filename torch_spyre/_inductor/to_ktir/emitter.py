@@ -1,6 +1,7 @@
 """Ops of KTIR on tiles, one method each. Shapes are static; views of tensors cost nothing."""
 
 from collections.abc import Callable, Sequence
+from math import isinf
 
 from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import (
@@ -21,7 +22,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from torch_spyre._inductor.to_ktir.indices import Index, IndexArithmetic
-from torch_spyre._inductor.to_ktir.types import tensor_type
+from torch_spyre._inductor.to_ktir.types import F16, F32, tensor_type
 from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
 from torch_spyre.ktir.dialects.ktdp.transfers import LoadOp, StoreOp
 from torch_spyre.ktir.dialects.ktdp.types import AccessTileType
@@ -29,6 +30,9 @@ from torch_spyre.ktir.dialects.ktdp.views import ConstructMemoryViewOp, full_box
 from torch_spyre.ktir.dialects.tensor import ExpandShapeOp
 
 Shape = tuple[int, ...]
+# The text of IR has f16 in IEEE's form, which the card's format exceeds on both sides: an epsilon
+# of 1e-8 would be no more than 0. What lies beyond is written in f32.
+_LITERALS_OF_F16 = (2.0**-14, 65504.0)
 
 
 def shape_of(value: SSAValue) -> Shape:
@@ -39,6 +43,19 @@ def shape_of(value: SSAValue) -> Shape:
 def element_of(value: SSAValue) -> Attribute:
     found: Attribute = value.type.element_type  # type: ignore[attr-defined]  # callers hold tensors
     return found
+
+
+def _constant(value: float | int | bool, element: Attribute) -> list[Operation]:
+    """The ops that make a constant, the constant itself last."""
+    if not isinstance(element, AnyFloat):
+        assert isinstance(element, IntegerType)
+        return [arith.ConstantOp(IntegerAttr(int(value), element))]
+    number = float(value)
+    smallest, largest = _LITERALS_OF_F16
+    if element != F16 or number == 0 or smallest <= abs(number) <= largest or isinf(number):
+        return [arith.ConstantOp(FloatAttr(number, element))]
+    exact = arith.ConstantOp(FloatAttr(number, F32))
+    return [exact, arith.TruncFOp(exact.result, element)]
 
 
 class Emitter:
@@ -103,19 +120,13 @@ class Emitter:
         """A constant; made once, at the start of the function."""
         key = (repr(value), element)
         if key not in self._scalars:
-            attribute: Attribute
-            if isinstance(element, AnyFloat):
-                attribute = FloatAttr(float(value), element)
-            else:
-                assert isinstance(element, IntegerType)
-                attribute = IntegerAttr(int(value), element)
-            operation = arith.ConstantOp(attribute)
+            operations = _constant(value, element)
             first = self.indices.entry.first_op
             if first is None:
-                self.indices.entry.add_op(operation)
+                self.indices.entry.add_ops(operations)
             else:
-                self.indices.entry.insert_op_before(operation, first)
-            self._scalars[key] = operation.result
+                self.indices.entry.insert_ops_before(operations, first)
+            self._scalars[key] = operations[-1].results[0]
         return self._scalars[key]
 
     def splat(self, scalar: SSAValue, shape: Shape) -> SSAValue:

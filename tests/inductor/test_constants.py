@@ -1,0 +1,37 @@
+"""Numbers in kernels: the card's format holds them beyond the range that IR writes for 16 bits."""
+
+import pytest
+import torch
+from comparing import assert_close
+
+HALVES = [torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("value", [1e-8, -3e-9, 2.0**-15, 7e-6, 7e4, -1e6, 3e8])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_small_and_large_numbers_keep_their_value(dtype, value, compiled, native):
+    def sums(x):
+        return (x + value).float()
+
+    torch._dynamo.reset()
+    run = torch.compile(sums) if compiled else sums
+    x = torch.zeros(5, dtype=dtype, device="spyre")
+    # Nine bits of fraction, also where float16 on the host has fewer or none.
+    ratio = run(x).cpu().double() / value
+    assert (ratio - 1).abs().max() <= 2.0**-10
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_numbers_beyond_the_format_saturate_or_vanish(dtype, native):
+    x = torch.zeros(3, dtype=dtype, device="spyre")
+    for value in (1e30, float("inf")):
+        assert torch.equal((x + value).cpu(), torch.full((3,), float("inf"), dtype=dtype))
+        assert torch.equal((x - value).cpu(), torch.full((3,), float("-inf"), dtype=dtype))
+    assert torch.equal((x + 1e-30).cpu(), torch.zeros(3, dtype=dtype))
+    assert (x + float("nan")).isnan().all()
+
+
+def test_an_epsilon_of_an_optimizer_divides(native):
+    x = torch.zeros(70, dtype=torch.bfloat16, device="spyre")
+    assert_close(x / (x.sqrt() + 1e-8), torch.zeros(70, dtype=torch.float64))

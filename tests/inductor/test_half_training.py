@@ -1,0 +1,75 @@
+"""Training with parameters of 16 bits: gradients are small, and their squares are smaller."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+HALVES = [torch.float16, torch.bfloat16]
+OPTIMIZERS = {
+    torch.optim.Adam: "exp_avg_sq",
+    torch.optim.AdamW: "exp_avg_sq",
+    torch.optim.RMSprop: "square_avg",
+    torch.optim.Adagrad: "sum",
+    torch.optim.NAdam: "exp_avg_sq",
+    torch.optim.Adadelta: "square_avg",
+}
+WAYS = [{}, {"foreach": False}, {"fused": True}]
+
+
+def stepped(optimizer, steps=5):
+    (param,) = optimizer.param_groups[0]["params"]
+    # Down to 1e-6: a square is a thousandth of what the card's 16 bits can hold.
+    grad = torch.logspace(-6, 0, param.numel()).reshape(param.shape)
+    for _ in range(steps):
+        param.grad = grad.to(param.dtype).to(param.device)
+        optimizer.step()
+    return param.detach().cpu().double()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("make", OPTIMIZERS)
+def test_small_gradients_make_no_large_steps(make, way, dtype, native):
+    if "fused" in way and make in (torch.optim.RMSprop, torch.optim.NAdam, torch.optim.Adadelta):
+        pytest.skip("PyTorch has no such way")
+    start = torch.linspace(-1, 1, 3 * 70).reshape(3, 70).to(dtype)
+    wanted = stepped(make([nn.Parameter(start.double())], lr=0.01))
+    got = stepped(make([nn.Parameter(start.to("spyre"))], lr=0.01, **way))
+    # Each of five steps rounds the parameter to nine bits, and its step to as many.
+    assert (got - wanted).abs().max() <= 5 * 2.0**-10 * 1.1 + 2.0**-8 * (wanted - start).abs().max()
+
+
+def test_averages_of_squares_are_kept_and_loaded_in_float32(native):
+    param = nn.Parameter(torch.ones(3, 70, dtype=torch.bfloat16, device="spyre"))
+    optimizer = torch.optim.AdamW([param], amsgrad=True)
+    stepped(optimizer)
+    state = optimizer.state[param]
+    assert state["exp_avg"].dtype == torch.bfloat16
+    assert state["exp_avg_sq"].dtype == state["max_exp_avg_sq"].dtype == torch.float32
+    again = torch.optim.AdamW([param], amsgrad=True)
+    again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for name, value in again.state[param].items():
+        assert value.dtype == state[name].dtype and torch.equal(value.cpu(), state[name].cpu())
+
+
+def test_other_devices_and_types_keep_theirs():
+    for param in (
+        nn.Parameter(torch.ones(3, dtype=torch.bfloat16)),
+        nn.Parameter(torch.ones(3, device="spyre")),
+    ):
+        optimizer = torch.optim.AdamW([param])
+        stepped(optimizer)
+        assert optimizer.state[param]["exp_avg_sq"].dtype == param.dtype
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_product_of_halves_joins_a_sum_in_float32(dtype, native):
+    total = torch.zeros(5, device="spyre")
+    small = torch.full((5,), 2.0**-17, dtype=dtype, device="spyre")
+    total.addcmul_(small, small, value=0.5)
+    assert torch.equal(total.cpu(), torch.full((5,), 2.0**-35))
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x, y: torch.addcmul(x, y, y))
+    assert torch.equal(compiled(total, small).cpu(), torch.full((5,), 3 * 2.0**-35))

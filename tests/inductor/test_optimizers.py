@@ -1,0 +1,168 @@
+"""Optimizers on the card against the CPU in float64: every way PyTorch has to run them."""
+
+import pytest
+import torch
+from torch import nn
+
+SHAPES = [(130, 70), (64,), (7,), (3, 4, 5), (), (0, 3)]
+SGD, ADAM, ADAMW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
+ADAGRAD, RMSPROP = torch.optim.Adagrad, torch.optim.RMSprop
+SETTINGS = {
+    "sgd": (SGD, {"lr": 0.1}),
+    "sgd momentum": (SGD, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}),
+    "sgd nesterov": (SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "maximize": True}),
+    "sgd dampening": (SGD, {"lr": 0.1, "momentum": 0.9, "dampening": 0.2}),
+    "adam": (ADAM, {"lr": 0.01, "weight_decay": 0.1}),
+    "adam amsgrad": (ADAM, {"lr": 0.01, "amsgrad": True, "maximize": True}),
+    "adamw": (ADAMW, {"lr": 0.01}),
+    "adamw amsgrad": (ADAMW, {"lr": 0.01, "amsgrad": True}),
+    "adagrad": (ADAGRAD, {"lr": 0.1, "lr_decay": 0.01, "weight_decay": 0.1}),
+    "rmsprop": (RMSPROP, {"lr": 0.01}),
+    "rmsprop centered": (RMSPROP, {"lr": 0.01, "centered": True, "momentum": 0.9}),
+}
+WAYS = [{}, {"foreach": False}, {"foreach": True}, {"fused": True}, {"capturable": True}]
+# float32: some roundings in each of the steps; the second moment's root doubles none of them.
+TOLERANCE = 2.0**-17
+
+
+def parameters(device, dtype):
+    generator = torch.Generator().manual_seed(0)
+    return [
+        nn.Parameter(torch.randn(shape, generator=generator).to(dtype).to(device))
+        for shape in SHAPES
+    ]
+
+
+def stepped(optimizer, steps=7, run=None, scaled=1.0, scale_of_lr=None):
+    generator = torch.Generator().manual_seed(1)
+    given = [each for group in optimizer.param_groups for each in group["params"]]
+    for step in range(steps):
+        for each in given:
+            grad = 0.1 * torch.randn(each.shape, generator=generator)
+            each.grad = (grad * scaled).to(each.device, each.dtype)
+        if scale_of_lr is not None:
+            optimizer.param_groups[0]["lr"] = 0.01 * scale_of_lr(step)
+        (run or optimizer.step)()
+    return [each.detach().cpu().double() for each in given]
+
+
+def assert_near(got, wanted, tolerance=TOLERANCE):
+    for one, other in zip(got, wanted, strict=True):
+        assert (one - other).norm() <= tolerance * other.norm()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_steps_are_those_of_the_cpu(name, way, native):
+    make, settings = SETTINGS[name]
+    if ("fused" in way and make is RMSPROP) or ("capturable" in way and make in (SGD, ADAGRAD)):
+        pytest.skip("PyTorch has no such way")
+    wanted = stepped(make(parameters("cpu", torch.float64), **settings))
+    assert_near(stepped(make(parameters("spyre", torch.float32), **settings, **way)), wanted)
+
+
+@pytest.mark.parametrize("make", [SGD, ADAM, ADAMW, ADAGRAD])
+def test_a_fused_step_is_one_launch_for_a_parameter(make, native):
+    x = nn.Parameter(torch.ones(130, 70, device="spyre"))
+    settings = {"momentum": 0.9} if make is SGD else {}
+    optimizer = make([x], lr=0.01, fused=True, **settings)
+    for _ in range(3):
+        x.grad = torch.ones_like(x)
+        optimizer.step()
+    before = torch.spyre.counters()
+    optimizer.step()
+    after = torch.spyre.counters()
+    # One more counts the steps, which is on the card: nothing waits for it.
+    assert after["launches"] - before["launches"] == (1 if make is SGD else 2)
+    assert after["d2h_bytes"] == before["d2h_bytes"]
+
+
+@pytest.mark.parametrize(
+    "way", [{"foreach": False}, {"fused": True}, {"capturable": True}], ids=str
+)
+def test_the_rate_may_change_and_be_a_tensor(way, native):
+    def falling(step):
+        return 1 / (1 + step)
+
+    wanted = stepped(ADAMW(parameters("cpu", torch.float64), lr=0.01), scale_of_lr=falling)
+    got = stepped(ADAMW(parameters("spyre", torch.float32), lr=0.01, **way), scale_of_lr=falling)
+    assert_near(got, wanted)
+
+    def falling_tensor(step):
+        return torch.tensor(1 / (1 + step), device="cpu" if "foreach" in way else "spyre")
+
+    got = stepped(
+        ADAMW(parameters("spyre", torch.float32), lr=torch.tensor(0.01), **way),
+        scale_of_lr=falling_tensor,
+    )
+    assert_near(got, wanted)
+
+
+@pytest.mark.parametrize("way", [{}, {"fused": True}, {"capturable": True}], ids=str)
+@pytest.mark.parametrize("make", [SGD, ADAMW])
+def test_compiled_steps(make, way, native):
+    if make is SGD and "capturable" in way:
+        pytest.skip("PyTorch has no such way")
+    torch._dynamo.reset()
+    wanted = stepped(make(parameters("cpu", torch.float64), lr=0.01))
+    optimizer = make(parameters("spyre", torch.float32), lr=0.01, **way)
+    assert_near(stepped(optimizer, run=torch.compile(optimizer.step)), wanted)
+
+
+@pytest.mark.parametrize("way", [{}, {"fused": True}], ids=str)
+@pytest.mark.parametrize("make", [SGD, ADAM, ADAGRAD])
+def test_gradients_with_a_scale(make, way, native):
+    wanted = stepped(make(parameters("cpu", torch.float64), lr=0.01))
+    optimizer = make(parameters("spyre", torch.float32), lr=0.01, **way)
+    scaler = torch.amp.GradScaler("spyre", init_scale=2.0**10)
+    scaler.scale(torch.ones((), device="spyre"))
+
+    def run():
+        scaler.step(optimizer)
+        scaler.update()
+
+    assert_near(stepped(optimizer, run=run, scaled=2.0**10), wanted)
+    # Gradients that overflow change nothing, not even the count of steps.
+    kept = [each.detach().cpu().clone() for each in optimizer.param_groups[0]["params"]]
+    for each in optimizer.param_groups[0]["params"]:
+        each.grad = torch.full_like(each, float("inf"))
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 2.0**9
+    for each, old in zip(optimizer.param_groups[0]["params"], kept, strict=True):
+        assert torch.equal(each.detach().cpu(), old)
+    for state in optimizer.state.values():
+        assert float(state.get("step", 7)) == 7
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_gradients_are_clipped(foreach, native):
+    given = {}
+    for device, dtype in (("cpu", torch.float64), ("spyre", torch.float32)):
+        found = parameters(device, dtype)
+        for each in found:
+            each.grad = each.detach().clone()
+        norm = nn.utils.clip_grad_norm_(found, 1.0, foreach=foreach)
+        given[device] = [norm, *(each.grad for each in found)]
+        nn.utils.clip_grad_value_(found, 0.01, foreach=foreach)
+        given[device] += [each.grad for each in found]
+    assert_near([each.cpu().double() for each in given["spyre"]], given["cpu"])
+
+
+def test_fused_steps_refuse_what_pytorch_refuses(native):
+    x = nn.Parameter(torch.ones(3, device="spyre"))
+    with pytest.raises(RuntimeError, match="differentiable"):
+        ADAM([x], fused=True, differentiable=True)
+    with pytest.raises(RuntimeError, match="size"):
+        torch._fused_sgd_(
+            [x.detach()],
+            [torch.ones(4, device="spyre")],
+            [],
+            weight_decay=0.0,
+            momentum=0.0,
+            lr=0.1,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=True,
+        )

@@ -1,0 +1,85 @@
+"""Numbers that differ from call to call have one program, and every one of them counts."""
+
+import pytest
+import torch
+from comparing import assert_close, exact, numbers
+
+from torch_spyre.errors import UnsupportedError
+
+FORMS = {
+    "mul": lambda x, y, n: x * n,
+    "mul_": lambda x, y, n: x.clone().mul_(n),
+    "add": lambda x, y, n: x + n,
+    "sub": lambda x, y, n: x - n,
+    "div_": lambda x, y, n: x.clone().div_(n),
+    "add alpha": lambda x, y, n: torch.add(x, y, alpha=n),
+    "add_ alpha": lambda x, y, n: x.clone().add_(y, alpha=n),
+    "sub_ alpha": lambda x, y, n: x.clone().sub_(y, alpha=n),
+    "addcmul": lambda x, y, n: torch.addcmul(x, y, y, value=n),
+    "addcmul_": lambda x, y, n: x.clone().addcmul_(y, y, value=n),
+    "addcdiv": lambda x, y, n: torch.addcdiv(x, y, y + 4, value=n),
+    "addcdiv_": lambda x, y, n: x.clone().addcdiv_(y, y + 4, value=n),
+}
+NUMBERS = [0.5 + 0.25 * n for n in range(9)] + [3, -1e-3, 64.0, -7]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("form", FORMS)
+def test_each_number_counts(form, dtype, native):
+    function = FORMS[form]
+    for shape in [(3, 70), ()]:
+        x, y = (numbers(*shape, dtype=dtype).to("spyre") for _ in range(2))
+        for number in NUMBERS:
+            got, wanted = function(x, y, number), function(exact(x), exact(y), number)
+            assert got.dtype == dtype
+            assert_close(got, wanted, units=4, scale=max(1.0, abs(number)))
+
+
+def test_the_step_of_an_optimizer_is_not_compiled_each_time(native, monkeypatch):
+    from torch_spyre._inductor import one_op
+
+    planned = []
+    original = one_op.plan_op
+    monkeypatch.setattr(
+        one_op, "plan_op", lambda *given: planned.append(given[0]) or original(*given)
+    )
+    x = torch.nn.Parameter(torch.ones(3, 70, device="spyre"))
+    optimizer = torch.optim.AdamW([x], lr=0.01)
+    for step in range(12):
+        x.grad = torch.ones_like(x)
+        before = len(planned)
+        optimizer.param_groups[0]["lr"] = 0.01 / (step + 1)
+        optimizer.step()
+        assert step < 6 or len(planned) == before, planned[before:]
+
+
+def test_numbers_that_decide_the_type_stay_numbers(native):
+    flags, integers = torch.ones(7, dtype=torch.bool), torch.arange(7)
+    for x in (flags, integers, torch.ones((), dtype=torch.float16)):
+        for number in (0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5):
+            got = x.to("spyre") * number
+            assert got.dtype == (x * number).dtype
+            assert_close(got, x.double() * number)
+
+
+def test_small_numbers_keep_their_value(native):
+    x = torch.zeros(7, 3, dtype=torch.bfloat16, device="spyre")
+    for number in (1e-8, 2e-8, 3e-8, 4e-8, 5e-8, 6e-8, 7e-8):
+        assert ((x + number).float().cpu().double() / number - 1).abs().max() <= 2.0**-9
+
+
+def test_where_there_is_no_such_plan_numbers_stay_constants(native, monkeypatch):
+    from torch_spyre._inductor import one_op
+
+    original = one_op.plan_op
+
+    def only_numbers(overload, args, kwargs):
+        if any(isinstance(each, torch.Tensor) and each.device.type == "cpu" for each in args):
+            raise UnsupportedError("tensors")
+        return original(overload, args, kwargs)
+
+    monkeypatch.setattr(one_op, "plan_op", only_numbers)
+    x = numbers(3, 71, dtype=torch.float32).to("spyre")
+    for number in (0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5):
+        assert_close(x * number, exact(x) * number)
+        assert_close(torch.add(x, x, alpha=number), exact(x) * (1 + number), units=8)
