@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.loops import LoopOp
-from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.passes.dead_code import eliminate_dead_code
 from torch_spyre._inductor.passes.division import divided
@@ -78,7 +77,3 @@ def run_passes(bundle: Bundle) -> Bundle:
     for each in PASSES:
         bundle = each.run(bundle)
     return bundle
-
-
-def specs_in(bundle: Bundle) -> list[OpSpec]:
-    return [spec for specs in bundle.stages for spec in specs]

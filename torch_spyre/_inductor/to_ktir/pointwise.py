@@ -172,9 +172,6 @@ COMPARISONS = {
 # Copies, and conversions between the types of their tensors.
 CONVERSIONS = ("identity", "dl16tofp32", "fp32todl16", "convert", "ReStickifyOpHBM")
 WHERE = "where3"
-# Ops whose result is a flag, whatever they compare.
-FLAG_RESULTS = frozenset((*COMPARISONS, *_FLAGS, "isnan", "isinf"))
-
 POINTWISE = frozenset((*_FLOAT, *_INTEGER, *_FLAGS, *COMPARISONS, *CONVERSIONS, WHERE))
 
 

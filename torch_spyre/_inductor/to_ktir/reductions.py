@@ -20,6 +20,8 @@ from torch_spyre.ktir.dialects import arith as ktir_arith
 
 _LARGEST_INTEGER = (1 << 31) - 1
 
+Adder = Callable[[Operation], SSAValue]
+
 
 @dataclass(frozen=True)
 class Fold:
@@ -131,23 +133,8 @@ class Reducer:
             total = part if total is None else add(arith.AddiOp(total, part))
         assert total is not None
         here = add(ktir_arith.IndexCastOp(total, I32))
-        if is_float(element):
-            beyond = "ogt" if self.spec.op == "argmax" else "olt"
-            better = add(ktir_arith.CmpfOp(beyond, new, best))
-            nan = add(ktir_arith.CmpfOp("uno", new, new))
-            best_nan = add(ktir_arith.CmpfOp("uno", best, best))
-            best_number = add(ktir_arith.CmpfOp("ord", best, best))
-            same = add(
-                arith.OrIOp(
-                    add(ktir_arith.CmpfOp("oeq", new, best)), add(arith.AndIOp(nan, best_nan))
-                )
-            )
-            first_nan = add(arith.AndIOp(nan, best_number))
-            better = add(arith.OrIOp(better, first_nan))
-        else:
-            beyond = "sgt" if self.spec.op == "argmax" else "slt"
-            better = add(ktir_arith.CmpiOp(beyond, new, best))
-            same = add(ktir_arith.CmpiOp("eq", new, best))
+        compared = _compared_floats if is_float(element) else _compared_integers
+        better, same = compared(self.spec.op == "argmax", new, best, add)
         earlier = add(arith.AndIOp(same, add(ktir_arith.CmpiOp("slt", here, place))))
         take = add(arith.OrIOp(better, earlier))
         chosen = add(ktir_arith.SelectOp(take, new, best))
@@ -170,3 +157,24 @@ class Reducer:
         )
         emitter.indices.block.add_op(operation)
         return list(operation.results)
+
+
+def _compared_floats(
+    largest: bool, new: SSAValue, best: SSAValue, add: Adder
+) -> tuple[SSAValue, SSAValue]:
+    """Is the new one more extreme, and is it the same? All that are not numbers are."""
+    better = add(ktir_arith.CmpfOp("ogt" if largest else "olt", new, best))
+    nan = add(ktir_arith.CmpfOp("uno", new, new))
+    best_nan = add(ktir_arith.CmpfOp("uno", best, best))
+    best_number = add(ktir_arith.CmpfOp("ord", best, best))
+    equal = add(ktir_arith.CmpfOp("oeq", new, best))
+    same = add(arith.OrIOp(equal, add(arith.AndIOp(nan, best_nan))))
+    first_nan = add(arith.AndIOp(nan, best_number))
+    return add(arith.OrIOp(better, first_nan)), same
+
+
+def _compared_integers(
+    largest: bool, new: SSAValue, best: SSAValue, add: Adder
+) -> tuple[SSAValue, SSAValue]:
+    better = add(ktir_arith.CmpiOp("sgt" if largest else "slt", new, best))
+    return better, add(ktir_arith.CmpiOp("eq", new, best))
