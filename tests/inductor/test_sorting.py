@@ -4,6 +4,8 @@ import pytest
 import torch
 from comparing import check_both, numbers, on_card
 
+from torch_spyre._inductor import sorting
+
 native = pytest.mark.usefixtures("native")
 TYPES = (torch.float16, torch.int64, torch.bool)
 
@@ -98,3 +100,15 @@ def test_integers_are_counted():
     assert torch.bincount(on_card(x), weights).tolist() == [4, 2.5, 0, 0, 0, 1, 0, 0, 0, 8]
     with pytest.raises(RuntimeError, match="non-negative"):
         torch.bincount(on_card(-x))
+
+
+@native
+@pytest.mark.parametrize("bins", [1, 2, 3, 64, 65, 70, 4097])
+def test_counting_takes_little_memory(bins, monkeypatch):
+    monkeypatch.setattr(sorting, "_MOST_FLAGS", 512)
+    x = torch.arange(200) * 7 % bins
+    counted = torch.bincount(on_card(x), minlength=bins)
+    assert counted.tolist() == torch.bincount(x, minlength=bins).tolist()
+    weights = torch.arange(200.0)
+    got = torch.bincount(on_card(x[:9]), on_card(weights[:9]), minlength=min(bins, 99))
+    assert got.tolist() == torch.bincount(x[:9], weights[:9], minlength=min(bins, 99)).tolist()

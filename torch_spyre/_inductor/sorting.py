@@ -17,6 +17,8 @@ aten = torch.ops.aten
 # Elements of a row whose pairs are compared.
 _MOST_RANKED = 1 << 14
 _BLOCK = 1024
+# In memory at once, where ops run one by one.
+_MOST_FLAGS = 1 << 24
 
 
 @decomposes(aten.sort.default)
@@ -183,7 +185,26 @@ def _bincount(
             "support dtype Double (float64); convert the weights to torch.float32 first"
         )
     bins = max(minlength, int(x.amax()) + 1 if x.numel() else 0)
-    member = x == torch.arange(bins, device=x.device)[:, None]
-    if weights is None:
-        return member.to(torch.int32).sum(-1)
-    return torch.where(member, weights, 0).sum(-1)
+    if x.numel() == 0 or bins == 0:
+        return x.new_zeros(bins, dtype=torch.int64)
+    return _counted(x, bins) if weights is None else _weighed(x, weights, bins)
+
+
+def _counted(x: torch.Tensor, bins: int) -> torch.Tensor:
+    """By two digits: how often they meet is a product of their flags, and exact in float32."""
+    base = 1 << (math.isqrt(bins - 1).bit_length() if bins > 1 else 0)
+    high, low = (torch.arange(n, device=x.device) for n in (-(-bins // base), base))
+    total = x.new_zeros(bins, dtype=torch.int64)
+    for part in x.split(max(1, _MOST_FLAGS // (high.numel() + base))):
+        first = (part // base == high[:, None]).to(torch.float32)
+        second = (part[:, None] % base == low).to(torch.float32)
+        total = total + torch.mm(first, second).to(torch.int64).flatten()[:bins]
+    return total
+
+
+def _weighed(x: torch.Tensor, weights: torch.Tensor, bins: int) -> torch.Tensor:
+    # No product, in which what is not finite would reach all bins.
+    found = []
+    for some in torch.arange(bins, device=x.device).split(max(1, _MOST_FLAGS // x.numel())):
+        found.append(torch.where(x == some[:, None], weights, 0).sum(-1))
+    return torch.cat(found)
