@@ -34,7 +34,7 @@ def _members(size: int, count: int, dim: int, device: torch.device) -> torch.Ten
     return inside.reshape(count, size, *[1] * (-1 - dim))
 
 
-def _lengths(size: int, count: int, dim: int, device: torch.device) -> Any:
+def _lengths(size: int, count: int, dim: int, device: torch.device) -> torch.Tensor | int:
     if size % count == 0:
         return size // count
     start, end = _bounds(size, count, device)

@@ -5,7 +5,7 @@ kept in float32 and rounded once.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,7 +114,7 @@ def largest_backward(
     return _total(torch.where(where == own, value, 0.0) for value, where in terms)
 
 
-def _total(terms: Any) -> torch.Tensor:
+def _total(terms: Iterable[torch.Tensor]) -> torch.Tensor:
     first, *others = terms
     if not others:
         return first

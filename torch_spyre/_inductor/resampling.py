@@ -91,7 +91,7 @@ def _resampled(x: torch.Tensor, dim: int, taps: Sequence[Tap]) -> torch.Tensor:
         value if weight is None else value * along(weight, dim)
         for value, weight in ((aten.index_select(x, dim, index), weight) for index, weight in taps)
     ]
-    total = parts[0]
+    total: torch.Tensor = parts[0]
     for each in parts[1:]:
         total = total + each
     return total
