@@ -1,0 +1,98 @@
+"""`generate` of stock models on the card: each token is one that float32 would take too."""
+
+import pytest
+import torch
+from families import DECODER, IDS
+from transformers import CompileConfig, GraniteConfig, GraniteForCausalLM
+
+NEW = 6
+# The card rounds to 9 bits at every step of two layers: scores as near as this may change places.
+NEAR = 2.0**-6
+
+
+@pytest.fixture(scope="module")
+def reference():
+    torch.manual_seed(0)
+    return GraniteForCausalLM(GraniteConfig(**DECODER)).eval()
+
+
+@pytest.fixture(scope="module")
+def model(reference):
+    copy = GraniteForCausalLM(reference.config)
+    copy.load_state_dict(reference.state_dict())
+    return copy.eval().half().to("spyre")
+
+
+def generated(model, prompt, **options):
+    mask = torch.ones_like(prompt)
+    return model.generate(
+        prompt.to("spyre"),
+        attention_mask=mask.to("spyre"),
+        max_new_tokens=NEW,
+        min_new_tokens=NEW,
+        pad_token_id=0,
+        **options,
+    ).cpu()
+
+
+def scores_of_tokens(reference, sequences, prompt):
+    """For each new token: the scores that float32 gives in its place, and that of the token."""
+    with torch.no_grad():
+        scores = reference(input_ids=sequences).logits[:, prompt.shape[1] - 1 : -1]
+    tokens = sequences[:, prompt.shape[1] :]
+    return scores, scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_greedy_tokens_have_the_best_score(model, reference, batch, cache):
+    prompt = IDS[:batch, :8]
+    before = torch.spyre.counters()["fallbacks"]
+    sequences = generated(model, prompt, do_sample=False, cache_implementation=cache)
+    assert torch.spyre.counters()["fallbacks"] == before
+    assert sequences.shape == (batch, 8 + NEW) and torch.equal(sequences[:, :8], prompt)
+    scores, chosen = scores_of_tokens(reference, sequences, prompt)
+    assert bool((chosen >= scores.amax(-1) - NEAR * scores.abs().amax(-1)).all())
+
+
+@pytest.mark.heavy
+def test_a_compiled_decode_step_gives_what_the_eager_one_gives(model):
+    every = CompileConfig()
+    every._compile_all_devices = True
+    options = {"do_sample": False, "cache_implementation": "static"}
+    eager = generated(model, IDS[:1, :8], **options)
+    torch._dynamo.reset()
+    before = torch.spyre.counters()["fallbacks"]
+    assert torch.equal(generated(model, IDS[:1, :8], compile_config=every, **options), eager)
+    assert torch.spyre.counters()["fallbacks"] == before
+
+
+def test_padding_on_the_left_changes_nothing(model, reference):
+    prompt = IDS[:1, :8]
+    alone = generated(model, prompt, do_sample=False)
+    padded = torch.cat([torch.zeros_like(prompt[:, :3]), prompt], 1)
+    both = model.generate(
+        padded.to("spyre"),
+        attention_mask=(padded > 0).long().to("spyre"),
+        max_new_tokens=NEW,
+        min_new_tokens=NEW,
+        do_sample=False,
+        pad_token_id=0,
+    ).cpu()
+    sequences = both[:, 3:]
+    scores, chosen = scores_of_tokens(reference, sequences, prompt)
+    assert bool((chosen >= scores.amax(-1) - NEAR * scores.abs().amax(-1)).all())
+    assert torch.equal(sequences, alone)
+
+
+def test_sampled_tokens_are_among_the_best_and_follow_the_seed(model, reference):
+    prompt = IDS[:1, :8]
+    found = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        found.append(generated(model, prompt, do_sample=True, top_k=20, top_p=0.95))
+    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
+    for sequences in found:
+        scores, chosen = scores_of_tokens(reference, sequences, prompt)
+        least = scores.topk(20).values[..., -1] - NEAR * scores.abs().amax(-1)
+        assert bool((chosen >= least).all())

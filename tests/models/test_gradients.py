@@ -1,0 +1,59 @@
+"""Gradients of stock models on the card in float32, against the CPU in float64."""
+
+import pytest
+import torch
+from families import FAMILIES
+from test_families import main_output
+
+QUICK = ("granite", "bert")
+# In float64 the CPU refuses grouped products.
+WITHOUT = ("granite moe", "granite hybrid")
+# Relative to the gradient's size; two layers in float32, whose unit is 1.2e-7.
+CLOSE = 2e-5
+
+
+def each_family():
+    for name in FAMILIES:
+        if name not in WITHOUT:
+            yield pytest.param(name, marks=() if name in QUICK else pytest.mark.heavy)
+
+
+def loss_of(model, family, device, dtype):
+    inputs = {
+        name: (each.to(dtype) if each.is_floating_point() else each).to(device)
+        for name, each in family.inputs.items()
+    }
+    result = main_output(model(**inputs))
+    # Different weights, so that no part of the result is without influence.
+    weights = torch.arange(result.shape[-1], device=device).to(dtype) / result.shape[-1] - 0.5
+    scores = (result * weights).sum(-1)
+    mask = inputs.get("attention_mask")
+    if mask is not None and mask.shape == scores.shape:
+        scores = scores * mask.to(dtype)
+    return (scores * scores).mean()
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("name", each_family())
+def test_gradients_agree_and_are_made_on_the_card_alone(name, compiled):
+    family = FAMILIES[name]
+    torch.manual_seed(0)
+    model, reference = family.make().eval(), family.make().eval()
+    reference.load_state_dict(model.state_dict())
+    loss_of(reference.double(), family, "cpu", torch.float64).backward()
+    torch._dynamo.reset()
+    model = model.to("spyre")
+    run = torch.compile(model) if compiled else model
+    before = torch.spyre.counters()["fallbacks"]
+    loss_of(run, family, "spyre", torch.float32).backward()
+    assert torch.spyre.counters()["fallbacks"] == before
+    compared = 0
+    for (where, ours), theirs in zip(model.named_parameters(), reference.parameters(), strict=True):
+        if theirs.grad is None:
+            assert ours.grad is None or not ours.grad.any(), where
+            continue
+        error = (ours.grad.cpu().double() - theirs.grad).norm()
+        # Where everything cancels, as for biases of keys, rounding is all there is.
+        assert error <= CLOSE * theirs.grad.norm() + 1e-7, where
+        compared += 1
+    assert compared > 10
