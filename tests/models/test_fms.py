@@ -16,7 +16,7 @@ FAMILIES = {
 }
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=["llama", pytest.param("granite", marks=pytest.mark.heavy)])
 def model(request):
     torch.manual_seed(0)
     made = FAMILIES[request.param]()

@@ -31,7 +31,9 @@ def embedded(model, batch):
     return torch.nn.functional.normalize(mean, dim=-1)
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    "compiled", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["eager", "compiled"]
+)
 def test_embeddings_and_similarities_are_those_of_the_cpu(folder, compiled):
     model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
