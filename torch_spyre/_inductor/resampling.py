@@ -7,6 +7,7 @@ gradients that are not finite reach their whole row in it.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -162,7 +163,20 @@ _UPSAMPLING = {
     "upsample_bicubic2d": (2, _cubic, True),
 }
 
+
+def _keep_whole(overload: torch._ops.OpOverload, key: torch._C.DispatchKey) -> None:
+    """PyTorch takes these apart before a graph is recorded, into reads through pairs of indices.
+
+    The gradient of those compares all pairs of places with each other. What `key` has, which is
+    there before, runs for the card instead.
+    """
+    ours = torch._C.DispatchKey.AutogradPrivateUse1
+    overload.py_impl(ours)(partial(overload._op_dk, key))
+
+
 for _name, (_dims, _taps_of, _aligns) in _UPSAMPLING.items():
+    _keep_whole(getattr(aten, _name).default, torch._C.DispatchKey.Autograd)
+    _keep_whole(getattr(aten, _name).vec, torch._C.DispatchKey.CompositeImplicitAutograd)
     _forward, _backward = _upsampling(_dims, _taps_of, _aligns)
     decomposes_valid(getattr(aten, _name).default)(_forward)
     decomposes_valid(getattr(aten, f"{_name}_backward").default)(_backward)
