@@ -62,7 +62,8 @@ def _averages(x: torch.Tensor, dim: int, count: int) -> torch.Tensor:
         return x.reshape(*before, count, size // count, *behind).mean(dim)
     inside = _members(size, count, dim, x.device)
     total = torch.where(inside, x.unsqueeze(dim - 1), 0.0).sum(dim)
-    return total / _lengths(size, count, dim, x.device)
+    averages: torch.Tensor = total / _lengths(size, count, dim, x.device)
+    return averages
 
 
 def _adaptive_avg_pool_backward(dims: int) -> Callable[..., Any]:

@@ -88,13 +88,12 @@ def _cubic_weight(distance: torch.Tensor, near: bool) -> torch.Tensor:
 
 
 def _resampled(x: torch.Tensor, dim: int, taps: Sequence[Tap]) -> torch.Tensor:
-    parts = [
-        value if weight is None else value * along(weight, dim)
-        for value, weight in ((aten.index_select(x, dim, index), weight) for index, weight in taps)
-    ]
-    total: torch.Tensor = parts[0]
-    for each in parts[1:]:
-        total = total + each
+    total: torch.Tensor | None = None
+    for index, weight in taps:
+        part = aten.index_select(x, dim, index)
+        part = part if weight is None else part * along(weight, dim)
+        total = part if total is None else total + part
+    assert total is not None
     return total
 
 
