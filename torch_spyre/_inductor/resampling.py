@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions import decomposes_valid
+from torch_spyre._inductor.decompositions import decomposes
 from torch_spyre._inductor.op_functions import FLOATS
 from torch_spyre._inductor.windows import along
 
@@ -177,8 +177,8 @@ for _name, (_dims, _taps_of, _aligns) in _UPSAMPLING.items():
     _keep_whole(getattr(aten, _name).default, torch._C.DispatchKey.Autograd)
     _keep_whole(getattr(aten, _name).vec, torch._C.DispatchKey.CompositeImplicitAutograd)
     _forward, _backward = _upsampling(_dims, _taps_of, _aligns)
-    decomposes_valid(getattr(aten, _name).default)(_forward)
-    decomposes_valid(getattr(aten, f"{_name}_backward").default)(_backward)
+    decomposes(getattr(aten, _name).default)(_forward)
+    decomposes(getattr(aten, f"{_name}_backward").default)(_backward)
 
 
 def _reflected(place: torch.Tensor, size: int) -> torch.Tensor:
@@ -222,5 +222,5 @@ def _padding(
 for _kind, _index_of in (("reflection", _reflected), ("replication", _replicated)):
     for _dims in (1, 2, 3):
         _forward, _backward = _padding(_dims, _index_of)
-        decomposes_valid(getattr(aten, f"{_kind}_pad{_dims}d").default)(_forward)
-        decomposes_valid(getattr(aten, f"{_kind}_pad{_dims}d_backward").default)(_backward)
+        decomposes(getattr(aten, f"{_kind}_pad{_dims}d").default)(_forward)
+        decomposes(getattr(aten, f"{_kind}_pad{_dims}d_backward").default)(_backward)
