@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import check_both, check_gradients, numbers
+from comparing import assert_close, check_both, check_gradients, numbers, on_card
 
 pytestmark = pytest.mark.usefixtures("native")
 
@@ -77,6 +77,20 @@ def test_what_is_not_finite_stays_where_it_is(name):
     x = numbers(*size, dtype=torch.float32)
     x[0, 0, 1, 2], x[1, 3, 4, 4] = math.inf, math.nan
     check_both(function, x)
+
+
+@pytest.mark.parametrize("name", ["nearest, less", "reflected", "replicated"])
+def test_gradients_that_are_not_finite_stay_where_they_are(name):
+    function, size = FORMS[name]
+
+    def backward(x, upstream):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(function(x), x, upstream)
+
+    x = numbers(*size, dtype=torch.float32)
+    upstream = numbers(*function(x).shape, dtype=torch.float32)
+    upstream[0, 0, 1, 2], upstream[1, 3, 4, 3], upstream[1, 1, 0, 0] = math.inf, math.nan, -math.inf
+    assert_close(backward(*on_card((x, upstream))), backward(x.double(), upstream.double()))
 
 
 def test_gradients_of_large_images_compare_no_pairs_of_places():

@@ -1,10 +1,12 @@
 """Decompositions of what reads each result from a few places of a row: upsampling and padding.
 
 One dim after the other. A tap is where each result of a row reads, and how much that counts. The
-gradient is a product with the taps as a matrix, which is exact but for the order of its sums;
-gradients that are not finite reach their whole row in it.
+gradient is a product with the taps as a matrix, in float32. What is not finite in it is summed
+apart, so that it stays where it was read; weights below zero, which only cubic taps have, do not
+turn the sign of an infinity.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -108,8 +110,19 @@ def _resampled_backward(
         matrix = reads if matrix is None else matrix + reads
     assert matrix is not None
     rows = gradient.movedim(dim, -1)
-    made = torch.mm(rows.reshape(-1, rows.shape[-1]), matrix)
+    made = _product(rows.reshape(-1, rows.shape[-1]), matrix)
     return made.reshape(*rows.shape[:-1], size).movedim(-1, dim)
+
+
+def _product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    none, touched = torch.isnan(rows), (matrix != 0).to(torch.float32)
+    above, below = (
+        torch.mm((none | (rows == each)).to(torch.float32), touched) > 0
+        for each in (math.inf, -math.inf)
+    )
+    total = torch.mm(torch.where(none | torch.isinf(rows), 0.0, rows), matrix)
+    signed = torch.where(above, math.inf, torch.where(below, -math.inf, total))
+    return torch.where(above & below, math.nan, signed)
 
 
 def _upsampling(
