@@ -120,3 +120,24 @@ def test_group_norms_of_values_far_from_zero_keep_their_gradients():
     weight = numbers(6, dtype=torch.float32)
     norm = nn.functional.group_norm
     check_gradients(lambda x, weight: norm(x, 2, weight), x, weight, units=4096)
+
+
+def test_of_an_empty_batch_comes_an_empty_one_with_gradients():
+    module = nn.BatchNorm2d(6).to("spyre")
+    x = torch.zeros(0, 6, 5, 7, device="spyre", requires_grad=True)
+    result = module(x)
+    result.sum().backward()
+    assert result.shape == x.grad.shape == (0, 6, 5, 7)
+    assert torch.equal(module.weight.grad.cpu(), torch.zeros(6))
+    with pytest.raises(RuntimeError, match="6 channels"):
+        nn.functional.batch_norm(x, torch.zeros(5, device="spyre"), torch.ones(5, device="spyre"))
+
+
+def test_sizes_may_be_symbols():
+    torch._dynamo.reset()
+    module = filled(MODULES["batch"][0])
+    ours = copy.deepcopy(module).to("spyre")
+    compiled = torch.compile(ours, dynamic=True)
+    for batch in (3, 5):
+        x = numbers(batch, 6, 4, 3, dtype=torch.float32)
+        assert_close(compiled(x.to("spyre")), copy.deepcopy(module).double()(x.double()))

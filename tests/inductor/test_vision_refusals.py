@@ -17,6 +17,10 @@ REFUSED = {
     "rank of a pool": lambda ones: F.avg_pool2d(ones(1, 1, 4, 5, 6), 3),
     "padding of averages": lambda ones: F.avg_pool2d(ones(1, 4, 5, 5), 3, padding=2),
     "divisor": lambda ones: F.avg_pool2d(ones(1, 4, 5, 5), 3, divisor_override=0),
+    "reflection beyond the end": lambda ones: F.pad(ones(1, 4, 5, 5), (5, 0), mode="reflect"),
+    "size of nothing": lambda ones: F.interpolate(ones(1, 4, 5, 5), size=(0, 3)),
+    "unfolding too little": lambda ones: F.unfold(ones(1, 4, 2, 2), 3),
+    "folding the wrong number": lambda ones: F.fold(ones(1, 8, 5), (4, 4), 2),
     "adaptive rank": lambda ones: F.adaptive_avg_pool2d(ones(4, 5), 3),
 }
 

@@ -83,6 +83,7 @@ DISTILBERT = dict(
 )
 T5 = dict(vocab_size=VOCABULARY, d_model=256, d_kv=64, d_ff=512, num_layers=2, num_heads=4)
 CONVNEXT = dict(hidden_sizes=[32, 64], depths=[1, 1], num_stages=2)
+RESNET = dict(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic")
 TRANSLATED = {"input_ids": IDS, "decoder_input_ids": IDS[:, :7]}
 HEARD = {"input_features": drawn(3, 1, 80, 60), "decoder_input_ids": IDS[:1, :7]}
 
@@ -125,6 +126,7 @@ FAMILIES = {
     "siglip": Family(tf.SiglipVisionModel, VISION, IMAGES),
     "clip": Family(tf.CLIPVisionModel, VISION, IMAGES),
     "convnext": Family(tf.ConvNextModel, CONVNEXT, IMAGES),
+    "resnet": Family(tf.ResNetModel, RESNET, IMAGES),
 }
 # One of each kind, for every run.
 QUICK = ("granite", "bert", "vit")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions import decomposes_valid
+from torch_spyre._inductor.decompositions import decomposes
 from torch_spyre._inductor.op_functions import FLOATS
 from torch_spyre._inductor.pooling import largest, largest_backward, windows_of
 from torch_spyre._inductor.windows import along, repeated
@@ -62,7 +62,8 @@ def _averages(x: torch.Tensor, dim: int, count: int) -> torch.Tensor:
         return x.reshape(*before, count, size // count, *behind).mean(dim)
     inside = _members(size, count, dim, x.device)
     total = torch.where(inside, x.unsqueeze(dim - 1), 0.0).sum(dim)
-    return total / _lengths(size, count, dim, x.device)
+    averages: torch.Tensor = total / _lengths(size, count, dim, x.device)
+    return averages
 
 
 def _adaptive_avg_pool_backward(dims: int) -> Callable[..., Any]:
@@ -83,10 +84,10 @@ def _adaptive_avg_pool_backward(dims: int) -> Callable[..., Any]:
     return backward
 
 
-decomposes_valid(aten._adaptive_avg_pool2d.default)(_adaptive_avg_pool(2))
-decomposes_valid(aten._adaptive_avg_pool3d.default)(_adaptive_avg_pool(3))
-decomposes_valid(aten._adaptive_avg_pool2d_backward.default)(_adaptive_avg_pool_backward(2))
-decomposes_valid(aten._adaptive_avg_pool3d_backward.default)(_adaptive_avg_pool_backward(3))
+decomposes(aten._adaptive_avg_pool2d.default)(_adaptive_avg_pool(2))
+decomposes(aten._adaptive_avg_pool3d.default)(_adaptive_avg_pool(3))
+decomposes(aten._adaptive_avg_pool2d_backward.default)(_adaptive_avg_pool_backward(2))
+decomposes(aten._adaptive_avg_pool3d_backward.default)(_adaptive_avg_pool_backward(3))
 
 
 def _even_windows(sizes: Sequence[int], counts: Sequence[int]) -> Any:
@@ -145,7 +146,7 @@ def _adaptive_max_pool_backward(dims: int) -> Callable[..., Any]:
     return backward
 
 
-decomposes_valid(aten.adaptive_max_pool2d.default)(_adaptive_max_pool(2))
-decomposes_valid(aten.adaptive_max_pool3d.default)(_adaptive_max_pool(3))
-decomposes_valid(aten.adaptive_max_pool2d_backward.default)(_adaptive_max_pool_backward(2))
-decomposes_valid(aten.adaptive_max_pool3d_backward.default)(_adaptive_max_pool_backward(3))
+decomposes(aten.adaptive_max_pool2d.default)(_adaptive_max_pool(2))
+decomposes(aten.adaptive_max_pool3d.default)(_adaptive_max_pool(3))
+decomposes(aten.adaptive_max_pool2d_backward.default)(_adaptive_max_pool_backward(2))
+decomposes(aten.adaptive_max_pool3d_backward.default)(_adaptive_max_pool_backward(3))

@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, wraps
+from functools import cache
 from typing import Any
 
 import torch
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 aten = torch.ops.aten
 _OURS: dict[Any, Callable[..., Any]] = {}
@@ -52,21 +51,6 @@ def decomposes(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., 
         for overload in overloads:
             _OURS[overload] = function
         return function
-
-    return register
-
-
-def decomposes_valid(overload: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """For ops with much to be wrong about: PyTorch's own function of shapes is asked first."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def checked(*args: Any, **kwargs: Any) -> Any:
-            with disable_proxy_modes_tracing():
-                overload(*args, **kwargs)
-            return function(*args, **kwargs)
-
-        return decomposes(overload)(checked)
 
     return register
 

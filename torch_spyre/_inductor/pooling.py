@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions import decomposes_valid
+from torch_spyre._inductor.decompositions import decomposes
 from torch_spyre._inductor.op_functions import FLOATS
 from torch_spyre._inductor.windows import along, for_each_dim, padded, places, seen_by
 
@@ -160,10 +160,10 @@ def _max_pool_backward(dims: int) -> Callable[..., Any]:
     return backward
 
 
-decomposes_valid(aten.max_pool2d_with_indices.default)(_max_pool(2))
-decomposes_valid(aten.max_pool3d_with_indices.default)(_max_pool(3))
-decomposes_valid(aten.max_pool2d_with_indices_backward.default)(_max_pool_backward(2))
-decomposes_valid(aten.max_pool3d_with_indices_backward.default)(_max_pool_backward(3))
+decomposes(aten.max_pool2d_with_indices.default)(_max_pool(2))
+decomposes(aten.max_pool3d_with_indices.default)(_max_pool(3))
+decomposes(aten.max_pool2d_with_indices_backward.default)(_max_pool_backward(2))
+decomposes(aten.max_pool3d_with_indices_backward.default)(_max_pool_backward(3))
 
 
 def _averaged(
@@ -247,7 +247,7 @@ def _given_back(x: torch.Tensor, windows: Windows) -> torch.Tensor:
     return _total(terms)
 
 
-decomposes_valid(aten.avg_pool2d.default)(_avg_pool(2))
-decomposes_valid(aten.avg_pool3d.default)(_avg_pool(3))
-decomposes_valid(aten.avg_pool2d_backward.default)(_avg_pool_backward(2))
-decomposes_valid(aten.avg_pool3d_backward.default)(_avg_pool_backward(3))
+decomposes(aten.avg_pool2d.default)(_avg_pool(2))
+decomposes(aten.avg_pool3d.default)(_avg_pool(3))
+decomposes(aten.avg_pool2d_backward.default)(_avg_pool_backward(2))
+decomposes(aten.avg_pool3d_backward.default)(_avg_pool_backward(3))

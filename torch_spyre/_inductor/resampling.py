@@ -1,17 +1,20 @@
 """Decompositions of what reads each result from a few places of a row: upsampling and padding.
 
 One dim after the other. A tap is where each result of a row reads, and how much that counts. The
-gradient is a product with the taps as a matrix, which is exact but for the order of its sums;
-gradients that are not finite reach their whole row in it.
+gradient is a product with the taps as a matrix, in float32. What is not finite in it is summed
+apart, so that it stays where it was read; weights below zero, which only cubic taps have, do not
+turn the sign of an infinity.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions import decomposes_valid
+from torch_spyre._inductor.decompositions import decomposes
 from torch_spyre._inductor.op_functions import FLOATS
 from torch_spyre._inductor.windows import along
 
@@ -87,13 +90,12 @@ def _cubic_weight(distance: torch.Tensor, near: bool) -> torch.Tensor:
 
 
 def _resampled(x: torch.Tensor, dim: int, taps: Sequence[Tap]) -> torch.Tensor:
-    parts = [
-        value if weight is None else value * along(weight, dim)
-        for value, weight in ((aten.index_select(x, dim, index), weight) for index, weight in taps)
-    ]
-    total: torch.Tensor = parts[0]
-    for each in parts[1:]:
-        total = total + each
+    total: torch.Tensor | None = None
+    for index, weight in taps:
+        part = aten.index_select(x, dim, index)
+        part = part if weight is None else part * along(weight, dim)
+        total = part if total is None else total + part
+    assert total is not None
     return total
 
 
@@ -108,8 +110,19 @@ def _resampled_backward(
         matrix = reads if matrix is None else matrix + reads
     assert matrix is not None
     rows = gradient.movedim(dim, -1)
-    made = torch.mm(rows.reshape(-1, rows.shape[-1]), matrix)
+    made = _product(rows.reshape(-1, rows.shape[-1]), matrix)
     return made.reshape(*rows.shape[:-1], size).movedim(-1, dim)
+
+
+def _product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    none, touched = torch.isnan(rows), (matrix != 0).to(torch.float32)
+    above, below = (
+        torch.mm((none | (rows == each)).to(torch.float32), touched) > 0
+        for each in (math.inf, -math.inf)
+    )
+    total = torch.mm(torch.where(none | torch.isinf(rows), 0.0, rows), matrix)
+    signed = torch.where(above, math.inf, torch.where(below, -math.inf, total))
+    return torch.where(above & below, math.nan, signed)
 
 
 def _upsampling(
@@ -162,10 +175,23 @@ _UPSAMPLING = {
     "upsample_bicubic2d": (2, _cubic, True),
 }
 
+
+def _keep_whole(overload: torch._ops.OpOverload, key: torch._C.DispatchKey) -> None:
+    """PyTorch takes these apart before a graph is recorded, into reads through pairs of indices.
+
+    The gradient of those compares all pairs of places with each other. What `key` has, which is
+    there before, runs for the card instead.
+    """
+    ours = torch._C.DispatchKey.AutogradPrivateUse1
+    overload.py_impl(ours)(partial(overload._op_dk, key))
+
+
 for _name, (_dims, _taps_of, _aligns) in _UPSAMPLING.items():
+    _keep_whole(getattr(aten, _name).default, torch._C.DispatchKey.Autograd)
+    _keep_whole(getattr(aten, _name).vec, torch._C.DispatchKey.CompositeImplicitAutograd)
     _forward, _backward = _upsampling(_dims, _taps_of, _aligns)
-    decomposes_valid(getattr(aten, _name).default)(_forward)
-    decomposes_valid(getattr(aten, f"{_name}_backward").default)(_backward)
+    decomposes(getattr(aten, _name).default)(_forward)
+    decomposes(getattr(aten, f"{_name}_backward").default)(_backward)
 
 
 def _reflected(place: torch.Tensor, size: int) -> torch.Tensor:
@@ -209,5 +235,5 @@ def _padding(
 for _kind, _index_of in (("reflection", _reflected), ("replication", _replicated)):
     for _dims in (1, 2, 3):
         _forward, _backward = _padding(_dims, _index_of)
-        decomposes_valid(getattr(aten, f"{_kind}_pad{_dims}d").default)(_forward)
-        decomposes_valid(getattr(aten, f"{_kind}_pad{_dims}d_backward").default)(_backward)
+        decomposes(getattr(aten, f"{_kind}_pad{_dims}d").default)(_forward)
+        decomposes(getattr(aten, f"{_kind}_pad{_dims}d_backward").default)(_backward)

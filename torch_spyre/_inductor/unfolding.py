@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions import decomposes_valid
+from torch_spyre._inductor.decompositions import decomposes
 from torch_spyre._inductor.op_functions import FLOATS
 from torch_spyre._inductor.pooling import windows_of
 from torch_spyre._inductor.windows import for_each_dim, padded, places, spread
@@ -14,7 +14,7 @@ from torch_spyre._inductor.windows import for_each_dim, padded, places, spread
 aten = torch.ops.aten
 
 
-@decomposes_valid(aten.im2col.default)
+@decomposes(aten.im2col.default)
 def _im2col(
     x: torch.Tensor,
     kernel_size: Sequence[int],
@@ -37,7 +37,7 @@ def _im2col(
     return torch.cat(parts, -2).reshape(*x.shape[:-3], x.shape[-3] * prod(kernel), prod(out))
 
 
-@decomposes_valid(aten.col2im.default)
+@decomposes(aten.col2im.default)
 def _col2im(
     x: torch.Tensor,
     output_size: Sequence[int],

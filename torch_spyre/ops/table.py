@@ -43,8 +43,8 @@ _MADE_OF_OTHERS = """
     _upsample_nearest_exact3d_backward adaptive_max_pool2d adaptive_max_pool2d_backward
     adaptive_max_pool3d adaptive_max_pool3d_backward addbmm addcdiv addcmul addmm addmv addr all
     aminmax angle arange avg_pool2d avg_pool2d_backward avg_pool3d avg_pool3d_backward baddbmm
-    binary_cross_entropy binary_cross_entropy_backward bucketize celu col2im convolution
-    convolution_backward cosh count_nonzero cumprod cumsum dot elu elu_backward
+    binary_cross_entropy binary_cross_entropy_backward bucketize celu channel_shuffle col2im
+    convolution convolution_backward cosh count_nonzero cumprod cumsum dot elu elu_backward
     embedding_dense_backward eye flip floor_divide fmax fmin frac full_like gelu_backward glu
     glu_backward hardshrink hardshrink_backward hardsigmoid hardsigmoid_backward hardswish
     hardswish_backward hardtanh hardtanh_backward heaviside histc huber_loss huber_loss_backward

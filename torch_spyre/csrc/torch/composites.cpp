@@ -174,21 +174,25 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_nested_tensor_from_mask_left_aligned", &nested_tensor_is_worth_it);
 }
 
-// For an empty batch PyTorch allocates float64 statistics.
+// For an empty batch PyTorch allocates float64 statistics. Sizes of graphs may be symbols.
 Tensor batch_norm(const Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                   const OptionalTensor& running_mean, const OptionalTensor& running_var,
                   bool training, double momentum, double eps, bool cudnn_enabled) {
-  if (input.numel() > 0) {
+  if (!TORCH_GUARD_OR_FALSE(input.sym_numel().sym_eq(0))) {
     return at::native::batch_norm(input, weight, bias, running_mean, running_var, training,
                                   momentum, eps, cudnn_enabled);
   }
-  note_fallback("aten.batch_norm.default");
-  const auto on_cpu = [](const OptionalTensor& tensor) {
-    return tensor && tensor->defined() ? OptionalTensor(tensor->cpu()) : std::nullopt;
-  };
-  return at::batch_norm(input.cpu(), on_cpu(weight), on_cpu(bias), on_cpu(running_mean),
-                        on_cpu(running_var), training, momentum, eps, cudnn_enabled)
-      .to(input.device());
+  const auto channels = input.size(1);
+  for (const OptionalTensor* each : {&weight, &bias, &running_mean, &running_var}) {
+    if (!*each || !(*each)->defined()) continue;
+    TORCH_CHECK((*each)->numel() == channels, "batch_norm: an input of ", channels,
+                " channels with weights or statistics for ", (*each)->numel());
+  }
+  // Nothing is left of the numbers, but the gradients of all have their sizes.
+  Tensor result = input.clone();
+  if (weight && weight->defined()) result = result.mul(weight->select(0, 0));
+  if (bias && bias->defined()) result = result.add(bias->select(0, 0));
+  return result;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("batch_norm", &batch_norm); }

@@ -1,0 +1,98 @@
+"""Upsampling, padding and unfolding, with their gradients, eager and compiled."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from comparing import assert_close, check_both, check_gradients, numbers, on_card
+
+pytestmark = pytest.mark.usefixtures("native")
+
+
+def to(mode, size, **options):
+    return lambda x: F.interpolate(x, size=size, mode=mode, **options)
+
+
+def by(mode, scale, **options):
+    return lambda x: F.interpolate(x, scale_factor=scale, mode=mode, **options)
+
+
+def pad(mode, *padding):
+    return lambda x: F.pad(x, padding, mode=mode)
+
+
+FORMS = {
+    "nearest, twice": (by("nearest", 2), (2, 4, 5, 6)),
+    "nearest, less": (to("nearest", (7, 4)), (2, 4, 5, 6)),
+    "nearest 1d": (by("nearest", 2.3), (2, 4, 9)),
+    "nearest 3d": (to("nearest", (3, 5, 7)), (2, 2, 2, 3, 4)),
+    "exact": (to("nearest-exact", (7, 4)), (2, 4, 5, 6)),
+    "exact 1d": (by("nearest-exact", 1.5), (2, 4, 9)),
+    "the same size": (to("nearest", (5, 6)), (2, 4, 5, 6)),
+    "linear": (by("linear", 1.7), (2, 4, 9)),
+    "bilinear": (by("bilinear", 2), (2, 4, 5, 70)),
+    "bilinear, corners": (to("bilinear", (7, 1), align_corners=True), (2, 4, 5, 6)),
+    "bilinear of one": (to("bilinear", (3, 4)), (1, 1, 1, 1)),
+    "trilinear": (to("trilinear", (3, 5, 7)), (2, 2, 2, 3, 4)),
+    "bicubic": (to("bicubic", (9, 4)), (2, 4, 5, 6)),
+    "bicubic, corners": (to("bicubic", (9, 4), align_corners=True), (2, 4, 5, 6)),
+    "reflected": (pad("reflect", 1, 2, 3, 0), (2, 4, 5, 6)),
+    "reflected 1d": (pad("reflect", 1, 4), (2, 4, 5)),
+    "reflected 3d": (pad("reflect", 1, 2, 0, 1, 1, 0), (2, 2, 2, 3, 4)),
+    "replicated": (pad("replicate", 1, 2, 7, 0), (2, 4, 5, 6)),
+    "replicated, less": (pad("replicate", 1, -2, -1, 0), (2, 4, 5, 6)),
+    "replicated 3d": (pad("replicate", 1, 2, 3, 0, 1, 1), (2, 2, 2, 3, 4)),
+    "circular": (pad("circular", 1, 2, 2, 0), (2, 4, 5, 6)),
+    "shuffled": (lambda x: F.pixel_shuffle(x, 2), (2, 8, 5, 6)),
+    "unshuffled": (lambda x: F.pixel_unshuffle(x, 2), (2, 4, 4, 6)),
+    "unfolded": (lambda x: F.unfold(x, (3, 2), stride=2, padding=1), (2, 4, 5, 6)),
+    "unfolded, dilated": (lambda x: F.unfold(x, 2, dilation=2), (4, 5, 6)),
+    "folded": (lambda x: F.fold(x, (5, 6), (3, 2), stride=2, padding=1), (2, 24, 12)),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_values_and_gradients(name):
+    function, size = FORMS[name]
+    check_gradients(function, numbers(*size, dtype=torch.float32), units=16)
+
+
+@pytest.mark.parametrize("name", ["nearest, less", "bilinear", "bicubic", "reflected", "folded"])
+def test_halves(name):
+    function, size = FORMS[name]
+    check_gradients(function, numbers(*size), units=2)
+
+
+@pytest.mark.parametrize("name", ["nearest, twice", "bilinear", "replicated"])
+def test_channels_may_be_last(name):
+    function, size = FORMS[name]
+    x = numbers(*size, dtype=torch.float32).contiguous(memory_format=torch.channels_last)
+    check_gradients(function, x, units=16)
+
+
+@pytest.mark.parametrize("name", ["nearest, twice", "reflected", "unfolded"])
+def test_what_is_not_finite_stays_where_it_is(name):
+    function, size = FORMS[name]
+    x = numbers(*size, dtype=torch.float32)
+    x[0, 0, 1, 2], x[1, 3, 4, 4] = math.inf, math.nan
+    check_both(function, x)
+
+
+@pytest.mark.parametrize("name", ["nearest, less", "reflected", "replicated"])
+def test_gradients_that_are_not_finite_stay_where_they_are(name):
+    function, size = FORMS[name]
+
+    def backward(x, upstream):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(function(x), x, upstream)
+
+    x = numbers(*size, dtype=torch.float32)
+    upstream = numbers(*function(x).shape, dtype=torch.float32)
+    upstream[0, 0, 1, 2], upstream[1, 3, 4, 3], upstream[1, 1, 0, 0] = math.inf, math.nan, -math.inf
+    assert_close(backward(*on_card((x, upstream))), backward(x.double(), upstream.double()))
+
+
+def test_gradients_of_large_images_compare_no_pairs_of_places():
+    # 14,400 places: their pairs would take most of a gigabyte.
+    check_gradients(by("bilinear", 2), numbers(1, 2, 60, 60, dtype=torch.float32), units=16)
