@@ -158,9 +158,14 @@ def test_what_is_read_through_indices_stands_alone():
     assert groups(bundle(ops, tensors, ["b"])) == [["a"], ["b"]]
 
 
-def test_what_is_overwritten_is_not_read_by_the_same_program():
-    """Another core may have written where this one has yet to read."""
+def test_what_was_read_point_for_point_may_be_replaced():
     ops = [unary("exp", "a", "x"), unary("neg", "x1", "a", target="x")]
+    assert groups(bundle(ops, MATRICES, ["a", "x"])) == [["a", "x1"]]
+
+
+def test_what_was_read_elsewhere_is_not_replaced_by_the_same_program():
+    """Another core may have written where this one has yet to read."""
+    ops = [unary("exp", "a", "x", at=C0 + ROWS * C1), unary("neg", "x1", "a", target="x")]
     assert groups(bundle(ops, MATRICES, ["a", "x"])) == [["a"], ["x1"]]
 
 
