@@ -137,6 +137,7 @@ class FallbackError(SpyreError):
     """An op without a native kernel runs while TORCH_SPYRE_FALLBACK=error."""
 
     def __init__(self, op: str, arguments: Sequence[str], where: str = "") -> None:
+        self.op = op
         super().__init__(
             f"{op}({', '.join(arguments)}){where} has no native Spyre kernel, and "
             "TORCH_SPYRE_FALLBACK=error forbids computing it on the CPU; "

@@ -36,7 +36,9 @@ def compiled(monkeypatch):
 
 
 def test_error_names_the_op_and_the_line(compiled):
-    wanted = rf"matrix_exp.*test_compiled_fallbacks\.py:{LINE} .*TORCH_SPYRE_FALLBACK=error"
+    arguments = r"\(float32\[6, 6\] on spyre:0\)"
+    where = rf"test_compiled_fallbacks\.py:{LINE}"
+    wanted = rf"matrix_exp.*{arguments} at .*{where} .*TORCH_SPYRE_FALLBACK=error"
     with pytest.raises(FallbackError, match=wanted):
         compiled("error")
 
@@ -64,3 +66,22 @@ def test_warn_names_the_op_and_the_line(tmp_path):
     (warning,) = [each for each in done.stderr.splitlines() if "FallbackWarning" in each]
     assert warning.startswith(f"{program}:{line}: ")
     assert "matrix_exp" in warning
+
+
+CONVERSIONS = {
+    "at the end": lambda x: x.double(),
+    "on the way": lambda x: ((x + 1).double() * 2).sin() + 1,
+    "and back": lambda x: x.to(torch.float64).float().exp(),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_float64_is_on_the_cpu_as_in_eager_mode(name):
+    x = numbers(3, 70, dtype=torch.float32)
+    torch._dynamo.reset()
+    with pytest.warns(UserWarning, match="spyre has no float64") as seen:
+        found = torch.compile(CONVERSIONS[name])(x.to("spyre"))
+    (warning,) = [each for each in seen if "float64" in str(each.message)]
+    assert warning.filename == __file__
+    assert found.device.type == "cpu"
+    torch.testing.assert_close(found, CONVERSIONS[name](x))

@@ -16,8 +16,8 @@ def always(bundle, ops):
     return 32
 
 
-def unary(op, name, source, at=HERE, to=HERE, **more):
-    return loop(name, SPACE, step(op, load(source, at)), to, **more)
+def unary(op, name, source, at=HERE, **more):
+    return loop(name, SPACE, step(op, load(source, at)), HERE, **more)
 
 
 def groups(whole, cores_for=always):
@@ -158,15 +158,14 @@ def test_what_is_read_through_indices_stands_alone():
     assert groups(bundle(ops, tensors, ["b"])) == [["a"], ["b"]]
 
 
-def test_an_input_is_overwritten_where_it_was_read():
-    """Each point by the core that has read it."""
+def test_what_was_read_point_for_point_may_be_replaced():
     ops = [unary("exp", "a", "x"), unary("neg", "x1", "a", target="x")]
     assert groups(bundle(ops, MATRICES, ["a", "x"])) == [["a", "x1"]]
 
 
-def test_but_not_where_another_point_reads():
+def test_what_was_read_elsewhere_is_not_replaced_by_the_same_program():
     """Another core may have written where this one has yet to read."""
-    ops = [unary("exp", "a", "x"), unary("neg", "x1", "a", target="x", to=HERE + 1)]
+    ops = [unary("exp", "a", "x", at=C0 + ROWS * C1), unary("neg", "x1", "a", target="x")]
     assert groups(bundle(ops, MATRICES, ["a", "x"])) == [["a"], ["x1"]]
 
 

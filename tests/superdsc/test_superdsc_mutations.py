@@ -112,8 +112,9 @@ def check_run(name, files):
     try:
         kernel.run(*arguments)
         torch.spyre.synchronize()
-    except RuntimeError as error:
-        assert str(error)
+    except (RuntimeError, TypeError) as error:
+        # The bundle asks for other tensors than there are: more, fewer, or larger ones.
+        assert "damaged" in str(error) or "bundle" in str(error), error
     for index, (argument, content) in enumerate(zip(arguments, before, strict=True)):
         assert index in written or torch.equal(argument.cpu(), content)
     for other in others:

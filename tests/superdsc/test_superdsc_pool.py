@@ -9,7 +9,8 @@ from op_spec_samples import MATRIX, op, tensor
 from torch_spyre._inductor.op_spec import LoopSpec, sympify
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc import generate_bundle, import_bundle, import_programs
-from torch_spyre.errors import BundleError
+from torch_spyre._inductor.to_ktir.kernel import build_module
+from torch_spyre.errors import BundleError, UnsupportedError
 
 SHAPE = ([1, 4, 64], MATRIX)
 BYTES = 4 * 128
@@ -152,3 +153,34 @@ def test_an_argument_begins_at_one_address(tmp_path):
     path.write_text(json.dumps(content))
     with pytest.raises(BundleError, match="op 1 takes argument 1 to begin at"):
         import_bundle(tmp_path)
+
+
+def test_what_nobody_left_in_the_scratchpad_is_not_read(tmp_path):
+    specs = [step(tensor(*SHAPE, {"lx": 0}, name="a"), tensor(*SHAPE, 0))]
+    generate_bundle("kernel", tmp_path, specs)
+    assert len(import_bundle(tmp_path)) == 1
+    with pytest.raises(BundleError, match="neg reads a from the scratchpad, and no op before it"):
+        import_programs(tmp_path)
+    with pytest.raises(InvalidOpSpecError, match="a is read from the scratchpad, and no op before"):
+        build_module("kernel", specs)
+
+
+@pytest.mark.parametrize("name", ["exx2", "layernormscale", "topkvalue", "unheard_of"])
+def test_ops_without_an_instruction_are_read_and_refused_when_they_are_compiled(name, tmp_path):
+    """A bundle may be read to look at it, whatever it holds."""
+    specs = [op(name, "c0=4 c1=64", tensor(*SHAPE, 0), tensor(*SHAPE, 1, output=True))]
+    generate_bundle("kernel", tmp_path, specs)
+    ((read,),) = import_programs(tmp_path)
+    assert read.op == name
+    with pytest.raises(UnsupportedError, match=name):
+        build_module("kernel", [read])
+
+
+def test_folds_without_an_instruction_are_refused_when_they_are_compiled(tmp_path):
+    statistics = tensor([1, 128, 64], "0; c0; 0", 1, output=True)
+    source = tensor([2, 128, 64], MATRIX, 0)
+    spec = op("exx2", "c0=128/8 c1=100", source, statistics, reduction=True)
+    generate_bundle("kernel", tmp_path, [spec])
+    (program,) = import_programs(tmp_path)
+    with pytest.raises(UnsupportedError, match="exx2"):
+        build_module("kernel", program)

@@ -52,12 +52,24 @@ def _without_kernel(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 def announce_fallbacks(module: torch.fx.GraphModule) -> None:
     """Remembers for which lines of the user's ops will fall back, or refuses the first."""
     for node in _without_kernel(module):
-        found = _USERS_LINE.findall(node.meta.get("stack_trace") or "")
+        found = users_line(node)
         if knobs.execution.fallback == "error":
-            where = f" at {found[-1][0]}:{found[-1][1]}" if found else ""
-            raise FallbackError(str(node.target), [str(each) for each in node.args], where)
+            where = f" at {found[0]}:{found[1]}" if found else ""
+            arguments = [*node.args, *node.kwargs.values()]
+            raise FallbackError(str(node.target), list(map(_described, arguments)), where)
         if found:
-            fallbacks.note_line(str(node.target), found[-1][0], int(found[-1][1]))
+            fallbacks.note_line(str(node.target), *found)
+
+
+def users_line(node: torch.fx.Node) -> tuple[str, int] | None:
+    """File and line of the user's code that a node comes from, where that is known."""
+    found = _USERS_LINE.findall(node.meta.get("stack_trace") or "")
+    return (found[-1][0], int(found[-1][1])) if found else None
+
+
+def _described(argument: object) -> str:
+    value = argument.meta.get("val") if isinstance(argument, torch.fx.Node) else argument
+    return fallbacks.described(value)
 
 
 def move_numbers(module: torch.fx.GraphModule) -> None:

@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch_spyre import _C
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.fx_passes import announce_fallbacks, move_numbers
+from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
 from torch_spyre.errors import UnsupportedError
 from torch_spyre.logging_config import get_logger
@@ -79,7 +80,7 @@ class Specializing:
     def _traced(self, mode: FakeTensorMode, fakes: Sequence[Any]) -> torch.fx.GraphModule:
         """The graph with what these inputs are: sizes become numbers, strides the real ones."""
         # Interpreted, so that nodes keep the names and lines of the ops they come from.
-        graph = torch.fx.Interpreter(self.module).run
+        graph = HostConversions(self.module).run
         with mode, torch.fx.traceback.preserve_node_meta():
             module = make_fx(graph, tracing_mode="real")(*fakes)
             move_numbers(module)

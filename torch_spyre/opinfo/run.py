@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from torch_spyre import _C
 from torch_spyre.device import cards
+from torch_spyre.errors import FallbackError
 from torch_spyre.opinfo import rules
 from torch_spyre.opinfo.results import Outcome, Verdict
 from torch_spyre.testing.op_samples import (
@@ -39,7 +40,6 @@ MANY_ELEMENTS = 64
 OUTPUTS = ("right", "none", "gaps")
 # What a refusal says of what is missing.
 CLEAR_REFUSAL = re.compile(r"dtype|[Ss]parse|nested|quantized|layout")
-FORBIDDEN_FALLBACK = re.compile(r"^(\S+) has no kernel on spyre")
 
 Run = Callable[[Arguments], Any]
 # Told what is about to run: "cpu" or "card".
@@ -76,9 +76,10 @@ class Sample:
                 gradients(card, self.op, self.sample)
             else:
                 card.call(self.op)
-        except RuntimeError as error:
-            found = FORBIDDEN_FALLBACK.match(str(error))
-            return found and found[1]
+        except FallbackError as error:
+            return error.op
+        except RuntimeError:
+            return None
         finally:
             _C._set_fallback_policy("silent")
         return None

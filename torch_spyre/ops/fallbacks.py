@@ -1,12 +1,19 @@
-"""The Python side of the CPU fallback: its warning. The mechanism is `csrc/torch/cpu_call.cpp`."""
+"""The Python side of the CPU fallback: its warning and its refusal.
+
+The mechanism is `csrc/torch/cpu_call.cpp`.
+"""
 
 import functools
 import sys
 import threading
 import warnings
+from collections.abc import Sequence
 from os import sep
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
+
+from torch_spyre.errors import FallbackError
 
 
 class FallbackWarning(UserWarning):
@@ -24,19 +31,37 @@ def note_line(op: str, file: str, line: int) -> None:
 
 def warn(op: str) -> None:
     """Warns at the line of the user's code that needed the op."""
+    file, line, module = _users_line(op)
+    warnings.warn_explicit(f"{op} is falling back to cpu", FallbackWarning, file, line, module)
+
+
+def refuse(op: str, arguments: Sequence[object]) -> NoReturn:
+    """Raises for an op that would fall back, at the line that needed it."""
+    file, line, _ = _users_line(op)
+    raise FallbackError(op, [described(each) for each in arguments], f" at {file}:{line}")
+
+
+def described(argument: object) -> str:
+    """An argument in a message: of tensors what decides about kernels, and not their values."""
+    import torch
+
+    if isinstance(argument, torch.Tensor):
+        dtype = str(argument.dtype).removeprefix("torch.")
+        return f"{dtype}{list(argument.shape)} on {argument.device}"
+    if isinstance(argument, list | tuple):
+        return f"[{', '.join(map(described, argument))}]"
+    return str(argument)
+
+
+def _users_line(op: str) -> tuple[str, int, str | None]:
+    """File, line and module of the user's code that needs the op."""
     here = sys._getframe()
     frame = _users_frame(here) or _users_frame(_main_thread()) or here
-    file, line = frame.f_code.co_filename, frame.f_lineno
+    module = frame.f_globals.get("__name__")
     if op in _lines_of_graphs and "SpyreAsyncCompile" in frame.f_globals:
         # The wrapper of a graph, as we have it generated: nobody's code.
-        file, line = _lines_of_graphs[op]
-    warnings.warn_explicit(
-        f"{op} is falling back to cpu",
-        FallbackWarning,
-        file,
-        line,
-        module=frame.f_globals.get("__name__"),
-    )
+        return *_lines_of_graphs[op], module
+    return frame.f_code.co_filename, frame.f_lineno, module
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:

@@ -35,8 +35,25 @@ def import_bundle(directory: str | Path, known_ops: Collection[str] | None = Non
 
 
 def import_programs(directory: str | Path) -> list[list[OpSpec]]:
-    """The same, cut into programs that run one after the other."""
-    return programs_of(import_bundle(directory))
+    """The same, cut into programs that run one after the other.
+
+    Refused is also what reads from the scratchpad that no op of its program left there.
+    """
+    programs = programs_of(import_bundle(directory))
+    for program in programs:
+        left: set[str | None] = set()
+        for spec in program:
+            for arg in spec.inputs:
+                if arg.in_scratchpad and arg.name not in left:
+                    raise BundleError(
+                        BUNDLE_FILE,
+                        "",
+                        f"{spec.op} reads {arg.name} from the scratchpad, and no op before it left "
+                        "that there",
+                    )
+            if spec.output.in_scratchpad:
+                left.add(spec.output.name)
+    return programs
 
 
 def _with_argument_addresses(specs: Sequence[OpSpec], runs: Sequence[Execution]) -> list[OpSpec]:

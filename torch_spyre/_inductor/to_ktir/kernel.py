@@ -15,6 +15,7 @@ from torch_spyre._inductor.op_spec import (
     UnimplementedOp,
     flat,
 )
+from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.to_ktir.access import parameter
 from torch_spyre._inductor.to_ktir.attention import Attention
 from torch_spyre._inductor.to_ktir.attention_tiles import is_attention, plan_attention
@@ -420,6 +421,10 @@ class _Scope:
     def _operand(self, arg: TensorArg) -> Value:
         if arg.in_scratchpad:
             assert arg.name is not None
+            if arg.name not in self.values:
+                raise InvalidOpSpecError(
+                    f"{arg.name} is read from the scratchpad, and no op before left it there"
+                )
             return self.values[arg.name]
         if arg not in self.loaded:
             if self.outer is not None and self._stays(arg):

@@ -92,6 +92,23 @@ void set_warning_hook(py::function warn) {
   });
 }
 
+// Tensors as they are, anything else as PyTorch prints it.
+py::object shown(const c10::IValue& value) {
+  if (value.isTensor()) return py::cast(value.toTensor());
+  if (value.isTensorList()) return py::cast(value.toTensorVector());
+  return py::str(c10::str(value));
+}
+
+void set_refusal_hook(py::function refuse) {
+  const Callback callback(std::move(refuse));
+  set_fallback_refusal([callback](const std::string& what, c10::ArrayRef<c10::IValue> arguments) {
+    py::gil_scoped_acquire locked;
+    py::list given;
+    for (const c10::IValue& argument : arguments) given.append(shown(argument));
+    callback(what, given);
+  });
+}
+
 void set_garbage_collector(py::function collect) {
   const Callback callback(std::move(collect));
   set_memory_pressure_hook([callback] {
@@ -114,6 +131,7 @@ void set_conversions(const std::optional<py::function>& convert) {
 void bind_hooks(py::module_& module) {
   module.def("_set_config_source", &set_config_source, py::arg("enumerate"), py::arg("configure"));
   module.def("_set_fallback_warning", &set_warning_hook, py::arg("warn"));
+  module.def("_set_fallback_refusal", &set_refusal_hook, py::arg("refuse"));
   module.def(
       "_set_fallback_policy",
       [](const std::string& name) { set_fallback_policy(policy_named(name)); }, py::arg("policy"));

@@ -149,7 +149,7 @@ class CpuCall {
 
   void run() {
     find_tensors();
-    if (!is_traced_) note_fallback(op_);
+    if (!is_traced_) note_fallback(op_, *stack_);
     make_copies();
     replace_arguments();
     if (std::ranges::any_of(tensors_, is_only_written)) {

@@ -17,6 +17,7 @@ using c10::FunctionSchema;
 
 std::atomic<FallbackPolicy> policy{FallbackPolicy::kWarn};
 std::function<void(const std::string&)> warn_once_per_op;
+RefuseFallback refuse;
 
 std::shared_mutex warned_mutex;
 std::unordered_set<std::string> warned_names;
@@ -51,11 +52,11 @@ bool has_out(const FunctionSchema& schema) {
   return inputs_of(schema).size() < schema.arguments().size();
 }
 
-void refuse_if_forbidden(const std::string& what) {
-  TORCH_CHECK(policy != FallbackPolicy::kError, what,
-              " has no kernel on spyre and would fall back to the CPU, which "
-              "TORCH_SPYRE_FALLBACK=error forbids. Run it on x.cpu(), or set "
-              "TORCH_SPYRE_FALLBACK=warn.");
+void refuse_if_forbidden(const std::string& what, c10::ArrayRef<c10::IValue> arguments = {}) {
+  if (policy != FallbackPolicy::kError) return;
+  if (refuse) refuse(what, arguments);
+  TORCH_CHECK(false, what,
+              " has no kernel on spyre, and TORCH_SPYRE_FALLBACK=error forbids the CPU");
 }
 
 void warn_once(const std::string& what) {
@@ -94,6 +95,8 @@ void set_fallback_warning(std::function<void(const std::string&)> warn) {
   warn_once_per_op = std::move(warn);
 }
 
+void set_fallback_refusal(RefuseFallback chosen) { refuse = std::move(chosen); }
+
 std::string public_name(const FunctionSchema& schema) {
   const std::string& name = schema.name();
   if (!has_out(schema)) return dotted(name, schema.overload_name());
@@ -114,13 +117,14 @@ void note_fallback(const std::string& what) {
   flex::Runtime::get().counters().fallbacks++;
 }
 
-void note_fallback(const c10::OperatorHandle& op) {
+void note_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   flex::Runtime::get().start();  // which reads the policy
   const bool quiet =
       policy == FallbackPolicy::kSilent || (policy == FallbackPolicy::kWarn && is_warned(op));
   if (!quiet) {
     const std::string name = public_name(op.schema());
-    refuse_if_forbidden(name);
+    const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
+    refuse_if_forbidden(name, arguments.slice(0, inputs_of(op.schema()).size()));
     warn_once(name);
     std::lock_guard lock(warned_mutex);
     warned_schemas.insert(&op.schema());

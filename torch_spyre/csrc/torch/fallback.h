@@ -16,10 +16,13 @@ void set_fallback_policy(FallbackPolicy policy);
 // Called once per op, when it first falls back and the policy is to warn. If it throws, the op
 // does not run, and is reported again next time.
 void set_fallback_warning(std::function<void(const std::string&)> warn);
+// Called with an op's name and arguments where the policy forbids the fallback. It throws.
+using RefuseFallback = std::function<void(const std::string&, c10::ArrayRef<c10::IValue>)>;
+void set_fallback_refusal(RefuseFallback refuse);
 
 // Counts one fallback of `what`; warns the first time, or throws, as the policy says.
 void note_fallback(const std::string& what);
-void note_fallback(const c10::OperatorHandle& op);
+void note_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 // The name a user knows the op by: "aten.add.Tensor", also where PyTorch called add.out.
 std::string public_name(const c10::FunctionSchema& schema);
