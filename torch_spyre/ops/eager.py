@@ -13,7 +13,14 @@ import torch
 from torch_spyre import _C, knobs
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
-from torch_spyre.ops import attention, batch_norm, loss_scaling, optimizers, varying_numbers
+from torch_spyre.ops import (
+    attention,
+    batch_norm,
+    loss_scaling,
+    optimizers,
+    sampling,
+    varying_numbers,
+)
 from torch_spyre.ops.native import COMPOSED, eager_overloads
 from torch_spyre.ops.own import BODIES
 from torch_spyre.ops.plans import Plan, keep
@@ -66,7 +73,7 @@ def _library() -> torch.library.Library:
         warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
         for overload in eager_overloads():
             library.impl(overload, _kernel(overload, _on_cpu), "PrivateUse1", allow_override=True)
-        compositions = _WRITING | optimizers.fused_kernels(_own_kernel)
+        compositions = _WRITING | sampling.KERNELS | optimizers.fused_kernels(_own_kernel)
         for name, composition in compositions.items():
             library.impl(name, _untraced(composition), "PrivateUse1", allow_override=True)
     return library
