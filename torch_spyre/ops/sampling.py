@@ -1,8 +1,5 @@
 """`torch.multinomial`: random numbers come from the host, as all do; the rest is the card's."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 
 from torch_spyre import _C
@@ -54,6 +51,3 @@ def _check_weights(weights: torch.Tensor) -> None:
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if is_empty:
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-
-
-KERNELS: dict[str, Callable[..., Any]] = {"multinomial": multinomial}
