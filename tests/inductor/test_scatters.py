@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from comparing import check_both, numbers, on_card
+from comparing import assert_close, check_both, exact, numbers, on_card
 
 pytestmark = pytest.mark.usefixtures("native")
 TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64, torch.bool)
@@ -256,3 +256,12 @@ def test_indices_may_also_be_what_is_indexed():
     check_both(
         lambda i: (i.gather(0, i), i.index_select(0, i), i.scatter(0, i.clone(), i)[2:]), index
     )
+
+
+@pytest.mark.parametrize("function", [torch.index_copy, torch.index_add])
+def test_places_are_not_counted_from_the_end(function, native):
+    x, source = numbers(5, 70).to("spyre"), numbers(2, 70).to("spyre")
+    good = torch.tensor([4, 0], device="spyre")
+    assert_close(function(x, 0, good, source), function(exact(x), 0, good.cpu(), exact(source)))
+    with pytest.raises(IndexError, match="index -1 is out of range"):
+        function(x, 0, torch.tensor([0, -1], device="spyre"), source).cpu()

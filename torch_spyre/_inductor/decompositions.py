@@ -30,6 +30,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         resampling,
         scans,
         sorting,
+        special_functions,
         unfolding,
     )
 
@@ -296,23 +297,51 @@ def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -
     return torch.where(mask, source.reshape(-1)[place.clamp(min=0)], x)
 
 
-@decomposes(aten.index_add.default)
-def _index_add(
-    x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *, alpha: float = 1
-) -> Any:
-    if x.dim() == 0:
-        return _index_add(x[None], 0, index.reshape(1), source.reshape(1), alpha=alpha)[0]
+def _rows_at(
+    name: str, x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor
+) -> tuple[list[torch.Tensor | None], torch.Tensor]:
+    """Where rows of the source go, for ops that do not count from the end."""
     if x.dim() == 1:
         source = source.reshape(-1)
     wanted = [*x.shape]
     wanted[dim] = index.numel()
     torch._check(
         list(source.shape) == wanted,
-        lambda: f"index_add: a source of shape {wanted} is wanted, got {list(source.shape)}",
+        lambda: f"{name}: a source of shape {wanted} is wanted, got {list(source.shape)}",
     )
-    places = [None] * (dim % x.dim()) + [index.reshape(-1)]
+    # Negative ones are still negative when they have been wrapped.
+    index = torch.where(index < 0, index - x.shape[dim], index)
+    return [*[None] * (dim % x.dim()), index.reshape(-1)], source
+
+
+@decomposes(aten.index_add.default)
+def _index_add(
+    x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *, alpha: float = 1
+) -> Any:
+    if x.dim() == 0:
+        return _index_add(x[None], 0, index.reshape(1), source.reshape(1), alpha=alpha)[0]
+    places, source = _rows_at("index_add", x, dim, index, source)
     scaled = source if alpha == 1 else source * alpha
     return aten.index_put(x, places, scaled, accumulate=True)
+
+
+@decomposes(aten.index_copy.default)
+def _index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
+    if x.dim() == 0:
+        return _index_copy(x[None], 0, index.reshape(1), source.reshape(1))[0]
+    places, source = _rows_at("index_copy", x, dim, index, source)
+    return aten.index_put(x, places, source)
+
+
+@decomposes(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def _index_fill(x: torch.Tensor, dim: int, index: torch.Tensor, value: Any) -> Any:
+    if x.dim() == 0:
+        return _index_fill(x[None], 0, index.reshape(1), value)[0]
+    places = [None] * (dim % x.dim()) + [index.reshape(-1)]
+    if not isinstance(value, torch.Tensor):
+        value = torch.full((), value, dtype=x.dtype, device=x.device)
+    torch._check(value.dim() == 0, lambda: "index_fill_ only supports a 0-dimensional value tensor")
+    return aten.index_put(x, places, value.to(x.dtype))
 
 
 @decomposes(aten.embedding_dense_backward.default)

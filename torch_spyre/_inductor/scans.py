@@ -5,6 +5,7 @@ of the block's length and no memory; the results of whole blocks are scanned in 
 what follows them.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,13 +20,14 @@ _BLOCK = 64
 
 @dataclass(frozen=True)
 class _Fold:
-    neutral: int
+    neutral: float
     along: Callable[..., torch.Tensor]
     joined: Callable[..., torch.Tensor]
 
 
 _SUM = _Fold(0, torch.sum, torch.add)
 _PRODUCT = _Fold(1, torch.prod, torch.mul)
+_LOG_SUM = _Fold(-math.inf, lambda rows, dim, dtype: torch.logsumexp(rows, dim), torch.logaddexp)
 
 
 @decomposes(aten.cumsum.default)
@@ -36,6 +38,54 @@ def cumsum(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> to
 @decomposes(aten.cumprod.default)
 def _cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
     return _scanned(x, dim, dtype, _PRODUCT)
+
+
+def _extremes(x: torch.Tensor, dim: int, largest: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """The extreme of all so far, and where it was met last."""
+    if x.dim() == 0 or x.numel() == 0:
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    rows = x.movedim(dim, -1)
+    numbers = rows.to(torch.int32) if x.dtype is torch.bool else rows
+    values = _scan(numbers, _extreme(numbers.dtype, largest))
+    met = numbers == values
+    if x.is_floating_point():
+        met = met | torch.isnan(numbers)
+    place = torch.arange(rows.shape[-1], device=x.device)
+    indices = _scan(torch.where(met, place, 0), _extreme(torch.int64, True))
+    return (
+        values.to(x.dtype).movedim(-1, dim).contiguous(),
+        indices.movedim(-1, dim).contiguous(),
+    )
+
+
+def _extreme(dtype: torch.dtype, largest: bool) -> _Fold:
+    if dtype.is_floating_point:
+        bound = -math.inf if largest else math.inf
+    else:
+        # Integers of 64 bits have 32 on the card.
+        limits = torch.iinfo(torch.int32 if dtype is torch.int64 else dtype)
+        bound = limits.min if largest else limits.max
+    fold = torch.amax if largest else torch.amin
+    return _Fold(
+        bound,
+        lambda rows, dim, dtype: fold(rows, dim),
+        torch.maximum if largest else torch.minimum,
+    )
+
+
+@decomposes(aten.cummax.default)
+def _cummax(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return _extremes(x, dim, largest=True)
+
+
+@decomposes(aten.cummin.default)
+def _cummin(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return _extremes(x, dim, largest=False)
+
+
+@decomposes(aten.logcumsumexp.default)
+def _logcumsumexp(x: torch.Tensor, dim: int) -> torch.Tensor:
+    return _scanned(x, dim, x.dtype, _LOG_SUM)
 
 
 def _scanned(x: torch.Tensor, dim: int, dtype: torch.dtype | None, fold: _Fold) -> torch.Tensor:

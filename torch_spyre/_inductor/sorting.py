@@ -60,6 +60,47 @@ def _ranks(rows: torch.Tensor, descending: bool) -> torch.Tensor:
     return (before | (alike & earlier)).to(torch.int32).sum(-1)
 
 
+@decomposes(aten.kthvalue.default)
+def _kthvalue(
+    x: torch.Tensor, k: int, dim: int = -1, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    length = 1 if x.dim() == 0 else x.shape[dim]
+    torch._check(1 <= k <= length, lambda: "kthvalue(): selected number k out of range")
+    return _picked(x, k - 1, dim, keepdim)
+
+
+def _picked(
+    x: torch.Tensor, place: int, dim: int, keepdim: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    values, indices = _sort(x, dim)
+    if x.dim() == 0:
+        return values, indices
+    values, indices = values.select(dim, place).clone(), indices.select(dim, place).clone()
+    return (values.unsqueeze(dim), indices.unsqueeze(dim)) if keepdim else (values, indices)
+
+
+@decomposes(aten.median.dim)
+def _median(
+    x: torch.Tensor, dim: int = -1, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    length = 1 if x.dim() == 0 else x.shape[dim]
+    values, indices = _picked(x, (length - 1) // 2, dim, keepdim)
+    if not x.is_floating_point() or x.dim() == 0:
+        return values, indices
+    # One that is not a number is the median, the first of them.
+    odd = torch.isnan(x)
+    has_odd, first = odd.any(dim, keepdim), odd.to(torch.int32).argmax(dim, keepdim)
+    return torch.where(has_odd, math.nan, values), torch.where(has_odd, first, indices)
+
+
+@decomposes(aten.median.default)
+def _median_of_all(x: torch.Tensor) -> torch.Tensor:
+    if x.numel() == 0:
+        return torch.full((), math.nan, dtype=x.dtype, device=x.device)
+    found: torch.Tensor = _median(x.reshape(-1), 0)[0]
+    return found
+
+
 @decomposes(aten.topk.default)
 def _topk(
     x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True

@@ -13,15 +13,25 @@ import torch
 from torch_spyre import _C, knobs
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
-from torch_spyre.ops import attention, batch_norm, loss_scaling, optimizers, varying_numbers
+from torch_spyre.ops import (
+    attention,
+    batch_norm,
+    comparing,
+    loss_scaling,
+    optimizers,
+    sampling,
+    varying_numbers,
+)
 from torch_spyre.ops.native import COMPOSED, eager_overloads
 from torch_spyre.ops.own import BODIES
 from torch_spyre.ops.plans import Plan, keep
 
 logger = get_logger(__name__)
 
-# Ops that change some tensors and return others: composed of ops that do one of both.
-_WRITING: dict[str, Callable[..., Any]] = {
+# Ops that do not only return what they compute: composed of ops that do.
+_COMPOSITIONS: dict[str, Callable[..., Any]] = {
+    "equal": comparing.equal,
+    "multinomial": sampling.multinomial,
     "_amp_foreach_non_finite_check_and_unscale_": loss_scaling.unscale,
     "_amp_update_scale_": loss_scaling.update_scale,
     "_batch_norm_no_update": batch_norm.no_update,
@@ -66,7 +76,7 @@ def _library() -> torch.library.Library:
         warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
         for overload in eager_overloads():
             library.impl(overload, _kernel(overload, _on_cpu), "PrivateUse1", allow_override=True)
-        compositions = _WRITING | optimizers.fused_kernels(_own_kernel)
+        compositions = _COMPOSITIONS | optimizers.fused_kernels(_own_kernel)
         for name, composition in compositions.items():
             library.impl(name, _untraced(composition), "PrivateUse1", allow_override=True)
     return library

@@ -1,0 +1,114 @@
+"""Functions without an instruction of their own, scans of extremes, and what needs an order."""
+
+import math
+
+import pytest
+import torch
+from comparing import assert_close, check_both, exact, numbers, on_card
+
+FLOATS = [torch.float16, torch.bfloat16, torch.float32]
+# With the range of arguments.
+FUNCTIONS = {
+    torch.atan: (-30.0, 30.0),
+    torch.asin: (-1.0, 1.0),
+    torch.acos: (-1.0, 1.0),
+    torch.asinh: (-300.0, 300.0),
+    torch.acosh: (1.0, 300.0),
+    torch.atanh: (-0.99, 0.99),
+    torch.erfinv: (-0.99, 0.99),
+    torch.logit: (0.01, 0.99),
+}
+ODD = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, math.inf, -math.inf, math.nan, 1e-6, -1e-6, 2.0])
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+def test_functions_to_the_last_places(function, dtype, native):
+    low, high = FUNCTIONS[function]
+    for shape in [(), (7,), (0, 5), (3, 700)]:
+        # Relative to the value itself: nothing cancels.
+        check_both(function, numbers(*shape, low=low, high=high, dtype=dtype), units=8, scale=1e-2)
+    card = ODD.to(torch.float32).to("spyre")
+    assert_close(function(card), function(exact(card)), units=8, scale=1e-6)
+    view = numbers(70, 9, low=low, high=high, dtype=dtype).to("spyre").t()[1::2, 3:68]
+    assert_close(function(view), function(exact(view)), units=8, scale=1e-2)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("function", [torch.atan2, torch.hypot], ids=lambda each: each.__name__)
+def test_functions_of_two(function, dtype, native):
+    for left, right in [((), ()), ((3, 70), (70,)), ((0, 5), (5,))]:
+        check_both(function, numbers(*left, dtype=dtype), numbers(*right, dtype=dtype), units=8)
+    one, other = ODD.repeat(len(ODD)), ODD.repeat_interleave(len(ODD))
+    card = on_card((one, other))
+    assert_close(function(*card), function(*exact(card)), units=8)
+
+
+def test_integers_give_floats(native):
+    x = torch.arange(-3, 4)
+    for function in (torch.atan, torch.asinh):
+        assert_close(function(x.to("spyre")), function(x), units=8)
+        assert function(x.to("spyre")).dtype == torch.float32
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, math.inf])
+def test_distances(p, native):
+    for left, right in [((5, 7), (3, 7)), ((2, 30, 70), (2, 33, 70)), ((5, 0), (3, 0))]:
+        x, y = numbers(*left, dtype=torch.float32), numbers(*right, dtype=torch.float32)
+        check_both(lambda x, y: torch.cdist(x, y, p), x, y, units=64)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32, torch.int64, torch.bool])
+@pytest.mark.parametrize("function", [torch.cummax, torch.cummin], ids=lambda each: each.__name__)
+def test_extremes_so_far(function, dtype, native):
+    for shape, dim in [((), 0), ((7,), 0), ((0, 5), 1), ((3, 130), 1), ((130, 3), 0), ((2, 1), 1)]:
+        check_both(lambda x, dim=dim: tuple(function(x, dim)), numbers(*shape, dtype=dtype))
+    if dtype.is_floating_point:
+        x = torch.tensor([1.0, math.inf, 0.0, math.nan, 2.0, math.nan, -math.inf]).to(dtype)
+        check_both(lambda x: tuple(function(x, 0)), x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_logarithms_of_sums_so_far(dtype, native):
+    for shape, dim in [((), 0), ((7,), 0), ((0, 5), 1), ((3, 130), 1), ((130, 3), 0)]:
+        x = numbers(*shape, low=-30, high=30, dtype=dtype)
+        check_both(lambda x, dim=dim: torch.logcumsumexp(x, dim), x, units=8, scale=4.0)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32])
+def test_medians_and_the_kth(dtype, native):
+    for shape, dim in [((7,), 0), ((3, 130), 1), ((130, 3), 0), ((2, 1), 1)]:
+        # No two alike: which of equal ones is found is nobody's promise.
+        count = math.prod(shape)
+        order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
+        x = (order - count // 2).reshape(shape).to(dtype)
+        k = (shape[dim] + 2) // 3
+        for keepdim in (False, True):
+            check_both(lambda x, d=dim, h=keepdim: tuple(torch.median(x, d, h)), x)
+            check_both(lambda x, d=dim, h=keepdim, k=k: tuple(torch.kthvalue(x, k, d, h)), x)
+        check_both(torch.median, x)
+    if dtype.is_floating_point:
+        x = torch.tensor([[1.0, math.nan, 0.0, math.nan], [3.0, 1.0, 2.0, 4.0]]).to(dtype)
+        check_both(lambda x: tuple(torch.median(x, 1)), x)
+        check_both(torch.median, x)
+
+
+@pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning")
+def test_a_place_beyond_the_row_is_refused():
+    for k in (0, 4):
+        with pytest.raises(RuntimeError, match="out of range"):
+            torch.kthvalue(torch.ones(3, device="spyre"), k)
+
+
+def test_tensors_are_compared_on_the_card(native):
+    for dtype in (*FLOATS, torch.int64, torch.bool):
+        x = numbers(3, 70, dtype=dtype).to("spyre")
+        other = x.clone()
+        assert torch.equal(x, other) and torch.equal(x.t(), other.t().contiguous())
+        other[2, 69] = not other[2, 69] if dtype is torch.bool else 17
+        assert not torch.equal(x, other)
+        assert not torch.equal(x, other[:, :69])
+    odd = torch.tensor([1.0, math.nan], device="spyre")
+    assert not torch.equal(odd, odd.clone())
+    assert torch.equal(torch.ones(0, 3, device="spyre"), torch.ones(0, 3, device="spyre"))
+    assert torch.equal(torch.tensor(2.0, device="spyre"), torch.tensor(2.0, device="spyre"))
