@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from torch_spyre.ops import recurrent
+
 aten = torch.ops.aten
 _OURS: dict[Any, Callable[..., Any]] = {}
 # One instruction of the card each: lowered as they are.
@@ -44,6 +46,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     # `approximate="tanh"` is not the instruction's.
     found[aten.gelu.default] = _gelu
     found.update(_OURS)
+    found.update(recurrent.CELLS)
     return found
 
 

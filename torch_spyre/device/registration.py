@@ -13,7 +13,7 @@ from torch_spyre.constants import DEVICE_NAME
 def register() -> None:
     import torch_spyre.device as module
     from torch_spyre.device import compiler, config, patches
-    from torch_spyre.ops import eager, fallbacks
+    from torch_spyre.ops import eager, fallbacks, recurrent
 
     torch.utils.rename_privateuse1_backend(DEVICE_NAME)
     torch._register_device_module(DEVICE_NAME, module)
@@ -26,6 +26,7 @@ def register() -> None:
     knobs.on_override(_renew_launch_options)
     _C.set_downcast_warning(knobs.execution.downcast_warning)
     patches.apply()
+    recurrent.register()
     eager.register()
     compiler.register()
     # Threads of streams must be idle when the interpreter goes.
