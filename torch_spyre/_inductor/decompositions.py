@@ -33,6 +33,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         scans,
         sorting,
         special_functions,
+        triangles,
         unfolding,
     )
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._guards import TracingContext, tracing
 from torch._inductor.compile_fx import compile_fx_inner
-from torch._inductor.exc import InductorError
+from torch._inductor.exc import InductorError, LoweringException
 from torch._inductor.virtualized import V
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -103,11 +103,14 @@ def specializing(
 
 
 def _unsupported(error: BaseException) -> UnsupportedError | None:
-    """What the card cannot do, under what Inductor wraps errors in."""
+    """What the card or Inductor cannot do, under what Inductor wraps errors in."""
     while not isinstance(error, UnsupportedError):
         inner = error.inner_exception if isinstance(error, InductorError) else error.__cause__
+        if isinstance(error, LoweringException):
+            inner = error.__context__  # which it hides, having copied the text
         if inner is None:
-            return None
+            missing = isinstance(error, NotImplementedError)
+            return UnsupportedError(str(error)) if missing else None
         error = inner
     return error
 

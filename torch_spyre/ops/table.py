@@ -64,12 +64,12 @@ _MADE_OF_OTHERS = """
     replication_pad3d replication_pad3d_backward roll rsub searchsorted selu sgn
     sigmoid_backward silu_backward sinc sinh smooth_l1_loss smooth_l1_loss_backward
     soft_margin_loss softplus_backward softshrink softshrink_backward sort std std_mean take tan
-    tanh_backward threshold threshold_backward topk trace tril triu upsample_bicubic2d
-    upsample_bicubic2d_backward upsample_bilinear2d upsample_bilinear2d_backward
-    upsample_linear1d upsample_linear1d_backward upsample_nearest1d upsample_nearest1d_backward
-    upsample_nearest2d upsample_nearest2d_backward upsample_nearest3d
-    upsample_nearest3d_backward upsample_trilinear3d upsample_trilinear3d_backward var var_mean
-    vdot xlogy zeros_like
+    tanh_backward threshold threshold_backward topk trace tril tril_indices triu triu_indices
+    upsample_bicubic2d upsample_bicubic2d_backward upsample_bilinear2d
+    upsample_bilinear2d_backward upsample_linear1d upsample_linear1d_backward upsample_nearest1d
+    upsample_nearest1d_backward upsample_nearest2d upsample_nearest2d_backward
+    upsample_nearest3d upsample_nearest3d_backward upsample_trilinear3d
+    upsample_trilinear3d_backward var var_mean vdot xlogy zeros_like
 """
 
 LOWERED = {kind: names.split() for kind, names in _LOWERED.items()}
