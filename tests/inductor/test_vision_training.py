@@ -42,7 +42,7 @@ def residual_network() -> nn.Module:
     )
 
 
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_a_step_agrees_with_float64(compiled):
     model = residual_network()
     reference = copy.deepcopy(model).double()

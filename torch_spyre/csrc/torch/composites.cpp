@@ -182,9 +182,10 @@ Tensor batch_norm(const Tensor& input, const OptionalTensor& weight, const Optio
     return at::native::batch_norm(input, weight, bias, running_mean, running_var, training,
                                   momentum, eps, cudnn_enabled);
   }
-  const auto channels = input.size(1);
+  // Without channels PyTorch checks nothing.
+  const int64_t channels = input.dim() > 1 ? input.size(1) : 0;
   for (const OptionalTensor* each : {&weight, &bias, &running_mean, &running_var}) {
-    if (!*each || !(*each)->defined()) continue;
+    if (!*each || !(*each)->defined() || input.dim() < 2) continue;
     TORCH_CHECK((*each)->numel() == channels, "batch_norm: an input of ", channels,
                 " channels with weights or statistics for ", (*each)->numel());
   }
