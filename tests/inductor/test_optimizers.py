@@ -16,6 +16,7 @@ SETTINGS = {
     "adam amsgrad": (ADAM, {"lr": 0.01, "amsgrad": True, "maximize": True}),
     "adamw": (ADAMW, {"lr": 0.01}),
     "adamw amsgrad": (ADAMW, {"lr": 0.01, "amsgrad": True}),
+    "adamw without momentum": (ADAMW, {"lr": 0.01, "betas": (0.0, 0.99)}),
     "adagrad": (ADAGRAD, {"lr": 0.1, "lr_decay": 0.01, "weight_decay": 0.1}),
     "rmsprop": (RMSPROP, {"lr": 0.01}),
     "rmsprop centered": (RMSPROP, {"lr": 0.01, "centered": True, "momentum": 0.9}),

@@ -49,6 +49,11 @@ def _store(found_inf: torch.Tensor | None, *pairs: Stored) -> None:
         target.copy_(value)
 
 
+def _bias(step: torch.Tensor, beta: float) -> torch.Tensor:
+    """1 - beta ** step, which cancels in the first of many steps."""
+    return torch.ones_like(step) if beta == 0 else -torch.expm1(step * math.log(beta))
+
+
 @defines(
     "adam_step(Tensor(a!) param, Tensor(b!) grad, Tensor(c!) mean, Tensor(d!) square, "
     "Tensor(e!)? largest, Tensor step, Tensor lr, float beta1, float beta2, float weight_decay, "
@@ -74,8 +79,7 @@ def adam_step(
     descent = _descent(param, grad, grad_scale, maximize, 0 if decoupled else weight_decay)
     new_mean = mean.float() + (1 - beta1) * (descent - mean.float())
     new_square = beta2 * square.float() + (1 - beta2) * descent * descent
-    # 1 - beta ** step, which cancels in the first of many steps.
-    bias1, bias2 = (-torch.expm1(step * math.log(beta)) for beta in (beta1, beta2))
+    bias1, bias2 = (_bias(step, beta) for beta in (beta1, beta2))
     peak = new_square if largest is None else torch.maximum(largest.float(), new_square)
     kept = param.float()
     if decoupled and weight_decay != 0:
