@@ -28,6 +28,8 @@ _NO_ANSWER = (
     DynamicOutputShapeException,
     AttributeError,
 )
+# Their functions for fake tensors refuse what kernels take: halves other than bfloat16.
+_TOO_STRICT = ("aten::_grouped_mm",)
 
 
 def check_result_types(
@@ -64,6 +66,8 @@ def check_result_types(
 def _check_arguments(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> None:
+    if overload._schema.name in _TOO_STRICT:
+        return
     with suppress(*_NO_ANSWER):
         overload(*args, **kwargs)
 
