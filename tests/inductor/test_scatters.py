@@ -265,3 +265,14 @@ def test_places_are_not_counted_from_the_end(function, native):
     assert_close(function(x, 0, good, source), function(exact(x), 0, good.cpu(), exact(source)))
     with pytest.raises(IndexError, match="index -1 is out of range"):
         function(x, 0, torch.tensor([0, -1], device="spyre"), source).cpu()
+
+
+def test_the_gradient_of_a_lookup_is_native():
+    table = torch.arange(60.0).reshape(12, 5)
+    index = torch.tensor([3, 0, 3, 11])
+    host, card = (table.clone().to(device).requires_grad_() for device in ("cpu", "spyre"))
+    before = torch.spyre.counters()["fallbacks"]
+    card[index.to("spyre")].square().sum().backward()
+    assert torch.spyre.counters()["fallbacks"] == before
+    host[index].square().sum().backward()
+    assert card.grad.tolist() == host.grad.tolist()

@@ -348,6 +348,17 @@ def _index_fill(x: torch.Tensor, dim: int, index: torch.Tensor, value: Any) -> A
     return aten.index_put(x, places, value.to(x.dtype))
 
 
+@decomposes(aten._index_put_impl.default)
+def _index_put_impl(
+    x: torch.Tensor,
+    indices: Sequence[torch.Tensor | None],
+    values: torch.Tensor,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> Any:
+    return aten.index_put(x, indices, values, accumulate)
+
+
 @decomposes(aten.embedding_dense_backward.default)
 def _embedding_backward(
     gradient: torch.Tensor,

@@ -35,12 +35,12 @@ _LOWERED = {
 # What decomposes into those.
 _MADE_OF_OTHERS = """
     __lshift__ __rshift__ _adaptive_avg_pool2d _adaptive_avg_pool2d_backward
-    _adaptive_avg_pool3d _adaptive_avg_pool3d_backward _cdist_forward _grouped_mm _log_softmax
-    _log_softmax_backward_data _native_batch_norm_legit _native_batch_norm_legit_functional
-    _native_batch_norm_legit_no_training _prelu_kernel _prelu_kernel_backward _softmax
-    _softmax_backward_data _thnn_fused_gru_cell _thnn_fused_gru_cell_backward
-    _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl _upsample_nearest_exact1d
-    _upsample_nearest_exact1d_backward _upsample_nearest_exact2d
+    _adaptive_avg_pool3d _adaptive_avg_pool3d_backward _cdist_forward _grouped_mm
+    _index_put_impl _log_softmax _log_softmax_backward_data _native_batch_norm_legit
+    _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _prelu_kernel
+    _prelu_kernel_backward _softmax _softmax_backward_data _thnn_fused_gru_cell
+    _thnn_fused_gru_cell_backward _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl
+    _upsample_nearest_exact1d _upsample_nearest_exact1d_backward _upsample_nearest_exact2d
     _upsample_nearest_exact2d_backward _upsample_nearest_exact3d
     _upsample_nearest_exact3d_backward acos acosh adaptive_max_pool2d
     adaptive_max_pool2d_backward adaptive_max_pool3d adaptive_max_pool3d_backward addbmm addcdiv
