@@ -14,6 +14,10 @@ from torch_spyre._inductor.windows import for_each_dim, padded, places, spread
 aten = torch.ops.aten
 
 
+def _in_2d(*options: Sequence[int]) -> list[list[int]]:
+    return [for_each_dim(each, 2) for each in options]
+
+
 @decomposes(aten.im2col.default)
 def _im2col(
     x: torch.Tensor,
@@ -24,9 +28,7 @@ def _im2col(
 ) -> Any:
     if x.dtype not in FLOATS or x.numel() == 0:
         return NotImplemented
-    kernel, dilation, padding, stride = (
-        for_each_dim(each, 2) for each in (kernel_size, dilation, padding, stride)
-    )
+    kernel, dilation, padding, stride = _in_2d(kernel_size, dilation, padding, stride)
     windows = windows_of(x.shape[-2:], kernel, stride, padding, dilation, False)
     out = [each.count for each in windows]
     wide = padded(x, padding, padding, 0.0)
@@ -48,9 +50,7 @@ def _col2im(
 ) -> Any:
     if x.dtype not in FLOATS or x.numel() == 0:
         return NotImplemented
-    kernel, dilation, padding, stride = (
-        for_each_dim(each, 2) for each in (kernel_size, dilation, padding, stride)
-    )
+    kernel, dilation, padding, stride = _in_2d(kernel_size, dilation, padding, stride)
     windows = windows_of(output_size, kernel, stride, padding, dilation, False)
     out = [each.count for each in windows]
     parts = x.reshape(*x.shape[:-2], -1, prod(kernel), *out).to(torch.float32)

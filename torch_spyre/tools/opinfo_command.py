@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo
 
 # mypy wants the names of an enum written out.
-Dtype = StrEnum("Dtype", {name: name for name in DTYPES})  # type: ignore[misc]
-Variant = StrEnum("Variant", {name: name for name in opinfo_results.VARIANTS})  # type: ignore[misc]
+# mypy wants members of an enum as literals; these are what the tables have.
+Dtype = StrEnum("Dtype", {name: name for name in DTYPES})  # type: ignore[misc]  # see above
+Variant = StrEnum("Variant", {name: name for name in opinfo_results.VARIANTS})  # type: ignore[misc]  # too
 
 SECONDS_BETWEEN_SAVES = 20.0
 MOST_SHOWN = 40
