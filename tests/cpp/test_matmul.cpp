@@ -242,6 +242,43 @@ TEST("matmul: NaN, infinities, subnormals and everything else") {
   }
 }
 
+TEST("matmul: few rows by every code of 16 bits") {
+  constexpr int64_t kColumns = 64;
+  for (const ElementType type : {ElementType::F16, ElementType::BF16}) {
+    for (const int64_t m : {1, 4}) {
+      Stored a(m, 1, type, Order::ROWS);
+      for (int64_t row = 0; row < m; ++row) {
+        store_float(a.bytes.data(), row, type, static_cast<float>(row + 1));
+      }
+      for (int64_t first = 0; first < 0x10000; first += kColumns) {
+        Stored b(1, kColumns, type, Order::ROWS);
+        for (int64_t i = 0; i < kColumns; ++i) {
+          const auto code = static_cast<uint16_t>(first + i);
+          std::memcpy(b.bytes.data() + 2 * i, &code, sizeof(code));
+        }
+        Stored expected(m, kColumns, ElementType::F32, Order::ROWS);
+        const Stored before = expected;
+        multiply_plainly(m, kColumns, 1, a.matrix(), b.matrix(), {}, expected.out());
+        for_each_host([&] {
+          Stored found = before;
+          matmul(m, kColumns, 1, a.matrix(), b.matrix(), {}, found.out());
+          check_same(found, expected, std::string(name_of(type)));
+        });
+      }
+    }
+  }
+}
+
+TEST("matmul: few rows by rows that are one after the other in memory") {
+  for (const ElementType type : kFloats) {
+    for (const int64_t m : {1, 2, 3, 4}) {
+      for (const int64_t columns : {8, 16, 31, 32, 48, 61, 64}) {
+        check_case({m, columns, 333, ElementType::F16, type, ElementType::F32, ElementType::F16});
+      }
+    }
+  }
+}
+
 TEST("matmul: signs of zeros") {
   for (const ElementType type : kFloats) {
     for (const int64_t m : {3, 20}) {

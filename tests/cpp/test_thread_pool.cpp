@@ -1,8 +1,10 @@
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -50,6 +52,42 @@ TEST("thread pool: inside of a body there is one thread") {
   parallel_for(64, 1, [&](int64_t, int64_t) { most = std::max(most.load(), threads_here()); });
   CHECK_EQUAL(most.load(), 1);
   CHECK_EQUAL(threads_here(), 4);
+}
+
+void stay_on(int cpu) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(cpu, &cpus);
+  CHECK_EQUAL(sched_setaffinity(0, sizeof(cpus), &cpus), 0);
+}
+
+TEST("thread pool: a helper leaves the CPU of its caller") {
+  if (std::thread::hardware_concurrency() < 2) return;
+  const WithThreads with(2);
+  std::atomic<std::thread::id> moved_here;
+  std::atomic<bool> has_left = false;
+  std::thread caller([&] {
+    const int cpu = sched_getcpu();
+    stay_on(cpu);
+    const auto caller_id = std::this_thread::get_id();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!has_left && std::chrono::steady_clock::now() < deadline) {
+      parallel_for(8, 1, [&](int64_t, int64_t) {
+        if (std::this_thread::get_id() == caller_id) {
+          // Time for the helper to come.
+          std::this_thread::sleep_for(std::chrono::microseconds(200));
+        } else if (moved_here.load() == std::thread::id()) {
+          stay_on(cpu);
+          moved_here = std::this_thread::get_id();
+        } else if (moved_here.load() == std::this_thread::get_id() && sched_getcpu() != cpu) {
+          has_left = true;
+        }
+      });
+    }
+  });
+  caller.join();
+  CHECK(moved_here.load() != std::thread::id());
+  CHECK(has_left);
 }
 
 TEST("thread pool: many short calls in a row") {

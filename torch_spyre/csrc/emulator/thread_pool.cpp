@@ -1,12 +1,14 @@
 #include "emulator/thread_pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -54,6 +56,49 @@ struct Job {
   std::exception_ptr failure = nullptr;
 };
 
+// A thread of the pool.
+class Worker {
+ public:
+  template <typename Work>
+  explicit Worker(Work work) {
+    std::thread thread([this, work] { work(*this); });
+    thread_ = thread.native_handle();
+    thread.detach();
+  }
+
+  void note_cpu() { cpu_.store(sched_getcpu(), std::memory_order_relaxed); }
+
+  // Linux leaves a thread that wakes on its waker's CPU if all CPUs are busy at that moment, and
+  // there it waits until its waker, which computes, has nothing to do: the two take turns then for
+  // many milliseconds, even if another CPU has become idle.
+  void move_away_from(int cpu) {
+    if (cpu_.load(std::memory_order_relaxed) != cpu || cpu < 0) return;
+    cpu_.store(kUnknown, std::memory_order_relaxed);
+    cpu_set_t others = allowed_cpus();
+    if (cpu >= CPU_SETSIZE || CPU_COUNT(&others) < 2) return;
+    CPU_CLR(cpu, &others);
+    // If it is refused, the thread stays where it is, which costs time only.
+    pthread_setaffinity_np(thread_, sizeof(others), &others);
+  }
+
+ private:
+  static constexpr int kUnknown = -1;
+
+  // Those of the thread that first asks.
+  static const cpu_set_t& allowed_cpus() {
+    static const cpu_set_t cpus = [] {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      sched_getaffinity(0, sizeof(set), &set);
+      return set;
+    }();
+    return cpus;
+  }
+
+  std::atomic<int> cpu_ = kUnknown;
+  pthread_t thread_;
+};
+
 class Pool {
  public:
   void run(Job& job) {
@@ -61,6 +106,9 @@ class Pool {
     {
       const std::lock_guard lock(mutex_);
       start_workers(helpers);
+      for (const int cpu = sched_getcpu(); const auto& worker : workers_) {
+        worker->move_away_from(cpu);
+      }
       jobs_.push_back(&job);
       waiting_jobs_.fetch_add(1, std::memory_order_relaxed);
     }
@@ -72,10 +120,12 @@ class Pool {
 
  private:
   void start_workers(int count) {
-    for (; workers_ < count; ++workers_) std::thread([this] { work(); }).detach();
+    while (std::ssize(workers_) < count) {
+      workers_.push_back(std::make_unique<Worker>([this](Worker& worker) { work(worker); }));
+    }
   }
 
-  [[noreturn]] void work() {
+  [[noreturn]] void work(Worker& self) {
     inside_body = true;
     const auto work_is_waiting = [this] {
       return waiting_jobs_.load(std::memory_order_relaxed) > 0;
@@ -83,6 +133,7 @@ class Pool {
     while (true) {
       spin_until(work_is_waiting);
       Job& job = next_job();
+      self.note_cpu();
       take_ranges(job);
       const std::lock_guard lock(mutex_);
       if (job.helpers_active.fetch_sub(1) == 1) helpers_left_.notify_all();
@@ -134,7 +185,7 @@ class Pool {
   std::condition_variable helpers_left_;
   std::vector<Job*> jobs_;
   std::atomic<int> waiting_jobs_ = 0;
-  int workers_ = 0;
+  std::vector<std::unique_ptr<Worker>> workers_;
 };
 
 // Never destroyed: workers may still sleep in it while the process exits.
