@@ -2,6 +2,7 @@
 // `core_tests "benchmark: vector"`. Runs only when asked for, and checks nothing.
 #include <chrono>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -55,6 +56,35 @@ TEST("benchmark: vector ops") {
       report(vector_op_info(op)->name, [&](ElementType type) {
         vector_function(op, type, type)(inputs, output.data(), kBlock);
       });
+    }
+  }
+}
+
+TEST("benchmark: vector ops on elements in memory") {
+  std::vector<std::byte> codes(kBlock * 2);
+  std::vector<std::byte> result(kBlock * 4);
+  std::vector<float> lanes(kBlock, -0.75f);
+  for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i % 2 ? 0xBC : i);
+  const EngineSettings settings("", false);
+  std::printf("in 10^9 elements a second: codes to codes, codes to lanes, lanes to codes\n");
+  for (const VectorOp op : vector_ops()) {
+    for (const bool scalar : {false, true}) {
+      const auto with = [&](bool from_codes, bool to_codes) {
+        const bool is_binary = vector_op_info(op)->inputs == 2;
+        const MemoryForm form{from_codes, from_codes && is_binary && !scalar, to_codes, scalar};
+        return vector_function_in_memory(op, ElementType::F16, ElementType::F16, form);
+      };
+      if (with(true, true) == nullptr) continue;
+      std::printf("  %-10s%-8s", std::string(vector_op_info(op)->name).c_str(),
+                  scalar ? "scalar" : "");
+      for (const auto& [from, to] : {std::pair(true, true), {true, false}, {false, true}}) {
+        const VectorFunction function = with(from, to);
+        const void* first = from ? static_cast<const void*>(codes.data()) : lanes.data();
+        const void* inputs[] = {first, scalar ? lanes.data() : first};
+        std::printf(" %6.2f",
+                    giga_elements_per_second([&] { function(inputs, result.data(), kBlock); }));
+      }
+      std::printf("\n");
     }
   }
 }
