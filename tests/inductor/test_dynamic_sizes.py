@@ -1,5 +1,7 @@
 """Sizes that change: right results at every one, one trace of the user's code, few compilations."""
 
+import warnings
+
 import pytest
 import torch
 from comparing import assert_close, exact, numbers
@@ -40,6 +42,40 @@ def test_one_trace_and_one_compilation_for_each_size(compilations):
         assert_close(compiled(x), function(exact(x)), scale=8)
     assert traces() == 1
     assert compilations == [(5, 40), (70, 40), (33, 40)]
+
+
+def test_a_graph_of_many_sizes_is_compiled_for_those_that_come_again(compilations):
+    compiled = torch.compile(function, dynamic=True)
+    first = [3, 4, 5, 6]
+    for size in (*first, 7, 8, 9, 8, 8, 3):
+        x = numbers(size, 40).to("spyre")
+        assert_close(compiled(x), function(exact(x)), scale=8)
+    assert compilations == [(size, 40) for size in (*first, 8)]
+
+
+def test_what_runs_op_by_op_leaves_changed_inputs_and_views_as_compiled_code_does(compilations):
+    def changing(x, cache):
+        grown = torch.cat([cache, x.unsqueeze(0) * 2])
+        x.add_(1)
+        return grown, grown[-1], x.double().sum()
+
+    compiled = torch.compile(changing, dynamic=True)
+    cache = numbers(2, 40).to("spyre")
+    expected_cache = exact(cache)
+    for _ in range(8):
+        x = numbers(40).to("spyre")
+        expected = exact(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # float64 is on the CPU
+            cache, last, total = compiled(x, cache)
+        expected_cache, expected_last, expected_total = changing(expected, expected_cache)
+        assert_close(cache, expected_cache)
+        assert_close(last, expected_last)
+        assert_close(x, expected)
+        assert total.device.type == "cpu"
+        assert last.data_ptr() != x.data_ptr()
+        torch.testing.assert_close(total, expected_total, rtol=2**-8, atol=40 * 2**-8)
+    assert len(compilations) == 4
 
 
 @pytest.mark.parametrize("dynamic", [True, None])

@@ -2,7 +2,8 @@
 
 Device layouts are not part of what Dynamo and AOTAutograd know, and programs are for fixed sizes.
 So a graph is compiled when it is first called: then there are real tensors, whatever their sizes,
-strides and layouts. Graphs with symbolic sizes get one variant for each size they meet.
+strides and layouts. Graphs with symbolic sizes get one variant for each of the first sizes they
+meet, and for those of the others that they meet again.
 """
 
 import threading
@@ -31,6 +32,9 @@ logger = get_logger(__name__)
 Compiled = Callable[[list[Any]], Any]
 # Variants of one graph that are kept; the oldest goes first.
 _MOST_VARIANTS = 256
+# A graph that has met so many kinds of inputs, as one with a growing cache does, will meet more.
+# Compiling takes longer than running op by op, so it waits until a kind comes again.
+_COMPILED_AT_ONCE = 4
 
 
 class Specializing:
@@ -39,6 +43,7 @@ class Specializing:
     def __init__(self, module: torch.fx.GraphModule, options: dict[str, Any]) -> None:
         self.module, self.options = module, options
         self.variants: dict[object, Compiled] = {}
+        self.met_once: dict[object, None] = {}
         self.lock = threading.Lock()
 
     def __call__(self, arguments: list[Any]) -> Any:
@@ -48,11 +53,18 @@ class Specializing:
         variant = self.variants.get(key)
         if variant is None:
             with self.lock:
-                variant = self.variants.get(key) or self._compile(arguments)
-                if len(self.variants) >= _MOST_VARIANTS:
-                    del self.variants[next(iter(self.variants))]
-                self.variants[key] = variant
-        return variant(arguments)
+                variant = self.variants.get(key)
+                if variant is None and self._is_worth_compiling(key):
+                    variant = self._compile(arguments)
+                    _keep(self.variants, key, variant)
+        return (variant or HostConversions(self.module).boxed_run)(arguments)
+
+    def _is_worth_compiling(self, key: object) -> bool:
+        if len(self.variants) < _COMPILED_AT_ONCE or key in self.met_once:
+            self.met_once.pop(key, None)
+            return True
+        _keep(self.met_once, key, None)
+        return False
 
     def _compile(self, arguments: Sequence[Any]) -> Compiled:
         announce_fallbacks(self.module)
@@ -85,6 +97,12 @@ class Specializing:
             module = make_fx(graph, tracing_mode="real")(*fakes)
             move_numbers(module)
         return module
+
+
+def _keep(variants: dict[object, Any], key: object, value: Any) -> None:
+    if len(variants) >= _MOST_VARIANTS:
+        del variants[next(iter(variants))]
+    variants[key] = value
 
 
 def specializing(
