@@ -63,8 +63,13 @@ def rough(x):
     return x.abs() * (1 + 2.0**-10) if on_card(x) else x.abs()
 
 
+def double(x):
+    return x.double()
+
+
 FUNCTIONS = (
-    torch.abs, crashing, hanging, lying, failing, exiting, partly, refused, torch.rand_like, rough
+    torch.abs, crashing, hanging, lying, failing, exiting, partly, refused, torch.rand_like, rough,
+    double,
 )  # fmt: skip
 
 

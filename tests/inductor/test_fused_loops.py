@@ -1,6 +1,7 @@
 """Which loops become one program, and what of them reaches device memory."""
 
 import pytest
+import sympy
 from loop_bundles import C0, C1, C2, R0, bundle, load, loop, product, step, tensor, total
 
 from torch_spyre._inductor.passes.fusion import fuse
@@ -45,6 +46,15 @@ def test_a_chain_is_one_program_and_only_its_ends_are_in_memory():
 def test_what_others_see_is_written_too():
     ops = [unary("exp", "a", "x"), unary("neg", "b", "a")]
     assert places(bundle(ops, MATRICES, ["a", "b"]))["a"] == {"lx", "hbm"}
+
+
+def test_an_element_that_was_looked_up_is_no_loop_over_its_tensor():
+    looked_up = sympy.Symbol("indirect0", integer=True)
+    at = load("x", COLUMNS * C0 + looked_up, indirect=((looked_up, load("i", 0)),))
+    picked = loop("p", {C0: ROWS}, step("neg", at), C0)
+    both = loop("b", SPACE, step("add", load("x", HERE), load("p", C0)), HERE)
+    tensors = [*MATRICES, tensor("p", ROWS), tensor("i", 1)]
+    assert groups(bundle([picked, both], tensors, ["b"])) == [["p"], ["b"]]
 
 
 def test_what_another_program_reads_is_in_the_pool():

@@ -6,6 +6,7 @@ import pytest
 import torch
 from comparing import assert_close, check_gradients, exact, numbers, on_card
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 pytestmark = pytest.mark.usefixtures("native")
 
@@ -112,6 +113,21 @@ def test_ops_that_update_and_those_that_do_not():
         card = [*on_card((x, x, weight)), *ours, *got[1:3], wide[7], 1e-5]
         found = aten.batch_norm_backward(*card, [True] * 3, got[3])
         assert_close(found, gradients, scale=40.0)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_statistics_have_the_shape_that_tracing_foretells(training):
+    aten = torch.ops.aten
+    for op in (aten.native_batch_norm, aten._native_batch_norm_legit):
+
+        def shapes(op=op):
+            x = torch.ones(4, 6, 5, device="spyre")
+            given = [torch.ones(6, device="spyre") for _ in range(4)]
+            return [result.shape for result in op(x, *given, training, 0.1, 1e-5)]
+
+        with FakeTensorMode():
+            foretold = shapes()
+        assert shapes() == foretold == [(4, 6, 5), (6,), (6,)]
 
 
 def test_group_norms_of_values_far_from_zero_keep_their_gradients():

@@ -36,7 +36,7 @@ def loss_of(model, family, device, dtype):
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize("name", each_family())
+@pytest.mark.parametrize("name", list(each_family()))
 def test_gradients_agree_and_are_made_on_the_card_alone(name, compiled):
     family = FAMILIES[name]
     torch.manual_seed(0)

@@ -17,8 +17,7 @@ import sys, transformers
 sys.argv = ["models.py", "--only", "tiny", "--prompt", "8", "--new-tokens", "2", "--rounds", "1"]
 sys.path.insert(0, "benchmarks")
 import models
-sizes = dict(hidden_size=128, intermediate_size=128, num_hidden_layers=1, num_attention_heads=2)
-models.SHAPES["tiny"] = transformers.LlamaConfig(**sizes, **models.COMMON)
+models.SHAPES["tiny"] = models.shaped(transformers.LlamaConfig, 1, 128, 128, 2, 2)
 models.main()
 """
 

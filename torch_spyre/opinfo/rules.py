@@ -6,6 +6,7 @@ from torch_spyre.testing.op_samples import UNDEFINED, name_of
 
 RANDOM_NOTE = "random: values, or else shape, dtype and statistics"
 NOT_FOR_CPU_NOTE = "PyTorch runs it on CUDA only"
+EMPTY_ON_CPU_NOTE = "statistics that the CPU does not give are not compared"
 UNDEFINED_NOTE = "its values are undefined: shape and dtype only"
 
 # They draw from the device's generator, whose sequence is the CPU's where they fall back. Where
@@ -15,6 +16,11 @@ RANDOM = ("bernoulli", "cauchy", "exponential", "geometric", "multinomial", "uni
 
 # Given an out= with gaps between its elements, the CPU writes the wrong places or none.
 WRONG_GAPS_ON_CPU = ("narrow_copy", "nn.functional.avg_pool3d", "nn.functional.gelu")
+# The card has no such dtype, and what converts to it gives a tensor on the CPU.
+GIVES_CPU_TENSORS = ("double",)
+# Unless it trains, the CPU alone gives no statistics: other devices give what they were given, as
+# PyTorch's decomposition says.
+EMPTY_ON_CPU = ("native_batch_norm", "_native_batch_norm_legit")
 # PyTorch runs them on CUDA only.
 NOT_FOR_CPU = ("jiterator_",)
 # PyTorch wants the sections on the CPU, on any device.
@@ -58,4 +64,6 @@ def note(op: OpInfo) -> str:
         return UNDEFINED_NOTE
     if name_of(op).startswith(NOT_FOR_CPU):
         return NOT_FOR_CPU_NOTE
+    if name_of(op) in EMPTY_ON_CPU:
+        return EMPTY_ON_CPU_NOTE
     return RANDOM_NOTE if is_random(op) else ""

@@ -22,7 +22,6 @@ from torch_spyre.opinfo.results import DTYPES, MEANINGS, TROUBLE, Results, Unit,
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo
 
-# mypy wants the names of an enum written out.
 # mypy wants members of an enum as literals; these are what the tables have.
 Dtype = StrEnum("Dtype", {name: name for name in DTYPES})  # type: ignore[misc]  # see above
 Variant = StrEnum("Variant", {name: name for name in opinfo_results.VARIANTS})  # type: ignore[misc]  # too

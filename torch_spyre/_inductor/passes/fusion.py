@@ -180,7 +180,8 @@ def _matched(
                 return None
             continue
         other = theirs[factor]
-        if read_sizes[symbol] != written_sizes[other]:
+        # What was looked up is no loop, and has no size.
+        if other not in written_sizes or read_sizes[symbol] != written_sizes[other]:
             return None
         renames[symbol] = other
     return renames
