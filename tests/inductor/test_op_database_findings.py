@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from comparing import assert_close, exact, numbers, on_card
+from comparing import assert_close, check_both, exact, numbers, on_card
 
 
 def fallbacks():
@@ -126,3 +126,23 @@ def test_a_sum_of_products_is_one_product():
 def test_an_odd_glu_is_refused_as_on_the_cpu():
     with pytest.raises(RuntimeError, match="even"):
         torch.nn.functional.glu(numbers(4, 7).to("spyre"))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
+def test_extremes_of_integers_of_every_width(dtype):
+    limits = torch.iinfo(torch.int32 if dtype is torch.int64 else dtype)
+    host = numbers(6, 70, dtype=dtype)
+    host[0], host[:, 1] = limits.min, limits.max
+    before = fallbacks()
+    check_both(lambda x: (x.amax(1), x.amin(), x.max(0), x.min(1), x.argmax(1), x.argmin(0)), host)
+    check_both(lambda x: x.topk(3)[0], host)
+    assert fallbacks() == before
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
+def test_norms_of_nothing(shape):
+    check_both(lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]), torch.empty(shape))
+
+
+def test_results_without_elements_beside_others():
+    check_both(lambda x, y: (x.sum(1), y + 1, x * 2), torch.empty(3, 0), numbers(3, 5))

@@ -19,7 +19,13 @@ def simplify_empty(bundle: Bundle) -> Bundle:
         if any(op.sizes[symbol] == 0 for symbol in op.folded):
             op = _of_nothing(op)
         ops.append(op)
-    return replace(bundle, ops=tuple(ops))
+    touched = {op.target for op in ops}
+    for op in ops:
+        touched.update(load.buffer for load in op.loads)
+        touched.update(index.buffer for index in op.indices)
+    # No program knows the others, and a bundle takes as many arguments as its programs know.
+    arguments = tuple(name for name in bundle.arguments if name in touched)
+    return replace(bundle, ops=tuple(ops), arguments=arguments)
 
 
 def _of_nothing(op: LoopOp) -> LoopOp:

@@ -18,7 +18,7 @@ from torch_spyre._inductor.to_ktir.pointwise import converted
 from torch_spyre._inductor.to_ktir.types import F32, I32, bytes_of, is_float
 from torch_spyre.ktir.dialects import arith as ktir_arith
 
-_LARGEST_INTEGER = (1 << 31) - 1
+_LARGEST_PLACE = (1 << 31) - 1
 
 Adder = Callable[[Operation], SSAValue]
 
@@ -30,17 +30,25 @@ class Fold:
     for_floats: Callable[..., Operation]
     for_integers: Callable[..., Operation]
     start: float
-    start_integer: int
     # Sums of halves are kept in float32 while they are streamed, and rounded at the end.
     wide: bool = False
 
+    def start_of(self, element: Attribute) -> float | int:
+        """What elements of this type start with: integers have no infinity but their last one."""
+        if is_float(element):
+            return self.start
+        if not numbers.isinf(self.start):
+            return int(self.start)
+        largest = (1 << (8 * bytes_of(element) - 1)) - 1
+        return largest if self.start > 0 else -largest - 1
+
 
 FOLDS = {
-    "sum": Fold(arith.AddfOp, arith.AddiOp, 0.0, 0, wide=True),
-    "mean": Fold(arith.AddfOp, arith.AddiOp, 0.0, 0, wide=True),
-    "prod": Fold(arith.MulfOp, arith.MuliOp, 1.0, 1, wide=True),
-    "max": Fold(arith.MaximumfOp, arith.MaxSIOp, -numbers.inf, -_LARGEST_INTEGER - 1),
-    "min": Fold(arith.MinimumfOp, arith.MinSIOp, numbers.inf, _LARGEST_INTEGER),
+    "sum": Fold(arith.AddfOp, arith.AddiOp, 0.0, wide=True),
+    "mean": Fold(arith.AddfOp, arith.AddiOp, 0.0, wide=True),
+    "prod": Fold(arith.MulfOp, arith.MuliOp, 1.0, wide=True),
+    "max": Fold(arith.MaximumfOp, arith.MaxSIOp, -numbers.inf),
+    "min": Fold(arith.MinimumfOp, arith.MinSIOp, numbers.inf),
 }
 POSITIONS = ("argmax", "argmin")
 REDUCTIONS = (*FOLDS, *POSITIONS)
@@ -64,14 +72,12 @@ class Reducer:
         emitter = self.emitter
         if self.spec.op in POSITIONS:
             extreme = FOLDS["max" if self.spec.op == "argmax" else "min"]
-            start = extreme.start if is_float(element) else extreme.start_integer
             return [
-                emitter.splat(emitter.scalar(start, element), self.shape),
-                emitter.splat(emitter.scalar(_LARGEST_INTEGER, I32), self.shape),
+                emitter.splat(emitter.scalar(extreme.start_of(element), element), self.shape),
+                emitter.splat(emitter.scalar(_LARGEST_PLACE, I32), self.shape),
             ]
         fold = FOLDS[self.spec.op]
-        start = fold.start if is_float(element) else fold.start_integer
-        return [emitter.splat(emitter.scalar(start, element), self.shape)]
+        return [emitter.splat(emitter.scalar(fold.start_of(element), element), self.shape)]
 
     def step(
         self,

@@ -12,7 +12,8 @@ namespace {
 bool fit_together(const Tensor& query, const Tensor& key, const Tensor& value,
                   const std::optional<Tensor>& mask, bool enable_gqa) {
   const int64_t dims = query.dim();
-  if (dims < 2 || key.dim() != dims || value.dim() != dims) return false;
+  // The shapes of results are only known to PyTorch with or without one dim of batches.
+  if ((dims != 3 && dims != 4) || key.dim() != dims || value.dim() != dims) return false;
   for (int64_t dim = 0; dim < dims - 2; ++dim) {
     if (key.sym_size(dim) != value.sym_size(dim)) return false;
     const bool may_share = enable_gqa && dim == dims - 3 && key.sym_size(dim) > 0 &&
