@@ -3,6 +3,8 @@ import sys
 
 import pytest
 
+from torch_spyre import knobs
+
 # The tests of the device, its copies and its fallback are about these and not about kernels; and
 # kernels are compiled for every shape, of which they use thousands. Tests of kernels turn them on.
 os.environ.setdefault("TORCH_SPYRE_EAGER", "fallback")
@@ -18,13 +20,20 @@ def programs_of_the_tests_alone(tmp_path_factory):
 
 @pytest.fixture
 def kernels(monkeypatch):
-    """Eager ops run on the card, in child processes too."""
-    from torch_spyre.ops import eager
+    """Eager ops run on the card, in child processes too; none has been compiled yet."""
+    from torch_spyre.ops import eager, plans
 
     monkeypatch.setenv("TORCH_SPYRE_EAGER", "native")
     eager.use_kernels(True)
-    yield
-    eager.use_kernels(False)
+    plans.forget()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Kernels stay registered for the tests that follow, up to one that does not ask for them."""
+    eager = sys.modules.get("torch_spyre.ops.eager")
+    if eager is not None and "kernels" not in item.fixturenames:
+        eager.use_kernels(knobs.execution.eager == "native")
 
 
 @pytest.fixture
