@@ -3,6 +3,8 @@ import sys
 
 import pytest
 
+from torch_spyre import knobs
+
 # The tests of the device, its copies and its fallback are about these and not about kernels; and
 # kernels are compiled for every shape, of which they use thousands. Tests of kernels turn them on.
 os.environ.setdefault("TORCH_SPYRE_EAGER", "fallback")
@@ -16,15 +18,42 @@ def programs_of_the_tests_alone(tmp_path_factory):
         yield
 
 
+# The test, or the file marked `shared_plans`, whose eager ops have been compiled.
+plans_of = None
+
+
 @pytest.fixture
-def kernels(monkeypatch):
-    """Eager ops run on the card, in child processes too."""
-    from torch_spyre.ops import eager
+def kernels(monkeypatch, request):
+    """Eager ops run on the card, in child processes too.
+
+    Each test compiles its ops anew, unless its file is marked `shared_plans`: then the file does.
+    """
+    global plans_of
+    from torch_spyre.ops import eager, plans
 
     monkeypatch.setenv("TORCH_SPYRE_EAGER", "native")
     eager.use_kernels(True)
-    yield
-    eager.use_kernels(False)
+    shared = request.node.get_closest_marker("shared_plans") is not None
+    owner = request.module.__name__ if shared else request.node.nodeid
+    if plans_of != owner:
+        plans.forget()
+    plans_of = owner
+
+
+def pytest_collection_finish(session):
+    """Without the heavy tests, properties that name no number of examples are tried with fewer."""
+    hypothesis = sys.modules.get("hypothesis")
+    if hypothesis is not None and session.config.option.markexpr == "not heavy":
+        hypothesis.settings.register_profile("quick", max_examples=40)
+        hypothesis.settings.load_profile("quick")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """Kernels stay registered for the tests that follow, up to one that does not ask for them."""
+    eager = sys.modules.get("torch_spyre.ops.eager")
+    if eager is not None and "kernels" not in item.fixturenames:
+        eager.use_kernels(knobs.execution.eager == "native")
 
 
 @pytest.fixture

@@ -310,11 +310,13 @@ def hammer(folder, seed, seconds, failures):
         raise
 
 
-def test_processes_that_write_damage_and_die_do_not_disturb_each_other(tmp_path):
+@pytest.mark.parametrize("seconds", [1.5, pytest.param(5.0, marks=pytest.mark.heavy)])
+def test_processes_that_write_damage_and_die_do_not_disturb_each_other(tmp_path, seconds):
     context = multiprocessing.get_context("spawn")
     failures = context.SimpleQueue()
     workers = [
-        context.Process(target=hammer, args=(tmp_path, seed, 4.0, failures)) for seed in range(3)
+        context.Process(target=hammer, args=(tmp_path, seed, seconds, failures))
+        for seed in range(3)
     ]
     for worker in workers:
         worker.start()

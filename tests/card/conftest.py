@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import subprocess
 import sys
 
@@ -11,9 +12,12 @@ from fork_server import FORK_SERVER, PLAIN_ENVIRONMENT
 from stream_helpers import BIG
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def run():
-    """Runs code in a process with other variables; gives the words it prints."""
+    """Runs code in a process with other variables; gives the words it prints.
+
+    The process has imported torch and used no card.
+    """
     server = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", FORK_SERVER],
         env=PLAIN_ENVIRONMENT,
@@ -22,8 +26,10 @@ def run():
         text=True,
     )
 
-    def run(code, **variables):
-        server.stdin.write(json.dumps({"code": code, "variables": variables}) + "\n")
+    def run(code, folder=".", **variables):
+        variables = {"TORCH_SPYRE_EAGER": os.environ["TORCH_SPYRE_EAGER"], **variables}
+        request = {"code": code, "folder": str(folder), "variables": variables}
+        server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
         status, output = json.loads(server.stdout.readline())
         assert status == 0, output

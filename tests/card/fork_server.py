@@ -10,6 +10,8 @@ PLAIN_ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(OUR
 FORK_SERVER = """
 import json, os, sys, tempfile, traceback
 import torch
+from torch_spyre import knobs
+from torch_spyre.ops import eager
 for line in sys.stdin:
     request = json.loads(line)
     with tempfile.TemporaryFile("w+") as output:
@@ -18,6 +20,9 @@ for line in sys.stdin:
             os.dup2(output.fileno(), 1)
             os.dup2(output.fileno(), 2)
             os.environ.update(request["variables"])
+            os.chdir(request["folder"])
+            # The only one of them that is read by `import torch`.
+            eager.use_kernels(knobs.execution.eager == "native")
             status = 0
             try:
                 exec(request["code"], {"torch": torch})

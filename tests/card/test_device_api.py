@@ -190,12 +190,12 @@ def test_every_function_of_torch_accelerator_works_on_the_card():
 @pytest.mark.parametrize(
     "module",
     [
-        "ops.fallbacks",
+        pytest.param("ops.fallbacks", marks=pytest.mark.heavy),
         "device",
-        "device.streams",
-        "model_utils",
+        pytest.param("device.streams", marks=pytest.mark.heavy),
+        pytest.param("model_utils", marks=pytest.mark.heavy),
         "ktir",
-        "backend.kernels",
+        pytest.param("backend.kernels", marks=pytest.mark.heavy),
         "_inductor.op_spec",
     ],
 )

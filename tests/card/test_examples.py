@@ -10,10 +10,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+SESSION = """
+import doctest
+found = doctest.testfile("session.txt", module_relative=False, optionflags=doctest.ELLIPSIS)
+assert found.attempted and not found.failed
+"""
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run(*arguments, folder):
+def run_program(*arguments, folder):
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -31,7 +36,7 @@ def blocks(page, language):
 
 
 def test_first_steps_shows_the_device_its_layouts_memory_numbers_and_counters(tmp_path):
-    shown = run(str(ROOT / "examples/first_steps.py"), folder=tmp_path)
+    shown = run_program(str(ROOT / "examples/first_steps.py"), folder=tmp_path)
     for sentence in (
         "PyTorch's accelerator is spyre",
         "32 cores and 112 GiB",
@@ -50,7 +55,7 @@ def test_first_steps_shows_the_device_its_layouts_memory_numbers_and_counters(tm
 
 
 def test_tensor_allocate_shows_every_dtype_and_the_refusal(tmp_path):
-    shown = run(str(ROOT / "examples/tensor_allocate.py"), folder=tmp_path)
+    shown = run_program(str(ROOT / "examples/tensor_allocate.py"), folder=tmp_path)
     assert "tensor([1., 2.], dtype=torch.float16, device='spyre:0')" in shown
     assert "device: spyre:0" in shown
     assert re.search(r"torch\.bfloat16 +DataFormats\.SEN169_FP16 +\[16, 64\] +2048", shown)
@@ -59,25 +64,29 @@ def test_tensor_allocate_shows_every_dtype_and_the_refusal(tmp_path):
 
 
 def test_softmax_agrees_with_the_cpu(tmp_path):
-    shown = run(str(ROOT / "examples/softmax.py"), folder=tmp_path)
+    shown = run_program(str(ROOT / "examples/softmax.py"), folder=tmp_path)
     assert "on spyre:0" in shown
     assert shown.endswith("the card and the CPU agree\n")
 
 
 def test_the_tour_of_the_readme_runs(tmp_path):
     tour, _ = blocks(ROOT / "README.md", "python")
-    shown = run("-W", "ignore", "-c", tour, folder=tmp_path)
+    shown = run_program("-W", "ignore", "-c", tour, folder=tmp_path)
     assert "device_size=[2, 4, 64]" in shown
 
 
 def test_the_kernel_of_the_readme_runs():
     _, kernel = blocks(ROOT / "README.md", "python")
-    *sums, time_us = run("-W", "ignore", "-c", kernel, folder=ROOT).splitlines()
+    *sums, time_us = run_program("-W", "ignore", "-c", kernel, folder=ROOT).splitlines()
     assert sums and float(time_us) > 0
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "pycon")], ids=lambda p: p.stem)
-def test_the_sessions_of_a_page_print_what_the_page_says(page, tmp_path):
-    session = tmp_path / "session.txt"
-    session.write_text("\n".join(blocks(page, "pycon")))
-    run("-W", "ignore", "-m", "doctest", "-o", "ELLIPSIS", str(session), folder=tmp_path)
+def test_the_sessions_of_a_page_print_what_the_page_says(page, tmp_path, run):
+    (tmp_path / "session.txt").write_text("\n".join(blocks(page, "pycon")))
+    run(
+        SESSION,
+        folder=tmp_path,
+        TORCH_SPYRE_EAGER="native",
+        TORCH_SPYRE_PROGRAM_CACHE=os.environ["TORCH_SPYRE_PROGRAM_CACHE"],
+    )

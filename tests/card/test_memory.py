@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import torch
-from memory_helpers import GIB, MIB, USABLE, empty, run_child, run_fine
+from memory_helpers import GIB, MIB, USABLE, empty, run_child
 
 memory = torch.spyre.memory
 
@@ -68,8 +68,8 @@ def test_after_running_out_everything_goes_on():
         assert torch.ones(70, device="spyre").cpu().sum() == 70
 
 
-def test_running_out_is_said_although_queued_work_has_failed_too():
-    run_fine(
+def test_running_out_is_said_although_queued_work_has_failed_too(run):
+    shown = run(
         """
 import torch
 bad = torch.full((1 << 16,), 2**40).pin_memory()
@@ -88,6 +88,7 @@ except RuntimeError as error:
 """,
         TORCH_SPYRE_INT64_OVERFLOW="error",
     )
+    assert shown == ["fine"]
 
 
 def test_growing_a_tensor_beyond_the_memory_leaves_it_as_it_was():
@@ -173,8 +174,8 @@ def test_empty_cache_finds_freed_memory_behind_a_newer_allocation():
     assert untouched.numel() == 128 * MIB
 
 
-def test_beyond_its_limit_freed_memory_goes_back_by_itself():
-    run_fine(
+def test_beyond_its_limit_freed_memory_goes_back_by_itself(run):
+    shown = run(
         """
 import os, torch
 def reserved(): return torch.spyre.memory_reserved() >> 20
@@ -188,6 +189,7 @@ print("fine")
 """,
         SPYRE_EMU_CACHE_MB="64",
     )
+    assert shown == ["fine"]
 
 
 # --- Leaks ----------------------------------------------------------------------------------------
@@ -261,8 +263,8 @@ print("after")
     assert "host code touched a Spyre device address" in done.stderr and ".cpu()" in done.stderr
 
 
-def test_poison_shows_uninitialised_and_freed_memory():
-    run_fine(
+def test_poison_shows_uninitialised_and_freed_memory(run):
+    shown = run(
         """
 import torch
 from torch_spyre import _C
@@ -277,6 +279,7 @@ print("fine")
 """,
         SPYRE_EMU_POISON="1",
     )
+    assert shown == ["fine"]
 
 
 def test_pinned_memory_is_counted_while_it_lives():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from memory_helpers import GIB, MIB, USABLE, empty, run_fine
+from memory_helpers import GIB, MIB, USABLE, empty
 
 memory = torch.spyre.memory
 
@@ -131,8 +131,8 @@ def test_a_summary_shows_what_is_allocated_and_free():
     assert "allocations" not in memory.memory_summary(abbreviated=True)
 
 
-def test_two_cards_account_apart():
-    run_fine(
+def test_two_cards_account_apart(run):
+    shown = run(
         """
 import torch
 memory = torch.spyre.memory
@@ -160,3 +160,4 @@ print("fine")
 """,
         AIU_WORLD_SIZE="2",
     )
+    assert shown == ["fine"]

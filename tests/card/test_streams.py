@@ -1,8 +1,5 @@
 """Streams and events: identity, the current stream, device time, and what happens to errors."""
 
-import os
-import subprocess
-import sys
 import threading
 import time
 import warnings
@@ -20,18 +17,6 @@ pytestmark = pytest.mark.usefixtures("default_stream_stays_current")
 
 def timed_event():
     return torch.Event("spyre", enable_timing=True)
-
-
-def run_child(code, **variables):
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.split()
 
 
 # --- Identity -------------------------------------------------------------------------------------
@@ -251,9 +236,9 @@ print("fine")
     ],
     ids=["stream", "event"],
 )
-def test_an_error_of_queued_work_surfaces_once_and_the_stream_goes_on(waits):
+def test_an_error_of_queued_work_surfaces_once_and_the_stream_goes_on(waits, run):
     code = FAILING_COPY.replace("WAITS", waits)
-    assert run_child(code, TORCH_SPYRE_INT64_OVERFLOW="error") == ["fine"]
+    assert run(code, TORCH_SPYRE_INT64_OVERFLOW="error") == ["fine"]
 
 
 def test_a_stream_is_idle_after_its_last_event_has_been_waited_for():
@@ -301,7 +286,7 @@ def test_a_warning_of_queued_work_may_be_made_an_error():
     torch.spyre.synchronize()
 
 
-def test_waiting_for_a_stream_never_waits_for_pythons_lock():
+def test_waiting_for_a_stream_never_waits_for_pythons_lock(run):
     # The queue holds the last references to storages that Python has seen, and the calls below
     # wait for the queue while they hold Python's lock.
     code = """
@@ -337,4 +322,4 @@ for wait in (
     torch.spyre.synchronize()
 print("fine")
 """
-    assert run_child(code) == ["fine"]
+    assert run(code) == ["fine"]

@@ -6,6 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+# Steps are of few ops, the same ones again and again.
+pytestmark = pytest.mark.shared_plans
+
 HALVES = [torch.float16, torch.bfloat16]
 OPTIMIZERS = {
     torch.optim.Adam: "exp_avg_sq",

@@ -4,6 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+# Steps are of few ops, the same ones again and again.
+pytestmark = pytest.mark.shared_plans
+
 SHAPES = [(130, 70), (64,), (7,), (3, 4, 5), (), (0, 3)]
 SGD, ADAM, ADAMW = torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW
 ADAGRAD, RMSPROP = torch.optim.Adagrad, torch.optim.RMSprop

@@ -24,7 +24,7 @@ from torch_spyre.ops import (
 )
 from torch_spyre.ops.native import COMPOSED, eager_overloads
 from torch_spyre.ops.own import BODIES
-from torch_spyre.ops.plans import Plan, keep
+from torch_spyre.ops.plans import Plan, Plans, keep
 
 logger = get_logger(__name__)
 
@@ -60,12 +60,13 @@ def use_kernels(native: bool) -> None:
 
     Without them each op runs on the CPU: to tell the effect of a kernel from another.
     """
+    if native == bool(_libraries):
+        return
     _C._set_conversion_kernel(_conversions() if native else None)
-    if not native:
-        while _libraries:
-            _libraries.pop()._destroy()
-    elif not _libraries:
+    if native:
         _libraries.append(_library())
+    else:
+        _libraries.pop()._destroy()
 
 
 def _library() -> torch.library.Library:
@@ -86,7 +87,7 @@ def _kernel(
     overload: torch._ops.OpOverload, otherwise: Callable[[torch._ops.OpOverload], Plan]
 ) -> Callable[..., Any]:
     """`otherwise` makes the plan for calls that the compiler cannot do."""
-    plans: dict[object, Plan] = {}
+    plans = Plans()
     varying = varying_numbers.Varying(overload, _plan_or_none)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -115,7 +116,7 @@ def _own_kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
 
 def _conversions() -> Callable[[torch.Tensor, torch.Tensor], bool]:
     """Copies to another dtype, for the extension: it knows what else to do where there is none."""
-    plans: dict[object, Plan | None] = {}
+    plans = Plans()
     overload = torch.ops.aten.copy_.default
 
     def convert(source: torch.Tensor, target: torch.Tensor) -> bool:

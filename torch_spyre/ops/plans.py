@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 # What one kind of call does.
 Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
@@ -9,7 +10,24 @@ Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
 _MOST = 4096
 
 
-def keep(found: dict[object, Any], key: object, value: object) -> None:
+class Plans(dict[object, Any]):
+    """By a key of the arguments; `forget` finds it as long as its kernel lives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _living[id(self)] = self
+
+
+_living: WeakValueDictionary[int, Plans] = WeakValueDictionary()
+
+
+def forget() -> None:
+    """Every op is compiled anew when it is called next, as after the start of a process."""
+    for plans in list(_living.values()):
+        plans.clear()
+
+
+def keep(found: Plans, key: object, value: object) -> None:
     if key not in found and len(found) >= _MOST:
         found.pop(next(iter(found)), None)
     found[key] = value

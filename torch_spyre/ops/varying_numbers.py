@@ -13,7 +13,7 @@ import torch
 
 from torch_spyre import _C
 from torch_spyre.ops.own import defines
-from torch_spyre.ops.plans import Plan, keep
+from torch_spyre.ops.plans import Plan, Plans, keep
 
 # Numbers for which an op gets plans of their own, all else being equal.
 MOST_CONSTANTS = 4
@@ -69,9 +69,9 @@ class Varying:
     ) -> None:
         self.forms = _forms_of(overload)
         self.make = make
-        self.plans: dict[object, Plan | None] = {}
+        self.plans = Plans()
         # How many numbers were seen in calls that are otherwise alike.
-        self.seen: dict[object, int] = {}
+        self.seen = Plans()
 
     def plan(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
         """The call, for a number that has no plan of its own; None if it should get one."""

@@ -1,0 +1,33 @@
+"""Plans of eager ops are kept until they are forgotten."""
+
+import torch
+from comparing import assert_close, numbers
+
+from torch_spyre._inductor import one_op
+from torch_spyre.ops import plans
+
+
+def test_an_op_is_compiled_again_after_its_plan_was_forgotten(monkeypatch, native):
+    compiled = []
+    plan_op = one_op.plan_op
+    monkeypatch.setattr(
+        one_op,
+        "plan_op",
+        lambda overload, *rest: compiled.append(overload) or plan_op(overload, *rest),
+    )
+    x = numbers(3, 70)
+    on_card = x.to("spyre")
+
+    def calls():
+        compiled.clear()
+        # A product, a conversion, and numbers of which there is one plan for all.
+        assert_close(on_card * on_card, x * x)
+        assert_close(on_card.to(torch.int32), x.to(torch.int32))
+        for number in range(6):
+            assert_close(on_card + number, x + number)
+        return len(compiled)
+
+    first = calls()
+    assert first > 0 and calls() == 0
+    plans.forget()
+    assert calls() == first
