@@ -1,5 +1,6 @@
 """Values for the card, and what must come of them there."""
 
+import pytest
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -59,6 +60,25 @@ def check_both(function, *args, units=4, scale=0.25):
         assert [each.dtype for each in tree_leaves(got)] == types
         assert all(each.device.type == "spyre" for each in tree_leaves(got))
         assert_close(got, wanted, units, scale)
+
+
+def with_heavy(cases, *heavy):
+    """Cases; those whose parts others have too are for `make test-full`."""
+    assert set(heavy) <= set(cases)
+    mark = pytest.mark.heavy
+    return [pytest.param(each, marks=mark if each in heavy else ()) for each in cases]
+
+
+def in_turn(cases, types, always):
+    """Pairs: every case with the type `always` and with one of the others; the rest is heavy."""
+    others = [each for each in types if each is not always]
+    found = []
+    for place, case in enumerate(cases):
+        quick = (always, others[place % len(others)])
+        heavy = [each for each in types if each not in quick]
+        found += [pytest.param(case, each) for each in quick]
+        found += [pytest.param(case, each, marks=pytest.mark.heavy) for each in heavy]
+    return found
 
 
 def check_gradients(function, *args, units=8):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import check_both, check_gradients, numbers
+from comparing import check_both, check_gradients, numbers, with_heavy
 
 pytestmark = pytest.mark.usefixtures("native")
 
@@ -70,7 +70,9 @@ FORWARD = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 BACKWARD = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
-@pytest.mark.parametrize("form", CONVOLUTIONS)
+@pytest.mark.parametrize(
+    "form", with_heavy(CONVOLUTIONS, "several of each channel", "no batch", "one place, steps")
+)
 def test_gradients(form):
     size, kernel, options = CONVOLUTIONS[form]
     function = FORWARD[len(kernel) - 2]
@@ -78,7 +80,7 @@ def test_gradients(form):
     check_gradients(lambda *given: function(*given, **options), x, weight, bias)
 
 
-@pytest.mark.parametrize("form", TRANSPOSED)
+@pytest.mark.parametrize("form", with_heavy(TRANSPOSED, "cut patches", "more padding than kernel"))
 def test_transposed_ones_and_their_gradients(form):
     size, kernel, options = TRANSPOSED[form]
     function = BACKWARD[len(kernel) - 2]

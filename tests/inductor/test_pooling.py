@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import check_both, check_gradients, numbers
+from comparing import check_both, check_gradients, numbers, with_heavy
 
 pytestmark = pytest.mark.usefixtures("native")
 
@@ -46,7 +46,21 @@ POOLS = {
 }
 
 
-@pytest.mark.parametrize("name", POOLS)
+# Windows that the others have too, at other places or along fewer dims.
+HEAVY = (
+    "max 2x2, rest",
+    "max gaps",
+    "max no batch",
+    "avg 3x3",
+    "avg ceil with padding",
+    "avg 1d",
+    "adaptive avg 1d",
+    "adaptive max, even",
+    "adaptive max 1d",
+)
+
+
+@pytest.mark.parametrize("name", with_heavy(POOLS, *HEAVY))
 def test_pools_and_their_gradients(name):
     function, size = POOLS[name]
     check_gradients(function, numbers(*size, dtype=torch.float32))
@@ -87,5 +101,4 @@ def test_of_equal_ones_the_first_and_of_what_is_no_number_the_last(name):
 def test_infinities_stay_where_they_are():
     x = numbers(1, 2, 6, 7, dtype=torch.float32)
     x[0, 0, 2, 3] = math.inf
-    for function in (lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.adaptive_avg_pool2d(x, 4)):
-        check_both(function, x)
+    check_both(lambda x: (F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, 4)), x)

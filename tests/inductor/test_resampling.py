@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import assert_close, check_both, check_gradients, numbers, on_card
+from comparing import assert_close, check_both, check_gradients, numbers, on_card, with_heavy
 
 pytestmark = pytest.mark.usefixtures("native")
 
@@ -52,7 +52,19 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
+# What the others do too, along more or fewer dims.
+HEAVY = (
+    "nearest 3d",
+    "exact 1d",
+    "bilinear of one",
+    "bicubic, corners",
+    "reflected 1d",
+    "replicated 3d",
+    "unfolded, dilated",
+)
+
+
+@pytest.mark.parametrize("name", with_heavy(FORMS, *HEAVY))
 def test_values_and_gradients(name):
     function, size = FORMS[name]
     check_gradients(function, numbers(*size, dtype=torch.float32), units=16)

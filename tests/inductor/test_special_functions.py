@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
-from comparing import assert_close, check_both, exact, numbers, on_card
+from comparing import assert_close, check_both, exact, in_turn, numbers, on_card, with_heavy
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32]
+WHOLE = [torch.int32, torch.bool, torch.int64]
 # With the range of arguments.
 FUNCTIONS = {
     torch.atan: (-30.0, 30.0),
@@ -21,8 +22,13 @@ FUNCTIONS = {
 ODD = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, math.inf, -math.inf, math.nan, 1e-6, -1e-6, 2.0])
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda each: each.__name__)
+def named(value):
+    return getattr(value, "__name__", str(value))
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype"), in_turn(FUNCTIONS, FLOATS, always=torch.float32), ids=named
+)
 def test_functions_to_the_last_places(function, dtype, native):
     low, high = FUNCTIONS[function]
     for shape in [(), (7,), (0, 5), (3, 700)]:
@@ -58,8 +64,14 @@ def test_distances(p, native):
         check_both(lambda x, y: torch.cdist(x, y, p), x, y, units=64)
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32, torch.int64, torch.bool])
-@pytest.mark.parametrize("function", [torch.cummax, torch.cummin], ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [
+        *in_turn((torch.cummin, torch.cummax), FLOATS, always=torch.float32),
+        *in_turn((torch.cummin, torch.cummax), WHOLE, always=torch.int64),
+    ],
+    ids=named,
+)
 def test_extremes_so_far(function, dtype, native):
     for shape, dim in [((), 0), ((7,), 0), ((0, 5), 1), ((3, 130), 1), ((130, 3), 0), ((2, 1), 1)]:
         check_both(lambda x, dim=dim: tuple(function(x, dim)), numbers(*shape, dtype=dtype))
@@ -75,7 +87,7 @@ def test_logarithms_of_sums_so_far(dtype, native):
         check_both(lambda x, dim=dim: torch.logcumsumexp(x, dim), x, units=8, scale=4.0)
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32])
+@pytest.mark.parametrize("dtype", with_heavy([*FLOATS, torch.int32], torch.bfloat16, torch.float32))
 def test_medians_and_the_kth(dtype, native):
     for shape, dim in [((7,), 0), ((3, 130), 1), ((130, 3), 0), ((2, 1), 1)]:
         # No two alike: which of equal ones is found is nobody's promise.

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from comparing import assert_close, exact, numbers
+from comparing import assert_close, exact, in_turn, numbers
 
 from torch_spyre.errors import UnsupportedError
 
@@ -20,11 +20,11 @@ FORMS = {
     "addcdiv": lambda x, y, n: torch.addcdiv(x, y, y + 4, value=n),
     "addcdiv_": lambda x, y, n: x.clone().addcdiv_(y, y + 4, value=n),
 }
+FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 NUMBERS = [0.5 + 0.25 * n for n in range(9)] + [3, -1e-3, 64.0, -7]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("form", "dtype"), in_turn(FORMS, FLOATS, always=torch.float32), ids=str)
 def test_each_number_counts(form, dtype, native):
     function = FORMS[form]
     for shape in [(3, 70), ()]:
