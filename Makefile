@@ -11,7 +11,8 @@ BIN := $(VENV)/bin
 BUILD_PYTHON = TORCH_DEVICE_BACKEND_AUTOLOAD=0 $(BIN)/python
 PIP = $(BUILD_PYTHON) -m pip --disable-pip-version-check
 NATIVE_BUILD = $(BUILD_PYTHON) scripts/native_build.py
-PYTEST = $(BIN)/python -m pytest -n $(TEST_JOBS)
+# Each worker begins with a contiguous part, so that fixtures of a file are made once.
+PYTEST = $(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal
 
 # Variables for the command line: make PYTHON=python3.12 test, make test PYTEST_ARGS="-k layout".
 is_recent_python = $(1) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
