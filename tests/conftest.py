@@ -41,11 +41,19 @@ def kernels(monkeypatch, request):
 
 
 def pytest_collection_finish(session):
-    """Without the heavy tests, properties that name no number of examples are tried with fewer."""
+    """For properties that name no number of examples; without heavy tests there are fewer."""
     hypothesis = sys.modules.get("hypothesis")
-    if hypothesis is not None and session.config.option.markexpr == "not heavy":
-        hypothesis.settings.register_profile("quick", max_examples=40)
-        hypothesis.settings.load_profile("quick")
+    if hypothesis is None:
+        return
+    quick = session.config.option.markexpr == "not heavy"
+    hypothesis.settings.register_profile(
+        "ours",
+        max_examples=40 if quick else 100,
+        # How long an example takes says more about the other processes than about the code.
+        deadline=None,
+        suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("ours")
 
 
 @pytest.hookimpl(tryfirst=True)
