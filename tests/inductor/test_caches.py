@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from torch_spyre._inductor import fx_passes
+
 CHILD = r"""
 import json, os, sys
 import torch
@@ -124,3 +126,14 @@ def files(folder: Path) -> list[Path]:
     found = [path for path in folder.rglob("*") if path.is_file()]
     assert found
     return found
+
+
+def test_graphs_are_compiled_anew_when_other_ops_are_native(monkeypatch):
+    before = fx_passes.source_hash.__wrapped__()
+    read = Path.read_bytes
+
+    def another_table(path):
+        return b"another list" if path.name == "table.py" else read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", another_table)
+    assert fx_passes.source_hash.__wrapped__() != before
