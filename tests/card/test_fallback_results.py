@@ -109,6 +109,7 @@ def test_part_of_a_copy_replaced():
     for view in (lambda t: t, lambda t: t[1:, ::2], lambda t: t.t()):
         x, d = view(base), view(dbase)
         for call in (
+            lambda t: torch.ops.aten.copy.default(t, t[0] * 2),
             lambda t: t.select_scatter(t[0] * 2, 0, 1),
             lambda t: t.slice_scatter(t[1:3] * 2, 0, 1, 3),
             lambda t: t.diagonal_scatter(t.diagonal() * 2),

@@ -132,6 +132,11 @@ Tensor with_part_replaced(const Tensor& copy, const Tensor& part, const Tensor& 
   return copy;
 }
 
+// PyTorch's takes a storage's bytes for elements that views may name.
+Tensor copy(const Tensor& self, const Tensor& source, bool non_blocking) {
+  return copy_with_strides(self).copy_(source, non_blocking);
+}
+
 Tensor select_scatter(const Tensor& self, const Tensor& source, int64_t dim, int64_t index) {
   const Tensor copy = copy_with_strides(self);
   return with_part_replaced(copy, copy.select(dim, index), source);
@@ -166,6 +171,7 @@ Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType>
 bool nested_tensor_is_worth_it(const Tensor&, const Tensor&) { return false; }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("copy", &copy);
   m.impl("select_scatter", &select_scatter);
   m.impl("slice_scatter", &slice_scatter);
   m.impl("diagonal_scatter", &diagonal_scatter);
