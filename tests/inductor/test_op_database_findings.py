@@ -146,3 +146,40 @@ def test_norms_of_nothing(shape):
 
 def test_results_without_elements_beside_others():
     check_both(lambda x, y: (x.sum(1), y + 1, x * 2), torch.empty(3, 0), numbers(3, 5))
+
+
+WINDOWS = {
+    "overlapping": (1, 4, 2),
+    "side by side": (1, 10, 10),
+    "with gaps": (1, 2, 3),
+    "of rows": (0, 2, 1),
+    "one": (1, 66, 1),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_are_views_of_what_they_show(name):
+    before = fallbacks()
+    check_both(lambda x: x.unfold(*WINDOWS[name]).sum(-1), numbers(4, 66), units=8)
+    check_both(lambda x: (x + 1).unfold(*WINDOWS[name]) * 2, numbers(4, 66))
+    assert fallbacks() == before
+
+
+def test_a_row_and_a_diagonal_written_in_one_graph():
+    def write(x):
+        x = x.clone()
+        x[1] = 3
+        x.fill_diagonal_(2)
+        return x
+
+    check_both(write, numbers(4, 66))
+
+
+@pytest.mark.parametrize("dtype", [None, torch.float16, torch.int64], ids=str)
+def test_powers_evenly_spaced_need_no_float64(dtype):
+    def powers(x):
+        return x + 1, torch.logspace(-1, 3, 7, base=2.5, dtype=dtype, device=x.device)
+
+    before = fallbacks()
+    check_both(powers, numbers(4, dtype=torch.float32), units=32)
+    assert fallbacks() == before

@@ -277,6 +277,23 @@ def _square_eye(n: int, **options: Any) -> Any:
     return _eye(n, n, **options)
 
 
+@decomposes(aten.logspace.default)
+def _logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+) -> torch.Tensor:
+    # PyTorch's own would compute in float64, which the card has not.
+    exponents = torch.linspace(start, end, steps, dtype=torch.float32, device=device)
+    return torch.pow(base, exponents).to(dtype or torch.get_default_dtype())
+
+
 @decomposes(aten.__lshift__.Tensor, aten.__lshift__.Scalar)
 def _left_shift(x: torch.Tensor, bits: torch.Tensor | int) -> torch.Tensor:
     return x << bits if x.dtype.is_floating_point else torch.bitwise_left_shift(x, bits)

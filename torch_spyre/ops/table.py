@@ -15,7 +15,7 @@ _LOWERED = {
     """,
     "view": """
         _unsafe_view alias as_strided detach diagonal expand lift_fresh lift_fresh_copy permute
-        reshape select slice split split_with_sizes squeeze t transpose unbind unsqueeze view
+        reshape select slice split split_with_sizes squeeze t transpose unbind unfold unsqueeze view
     """,
     "creation": """
         empty full scalar_tensor
@@ -53,8 +53,8 @@ _MADE_OF_OTHERS = """
     hardswish_backward hardtanh hardtanh_backward heaviside histc huber_loss huber_loss_backward
     hypot im2col index_add index_copy index_fill isin isneginf isposinf kthvalue leaky_relu
     leaky_relu_backward lerp linalg_cross linalg_vector_norm linspace log_sigmoid_backward
-    log_sigmoid_forward logaddexp logaddexp2 logcumsumexp logit logsumexp masked_fill
-    masked_scatter max_pool2d_with_indices max_pool2d_with_indices_backward
+    log_sigmoid_forward logaddexp logaddexp2 logcumsumexp logit logspace logsumexp
+    masked_fill masked_scatter max_pool2d_with_indices max_pool2d_with_indices_backward
     max_pool3d_with_indices max_pool3d_with_indices_backward median mish mish_backward mse_loss
     mse_loss_backward mv nan_to_num nansum native_batch_norm_backward native_group_norm
     native_group_norm_backward native_layer_norm native_layer_norm_backward nll_loss_backward
