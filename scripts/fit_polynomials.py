@@ -22,6 +22,8 @@ LOG_FROM, LOG_TO = mp.sqrt(2) / 2 - MARGIN + mp.mpf("0.0005"), mp.sqrt(2) * MARG
 QUARTER_PI_SQUARED = (mp.pi / 4) ** 2 * MARGIN
 # Beyond 10.5, erfc is below the smallest float32 number.
 LARGEST_ERFCX = mp.mpf("10.5")
+# Of a power of two, its fraction is taken from a table of so many, the rest from a polynomial.
+POWER_STEPS = 32
 
 
 def without_series_start(function: Function, start: list[mp.mpf], skipped_power: int) -> Function:
@@ -105,7 +107,8 @@ def erfcx_fit(name: str, kind: str, degree: int, scale: mp.mpf) -> Fit:
 def fits() -> list[Fit]:
     zero, half, one, two = mp.mpf(0), mp.mpf("0.5"), mp.mpf(1), mp.mpf(2)
     exponential = (without_series_start(mp.exp, [one, one], 2), (-HALF_LOG_2, HALF_LOG_2))
-    power = (without_series_start(lambda f: two**f, [one], 1), (-half * MARGIN, half * MARGIN))
+    step = MARGIN / (2 * POWER_STEPS)
+    power = (without_series_start(lambda f: two**f, [one], 1), (-step, step))
     logarithm = (without_series_start(mp.log1p, [zero, one, -half], 3), (LOG_FROM, LOG_TO))
     ratio = (odd_rest(lambda s: 2 * mp.atanh(s), two), (zero, (LOG_TO / (2 + LOG_TO)) ** 2))
     angle = (zero, QUARTER_PI_SQUARED)
@@ -113,7 +116,7 @@ def fits() -> list[Fit]:
     return [
         Fit("kExpSingle", "float", 3, "exp(r) = 1 + r + r^2 P(r)", *exponential),
         Fit("kExpDouble", "double", 8, "the same", *exponential),
-        Fit("kPowerSingle", "float", 4, "2^f = 1 + f P(f)", *power),
+        Fit("kPowerSingle", "float", 1, f"2^f = 1 + f P(f), |f| <= 1/{2 * POWER_STEPS}", *power),
         Fit("kLogSingle", "float", 7, "log(1 + f) = f - f^2/2 + f^3 P(f)", *logarithm),
         Fit("kLogDouble", "double", 6, "log((1 + s) / (1 - s)) = 2 s + s^3 P(s^2)", *ratio),
         Fit("kSinDouble", "double", 5, "sin(r) = r + r^3 P(r^2)", odd_rest(mp.sin, one), angle),
@@ -122,6 +125,16 @@ def fits() -> list[Fit]:
         Fit("kErfDouble", "double", 7, "the same", *error),
         erfcx_fit("kErfcxSingle", "float", 8, mp.mpf("0.4")),
         erfcx_fit("kErfcxDouble", "double", 14, mp.mpf("0.3")),
+    ]
+
+
+def powers_of_two() -> list[str]:
+    return [
+        "",
+        f"// 2^(i / {POWER_STEPS})",
+        "alignas(64) inline constexpr float kPowersInSteps[] = {",
+        *(f"    {np.float32(2 ** (i / POWER_STEPS))!s}f," for i in range(POWER_STEPS)),
+        "};",
     ]
 
 
@@ -135,6 +148,7 @@ def header() -> str:
     ]
     for fit in fits():
         lines += fit.lines()
+    lines += powers_of_two()
     lines += ["", "}  // namespace spyre::emulator::engine", ""]
     return "\n".join(lines)
 
