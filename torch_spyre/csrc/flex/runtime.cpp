@@ -181,7 +181,15 @@ void Runtime::synchronize(int card) {
 }
 
 void Runtime::wait_idle(int card) {
-  for (Stream* stream : streams_of(open_card(card))) stream->wait_idle();
+  source_.run_unlocked([&] {
+    for (Stream* stream : streams_of(open_card(card))) stream->wait_idle();
+  });
+}
+
+void Runtime::drain(int card) {
+  source_.run_unlocked([&] {
+    for (Stream* stream : streams_of(open_card(card))) stream->drain();
+  });
 }
 
 }  // namespace spyre::flex

@@ -38,8 +38,8 @@ struct RuntimeConfig {
 struct ConfigSource {
   std::function<Enumeration()> enumerate;
   std::function<RuntimeConfig()> configure;
-  // Runs a function that may wait for another thread's call of the two above, having let go of
-  // any lock these need (Python's).
+  // Runs a function that may wait for other threads, for their calls of the two above or for a
+  // stream's, having let go of any lock they need (Python's).
   std::function<void(const std::function<void()>&)> run_unlocked;
 };
 
@@ -105,6 +105,8 @@ class Runtime {
   void synchronize(int card);
   // Waits for all streams; leaves errors of their work to the next synchronisation.
   void wait_idle(int card);
+  // The same, as if nobody had waited in device time.
+  void drain(int card);
 
   Counters& counters() { return counters_; }
 

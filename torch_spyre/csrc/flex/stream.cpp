@@ -235,6 +235,11 @@ void Stream::wait_idle() noexcept {
   card_clock_->advance_to(clock_ps_);
 }
 
+void Stream::drain() noexcept {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return is_idle(); });
+}
+
 void Stream::record(const std::shared_ptr<Event>& event) {
   std::unique_lock lock(mutex_);
   if (!is_idle()) wait_for_room(lock);

@@ -84,6 +84,8 @@ class Stream {
   void synchronize();
   // Waits for all work and leaves the rest to the next synchronisation.
   void wait_idle() noexcept;
+  // The same without the card's clock: device time is as if nobody had waited.
+  void drain() noexcept;
 
   // The host has seen device time `time_ps` of this stream go by: tells and throws what is pending.
   void meet(uint64_t time_ps);

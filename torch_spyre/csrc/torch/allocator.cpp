@@ -60,7 +60,20 @@ std::shared_ptr<flex::Allocation> try_allocate(int card, size_t bytes) {
   }
 }
 
+// A program that runs far ahead of the card would spread its freed tensors, each held by queued
+// work, over ever new memory, and pages touched for the first time are slow. Small ones are few
+// bytes, for the queue has an end.
+void bound_freed_memory_in_use(int card, size_t bytes) {
+  constexpr size_t kSmall = 1 << 20;
+  constexpr int64_t kMostFreedInUse = 64 << 20;
+  if (bytes < kSmall) return;
+  const auto memory = flex::Runtime::get().card(card).memory_statistics();
+  const int64_t freed_in_use = memory.active_bytes.current - memory.allocated_bytes.current;
+  if (freed_in_use > kMostFreedInUse) flex::Runtime::get().drain(card);
+}
+
 std::shared_ptr<flex::Allocation> allocate_or_throw(int card, size_t bytes) {
+  bound_freed_memory_in_use(card, bytes);
   if (auto allocation = try_allocate(card, bytes)) return allocation;
   relieve_memory_pressure(card);
   auto allocation = try_allocate(card, bytes);
