@@ -17,8 +17,9 @@
 namespace spyre::emulator {
 namespace {
 
-// More ranges than threads, so that a thread that starts late or is preempted delays little.
-constexpr int64_t kRangesPerThread = 4;
+// A thread takes this part of its share of what is left: large ranges first, small ones at the end,
+// so that a thread that starts late or is preempted delays little.
+constexpr int64_t kPartOfShare = 2;
 constexpr auto kIdleSpin = std::chrono::microseconds(40);
 
 std::atomic<int> configured_threads = 0;
@@ -49,7 +50,8 @@ bool spin_until(Ready ready) {
 struct Job {
   const std::function<void(int64_t, int64_t)>& body;
   int64_t count;
-  int64_t range;
+  int64_t grain;
+  int64_t threads;
   int helpers_wanted;
   std::atomic<int64_t> next = 0;
   std::atomic<int> helpers_active = 0;
@@ -149,12 +151,27 @@ class Pool {
     return job;
   }
 
+  struct Range {
+    int64_t begin, end;
+  };
+  // Empty if nothing is left.
+  static Range next_range(Job& job) {
+    Range range{.begin = job.next.load(std::memory_order_relaxed), .end = 0};
+    do {
+      const int64_t left = job.count - range.begin;
+      if (left <= 0) return {};
+      const int64_t grains = left / (job.grain * job.threads * kPartOfShare);
+      range.end = range.begin + std::min(left, std::max<int64_t>(grains, 1) * job.grain);
+    } while (!job.next.compare_exchange_weak(range.begin, range.end, std::memory_order_relaxed));
+    return range;
+  }
+
   void take_ranges(Job& job) {
     while (true) {
-      const int64_t begin = job.next.fetch_add(job.range, std::memory_order_relaxed);
-      if (begin >= job.count) return;
+      const auto [begin, end] = next_range(job);
+      if (begin == end) return;
       try {
-        job.body(begin, std::min(begin + job.range, job.count));
+        job.body(begin, end);
       } catch (...) {
         const std::lock_guard lock(mutex_);
         if (!job.failure) job.failure = std::current_exception();
@@ -224,10 +241,10 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
   const int64_t grains = (count + grain - 1) / grain;
   const int64_t threads = std::min<int64_t>(threads_here(), grains);
   if (threads == 1) return body(0, count);
-  const int64_t ranges = std::min(grains, threads * kRangesPerThread);
   Job job{.body = body,
           .count = count,
-          .range = (grains + ranges - 1) / ranges * grain,
+          .grain = grain,
+          .threads = threads,
           .helpers_wanted = static_cast<int>(threads - 1)};
   const InsideBody mark;
   pool().run(job);
