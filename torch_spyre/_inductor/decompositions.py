@@ -241,6 +241,31 @@ def _soft_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1)
     return losses.mean() if reduction == 1 else losses.sum()
 
 
+@decomposes(aten._softmax.default)
+def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    weights = torch.exp(_below_largest(x, dim, half_to_float))
+    return weights / weights.sum(dim, keepdim=True)
+
+
+@decomposes(aten._log_softmax.default)
+def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    shifted = _below_largest(x, dim, half_to_float)
+    return shifted - torch.log(torch.exp(shifted).sum(dim, keepdim=True))
+
+
+def _below_largest(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    """Less the largest along a dim, which nothing is then above; NaN where that is infinite."""
+    if half_to_float:
+        x = x.to(torch.float32)
+    if x.numel() == 0 or x.dim() == 0:
+        return x - x
+    largest = x.amax(dim, keepdim=True)
+    if x.dtype is not torch.float32:
+        # The difference of two infinities is zero in the card's halves.
+        largest = torch.where(torch.isinf(largest), math.nan, largest)
+    return x - largest
+
+
 @decomposes(aten._softmax_backward_data.default)
 def _softmax_backward(
     gradient: torch.Tensor, output: torch.Tensor, dim: int, input_dtype: torch.dtype
