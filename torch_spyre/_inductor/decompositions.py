@@ -329,11 +329,26 @@ def _right_shift(x: torch.Tensor, bits: torch.Tensor | int) -> torch.Tensor:
     return x >> bits if x.dtype.is_floating_point else torch.bitwise_right_shift(x, bits)
 
 
+@decomposes(aten.pow.Tensor_Scalar)
+def _power(base: torch.Tensor, exponent: float) -> Any:
+    if base.dtype not in (torch.float16, torch.bfloat16) or _is_half(exponent):
+        return NotImplemented
+    return torch.pow(base.to(torch.float32), exponent).to(base.dtype)
+
+
 @decomposes(aten.pow.Scalar)
 def _power_of_number(base: float, exponent: torch.Tensor) -> Any:
+    if exponent.dtype in (torch.float16, torch.bfloat16) and not _is_half(base):
+        return torch.pow(base, exponent.to(torch.float32)).to(exponent.dtype)
     if exponent.dtype.is_floating_point or isinstance(base, float):
         return NotImplemented
     return torch.pow(torch.full_like(exponent, base), exponent)
+
+
+def _is_half(number: float) -> bool:
+    """Do the card's halves hold it exactly? A power multiplies what rounding takes away."""
+    fraction, _ = math.frexp(number)
+    return not math.isfinite(number) or (fraction * 1024).is_integer()
 
 
 @decomposes(aten.masked_scatter.default)
