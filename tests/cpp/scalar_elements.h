@@ -90,7 +90,7 @@ inline void store_float(std::byte* data, int64_t index, ElementType type, float 
   const uint32_t bits = std::isnan(value) ? kFp32QuietNaN : std::bit_cast<uint32_t>(value);
   switch (type) {
     case ElementType::F16:
-      return store_code(data, index, ieee_fp16() ? fp16_from_fp32(bits) : sen169_from_fp32(bits));
+      return store_code(data, index, ieee_fp16() ? fp16_from_fp32(bits) : sen169_rounded(bits));
     case ElementType::BF16:
       return store_code(data, index, bf16_from_fp32(bits));
     case ElementType::F32:

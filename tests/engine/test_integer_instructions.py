@@ -17,6 +17,7 @@ from torch_spyre.testing import instructions as golden
 
 INTEGER_OPS = list(golden.INTEGER_FUNCTIONS)
 INTEGER_CASTS = ["extsi", "extui", "trunci", "index_cast", "index_castui"]
+FLOAT_CASTS = ["extf", "truncf", "convertf"]
 
 
 def result_of(name: str, operand_type: str) -> str:
@@ -24,7 +25,7 @@ def result_of(name: str, operand_type: str) -> str:
 
 
 def test_every_instruction_of_the_engine_has_a_golden_one():
-    casts = {"sitofp", "uitofp", "fptosi", "fptoui", "bitcast", *INTEGER_CASTS}
+    casts = {"sitofp", "uitofp", "fptosi", "fptoui", "bitcast", *INTEGER_CASTS, *FLOAT_CASTS}
     comparisons = {name for name in INPUTS if name.startswith("cmpf_")}
     known = set(golden.FLOAT_FUNCTIONS) | set(INTEGER_OPS) | casts | comparisons | {"select"}
     assert set(INPUTS) == known
@@ -121,7 +122,7 @@ def test_large_integers_round_once(name):
 
 @pytest.mark.parametrize("result_type", FLOAT_TYPES)
 @pytest.mark.parametrize("operand_type", FLOAT_TYPES)
-@pytest.mark.parametrize("name", ["extf", "truncf", "convertf"])
+@pytest.mark.parametrize("name", FLOAT_CASTS)
 def test_floats_become_the_nearest_float_of_another_type(name, operand_type, result_type):
     check_cast(name, operand_type, result_type)
 

@@ -90,8 +90,8 @@ def taken_apart(
     weights = torch.exp(scores - largest)
     total = weights.sum(-1, keepdim=True)
     total = torch.where(total == 0, torch.ones_like(total), total)
-    result = _heads(_rows(weights, key) @ value, query) / total
-    return result, (largest + torch.log(total)).squeeze(-1).to(torch.float32)
+    result = _heads(_rows(weights.to(value.dtype), key) @ value, query) / total
+    return result.to(query.dtype), (largest + torch.log(total)).squeeze(-1).to(torch.float32)
 
 
 @decomposes(aten._scaled_dot_product_fused_attention_overrideable_backward.default)
@@ -117,7 +117,7 @@ def attention_backward(
 ) -> tuple[Any, ...]:
     factor = _factor(query, scale)
     scores = _scores(query, key, attn_bias, is_causal, scale)
-    weights = torch.exp(scores - logsumexp.unsqueeze(-1).to(scores.dtype))
+    weights = torch.exp(scores - logsumexp.unsqueeze(-1).to(scores.dtype)).to(query.dtype)
     grad_weights = _heads(_rows(grad_out, key) @ value.transpose(-1, -2), query)
     along = (grad_out * out).sum(-1, keepdim=True)
     grad_scores = weights * (grad_weights - along)
@@ -161,4 +161,5 @@ def _scores(
         rows = torch.arange(scores.shape[-2], device=scores.device).unsqueeze(-1)
         columns = torch.arange(scores.shape[-1], device=scores.device)
         scores = torch.where(columns <= rows, scores, -math.inf)
-    return scores if bias is None else scores + bias
+    # The lowest number of float16 leaves eight bits of a score, and only float32 has them.
+    return scores if bias is None else scores.to(torch.float32) + bias.to(torch.float32)

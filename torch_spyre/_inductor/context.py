@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch._inductor import config as inductor_config
+from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder
 from torch._inductor.lowering import lowerings as inductor_lowerings
 from torch._inductor.lowering import user_lowerings
 from torch._inductor.ops_handler import DefaultHandler
@@ -17,6 +18,7 @@ from torch_spyre._inductor import (
     lowerings,
     scatters,  # noqa: F401  (registers what it lowers)
 )
+from torch_spyre.constants import DEVICE_NAME
 
 # Inductor's options for our graphs, and why.
 OPTIONS: dict[str, Any] = {
@@ -61,7 +63,7 @@ def compiling() -> Iterator[None]:
         user_lowerings.update(lowerings.TABLE)
         inductor_lowerings.update((key, lowerings.TABLE[key]) for key in missing)
         try:
-            with inductor_config.patch(OPTIONS):
+            with inductor_config.patch(OPTIONS), _constants_read_wide():
                 yield
         finally:
             _computation_dtype_map.update(saved_types)
@@ -72,6 +74,26 @@ def compiling() -> Iterator[None]:
                     user_lowerings.pop(key, None)
                 else:
                     user_lowerings[key] = value
+
+
+@contextmanager
+def _constants_read_wide() -> Iterator[None]:
+    """Folded constants are computed on the card, whose halves exceed float16's.
+
+    The lowest number of a mask is one of these: read as float16 it would be minus infinity.
+    """
+    original = UniformValueConstantFolder.add_node_replacement
+
+    def read(self: Any, node: torch.fx.Node, tensor: torch.Tensor) -> None:
+        original(self, node, tensor)
+        if tensor.device.type == DEVICE_NAME and tensor.dtype is torch.float16:
+            self.node_replacements[node] = tensor.flatten()[0].to(torch.float32).item()
+
+    UniformValueConstantFolder.add_node_replacement = read  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        UniformValueConstantFolder.add_node_replacement = original  # type: ignore[method-assign]
 
 
 @contextmanager

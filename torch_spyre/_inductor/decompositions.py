@@ -241,6 +241,31 @@ def _soft_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1)
     return losses.mean() if reduction == 1 else losses.sum()
 
 
+@decomposes(aten._softmax.default)
+def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    weights = torch.exp(_below_largest(x, dim, half_to_float))
+    return weights / weights.sum(dim, keepdim=True)
+
+
+@decomposes(aten._log_softmax.default)
+def _log_softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    shifted = _below_largest(x, dim, half_to_float)
+    return shifted - torch.log(torch.exp(shifted).sum(dim, keepdim=True))
+
+
+def _below_largest(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
+    """Less the largest along a dim, which nothing is then above; NaN where that is infinite."""
+    if half_to_float:
+        x = x.to(torch.float32)
+    if x.numel() == 0 or x.dim() == 0:
+        return x - x
+    largest = x.amax(dim, keepdim=True)
+    if x.dtype is not torch.float32:
+        # The difference of two infinities is zero in the card's halves.
+        largest = torch.where(torch.isinf(largest), math.nan, largest)
+    return x - largest
+
+
 @decomposes(aten._softmax_backward_data.default)
 def _softmax_backward(
     gradient: torch.Tensor, output: torch.Tensor, dim: int, input_dtype: torch.dtype
@@ -304,11 +329,26 @@ def _right_shift(x: torch.Tensor, bits: torch.Tensor | int) -> torch.Tensor:
     return x >> bits if x.dtype.is_floating_point else torch.bitwise_right_shift(x, bits)
 
 
+@decomposes(aten.pow.Tensor_Scalar)
+def _power(base: torch.Tensor, exponent: float) -> Any:
+    if base.dtype not in (torch.float16, torch.bfloat16) or _is_half(exponent):
+        return NotImplemented
+    return torch.pow(base.to(torch.float32), exponent).to(base.dtype)
+
+
 @decomposes(aten.pow.Scalar)
 def _power_of_number(base: float, exponent: torch.Tensor) -> Any:
+    if exponent.dtype in (torch.float16, torch.bfloat16) and not _is_half(base):
+        return torch.pow(base, exponent.to(torch.float32)).to(exponent.dtype)
     if exponent.dtype.is_floating_point or isinstance(base, float):
         return NotImplemented
     return torch.pow(torch.full_like(exponent, base), exponent)
+
+
+def _is_half(number: float) -> bool:
+    """Do the card's halves hold it exactly? A power multiplies what rounding takes away."""
+    fraction, _ = math.frexp(number)
+    return not math.isfinite(number) or (fraction * 1024).is_integer()
 
 
 @decomposes(aten.masked_scatter.default)

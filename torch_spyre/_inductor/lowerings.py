@@ -250,6 +250,22 @@ def _integer_power(base: ir.TensorBox, exponent: ir.TensorBox) -> ir.TensorBox |
     return pointwise(*_promoted(base, exponent, dtype))
 
 
+# By products, a root or a reciprocal, which are quicker than the function and as good.
+_POWERS_BY_PRODUCTS = (-1, -0.5, 0, 0.5, 1, 2, 3)
+
+
+@lowers(aten.pow.Tensor_Scalar)
+def _float_power(base: ir.TensorBox, exponent: float) -> ir.TensorBox | None:
+    """Each product of a chain rounds: the seventh power would be four last places off."""
+    dtype = base.get_dtype()
+    if not dtype.is_floating_point or exponent in _POWERS_BY_PRODUCTS:
+        return None
+    power: Callable[..., ir.TensorBox] = make_pointwise(
+        lambda x: ops.pow(x, ops.constant(float(exponent), dtype))
+    )
+    return power(base)
+
+
 def _promoted(one: ir.TensorBox, other: ir.TensorBox, dtype: torch.dtype) -> list[ir.TensorBox]:
     found: list[ir.TensorBox] = broadcast_tensors(to_dtype(one, dtype), to_dtype(other, dtype))
     return found

@@ -102,7 +102,16 @@ def _sen169_midpoints() -> Values:
 
 
 def encode_sen169(values: ArrayLike) -> NDArray[np.uint16]:
-    """Nearest code, ties away from zero; beyond the largest code saturates, infinity included."""
+    """What a conversion gives: the largest code is infinity, what is finite stays below it."""
+    with np.errstate(invalid="ignore"):  # widening a signalling NaN
+        exact = np.asarray(values, dtype=np.float64)
+    largest = sen169_values()[SEN169_LARGEST - 1]
+    fitting = np.where(np.isfinite(exact), np.clip(exact, -largest, largest), exact)
+    return encode_sen169_result(fitting)
+
+
+def encode_sen169_result(values: ArrayLike) -> NDArray[np.uint16]:
+    """What arithmetic gives: the nearest code, ties away from zero; too large is the largest."""
     with np.errstate(invalid="ignore"):  # widening a signalling NaN
         exact = np.asarray(values, dtype=np.float64)
     # Magnitude codes ascend with their values, so the code is the number of midpoints reached.
@@ -118,17 +127,17 @@ def decode_sen169(codes: ArrayLike) -> Values:
 
 def round_to_sen169(values: ArrayLike) -> Values:
     """The number the card would hold in place of each value."""
-    return decode_sen169(encode_sen169(values))
+    return decode_sen169(encode_sen169_result(values))
 
 
 def sen169_to_host(codes: ArrayLike, dtype: torch.dtype) -> torch.Tensor:
     """What a host tensor of a float dtype receives: the largest code reads as infinity."""
     values = decode_sen169(codes)
     # Every value is exact in float32, so casting by way of it still rounds only once.
-    return torch.from_numpy(_largest_to_infinity(values)).to(torch.float32).to(dtype)
+    return torch.from_numpy(largest_to_infinity(values)).to(torch.float32).to(dtype)
 
 
-def _largest_to_infinity(values: Values) -> Values:
+def largest_to_infinity(values: Values) -> Values:
     largest = sen169_values()[SEN169_LARGEST]
     return np.where(np.abs(values) >= largest, np.copysign(np.inf, values), values)
 
@@ -244,7 +253,7 @@ def _saturated(expected: torch.Tensor | ArrayLike) -> Values:
 
 
 def _read_back(values: Values, dtype: torch.dtype) -> Values:
-    read = torch.from_numpy(_largest_to_infinity(values)).to(dtype).to(torch.float64)
+    read = torch.from_numpy(largest_to_infinity(values)).to(dtype).to(torch.float64)
     return np.asarray(read.numpy(), dtype=np.float64)
 
 
@@ -256,7 +265,7 @@ def _describe_worst(
     distance = np.where(np.isnan(distance), np.inf, distance)
     worst = np.unravel_index(np.argmax(np.where(bad, distance, -1.0)), exact.shape)
     where = tuple(int(i) for i in worst)
-    got, wanted = encode_sen169(numbers[worst]), encode_sen169(exact[worst])
+    got, wanted = (encode_sen169_result(each[worst]) for each in (numbers, exact))
     return (
         f"{int(bad.sum())} of {bad.size} elements are more than {max_ulps:g} last places off; "
         f"the worst at {where}: got {numbers[worst]:.10g} (code {int(got):#06x}), "

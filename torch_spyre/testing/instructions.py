@@ -116,7 +116,7 @@ def _encode_small_float(name: str, values: Values) -> Codes:
 def encode_floats(name: str, values: Values) -> Codes:
     """Each value rounded once to the type."""
     if name == "f16":
-        return formats.encode_sen169(values)
+        return formats.encode_sen169_result(values)
     if name == "f32":
         with np.errstate(all="ignore"):
             single = values.astype(np.float32)
@@ -129,6 +129,16 @@ def decode_floats(name: str, codes: Codes) -> Values:
         with np.errstate(invalid="ignore"):
             return codes.astype(np.uint32).view(np.float32).astype(np.float64)
     return values_of_codes(name)[codes]
+
+
+def convert_floats(operand_type: str, result_type: str, codes: Codes) -> Codes:
+    """Unlike arithmetic, conversions take the largest code of SEN169 for infinity."""
+    values = decode_floats(operand_type, codes)
+    if operand_type == "f16":
+        values = formats.largest_to_infinity(values)
+    if result_type == "f16":
+        return formats.encode_sen169(values)
+    return encode_floats(result_type, values)
 
 
 def ulp(name: str, values: Values) -> Values:
@@ -255,9 +265,6 @@ FLOAT_FUNCTIONS: dict[str, Callable[..., Values]] = {
     "minnumf": minnumf,
     "copysign": np.copysign,
     "fma": fma,
-    "extf": np.positive,
-    "truncf": np.positive,
-    "convertf": np.positive,
     "exp": np.exp,
     "exp2": np.exp2,
     "expm1": np.expm1,
@@ -411,6 +418,8 @@ def exact(name: str, operand_type: str, *codes: Codes) -> Values:
 def _cast(name: str, operand_type: str, result_type: str, codes: Codes) -> Codes:
     bits = TYPES[result_type].bits
     match name:
+        case "extf" | "truncf" | "convertf":
+            return convert_floats(operand_type, result_type, codes)
         case "sitofp":
             values = integers_to_odd_floats(signed_integers(operand_type, codes))
             return encode_floats(result_type, values)

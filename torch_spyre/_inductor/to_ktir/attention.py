@@ -3,8 +3,7 @@
 For each row the largest score so far, the sum of exponentials and the weighted sum of values are
 carried along in float32; a larger score shrinks what was summed before it.
 
-A score of minus infinity has no weight, and a row of them gives zeros. What the host wrote as minus
-infinity is the lowest number of the card's halves, so that number of a bias counts as infinite.
+A score of minus infinity has no weight, and a row of them gives zeros.
 """
 
 import math as numbers
@@ -196,7 +195,7 @@ class Attention:
         )
 
     def _bias(self, frame: Frame) -> Value | None:
-        """In float32, with infinities; along rows only where it differs from row to row."""
+        """In float32; along rows only where it differs from row to row."""
         arg = self.roles.bias
         if arg is None:
             return None
@@ -212,12 +211,7 @@ class Attention:
             if position < len(rows) and axis == rows[position]:
                 position += 1
         raw = self.emitter.reshape(raw, groups, _joined_shape(shape_of(raw), groups))
-        wide = converted(self.emitter, raw, F32)
-        if wide is not raw:
-            lowest = self._filled(_NOTHING, shape_of(raw), like=raw)
-            infinite = self.emitter.add(ktir_arith.CmpfOp("ole", raw, lowest))
-            wide = self._select(infinite, self._filled(_NOTHING, shape_of(raw)), wide)
-        return Value(wide, tuple(rows))
+        return Value(converted(self.emitter, raw, F32), tuple(rows))
 
     def _shows(self, bias: SSAValue) -> SSAValue:
         """Is any of it more than minus infinity? A NaN must be seen too."""

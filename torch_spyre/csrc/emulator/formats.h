@@ -4,7 +4,8 @@
 //
 // SEN169 ("DLFloat"): sign | 6 exponent bits, bias 31 | 9 fraction bits. No subnormals: a zero
 // exponent with a fraction is a normal number of the binade 2^-31. Code 0x7FFF is NaN. The largest
-// finite code, 0x7FFE, also stands for everything above it, so the host sees it as infinity.
+// code, 0x7FFE, is a number in arithmetic, which also stands for everything above it. Conversions
+// take it for infinity, and keep what is finite below it.
 #pragma once
 
 #include <bit>
@@ -18,6 +19,7 @@ namespace spyre::emulator {
 
 inline constexpr uint16_t kSen169NaN = 0x7FFF;
 inline constexpr uint16_t kSen169Largest = 0x7FFE;
+inline constexpr uint16_t kSen169LargestFinite = 0x7FFD;
 inline constexpr uint16_t kSen169One = 0x3E00;
 inline constexpr uint16_t kFp16One = 0x3C00;
 inline constexpr uint32_t kFp32Infinity = 0x7F800000;
@@ -68,9 +70,8 @@ SPYRE_FORMAT_FUNCTION uint16_t bf16_from_fp32(uint32_t single) {
   return static_cast<uint16_t>((single & 0x7FFFFFFF) > kFp32Infinity ? nan : rounded);
 }
 
-// The nearest SEN169 number, ties away from zero. What is too large, infinity included, becomes
-// the largest code; NaN loses its sign.
-SPYRE_FORMAT_FUNCTION uint16_t sen169_from_fp32(uint32_t single) {
+// The nearest SEN169 number up to `limit`, ties away from zero; NaN loses its sign.
+SPYRE_FORMAT_FUNCTION uint16_t sen169_up_to(uint32_t single, int32_t limit) {
   const uint32_t sign = (single >> 16) & 0x8000;
   const uint32_t magnitude = single & 0x7FFFFFFF;
   // Half a fraction step up, then keep 9 fraction bits and move the bias from 127 to 31.
@@ -78,9 +79,20 @@ SPYRE_FORMAT_FUNCTION uint16_t sen169_from_fp32(uint32_t single) {
   // The code after zero is 2^-31 * 513/512; from half of that on, it is the nearer one.
   const int32_t smallest = magnitude >= ((127u - 32) << 23 | 1u << 14) ? 1 : 0;
   const int32_t raised = rounded < smallest ? smallest : rounded;
-  const int32_t code = raised > kSen169Largest ? kSen169Largest : raised;
+  const int32_t code = raised > limit ? limit : raised;
   const uint32_t signed_code = sign | static_cast<uint32_t>(code);
   return static_cast<uint16_t>(magnitude > kFp32Infinity ? kSen169NaN : signed_code);
+}
+
+// The result of arithmetic: what is too large, infinity included, becomes the largest code.
+SPYRE_FORMAT_FUNCTION uint16_t sen169_rounded(uint32_t single) {
+  return sen169_up_to(single, kSen169Largest);
+}
+
+// A conversion: masks are made of infinities and of the lowest finite numbers, which differ.
+SPYRE_FORMAT_FUNCTION uint16_t sen169_from_fp32(uint32_t single) {
+  const bool is_finite = (single & 0x7FFFFFFF) < kFp32Infinity;
+  return sen169_up_to(single, is_finite ? kSen169LargestFinite : kSen169Largest);
 }
 
 // The number a code stands for, as binary32 bits: what kernels compute with. Exact.

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "emulator/convert.h"
 #include "emulator/formats.h"
@@ -57,6 +58,8 @@ TensorLayout from_state(const py::tuple& state) {
 // Narrows so that a later rounding to fewer bits comes out as if done once: inexact results get
 // an odd last bit.
 float narrow_to_odd(double value) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  if (std::isfinite(value) && std::fabs(value) > kLargest) return std::copysign(kLargest, value);
   const auto nearest = static_cast<float>(value);
   if (std::isnan(value) || std::isinf(nearest) || static_cast<double>(nearest) == value) {
     return nearest;

@@ -101,7 +101,6 @@ void ValueBlocks::prepare(const Chain& chain, Core& core, std::span<const int64_
   walk_of_.assign(chain.inputs.size(), -1);
   for (auto& places : free_places_) places.clear();
 
-  find_roots();
   find_last_uses(kept);
   place_scalars();
   for (const Lookup& lookup : chain.lookups) add_table(lookup);
@@ -109,23 +108,7 @@ void ValueBlocks::prepare(const Chain& chain, Core& core, std::span<const int64_
   gather_place_ = bytes_;
   if (!chain.lookups.empty()) bytes_ += 2 * block_bytes(8);
   for (size_t i = 0; i < chain.steps.size(); ++i) add_step(static_cast<int32_t>(i));
-  for (const int32_t value : kept) make_available(static_cast<int32_t>(root_of(value)));
-}
-
-// A number of a narrow type is the same lane as a float32.
-void ValueBlocks::find_roots() {
-  roots_.clear();
-  const auto inputs = static_cast<int32_t>(chain_->inputs.size());
-  const auto values = inputs + static_cast<int32_t>(chain_->steps.size());
-  for (int32_t value = 0; value < values; ++value) {
-    roots_.push_back(value);
-    if (value < inputs || core_->injection != nullptr) continue;
-    const ChainStep& step = chain_->steps[static_cast<size_t>(value - inputs)];
-    const bool is_same_lane = step.lookup < 0 && step.op == VectorOp::EXTF &&
-                              step.operand == ElementType::F16 && step.result == ElementType::F32 &&
-                              !ieee_fp16();
-    if (is_same_lane) roots_.back() = static_cast<int32_t>(root_of(step.inputs[0]));
-  }
+  for (const int32_t value : kept) make_available(value);
 }
 
 void ValueBlocks::find_last_uses(std::span<const int32_t> kept) {
@@ -136,28 +119,26 @@ void ValueBlocks::find_last_uses(std::span<const int32_t> kept) {
   needs_all_lanes_.assign(values, false);
   for (size_t i = 0; i < chain_->steps.size(); ++i) {
     const ChainStep& step = chain_->steps[i];
-    if (roots_[chain_->inputs.size() + i] != static_cast<int32_t>(chain_->inputs.size() + i)) {
-      continue;
-    }
     const int scalar = scalar_operand(step);
     for (size_t k = 0; k < step.inputs.size(); ++k) {
-      const size_t input = root_of(step.inputs[k]);
+      const auto input = static_cast<size_t>(step.inputs[k]);
       last_uses_[input] = static_cast<int32_t>(i);
       ++uses_[input];
       if (static_cast<int>(k) != scalar) needs_all_lanes_[input] = true;
     }
   }
   for (const int32_t value : kept) {
-    last_uses_[root_of(value)] = kForever;
-    ++uses_[root_of(value)];
-    needs_all_lanes_[root_of(value)] = true;
+    const auto place = static_cast<size_t>(value);
+    last_uses_[place] = kForever;
+    ++uses_[place];
+    needs_all_lanes_[place] = true;
   }
 }
 
 // Whether the value is one number in all blocks, or in many.
 bool ValueBlocks::may_be_scalar(int32_t value) const {
-  if (root_of(value) >= chain_->inputs.size()) return false;
-  const Input& input = chain_->inputs[root_of(value)];
+  if (static_cast<size_t>(value) >= chain_->inputs.size()) return false;
+  const Input& input = chain_->inputs[static_cast<size_t>(value)];
   if (input.kind != Input::Kind::kOperand) return input.kind == Input::Kind::kScalar;
   Walk walk;
   walk.set(extents_, input.operand.strides, order_);
@@ -244,14 +225,13 @@ void ValueBlocks::add_load(int32_t value) {
 void ValueBlocks::add_step(int32_t number) {
   const ChainStep& step = chain_->steps[static_cast<size_t>(number)];
   const auto result = static_cast<size_t>(number) + chain_->inputs.size();
-  if (root_of(static_cast<int32_t>(result)) != result) return;
   Operation operation{};
   operation.number = number;
   operation.form = memory_form(step);
   add_sources(step, operation);
   // The result may take the place of an input that is not needed any more.
   for (const int32_t input : step.inputs) {
-    if (places_[root_of(input)] >= 0) release_after(number, static_cast<int32_t>(root_of(input)));
+    if (places_[static_cast<size_t>(input)] >= 0) release_after(number, input);
   }
   operation.output = take_place(step.result);
   places_[result] = operation.output;

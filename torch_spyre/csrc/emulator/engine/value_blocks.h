@@ -53,7 +53,7 @@ class ValueBlocks {
   // Computes n <= kBlockLanes points. Throws KernelIndexError for a lookup outside its tensor.
   void compute(std::byte* lanes, int64_t begin, int64_t n) const;
   const std::byte* value(const std::byte* lanes, int32_t number) const {
-    return lanes + places_[root_of(number)];
+    return lanes + places_[static_cast<size_t>(number)];
   }
 
  private:
@@ -95,11 +95,6 @@ class ValueBlocks {
   // A last use that never comes.
   static constexpr int32_t kForever = std::numeric_limits<int32_t>::max();
 
-  // The value whose lanes serve as this one's.
-  size_t root_of(int32_t value) const {
-    return static_cast<size_t>(roots_[static_cast<size_t>(value)]);
-  }
-  void find_roots();
   void find_last_uses(std::span<const int32_t> kept);
   bool may_be_scalar(int32_t value) const;
   int scalar_operand(const ChainStep& step) const;
@@ -130,7 +125,6 @@ class ValueBlocks {
   std::vector<Table> tables_;
   std::vector<int64_t> lookup_extents_;
   std::vector<Source> sources_;
-  std::vector<int32_t> roots_;         // by value
   std::vector<int32_t> uses_;          // by value, kept ones count too
   std::vector<int64_t> places_;        // of each value's lanes; -1: not there yet
   std::vector<int32_t> last_uses_;     // the step after which a value's lanes can be used again

@@ -16,7 +16,7 @@ bool ValueBlocks::is_dense_operand(size_t value) const {
 
 // Whether the step can take the operand where it lies. One that others take too is decoded once.
 bool ValueBlocks::stays_in_memory(const ChainStep& step, size_t operand) const {
-  const size_t value = root_of(step.inputs[operand]);
+  const auto value = static_cast<size_t>(step.inputs[operand]);
   if (step.lookup >= 0 || !is_dense_operand(value) || places_[value] >= 0) return false;
   const ElementType type = chain_->inputs[value].operand.type;
   if (type == ElementType::F32 || type == ElementType::I32) return last_uses_[value] != kForever;
@@ -27,7 +27,8 @@ bool ValueBlocks::stays_in_memory(const ChainStep& step, size_t operand) const {
 MemoryForm ValueBlocks::memory_form(const ChainStep& step) const {
   const auto is_code = [&](size_t operand) {
     return operand < step.inputs.size() && stays_in_memory(step, operand) &&
-           chain_->inputs[root_of(step.inputs[operand])].operand.type == ElementType::F16;
+           chain_->inputs[static_cast<size_t>(step.inputs[operand])].operand.type ==
+               ElementType::F16;
   };
   MemoryForm form{.first = is_code(0), .second = is_code(1)};
   const int scalar = scalar_operand(step);
@@ -50,7 +51,7 @@ void ValueBlocks::add_sources(const ChainStep& step, Operation& operation) {
     return operand < 2 && (is_first ? operation.form.first : operation.form.second);
   };
   for (size_t k = 0; k < step.inputs.size(); ++k) {
-    const size_t value = root_of(step.inputs[k]);
+    const auto value = static_cast<size_t>(step.inputs[k]);
     const bool is_lane =
         stays_in_memory(step, k) && chain_->inputs[value].operand.type != ElementType::F16;
     if (is_lane || is_code(k)) continue;
@@ -59,7 +60,7 @@ void ValueBlocks::add_sources(const ChainStep& step, Operation& operation) {
   operation.inputs = static_cast<int32_t>(sources_.size());
   operation.input_count = static_cast<int32_t>(step.inputs.size());
   for (const int32_t input : step.inputs) {
-    const size_t value = root_of(input);
+    const auto value = static_cast<size_t>(input);
     Source& source = sources_.emplace_back();
     source.place = places_[value];
     if (source.place >= 0) continue;
@@ -68,7 +69,7 @@ void ValueBlocks::add_sources(const ChainStep& step, Operation& operation) {
     source.element_bytes = bytes_of(operand.type);
   }
   if (scalar < 0) return;
-  operation.walk = walk_of_[root_of(step.inputs[static_cast<size_t>(scalar)])];
+  operation.walk = walk_of_[static_cast<size_t>(step.inputs[static_cast<size_t>(scalar)])];
   const auto first = static_cast<size_t>(operation.inputs);
   if (scalar == 0) std::swap(sources_[first], sources_[first + 1]);
 }
@@ -90,11 +91,11 @@ bool ValueBlocks::choose_functions(const ChainStep& step, Operation& operation) 
 }
 
 bool ValueBlocks::write_to(int32_t value, std::byte* destination) {
-  const size_t root = root_of(value);
-  if (operations_.empty() || uses_[root] != 1 || root < chain_->inputs.size()) return false;
+  const auto place = static_cast<size_t>(value);
+  if (operations_.empty() || uses_[place] != 1 || place < chain_->inputs.size()) return false;
   Operation changed = operations_.back();
   // The last one: no other may read what it overwrites.
-  const auto number = static_cast<int32_t>(root - chain_->inputs.size());
+  const auto number = static_cast<int32_t>(place - chain_->inputs.size());
   if (changed.kind != Operation::Kind::kStep || changed.number != number) return false;
   if (number == spoiled_step_ || core_->injection != nullptr) return false;
   const ChainStep& step = chain_->steps[static_cast<size_t>(number)];
@@ -119,9 +120,9 @@ bool ValueBlocks::write_to(int32_t value, std::byte* destination) {
 }
 
 ValueBlocks::Elements ValueBlocks::elements(int32_t value) const {
-  const size_t root = root_of(value);
-  if (!is_dense_operand(root)) return {};
-  const Operand& operand = chain_->inputs[root].operand;
+  const auto place = static_cast<size_t>(value);
+  if (!is_dense_operand(place)) return {};
+  const Operand& operand = chain_->inputs[place].operand;
   return {elements_of(*core_, operand, extents_), operand.type};
 }
 

@@ -1,0 +1,170 @@
+"""Masks of infinities and of lowest numbers, on every way that attention can take.
+
+A row that sees nothing tells them apart: minus infinity makes NaN of a softmax and zeros of
+PyTorch's attention; lowest numbers make the mean of the values of both, or nearly so.
+"""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from torch_spyre._inductor import attention
+
+HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
+TYPES = pytest.mark.parametrize("dtype", [HALF, BFLOAT, SINGLE], ids=str)
+WAYS = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+LOWEST = {"infinity": lambda dtype: -math.inf, "lowest": lambda dtype: torch.finfo(dtype).min}
+VALUES = pytest.mark.parametrize("kind", LOWEST)
+ROOM = {HALF: 8e-3, BFLOAT: 2e-2, SINGLE: 1e-4}
+
+
+def tensors(dtype, rows=6, keys=70, heads=2, key_heads=2):
+    torch.manual_seed(0)
+    sizes = ((1, heads, rows, 64), (1, key_heads, keys, 64), (1, key_heads, keys, 64))
+    # Scores below 1: what float16's lowest number leaves of them is then nearly nothing.
+    return [torch.randn(size).mul(0.3).to(dtype) for size in sizes]
+
+
+def hidden(rows, keys):
+    """Row 0 sees nothing, row 1 a single key, the others all but a tail."""
+    found = torch.zeros(rows, keys, dtype=torch.bool)
+    found[:, keys - 5 :] = True
+    found[0] = True
+    found[1 % rows, 1:] = True
+    return found
+
+
+def added(query, key, value, mask):
+    scores = query @ key.transpose(-1, -2) * 0.125 + mask
+    return torch.softmax(scores, -1) @ value
+
+
+def added_in_float32(query, key, value, mask):
+    """As models do."""
+    scores = query @ key.transpose(-1, -2) * 0.125 + mask
+    return torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype) @ value
+
+
+def filled(query, key, value, mask):
+    scores = query @ key.transpose(-1, -2) * 0.125
+    low = -math.inf if filled.kind == "infinity" else torch.finfo(scores.dtype).min
+    return torch.softmax(scores.masked_fill(mask != 0, low), -1) @ value
+
+
+def made_on_the_card(query, key, value, mask):
+    """From flags, by the arithmetic of older models."""
+    low = -math.inf if filled.kind == "infinity" else torch.finfo(query.dtype).min
+    bias = torch.where(mask == 0, torch.zeros((), dtype=query.dtype), low)
+    return added(query, key, value, bias.to(query.dtype))
+
+
+def logarithm(query, key, value, mask):
+    scores = query @ key.transpose(-1, -2) * 0.125 + mask
+    return torch.log_softmax(scores, -1).exp() @ value
+
+
+def attended(query, key, value, mask):
+    return F.scaled_dot_product_attention(
+        query, key, value, mask, enable_gqa=query.shape[1] != key.shape[1]
+    )
+
+
+def compare(function, dtype, kind, compiled, given):
+    filled.kind = kind
+    query, key, value = given
+    hides = hidden(query.shape[-2], key.shape[-2])
+    mask = torch.zeros(hides.shape, dtype=dtype).masked_fill(hides, LOWEST[kind](dtype))
+    wanted = function(query, key, value, mask).float()
+    torch._dynamo.reset()
+    run = torch.compile(function, dynamic=False) if compiled else function
+    with torch.no_grad(), torch._inductor.config.patch(force_disable_caches=True):
+        got = run(*(each.to("spyre") for each in (query, key, value, mask))).cpu().float()
+    torch.testing.assert_close(got, wanted, atol=ROOM[dtype], rtol=ROOM[dtype], equal_nan=True)
+    return got
+
+
+@WAYS
+@TYPES
+@VALUES
+@pytest.mark.parametrize("function", [added, added_in_float32, filled, made_on_the_card, logarithm])
+def test_a_softmax_of_masked_scores(function, kind, dtype, compiled):
+    got = compare(function, dtype, kind, compiled, tensors(dtype))
+    assert got[:, :, 0].isnan().all() == (kind == "infinity")
+
+
+@WAYS
+@TYPES
+@VALUES
+@pytest.mark.parametrize("form", ["heads", "shared heads", "decoding", "taken apart"])
+def test_attention(form, kind, dtype, compiled, monkeypatch):
+    sizes = {"shared heads": {"heads": 4}, "decoding": {"rows": 1, "keys": 600}}
+    if form == "taken apart":
+        monkeypatch.setattr(attention, "has_kernel", lambda *args: False)
+        torch._dynamo.reset()
+    got = compare(attended, dtype, kind, compiled, tensors(dtype, **sizes.get(form, {})))
+    assert got[:, :, 0].eq(0).all() == (kind == "infinity")
+
+
+@TYPES
+@WAYS
+def test_flags_hide_as_minus_infinity(dtype, compiled):
+    given = tensors(dtype)
+    shows = ~hidden(6, 70)
+    run = torch.compile(attended) if compiled else attended
+    torch._dynamo.reset()
+    got = run(*(each.to("spyre") for each in (*given, shows))).cpu()
+    torch.testing.assert_close(
+        got.float(), attended(*given, shows).float(), atol=ROOM[dtype], rtol=ROOM[dtype]
+    )
+    assert got[:, :, 0].eq(0).all()
+
+
+@TYPES
+@VALUES
+@WAYS
+def test_a_triangle_with_padding_in_front(dtype, kind, compiled):
+    """The mask of a batch padded on the left: its first rows see nothing at all."""
+    rows = 70
+
+    def padded(query, key, value, low):
+        places = torch.arange(rows, device=query.device)
+        hides = (places > places[:, None]) | (places < 5)
+        return attended(query, key, value, torch.where(hides, low, 0.0).to(query.dtype))
+
+    given = tensors(dtype, rows=rows)
+    low = torch.tensor(LOWEST[kind](dtype), dtype=dtype)
+    run = torch.compile(padded) if compiled else padded
+    torch._dynamo.reset()
+    got = run(*(each.to("spyre") for each in (*given, low))).cpu().float()
+    wanted = padded(*given, low).float()
+    torch.testing.assert_close(got, wanted, atol=ROOM[dtype], rtol=ROOM[dtype])
+
+
+@pytest.mark.parametrize("dtype", [HALF, BFLOAT], ids=str)
+@WAYS
+def test_infinities_become_float32_and_halves_again(dtype, compiled):
+    def there_and_back(x):
+        wide = x.float()
+        return wide, wide.to(dtype), torch.isinf(wide), (wide * 2).to(dtype)
+
+    x = torch.tensor([math.inf, -math.inf, math.nan, 3.0, 0.0], dtype=dtype)
+    run = torch.compile(there_and_back) if compiled else there_and_back
+    torch._dynamo.reset()
+    for got, wanted in zip(run(x.to("spyre")), there_and_back(x), strict=True):
+        torch.testing.assert_close(got.cpu(), wanted, equal_nan=True)
+
+
+def test_the_lowest_bfloat16_stays_finite(native):
+    low = torch.finfo(BFLOAT).min
+    made = (
+        torch.full((3,), low, dtype=BFLOAT, device="spyre"),
+        torch.full((3,), low, dtype=BFLOAT).to("spyre"),
+        torch.full((3,), low, dtype=SINGLE).to("spyre", BFLOAT),
+        torch.full((3,), low, dtype=SINGLE, device="spyre").to(BFLOAT),
+    )
+    for each in made:
+        assert not torch.isinf(each).any()
+        assert torch.isfinite(each.cpu()).all()
+        assert torch.isinf(each + each).all()

@@ -1,0 +1,61 @@
+"""Powers: exponents and bases that halves cannot hold, and integers beyond a product or two."""
+
+import numpy as np
+import pytest
+import torch
+
+from torch_spyre.testing.formats import assert_close_sen169
+
+HALF = torch.float16
+WAYS = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+
+
+def samples(dtype, low, high):
+    torch.manual_seed(0)
+    return (torch.rand(4000) * (high - low) + low).to(dtype).to("spyre")
+
+
+def powers(function, compiled):
+    torch._dynamo.reset()
+    return torch.compile(function, dynamic=False) if compiled else function
+
+
+@WAYS
+@pytest.mark.parametrize("exponent", [0.3, -1.7, 1 / 3, 2.5, -2, 3, 4, 7, -5])
+def test_a_number_as_exponent(exponent, compiled, native):
+    x = samples(HALF, 0.3, 2.5)
+    got = powers(lambda x: torch.pow(x, exponent), compiled)(x)
+    assert_close_sen169(got, x.cpu().double() ** exponent, 1.2)
+
+
+@WAYS
+@pytest.mark.parametrize("exponent", [-1.7, 7, 12.0, -5])
+def test_a_number_as_exponent_in_float32(exponent, compiled, native):
+    x = samples(torch.float32, 0.3, 2.5)
+    got = powers(lambda x: torch.pow(x, exponent), compiled)(x).cpu().numpy()
+    exact = x.cpu().double().numpy() ** float(np.float32(exponent))
+    assert (np.abs(got - exact) <= 1.01 * np.spacing(exact.astype(np.float32))).all()
+
+
+@WAYS
+@pytest.mark.parametrize("base", [0.3, 2, 10.1])
+def test_a_number_as_base(base, compiled, native):
+    x = samples(HALF, -3, 3)
+    got = powers(lambda x: torch.pow(base, x), compiled)(x)
+    assert_close_sen169(got, torch.pow(base, x.cpu().double()), 0.6)
+
+
+@WAYS
+def test_two_tensors(compiled, native):
+    x, y = samples(HALF, 0.3, 2.5), samples(HALF, -3, 3)
+    assert_close_sen169(
+        powers(torch.pow, compiled)(x, y), torch.pow(x.cpu().double(), y.cpu().double()), 0.51
+    )
+
+
+@WAYS
+@pytest.mark.parametrize("exponent", [4, 5, -3, 0.3, 2.5])
+def test_signs_and_zeros_are_those_of_pytorch(exponent, compiled, native):
+    x = torch.tensor([-2.0, -0.5, 0.0, 1.0, float("nan")])
+    got = powers(lambda x: torch.pow(x, exponent), compiled)(x.to("spyre")).cpu()
+    torch.testing.assert_close(got, torch.pow(x, exponent), equal_nan=True)
