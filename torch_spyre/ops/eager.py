@@ -17,6 +17,7 @@ from torch_spyre.ops import (
     attention,
     batch_norm,
     comparing,
+    host_indices,
     loss_scaling,
     optimizers,
     sampling,
@@ -183,7 +184,8 @@ def _planned(
     kwargs: dict[str, Any],
     otherwise: Callable[[torch._ops.OpOverload], Plan],
 ) -> Plan:
-    return _plan_or_none(overload, args, kwargs) or otherwise(overload)
+    moving = host_indices.plan(overload, args)
+    return moving or _plan_or_none(overload, args, kwargs) or otherwise(overload)
 
 
 def _plan_or_none(

@@ -1,0 +1,31 @@
+"""Indices on the host for a tensor on the card, which PyTorch allows: they move there first."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.ops.plans import Plan
+
+_INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
+
+
+def plan(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan | None:
+    """How to call the op, if this call has indices on the host."""
+    if overload._schema.name not in _INDEXING or not are_on_host(args[0], args[1]):
+        return None
+
+    def with_indices_moved(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        x, indices, *others = args
+        moved = [None if each is None else each.to(x.device) for each in indices]
+        return overload(x, moved, *others, **kwargs)
+
+    return with_indices_moved
+
+
+def are_on_host(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> bool:
+    """Are some, and is the tensor on the card?"""
+    if x.device.type != DEVICE_NAME:
+        return False
+    return any(each is not None and each.device.type == "cpu" for each in indices)
