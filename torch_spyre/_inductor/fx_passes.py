@@ -97,7 +97,9 @@ def move_numbers_and_indices(module: torch.fx.GraphModule) -> None:
 
 
 def _is_index(source: torch.fx.Node, node: torch.fx.Node) -> bool:
-    return getattr(node.target, "overloadpacket", None) in _INDEXING and source in node.args[1]
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    return node.target.overloadpacket in _INDEXING and source in pytree.tree_leaves(node.args[1])
 
 
 def _moved(
