@@ -43,3 +43,16 @@ def test_gradients_pass_through_indices_on_the_host(native):
 def test_a_tensor_on_the_host_is_not_indexed_by_one_on_the_card():
     with pytest.raises(RuntimeError, match="device"):
         torch.ones(4)[PLACES.to("spyre")]
+
+
+@pytest.mark.parametrize("place", [4, -5, 2**32])
+def test_an_index_that_is_out_of_bounds_is_refused_at_once(place):
+    x = numbers(3, 4).to("spyre")
+    with pytest.raises(IndexError, match=f"index {place} is out of bounds for dimension 1"):
+        x[:, torch.tensor([0, place])]
+
+
+def test_flags_on_the_host_select_as_well():
+    x = numbers(4, 70)
+    flags = torch.tensor([True, False, True, False])
+    assert torch.equal(x.to("spyre")[flags].cpu(), x.to("spyre").cpu()[flags])

@@ -18,6 +18,7 @@ def plan(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan | None:
 
     def with_indices_moved(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         x, indices, *others = args
+        _check_places(x, indices)
         moved = [None if each is None else each.to(x.device) for each in indices]
         return overload(x, moved, *others, **kwargs)
 
@@ -29,3 +30,20 @@ def are_on_host(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> bool
     if x.device.type != DEVICE_NAME:
         return False
     return any(each is not None and each.device.type == "cpu" for each in indices)
+
+
+def _check_places(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> None:
+    """At once: what is wrong with indices on the card surfaces when a kernel has run."""
+    dim = 0
+    for index in indices:
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            dim += index.dim()  # one flag for each place
+            continue
+        if index is not None and index.device.type == "cpu" and index.numel():
+            size, (least, most) = x.shape[dim], map(int, index.aminmax())
+            if least < -size or most >= size:
+                wrong = least if least < -size else most
+                raise IndexError(
+                    f"index {wrong} is out of bounds for dimension {dim} with size {size}"
+                )
+        dim += 1
