@@ -35,6 +35,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         sorting,
         special_functions,
         triangles,
+        triangular_systems,
         unfolding,
     )
 
