@@ -157,3 +157,12 @@ def test_sizes_may_be_symbols():
     for batch in (3, 5):
         x = numbers(batch, 6, 4, 3, dtype=torch.float32)
         assert_close(compiled(x.to("spyre")), copy.deepcopy(module).double()(x.double()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+@pytest.mark.parametrize("dim", [0, 2])
+def test_norms_of_weights(dim, dtype):
+    size = [1, 1, 1]
+    size[dim] = (4, 6, 70)[dim]
+    direction, length = numbers(4, 6, 70, dtype=dtype), numbers(*size, dtype=dtype)
+    check_gradients(lambda v, g: torch._weight_norm(v, g, dim), direction, length, units=16)

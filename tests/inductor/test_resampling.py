@@ -37,6 +37,13 @@ FORMS = {
     "trilinear": (to("trilinear", (3, 5, 7)), (2, 2, 2, 3, 4)),
     "bicubic": (to("bicubic", (9, 4)), (2, 4, 5, 6)),
     "bicubic, corners": (to("bicubic", (9, 4), align_corners=True), (2, 4, 5, 6)),
+    "bilinear, antialiased": (to("bilinear", (9, 4), antialias=True), (2, 4, 5, 11)),
+    "bilinear, antialiased by": (by("bilinear", 0.6, antialias=True), (2, 4, 5, 11)),
+    "bicubic, antialiased": (to("bicubic", (2, 9), antialias=True), (2, 4, 7, 6)),
+    "bicubic, antialiased, corners": (
+        to("bicubic", (9, 4), antialias=True, align_corners=True),
+        (2, 4, 5, 11),
+    ),
     "reflected": (pad("reflect", 1, 2, 3, 0), (2, 4, 5, 6)),
     "reflected 1d": (pad("reflect", 1, 4), (2, 4, 5)),
     "reflected 3d": (pad("reflect", 1, 2, 0, 1, 1, 0), (2, 2, 2, 3, 4)),
@@ -58,6 +65,7 @@ HEAVY = (
     "exact 1d",
     "bilinear of one",
     "bicubic, corners",
+    "bicubic, antialiased, corners",
     "reflected 1d",
     "replicated 3d",
     "unfolded, dilated",
@@ -70,7 +78,10 @@ def test_values_and_gradients(name):
     check_gradients(function, numbers(*size, dtype=torch.float32), units=16)
 
 
-@pytest.mark.parametrize("name", ["nearest, less", "bilinear", "bicubic", "reflected", "folded"])
+HALVES = ["nearest, less", "bilinear", "bicubic", "bicubic, antialiased", "reflected", "folded"]
+
+
+@pytest.mark.parametrize("name", HALVES)
 def test_halves(name):
     function, size = FORMS[name]
     check_gradients(function, numbers(*size), units=2)

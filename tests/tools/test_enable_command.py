@@ -222,6 +222,7 @@ def test_what_is_wrong_with_a_configuration_is_said_in_a_line(spyre, tiny, conte
         (["bert", "--prompt", "600"], 1, "fewer than 512 tokens"),
         (["llama", "--html", "/nosuch/page.html"], 1, "cannot write"),
         (["llama", "--batch", "0"], 2, "--batch"),
+        (["llama", "--batch", "99999999999"], 1, "ask for less with --batch"),
         (["llama", "--mode", "quickly"], 2, "--mode"),
         ([], 2, "MODEL_OR_SCRIPT"),
     ],

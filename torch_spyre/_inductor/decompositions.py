@@ -22,6 +22,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     # They register what they decompose.
     from torch_spyre._inductor import (  # noqa: F401  # for their tables
         adaptive_pooling,
+        antialiasing,
         attention,
         convolution_gradients,
         convolutions,
@@ -34,6 +35,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         sorting,
         special_functions,
         triangles,
+        triangular_systems,
         unfolding,
     )
 

@@ -25,6 +25,8 @@ _ACROSS_DEVICES = (
     torch.ops.aten.copy_.default,
     torch.ops.prims.device_put.default,
 )
+# Ops whose indices may be on the host whatever they index.
+_INDEXING = (torch.ops.aten.index, torch.ops.aten.index_put, torch.ops.aten.index_put_)
 
 
 class MarkFallbacks(CustomGraphModulePass):
@@ -72,8 +74,8 @@ def _described(argument: object) -> str:
     return fallbacks.described(value)
 
 
-def move_numbers(module: torch.fx.GraphModule) -> None:
-    """Numbers in tensors on the host join ops on the card: kernels read them from there."""
+def move_numbers_and_indices(module: torch.fx.GraphModule) -> None:
+    """What is allowed to be on the host joins ops on the card: kernels read it from there."""
     moved: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in module.graph.nodes:
         if node.op != "call_function" or node.target in _ACROSS_DEVICES:
@@ -83,13 +85,21 @@ def move_numbers(module: torch.fx.GraphModule) -> None:
         if device is None:
             continue
         for source, value in values.items():
-            if not isinstance(value, torch.Tensor) or value.device.type != "cpu" or value.dim():
+            if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
+                continue
+            if value.dim() and not _is_index(source, node):
                 continue
             if source not in moved:
                 with module.graph.inserting_before(node):
                     moved[source] = _moved(module.graph, source, value, device)
             node.replace_input_with(source, moved[source])
     module.recompile()
+
+
+def _is_index(source: torch.fx.Node, node: torch.fx.Node) -> bool:
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    return node.target.overloadpacket in _INDEXING and source in pytree.tree_leaves(node.args[1])
 
 
 def _moved(

@@ -1,4 +1,7 @@
-"""The gradient of group norms. Those of batch norms are PyTorch's own, and do not cancel."""
+"""Norms of weights, and the gradient of group norms.
+
+Gradients of batch norms are PyTorch's own, and do not cancel.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -43,3 +46,32 @@ def _group_norm_backward(
         centred = share - share.mean([2, 3], keepdim=True) - normed * along
         for_x = (centred * scale).reshape(x.shape).to(x.dtype)
     return for_x, for_weight, for_bias
+
+
+@decomposes(aten._weight_norm_interface.default)
+def _weight_norm(
+    direction: torch.Tensor, length: torch.Tensor, dim: int = 0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A weight of these lengths along a dim, and the lengths that were there before."""
+    wide = direction.to(torch.float32)
+    norm = wide.square().sum(_others(direction, dim), keepdim=True).sqrt()
+    return (wide * (length / norm)).to(direction.dtype), norm
+
+
+@decomposes(aten._weight_norm_interface_backward.default)
+def _weight_norm_backward(
+    gradient: torch.Tensor,
+    direction: torch.Tensor,
+    length: torch.Tensor,
+    norm: torch.Tensor,
+    dim: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    wide, norm = gradient.to(torch.float32), norm.to(torch.float32)
+    unit = direction / norm
+    along = (wide * unit).sum(_others(direction, dim), keepdim=True)
+    for_direction = (wide - unit * along) * (length / norm)
+    return for_direction.to(direction.dtype), along.to(length.dtype)
+
+
+def _others(x: torch.Tensor, dim: int) -> list[int]:
+    return [each for each in range(x.dim()) if each != dim % x.dim()]

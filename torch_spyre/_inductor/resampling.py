@@ -24,7 +24,7 @@ Tap = tuple[torch.Tensor, torch.Tensor | None]
 
 
 @dataclass(frozen=True)
-class _Row:
+class Row:
     """A dim that is resampled. The scale is what the user said, if anything."""
 
     size: int
@@ -56,22 +56,22 @@ class _Row:
         return place.to(torch.int32).clamp(0, self.size - 1)
 
 
-def _nearest(row: _Row) -> list[Tap]:
+def _nearest(row: Row) -> list[Tap]:
     return [(row.index(torch.floor(row.results() * row.step)), None)]
 
 
-def _nearest_exact(row: _Row) -> list[Tap]:
+def _nearest_exact(row: Row) -> list[Tap]:
     return [(row.index(torch.floor((row.results() + 0.5) * row.step)), None)]
 
 
-def _linear(row: _Row) -> list[Tap]:
+def _linear(row: Row) -> list[Tap]:
     source = row.sources().clamp(min=0)
     low = torch.floor(source).clamp(max=row.size - 1)
     part = (source - low).clamp(0, 1)
     return [(row.index(low), 1 - part), (row.index(low + 1), part)]
 
 
-def _cubic(row: _Row) -> list[Tap]:
+def _cubic(row: Row) -> list[Tap]:
     source = row.sources()
     low = torch.floor(source)
     part = source - low
@@ -102,16 +102,26 @@ def _resampled(x: torch.Tensor, dim: int, taps: Sequence[Tap]) -> torch.Tensor:
 def _resampled_backward(
     gradient: torch.Tensor, dim: int, size: int, taps: Sequence[Tap]
 ) -> torch.Tensor:
-    place = torch.arange(size, dtype=torch.int32, device=gradient.device)
+    return times(gradient, dim, _matrix(size, taps))
+
+
+def _matrix(size: int, taps: Sequence[Tap]) -> torch.Tensor:
+    """How much each result, which is a row, has of each element."""
+    place = torch.arange(size, dtype=torch.int32, device=taps[0][0].device)
     matrix = None
     for index, weight in taps:
         reads = (index.unsqueeze(-1) == place).to(torch.float32)
         reads = reads if weight is None else reads * weight.unsqueeze(-1)
         matrix = reads if matrix is None else matrix + reads
     assert matrix is not None
-    rows = gradient.movedim(dim, -1)
+    return matrix
+
+
+def times(x: torch.Tensor, dim: int, matrix: torch.Tensor) -> torch.Tensor:
+    """The product of all rows along a dim, in float32, with a matrix."""
+    rows = x.movedim(dim, -1)
     made = _product(rows.reshape(-1, rows.shape[-1]), matrix)
-    return made.reshape(*rows.shape[:-1], size).movedim(-1, dim)
+    return made.reshape(*rows.shape[:-1], matrix.shape[1]).movedim(-1, dim)
 
 
 def _product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
@@ -125,27 +135,39 @@ def _product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
     return torch.where(above & below, math.nan, signed)
 
 
-def _upsampling(
-    dims: int, taps_of: Callable[[_Row], list[Tap]], aligns: bool
+# What an op, or its gradient, does along one dim.
+Along = Callable[[torch.Tensor, int, Row], torch.Tensor]
+
+
+def by_taps(taps_of: Callable[[Row], list[Tap]]) -> tuple[Along, Along]:
+    return (
+        lambda x, dim, row: _resampled(x, dim, taps_of(row)),
+        lambda gradient, dim, row: _resampled_backward(gradient, dim, row.size, taps_of(row)),
+    )
+
+
+def upsampling(
+    dims: int, ways: tuple[Along, Along], *, aligns: bool, adds: bool
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """An op and its gradient. Some are told whether corners are aligned."""
+    """An op and its gradient. Some are told whether corners are aligned; some add elements up."""
+    forward_along, backward_along = ways
 
     def rows(
         size: Sequence[int], out: Sequence[int], options: Sequence[Any], device: torch.device
-    ) -> list[_Row]:
+    ) -> list[Row]:
         align, *scales = options if aligns else (False, *options)
         scales = [*scales, *[None] * (dims - len(scales))]
         each = zip(size[-dims:], out, scales, strict=True)
-        return [_Row(n, count, scale, bool(align), device) for n, count, scale in each]
+        return [Row(n, count, scale, bool(align), device) for n, count, scale in each]
 
     def upsample(x: torch.Tensor, output_size: Sequence[int], *options: Any) -> Any:
         if x.dtype not in FLOATS or x.numel() == 0:
             return NotImplemented
         # Halves are rounded once, where something is added.
-        result = x if taps_of in (_nearest, _nearest_exact) else x.to(torch.float32)
+        result = x.to(torch.float32) if adds else x
         for place, row in enumerate(rows(x.shape, output_size, options, x.device)):
             if row.size != row.out or row.scale not in (None, 1.0):
-                result = _resampled(result, place - dims, taps_of(row))
+                result = forward_along(result, place - dims, row)
         return result.to(x.dtype).clone() if result is x else result.to(x.dtype)
 
     def backward(
@@ -156,7 +178,7 @@ def _upsampling(
         result = gradient.to(torch.float32)
         for place, row in enumerate(rows(input_size, output_size, options, gradient.device)):
             if row.size != row.out or row.scale not in (None, 1.0):
-                result = _resampled_backward(result, place - dims, row.size, taps_of(row))
+                result = backward_along(result, place - dims, row)
         return result.to(gradient.dtype).contiguous()
 
     return upsample, backward
@@ -176,7 +198,7 @@ _UPSAMPLING = {
 }
 
 
-def _keep_whole(overload: torch._ops.OpOverload, key: torch._C.DispatchKey) -> None:
+def keep_whole(overload: torch._ops.OpOverload, key: torch._C.DispatchKey) -> None:
     """PyTorch takes these apart before a graph is recorded, into reads through pairs of indices.
 
     The gradient of those compares all pairs of places with each other. What `key` has, which is
@@ -187,9 +209,14 @@ def _keep_whole(overload: torch._ops.OpOverload, key: torch._C.DispatchKey) -> N
 
 
 for _name, (_dims, _taps_of, _aligns) in _UPSAMPLING.items():
-    _keep_whole(getattr(aten, _name).default, torch._C.DispatchKey.Autograd)
-    _keep_whole(getattr(aten, _name).vec, torch._C.DispatchKey.CompositeImplicitAutograd)
-    _forward, _backward = _upsampling(_dims, _taps_of, _aligns)
+    keep_whole(getattr(aten, _name).default, torch._C.DispatchKey.Autograd)
+    keep_whole(getattr(aten, _name).vec, torch._C.DispatchKey.CompositeImplicitAutograd)
+    _forward, _backward = upsampling(
+        _dims,
+        by_taps(_taps_of),
+        aligns=_aligns,
+        adds=_taps_of not in (_nearest, _nearest_exact),
+    )
     decomposes(getattr(aten, _name).default)(_forward)
     decomposes(getattr(aten, f"{_name}_backward").default)(_backward)
 

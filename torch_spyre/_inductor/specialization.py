@@ -21,7 +21,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torch_spyre import _C
 from torch_spyre._inductor.context import compiling
-from torch_spyre._inductor.fx_passes import announce_fallbacks, move_numbers
+from torch_spyre._inductor.fx_passes import announce_fallbacks, move_numbers_and_indices
 from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
 from torch_spyre.errors import UnsupportedError
@@ -95,7 +95,7 @@ class Specializing:
         graph = HostConversions(self.module).run
         with mode, torch.fx.traceback.preserve_node_meta():
             module = make_fx(graph, tracing_mode="real")(*fakes)
-            move_numbers(module)
+            move_numbers_and_indices(module)
         return module
 
 

@@ -4,6 +4,7 @@ import functools
 import importlib
 import inspect
 import json
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ _HEADS = (
     "MODEL_MAPPING",
 )
 DTYPE = torch.float16
+_MOST_ELEMENTS = 2**28
 
 
 @functools.cache
@@ -211,13 +213,15 @@ def _inputs(model: Any, accepted: Mapping[str, Any], batch: int, prompt: int) ->
         text = config.get_text_config()
         _check_length(type(model).__name__, text, prompt)
         # From 5 on: many models keep the first few for padding and the like.
-        found["input_ids"] = torch.randint(5, text.vocab_size, (batch, prompt), generator=generator)
+        found["input_ids"] = torch.randint(
+            5, text.vocab_size, _size(batch, prompt), generator=generator
+        )
     if main == "pixel_values" or ("pixel_values" in accepted and not model.can_generate()):
         vision = getattr(config, "vision_config", config)
-        image = (batch, vision.num_channels, vision.image_size, vision.image_size)
+        image = _size(batch, vision.num_channels, vision.image_size, vision.image_size)
         found["pixel_values"] = torch.randn(image, generator=generator).to(DTYPE)
     if main == "input_features" and hasattr(config, "num_mel_bins"):
-        sound = (batch, config.num_mel_bins, 2 * config.max_source_positions)
+        sound = _size(batch, config.num_mel_bins, 2 * config.max_source_positions)
         found["input_features"] = torch.randn(sound, generator=generator).to(DTYPE)
     if config.is_encoder_decoder:
         found["decoder_input_ids"] = torch.full((batch, 1), 7)
@@ -227,6 +231,16 @@ def _inputs(model: Any, accepted: Mapping[str, Any], batch: int, prompt: int) ->
             "defines model and inputs"
         )
     return found
+
+
+def _size(*size: int) -> tuple[int, ...]:
+    """Of an input, if the host can be expected to hold it."""
+    if math.prod(size) > _MOST_ELEMENTS:
+        raise ModelInputError(
+            f"an input of size {list(size)} has more than {_MOST_ELEMENTS:,} elements: ask for less "
+            "with --batch and --prompt"
+        )
+    return size
 
 
 def _check_length(name: str, config: Any, prompt: int) -> None:

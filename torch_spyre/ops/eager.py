@@ -17,6 +17,7 @@ from torch_spyre.ops import (
     attention,
     batch_norm,
     comparing,
+    host_indices,
     loss_scaling,
     optimizers,
     sampling,
@@ -80,7 +81,21 @@ def _library() -> torch.library.Library:
         compositions = _COMPOSITIONS | optimizers.fused_kernels(_own_kernel)
         for name, composition in compositions.items():
             library.impl(name, _untraced(composition), "PrivateUse1", allow_override=True)
+        for name in ("complex", "polar", "view_as_complex"):
+            # Before autograd: what they make is traced as the real tensors it is made of.
+            for key in ("PrivateUse1", "AutogradPrivateUse1"):
+                library.impl(name, _complex_pairs(name), key, allow_override=True)
     return library
+
+
+def _complex_pairs(name: str) -> Callable[..., Any]:
+    def kernel(*args: Any) -> Any:
+        # PyTorch's class for these is not quick to import, and few need it.
+        from torch_spyre.ops import complex_pairs
+
+        return complex_pairs.MADE_BY[name](*args)
+
+    return _untraced(kernel)
 
 
 def _kernel(
@@ -183,7 +198,8 @@ def _planned(
     kwargs: dict[str, Any],
     otherwise: Callable[[torch._ops.OpOverload], Plan],
 ) -> Plan:
-    return _plan_or_none(overload, args, kwargs) or otherwise(overload)
+    moving = host_indices.plan(overload, args)
+    return moving or _plan_or_none(overload, args, kwargs) or otherwise(overload)
 
 
 def _plan_or_none(

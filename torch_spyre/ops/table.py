@@ -40,21 +40,24 @@ _MADE_OF_OTHERS = """
     _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _prelu_kernel
     _prelu_kernel_backward _softmax _softmax_backward_data _thnn_fused_gru_cell
     _thnn_fused_gru_cell_backward _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl
-    _upsample_nearest_exact1d _upsample_nearest_exact1d_backward _upsample_nearest_exact2d
+    _upsample_bicubic2d_aa _upsample_bicubic2d_aa_backward _upsample_bilinear2d_aa
+    _upsample_bilinear2d_aa_backward _upsample_nearest_exact1d
+    _upsample_nearest_exact1d_backward _upsample_nearest_exact2d
     _upsample_nearest_exact2d_backward _upsample_nearest_exact3d
-    _upsample_nearest_exact3d_backward acos acosh adaptive_max_pool2d
-    adaptive_max_pool2d_backward adaptive_max_pool3d adaptive_max_pool3d_backward addbmm addcdiv
-    addcmul addmm addmv addr all aminmax angle arange asin asinh atan atan2 atanh avg_pool2d
-    avg_pool2d_backward avg_pool3d avg_pool3d_backward baddbmm binary_cross_entropy
-    binary_cross_entropy_backward bucketize celu channel_shuffle col2im convolution
-    convolution_backward cosh count_nonzero cummax cummin cumprod cumsum dot elu elu_backward
-    embedding_dense_backward erfinv eye flip floor_divide fmax fmin frac full_like gelu_backward
-    glu glu_backward hardshrink hardshrink_backward hardsigmoid hardsigmoid_backward hardswish
-    hardswish_backward hardtanh hardtanh_backward heaviside histc huber_loss huber_loss_backward
-    hypot im2col index_add index_copy index_fill isin isneginf isposinf kthvalue leaky_relu
-    leaky_relu_backward lerp linalg_cross linalg_vector_norm linspace log_sigmoid_backward
-    log_sigmoid_forward logaddexp logaddexp2 logcumsumexp logit logspace logsumexp
-    masked_fill masked_scatter max_pool2d_with_indices max_pool2d_with_indices_backward
+    _upsample_nearest_exact3d_backward _weight_norm_interface _weight_norm_interface_backward
+    acos acosh adaptive_max_pool2d adaptive_max_pool2d_backward adaptive_max_pool3d
+    adaptive_max_pool3d_backward addbmm addcdiv addcmul addmm addmv addr all aminmax angle
+    arange asin asinh atan atan2 atanh avg_pool2d avg_pool2d_backward avg_pool3d
+    avg_pool3d_backward baddbmm binary_cross_entropy binary_cross_entropy_backward bucketize
+    celu channel_shuffle col2im convolution convolution_backward cosh count_nonzero cummax
+    cummin cumprod cumsum dot elu elu_backward embedding_dense_backward erfinv eye flip
+    floor_divide fmax fmin frac full_like gelu_backward glu glu_backward hardshrink
+    hardshrink_backward hardsigmoid hardsigmoid_backward hardswish hardswish_backward hardtanh
+    hardtanh_backward heaviside histc huber_loss huber_loss_backward hypot im2col index_add
+    index_copy index_fill isin isneginf isposinf kthvalue leaky_relu leaky_relu_backward lerp
+    linalg_cross linalg_solve_triangular linalg_vector_norm linspace log_sigmoid_backward
+    log_sigmoid_forward logaddexp logaddexp2 logcumsumexp logit logspace logsumexp masked_fill
+    masked_scatter max_pool2d_with_indices max_pool2d_with_indices_backward
     max_pool3d_with_indices max_pool3d_with_indices_backward median mish mish_backward mse_loss
     mse_loss_backward mv nan_to_num nansum native_batch_norm_backward native_group_norm
     native_group_norm_backward native_layer_norm native_layer_norm_backward nll_loss_backward

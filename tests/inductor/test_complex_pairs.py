@@ -1,0 +1,53 @@
+"""Pairs of elements turned as complex numbers, which the card has none of: as some models do."""
+
+import pytest
+import torch
+from comparing import assert_close, check_gradients, exact, numbers
+
+
+def rotated(x, angle):
+    turn = torch.polar(torch.ones_like(angle), angle) * 0.5
+    pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turn.unsqueeze(0)[:, :, None]).flatten(3)
+
+
+def test_rotating_pairs_and_its_gradients_are_native(native):
+    x, angle = numbers(2, 5, 3, 16, dtype=torch.float32), numbers(5, 8, dtype=torch.float32)
+    check_gradients(rotated, x, angle, units=32)
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_rotating_is_native_in_inference_mode(compiled, native):
+    x, angle = numbers(2, 5, 3, 16, dtype=torch.float32), numbers(5, 8, dtype=torch.float32)
+    torch._dynamo.reset()
+    run = torch.compile(rotated, fullgraph=True) if compiled else rotated
+    with torch.inference_mode():
+        assert_close(run(x.to("spyre"), angle.to("spyre")), rotated(exact(x), exact(angle)), 32)
+
+
+def test_a_complex_tensor_comes_back_to_the_host():
+    real, imaginary = numbers(3, 4, dtype=torch.float32), numbers(4, dtype=torch.float32)
+    found = torch.complex(real.to("spyre"), imaginary.to("spyre"))
+    assert found.device.type == "spyre" and found.dtype == torch.complex64
+    wanted = torch.complex(*torch.broadcast_tensors(real, imaginary))
+    assert type(found.cpu()) is torch.Tensor
+    assert torch.equal(found.cpu(), wanted)
+    assert_close(found.abs(), wanted.abs())
+    assert_close(torch.view_as_real(found / 2), torch.view_as_real(wanted / 2))
+
+
+def test_what_shares_no_memory_is_not_written_to():
+    x = torch.ones(4, 2, device="spyre")
+    with pytest.raises(RuntimeError, match="write to the real tensors"):
+        torch.view_as_complex(x).mul_(2)
+    assert x.cpu().unique().tolist() == [1.0]
+
+
+def test_a_last_dim_that_is_no_pair_is_refused():
+    with pytest.raises(RuntimeError, match="size 2"):
+        torch.view_as_complex(torch.ones(4, 3, device="spyre"))
+
+
+def test_other_complex_results_are_refused_by_name():
+    with pytest.raises(RuntimeError, match="fft_fft.*ComplexFloat"):
+        torch.fft.fft(torch.ones(4, device="spyre"))

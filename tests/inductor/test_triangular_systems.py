@@ -1,0 +1,35 @@
+"""Systems of equations whose matrix is a triangle, with gradients, eager and compiled."""
+
+import pytest
+import torch
+from comparing import check_gradients, numbers
+
+FORMS = {
+    "lower": ((12, 12), (12, 5), {"upper": False}),
+    "upper": ((8, 8), (8, 5), {"upper": True}),
+    "from the right": ((2, 5, 5), (2, 3, 5), {"upper": True, "left": False}),
+    "ones on the diagonal": ((2, 3, 70, 70), (2, 3, 70, 16), {"upper": False}),
+    "one unknown": ((3, 1, 1), (3, 1, 4), {"upper": False}),
+    "one matrix for many": ((6, 6), (3, 6, 4), {"upper": False}),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_solutions_and_gradients_are_native(name, native):
+    matrix_size, sides_size, options = FORMS[name]
+    unit = name == "ones on the diagonal"
+    matrix = numbers(*matrix_size, low=-0.4, high=0.4, dtype=torch.float32)
+    matrix = matrix * 0.2 if unit else matrix + 2 * torch.eye(matrix_size[-1])
+    sides = numbers(*sides_size, dtype=torch.float32)
+
+    def solved(matrix, sides):
+        return torch.linalg.solve_triangular(matrix, sides, unitriangular=unit, **options)
+
+    check_gradients(solved, matrix, sides, units=64)
+
+
+def test_sizes_that_do_not_fit_are_refused():
+    with pytest.raises(RuntimeError, match="solve_triangular"):
+        torch.linalg.solve_triangular(
+            torch.ones(3, 4, device="spyre"), torch.ones(4, 2, device="spyre"), upper=False
+        )

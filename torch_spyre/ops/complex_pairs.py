@@ -1,0 +1,95 @@
+"""Complex tensors on the card: two real ones each, the parts of which PyTorch computes apart.
+
+The card has no complex format. But models that turn pairs of elements as complex numbers go there
+and back between real tensors, by `polar`, `view_as_complex` and `view_as_real`; PyTorch has a class
+for what lies between, and graphs that are traced with it have real ops only.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._subclasses.complex_tensor import ComplexTensor
+from torch.utils._pytree import tree_map_only
+
+from torch_spyre.errors import UnsupportedError
+
+aten = torch.ops.aten
+_SCALED = (aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
+
+
+class ComplexPair(ComplexTensor):
+    """A complex tensor as two real ones. It shares no memory: nothing may be written to it."""
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls,
+        func: torch._ops.OpOverload,
+        types: tuple[type, ...],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func._schema.is_mutable:
+            raise UnsupportedError(
+                f"{func}, which would write to a complex tensor: write to the real tensors that it "
+                "is made of"
+            )
+        if func in _SCALED and isinstance(args[1], int | float):
+            # PyTorch's own would make a complex tensor of the number, on the host.
+            return cls(func(args[0].re, args[1]), func(args[0].im, args[1]))
+        if func is aten._to_copy.default and _is_host(kwargs.get("device")):
+            parts = torch.complex(args[0].re.cpu(), args[0].im.cpu())
+            return parts.to(kwargs.get("dtype") or parts.dtype)
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        return tree_map_only(ComplexTensor, lambda made: cls(made.re, made.im), result)
+
+    @staticmethod
+    def __tensor_unflatten__(
+        inner_tensors: dict[str, torch.Tensor],
+        meta: Any,
+        outer_size: tuple[int, ...],
+        outer_stride: tuple[int, ...],
+    ) -> "ComplexPair":
+        return ComplexPair(inner_tensors["_re"], inner_tensors["_im"])
+
+
+class _Paired(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, real: torch.Tensor, imaginary: torch.Tensor) -> ComplexPair:
+        return ComplexPair(real, imaginary)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        return gradient.real, gradient.imag
+
+
+def paired(real: torch.Tensor, imaginary: torch.Tensor) -> ComplexPair:
+    parts = torch.broadcast_tensors(real, imaginary)
+    result: ComplexPair = _Paired.apply(*parts)  # type: ignore[no-untyped-call]
+    return result
+
+
+def polar(length: torch.Tensor, angle: torch.Tensor) -> ComplexPair:
+    return paired(length * torch.cos(angle), length * torch.sin(angle))
+
+
+def view_as_complex(x: torch.Tensor) -> ComplexPair:
+    torch._check(
+        x.dim() > 0 and x.shape[-1] == 2,
+        lambda: (
+            f"view_as_complex: the last dimension must have size 2, and {list(x.shape)} has not"
+        ),
+    )
+    return paired(x[..., 0], x[..., 1])
+
+
+MADE_BY: dict[str, Callable[..., ComplexPair]] = {
+    "complex": paired,
+    "polar": polar,
+    "view_as_complex": view_as_complex,
+}
+
+
+def _is_host(device: Any) -> bool:
+    return device is not None and torch.device(device).type == "cpu"
