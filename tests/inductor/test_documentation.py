@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import torch
+
 from torch_spyre._inductor import documentation
+from torch_spyre.ops.table import LOWERED, MADE_OF_OTHERS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 AGAIN = "run `python -m torch_spyre._inductor.documentation`"
@@ -16,3 +19,9 @@ def test_the_table_of_passes_is_that_of_the_pipeline():
     page = (DOCS / "compiler.md").read_text()
     assert documentation.pass_table() in page, AGAIN
     assert documentation.with_pass_table(page) == page, AGAIN
+
+
+def test_every_name_in_the_table_of_ops_is_an_op_and_stands_there_once():
+    names = [*MADE_OF_OTHERS, *(name for kind in LOWERED.values() for name in kind)]
+    assert [each for each in names if not hasattr(torch.ops.aten, each)] == []
+    assert sorted(names) == sorted(set(names))

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 import torch
-from comparing import assert_close, exact, numbers
+from comparing import assert_close, exact, numbers, on_card
 from torch._dynamo.utils import counters
 
 from torch_spyre._inductor.specialization import Specializing
@@ -107,3 +107,30 @@ def test_the_stick_dim_is_dynamic(compilations):
         torch._dynamo.mark_dynamic(x, 1)
         assert_close(compiled(x), exact(x).softmax(-1))
     assert traces() == 1
+
+
+def test_a_size_that_the_data_say_runs_op_by_op(caplog):
+    def first(x, count):
+        rows = count.item()
+        torch._check(rows >= 0)
+        torch._check(rows <= x.shape[0])
+        return x[:rows] * 2
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = torch.compile(first, fullgraph=True)
+        x = numbers(6, 70).to("spyre")
+        for rows in (2, 5, 0):
+            got = compiled(x, torch.tensor(rows, device="spyre"))
+            assert_close(got, exact(x)[:rows] * 2)
+    assert "op by op" in caplog.text and "a size that depends on data" in caplog.text
+
+
+def test_sequences_of_different_lengths_in_one_tensor_run_op_by_op(caplog):
+    compiled = torch.compile(lambda x: (x * 2).relu() + 1)
+    for lengths in ((3, 5), (2, 65)):
+        rows = on_card(tuple(numbers(length, 70) for length in lengths))
+        ragged = torch.nested.nested_tensor(list(rows), layout=torch.jagged)
+        got = compiled(ragged)
+        for one, row in zip(got.unbind(), rows, strict=True):
+            assert_close(one, (exact(row) * 2).relu() + 1)
+    assert "op by op" in caplog.text and "ragged" in caplog.text

@@ -74,6 +74,13 @@ def test_no_ops_still_make_a_bundle(tmp_path):
     assert files == []
 
 
+def test_nothing_of_a_longer_bundle_is_left_in_its_folder(tmp_path):
+    written(tmp_path, softmax_chain(), **FIXED)
+    generate_bundle("kernel", tmp_path, [add_128_256()], **FIXED)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle.mlir", "sdsc_0.json"]
+    assert [spec.op for spec in import_bundle(tmp_path)] == ["add"]
+
+
 def test_fixed_addresses_have_no_operands(tmp_path):
     text, _ = written(tmp_path, [add_128_256()], **FIXED)
     assert text == (

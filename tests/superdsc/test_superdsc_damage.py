@@ -7,7 +7,7 @@ import random
 
 import pytest
 from address_maps import address_map, same_addresses
-from op_spec_samples import gather, matmul, restickify, row_slice, samples, stick_sum, tiled_rows
+from op_spec_samples import gather, matmul, restickify, row_slice, samples, softmax_chain, stick_sum, tiled_rows
 
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.superdsc import (
@@ -318,6 +318,14 @@ def test_missing_files_are_named(bundle):
     (bundle / "bundle.mlir").unlink()
     assert "bundle.mlir: is missing from" in complaint(bundle)
     assert "bundle.mlir: is missing from" in complaint(bundle / "nowhere")
+
+
+def test_an_op_that_the_bundle_no_longer_executes_is_named(tmp_path):
+    generate_bundle("kernel", tmp_path, softmax_chain())
+    path = tmp_path / "bundle.mlir"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(each for each in lines if "sdsc_3.json" not in each))
+    assert "sdsc_3.json: is not executed by bundle.mlir" in complaint(tmp_path)
 
 
 @pytest.mark.parametrize(

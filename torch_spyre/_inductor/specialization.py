@@ -17,7 +17,7 @@ from torch._inductor.exc import InductorError, LoweringException
 from torch._inductor.virtualized import V
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from torch_spyre import _C
 from torch_spyre._inductor.context import compiling
@@ -68,6 +68,9 @@ class Specializing:
 
     def _compile(self, arguments: Sequence[Any]) -> Compiled:
         announce_fallbacks(self.module)
+        if any(isinstance(value, torch.SymInt) for value in arguments):
+            # It stands for lengths that differ, and no trace takes it for a number.
+            return _one_by_one(self.module, UnsupportedError("ragged sizes in a graph"))
         mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
         fakes = [
             mode.from_tensor(value, static_shapes=True)
@@ -127,6 +130,8 @@ def _unsupported(error: BaseException) -> UnsupportedError | None:
         if isinstance(error, LoweringException):
             inner = error.__context__  # which it hides, having copied the text
         if inner is None:
+            if isinstance(error, GuardOnDataDependentSymNode):
+                return UnsupportedError(f"a size that depends on data ({error.cond})")
             missing = isinstance(error, NotImplementedError)
             return UnsupportedError(str(error)) if missing else None
         error = inner

@@ -51,4 +51,5 @@ class Runner:
 
 
 def _argument_count(stages: Sequence[Sequence[OpSpec]]) -> int:
-    return 1 + max(arg.arg_index for specs in stages for spec in specs for arg in spec.args)
+    numbers = (arg.arg_index for specs in stages for spec in specs for arg in spec.args)
+    return 1 + max(numbers, default=-1)

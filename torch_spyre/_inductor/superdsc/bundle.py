@@ -26,6 +26,7 @@ from torch_spyre._inductor.superdsc.unrolling import (
 )
 
 BUNDLE_FILE = "bundle.mlir"
+SDSC_FILES = "sdsc_[0-9]*.json"
 
 
 def generate_bundle(
@@ -53,6 +54,8 @@ def generate_bundle(
     writer.write(specs, ())
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(SDSC_FILES):
+        old.unlink()
     for index, content in enumerate(writer.files):
         (folder / f"sdsc_{index}.json").write_text(json.dumps(content, indent=2))
     (folder / BUNDLE_FILE).write_text(writer.text())

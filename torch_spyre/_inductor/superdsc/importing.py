@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
-from torch_spyre._inductor.superdsc.bundle import BUNDLE_FILE
+from torch_spyre._inductor.superdsc.bundle import BUNDLE_FILE, SDSC_FILES
 from torch_spyre._inductor.superdsc.bundle_text import Execution, executions
 from torch_spyre._inductor.superdsc.fields import Field, load, read_text
 from torch_spyre._inductor.superdsc.pool import check_arguments, with_pool_names
@@ -22,7 +22,9 @@ def import_bundle(directory: str | Path, known_ops: Collection[str] | None = Non
     contradicts itself. `known_ops`, if given, are the names of ops to accept.
     """
     folder = Path(directory)
-    runs = executions(read_text(folder / BUNDLE_FILE), BUNDLE_FILE)
+    text = read_text(folder / BUNDLE_FILE)
+    runs = executions(text, BUNDLE_FILE)
+    _check_all_are_executed(folder, text)
     files: dict[str, Field] = {}
     specs = []
     for run in runs:
@@ -54,6 +56,13 @@ def import_programs(directory: str | Path) -> list[list[OpSpec]]:
             if spec.output.in_scratchpad:
                 left.add(spec.output.name)
     return programs
+
+
+def _check_all_are_executed(folder: Path, text: str) -> None:
+    """A line that is lost would leave out an op, and give something else without a word."""
+    for file in sorted(each.name for each in folder.glob(SDSC_FILES)):
+        if f'"{file}"' not in text:
+            raise BundleError(file, "", f"is not executed by {BUNDLE_FILE}")
 
 
 def _with_argument_addresses(specs: Sequence[OpSpec], runs: Sequence[Execution]) -> list[OpSpec]:
