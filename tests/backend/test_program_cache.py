@@ -248,19 +248,45 @@ def test_the_programs_used_longest_ago_are_removed(tmp_path):
 
 
 def test_the_folder_is_not_listed_for_every_write(tmp_path, monkeypatch):
+    program = sample_program()
+    listed = spy_on_listing(monkeypatch)
+    cache = ProgramCache(tmp_path, 3200 * len(program.file))
+    for number in range(150):
+        cache.keep(key_of(number), program)
+    assert len(listed) == 8 + 256  # some folders, and then, for they told nothing, each
+
+
+def spy_on_listing(monkeypatch):
     listed = []
-    original = program_cache._files
+    original = os.scandir
 
     def spy(folder):
         listed.append(folder)
         return original(folder)
 
-    monkeypatch.setattr(program_cache, "_files", spy)
+    monkeypatch.setattr(program_cache.os, "scandir", spy)
+    return listed
+
+
+def fill_folders(tmp_path, each, size):
+    for name in program_cache._FOLDERS:
+        (tmp_path / name).mkdir()
+        for number in range(each):
+            (tmp_path / name / f"{name}{number}.prg").write_bytes(b"x" * size)
+
+
+@pytest.mark.parametrize(("limit", "looks"), [(256 * 10 * 100 * 2, 8), (256 * 10 * 100, 8 + 256)])
+def test_of_a_large_cache_with_room_only_some_folders_are_looked_at(
+    tmp_path, monkeypatch, limit, looks
+):
+    fill_folders(tmp_path, each=10, size=100)
     program = sample_program()
-    cache = ProgramCache(tmp_path, 3200 * len(program.file))
-    for number in range(150):
-        cache.keep(key_of(number), program)
-    assert len(listed) == 1
+    listed = spy_on_listing(monkeypatch)
+    state = random.getstate()
+    ProgramCache(tmp_path, limit).keep(key_of(0), program)
+    assert len(listed) == looks
+    assert random.getstate() == state  # the program's own
+    assert sum(path.stat().st_size for path in files(tmp_path)) <= limit
 
 
 def test_a_program_larger_than_the_limit_is_not_kept(tmp_path):

@@ -9,9 +9,10 @@ import contextlib
 import functools
 import hashlib
 import os
+import random
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,13 @@ _ABANDONED_AFTER_SECONDS = 3600
 _KEPT_SHARE = 0.9
 # Others write too: after this share of the limit has been written, the folder is looked at again.
 _LOOK_SHARE = 1 / 16
+# Programs lie in folders named by the first byte of their keys, which are spread evenly: where some
+# folders hold enough files, these tell what is in all.
+_FOLDERS = [f"{number:02x}" for number in range(256)]
+_SAMPLED_FOLDERS = 8
+_ENOUGH_FILES = 64
+# Of our own: that of the program must not change.
+_RANDOM = random.Random()
 
 
 def program_cache() -> "ProgramCache | None":
@@ -65,7 +73,7 @@ def _compiler() -> str:
 
 @dataclass(frozen=True)
 class _File:
-    path: Path
+    path: str
     bytes: int
     used: float
 
@@ -127,7 +135,10 @@ class ProgramCache:
 
     def _trimmed(self, most: int) -> int:
         """Removes what was used longest ago if there is more than `most`; returns what is left."""
-        files = sorted(_files(self.folder), key=lambda found: found.used)
+        likely = self._likely_bytes()
+        if likely is not None and likely <= min(most, self.limit * _KEPT_SHARE):
+            return likely
+        files = sorted(_files(self.folder, _FOLDERS), key=lambda found: found.used)
         total = sum(found.bytes for found in files)
         if total <= most:
             return total
@@ -135,23 +146,38 @@ class ProgramCache:
             if total <= min(most, self.limit * _KEPT_SHARE):
                 break
             # Another process may have removed it already.
-            found.path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(found.path)
             total -= found.bytes
         return total
 
+    def _likely_bytes(self) -> int | None:
+        """How much there is, without looking at all of it; None if it must be looked at."""
+        sample = _RANDOM.sample(_FOLDERS, _SAMPLED_FOLDERS)
+        sizes = [found.bytes for found in _files(self.folder, sample)]
+        if len(sizes) < _ENOUGH_FILES:
+            return None
+        return sum(sizes) * len(_FOLDERS) // _SAMPLED_FOLDERS
 
-def _files(folder: Path) -> Iterator[_File]:
+
+def _files(folder: Path, names: Sequence[str]) -> Iterator[_File]:
     """The programs in a cache. What a killed process left half written is removed on the way."""
     abandoned = time.time() - _ABANDONED_AFTER_SECONDS
-    for path in folder.glob("[0-9a-f][0-9a-f]/*"):
-        with contextlib.suppress(FileNotFoundError):
-            found = path.lstat()
-            if not stat.S_ISREG(found.st_mode):
-                continue
-            if path.suffix == ".prg":
-                yield _File(path, found.st_size, found.st_mtime)
-            elif path.suffix == ".tmp" and found.st_mtime < abandoned:
-                path.unlink()
+    for name in names:
+        try:
+            entries = os.scandir(folder / name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        with entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    found = entry.stat(follow_symlinks=False)
+                    if not stat.S_ISREG(found.st_mode):
+                        continue
+                    if entry.name.endswith(".prg"):
+                        yield _File(entry.path, found.st_size, found.st_mtime)
+                    elif entry.name.endswith(".tmp") and found.st_mtime < abandoned:
+                        os.unlink(entry.path)
 
 
 def _read(path: Path) -> bytes:
