@@ -122,6 +122,10 @@ def all_knobs() -> tuple[Knob[Any], ...]:
     return tuple(_registry.values())
 
 
+def of_section(title: str) -> tuple[Knob[Any], ...]:
+    return tuple(knob for knob in all_knobs() if knob.section == title)
+
+
 def on_override(listener: Callable[[], None]) -> None:
     """Calls `listener` whenever an `override` begins or ends: for code that keeps values."""
     _listeners.append(listener)

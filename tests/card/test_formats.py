@@ -167,6 +167,18 @@ def test_a_constant_is_encoded_with_one_rounding(value):
     assert code == formats.encode_sen169(value)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_every_half_on_the_card_becomes_the_nearest_float8(dtype):
+    """Of the number that the card holds: SEN169 may have moved a float16 to the very middle."""
+    halves = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
+    held = halves[torch.isfinite(halves)].to("spyre")
+    got = held.to(torch.float8_e4m3fn).cpu().view(torch.uint8)
+    wanted = held.cpu().to(torch.float8_e4m3fn).view(torch.uint8)
+    assert torch.equal(got, wanted)
+    at_once = halves[torch.isfinite(halves)].to(torch.float8_e4m3fn).view(torch.uint8)
+    assert int((got != at_once).sum()) == (126 if dtype is torch.float16 else 0)
+
+
 @pytest.mark.parametrize("name", ["SENINT8", "IEEE_INT32", "SEN143_FP8", "BFLOAT16"])
 def test_a_constant_of_any_other_format_is_a_sen169_code(name):
     assert _C.encode_constant(0.1, getattr(_C.DataFormats, name)) == 0x3733

@@ -7,7 +7,10 @@ import torch
 from comparing import assert_close, exact, numbers, on_card
 from torch._dynamo.utils import counters
 
+from torch_spyre import _C, knobs
 from torch_spyre._inductor.specialization import Specializing
+from torch_spyre.errors import FallbackError
+from torch_spyre.ops import eager
 
 
 def function(x):
@@ -51,6 +54,30 @@ def test_a_graph_of_many_sizes_is_compiled_for_those_that_come_again(compilation
         x = numbers(size, 40).to("spyre")
         assert_close(compiled(x), function(exact(x)), scale=8)
     assert compilations == [(size, 40) for size in (*first, 8)]
+
+
+def test_what_may_fall_back_is_judged_by_the_graph_at_every_size(compilations):
+    """Run op by op, a graph may need fallbacks that its compiled form does not."""
+    compiled = torch.compile(function, dynamic=True)
+    eager.use_kernels(False)
+    _C._set_fallback_policy("error")
+    try:
+        with knobs.override(TORCH_SPYRE_FALLBACK="error"):
+            for size in (3, 4, 5, 6, 7, 8):
+                x = numbers(size, 40)
+                assert_close(compiled(x.to("spyre")), function(x.double()), scale=8)
+    finally:
+        _C._set_fallback_policy("warn")
+        eager.use_kernels(True)
+    assert compilations == [(size, 40) for size in (3, 4, 5, 6, 7, 8)]
+
+
+def test_a_fallback_is_refused_at_every_size(compilations):
+    compiled = torch.compile(lambda x: torch.special.i0(x) + 1, dynamic=True)
+    for size in (3, 4, 5, 6):
+        compiled(numbers(size, 40, dtype=torch.float32).to("spyre"))
+    with knobs.override(TORCH_SPYRE_FALLBACK="error"), pytest.raises(FallbackError, match="i0"):
+        compiled(numbers(7, 40, dtype=torch.float32).to("spyre"))
 
 
 def test_what_runs_op_by_op_leaves_changed_inputs_and_views_as_compiled_code_does(compilations):

@@ -1,5 +1,6 @@
 """Programs in the cache are found for what they were compiled for, and for nothing else."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,23 +78,43 @@ def test_other_specs_and_names_are_other_programs(compiles):
     assert compiles(name="other")
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        {"SENCORES": "4"},
-        {"SPYRE_INDUCTOR_IGNORE_HINTS": "1"},
-        {"MAX_BUCKETS": "8"},
-        {"MIN_DEFAULT_GRANULARITY": "8"},
-        {"TORCH_SPYRE_DUMP": "folder"},
-    ],
-    ids=str,
-)
-def test_settings_that_change_generated_code_are_part_of_the_key_of_graphs(setting):
-    def key():
-        with inputs.compiling_for([]):
-            return config.environment
+def graph_key():
+    with inputs.compiling_for([]):
+        return config.environment
 
-    before = key()
-    with knobs.override(**setting):
-        assert key() != before
-    assert key() == before
+
+# Another value of each knob that the front end reads while it makes code.
+CHANGED = {
+    "SENCORES": "4",
+    "SPYRE_CORE_ID_K_FAST_EMISSION": "0",
+    "SPYRE_INDUCTOR_IGNORE_HINTS": "1",
+    "MAX_BUCKETS": "8",
+    "MIN_DEFAULT_GRANULARITY": "8",
+    "TORCH_SPYRE_DUMP": "folder",
+}
+# What it reads otherwise, and why graphs need not be compiled again for it.
+WITHOUT_CODE = {
+    "TORCH_SPYRE_FALLBACK": "refuses graphs before any cache is asked",
+    "UNROLL_LOOPS": "only files to read are written so",
+    "BUNDLE_SYMBOLIC_ARGS": "only files to read are written so",
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_settings_that_change_generated_code_are_part_of_the_key_of_graphs(name):
+    before = graph_key()
+    with knobs.override(**{name: CHANGED[name]}):
+        assert graph_key() != before
+    assert graph_key() == before
+
+
+def test_every_setting_that_the_front_end_reads_is_one_of_these():
+    folder = Path(inputs.__file__).parent
+    texts = [path.read_text() for path in folder.glob("**/*.py")]
+    read = {each for text in texts for each in re.findall(r"\bknobs\.(\w+)\.(\w+)", text)}
+    sections = {section: getattr(knobs, section) for section, _ in read if section.islower()}
+    names = {
+        getattr(type(sections[section]), knob).name for section, knob in read if section in sections
+    }
+    division = {knob.name for knob in knobs.of_section(knobs.DivisionKnobs.title)}
+    assert names | division == CHANGED.keys() | WITHOUT_CODE.keys()

@@ -49,11 +49,9 @@ def compiling_for(values: Sequence[object]) -> Iterator[None]:
 
 def _environment() -> str:
     """What else changes generated code."""
-    division = knobs.division
-    hints = f"hints={not division.ignore_hints}"
-    sizes = f"sizes={division.max_buckets},{division.smallest_granularity}"
-    dump = f"dump={knobs.logging.dump is not None}"
-    return f"{source_hash()} cores={division.cores} {hints} {sizes} {dump}"
+    division = knobs.DivisionKnobs.title
+    settings = [f"{knob.name}={knob.value()}" for knob in knobs.of_section(division)]
+    return " ".join((source_hash(), *settings, f"dump={knobs.logging.dump is not None}"))
 
 
 def known_inputs(graph: Any) -> dict[str, Tensor]:

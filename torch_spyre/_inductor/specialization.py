@@ -19,12 +19,12 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
-from torch_spyre import _C
+from torch_spyre import _C, knobs
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.fx_passes import announce_fallbacks, move_numbers_and_indices
 from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
-from torch_spyre.errors import UnsupportedError
+from torch_spyre.errors import FallbackError, UnsupportedError
 from torch_spyre.logging_config import get_logger
 
 logger = get_logger(__name__)
@@ -45,6 +45,8 @@ class Specializing:
         self.variants: dict[object, Compiled] = {}
         self.met_once: dict[object, None] = {}
         self.lock = threading.Lock()
+        # An op of the graph fell back where it ran by itself, and that was forbidden.
+        self.only_compiled = False
 
     def __call__(self, arguments: list[Any]) -> Any:
         key = _C.arguments_key(tuple(arguments))
@@ -57,10 +59,24 @@ class Specializing:
                 if variant is None and self._is_worth_compiling(key):
                     variant = self._compile(arguments)
                     _keep(self.variants, key, variant)
-        return (variant or HostConversions(self.module).boxed_run)(arguments)
+        return self._run_op_by_op(arguments) if variant is None else variant(arguments)
+
+    def _run_op_by_op(self, arguments: list[Any]) -> Any:
+        run = HostConversions(self.module).boxed_run
+        if knobs.execution.fallback != "error":
+            return run(arguments)
+        # What is forbidden is judged by the graph, as it is when the graph is compiled.
+        announce_fallbacks(self.module)
+        try:
+            return run(list(arguments))
+        except FallbackError:
+            # Nothing is written before the end of a graph, so it may run again.
+            self.only_compiled = True
+            return self(arguments)
 
     def _is_worth_compiling(self, key: object) -> bool:
-        if len(self.variants) < _COMPILED_AT_ONCE or key in self.met_once:
+        few = len(self.variants) < _COMPILED_AT_ONCE
+        if few or key in self.met_once or self.only_compiled:
             self.met_once.pop(key, None)
             return True
         _keep(self.met_once, key, None)
