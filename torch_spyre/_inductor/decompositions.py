@@ -243,6 +243,20 @@ def _soft_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1)
     return losses.mean() if reduction == 1 else losses.sum()
 
 
+@decomposes(aten.any.default, aten.any.dim, aten.any.dims)
+def _any(x: torch.Tensor, *dims: Any, **options: Any) -> Any:
+    """PyTorch's gives bytes for bytes."""
+    if x.dtype is not torch.uint8:
+        return NotImplemented
+    return torch.any(x != 0, *dims, **options).to(torch.uint8)
+
+
+@decomposes(aten.all.default, aten.all.dim, aten.all.dims)
+def _all(x: torch.Tensor, *dims: Any, **options: Any) -> torch.Tensor:
+    found = torch.logical_not(torch.any(torch.logical_not(x), *dims, **options))
+    return found.to(torch.uint8) if x.dtype is torch.uint8 else found
+
+
 @decomposes(aten._softmax.default)
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     weights = torch.exp(_below_largest(x, dim, half_to_float))

@@ -15,7 +15,7 @@ from torch_spyre import knobs
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import FallbackError
-from torch_spyre.ops import fallbacks
+from torch_spyre.ops import eager, fallbacks
 
 # As stack traces of graphs have them, the innermost last.
 _USERS_LINE = re.compile(r'File "([^"]+)", line (\d+)')
@@ -54,6 +54,8 @@ def _without_kernel(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 def announce_fallbacks(module: torch.fx.GraphModule) -> None:
     """Remembers for which lines of the user's ops will fall back, or refuses the first."""
     for node in _without_kernel(module):
+        if eager.is_composed(node.target):
+            continue
         found = users_line(node)
         if knobs.execution.fallback == "error":
             where = f" at {found[0]}:{found[1]}" if found else ""

@@ -77,7 +77,10 @@ _LOGIC = ("logical_and", "logical_or", "logical_not", "logical_xor")
 GIVES_FLAGS = frozenset((*_COMPARISONS, *_LOGIC))
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 HALVES = (torch.float16, torch.bfloat16)
-INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
+# In slots of 32 bits on the card: uint8 among them, so what exceeds it must be wrapped.
+_IN_32_BITS = (torch.int32, torch.int64, torch.uint8)
+EXCEEDS = frozenset(("add", "sub", "mul", "neg", "bitwise_not", "bitwise_left_shift"))
 # What kernels compute with; tensors of other types only move.
 COMPUTED = (*FLOATS, *INTEGERS, torch.bool)
 
@@ -91,6 +94,6 @@ def conversion(source: torch.dtype, target: torch.dtype) -> str:
     if source is torch.float32 and target in HALVES:
         return "fp32todl16"
     same = (source in (*HALVES, torch.bool) and target in HALVES) or (
-        source in (torch.int32, torch.int64) and target in (torch.int32, torch.int64)
+        source in _IN_32_BITS and target in _IN_32_BITS
     )
     return "identity" if same else "convert"

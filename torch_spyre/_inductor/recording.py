@@ -24,6 +24,7 @@ from torch_spyre._inductor.loops import (
     Step,
 )
 from torch_spyre._inductor.op_functions import (
+    EXCEEDS,
     FLOATS,
     FOR_FLAGS,
     GIVES_FLAGS,
@@ -33,6 +34,7 @@ from torch_spyre._inductor.op_functions import (
 from torch_spyre.errors import UnsupportedError
 
 PRODUCT = "batchmatmul"
+_OF_COORDINATES = (torch.int8, torch.int16, torch.int32, torch.int64)
 _FOLDS = ("sum", "prod", "max", "min", "argmax", "argmin", "mean", "any")
 
 
@@ -50,7 +52,14 @@ class Recorder(DefaultHandler):
         dtype = torch.bool if name in GIVES_FLAGS else inputs[0].dtype
         if inputs[0].dtype is torch.bool and name in FOR_FLAGS:
             return self.step(FOR_FLAGS[name], inputs, torch.bool)
-        return self.step(OP_FUNCTIONS[name], inputs, dtype)
+        result = self.step(OP_FUNCTIONS[name], inputs, dtype)
+        return self._wrapped(result) if name in EXCEEDS else result
+
+    def _wrapped(self, node: Node) -> Node:
+        """A uint8, which has a slot of 32 bits, without the bits that it does not have."""
+        if node.dtype is not torch.uint8:
+            return node
+        return self.step(OP_FUNCTIONS["bitwise_and"], (node, Constant(255, node.dtype)), node.dtype)
 
     def load(self, name: str, index: sympy.Expr) -> Node:
         name, index = _in_owner(name, index)
@@ -140,13 +149,14 @@ class Recorder(DefaultHandler):
             return node
         if isinstance(node, Constant):
             return Constant(_number(node.value, dtype), dtype)
-        if isinstance(node, Coordinate) and dtype not in FLOATS and dtype is not torch.bool:
+        if isinstance(node, Coordinate) and dtype in _OF_COORDINATES:
             return Coordinate(node.expression, dtype)
         op = conversion(node.dtype, dtype)
         inputs: tuple[Node, ...] = (node,)
         if op == "notequal":
             inputs = (node, Constant(0, node.dtype))
-        return self.step(op, inputs, dtype)
+        result = self.step(op, inputs, dtype)
+        return result if node.dtype is torch.bool else self._wrapped(result)
 
     def _of_one_type(self, args: Sequence[Any]) -> tuple[Node, ...]:
         """Operands of one type: numbers in the code take the type of what they meet."""
@@ -177,7 +187,9 @@ def _in_plain_terms(expr: sympy.Expr) -> sympy.Expr:
 def _number(value: float | int | bool, dtype: torch.dtype) -> float | int | bool:
     if dtype is torch.bool:
         return bool(value)
-    return float(value) if dtype.is_floating_point else int(value)
+    if dtype.is_floating_point:
+        return float(value)
+    return int(value) & 255 if dtype is torch.uint8 else int(value)
 
 
 def record(buffer: ir.ComputedBuffer) -> LoopOp:

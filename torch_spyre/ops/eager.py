@@ -21,6 +21,7 @@ from torch_spyre.ops import (
     loss_scaling,
     optimizers,
     sampling,
+    selecting,
     varying_numbers,
 )
 from torch_spyre.ops.native import COMPOSED, eager_overloads
@@ -32,7 +33,11 @@ logger = get_logger(__name__)
 # Ops that do not only return what they compute: composed of ops that do.
 _COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "equal": comparing.equal,
+    "masked_select": selecting.masked_select,
     "multinomial": sampling.multinomial,
+    "nonzero": selecting.nonzero,
+    "_assert_async": selecting.assert_async,
+    "_assert_async.msg": selecting.assert_async,
     "_amp_foreach_non_finite_check_and_unscale_": loss_scaling.unscale,
     "_amp_update_scale_": loss_scaling.update_scale,
     "_batch_norm_no_update": batch_norm.no_update,
@@ -45,6 +50,11 @@ _COMPOSITIONS: dict[str, Callable[..., Any]] = {
 _libraries: list[torch.library.Library] = []
 _composed_ops = torch.library.Library("aten", "IMPL")
 _attention_kernel = torch.library.Library("spyre", "IMPL")
+
+
+def is_composed(overload: torch._ops.OpOverload) -> bool:
+    """Is the op made of others of the card where it is called, rather than by the compiler?"""
+    return overload.name().removeprefix("aten::") in _COMPOSITIONS
 
 
 def register() -> None:

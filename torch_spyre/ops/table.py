@@ -59,10 +59,10 @@ _MADE_OF_OTHERS = """
     log_sigmoid_forward logaddexp logaddexp2 logcumsumexp logit logspace logsumexp masked_fill
     masked_scatter max_pool2d_with_indices max_pool2d_with_indices_backward
     max_pool3d_with_indices max_pool3d_with_indices_backward median mish mish_backward mse_loss
-    mse_loss_backward mv nan_to_num nansum native_batch_norm_backward native_group_norm
-    native_group_norm_backward native_layer_norm native_layer_norm_backward nll_loss_backward
-    nll_loss_forward norm ones_like reflection_pad1d reflection_pad1d_backward reflection_pad2d
-    reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward repeat
+    mse_loss_backward multi_margin_loss mv nan_to_num nansum native_batch_norm_backward
+    native_group_norm native_group_norm_backward native_layer_norm native_layer_norm_backward
+    nll_loss_backward nll_loss_forward norm ones_like reflection_pad1d reflection_pad1d_backward
+    reflection_pad2d reflection_pad2d_backward reflection_pad3d reflection_pad3d_backward repeat
     replication_pad1d replication_pad1d_backward replication_pad2d replication_pad2d_backward
     replication_pad3d replication_pad3d_backward roll rsub searchsorted selu sgn
     sigmoid_backward silu_backward sinc sinh smooth_l1_loss smooth_l1_loss_backward

@@ -1,0 +1,71 @@
+"""Results as large as data says, and the losses and assertions that are made of them."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from comparing import check_both, numbers
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (280,), (4, 70), (3, 5, 33), (0,), (4, 0)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int32, torch.bool, torch.uint8], ids=str)
+def test_places_of_what_is_not_zero(shape, dtype, native):
+    x = (numbers(*shape) > 0.7).to(dtype)
+    for given in (x, torch.zeros_like(x), torch.ones_like(x)):
+        assert torch.equal(torch.nonzero(given.to("spyre")).cpu(), torch.nonzero(given))
+
+
+@pytest.mark.parametrize("mask", [(4, 70), (70,), (4, 1), (1,)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64], ids=str)
+def test_selecting_by_flags(mask, dtype, native):
+    x, shows = numbers(4, 70, dtype=dtype), numbers(*mask, dtype=torch.bool)
+    x = x.to("spyre").cpu()
+    got = torch.masked_select(x.to("spyre"), shows.to("spyre"))
+    assert torch.equal(got.cpu(), torch.masked_select(x, shows))
+
+
+def test_views_are_selected_from(native):
+    x = numbers(6, 70, dtype=torch.float32)
+    on_card = x.to("spyre")
+    for view in (lambda x: x.t(), lambda x: x[1:, ::2], lambda x: x[2]):
+        got = torch.masked_select(view(on_card), view(on_card > 0))
+        assert torch.equal(got.cpu(), torch.masked_select(view(x), view(x > 0)))
+
+
+def test_a_mask_that_is_no_flags_is_refused():
+    x = numbers(4, 70).to("spyre")
+    with pytest.raises(RuntimeError, match="BoolTensor"):
+        torch.masked_select(x, x)
+
+
+@pytest.mark.parametrize("options", [{}, {"reduction": "none"}, {"ignore_index": 3}], ids=str)
+def test_a_weighted_cross_entropy_with_smoothed_labels(options, native):
+    scores, weights = numbers(12, 10, dtype=torch.float32), numbers(10, low=0.1).float()
+    labels = torch.arange(12) % 10
+    check_both(
+        lambda x, y, w: F.cross_entropy(x, y, weight=w, label_smoothing=0.1, **options),
+        *(scores, labels, weights),
+        units=64,
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"p": 2, "margin": 0.5}, {"reduction": "none"}], ids=str)
+def test_a_margin_of_several_classes(options, native):
+    scores, labels = numbers(12, 10, dtype=torch.float32), torch.arange(12) % 10
+    check_both(lambda x, y: F.multi_margin_loss(x, y, **options), scores, labels, units=64)
+
+
+def test_classes_as_flags(native):
+    check_both(lambda y: F.one_hot(y, 10), torch.arange(12) % 10)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_an_assertion_that_fails_is_raised(compiled):
+    def one_hot(x):
+        torch._assert_async((x >= 0).all(), "negative")
+        return x + 1
+
+    torch._dynamo.reset()
+    run = torch.compile(one_hot) if compiled else one_hot
+    assert run(torch.ones(3, device="spyre")).tolist() == [2, 2, 2]
+    with pytest.raises(RuntimeError, match="negative"):
+        run(-torch.ones(3, device="spyre"))
