@@ -325,6 +325,8 @@ def gathered(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.Tens
     """Inductor's indexing, of tensors that are in memory: the card reads indices from there."""
     stored = [None if index is None else in_memory(index) for index in indices]
     indexed = [dim for dim, index in enumerate(indices) if index is not None]
+    for dim in indexed:
+        x = with_index_checked(x, x.get_size()[dim], stored[dim])
     result: ir.TensorBox = index_impl(readable(x, indexed), stored, check=False)
     return result
 
@@ -367,6 +369,7 @@ def _gather(
     if not x.get_size() or not index.get_size():
         return None
     dim %= len(x.get_size())
+    x = with_index_checked(x, x.get_size()[dim], index)
     load, load_index = readable(x, [dim]).make_loader(), in_memory(index).make_loader()
     size = x.get_size()[dim]
 
@@ -378,6 +381,32 @@ def _gather(
     return ir.Pointwise.create(
         device=x.get_device(), dtype=x.get_dtype(), inner_fn=inner, ranges=index.get_size()
     )
+
+
+def with_index_checked(x: ir.TensorBox, size: Any, index: ir.TensorBox) -> ir.TensorBox:
+    """The tensor, once indices into a dim of that size are known to be 0 if it is 1.
+
+    Accesses have no such dim, so nothing would be checked by them: two zeros are read, instead.
+    """
+    if concrete(size) != 1 or any(concrete(n) == 0 for n in index.get_size()):
+        return x
+    load, dtype = in_memory(index).make_loader(), index.get_dtype()
+
+    def outside(place: Sequence[Any]) -> Any:
+        value = load(place)
+        is_one = ops.eq(value, ops.constant(1, dtype))
+        return ops.where(is_one, ops.constant(2, dtype), value)
+
+    device = x.get_device()
+    places = ir.Pointwise.create(
+        device=device, dtype=dtype, inner_fn=outside, ranges=index.get_size()
+    )
+    zeros = in_memory(full([2], 0.0, dtype=torch.float16, device=device))
+    read = index_impl(zeros, [in_memory(_at_least_1d(places))], check=False)
+    largest = lowerings[aten.amax.default](read)
+    same = lowerings[aten.eq.Scalar](largest, 0.0)
+    result: ir.TensorBox = lowerings[aten.where.self](same, x, x)
+    return result
 
 
 def copied(x: ir.TensorBox) -> ir.TensorBox:

@@ -37,6 +37,7 @@ from torch_spyre._inductor.lowerings import (
     lowers,
     product,
     readable,
+    with_index_checked,
     wrapped_index,
     write_into,
 )
@@ -91,6 +92,8 @@ def _put(x: ir.TensorBox, indices: Indices, values: ir.TensorBox, accumulate: bo
         check=False,
     )
     values = expand(values, size)
+    for dim in indexed:
+        values = with_index_checked(values, x.get_size()[dim], stored[dim])
     if accumulate:
         if x.get_dtype() is torch.bool:
             raise UnsupportedError("flags that are accumulated")
@@ -367,6 +370,7 @@ def _scattered(
         device=x.get_device(), dtype=x.get_dtype(), inner_fn=load, ranges=index.get_size()
     )
     extent = result.get_size()[dim]
+    values = with_index_checked(values, extent, index)
 
     def place(point: Sequence[Any]) -> list[Any]:
         found = list(point)
