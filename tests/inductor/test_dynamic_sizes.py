@@ -160,4 +160,4 @@ def test_sequences_of_different_lengths_in_one_tensor_run_op_by_op(caplog):
         got = compiled(ragged)
         for one, row in zip(got.unbind(), rows, strict=True):
             assert_close(one, (exact(row) * 2).relu() + 1)
-    assert "op by op" in caplog.text and "ragged" in caplog.text
+    assert caplog.text.count("ragged sizes") == 1

@@ -78,3 +78,22 @@ def test_arguments_that_the_cpu_refuses_too(name):
     for x in (torch.ones(4, 4), on_card(4, 4)):
         with pytest.raises(RuntimeError, match=message):
             call(x)
+
+
+FLOATS_ALONE = [F.celu, F.elu, F.gelu, F.hardshrink, F.hardsigmoid, F.hardswish, F.leaky_relu]
+FLOATS_ALONE += [F.logsigmoid, F.mish, F.selu, F.silu, F.softplus, F.softshrink]
+NUMBERS_ALONE = [torch.abs, torch.floor, torch.ceil, torch.relu, torch.argmax, torch.argmin]
+
+
+@pytest.mark.parametrize("function", [*FLOATS_ALONE, *NUMBERS_ALONE], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+def test_types_that_a_function_is_not_defined_on(function, dtype):
+    x = torch.tensor([[1, 0, 1]], dtype=dtype)
+    if function in NUMBERS_ALONE and dtype is torch.int64:
+        assert torch.equal(function(x.to("spyre")).cpu(), function(x))
+        return
+    with pytest.raises(RuntimeError) as wanted:
+        function(x)
+    with pytest.raises(type(wanted.value)) as found:
+        function(x.to("spyre"))
+    assert str(found.value) == str(wanted.value)

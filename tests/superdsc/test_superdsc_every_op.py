@@ -6,16 +6,14 @@ import pytest
 from op_spec_samples import FP16, FP32, INT32, MATRIX, matmul, op, tensor
 
 from torch_spyre._inductor.superdsc import generate_bundle, import_programs
+from torch_spyre._inductor.to_ktir.arity import TWO_OPERANDS
 from torch_spyre._inductor.to_ktir.coordinates import INDEX
 from torch_spyre._inductor.to_ktir.kernel import build_module
 from torch_spyre._inductor.to_ktir.plan import is_product
-from torch_spyre._inductor.to_ktir.pointwise import COMPARISONS, CONVERSIONS, POINTWISE, WHERE
+from torch_spyre._inductor.to_ktir.pointwise import CONVERSIONS, POINTWISE, WHERE
 from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS
 from torch_spyre.errors import UnsupportedError
 
-TWO_OPERANDS = {*COMPARISONS, "add", "sub", "mul", "realdiv", "fmod", "remainder", "maximum"}
-TWO_OPERANDS |= {"minimum", "pow", "copysign", "floordiv", "truncdiv", "shiftleft", "shiftright"}
-TWO_OPERANDS |= {"bitwiseand", "bitwiseor", "bitwisexor", "logicaland", "logicalor", "logicalxor"}
 CONSTANTS = {
     "clip": {"clipMin": -0.5, "clipMax": 6.0},
     "softplus": {"softplusBeta": 1.5, "softplusThresh": 20.0},

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from torch_spyre import knobs
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.errors import FallbackError
+from torch_spyre.errors import FallbackError, UnsupportedError
 from torch_spyre.ops import eager, fallbacks
 
 # As stack traces of graphs have them, the innermost last.
@@ -74,6 +74,15 @@ def users_line(node: torch.fx.Node) -> tuple[str, int] | None:
 def _described(argument: object) -> str:
     value = argument.meta.get("val") if isinstance(argument, torch.fx.Node) else argument
     return fallbacks.described(value)
+
+
+def refuse_inner_graphs(module: torch.fx.GraphModule) -> None:
+    """Ops that take functions, as branches, loops and `flex_attention` do."""
+    for node in module.graph.nodes:
+        if node.op == "get_attr" and isinstance(
+            getattr(module, str(node.target), None), torch.fx.GraphModule
+        ):
+            raise UnsupportedError("graphs inside of a graph")
 
 
 def move_numbers_and_indices(module: torch.fx.GraphModule) -> None:

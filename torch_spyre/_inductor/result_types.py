@@ -15,6 +15,8 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils import _pytree as pytree
 
+from torch_spyre.errors import UnsupportedError
+
 # Unlike comparisons, these do not give flags as numbers.
 _FLAGS_ALONE = ("all", "any")
 
@@ -30,6 +32,10 @@ _NO_ANSWER = (
 )
 # Their functions for fake tensors refuse what kernels take: halves other than bfloat16.
 _TOO_STRICT = ("aten::_grouped_mm",)
+# Ops whose decompositions would take any type, and cut their results off to integers or flags.
+_ON_FLOATS = ("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu")
+_FLOATS_ALONE = (*_ON_FLOATS, "log_sigmoid_forward", "mish", "silu", "softplus", "softshrink")
+_NUMBERS_ALONE = ("abs", "argmax", "argmin", "ceil", "floor", "relu")
 
 
 def check_result_types(
@@ -42,6 +48,7 @@ def check_result_types(
 
     Gives these results, as far as PyTorch has an op that makes them.
     """
+    _check_type(overload, args)
     if not written:
         _check_arguments(overload, args, kwargs)
         return []
@@ -61,6 +68,16 @@ def check_result_types(
                 f"{_name(target)}"
             )
     return results
+
+
+def _check_type(overload: torch._ops.OpOverload, args: Sequence[Any]) -> None:
+    """Types that the CPU's kernel refuses go to it: its words are those that users know."""
+    name = overload._schema.name.removeprefix("aten::").removesuffix("_")
+    first = next((each for each in args if isinstance(each, torch.Tensor)), None)
+    if first is None or first.is_floating_point():
+        return
+    if name in _FLOATS_ALONE or (name in _NUMBERS_ALONE and first.dtype is torch.bool):
+        raise UnsupportedError(f"{overload} on {first.dtype}")
 
 
 def _check_arguments(

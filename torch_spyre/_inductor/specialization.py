@@ -8,6 +8,7 @@ meet, and for those of the others that they meet again.
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,7 +22,11 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 
 from torch_spyre import _C, knobs
 from torch_spyre._inductor.context import compiling
-from torch_spyre._inductor.fx_passes import announce_fallbacks, move_numbers_and_indices
+from torch_spyre._inductor.fx_passes import (
+    announce_fallbacks,
+    move_numbers_and_indices,
+    refuse_inner_graphs,
+)
 from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
 from torch_spyre.errors import FallbackError, UnsupportedError
@@ -51,7 +56,8 @@ class Specializing:
     def __call__(self, arguments: list[Any]) -> Any:
         key = _C.arguments_key(tuple(arguments))
         if key is None:
-            return self._compile(arguments)(arguments)
+            ragged = any(isinstance(value, torch.SymInt) for value in arguments)
+            return (self._of_ragged if ragged else self._compile(arguments))(arguments)
         variant = self.variants.get(key)
         if variant is None:
             with self.lock:
@@ -82,11 +88,14 @@ class Specializing:
         _keep(self.met_once, key, None)
         return False
 
+    @cached_property
+    def _of_ragged(self) -> Compiled:
+        """For sizes that stand for lengths that differ: no trace takes them for numbers."""
+        announce_fallbacks(self.module)
+        return _one_by_one(self.module, UnsupportedError("ragged sizes in a graph"))
+
     def _compile(self, arguments: Sequence[Any]) -> Compiled:
         announce_fallbacks(self.module)
-        if any(isinstance(value, torch.SymInt) for value in arguments):
-            # It stands for lengths that differ, and no trace takes it for a number.
-            return _one_by_one(self.module, UnsupportedError("ragged sizes in a graph"))
         mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
         fakes = [
             mode.from_tensor(value, static_shapes=True)
@@ -99,6 +108,7 @@ class Specializing:
             context = TracingContext(mode)
             with tracing(context), V.set_fake_mode(mode), compiling_for(arguments):
                 try:
+                    refuse_inner_graphs(module)
                     compiled: Compiled = compile_fx_inner(module, fakes, **self.options)
                 except Exception as error:
                     reason = _unsupported(error)

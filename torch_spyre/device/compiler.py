@@ -9,6 +9,12 @@ import torch
 
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.patches.import_hook import after_import
+from torch_spyre.errors import UnsupportedError
+
+_AHEAD_OF_TIME = (
+    "AOTInductor: programs for the card are made when a graph is called with its tensors. Compile "
+    "what was exported instead, with torch.compile(exported.module())"
+)
 
 
 def register() -> None:
@@ -48,8 +54,11 @@ def _route_graphs_of_the_card(inductor: ModuleType) -> None:
             "config_patches",
             "compile_region_name",
         }
-        if not plain or not touches_card(model_, example_inputs_):
+        ahead_of_time = inductor.V.aot_compilation
+        if not (plain or ahead_of_time) or not touches_card(model_, example_inputs_):
             return original(model_, example_inputs_, **options)
+        if ahead_of_time:
+            raise UnsupportedError(_AHEAD_OF_TIME)
         return _compile(model_, example_inputs_, options=options.get("config_patches"))
 
     inductor.compile_fx = compile_fx  # type: ignore[attr-defined]  # any module, to mypy

@@ -27,6 +27,7 @@ from torch_spyre._inductor.superdsc.public_form import (
 )
 from torch_spyre._inductor.superdsc.reading_constants import read_constants, read_mask
 from torch_spyre._inductor.superdsc.reading_layouts import check_folds, read_layouts
+from torch_spyre._inductor.superdsc.reading_op_info import check_op_info, read_op_info
 from torch_spyre._inductor.superdsc.reading_tensors import (
     OpContext,
     WrittenTensor,
@@ -113,6 +114,7 @@ class _Reader:
             validate([spec], len(core_slices))
         except InvalidOpSpecError as error:
             self.dsc.fail(str(error))
+        check_op_info(spec, self._told_info(), self.dsc)
         return spec
 
     # --- dims and cores ---------------------------------------------------------------------------
@@ -310,13 +312,14 @@ class _Reader:
         told = self.extension.get("isReduction")
         return reduces(self.op_func, inputs, output) if told is None else told.truth()
 
+    def _told_info(self) -> Field:
+        return self.extension.get("opInfo") or Field(
+            {}, self.dsc.file, f"{self.extension.key}.opInfo"
+        )
+
     def _op_info(self, mask: Mapping[str, tuple[int, int]], k_fast: bool | None) -> dict[str, Any]:
         constants = read_constants(self.dsc, self.extension, mask)
-        told = self.extension.get("opInfo")
-        info: dict[str, Any] = {} if told is None else {key: f.value for key, f in told.entries()}
-        if "constants" in info:
-            told = self.extension["opInfo"]["constants"]
-            told.fail("constants are in constantInfo_")
+        info = read_op_info(self._told_info())
         if constants:
             info["constants"] = constants
         if k_fast is not None and ("k_fast" in info or k_fast != knobs.division.k_fast):

@@ -17,6 +17,7 @@ from torch_spyre._inductor.op_spec import (
 )
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.to_ktir.access import parameter
+from torch_spyre._inductor.to_ktir.arity import OPERAND, check_operands
 from torch_spyre._inductor.to_ktir.attention import Attention
 from torch_spyre._inductor.to_ktir.attention_tiles import is_attention, plan_attention
 from torch_spyre._inductor.to_ktir.coordinates import INDEX, emit_coordinate
@@ -35,8 +36,6 @@ from torch_spyre.errors import UnsupportedError
 from torch_spyre.ktir.dialects.ktdp.transfers import GetComputeTileIdOp
 from torch_spyre.ktir.module import Module
 
-_OPERAND = "operand"
-
 
 def build_module(name: str, specs: Sequence[Spec], budget: int = TILE_BYTES) -> Module:
     return Module(build_kernel(name, specs, budget))
@@ -48,6 +47,7 @@ def build_kernel(name: str, specs: Sequence[Spec], budget: int = TILE_BYTES) -> 
     for spec in flat(specs):
         if isinstance(spec, UnimplementedOp):
             raise UnsupportedError(f"{spec.op} in kernel {name}")
+        check_operands(spec)
         ops.append(spec)
     plan = plan_attention(ops, budget) if is_attention(ops) else plan_tiles(ops, budget)
     if plan is None:
@@ -407,10 +407,10 @@ class _Scope:
         # A constant is of the type of what it meets; of what comes out, if that is a choice.
         chooses = spec.op == WHERE or not inputs
         format = spec.output.device_dtype if chooses else inputs[0].device_dtype
-        count = len(inputs) + sum(name.startswith(_OPERAND) for name in constants)
+        count = len(inputs) + sum(name.startswith(OPERAND) for name in constants)
         operands: list[Value] = []
         for position in range(count):
-            name = f"{_OPERAND}{position}"
+            name = f"{OPERAND}{position}"
             if name in constants:
                 scalar = self.emitter.scalar(constants[name], element_type(format))
                 operands.append(Value(scalar, ()))

@@ -8,6 +8,7 @@ import torch
 
 from torch_spyre.device.patches import (
     copying,
+    flex_attention,
     grad_scaler,
     host_access,
     layout_arguments,
@@ -31,6 +32,7 @@ _PATCHES = (
     module_loading,
     processes,
     safetensors_loading,
+    flex_attention,
 )
 
 
