@@ -8,6 +8,7 @@ import torch
 from comparing import assert_close, exact, numbers, on_card
 from loop_bundles import C0, C1, R0, bundle, load, loop, step, tensor, total
 
+from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor import pipeline
 from torch_spyre._inductor.loops import Coordinate, walk
 from torch_spyre._inductor.passes import division, parts
@@ -18,12 +19,16 @@ LIMIT = 100_000
 WORDS = 37 * 64 - 10  # 37 sticks: no number of cores divides them
 
 
+def set_reach(monkeypatch, limit):
+    monkeypatch.setattr(pipeline, "SPAN_LIMIT_BYTES", limit)
+    monkeypatch.setattr(division, "divide", partial(division.divide, span_limit=limit))
+    monkeypatch.setattr(division, "check_reach", partial(division.check_reach, span_limit=limit))
+    torch._dynamo.reset()
+
+
 @pytest.fixture(autouse=True)
 def short_reach(monkeypatch):
-    monkeypatch.setattr(pipeline, "SPAN_LIMIT_BYTES", LIMIT)
-    monkeypatch.setattr(division, "divide", partial(division.divide, span_limit=LIMIT))
-    monkeypatch.setattr(division, "check_reach", partial(division.check_reach, span_limit=LIMIT))
-    torch._dynamo.reset()
+    set_reach(monkeypatch, LIMIT)
 
 
 GRAPHS = {
@@ -42,6 +47,18 @@ def test_parts_make_the_whole(name, native):
     found = torch.compile(GRAPHS[name], fullgraph=True)(table, x)
     assert torch.spyre.counters()["launches"] - before >= 2
     assert_close(found, GRAPHS[name](*exact((table, x))), units=8, scale=4.0)
+
+
+def test_a_table_that_no_number_of_cores_divides_is_turned_in_two_parts(native, monkeypatch):
+    """Where words lie along sticks, as in tables that are weights of linear layers too."""
+    set_reach(monkeypatch, 800_000)  # of 1.2 MB
+    layout = SpyreTensorLayout([WORDS, 256], [256, 1], torch.float16, [1, 0])
+    table, ids = numbers(WORDS, 256), torch.tensor([5, WORDS - 1, 0])
+    moved = table.to("spyre", device_layout=layout)
+    before = torch.spyre.counters()["launches"]
+    found = torch.compile(torch.nn.functional.embedding)(ids.to("spyre"), moved)
+    assert torch.spyre.counters()["launches"] - before == 3  # the last gathers
+    assert torch.equal(found.cpu(), moved.cpu()[ids])
 
 
 # --- what is cut, without running it --------------------------------------------------------------

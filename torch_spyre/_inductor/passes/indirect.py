@@ -25,15 +25,24 @@ Indirect = Sequence[tuple[Symbol, Load]]
 def enforce_indirect_layouts(bundle: Bundle) -> Bundle:
     tensors = dict(bundle.tensors)
     ops: list[LoopOp] = []
+    # Copies of what has not been written since: a table is often read by many ops.
+    copies: dict[str, list[Tensor]] = {}
     for op in bundle.ops:
         replaced: dict[Node, Node] = {}
         for load in op.loads:
             if _accessible(load.index, load.indirect, op.sizes, tensors[load.buffer]):
                 continue
-            table = _table(load.buffer, load.index, load.indirect, op.sizes, tensors)
-            ops.append(_copy(tensors[load.buffer], table, op))
-            replaced[load] = replace(load, buffer=table.name)
+            known = copies.setdefault(load.buffer, [])
+            fits = [
+                each for each in known if _accessible(load.index, load.indirect, op.sizes, each)
+            ]
+            if not fits:
+                fits = [_table(load.buffer, load.index, load.indirect, op.sizes, tensors)]
+                known += fits
+                ops.append(_copy(tensors[load.buffer], fits[0], op))
+            replaced[load] = replace(load, buffer=fits[0].name)
         op = with_nodes(op, replaced)
+        copies.pop(op.target, None)
         if _accessible(op.write, op.scattered, op.sizes, tensors[op.target]):
             ops.append(op)
             continue

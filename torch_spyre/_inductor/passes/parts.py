@@ -4,7 +4,7 @@ A vocabulary of 49,159 words is 769 sticks, a prime: no number of cores divides 
 they are two programs, the first of which all cores share.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import sympy
@@ -28,18 +28,18 @@ def cut_long_loops(bundle: Bundle, span_limit: int) -> Bundle:
 
 
 def _parts(bundle: Bundle, group: Sequence[LoopOp], limit: int) -> list[Sequence[LoopOp]]:
-    found = _outermost(bundle, group, limit)
-    if found is None:
+    candidates = list(_outermost(bundle, group, limit))
+    if not candidates:
         return [group]
     try:
         divided(specs_of(bundle, group))
         return [group]
     except SpanLimitError:
-        symbol, unit = found
-        size = next(op.sizes[symbol] for op in group if symbol in op.sizes)
-        units = -(-size // unit)
-        if units < 2 or any(symbol in op.folded for op in group):
+        found = _symbol_to_cut(group, candidates)
+        if found is None:
             raise
+    symbol, unit, size = found
+    units = -(-size // unit)
     shared = units - units % MAX_CORES
     middle = unit * (shared if 0 < shared < units else units // 2)
     first = [_part(op, symbol, 0, middle) for op in group]
@@ -47,8 +47,31 @@ def _parts(bundle: Bundle, group: Sequence[LoopOp], limit: int) -> list[Sequence
     return [*_parts(bundle, first, limit), *_parts(bundle, second, limit)]
 
 
-def _outermost(bundle: Bundle, group: Sequence[LoopOp], limit: int) -> tuple[Symbol, int] | None:
-    """The symbol along the outermost dim of a tensor beyond the limit, and what it is cut by."""
+def _symbol_to_cut(
+    group: Sequence[LoopOp], candidates: Sequence[tuple[Symbol, int]]
+) -> tuple[Symbol, int, int] | None:
+    """With its unit and size: the one of which a core has most units, however it is divided."""
+    sizes = {symbol: size for op in group for symbol, size in op.sizes.items()}
+    folded = {symbol for op in group for symbol in op.folded}
+    whole: dict[Symbol, int] = {}
+    for symbol, unit in candidates:
+        # What lies along the sticks of one tensor is cut there, wherever it lies in others.
+        whole[symbol] = max(unit, whole.get(symbol, 1))
+    found = [
+        (symbol, unit, sizes[symbol])
+        for symbol, unit in whole.items()
+        if symbol not in folded and sizes[symbol] > unit
+    ]
+    return max(found, key=lambda each: _share(-(-each[2] // each[1])), default=None)
+
+
+def _share(units: int) -> int:
+    """Of one core, where as many as possible have the same."""
+    return units // max(cores for cores in range(1, MAX_CORES + 1) if units % cores == 0)
+
+
+def _outermost(bundle: Bundle, group: Sequence[LoopOp], limit: int) -> Iterator[tuple[Symbol, int]]:
+    """Symbols along the outermost dim of tensors beyond the limit, and what they are cut by."""
     for op in group:
         accesses = [(op.target, op.write), *((load.buffer, load.index) for load in op.loads)]
         for name, index in accesses:
@@ -60,8 +83,8 @@ def _outermost(bundle: Bundle, group: Sequence[LoopOp], limit: int) -> tuple[Sym
                 if len(symbols) == 1:
                     assert tensor.layout is not None
                     along_sticks = coordinate.has(sympy.floor)
-                    return symbols[0], tensor.layout.device_size[-1] if along_sticks else 1
-    return None
+                    yield symbols[0], tensor.layout.device_size[-1] if along_sticks else 1
+                    break
 
 
 def _bytes(tensor: Tensor) -> int:
