@@ -16,6 +16,7 @@ FUNCTIONS = {
     torch.asinh: (-300.0, 300.0),
     torch.acosh: (1.0, 300.0),
     torch.atanh: (-0.99, 0.99),
+    torch.erfc: (-4.0, 4.0),
     torch.erfinv: (-0.99, 0.99),
     torch.logit: (0.01, 0.99),
 }
@@ -38,6 +39,15 @@ def test_functions_to_the_last_places(function, dtype, native):
     assert_close(function(card), function(exact(card)), units=8, scale=1e-6)
     view = numbers(70, 9, low=low, high=high, dtype=dtype).to("spyre").t()[1::2, 3:68]
     assert_close(function(view), function(exact(view)), units=8, scale=1e-2)
+
+
+def test_small_complements_of_erf_keep_their_digits(native):
+    x = torch.linspace(-2, 9, 5000).to("spyre")
+    ratio = torch.erfc(x).cpu().double() / torch.erfc(x.cpu().double())
+    assert (ratio - 1).abs().max() < 1e-6
+    half = torch.linspace(-2, 4, 5000).half().to("spyre")
+    ratio = torch.erfc(half).float().cpu().double() / torch.erfc(half.cpu().double())
+    assert (ratio - 1).abs().max() < 2.0**-9
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -28,6 +28,12 @@ _ERFINV_TAIL = (
     *(-0.0076224613, 0.00943887047, 1.00167406, 2.83297682),
 )
 
+# Of 1 / (1 + x / 2), for log(erfc(x) (1 + x / 2)) + x² (Numerical Recipes, 6.2).
+_ERFC = (
+    *(0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418),
+    *(0.37409196, 1.00002368, -1.26551223),
+)
+
 
 def _in_float32(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,6 +79,19 @@ def _atan2(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     angle = torch.where(tall > wide, math.pi / 2 - angle, angle)
     behind = torch.copysign(torch.ones_like(x), x) < 0
     return torch.copysign(torch.where(behind, math.pi - angle, angle), y)
+
+
+@_in_float32(aten.erfc.default)
+def _erfc(x: torch.Tensor) -> torch.Tensor:
+    # Beyond 12 it is less than any float32.
+    size = torch.clamp(torch.abs(x), max=12.0)
+    # A square of few bits is exact, and what is missing of it small.
+    coarse = torch.floor(size * 64) / 64
+    missing = (size - coarse) * (size + coarse)
+    inverse = 1 / (1 + 0.5 * size)
+    tail = inverse * torch.exp(-coarse * coarse) * torch.exp(_polynomial(inverse, _ERFC) - missing)
+    far = torch.where(x < 0, 2 - tail, tail)
+    return torch.where(size < 0.5, 1 - torch.erf(x), far)
 
 
 @_in_float32(aten.asin.default)

@@ -50,7 +50,7 @@ _MADE_OF_OTHERS = """
     arange asin asinh atan atan2 atanh avg_pool2d avg_pool2d_backward avg_pool3d
     avg_pool3d_backward baddbmm binary_cross_entropy binary_cross_entropy_backward bucketize
     celu channel_shuffle col2im convolution convolution_backward cosh count_nonzero cummax
-    cummin cumprod cumsum dot elu elu_backward embedding_dense_backward erfinv eye flip
+    cummin cumprod cumsum dot elu elu_backward embedding_dense_backward erfc erfinv eye flip
     floor_divide fmax fmin frac full_like gelu_backward glu glu_backward hardshrink
     hardshrink_backward hardsigmoid hardsigmoid_backward hardswish hardswish_backward hardtanh
     hardtanh_backward heaviside histc huber_loss huber_loss_backward hypot im2col index_add
