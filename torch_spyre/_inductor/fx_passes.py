@@ -54,7 +54,7 @@ def _without_kernel(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 def announce_fallbacks(module: torch.fx.GraphModule) -> None:
     """Remembers for which lines of the user's ops will fall back, or refuses the first."""
     for node in _without_kernel(module):
-        if eager.is_composed(node.target):
+        if isinstance(node.target, torch._ops.OpOverload) and eager.is_composed(node.target):
             continue
         found = users_line(node)
         if knobs.execution.fallback == "error":

@@ -325,8 +325,9 @@ def gathered(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.Tens
     """Inductor's indexing, of tensors that are in memory: the card reads indices from there."""
     stored = [None if index is None else in_memory(index) for index in indices]
     indexed = [dim for dim, index in enumerate(indices) if index is not None]
-    for dim in indexed:
-        x = with_index_checked(x, x.get_size()[dim], stored[dim])
+    for dim, index in enumerate(stored):
+        if index is not None:
+            x = with_index_checked(x, x.get_size()[dim], index)
     result: ir.TensorBox = index_impl(readable(x, indexed), stored, check=False)
     return result
 

@@ -18,7 +18,8 @@ def masked_select(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     if mask.dtype is not torch.bool:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     values, shows = torch.broadcast_tensors(x, mask)
-    return values.reshape(-1).index_select(0, _places_of(shows))
+    flat: torch.Tensor = values.reshape(-1)
+    return flat.index_select(0, _places_of(shows))
 
 
 def assert_async(condition: torch.Tensor, message: str = "assertion failed") -> None:
