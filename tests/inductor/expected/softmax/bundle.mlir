@@ -15,10 +15,12 @@ module {
 		%arg_1_core_offset_6144 = arith.constant 6144 : index
 		%arg_1_core_6144 = arith.addi %arg_1, %arg_1_core_offset_6144 : index
 		sdscbundle.sdsc_execute (%arg_0, %arg_0_core_2048, %arg_0_core_4096, %arg_0_core_6144) {sdsc_filename="sdsc_0.json", "symbol_ids"=[-1, -2, -3, -4]}
-		sdscbundle.sdsc_execute (%arg_0, %arg_0_core_2048, %arg_0_core_4096, %arg_0_core_6144) {sdsc_filename="sdsc_1.json", "symbol_ids"=[-5, -6, -7, -8]}
+		sdscbundle.sdsc_execute () {sdsc_filename="sdsc_1.json"}
 		sdscbundle.sdsc_execute () {sdsc_filename="sdsc_2.json"}
-		sdscbundle.sdsc_execute () {sdsc_filename="sdsc_3.json"}
-		sdscbundle.sdsc_execute (%arg_1, %arg_1_core_2048, %arg_1_core_4096, %arg_1_core_6144) {sdsc_filename="sdsc_4.json", "symbol_ids"=[-9, -10, -11, -12]}
+		sdscbundle.sdsc_execute (%arg_0, %arg_0_core_2048, %arg_0_core_4096, %arg_0_core_6144) {sdsc_filename="sdsc_3.json", "symbol_ids"=[-5, -6, -7, -8]}
+		sdscbundle.sdsc_execute () {sdsc_filename="sdsc_4.json"}
+		sdscbundle.sdsc_execute () {sdsc_filename="sdsc_5.json"}
+		sdscbundle.sdsc_execute (%arg_1, %arg_1_core_2048, %arg_1_core_4096, %arg_1_core_6144) {sdsc_filename="sdsc_6.json", "symbol_ids"=[-9, -10, -11, -12]}
 		return
 	}
 }
