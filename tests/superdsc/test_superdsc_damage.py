@@ -7,7 +7,16 @@ import random
 
 import pytest
 from address_maps import address_map, same_addresses
-from op_spec_samples import gather, matmul, restickify, row_slice, samples, softmax_chain, stick_sum, tiled_rows
+from op_spec_samples import (
+    gather,
+    matmul,
+    restickify,
+    row_slice,
+    samples,
+    softmax_chain,
+    stick_sum,
+    tiled_rows,
+)
 
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.superdsc import (
