@@ -134,3 +134,15 @@ def test_tensors_are_compared_on_the_card(native):
     assert not torch.equal(odd, odd.clone())
     assert torch.equal(torch.ones(0, 3, device="spyre"), torch.ones(0, 3, device="spyre"))
     assert torch.equal(torch.tensor(2.0, device="spyre"), torch.tensor(2.0, device="spyre"))
+
+
+@pytest.mark.parametrize("function", [torch.atan2, torch.hypot, torch.pow], ids=named)
+@pytest.mark.parametrize("flip", [False, True])
+def test_a_number_in_a_tensor_does_not_widen_the_others(function, flip):
+    pairs = [(torch.float16, torch.float32), (torch.bfloat16, torch.float16)]
+    if function is torch.pow:
+        pairs.append((torch.int32, torch.int64))
+    for several, one in pairs:
+        args = [torch.ones(5, dtype=several), torch.ones((), dtype=one)]
+        args = args[::-1] if flip else args
+        assert function(*on_card(args)).dtype == function(*args).dtype == several

@@ -11,6 +11,7 @@ from torch._inductor.lowering import (
     expand,
     fallback_handler,
     full,
+    get_promoted_dtype,
     index_impl,
     lowerings,
     make_pointwise,
@@ -19,6 +20,7 @@ from torch._inductor.lowering import (
     view,
 )
 from torch._inductor.virtualized import ops
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND
 from torch.utils import _pytree as pytree
 
 from torch_spyre._inductor.recording import PRODUCT, concrete
@@ -228,7 +230,9 @@ def _gelu(x: ir.TensorBox, approximate: str = "none") -> ir.TensorBox | None:
 
 @lowers(aten.pow.Tensor_Tensor)
 def _integer_power(base: ir.TensorBox, exponent: ir.TensorBox) -> ir.TensorBox | None:
-    dtype = torch.promote_types(base.get_dtype(), exponent.get_dtype())
+    dtype = get_promoted_dtype(
+        base, exponent, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+    )
     if dtype.is_floating_point or dtype is torch.bool:
         return None
 

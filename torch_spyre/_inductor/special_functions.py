@@ -7,10 +7,10 @@ once, at the end.
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any
 
 import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 from torch_spyre._inductor.decompositions import decomposes
 
@@ -35,12 +35,14 @@ _ERFC = (
 )
 
 
+_FLOATS = ELEMENTWISE_TYPE_PROMOTION_KIND.INT_TO_FLOAT
+
+
 def _in_float32(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         def rounded(*args: Any, **kwargs: Any) -> Any:
             tensors = [each for each in args if isinstance(each, torch.Tensor)]
-            dtype = reduce(torch.promote_types, (each.dtype for each in tensors))
-            dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+            _, dtype = elementwise_dtypes(*tensors, type_promotion_kind=_FLOATS)
             wide = [each.float() if isinstance(each, torch.Tensor) else each for each in args]
             return function(*wide, **kwargs).to(dtype)
 
