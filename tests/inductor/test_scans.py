@@ -28,6 +28,15 @@ def test_long_rows_are_summed_up_in_blocks():
     check_both(lambda x, y: (x.cumsum(1), y.cumsum(1)), x, x.float())
 
 
+@pytest.mark.parametrize("length", [64, 65, 100, 129])
+def test_sums_of_one_row_go_into_other_kernels(length):
+    row = torch.arange(length)
+    before = torch.spyre.counters()["fallbacks"]
+    result = row.to("spyre").cumsum(0) + 1
+    assert torch.spyre.counters()["fallbacks"] == before
+    assert torch.equal(result.cpu(), row.cumsum(0) + 1)
+
+
 def test_infinities_reach_only_what_follows_them():
     x = torch.ones(200)
     x[70], x[150] = torch.inf, torch.nan

@@ -109,7 +109,8 @@ def _scan(rows: torch.Tensor, fold: _Fold) -> torch.Tensor:
     whole = _scan(parts[..., -1], fold)
     before = aten.constant_pad_nd(whole[..., :-1], [1, 0], fold.neutral)
     joined = fold.joined(parts, before.unsqueeze(-1))
-    return joined.reshape(*rows.shape[:-1], blocks * _BLOCK)[..., :length]
+    # A copy: of one row this would be a view of whole blocks, which is no rectangle of them.
+    return joined.reshape(*rows.shape[:-1], blocks * _BLOCK)[..., :length].clone()
 
 
 def _within(rows: torch.Tensor, fold: _Fold) -> torch.Tensor:

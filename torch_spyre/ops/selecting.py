@@ -40,11 +40,11 @@ def _places_of(flags: torch.Tensor) -> torch.Tensor:
     if count == flat.shape[0]:
         return numbers
     # Elements that are not set share the place behind the others.
-    rank = torch.where(flat, _in_plain_layout(torch.cumsum(flat, 0)) - 1, count)
+    rank = torch.where(flat, torch.cumsum(flat, 0) - 1, count)
     places = torch.zeros(count + 1, dtype=torch.int64, device=flags.device)
     return places.scatter(0, rank, numbers)[:count]
 
 
 def _in_plain_layout(x: torch.Tensor) -> torch.Tensor:
-    """What is flattened or summed up lies in rows, and not every kernel takes it so."""
+    """What is flattened lies in rows, and not every kernel takes it so."""
     return torch.empty(x.shape, dtype=x.dtype, device=x.device).copy_(x)
