@@ -62,6 +62,15 @@ def test_float32_functions_are_within_one_last_place(name):
     assert_within_ulps("f32", run(name, "f32", "f32", codes), exact, 1.0)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_float32_functions_have_the_right_values_at_the_ends(name):
+    ends = np.array([np.inf, np.nan, 0, np.finfo(np.float32).max, np.finfo(np.float32).tiny])
+    codes = np.concatenate([ends, -ends]).astype(np.float32).view(np.uint32)
+    with np.errstate(all="ignore"):
+        exact = golden.exact(name, "f32", codes)
+    assert_within_ulps("f32", run(name, "f32", "f32", codes), exact, 1.0)
+
+
 @pytest.mark.parametrize("name", ["sin", "cos"])
 def test_sines_of_numbers_near_multiples_of_a_quarter_turn_keep_their_last_places(name):
     quarters = np.arange(1, 200_000, dtype=np.float64) * (np.pi / 2)
