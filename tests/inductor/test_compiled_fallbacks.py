@@ -85,3 +85,33 @@ def test_float64_is_on_the_cpu_as_in_eager_mode(name):
     assert warning.filename == __file__
     assert found.device.type == "cpu"
     torch.testing.assert_close(found, CONVERSIONS[name](x))
+
+
+@pytest.mark.parametrize("name", ["a copy from the host", "the checks of one_hot"])
+def test_what_computes_nothing_on_the_cpu_is_not_refused(name, native, monkeypatch):
+    host = torch.tensor([0.5, 1.5])
+
+    def with_copy(x):
+        return x.float() * host.to(x.device)
+
+    def with_checks(x):
+        return torch.nn.functional.one_hot(x, 4) * 2
+
+    call = with_copy if name == "a copy from the host" else with_checks
+    x = torch.tensor([3, 0])
+    monkeypatch.setenv("TORCH_SPYRE_FALLBACK", "error")
+    torch._dynamo.reset()
+    assert torch.compile(call, fullgraph=True)(x.to("spyre")).tolist() == call(x).tolist()
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_check_that_fails_raises(compiled, native):
+    def checked(x):
+        torch._assert_async((x < 4).all(), "too large")
+        return x + 1
+
+    torch._dynamo.reset()
+    run = torch.compile(checked, fullgraph=True) if compiled else checked
+    assert run(torch.tensor([1, 3], device="spyre")).tolist() == [2, 4]
+    with pytest.raises(RuntimeError, match="too large"):
+        run(torch.tensor([1, 7], device="spyre"))

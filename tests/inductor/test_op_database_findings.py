@@ -183,3 +183,11 @@ def test_powers_evenly_spaced_need_no_float64(dtype):
     before = fallbacks()
     check_both(powers, numbers(4, dtype=torch.float32), units=32)
     assert fallbacks() == before
+
+
+def test_what_is_repeated_lies_in_order():
+    def repeated(x):
+        made = (x + 1).permute(2, 0, 1).unsqueeze(0).repeat(3, 1, 1, 1)
+        return made.view(-1, 4, 5)
+
+    check_both(repeated, numbers(4, 5, 66))

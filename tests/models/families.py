@@ -16,14 +16,13 @@ _SHARED = dict(
 )
 DECODER = dict(_SHARED, num_key_value_heads=2, max_position_embeddings=256)
 ENCODER = dict(_SHARED, max_position_embeddings=130)
-VISION = dict(
+_LAYERS = dict(
     hidden_size=128,
     intermediate_size=256,
     num_hidden_layers=2,
     num_attention_heads=4,
-    image_size=64,
-    patch_size=16,
 )
+VISION = dict(_LAYERS, image_size=64, patch_size=16)
 
 
 def drawn(seed: int, *shape: int) -> torch.Tensor:
@@ -84,7 +83,58 @@ DISTILBERT = dict(
 T5 = dict(vocab_size=VOCABULARY, d_model=256, d_kv=64, d_ff=512, num_layers=2, num_heads=4)
 CONVNEXT = dict(hidden_sizes=[32, 64], depths=[1, 1], num_stages=2)
 RESNET = dict(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic")
+LATENT = dict(
+    EXPERTS,
+    num_key_value_heads=4,
+    n_routed_experts=4,
+    moe_intermediate_size=128,
+    first_k_dense_replace=1,
+    q_lora_rank=32,
+    kv_lora_rank=64,
+    qk_rope_head_dim=32,
+    qk_nope_head_dim=32,
+    v_head_dim=64,
+    n_group=2,
+    topk_group=1,
+    n_shared_experts=1,
+)
+SWITCHED = dict(
+    EXPERTS,
+    head_dim=64,
+    num_experts_per_tok=1,
+    intermediate_size_mlp=512,
+    interleave_moe_layer_step=1,
+)
+DELTAS = dict(
+    DECODER,
+    head_dim=64,
+    num_experts=4,
+    num_experts_per_tok=2,
+    moe_intermediate_size=128,
+    shared_expert_intermediate_size=128,
+    linear_num_value_heads=4,
+    linear_num_key_heads=2,
+    linear_key_head_dim=32,
+    linear_value_head_dim=32,
+    layer_types=["linear_attention", "full_attention"],
+)
+SOUND = dict(
+    _LAYERS,
+    vocab_size=32,
+    conv_dim=(32, 32, 32),
+    conv_stride=(5, 4, 4),
+    conv_kernel=(10, 4, 4),
+    num_conv_pos_embeddings=16,
+    num_conv_pos_embedding_groups=2,
+)
+NUMBERED = dict(_LAYERS, patch_size=16, num_patches=16)
+PATCHES = {
+    "pixel_values": drawn(4, 2, 16, 768),
+    "pixel_attention_mask": torch.tensor([[1] * 16, [1] * 12 + [0] * 4]),
+    "spatial_shapes": torch.tensor([[4, 4], [3, 4]]),
+}
 TRANSLATED = {"input_ids": IDS, "decoder_input_ids": IDS[:, :7]}
+WAVES = {"input_values": drawn(5, 2, 4000)}
 HEARD = {"input_features": drawn(3, 1, 80, 60), "decoder_input_ids": IDS[:1, :7]}
 
 
@@ -112,6 +162,10 @@ FAMILIES = {
     "bloom": Family(tf.BloomForCausalLM, BLOOM, PADDED_LEFT),
     "falcon": Family(tf.FalconForCausalLM, FALCON, PADDED_LEFT),
     "granite moe": Family(tf.GraniteMoeForCausalLM, EXPERTS, TEXT),
+    "mixtral": Family(tf.MixtralForCausalLM, EXPERTS, PADDED_LEFT),
+    "llama4": Family(tf.Llama4ForCausalLM, SWITCHED, PADDED_LEFT),
+    "deepseek v2": Family(tf.DeepseekV2ForCausalLM, LATENT, PADDED_LEFT),
+    "qwen3 next": Family(tf.Qwen3NextForCausalLM, DELTAS, TEXT),
     "granite hybrid": Family(tf.GraniteMoeHybridForCausalLM, HYBRID, TEXT),
     "bert": Family(tf.BertModel, ENCODER, PADDED_RIGHT),
     "roberta": Family(tf.RobertaModel, ENCODER, PADDED_RIGHT),
@@ -122,8 +176,11 @@ FAMILIES = {
     "deberta": Family(tf.DebertaV2Model, ENCODER, PADDED_RIGHT),
     "t5": Family(tf.T5ForConditionalGeneration, T5, TRANSLATED),
     "whisper": Family(tf.WhisperForConditionalGeneration, WHISPER, HEARD),
+    "wavlm": Family(tf.WavLMModel, SOUND, WAVES),
     "vit": Family(tf.ViTModel, VISION, IMAGES),
     "siglip": Family(tf.SiglipVisionModel, VISION, IMAGES),
+    "siglip2": Family(tf.Siglip2VisionModel, NUMBERED, PATCHES),
+    "beit": Family(tf.BeitModel, dict(VISION, use_relative_position_bias=True), IMAGES),
     "clip": Family(tf.CLIPVisionModel, VISION, IMAGES),
     "convnext": Family(tf.ConvNextModel, CONVNEXT, IMAGES),
     "resnet": Family(tf.ResNetModel, RESNET, IMAGES),

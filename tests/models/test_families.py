@@ -7,7 +7,9 @@ from families import FAMILIES, QUICK
 # Cosine of the angle to what float32 gives: the card rounds to 9 bits at every step of two layers.
 CLOSE = 1 - 2e-5
 # Another expert may be chosen for a token.
-MIXTURES = {"granite moe": 1 - 5e-4, "granite hybrid": 1 - 5e-4}
+MIXTURES = dict.fromkeys(
+    ("granite moe", "granite hybrid", "mixtral", "llama4", "deepseek v2", "qwen3 next"), 1 - 5e-4
+)
 
 
 def each_family():

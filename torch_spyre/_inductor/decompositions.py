@@ -296,7 +296,9 @@ def _repeat(x: torch.Tensor, repeats: Sequence[int]) -> torch.Tensor:
     pairs = [each for n in size for each in (1, n)]
     wanted = [each for times, n in zip(repeats, size, strict=True) for each in (times, n)]
     result = [times * n for times, n in zip(repeats, size, strict=True)]
-    return x.reshape(pairs).expand(wanted).clone().reshape(result)
+    # In order, whatever the order of what is repeated: those who view the result rely on that.
+    whole = x.reshape(pairs).expand(wanted).clone(memory_format=torch.contiguous_format)
+    return whole.reshape(result)
 
 
 @decomposes(aten.eye.m)

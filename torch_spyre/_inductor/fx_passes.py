@@ -25,6 +25,8 @@ _ACROSS_DEVICES = (
     torch.ops.aten.copy_.default,
     torch.ops.prims.device_put.default,
 )
+# Ops that graphs call as they are, and that compute nothing.
+_COPIES = (torch.ops.prims.device_put.default,)
 # Ops whose indices may be on the host whatever they index.
 _INDEXING = (torch.ops.aten.index, torch.ops.aten.index_put, torch.ops.aten.index_put_)
 
@@ -54,6 +56,8 @@ def _without_kernel(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 def announce_fallbacks(module: torch.fx.GraphModule) -> None:
     """Remembers for which lines of the user's ops will fall back, or refuses the first."""
     for node in _without_kernel(module):
+        if node.target in _COPIES:
+            continue
         if isinstance(node.target, torch._ops.OpOverload) and eager.is_composed(node.target):
             continue
         found = users_line(node)

@@ -1,5 +1,6 @@
 """Our own lowerings: what an op becomes in Inductor's loops when it runs on the card."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -283,7 +284,18 @@ def _embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> ir.TensorBox:
-    return gathered(weight, [indices])
+    return gathered(weight, [_on_their_own(indices)])
+
+
+def _on_their_own(indices: ir.TensorBox) -> ir.TensorBox:
+    """Kernels know index tensors by name: two parts of one tensor would be the same to them."""
+    view = indices.data
+    if not isinstance(view, ir.BaseView):
+        return indices
+    whole = [concrete(each) for each in view.unwrap_view().get_size()]
+    if math.prod(whole) == math.prod(concrete(each) for each in indices.get_size()):
+        return indices
+    return in_memory(clone(indices))
 
 
 @lowers(aten.index_select.default)

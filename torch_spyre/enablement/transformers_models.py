@@ -237,8 +237,8 @@ def _size(*size: int) -> tuple[int, ...]:
     """Of an input, if the host can be expected to hold it."""
     if math.prod(size) > _MOST_ELEMENTS:
         raise ModelInputError(
-            f"an input of size {list(size)} has more than {_MOST_ELEMENTS:,} elements: ask for less "
-            "with --batch and --prompt"
+            f"an input of size {list(size)} has more than {_MOST_ELEMENTS:,} elements: ask for "
+            "less with --batch and --prompt"
         )
     return size
 

@@ -1,0 +1,19 @@
+"""Tables read at indices that are parts of one tensor, as corners of boxes are."""
+
+import torch
+from comparing import assert_close, exact, numbers
+from torch.nn.functional import embedding
+
+
+def corners(boxes, across, down):
+    return embedding(boxes[..., 0], across) + embedding(boxes[..., 1], down)
+
+
+def test_parts_of_one_tensor_index_in_one_graph(native, caplog):
+    across, down = numbers(40, 70), numbers(41, 70)
+    boxes = torch.tensor([[[3, 7], [0, 40]], [[39, 1], [5, 5]]])
+    torch._dynamo.reset()
+    run = torch.compile(corners, fullgraph=True)
+    found = run(*(each.to("spyre") for each in (boxes, across, down)))
+    assert_close(found, corners(boxes, *exact((across, down))))
+    assert "op by op" not in caplog.text
