@@ -31,6 +31,44 @@ def test_views_are_selected_from(native):
         assert torch.equal(got.cpu(), torch.masked_select(view(x), view(x > 0)))
 
 
+BY_FLAGS = {
+    "all dims": lambda x, flags: x[flags],
+    "rows": lambda x, flags: x[flags[:, 0]],
+    "columns": lambda x, flags: x[:, flags[0]],
+    "rows and a place": lambda x, flags: x[flags[:, 0], 3],
+    "none of them": lambda x, flags: x[flags & ~flags],
+    "views": lambda x, flags: x.t()[flags.t()],
+}
+
+
+@pytest.mark.parametrize("index", BY_FLAGS.values(), ids=BY_FLAGS)
+def test_tensors_are_indexed_by_flags(index, native):
+    x = numbers(6, 70, dtype=torch.float32)
+    before = torch.spyre.counters()["fallbacks"]
+    got = index(x.to("spyre"), (x > 0).to("spyre"))
+    assert torch.spyre.counters()["fallbacks"] == before
+    assert torch.equal(got.cpu(), index(x, x > 0))
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_values_are_put_where_flags_are_set(accumulate, native):
+    x = numbers(6, 70, dtype=torch.float32)
+    flags = x > 0
+    values = torch.arange(int(flags.sum()), dtype=torch.float32)
+    before = torch.spyre.counters()["fallbacks"]
+    got = x.to("spyre").index_put((flags.to("spyre"),), values.to("spyre"), accumulate)
+    assert torch.spyre.counters()["fallbacks"] == before
+    assert torch.equal(got.cpu(), x.index_put((flags,), values, accumulate))
+
+
+@pytest.mark.parametrize("shape", [(5, 70), (6, 69), (6, 70, 1), (7,)], ids=str)
+def test_flags_that_do_not_fit_are_refused_as_on_the_cpu(shape, native):
+    x, flags = numbers(6, 70), torch.ones(shape, dtype=torch.bool)
+    for device in ("cpu", "spyre"):
+        with pytest.raises(IndexError, match=r"shape of the mask|too many indices"):
+            x.to(device)[flags.to(device)]
+
+
 def test_a_mask_that_is_no_flags_is_refused():
     x = numbers(4, 70).to("spyre")
     with pytest.raises(RuntimeError, match="BoolTensor"):

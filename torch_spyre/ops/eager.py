@@ -208,8 +208,12 @@ def _planned(
     kwargs: dict[str, Any],
     otherwise: Callable[[torch._ops.OpOverload], Plan],
 ) -> Plan:
-    moving = host_indices.plan(overload, args)
-    return moving or _plan_or_none(overload, args, kwargs) or otherwise(overload)
+    return (
+        host_indices.plan(overload, args)
+        or _plan_or_none(overload, args, kwargs)
+        or selecting.plan_by_places(overload, args)
+        or otherwise(overload)
+    )
 
 
 def _plan_or_none(

@@ -1,6 +1,14 @@
 """Ops whose result is as large as data says: the card counts and picks, the count is read back."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
+
+from torch_spyre.ops.plans import Plan
+
+_INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
+_FLAGS = (torch.bool, torch.uint8)
 
 
 def nonzero(x: torch.Tensor) -> torch.Tensor:
@@ -28,6 +36,41 @@ def assert_async(condition: torch.Tensor, message: str = "assertion failed") -> 
         raise RuntimeError(f"_assert_async expects one element, got a tensor of {count}")
     if not bool(condition):
         raise RuntimeError(message)
+
+
+def plan_by_places(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan | None:
+    """How to index by flags: by the places of those that are set. None if there are no flags."""
+    if overload._schema.name not in _INDEXING:
+        return None
+    flags = [each for each in args[1] if each is not None and each.dtype in _FLAGS]
+    if not flags or any(each.dim() == 0 for each in flags):
+        return None
+
+    def by_places(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        x, indices, *others = args
+        places: list[torch.Tensor | None] = []
+        for index in indices:
+            if index is None or index.dtype not in _FLAGS:
+                places.append(index)
+                continue
+            _check_shape(x, len(places), index)
+            places += index.nonzero().unbind(1)
+        return overload(x, places, *others, **kwargs)
+
+    return by_places
+
+
+def _check_shape(x: torch.Tensor, first: int, flags: torch.Tensor) -> None:
+    for dim, size in enumerate(flags.shape):
+        if first + dim >= x.dim():
+            raise IndexError(
+                f"too many indices for tensor of dimension {x.dim()}: a mask has {flags.dim()}"
+            )
+        if x.shape[first + dim] != size:
+            raise IndexError(
+                f"The shape of the mask {list(flags.shape)} at index {dim} does not match the "
+                f"shape of the indexed tensor {list(x.shape)} at index {first + dim}"
+            )
 
 
 def _places_of(flags: torch.Tensor) -> torch.Tensor:
