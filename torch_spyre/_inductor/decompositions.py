@@ -31,6 +31,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         norms,
         pooling,
         resampling,
+        scaled_products,
         scans,
         sorting,
         special_functions,

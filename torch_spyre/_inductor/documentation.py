@@ -22,8 +22,9 @@ in eager mode within one kernel call. **falls back**: it runs on the CPU, [visib
 Ops that are not listed fall back in both modes, unless PyTorch itself composes them of ops that
 are, as it does with `linear`, `softmax` or `einsum`.
 
-A native op falls back too where it meets a dtype that the card does not compute in, such as float8,
-or a case that the compiler refuses; `TORCH_LOGS=+torch_spyre.ops` says which and why.
+A native op falls back too where it meets a dtype that the card does not compute in, or a case that
+the compiler refuses; `TORCH_LOGS=+torch_spyre.ops` says which and why. float8 is moved, converted,
+and multiplied by `_scaled_mm`.
 
 This page is made by `python -m torch_spyre._inductor.documentation`.
 """

@@ -4,12 +4,16 @@ from collections.abc import Iterator
 
 import torch
 
-from torch_spyre._inductor.op_functions import COMPUTED
+from torch_spyre._inductor.op_functions import COMPUTED, STORED
 from torch_spyre.ops.attention import OVERLOAD as ATTENTION_OP
 from torch_spyre.ops.table import LOWERED
 
 _PRIMS = ["convert_element_type", "iota", "broadcast_in_dim", "_unsafe_index_put_", "rev"]
 _ATEN = frozenset(name for names in LOWERED.values() for name in names)
+# What needs no arithmetic of the types that it meets.
+_MOVES = frozenset(
+    (*LOWERED["view"], "cat", "clone", "copy", "copy_", "convert_element_type", "empty")
+)
 
 
 def is_native(target: object, values: Iterator[object]) -> bool:
@@ -24,4 +28,5 @@ def is_native(target: object, values: Iterator[object]) -> bool:
     )
     if not known:
         return False
-    return all(value.dtype in COMPUTED for value in values if isinstance(value, torch.Tensor))
+    types = (*COMPUTED, *STORED) if name in _MOVES else COMPUTED
+    return all(value.dtype in types for value in values if isinstance(value, torch.Tensor))

@@ -81,8 +81,10 @@ INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
 # In slots of 32 bits on the card: uint8 among them, so what exceeds it must be wrapped.
 _IN_32_BITS = (torch.int32, torch.int64, torch.uint8)
 EXCEEDS = frozenset(("add", "sub", "mul", "neg", "bitwise_not", "bitwise_left_shift"))
-# What kernels compute with; tensors of other types only move.
+# What kernels compute with.
 COMPUTED = (*FLOATS, *INTEGERS, torch.bool)
+# What they only move and convert.
+STORED = (torch.float8_e4m3fn, torch.float8_e5m2fnuz)
 
 
 def conversion(source: torch.dtype, target: torch.dtype) -> str:

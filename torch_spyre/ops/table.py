@@ -38,7 +38,7 @@ _MADE_OF_OTHERS = """
     _adaptive_avg_pool3d _adaptive_avg_pool3d_backward _cdist_forward _grouped_mm
     _index_put_impl _log_softmax _log_softmax_backward_data _native_batch_norm_legit
     _native_batch_norm_legit_functional _native_batch_norm_legit_no_training _prelu_kernel
-    _prelu_kernel_backward _softmax _softmax_backward_data _thnn_fused_gru_cell
+    _prelu_kernel_backward _scaled_mm _softmax _softmax_backward_data _thnn_fused_gru_cell
     _thnn_fused_gru_cell_backward _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl
     _upsample_bicubic2d_aa _upsample_bicubic2d_aa_backward _upsample_bilinear2d_aa
     _upsample_bilinear2d_aa_backward _upsample_nearest_exact1d

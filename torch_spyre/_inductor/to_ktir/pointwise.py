@@ -7,7 +7,7 @@ from xdsl.dialects import arith, math
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
-from torch_spyre._inductor.to_ktir.types import F16, I1, bytes_of, is_float
+from torch_spyre._inductor.to_ktir.types import F8E4M3, F8E5M2, F16, F32, I1, bytes_of, is_float
 from torch_spyre.errors import UnsupportedError
 from torch_spyre.ktir.dialects import arith as ktir_arith
 from torch_spyre.ktir.dialects import spyreop
@@ -208,6 +208,14 @@ def _common(operands: Operands) -> Attribute:
     return found
 
 
+def _with_overflows(emitter: Emitter, value: SSAValue) -> SSAValue:
+    """PyTorch makes NaN of what is beyond the numbers of float8_e5m2fnuz, and the card the last."""
+    beyond = 61440.0  # the middle between the last one and what would come next
+    size = emitter.add(math.AbsFOp(value))
+    exceeds = emitter.add(ktir_arith.CmpfOp("oge", size, _like(emitter, beyond, value)))
+    return emitter.add(ktir_arith.SelectOp(exceeds, _like(emitter, numbers.nan, value), value))
+
+
 def converted(emitter: Emitter, value: SSAValue, target: Attribute) -> SSAValue:
     source = element_of(value)
     if source == target:
@@ -218,6 +226,10 @@ def converted(emitter: Emitter, value: SSAValue, target: Attribute) -> SSAValue:
         if is_float(source):
             return emitter.add(ktir_arith.CmpfOp("une", value, zero))
         return emitter.add(ktir_arith.CmpiOp("ne", value, zero))
+    if target in (F8E4M3, F8E5M2) and source != F32:
+        return converted(emitter, converted(emitter, value, F32), target)
+    if target == F8E5M2:
+        value = _with_overflows(emitter, value)
     match is_float(source), is_float(target):
         case True, True:
             widens = bytes_of(target) > bytes_of(source)

@@ -2,6 +2,8 @@
 
 from xdsl.dialects.builtin import (
     AnyFloat,
+    Float8E4M3FNType,
+    Float8E5M2FNUZType,
     Float16Type,
     Float32Type,
     IntegerType,
@@ -13,11 +15,14 @@ from torch_spyre._C import DataFormats
 from torch_spyre.errors import UnsupportedError
 
 F16, F32 = Float16Type(), Float32Type()
+F8E4M3, F8E5M2 = Float8E4M3FNType(), Float8E5M2FNUZType()
 I1, I8, I16, I32, I64 = (IntegerType(width) for width in (1, 8, 16, 32, 64))
 
 _TYPES: dict[DataFormats, Attribute] = {
     DataFormats.SEN169_FP16: F16,
     DataFormats.IEEE_FP32: F32,
+    DataFormats.SEN143_FP8: F8E4M3,
+    DataFormats.SEN152_FP8: F8E5M2,
     DataFormats.SENINT8: I8,
     DataFormats.SENINT16: I16,
     DataFormats.IEEE_INT32: I32,
