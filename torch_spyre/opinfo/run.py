@@ -146,6 +146,8 @@ class Sample:
             except Exception as error:  # the report carries it
                 return self._failed(error, homeless)
             fallbacks = cards.counters()["fallbacks"] - before
+        got, wanted = _in_real_parts(got), _in_real_parts(wanted)
+        homeless = [tensor for tensor in tensors_of(wanted) if not is_storable(tensor)]
         if homeless and name_of(self.op) not in rules.GIVES_CPU_TENSORS:
             return Outcome(Verdict.WRONG, f"gave {homeless[0].dtype}, which the card cannot hold")
         wrong = self._difference(got, wanted, CPU if homeless else card.device)
@@ -276,6 +278,16 @@ class Sample:
         if problem and rules.is_random(self.op):
             return _difference_of_statistics(one, other)
         return problem
+
+
+def _in_real_parts(results: Any) -> Any:
+    """Complex tensors as what the card makes of them: two real numbers each."""
+
+    def parts(value: Any) -> Any:
+        is_complex = isinstance(value, torch.Tensor) and value.is_complex()
+        return torch.view_as_real(value.resolve_conj()) if is_complex else value
+
+    return tree_map(parts, results)
 
 
 def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
