@@ -374,7 +374,8 @@ def test_what_cannot_be_one_graph_runs_op_by_op(caplog):
 
 
 def tables():
-    from torch._inductor import decomposition, lowering
+    from torch._inductor import decomposition, lowering, ops_handler
+    from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder
     from torch._prims_common import _computation_dtype_map
 
     found = (
@@ -383,6 +384,8 @@ def tables():
         lowering.user_lowerings,
         decomposition.decompositions,
         decomposition.select_decomp_table(),
+        vars(ops_handler.DefaultHandler),
+        vars(UniformValueConstantFolder),
     )
     return [dict(each) for each in found]
 

@@ -1,6 +1,5 @@
 """Makes `torch.compile` compile for the card, without loading the compiler before it is used."""
 
-import functools
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -9,12 +8,6 @@ import torch
 
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.patches.import_hook import after_import
-from torch_spyre.errors import UnsupportedError
-
-_AHEAD_OF_TIME = (
-    "AOTInductor: programs for the card are made when a graph is called with its tensors. Compile "
-    "what was exported instead, with torch.compile(exported.module())"
-)
 
 
 def register() -> None:
@@ -40,25 +33,6 @@ def _compile(
 
 
 def _route_graphs_of_the_card(inductor: ModuleType) -> None:
-    """Programs that name the backend `inductor`, as libraries do, mean the compiler of the device.
+    from torch_spyre._inductor import patches
 
-    Undone by giving `compile_fx` its `__wrapped__` back.
-    """
-    original = inductor.compile_fx
-
-    @functools.wraps(original)
-    def compile_fx(model_: Any, example_inputs_: Sequence[Any], **options: Any) -> Any:
-        from torch_spyre._inductor.backend import touches_card
-
-        plain = isinstance(model_, torch.fx.GraphModule) and set(options) <= {
-            "config_patches",
-            "compile_region_name",
-        }
-        ahead_of_time = inductor.V.aot_compilation
-        if not (plain or ahead_of_time) or not touches_card(model_, example_inputs_):
-            return original(model_, example_inputs_, **options)
-        if ahead_of_time:
-            raise UnsupportedError(_AHEAD_OF_TIME)
-        return _compile(model_, example_inputs_, options=options.get("config_patches"))
-
-    inductor.compile_fx = compile_fx  # type: ignore[attr-defined]  # any module, to mypy
+    patches.route_graphs_of_the_card(inductor)

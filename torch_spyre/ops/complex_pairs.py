@@ -22,7 +22,7 @@ class ComplexPair(ComplexTensor):
     """A complex tensor as two real ones. It shares no memory: nothing may be written to it."""
 
     @classmethod
-    def __torch_dispatch__(  # type: ignore[override]
+    def __torch_dispatch__(  # type: ignore[override]  # torch names no types
         cls,
         func: torch._ops.OpOverload,
         types: tuple[type, ...],
@@ -66,7 +66,7 @@ class _Paired(torch.autograd.Function):
 
 def paired(real: torch.Tensor, imaginary: torch.Tensor) -> ComplexPair:
     parts = torch.broadcast_tensors(real, imaginary)
-    result: ComplexPair = _Paired.apply(*parts)  # type: ignore[no-untyped-call]
+    result: ComplexPair = _Paired.apply(*parts)  # type: ignore[no-untyped-call]  # torch has none
     return result
 
 
