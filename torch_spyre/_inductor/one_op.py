@@ -9,23 +9,21 @@ from typing import Any
 import torch
 from torch._inductor import ir
 from torch._inductor.exc import LoweringException
-from torch._inductor.fx_passes.reinplace import reinplace_inplaceable_ops_core
 from torch._inductor.graph import GraphLowering
 from torch._inductor.virtualized import V
 from torch._prims_common.wrappers import _maybe_resize_out
 from torch._subclasses import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from torch_spyre import _C, knobs
-from torch_spyre._inductor import decompositions
 from torch_spyre._inductor.bundle import Bundle, Tensor, loop_text
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.inputs import describe
 from torch_spyre._inductor.layouts.sticks import default_layout
 from torch_spyre._inductor.lowered import bundle_of
 from torch_spyre._inductor.native_ops import is_native
+from torch_spyre._inductor.one_graph import Call, graph_of
 from torch_spyre._inductor.overlaps import check_overlaps, entangled
 from torch_spyre._inductor.pipeline import run_passes
 from torch_spyre._inductor.recording import concrete
@@ -34,7 +32,6 @@ from torch_spyre._inductor.result_types import check_result_types
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import CompilerFailure, UnsupportedError
-from torch_spyre.ops.own import BODIES
 
 _TRACING_KEYS = (
     torch._C.DispatchKey.Functionalize,
@@ -177,39 +174,19 @@ def plan_op(
 ) -> "OnePlan | ResizingPlan":
     """Compiles one call. Raises UnsupportedError for what the card cannot do."""
     register()
-    leaves, structure = pytree.tree_flatten((args, kwargs))
+    call = Call(overload, args, kwargs)
     written = _written_arguments(overload, args, kwargs)
-    _check_devices([value for value in leaves if isinstance(value, torch.Tensor)], written)
+    _check_devices(call.tensors, written)
     tensors = card_tensors(args, kwargs)
-    positions = [place for place, value in enumerate(leaves) if isinstance(value, torch.Tensor)]
-
-    def fill(values: Sequence[torch.Tensor]) -> tuple[Sequence[Any], dict[str, Any]]:
-        filled = list(leaves)
-        for place, value in zip(positions, values, strict=True):
-            filled[place] = value
-        filled_args, filled_kwargs = pytree.tree_unflatten(filled, structure)
-        return filled_args, filled_kwargs
-
-    def call(*values: torch.Tensor) -> Any:
-        call_args, call_kwargs = fill(values)
-        return BODIES.get(overload, overload)(*call_args, **call_kwargs)
-
     check_overlaps(written, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
     with as_if_called_by_the_user(), torch.no_grad(), compiling():
         fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
         with _quiet_meta_functions(), _refusals_unsupported(), mode:
-            results = check_result_types(overload, written, *fill(fakes))
+            results = check_result_types(overload, written, *call.arguments(fakes))
             if _is_resized(overload, written, results):
                 return ResizingPlan(overload, results)
-            module = make_fx(
-                torch.func.functionalize(call, remove="mutations_and_views"),
-                decomposition_table=decompositions.table(),
-                tracing_mode="real",
-            )(*fakes)
-            if written:
-                # Writes through indices go to the memory they change, and to no copy of it.
-                reinplace_inplaceable_ops_core(module.graph)
+            module = graph_of(call, fakes, results, writes=bool(written))
         _check_native(module)
         try:
             return _lowered(overload, module, mode, fakes, tensors, written)

@@ -193,11 +193,13 @@ def flat(specs: Sequence[Spec]) -> Iterator[OpSpec | UnimplementedOp]:
 
 def index_names(arg: TensorArg) -> list[str]:
     """The index tensors that say where this one is read."""
-    return [
-        found.tensor
-        for coordinate in arg.device_coordinates
-        for found in sympy.sympify(coordinate).atoms(IndirectAccess)
-    ]
+    return [name for coordinate in arg.device_coordinates for name in _indices_in(coordinate)]
+
+
+# Every part of the compiler asks, and most coordinates are alike.
+@lru_cache(maxsize=4096)
+def _indices_in(coordinate: sympy.Expr | int) -> tuple[str, ...]:
+    return tuple(found.tensor for found in sympy.sympify(coordinate).atoms(IndirectAccess))
 
 
 def _expression(value: sympy.Expr | int) -> str:

@@ -60,6 +60,8 @@ def _validate(bundle: Bundle) -> Bundle:
     return bundle
 
 
+# Still to come, at these places: hints and coarse tiling before fusion, since tiles decide what
+# fits; scratchpad planning after work division, when a core's share of each tensor is known.
 PASSES = (
     Pass("dead code", "drop loops whose results nobody sees", eliminate_dead_code),
     Pass("empty", "drop loops over nothing; folding nothing gives a constant", simplify_empty),

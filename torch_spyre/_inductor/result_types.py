@@ -50,8 +50,7 @@ def check_result_types(
     """
     _check_type(overload, args)
     if not written:
-        _check_arguments(overload, args, kwargs)
-        return []
+        return _made(overload, args, kwargs)
     functional = _functional(overload)
     if functional is None:
         return []
@@ -80,13 +79,13 @@ def _check_type(overload: torch._ops.OpOverload, args: Sequence[Any]) -> None:
         raise UnsupportedError(f"{overload} on {first.dtype}")
 
 
-def _check_arguments(
+def _made(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
-) -> None:
-    if overload._schema.name in _TOO_STRICT:
-        return
-    with suppress(*_NO_ANSWER):
-        overload(*args, **kwargs)
+) -> list[torch.Tensor]:
+    if overload._schema.name not in _TOO_STRICT:
+        with suppress(*_NO_ANSWER):
+            return pytree.tree_leaves(overload(*args, **kwargs))
+    return []
 
 
 def _name(tensor: torch.Tensor) -> str:

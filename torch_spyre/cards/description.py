@@ -5,7 +5,7 @@ apart, so that code reads `card.memory.usable_bytes` and a report reads `card.so
 """
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -49,6 +49,14 @@ Share = Annotated[Exact, Field(gt=0, le=1)]
 
 class Description(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @cached_property
+    def kept_hash(self) -> int:
+        return hash(tuple(self.__dict__[name] for name in type(self).model_fields))
+
+    def __hash__(self) -> int:
+        """Kept: a card is the key of every cache, and has a hundred fields."""
+        return self.kept_hash
 
 
 class Identity(Description):

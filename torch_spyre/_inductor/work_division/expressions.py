@@ -6,7 +6,7 @@ from math import floor
 
 import sympy
 
-from torch_spyre._inductor.op_spec import IndirectAccess, TensorArg
+from torch_spyre._inductor.op_spec import IndirectAccess, TensorArg, index_names
 
 Bounds = tuple[Fraction, Fraction]
 
@@ -26,11 +26,7 @@ def is_indirect(tensor: TensorArg) -> bool:
 
 def index_tensors(tensor: TensorArg) -> set[str]:
     """Names of the tensors whose values say where in `tensor` to read or write."""
-    return {
-        access.tensor
-        for coordinate in tensor.device_coordinates
-        for access in sympy.sympify(coordinate).atoms(IndirectAccess)
-    }
+    return set(index_names(tensor))
 
 
 def bounds(expression: sympy.Expr | int, last: Mapping[sympy.Symbol, int]) -> Bounds | None:

@@ -40,7 +40,10 @@ class Program:
 
     @staticmethod
     def of(content: ProgramContent) -> "Program":
-        return Program(encode(content))
+        program = Program(encode(content))
+        # Reading it back would give the same.
+        program.__dict__["content"] = content
+        return program
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Program":
