@@ -17,3 +17,16 @@ def test_parts_of_one_tensor_index_in_one_graph(native, caplog):
     found = run(*(each.to("spyre") for each in (boxes, across, down)))
     assert_close(found, corners(boxes, *exact((across, down))))
     assert "op by op" not in caplog.text
+
+
+def one_of_each(x):
+    first, last = (torch.full((1,), place, device=x.device) for place in (0, 2))
+    return x.index_select(1, first), x.index_select(1, last)
+
+
+def test_each_of_two_single_indices_has_its_own_element(native):
+    x = numbers(1, 3)
+    torch._dynamo.reset()
+    found = torch.compile(one_of_each, fullgraph=True)(x.to("spyre"))
+    for got, right in zip(found, one_of_each(exact((x,))[0]), strict=True):
+        assert_close(got, right)

@@ -102,7 +102,8 @@ class _Step:
         shared: tuple[object, ...] = (source.name, self._versions[position], copy.layout)
         if copy.kind == "gather":
             # Index values are the readers' own, so such gathers are not shared.
-            shared += (index, copy.index, (self.op.name, position) if indirect else None)
+            own = (self.op.name, position) if self.op.is_indirect(index) else None
+            shared += (index, copy.index, own)
         return _Edge(copy, shared)
 
     def cheapest(self, candidate: Candidate, state: "_State") -> tuple[int, Sequence[_Edge]]:

@@ -84,6 +84,10 @@ class LayoutOp:
         written = names(self.write_index) | self.indirect_loops(self.write, self.write_index)
         return [name for name in self.loops if name not in written]
 
+    def is_indirect(self, index: Linear) -> bool:
+        """Are values of index tensors in it? Those of one element depend on no loop."""
+        return any(variable.name not in self.loops for variable, _ in digits(index))
+
     def indirect_loops(self, access: Access, index: Linear) -> frozenset[str]:
         """The loops that the access depends on through index tensors."""
         given = {symbol.name: loops for symbol, loops in access.indirect.items()}
