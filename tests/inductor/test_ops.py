@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import assert_close, exact, numbers, on_card
+from comparing import assert_close, check_both, exact, numbers, on_card
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 INTEGERS = (torch.int32, torch.int64)
@@ -179,6 +179,14 @@ def test_reductions(name, native):
     view = numbers(70, 9, 4).to("spyre").transpose(0, 2)[:, 1:8:2, 3:68]
     for dim in DIMS[:5]:
         assert_close(function(view, dim, False), function(exact(view), dim, False), 2, 32.0)
+
+
+@pytest.mark.parametrize("dim", [0, -1, (0,), None, ()])
+def test_a_single_number_has_a_first_dim_to_reduce(dim, native):
+    def spreads(x):
+        return x.std(dim), x.var(dim, correction=0), *torch.var_mean(x, dim, keepdim=True)
+
+    check_both(spreads, torch.tensor(1.5))
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])

@@ -59,3 +59,11 @@ def test_signs_and_zeros_are_those_of_pytorch(exponent, compiled, native):
     x = torch.tensor([-2.0, -0.5, 0.0, 1.0, float("nan")])
     got = powers(lambda x: torch.pow(x, exponent), compiled)(x.to("spyre")).cpu()
     torch.testing.assert_close(got, torch.pow(x, exponent), equal_nan=True)
+
+
+@WAYS
+@pytest.mark.parametrize("base", [2, -3, 0, 1.5])
+def test_a_number_to_the_power_of_flags(base, compiled, native):
+    flags = torch.tensor([True, False, True])
+    got = powers(lambda x: torch.pow(base, x), compiled)(flags.to("spyre"))
+    torch.testing.assert_close(got.cpu(), torch.pow(base, flags), rtol=0, atol=0)

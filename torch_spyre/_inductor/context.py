@@ -1,11 +1,12 @@
 """What a compilation for the card needs: our options of Inductor, and its patches."""
 
 import gc
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+from torch._dynamo.convert_frame import compile_lock
 from torch._inductor import config as inductor_config
 
 from torch_spyre._inductor import (
@@ -35,14 +36,19 @@ OPTIONS: dict[str, Any] = {
     "comprehensive_padding": False,
     "layout_optimization": False,
 }
-_lock = threading.RLock()
 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Enters what a compilation for the card needs; nested or failed, all is as before after it."""
+    """Enters what a compilation for the card needs; nested or failed, all is as before after it.
+
+    One thread at a time, and none that compiles for another device: what is changed, and what
+    PyTorch keeps of a trace, is the same for all threads. Dynamo refuses calls while it sees a
+    trace outside of its own sessions, so this is one.
+    """
     with (
-        _lock,
+        compile_lock,
+        torch.compiler._compile_session_context(),
         _without_collection(),
         patches.for_the_card(lowerings.TABLE),
         inductor_config.patch(OPTIONS),

@@ -206,9 +206,8 @@ def _var(
     keepdim: bool = False,
 ) -> torch.Tensor:
     dims = list(range(x.dim())) if dim is None or len(dim) == 0 else list(dim)
-    count = 1
-    for each in dims:
-        count *= x.shape[each]
+    # A single number has no dims, but may be asked for its first.
+    count = math.prod(x.shape[each] for each in dims) if x.dim() else 1
     freedom = count - (1 if correction is None else correction)
     centred = x - x.mean(dims, keepdim=True)
     total = (centred * centred).mean(dims, keepdim=keepdim)
@@ -361,7 +360,8 @@ def _power_of_number(base: float, exponent: torch.Tensor) -> Any:
         return torch.pow(base, exponent.to(torch.float32)).to(exponent.dtype)
     if exponent.dtype.is_floating_point or isinstance(base, float):
         return NotImplemented
-    return torch.pow(torch.full_like(exponent, base), exponent)
+    dtype = torch.result_type(base, exponent)  # flags have no number for a base
+    return torch.pow(torch.full_like(exponent, base, dtype=dtype), exponent)
 
 
 def _is_half(number: float) -> bool:
