@@ -3,8 +3,8 @@
 Every figure is the best of several rounds in one run, the variants taken in turns. `x CPU` is the
 time over that of the same model on the CPU in float32. `GB/s` is what the emulated card moved to
 and from its memory in a second of the host's time. `modelled` is what the card's timing model says
-of the kernels: what hardware would do, without copies, queueing and ops on the CPU, of which the last
-column has the number.
+of the kernels: what hardware would do, without copies, queueing and ops on the CPU, of which the
+last column has the number.
 """
 
 import argparse
@@ -127,8 +127,7 @@ def measure(config, arguments, tick):
     return best
 
 
-# A line break where a heading is wider than its figures: the table fits 80 columns, so that it can be
-# read in a file too.
+# A line break where a heading is wider than its figures: tables fit 80 columns, as in a file.
 FIGURES = ("tokens/s", "x CPU", "GB/s", "modelled\ntokens/s", "ops on\nthe CPU")
 
 
