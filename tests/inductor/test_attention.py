@@ -310,6 +310,44 @@ def test_gradients_go_through_it(compiled):
         torch.testing.assert_close(ours.grad.cpu().double(), theirs.grad, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("batches", [0, 1, 2])
+@WAYS
+def test_gradients_of_a_row_of_lowest_numbers_are_those_of_equal_weights(batches, compiled):
+    """Such a row's sum of exponentials cannot be told from its largest score."""
+    torch.manual_seed(0)
+    leading = (2,) * batches
+    host = [torch.randn(*leading, 4, rows, 64) for rows in (5, 40, 40)]
+    bias = torch.zeros(5, 40)
+    bias[2] = torch.finfo(torch.float32).min
+
+    def plainly(query, key, value, bias):
+        return torch.softmax(query @ key.mT / 8 + bias, -1) @ value
+
+    def gradients(call, dtype, device):
+        given = [each.to(device, dtype, copy=True).requires_grad_() for each in host]
+        call(*given, bias.to(device, dtype)).square().sum().backward()
+        return [each.grad.cpu().double() for each in given]
+
+    attend = F.scaled_dot_product_attention
+    got = gradients(torch.compile(attend) if compiled else attend, SINGLE, "spyre")
+    for ours, theirs in zip(got, gradients(plainly, torch.float64, "cpu"), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@WAYS
+def test_heads_without_batches_take_the_kernel_too(compiled):
+    form = Form(batch=1, bias=(4, 20, 70))
+    tensors = [each if each.dim() == 3 else each.squeeze(0) for each in form.tensors()]
+    run = torch.compile(form.__call__) if compiled else form
+    with torch.no_grad():
+        run(*tensors)
+        counts, result = counted(run, *tensors)
+    assert (counts["launches"], counts["fallbacks"]) == (1, 0)
+    expected = exactly(form, *form.tensors()).squeeze(0)
+    bounds = off_by(form.dtype, tensors[2].cpu().double())
+    torch.testing.assert_close(result.cpu().double(), expected, **bounds)
+
+
 def test_dropout_is_left_to_other_ops():
     form = Form(options={"dropout_p": 0.5})
     assert not attention.has_kernel(*form.tensors(), 0.5)

@@ -115,6 +115,29 @@ library.impl("nowhere", torch.empty_like, "Meta")
     assert attempts == {"Odd": "fails", "Linear": "fails"}, "the CPU cannot run it either"
 
 
+def test_pairs_turned_as_complex_numbers_are_as_native_as_the_real_ops_they_become(spyre, tmp_path):
+    text = """
+import torch
+
+class Turned(torch.nn.Module):
+    def forward(self, x, angle):
+        turn = torch.polar(torch.ones_like(angle), angle)
+        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+        return torch.view_as_real(pairs * turn).flatten(-2).to(x.dtype)
+
+model = Turned()
+inputs = (torch.randn(4, 64).half(), torch.rand(4, 32))
+"""
+    data = tmp_path / "data.json"
+    path = script(tmp_path, text)
+    assert spyre("enable", path, "--mode", "compiled", "--no-try", "--json", data)[0] == 0
+    cases = json.loads(data.read_text())["ops"]
+    assert {case["op"] for case in cases if case["compiled"] != "native"} == set()
+    assert {"aten.cos.default", "aten.mul.Tensor", "aten.stack.default"} <= {
+        case["op"] for case in cases
+    }
+
+
 def test_a_model_that_stops_on_the_card_is_said_to(spyre, tmp_path):
     forward = "torch.fft.fft(self.linear(x).float()).abs()"
     data = tmp_path / "data.json"

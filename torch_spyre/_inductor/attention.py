@@ -31,6 +31,9 @@ def attention(
     *,
     scale: float | None = None,
 ) -> tuple[Any, ...]:
+    has_batches = query.dim() != 3
+    if not has_batches:
+        query, key, value = (each.unsqueeze(0) for each in (query, key, value))
     if key.shape[-2] == 0:
         result = query.new_zeros((*query.shape[:-1], value.shape[-1]))
         logsumexp = query.new_zeros(query.shape[:-1], dtype=torch.float32)
@@ -40,8 +43,8 @@ def attention(
         result, logsumexp = taken_apart(query, key, value, attn_bias, is_causal, scale)
     none = query.new_empty((), dtype=torch.int64)
     return (
-        result,
-        logsumexp,
+        result if has_batches else result.squeeze(0),
+        logsumexp if has_batches else logsumexp.squeeze(0),
         None,
         None,
         query.shape[-2],
@@ -115,9 +118,18 @@ def attention_backward(
     *,
     scale: float | None = None,
 ) -> tuple[Any, ...]:
+    has_batches = query.dim() != 3
+    if not has_batches:
+        rows = (grad_out, query, key, value, out, logsumexp)
+        grad_out, query, key, value, out, logsumexp = (each.unsqueeze(0) for each in rows)
     factor = _factor(query, scale)
     scores = _scores(query, key, attn_bias, is_causal, scale)
-    weights = torch.exp(scores - logsumexp.unsqueeze(-1).to(scores.dtype)).to(query.dtype)
+    weights = torch.exp(scores - logsumexp.unsqueeze(-1).to(scores.dtype))
+    if attn_bias is not None:
+        # Beside a lowest number that masks all of a row, the logarithm of its sum is lost.
+        total = weights.sum(-1, keepdim=True)
+        weights = weights / torch.where(total == 0, torch.ones_like(total), total)
+    weights = weights.to(query.dtype)
     grad_weights = _heads(_rows(grad_out, key) @ value.transpose(-1, -2), query)
     along = (grad_out * out).sum(-1, keepdim=True)
     grad_scores = weights * (grad_weights - along)
@@ -127,7 +139,8 @@ def attention_backward(
     grad_bias = None
     if attn_bias is not None and grad_input_mask[3]:
         grad_bias = grad_scores.sum_to_size(attn_bias.shape)
-    return grad_query, grad_key, grad_value, grad_bias
+    gradients = (grad_query, grad_key, grad_value)
+    return *(each if has_batches else each.squeeze(0) for each in gradients), grad_bias
 
 
 def _factor(query: torch.Tensor, scale: float | None) -> float:
@@ -136,7 +149,7 @@ def _factor(query: torch.Tensor, scale: float | None) -> float:
 
 def _rows(x: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
     """Query heads that share a key head, one below the other."""
-    if x.dim() < 4 or x.shape[1] == key.shape[1]:
+    if x.shape[1] == key.shape[1]:
         return x
     batch, heads, rows, width = x.shape
     shared = heads // key.shape[1]

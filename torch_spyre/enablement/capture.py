@@ -21,9 +21,11 @@ from torch_spyre.enablement.findings import OpCase, Verdict
 from torch_spyre.enablement.graph_verdict import graph_verdict
 from torch_spyre.enablement.signature import signature
 from torch_spyre.errors import CompilerFailure, UnsupportedError
+from torch_spyre.ops.complex_pairs import ComplexPair
 from torch_spyre.ops.native import eager_overloads
 
-_NOT_OPS = ("prim::device",)
+# Questions about a tensor: they are answered while a graph is traced.
+_NOT_OPS = ("prim::device", "aten::is_pinned")
 
 
 @contextmanager
@@ -73,6 +75,8 @@ class Capture(TorchDispatchMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        if any(issubclass(kind, ComplexPair) for kind in types):
+            return NotImplemented  # it calls real ops, which come here one by one, as in a graph
         if func._schema.name in _NOT_OPS or not _concerns_card(args, kwargs):
             return func(*args, **kwargs)
         key = str(func), signature(func, args, kwargs)
