@@ -103,7 +103,6 @@ class Program:
             f"{name}.select({dim}, {start})",
             f"{name}.unsqueeze({dim})",
             f"{name}.flatten()",
-            f"{name}.unfold({dim}, {1 + start // 2}, {step})",
             f"{name}[..., {start % value.shape[-1]}::{step}]",
             f"{name}.unsqueeze(0).expand(2, {', '.join(['-1'] * value.dim())})",
         ]
