@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 TYPES = [torch.float16, torch.float32, torch.bfloat16, torch.int32, torch.int64]
-SIZES = [1, 2, 3, 5, 64, 65, 70]
+SIZES = [1, 2, 3, 5, 16, 32, 64, 65, 70]
 MOST = 4000
 
 

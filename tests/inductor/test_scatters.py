@@ -276,3 +276,29 @@ def test_the_gradient_of_a_lookup_is_native():
     assert torch.spyre.counters()["fallbacks"] == before
     host[index].square().sum().backward()
     assert card.grad.tolist() == host.grad.tolist()
+
+
+ALL_TO_ONE_PLACE = {
+    "index_add": lambda x, i, v: x.index_add(0, i, v).clamp(-8, 8),
+    "accumulated": lambda x, i, v: x.index_put((i,), v, accumulate=True) + 1,
+    "put": lambda x, i, v: x.index_put((i,), v[:1].expand_as(v)),
+    "scatter_add": lambda x, i, v: x.scatter_add(0, i[:, None].expand_as(v), v),
+    "largest": lambda x, i, v: x.scatter_reduce(0, i[:, None].expand_as(v), v, "amax"),
+}
+
+
+@pytest.mark.parametrize("size", [3, 70])
+@pytest.mark.parametrize("name", ALL_TO_ONE_PLACE)
+def test_several_indices_of_a_dim_of_one_element(name, size, native):
+    values = torch.arange(3.0 * size).reshape(3, size).half() % 5
+    index = torch.tensor([0, 0, 0])
+    check_both(ALL_TO_ONE_PLACE[name], values[:1].clone(), index, values)
+    with pytest.raises(IndexError, match="out of range"):
+        wrong = torch.tensor([0, 1, 0], device="spyre")
+        ALL_TO_ONE_PLACE[name](values[:1].to("spyre"), wrong, values.to("spyre")).cpu()
+
+
+def test_labels_in_rows_of_half_a_stick_are_flattened_for_a_loss(native, caplog):
+    scores, labels = numbers(64, 50), torch.arange(64).reshape(4, 16) % 50
+    check_both(lambda x, y: torch.nn.functional.cross_entropy(x, y.view(-1)), scores, labels)
+    assert "op by op" not in caplog.text

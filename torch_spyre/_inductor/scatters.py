@@ -94,13 +94,15 @@ def _put(x: ir.TensorBox, indices: Indices, values: ir.TensorBox, accumulate: bo
     values = expand(values, size)
     for dim in indexed:
         values = with_index_checked(values, x.get_size()[dim], stored[dim])
+    adjacent = indexed == list(range(indexed[0], indexed[-1] + 1))
+    first = indexed[0] if adjacent else 0
     if accumulate:
         if x.get_dtype() is torch.bool:
             raise UnsupportedError("flags that are accumulated")
-        adjacent = indexed == list(range(indexed[0], indexed[-1] + 1))
-        first = indexed[0] if adjacent else 0
         values = _with_all_of_a_place(values, [stored[dim] for dim in indexed], x, indexed, first)
         values = add(index_impl(readable(x, indexed), stored, check=False), values)
+    if all(concrete(x.get_size()[dim]) == 1 for dim in indexed):
+        values = _last_along(values, range(first, first + len(index_size)))
     _store(x, values, place)
     return x
 
@@ -251,6 +253,15 @@ def _folded(
     return result
 
 
+def _last_along(values: ir.TensorBox, dims: Sequence[int]) -> ir.TensorBox:
+    """Of values that all go to one place, the one that stays: no loop would tell them apart."""
+    values.realize()
+    for dim in dims:
+        size = concrete(values.get_size()[dim])
+        values = slice_(values, dim, size - 1, size)
+    return values
+
+
 def _store(x: ir.TensorBox, values: ir.TensorBox, place: Callable[..., Any]) -> None:
     """Puts values where `place` says. They are in memory: some may be read from x."""
     values.realize()
@@ -379,6 +390,8 @@ def _scattered(
 
     if kind is not None:
         values = _reduced(result, dim, index, values, kind, with_x)
+    if concrete(extent) == 1:
+        values = _last_along(values, [dim])
     _store(result, values, place)
     return result if shape else view(result, [])
 

@@ -7,6 +7,7 @@ meet, and for those of the others that they meet again.
 """
 
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -29,7 +30,7 @@ from torch_spyre._inductor.fx_passes import (
 )
 from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
-from torch_spyre.errors import FallbackError, UnsupportedError
+from torch_spyre.errors import CompilerFailure, FallbackError, UnsupportedError
 from torch_spyre.logging_config import get_logger
 
 logger = get_logger(__name__)
@@ -111,9 +112,7 @@ class Specializing:
                     refuse_inner_graphs(module)
                     compiled: Compiled = compile_fx_inner(module, fakes, **self.options)
                 except Exception as error:
-                    reason = _unsupported(error)
-                    if reason is None:
-                        raise
+                    reason = _reason(error)
                     # What was compiled has been changed on the way.
                     return _one_by_one(self._traced(mode, fakes), reason)
         return compiled
@@ -149,17 +148,31 @@ def specializing(
     return compiled
 
 
-def _unsupported(error: BaseException) -> UnsupportedError | None:
-    """What the card or Inductor cannot do, under what Inductor wraps errors in."""
+def _reason(error: Exception) -> UnsupportedError:
+    """What the card or Inductor cannot do, or a mistake of ours: that is said loudly."""
+    found = _innermost(error)
+    if isinstance(found, UnsupportedError):
+        return found
+    if isinstance(found, GuardOnDataDependentSymNode):
+        return UnsupportedError(f"a size that depends on data ({found.cond})")
+    if isinstance(found, NotImplementedError):
+        return UnsupportedError(str(found))
+    if isinstance(found, torch.OutOfMemoryError):
+        raise error
+    failure = CompilerFailure("a graph", found)
+    warnings.warn(str(failure), RuntimeWarning, stacklevel=2)
+    logger.error("%s", failure, exc_info=error)
+    return failure
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Under what Inductor wraps errors in."""
     while not isinstance(error, UnsupportedError):
         inner = error.inner_exception if isinstance(error, InductorError) else error.__cause__
         if isinstance(error, LoweringException):
             inner = error.__context__  # which it hides, having copied the text
         if inner is None:
-            if isinstance(error, GuardOnDataDependentSymNode):
-                return UnsupportedError(f"a size that depends on data ({error.cond})")
-            missing = isinstance(error, NotImplementedError)
-            return UnsupportedError(str(error)) if missing else None
+            break
         error = inner
     return error
 

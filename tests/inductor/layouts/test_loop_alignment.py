@@ -127,3 +127,15 @@ def test_alignment_changes_no_place(copy):
     for (_, before), after in zip(accesses, found.coordinates, strict=True):
         expected = values([each.xreplace(former) for each in before], found.ranges)
         np.testing.assert_array_equal(values(after, found.ranges), expected)
+
+
+def test_rows_of_half_a_stick_cut_the_output_at_its_sticks():
+    ranges = {p0: 256}
+    rows, flat = ([1, 8, 64], [64, 32, 1]), ([4, 64], [64, 1])
+    scalar = tensor([1, 64], [-1, -1], ranges, sympy.S.Zero)
+    found = align(ranges, [tensor(*rows, ranges, p0), tensor(*flat, ranges, p0), scalar])
+    z1 = sympy.Symbol("z1", integer=True)
+    assert found.ranges == {p0: 32, z0: 2, z1: 4}
+    assert found.coordinates[0] == [0, z0 + 2 * z1, p0]
+    assert found.coordinates[1] == [z1, p0 + 32 * z0]
+    assert found.is_plain[:2] == [True, True]

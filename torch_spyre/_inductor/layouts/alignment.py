@@ -94,9 +94,11 @@ class _Cuts:
                 if variable.name in self.points:
                     wanted.setdefault(str(variable.name), set()).update(_cut_points(each))
         for name, points in wanted.items():
-            self._admit(name, points, sticks.get(name))
+            # Where sticks cannot stay whole, they are a cut like others.
+            if not self._admit(name, points, sticks.get(name)) and name in sticks:
+                self._admit(name, points, None)
 
-    def _admit(self, name: str, points: set[int], stick: int | None) -> None:
+    def _admit(self, name: str, points: set[int], stick: int | None) -> bool:
         size = self._sizes[name]
         inner = {point for point in points if 1 < point < size and point != stick}
         merged = sorted(inner.union(self.points[name]))
@@ -104,9 +106,10 @@ class _Cuts:
         chain = all(large % small == 0 for small, large in pairwise([*merged, size]))
         whole = all(point % each == 0 for point in merged for each in sticks)
         if merged and not (chain and whole):
-            return
+            return False
         self.points[name] = merged
         self._sticks[name] = sticks
+        return True
 
 
 def _cut_points(each: Digit) -> tuple[int, int]:
