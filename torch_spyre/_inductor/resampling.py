@@ -238,7 +238,7 @@ def _padding(
         return [(index_of(place, size[dim]), None)] if low or high else None
 
     def pad(x: torch.Tensor, padding: Sequence[int]) -> Any:
-        if x.dtype not in FLOATS or x.numel() == 0:
+        if 0 in x.shape[-dims:]:
             return NotImplemented
         result = x
         for dim in range(-dims, 0):
