@@ -28,18 +28,22 @@ def table() -> dict[Any, Callable[..., Any]]:
         convolution_gradients,
         convolutions,
         division,
+        embedding_bags,
         foreach,
         gamma_functions,
+        grid_sampling,
         norms,
         pooling,
         resampling,
         scaled_products,
         scans,
+        sequences,
         sorting,
         special_functions,
         triangles,
         triangular_systems,
         unfolding,
+        unpooling,
     )
 
     found = dict(select_decomp_table())
@@ -323,23 +327,6 @@ def _square_eye(n: int, **options: Any) -> Any:
     return _eye(n, n, **options)
 
 
-@decomposes(aten.logspace.default)
-def _logspace(
-    start: float,
-    end: float,
-    steps: int,
-    base: float = 10.0,
-    *,
-    dtype: torch.dtype | None = None,
-    layout: Any = None,
-    device: Any = None,
-    pin_memory: bool | None = None,
-) -> torch.Tensor:
-    # PyTorch's own would compute in float64, which the card has not.
-    exponents = torch.linspace(start, end, steps, dtype=torch.float32, device=device)
-    return torch.pow(base, exponents).to(dtype or torch.get_default_dtype())
-
-
 @decomposes(aten.__lshift__.Tensor, aten.__lshift__.Scalar)
 def _left_shift(x: torch.Tensor, bits: torch.Tensor | int) -> torch.Tensor:
     return x << bits if x.dtype.is_floating_point else torch.bitwise_left_shift(x, bits)
@@ -407,12 +394,42 @@ def _index_add(
     return aten.index_put(x, places, scaled, accumulate=True)
 
 
+@decomposes(aten.index_reduce.default)
+def _index_reduce(
+    x: torch.Tensor,
+    dim: int,
+    index: torch.Tensor,
+    source: torch.Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Any:
+    if x.dim() == 0:
+        rows = source.reshape(1)
+        return _index_reduce(x[None], 0, index.reshape(1), rows, reduce, include_self=include_self)[
+            0
+        ]
+    places, source = _rows_at("index_reduce", x, dim, index, source)
+    (index,) = (each for each in places if each is not None)
+    index = index.reshape(-1, *[1] * (x.dim() - len(places))).expand(source.shape)
+    return aten.scatter_reduce(x, dim, index, source, reduce, include_self=include_self)
+
+
 @decomposes(aten.index_copy.default)
 def _index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
     if x.dim() == 0:
         return _index_copy(x[None], 0, index.reshape(1), source.reshape(1))[0]
     places, source = _rows_at("index_copy", x, dim, index, source)
     return aten.index_put(x, places, source)
+
+
+@decomposes(aten.take.default)
+def _take(x: torch.Tensor, index: torch.Tensor) -> Any:
+    if x.numel() == 0 and index.numel() > 0:
+        return NotImplemented
+    if index.dim() == 0:
+        return aten.index(x.reshape(-1), [index.reshape(1)]).reshape(())
+    return aten.index(x.reshape(-1), [index])
 
 
 @decomposes(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)

@@ -5,6 +5,7 @@ into it by the function's recurrence, and those below zero by its reflection.
 """
 
 import math
+from typing import Any
 
 import torch
 
@@ -83,7 +84,7 @@ def _digamma(x: torch.Tensor) -> torch.Tensor:
 
 
 @in_float32(aten.polygamma.default)
-def _polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
+def _polygamma(n: int, x: torch.Tensor) -> Any:
     torch._check(n >= 0, lambda: "polygamma(n, x) does not support negative n.")
     if n == 0:
         return _digamma(x)
