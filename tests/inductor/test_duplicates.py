@@ -98,3 +98,16 @@ def test_rows_are_folded_by_index(kind, dtype, native):
         )
         wanted = x.index_reduce(1, index, rows, kind, include_self=with_x)
         assert torch.allclose(got.cpu(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_elements_are_put_and_taken_by_their_number(accumulate, native):
+    index, values = torch.tensor([[4, -1], [4, 0]]), numbers(2, 2, dtype=torch.float32)
+    values = values if accumulate else torch.ones_like(values)
+    for x in (numbers(3, 5, dtype=torch.float32), numbers(15, dtype=torch.float32)):
+        check_both(lambda x, i, v: x.put(i, v, accumulate=accumulate), x, index, values)
+        card = x.to("spyre")
+        card.put_(index.to("spyre"), values.to("spyre"), accumulate=accumulate)
+        wanted = x.put(index, values, accumulate=accumulate)
+        assert torch.equal(card.cpu(), wanted)
+        assert torch.equal(card.take(index.to("spyre")).cpu(), wanted.take(index))
