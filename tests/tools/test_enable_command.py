@@ -30,7 +30,7 @@ class Odd(torch.nn.Module):
         self.linear = torch.nn.Linear(64, 64)
 
     def forward(self, x):
-        return torch.special.bessel_j0(torch.tanh(self.linear(x)))
+        return torch.special.bessel_j0(torch.tanh(self.linear(x)).float())
 
 torch.manual_seed(0)
 model = Odd().half()
@@ -104,7 +104,9 @@ library.impl("nowhere", torch.empty_like, "Meta")
 """
     forward = "self.linear(torch.ops.enable_test.nowhere(x))"
     data = tmp_path / "data.json"
-    text = define + SCRIPT.replace("torch.special.bessel_j0(torch.tanh(self.linear(x)))", forward)
+    text = define + SCRIPT.replace(
+        "torch.special.bessel_j0(torch.tanh(self.linear(x)).float())", forward
+    )
     path = script(tmp_path, text)
     assert spyre("enable", path, "--mode", "eager", "--json", data)[0] == 0
     found = json.loads(data.read_text())
@@ -119,7 +121,8 @@ def test_a_model_that_stops_on_the_card_is_said_to(spyre, tmp_path):
     forward = "torch.fft.fft(self.linear(x).float()).abs()"
     data = tmp_path / "data.json"
     path = script(
-        tmp_path, SCRIPT.replace("torch.special.bessel_j0(torch.tanh(self.linear(x)))", forward)
+        tmp_path,
+        SCRIPT.replace("torch.special.bessel_j0(torch.tanh(self.linear(x)).float())", forward),
     )
     assert spyre("enable", path, "--mode", "eager", "--json", data)[0] == 0
     found = json.loads(data.read_text())
@@ -133,7 +136,8 @@ def test_a_model_that_stops_on_the_card_is_said_to(spyre, tmp_path):
 def test_a_wrong_result_is_said_to_differ(spyre, tmp_path, monkeypatch):
     data = tmp_path / "data.json"
     path = script(
-        tmp_path, SCRIPT.replace("torch.special.bessel_j0(torch.tanh(self.linear(x)))", "x + x")
+        tmp_path,
+        SCRIPT.replace("torch.special.bessel_j0(torch.tanh(self.linear(x)).float())", "x + x"),
     )
     monkeypatch.setenv("SPYRE_EMU_INJECT", "flip:addf")
     with knobs.override(SPYRE_EMU_INJECT="flip:addf"):
