@@ -52,7 +52,7 @@ def exiting(x):
 
 
 def partly(x):
-    return x.abs() if x.shape == (2,) else torch.lgamma(x / 10)
+    return x.abs() if x.shape == (2,) else torch.special.bessel_j0(x / 10)
 
 
 def refused(x):

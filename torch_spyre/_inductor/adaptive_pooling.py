@@ -43,8 +43,10 @@ def _lengths(size: int, count: int, dim: int, device: torch.device) -> torch.Ten
 
 def _adaptive_avg_pool(dims: int) -> Callable[..., Any]:
     def pool(x: torch.Tensor, output_size: Sequence[int]) -> Any:
-        if x.dtype not in FLOATS or 0 in (*x.shape, *output_size):
+        if x.dtype not in FLOATS or 0 in x.shape[-dims:]:
             return NotImplemented
+        if 0 in (*x.shape, *output_size):
+            return x.new_empty(*x.shape[:-dims], *output_size)
         result = x.to(torch.float32)
         for dim, count in zip(range(-1, -1 - dims, -1), reversed(output_size), strict=True):
             result = _averages(result, dim, count)
@@ -68,8 +70,10 @@ def _averages(x: torch.Tensor, dim: int, count: int) -> torch.Tensor:
 
 def _adaptive_avg_pool_backward(dims: int) -> Callable[..., Any]:
     def backward(gradient: torch.Tensor, x: torch.Tensor) -> Any:
-        if x.dtype not in FLOATS or 0 in (*x.shape, *gradient.shape):
+        if x.dtype not in FLOATS or 0 in x.shape[-dims:]:
             return NotImplemented
+        if 0 in (*x.shape, *gradient.shape):
+            return torch.zeros_like(x)
         share = gradient.to(torch.float32)
         for dim in range(-1, -1 - dims, -1):
             size, count = x.shape[dim], gradient.shape[dim]

@@ -86,9 +86,12 @@ def largest(x: torch.Tensor, windows: Sequence[Windows]) -> tuple[torch.Tensor, 
     """
     sizes = [each.size for each in windows]
     values = x
+    # Integers of 64 bits have 32 on the card.
+    whole = torch.int32 if x.dtype is torch.int64 else x.dtype
+    least = -math.inf if x.is_floating_point() else torch.iinfo(whole).min
     where = torch.arange(math.prod(sizes), dtype=torch.int32, device=x.device).reshape(sizes)
     for each in reversed(windows):
-        parts, spots = each.parts(values, -math.inf), each.parts(where, -1)
+        parts, spots = each.parts(values, least), each.parts(where, -1)
         values, where = parts[0], spots[0]
         for part, spot in zip(parts[1:], spots[1:], strict=True):
             takes = (part > values) | torch.isnan(part) | (where < 0)
@@ -118,9 +121,10 @@ def _total(terms: Iterable[torch.Tensor]) -> torch.Tensor:
     first, *others = terms
     if not others:
         return first
-    total = first.to(torch.float32)
+    wide = torch.float32 if first.is_floating_point() else first.dtype
+    total = first.to(wide)
     for each in others:
-        total = total + each.to(torch.float32)
+        total = total + each.to(wide)
     return total.to(first.dtype)
 
 
@@ -133,8 +137,6 @@ def _max_pool(dims: int) -> Callable[..., Any]:
         dilation: Sequence[int] = (1,),
         ceil_mode: bool = False,
     ) -> Any:
-        if x.dtype not in FLOATS:
-            return NotImplemented
         options = kernel_size, stride, padding, dilation, ceil_mode
         return largest(x, windows_of(x.shape[-dims:], *options))
 
@@ -170,6 +172,12 @@ def _averaged(
     x: torch.Tensor, windows: Sequence[Windows], with_padding: bool, divisor: int | None
 ) -> torch.Tensor:
     """Divided by the number of elements that each window sees, or by one number."""
+    if not x.is_floating_point():
+        count: Any = 1 if divisor is None else divisor
+        for each in windows if divisor is None else ():
+            count = count * _seen(each, with_padding, x.device)
+        count = count.to(x.dtype) if isinstance(count, torch.Tensor) else count
+        return torch.div(x, count, rounding_mode="trunc")
     if divisor is not None:
         return x / divisor
     for each in windows:
@@ -201,12 +209,12 @@ def _avg_pool(dims: int) -> Callable[..., Any]:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Any:
-        if x.dtype not in FLOATS or divisor_override == 0:
+        if divisor_override == 0:
             return NotImplemented
         windows = windows_of(x.shape[-dims:], kernel_size, stride, padding, (1,), ceil_mode)
-        total = x.to(torch.float32)
+        total = x.to(torch.float32) if x.is_floating_point() else x
         for each in reversed(windows):
-            total = _total(each.parts(total, 0.0))
+            total = _total(each.parts(total, 0))
         return _averaged(total, windows, count_include_pad, divisor_override).to(x.dtype)
 
     return pool

@@ -120,17 +120,19 @@ def _matrix(size: int, taps: Sequence[Tap]) -> torch.Tensor:
 def times(x: torch.Tensor, dim: int, matrix: torch.Tensor) -> torch.Tensor:
     """The product of all rows along a dim, in float32, with a matrix."""
     rows = x.movedim(dim, -1)
-    made = _product(rows.reshape(-1, rows.shape[-1]), matrix)
+    made = product_of_rows(rows.reshape(-1, rows.shape[-1]), matrix)
     return made.reshape(*rows.shape[:-1], matrix.shape[1]).movedim(-1, dim)
 
 
-def _product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+def product_of_rows(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    """Of matrices in float32, or of batches of them; what is not finite touches what it meets."""
+    multiplied = torch.mm if rows.dim() == 2 else torch.bmm
     none, touched = torch.isnan(rows), (matrix != 0).to(torch.float32)
     above, below = (
-        torch.mm((none | (rows == each)).to(torch.float32), touched) > 0
+        multiplied((none | (rows == each)).to(torch.float32), touched) > 0
         for each in (math.inf, -math.inf)
     )
-    total = torch.mm(torch.where(none | torch.isinf(rows), 0.0, rows), matrix)
+    total = multiplied(torch.where(none | torch.isinf(rows), 0.0, rows), matrix)
     signed = torch.where(above, math.inf, torch.where(below, -math.inf, total))
     return torch.where(above & below, math.nan, signed)
 
@@ -238,7 +240,7 @@ def _padding(
         return [(index_of(place, size[dim]), None)] if low or high else None
 
     def pad(x: torch.Tensor, padding: Sequence[int]) -> Any:
-        if x.dtype not in FLOATS or x.numel() == 0:
+        if 0 in x.shape[-dims:]:
             return NotImplemented
         result = x
         for dim in range(-dims, 0):

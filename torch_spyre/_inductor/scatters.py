@@ -43,7 +43,6 @@ from torch_spyre._inductor.lowerings import (
 )
 from torch_spyre._inductor.op_functions import FLOATS
 from torch_spyre._inductor.recording import concrete
-from torch_spyre.errors import UnsupportedError
 
 aten = torch.ops.aten
 _FLAGS = (torch.bool, torch.uint8)
@@ -94,17 +93,25 @@ def _put(x: ir.TensorBox, indices: Indices, values: ir.TensorBox, accumulate: bo
     values = expand(values, size)
     for dim in indexed:
         values = with_index_checked(values, x.get_size()[dim], stored[dim])
+    if accumulate and x.get_dtype() is torch.bool:
+        counted = _put(copied(to_dtype(x, torch.int32)), indices, values, True)
+        write_into(_as_flags(counted), x)
+        return x
     adjacent = indexed == list(range(indexed[0], indexed[-1] + 1))
     first = indexed[0] if adjacent else 0
     if accumulate:
-        if x.get_dtype() is torch.bool:
-            raise UnsupportedError("flags that are accumulated")
         values = _with_all_of_a_place(values, [stored[dim] for dim in indexed], x, indexed, first)
         values = add(index_impl(readable(x, indexed), stored, check=False), values)
     if all(concrete(x.get_size()[dim]) == 1 for dim in indexed):
         values = _last_along(values, range(first, first + len(index_size)))
     _store(x, values, place)
     return x
+
+
+def _as_flags(counted: ir.TensorBox) -> ir.TensorBox:
+    """Flags are accumulated as numbers: what is not zero was set."""
+    found: ir.TensorBox = lowerings[aten.ne.Scalar](counted, 0)
+    return found
 
 
 def _put_by_flags(
@@ -360,6 +367,10 @@ def _scattered(
     x: ir.TensorBox, dim: int, index: ir.TensorBox, src: Any, kind: str | None, with_x: bool
 ) -> ir.TensorBox:
     shape = x.get_size()
+    if kind is not None and x.get_dtype() is torch.bool:
+        if isinstance(src, ir.TensorBox):
+            src = to_dtype(src, torch.int32)
+        return _as_flags(_scattered(to_dtype(x, torch.int32), dim, index, src, kind, with_x))
     if not shape:
         x = view(x, [1])
     result = copied(x)
@@ -372,8 +383,6 @@ def _scattered(
         src = full_like(index, src, dtype=x.get_dtype())
     elif not src.get_size():
         src = view(src, [1])
-    if kind is not None and x.get_dtype() is torch.bool:
-        raise UnsupportedError("flags that are accumulated")
     index = in_memory(index)
     load_index, load = index.make_loader(), to_dtype(src, x.get_dtype()).make_loader()
     # What is scattered has the size of the indices, whatever the size of its source.

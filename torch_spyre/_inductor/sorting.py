@@ -101,6 +101,25 @@ def _median_of_all(x: torch.Tensor) -> torch.Tensor:
     return found
 
 
+@decomposes(aten.nanmedian.dim)
+def _nanmedian(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    if not x.is_floating_point() or x.dim() == 0 or x.shape[dim] == 0:
+        return _median(x, dim, keepdim)
+    values, indices = _sort(x, dim)
+    # What is not a number comes last; of nothing else, the first is the median.
+    numbers = (~torch.isnan(x)).to(torch.int32).sum(dim, keepdim=True)
+    place = torch.div((numbers - 1).clamp(min=0), 2, rounding_mode="floor")
+    found = values.gather(dim, place), indices.gather(dim, place)
+    return found if keepdim else (found[0].squeeze(dim), found[1].squeeze(dim))
+
+
+@decomposes(aten.nanmedian.default)
+def _nanmedian_of_all(x: torch.Tensor) -> Any:
+    if x.numel() == 0:
+        return _median_of_all(x)
+    return _nanmedian(x.reshape(-1), 0)[0]
+
+
 @decomposes(aten.topk.default)
 def _topk(
     x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True

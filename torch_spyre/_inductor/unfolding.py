@@ -26,12 +26,12 @@ def _im2col(
     padding: Sequence[int],
     stride: Sequence[int],
 ) -> Any:
-    if x.dtype not in FLOATS or x.numel() == 0:
-        return NotImplemented
     kernel, dilation, padding, stride = _in_2d(kernel_size, dilation, padding, stride)
     windows = windows_of(x.shape[-2:], kernel, stride, padding, dilation, False)
     out = [each.count for each in windows]
-    wide = padded(x, padding, padding, 0.0)
+    if x.numel() == 0:
+        return x.new_empty(*x.shape[:-3], x.shape[-3] * prod(kernel), prod(out))
+    wide = padded(x, padding, padding, 0)
     parts = [
         part.reshape(*x.shape[:-2], 1, prod(out))
         for part in places(wide, kernel, out, stride, dilation)
@@ -48,9 +48,11 @@ def _col2im(
     padding: Sequence[int],
     stride: Sequence[int],
 ) -> Any:
-    if x.dtype not in FLOATS or x.numel() == 0:
-        return NotImplemented
     kernel, dilation, padding, stride = _in_2d(kernel_size, dilation, padding, stride)
+    if x.numel() == 0:
+        return x.new_empty(*x.shape[:-2], x.shape[-2] // prod(kernel), *output_size)
+    if x.dtype not in FLOATS:
+        return NotImplemented
     windows = windows_of(output_size, kernel, stride, padding, dilation, False)
     out = [each.count for each in windows]
     parts = x.reshape(*x.shape[:-2], -1, prod(kernel), *out).to(torch.float32)

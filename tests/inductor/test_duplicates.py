@@ -1,0 +1,113 @@
+"""What occurs once, twice or never: `unique`, places in order, medians of numbers alone."""
+
+import math
+
+import pytest
+import torch
+from comparing import check_both, in_turn, numbers, on_card
+
+TYPES = [torch.float32, torch.float16, torch.int64, torch.bool]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"), in_turn([(), (280,), (3, 5, 7), (0,)], TYPES, always=torch.float32), ids=str
+)
+def test_different_elements(shape, dtype, native):
+    x = (numbers(*shape) * 4).round().to(dtype)
+    got = torch.unique(x.to("spyre"), return_inverse=True, return_counts=True)
+    wanted = torch.unique(x, return_inverse=True, return_counts=True)
+    for one, other in zip(got, wanted, strict=True):
+        assert one.device.type == "spyre" and one.dtype == other.dtype
+        assert torch.equal(one.cpu(), other)
+
+
+def test_what_is_not_a_number_differs_from_itself(native):
+    x = torch.tensor([math.nan, 1.0, math.nan, -math.inf, 1.0, math.inf])
+    got, times = torch.unique(x.to("spyre"), return_counts=True)
+    assert got.cpu()[:3].tolist() == [-math.inf, 1.0, math.inf] and got.cpu()[3:].isnan().all()
+    assert times.tolist() == [1, 2, 1, 1, 1]
+
+
+@pytest.mark.parametrize("dim", [None, 0, 1, -1])
+def test_repeats_of_neighbours(dim, native):
+    x = torch.tensor([[1, 1, 2, 2, 2], [1, 1, 2, 2, 2], [0, 0, 0, 3, 3]]).repeat(2, 1)
+    options = dict(return_inverse=True, return_counts=True, dim=dim)
+    got = torch.unique_consecutive(x.to("spyre"), **options)
+    for one, other in zip(got, torch.unique_consecutive(x, **options), strict=True):
+        assert torch.equal(one.cpu(), other)
+
+
+@pytest.mark.parametrize("shape", [(), (70,), (3, 5, 7), (4, 0)], ids=str)
+@pytest.mark.parametrize("size", [0, 5, 200])
+def test_first_places_of_what_is_not_zero(shape, size, native):
+    x = (numbers(*shape) > 0.5).to(torch.float32)
+    got = torch.nonzero_static(x.to("spyre"), size=size, fill_value=-7)
+    assert torch.equal(got.cpu(), torch.nonzero_static(x, size=size, fill_value=-7))
+
+
+def test_medians_of_numbers_alone(native):
+    x = numbers(4, 33, dtype=torch.float32)
+    x[0, ::2], x[1], x[2, 3] = math.nan, math.nan, math.nan
+    check_both(lambda x: (x.nanmedian(), x.nanmedian(1)[0], x.nanmedian(0, True)[0]), x, units=0)
+    values, places = x.to("spyre").nanmedian(1)
+    assert torch.equal(x.gather(1, places.cpu()[:, None])[0], values.cpu()[:1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+@pytest.mark.parametrize("steps", [0, 1, 2, 70])
+def test_sequences_between_ends_that_are_tensors(steps, dtype, native):
+    low, high = torch.tensor(-3.0), torch.tensor(11.0)
+    for one, other in ((low, high), (low, 11.0), (-3.0, high)):
+        wanted = torch.linspace(one, other, steps, dtype=dtype)
+        got = torch.linspace(*on_card((one, other)), steps, dtype=dtype, device="spyre")
+        assert got.dtype == dtype and torch.allclose(got.cpu(), wanted, atol=1e-6)
+
+
+FOLDS = ["sum", "prod", "amax", "amin"]
+
+
+@pytest.mark.parametrize("kind", FOLDS)
+@pytest.mark.parametrize("with_x", [True, False])
+def test_flags_are_folded_where_they_meet(kind, with_x, native):
+    x, src = numbers(4, 70, dtype=torch.bool), numbers(3, 70, dtype=torch.bool)
+    index = torch.arange(210).reshape(3, 70) % 4
+    got = x.to("spyre").scatter_reduce(
+        0, index.to("spyre"), src.to("spyre"), kind, include_self=with_x
+    )
+    assert torch.equal(got.cpu(), x.scatter_reduce(0, index, src, kind, include_self=with_x))
+
+
+def test_flags_are_accumulated(native):
+    x, values = numbers(6, 70, dtype=torch.bool), numbers(3, 70, dtype=torch.bool)
+    index = torch.tensor([1, 4, 1])
+    check_both(lambda x, i, v: x.index_put((i,), v, accumulate=True), x, index, values)
+    card = x.to("spyre")
+    card.index_put_((index.to("spyre"),), values.to("spyre"), accumulate=True)
+    assert torch.equal(card.cpu(), x.index_put((index,), values, accumulate=True))
+    check_both(lambda x, i, v: x.index_add(0, i, v), x, index, values)
+
+
+@pytest.mark.parametrize("kind", ["prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+def test_rows_are_folded_by_index(kind, dtype, native):
+    x, rows = numbers(5, 4, 9, dtype=dtype), numbers(5, 3, 9, dtype=dtype)
+    index = torch.tensor([2, 0, 2])
+    for with_x in (True, False):
+        got = x.to("spyre").index_reduce(
+            1, index.to("spyre"), rows.to("spyre"), kind, include_self=with_x
+        )
+        wanted = x.index_reduce(1, index, rows, kind, include_self=with_x)
+        assert torch.allclose(got.cpu(), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_elements_are_put_and_taken_by_their_number(accumulate, native):
+    index, values = torch.tensor([[4, -1], [4, 0]]), numbers(2, 2, dtype=torch.float32)
+    values = values if accumulate else torch.ones_like(values)
+    for x in (numbers(3, 5, dtype=torch.float32), numbers(15, dtype=torch.float32)):
+        check_both(lambda x, i, v: x.put(i, v, accumulate=accumulate), x, index, values)
+        card = x.to("spyre")
+        card.put_(index.to("spyre"), values.to("spyre"), accumulate=accumulate)
+        wanted = x.put(index, values, accumulate=accumulate)
+        assert torch.equal(card.cpu(), wanted)
+        assert torch.equal(card.take(index.to("spyre")).cpu(), wanted.take(index))

@@ -1,0 +1,76 @@
+"""Bags of embeddings with their gradients, and rows that are shortened when they are used."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from comparing import assert_close, check_gradients, exact, numbers, on_card
+
+INDICES = torch.tensor([1, 0, 4, 4, 6, 2, 1, 1, 3])
+# Bags of two, of none, of four, and of the rest.
+OFFSETS = torch.tensor([0, 2, 2, 6])
+
+
+def bags(mode, **options):
+    def run(weight, *others):
+        on = weight.device
+        given = dict(zip(("per_sample_weights",), others, strict=False))
+        return F.embedding_bag(
+            INDICES.to(on), weight, OFFSETS.to(on), mode=mode, **options, **given
+        )
+
+    return run
+
+
+CASES = {
+    "sum": bags("sum"),
+    "mean": bags("mean"),
+    "max": bags("max"),
+    "without padding": bags("mean", padding_idx=4),
+    "largest without padding": bags("max", padding_idx=4),
+    "by frequency": bags("sum", scale_grad_by_freq=True),
+    "with the last offset": bags("sum", include_last_offset=True),
+}
+HEAVY = ["by frequency", "mean", "largest without padding", "with the last offset"]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(e, marks=pytest.mark.heavy if e in HEAVY else ()) for e in CASES]
+)
+def test_bags_and_their_gradients(name, native):
+    check_gradients(CASES[name], numbers(7, 70, dtype=torch.float32), units=16)
+
+
+def test_halves_are_rounded_once(native):
+    weight = numbers(7, 70).to("spyre")
+    assert_close(bags("sum")(weight), bags("sum")(exact(weight)), units=2, scale=0.25)
+
+
+def test_weighted_samples(native):
+    weight, each = numbers(7, 70, dtype=torch.float32), numbers(9, dtype=torch.float32)
+    check_gradients(bags("sum"), weight, each, units=16)
+    check_gradients(bags("sum", padding_idx=1), weight, each, units=16)
+
+
+def test_what_is_not_finite_stays_in_its_bag(native):
+    weight = numbers(7, 70, dtype=torch.float32)
+    weight[2, 3], weight[3, 5], weight[6, 3] = math.inf, math.nan, -math.inf
+    for mode in ("sum", "mean"):
+        got = bags(mode)(weight.to("spyre"))
+        assert_close(got, bags(mode)(exact(weight)), units=16)
+
+
+@pytest.mark.parametrize("norm", [2.0, 1.0])
+def test_long_rows_are_shortened_where_they_are_used(norm, native):
+    weight, indices = numbers(7, 70, dtype=torch.float32), torch.tensor([[1, 3], [3, 6]])
+    card = on_card(weight)
+    got = F.embedding(indices.to("spyre"), card, max_norm=1.0, norm_type=norm)
+    wanted = F.embedding(indices, weight, max_norm=1.0, norm_type=norm)
+    assert_close([got, card], [wanted, weight], units=16)
+
+
+def test_indices_out_of_range_are_refused():
+    weight, indices = torch.zeros(7, 70).to("spyre"), torch.tensor([1, 7]).to("spyre")
+    with pytest.raises((IndexError, RuntimeError)):
+        F.embedding_bag(indices, weight, torch.tensor([0]).to("spyre")).cpu()
