@@ -20,6 +20,23 @@ def guards_are_not_timed():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def kernels_keep_the_rules():
+    """The compiler trusts what it writes; here every kernel is checked as one that is read."""
+    from torch_spyre._inductor.runtime import programs
+
+    build = programs.build_module
+
+    def checked(*arguments):
+        module = build(*arguments)
+        module.verify()
+        return module
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "build_module", checked)
+        yield
+
+
 @pytest.fixture
 def native():
     """Nothing in the test falls back."""

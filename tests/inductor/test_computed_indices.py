@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from comparing import check_both
 
 TABLE = torch.arange(64 * 128).reshape(64, 128) % 509
 
@@ -26,3 +27,14 @@ def test_views_of_computed_indices_are_looked_up_in_one_graph(look_up, caplog):
     found = torch.compile(look_up)(TABLE.half().to("spyre"))
     assert found.tolist() == look_up(TABLE.half()).tolist()
     assert "op by op" not in caplog.text
+
+
+def counted_below(table, index, bounds):
+    return (~(table[index] >= bounds[:, None])).to(torch.int32).sum(-1)
+
+
+def test_a_fold_over_many_tiles_reads_each_through_its_own_indices(native):
+    """Which are all that changes from tile to tile."""
+    table = (torch.arange(400) // 40).to(torch.int8)
+    bounds = (torch.arange(400) % 7).to(torch.int8)
+    check_both(counted_below, table, torch.arange(400).flip(0), bounds)

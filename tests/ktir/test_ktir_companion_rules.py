@@ -53,6 +53,14 @@ RULES = [
         "%r = linalg.broadcast ins(%y : tensor<4xf16>) outs(%m : tensor<4x8xf32>) dimensions = [1]",
         "hold different elements",
     ),
+    (
+        "%r = linalg.broadcast ins(%x : tensor<4xf32>) outs(%m : tensor<4x8xf32>) dimensions = [0]",
+        "tensor<4xf32> is not tensor<4x8xf32> without its dimensions \\[0\\]",
+    ),
+    (
+        "%r = linalg.broadcast ins(%x : tensor<4xf32>) outs(%m : tensor<4x8xf32>) dimensions = [2]",
+        "dimensions \\[2\\] of a tensor of 2 dims",
+    ),
     ("%r = tensor.cast %x : tensor<4xf32> to tensor<4xf16>", "hold different elements"),
     (
         "%r = tensor.collapse_shape %m [[0, 1]] : tensor<4x8xf32> into tensor<32xf16>",

@@ -14,6 +14,7 @@ from torch_spyre._inductor.op_spec import (
     TensorArg,
     UnimplementedOp,
     flat,
+    index_names,
 )
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.to_ktir.access import parameter
@@ -352,7 +353,10 @@ class _Scope:
                 self._operand(arg)
 
     def _stays(self, arg: TensorArg) -> bool:
-        return not self.kernel.space.accesses[arg].symbols & self.kernel.plan.streamed
+        """Is it the same for all tiles that stream past, and so are the indices it is read at?"""
+        indices = [self.kernel.index_tensors[name] for name in index_names(arg)]
+        accesses = [self.kernel.space.accesses[arg], *indices]
+        return not any(each.symbols & self.kernel.plan.streamed for each in accesses)
 
     def along(self, arg: TensorArg, symbols: frozenset[Symbol]) -> Value:
         """An input with an axis for each of these symbols."""

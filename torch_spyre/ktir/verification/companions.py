@@ -42,6 +42,7 @@ def verify_companions(operation: Operation) -> None:
             _verify_elements(operation.inputs[0], operation.outputs[0])
         case BroadcastOp():
             _verify_elements(operation.input, operation.init)
+            _verify_broadcast(operation)
         case tensor.CollapseShapeOp() | ExpandShapeOp() | tensor.ReshapeOp() | tensor.CastOp():
             _verify_elements(operation.operands[0], operation.results[0])
         case ReduceOp():
@@ -75,16 +76,30 @@ def _verify_elements(before: SSAValue, after: SSAValue) -> None:
         raise VerifyException(f"{before.type} and {after.type} hold different elements")
 
 
+def _verify_broadcast(operation: BroadcastOp) -> None:
+    whole = _tensor(operation.init).get_shape()
+    added = list(operation.dimensions.get_values())
+    if len(set(added)) != len(added) or any(not 0 <= dim < len(whole) for dim in added):
+        raise VerifyException(f"dimensions {added} of a tensor of {len(whole)} dims")
+    rest = [size for dim, size in enumerate(whole) if dim not in added]
+    if not _agree(_tensor(operation.input).get_shape(), rest):
+        before, after = operation.input.type, operation.init.type
+        raise VerifyException(f"{before} is not {after} without its dimensions {added}")
+
+
 def _verify_results(operation: LinalgStructuredOperation) -> None:
     """Results have the types of the outs, but for sizes that only one of them tells."""
     for result, out in zip(operation.res, operation.outputs, strict=False):
-        before, after = _tensor(out).get_shape(), _tensor(result).get_shape()
-        same = len(before) == len(after) and all(
-            size == other or DYNAMIC_INDEX in (size, other)
-            for size, other in zip(before, after, strict=True)
-        )
+        same = _agree(_tensor(out).get_shape(), _tensor(result).get_shape())
         if not same or _element_type(out) != _element_type(result):
             raise VerifyException(f"the result is {result.type}, and the outs are {out.type}")
+
+
+def _agree(one: _Shape, other: _Shape) -> bool:
+    return len(one) == len(other) and all(
+        size == wanted or DYNAMIC_INDEX in (size, wanted)
+        for size, wanted in zip(one, other, strict=True)
+    )
 
 
 def _verify_count(what: str, found: int, wanted: int, places: str) -> None:
