@@ -45,7 +45,8 @@ def _reduce_span(
         if problem.extent(tensor, position, splits) > 1:
             break  # this dim sets the span, so dims further in cannot lessen it
     if problem.span(tensor, splits) > problem.span_limit:
-        logger.warning(
+        # No warning: an error follows, and who divides may cut the loops in parts instead.
+        logger.debug(
             "Cannot satisfy span limit: %s, tensor of device size %s: %.1f MiB",
             problem.spec.op,
             list(tensor.device_size),
