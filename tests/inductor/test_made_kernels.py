@@ -84,6 +84,40 @@ def test_one_op_on_two_matrices_is_one_spec(kernels_made):
     ]
 
 
+def halves(*shape):
+    return torch.zeros(shape, dtype=torch.float16)
+
+
+# A function of one op, its tensors, and the split of each symbol.
+DIVIDED = {
+    "rows in fewer slices than cores": (torch.add, (halves(100, 640), halves(100, 640)), [25, 1]),
+    "rows and sticks": (torch.add, (halves(12, 384), halves(12, 384)), [12, 2]),
+    "sticks": (torch.add, (halves(7, 4096), halves(7, 4096)), [1, 32]),
+    "not the lanes of one stick": (torch.add, (halves(3, 64), halves(3, 64)), [3, 1]),
+    "what is folded": (lambda x: x.sum(0), (halves(4096, 128),), [2, 16]),
+    "columns of a product": (torch.mm, (halves(1, 4096), halves(4096, 4096)), [32, 1]),
+    "the inner dim of a product": (torch.mm, (halves(8, 1024), halves(1024, 1024)), [1, 8, 4]),
+    "sticks of indices": (
+        functional.embedding,
+        (torch.zeros(256, dtype=torch.int32), halves(100, 128)),
+        [8, 1],
+    ),
+    "not one stick of indices": (
+        functional.embedding,
+        (torch.zeros(40, dtype=torch.int32), halves(100, 128)),
+        [1, 1],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_cores_share(name, kernels_made):
+    function, tensors, splits = DIVIDED[name]
+    kernels_made.of(function, *tensors)
+    ((spec,),) = kernels_made.programs
+    assert list(spec.splits.values()) == splits
+
+
 def test_a_flattened_operand_is_read_where_it_is(kernels_made):
     x, y = numbers(6, 10, 128), numbers(60, 128)
     found = kernels_made.of(lambda x, y: x.flatten(0, 1) + y, x, y)
@@ -309,6 +343,17 @@ def test_one_weight_serves_every_batch(kernels_made):
     assert spec.op == "batchmatmul"
     assert list(spec.args[1].device_size) == [2, 64, 64]
     assert_close(found, exact(x) @ exact(weight), units=8, scale=8)
+
+
+def test_a_linear_layer_is_one_program_that_copies_nothing(kernels_made):
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(128, 192).half()
+    x = numbers(4, 32, 128)
+    with torch.no_grad():
+        found = kernels_made.of(layer.to("spyre"), x)
+        assert kernels_made.ops == [["batchmatmul", "add"]]
+        wanted = functional.linear(*exact((on_card(x), layer.weight, layer.bias)))
+    assert_close(found, wanted, units=8)
 
 
 @pytest.mark.parametrize("dims", [1, 2])
