@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 import torch.nn.functional as F
+from comparing import with_heavy
 
 from torch_spyre._inductor import attention
 
@@ -227,6 +228,36 @@ def test_a_bias_that_is_not_a_number_is_seen():
     result = form(*form.tensors()[:3], bias.to("spyre")).cpu()
     assert result[:, :, 1].isnan().all()
     assert result[:, :, [0, 2]].eq(0).all()
+
+
+@pytest.mark.parametrize("pages", with_heavy([1, 2, 5], 1, 5))
+def test_pages_of_keys_one_after_the_other_are_attention(pages):
+    """With the largest score and the sums so far, as servers compute with long caches."""
+    form = Form(keys=64 * pages)
+    query, key, value, _ = form.tensors()
+
+    def paged(query, key, value):
+        shared = form.heads // form.key_heads
+        query = query.unflatten(1, (form.key_heads, shared)) * form.inner**-0.5
+        largest, total, result = -math.inf, 0.0, 0.0
+        for page in zip(key.split(64, 2), value.split(64, 2), strict=True):
+            keys, values = (each.unsqueeze(2) for each in page)
+            scores = (query @ keys.mT).float()
+            before, largest = largest, scores.amax(-1, keepdim=True).clamp(min=largest)
+            weights = torch.exp(scores - largest)
+            kept = torch.exp(before - largest)
+            total = total * kept + weights.sum(-1, keepdim=True)
+            result = result * kept + (weights.to(values.dtype) @ values).float()
+        return (result / total).to(value.dtype).flatten(1, 2)
+
+    before = torch.spyre.counters()["fallbacks"]
+    with torch.no_grad():
+        result = torch.compile(paged, fullgraph=True)(query, key, value)
+    assert torch.spyre.counters()["fallbacks"] == before
+    # The scores are rounded to halves before they are exponents.
+    bounds = {name: 4 * each for name, each in off_by(HALF, value.cpu().double()).items()}
+    expected = exactly(form, query, key, value, None)
+    torch.testing.assert_close(result.cpu().double(), expected, **bounds)
 
 
 @WAYS

@@ -95,6 +95,20 @@ def test_a_softmax_of_masked_scores(function, kind, dtype, compiled):
 
 
 @WAYS
+@pytest.mark.parametrize("low", [-32752.0, torch.finfo(HALF).min, -math.inf])
+def test_what_is_masked_weighs_nothing(low, compiled):
+    def weights(scores, mask):
+        return torch.softmax(scores + mask, -1)
+
+    hides = hidden(6, 70)[1:]
+    mask = torch.zeros(hides.shape, dtype=HALF).masked_fill(hides, low)
+    torch._dynamo.reset()
+    run = torch.compile(weights) if compiled else weights
+    found = run(torch.randn(hides.shape).half().to("spyre"), mask.to("spyre")).cpu()
+    assert found[hides].eq(0).all() and found[~hides].gt(0).all()
+
+
+@WAYS
 @TYPES
 @VALUES
 @pytest.mark.parametrize("form", ["heads", "shared heads", "decoding", "taken apart"])

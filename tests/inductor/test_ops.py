@@ -181,6 +181,15 @@ def test_reductions(name, native):
         assert_close(function(view, dim, False), function(exact(view), dim, False), 2, 32.0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32])
+def test_what_fills_the_last_stick_is_no_extreme(dtype, native):
+    """Zeros there would be below all of x and above all of -x."""
+    x = numbers(3, 70, low=1.0, dtype=dtype)
+    for dim in (0, 1, (0, 1)):
+        check(lambda x, dim=dim: (x.amin(dim), (-x).amax(dim)), x)
+    check(lambda x: (x.argmin(1), (-x).argmax(1)), x)
+
+
 @pytest.mark.parametrize("dim", [0, -1, (0,), None, ()])
 def test_a_single_number_has_a_first_dim_to_reduce(dim, native):
     def spreads(x):
