@@ -84,6 +84,33 @@ def test_a_cache_is_written_in_place():
     assert cache.cpu().count_nonzero() == states.cpu().count_nonzero()
 
 
+SLOTS = 130
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 1, 3), (0, 1, 3, 2)], ids=str)
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_slots_of_a_cache_of_any_layout_are_written_and_no_others(order, compiled):
+    """With its slots in the middle of the dims, outermost, and along the sticks."""
+
+    def write(cache, slots, states):
+        cache.index_copy_(2, slots, states)
+
+    size = (1, 2, SLOTS, 64)
+    before = numbers(*size)
+    strides = before.stride()
+    layout = torch.spyre.SpyreTensorLayout(size, strides, torch.float16, order)
+    cache = before.to("spyre", device_layout=layout)
+    wanted = cache.cpu()
+    torch._dynamo.reset()
+    run = torch.compile(write) if compiled else write
+    for slots in ([0], [63], [64, 127], [SLOTS - 1]):
+        slots, states = torch.tensor(slots), numbers(1, 2, len(slots), 64, low=3.0, high=4.0)
+        run(cache, *on_card((slots, states)))
+        write(wanted, slots, on_card(states).cpu())
+        assert torch.equal(cache.cpu(), wanted)
+    assert cache.device_tensor_layout() == layout
+
+
 def test_the_last_of_several_stays():
     index = torch.tensor([1, 3, 1, 1])
     values = torch.arange(4.0).half()[:, None].expand(4, 70)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from families import DECODER, IDS
-from transformers import CompileConfig, GraniteConfig, GraniteForCausalLM
+from transformers import CompileConfig, GraniteConfig, GraniteForCausalLM, StaticCache
 
 NEW = 6
 # The card rounds to 9 bits at every step of two layers: scores as near as this may change places.
@@ -65,6 +65,26 @@ def test_a_compiled_decode_step_gives_what_the_eager_one_gives(model):
     before = torch.spyre.counters()["fallbacks"]
     assert torch.equal(generated(model, IDS[:1, :8], compile_config=every, **options), eager)
     assert torch.spyre.counters()["fallbacks"] == before
+
+
+@pytest.mark.heavy
+def test_a_compiled_model_is_traced_for_the_prompt_and_once_for_all_tokens(model, reference):
+    """With a cache of one size, into which each token is written."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    cache = StaticCache(config=model.config, max_cache_len=64)
+    run = torch.compile(model)
+    prompt = IDS[:1, :8]
+    tokens, given, place = [prompt], prompt.to("spyre"), torch.arange(8)
+    with torch.no_grad():
+        for step in range(NEW + 2):
+            position = place.to("spyre")
+            scores = run(input_ids=given, past_key_values=cache, cache_position=position).logits
+            given, place = scores[:, -1:].argmax(-1), torch.tensor([8 + step])
+            tokens.append(given.cpu())
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2
+    scores, chosen = scores_of_tokens(reference, torch.cat(tokens, 1), prompt)
+    assert bool((chosen >= scores.amax(-1) - NEAR * scores.abs().amax(-1)).all())
 
 
 def test_padding_on_the_left_changes_nothing(model, reference):
