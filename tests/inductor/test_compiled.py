@@ -375,9 +375,10 @@ def test_what_cannot_be_one_graph_runs_op_by_op(caplog):
 
 def tables():
     from torch._inductor import decomposition, lowering, ops_handler
-    from torch._inductor.fx_passes.joint_graph import UniformValueConstantFolder
+    from torch._inductor.fx_passes import joint_graph
     from torch._prims_common import _computation_dtype_map
 
+    joint_graph.lazy_init()
     found = (
         _computation_dtype_map,
         lowering.lowerings,
@@ -385,7 +386,8 @@ def tables():
         decomposition.decompositions,
         decomposition.select_decomp_table(),
         vars(ops_handler.DefaultHandler),
-        vars(UniformValueConstantFolder),
+        vars(joint_graph.UniformValueConstantFolder),
+        *(each.patterns for each in joint_graph.pass_patterns),
     )
     return [dict(each) for each in found]
 

@@ -68,6 +68,15 @@ def test_warn_names_the_op_and_the_line(tmp_path):
     assert "matrix_exp" in warning
 
 
+def test_kernels_end_where_the_host_computes(kernels_made):
+    x = numbers(6, 6, dtype=torch.float32)
+    result = kernels_made.of(function, x)
+    assert result.device.type == "spyre"
+    assert kernels_made.ops == [["add"], ["mul"]]
+    assert len(kernels_made.names) == 2
+    torch.testing.assert_close(result.cpu(), function(x), rtol=1e-4, atol=1e-4)
+
+
 CONVERSIONS = {
     "at the end": lambda x: x.double(),
     "on the way": lambda x: ((x + 1).double() * 2).sin() + 1,

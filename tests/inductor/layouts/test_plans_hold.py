@@ -18,6 +18,7 @@ from torch_spyre._inductor.layouts import (
     device_coordinates,
     plan_layouts,
 )
+from torch_spyre._inductor.layouts.choice import BEAM_WIDTH
 from torch_spyre._inductor.layouts.coordinates import layout_coordinates
 from torch_spyre._inductor.layouts.sticks import StickKind, are_compatible, classify
 from torch_spyre._inductor.layouts.terms import names, parse
@@ -103,10 +104,10 @@ def runs_along(ours, theirs):
 
 
 @settings(deadline=None, max_examples=200)
-@given(graphs(), st.booleans())
-def test_sticks_run_together_in_every_op(graph, global_search):
+@given(graphs(), st.sampled_from([1, 2, BEAM_WIDTH]))
+def test_sticks_run_together_in_every_op(graph, beam_width):
     inputs, ops = graph
-    plan = plan_layouts(inputs, ops, global_search=global_search)
+    plan = plan_layouts(inputs, ops, beam_width=beam_width)
     for op in ops:
         if op.kind == "clone":
             assert all(copy.op_name != op.name for copy in plan.copies)
