@@ -7,12 +7,13 @@ import pytest
 import torch
 from kernel_samples import SAMPLES
 
-from torch_spyre import ktir
+from torch_spyre import knobs, ktir
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre._inductor.superdsc import import_bundle
 from torch_spyre.backend.lowering import compile_function
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import load_card
+from torch_spyre.errors import KnobError
 
 # What a listing has from the text: places in it, and names of arguments, which widen columns.
 FROM_TEXT = re.compile(r"\d+:\d+$|%\w+| +", re.MULTILINE)
@@ -86,6 +87,23 @@ def test_the_bundle_that_is_written_runs_to_the_same_bits(dumped, name):
 def test_a_kernel_that_is_made_again_gets_a_folder_of_its_own(dumped):
     first = dumped("add")
     assert len(dumped("add")) == 2 * len(first)
+
+
+@pytest.mark.parametrize("kind", ["a file", "below a file", "a link to nothing"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_a_folder_that_cannot_be_written_to_is_named(kind, compiled, tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "nothing" / "here")
+    place = {"a file": "file", "below a file": "file/folder", "a link to nothing": "link"}[kind]
+    x = torch.ones(3, 5, device="spyre")
+    torch._dynamo.reset()
+    run = torch.compile(torch.exp) if compiled else torch.exp
+    with (
+        knobs.override(TORCH_SPYRE_DUMP=str(tmp_path / place)),
+        torch._inductor.config.patch(force_disable_caches=True),
+        pytest.raises(KnobError, match=f"TORCH_SPYRE_DUMP='.*{place}'.*can be written"),
+    ):
+        run(x)
 
 
 def test_nothing_is_written_without_the_knob(dumped, tmp_path):

@@ -72,6 +72,16 @@ def test_cores_that_no_card_has_are_an_error_of_the_compilation():
     assert isinstance(caught.value, InvalidCoresError) or "InvalidCoresError" in str(caught.value)
 
 
+def test_cores_that_no_card_has_are_an_error_of_eager_ops_too():
+    x = numbers(64, 64).to("spyre")
+    with (
+        knobs.override(SENCORES="64"),
+        pytest.raises(InvalidCoresError, match="invalid SENCORES value 64"),
+    ):
+        torch.abs(x)
+    assert torch.equal(torch.abs(x).cpu(), x.cpu().abs())
+
+
 def test_one_op_on_two_matrices_is_one_spec(kernels_made):
     kernels_made.of(torch.add, numbers(96, 256), numbers(96, 256))
     ((spec,),) = kernels_made.programs

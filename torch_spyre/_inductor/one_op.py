@@ -31,7 +31,7 @@ from torch_spyre._inductor.registration import register
 from torch_spyre._inductor.result_types import check_result_types
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.errors import CompilerFailure, UnsupportedError
+from torch_spyre.errors import CompilerFailure, KnobError, UnsupportedError
 
 _TRACING_KEYS = (
     torch._C.DispatchKey.Functionalize,
@@ -190,7 +190,7 @@ def plan_op(
         _check_native(module)
         try:
             return _lowered(overload, module, mode, fakes, tensors, written)
-        except (UnsupportedError, torch.OutOfMemoryError):
+        except (UnsupportedError, KnobError, torch.OutOfMemoryError):
             raise
         except Exception as error:
             raise CompilerFailure(str(overload), error) from error

@@ -30,7 +30,7 @@ from torch_spyre._inductor.fx_passes import (
 )
 from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
-from torch_spyre.errors import CompilerFailure, FallbackError, UnsupportedError
+from torch_spyre.errors import CompilerFailure, FallbackError, KnobError, UnsupportedError
 from torch_spyre.logging_config import get_logger
 
 logger = get_logger(__name__)
@@ -157,6 +157,8 @@ def _reason(error: Exception) -> UnsupportedError:
         return UnsupportedError(f"a size that depends on data ({found.cond})")
     if isinstance(found, NotImplementedError):
         return UnsupportedError(str(found))
+    if isinstance(found, KnobError):
+        raise found
     if isinstance(found, torch.OutOfMemoryError):
         raise error
     failure = CompilerFailure("a graph", found)
@@ -167,7 +169,7 @@ def _reason(error: Exception) -> UnsupportedError:
 
 def _innermost(error: BaseException) -> BaseException:
     """Under what Inductor wraps errors in."""
-    while not isinstance(error, UnsupportedError):
+    while not isinstance(error, UnsupportedError | KnobError):
         inner = error.inner_exception if isinstance(error, InductorError) else error.__cause__
         if isinstance(error, LoweringException):
             inner = error.__context__  # which it hides, having copied the text

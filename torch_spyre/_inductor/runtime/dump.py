@@ -13,6 +13,7 @@ from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.runtime.programs import held_bytes, module_for, program_for
 from torch_spyre._inductor.superdsc import generate_bundle
 from torch_spyre.backend.execution import timing_of
+from torch_spyre.errors import KnobError
 from torch_spyre.ktir.module import Module
 
 _NOT_KNOWN = "# not known: the wrapper of this kernel was compiled without TORCH_SPYRE_DUMP\n"
@@ -20,7 +21,14 @@ _NOT_KNOWN = "# not known: the wrapper of this kernel was compiled without TORCH
 
 def dump(folder: str, name: str, stages: Sequence[Sequence[OpSpec]], loops: str | None) -> None:
     """One folder per kernel; a kernel that is made again gets another number."""
-    target = _fresh(Path(folder), name)
+    try:
+        _write(_fresh(Path(folder), name), name, stages, loops)
+    except OSError as error:
+        allowed = f"a folder that can be written to ({error})"
+        raise KnobError("TORCH_SPYRE_DUMP", folder, allowed) from error
+
+
+def _write(target: Path, name: str, stages: Sequence[Sequence[OpSpec]], loops: str | None) -> None:
     (target / "loop_ir.txt").write_text(loops or _NOT_KNOWN)
     specs = [spec for stage in stages for spec in stage]
     (target / "opspec.txt").write_text("\n".join(map(repr, specs)) + "\n")
@@ -44,11 +52,12 @@ def dump(folder: str, name: str, stages: Sequence[Sequence[OpSpec]], loops: str 
 
 
 def _fresh(folder: Path, name: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
     number = 0
     while True:
         target = folder / (f"{name}_{number}" if number else name)
         try:
-            target.mkdir(parents=True)
+            target.mkdir()
         except FileExistsError:
             number += 1
             continue
