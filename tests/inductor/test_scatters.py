@@ -329,3 +329,14 @@ def test_labels_in_rows_of_half_a_stick_are_flattened_for_a_loss(native, caplog)
     scores, labels = numbers(64, 50), torch.arange(64).reshape(4, 16) % 50
     check_both(lambda x, y: torch.nn.functional.cross_entropy(x, y.view(-1)), scores, labels)
     assert "op by op" not in caplog.text
+
+
+@pytest.mark.parametrize("shapes", [((16,), (1, 1)), ((16,), (3, 16)), ((3, 1), (1, 5))], ids=str)
+def test_masked_scatter_goes_to_the_shape_of_both(shapes):
+    def function(x, mask, source):
+        return x.masked_scatter(mask, source)
+
+    x, mask = torch.zeros(shapes[0]), torch.ones(shapes[1], dtype=torch.bool)
+    source = torch.arange(48.0)
+    compiled = torch.compile(function)(x.to("spyre"), mask.to("spyre"), source.to("spyre"))
+    assert torch.equal(compiled.cpu(), function(x, mask, source))

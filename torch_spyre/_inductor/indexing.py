@@ -12,7 +12,7 @@ aten = torch.ops.aten
 
 @decomposes(aten.masked_scatter.default)
 def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-    mask = mask.expand(x.shape)
+    mask, x = torch.broadcast_tensors(mask, x)
     place = torch.cumsum(mask.reshape(-1), 0).reshape(x.shape) - 1
     return torch.where(mask, source.reshape(-1)[place.clamp(min=0)], x)
 
