@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Any
 
 import sympy
@@ -81,7 +82,8 @@ class Recorder(DefaultHandler):
             raise UnsupportedError("indices along several dims of a tensor")
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Node:
-        return Constant(value, dtype)
+        whole = not (dtype.is_floating_point or dtype.is_complex)
+        return Constant(_number(value, dtype) if whole else value, dtype)
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Node:
         expr = _in_plain_terms(sympy.sympify(expr))
@@ -185,11 +187,14 @@ def _in_plain_terms(expr: sympy.Expr) -> sympy.Expr:
 
 
 def _number(value: float | int | bool, dtype: torch.dtype) -> float | int | bool:
+    """The number as its type holds it: integers lose the bits that it does not have."""
     if dtype is torch.bool:
         return bool(value)
-    if dtype.is_floating_point:
+    if dtype.is_floating_point or not isfinite(value):
         return float(value)
-    return int(value) & 255 if dtype is torch.uint8 else int(value)
+    limits = torch.iinfo(dtype)
+    lowest, choices = int(limits.min), 1 << int(limits.bits)
+    return (int(value) - lowest) % choices + lowest
 
 
 def record(buffer: ir.ComputedBuffer) -> LoopOp:

@@ -35,6 +35,9 @@ _TOO_STRICT = ("aten::_grouped_mm",)
 # Ops whose decompositions would take any type, and cut their results off to integers or flags.
 _ON_FLOATS = ("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu")
 _FLOATS_ALONE = (*_ON_FLOATS, "log_sigmoid_forward", "mish", "silu", "softplus", "softshrink")
+# How schemas write numbers, and types that any of them can be converted to.
+_NUMBERS = ("number", "Optional[number]")
+_ANY_NUMBER = (torch.bool, torch.complex64, torch.complex128)
 _NUMBERS_ALONE = ("abs", "argmax", "argmin", "ceil", "floor", "relu")
 
 
@@ -49,6 +52,7 @@ def check_result_types(
     Gives these results, as far as PyTorch has an op that makes them.
     """
     _check_type(overload, args)
+    _check_numbers(overload, args, kwargs)
     if not written:
         return _made(overload, args, kwargs)
     functional = _functional(overload)
@@ -77,6 +81,27 @@ def _check_type(overload: torch._ops.OpOverload, args: Sequence[Any]) -> None:
         return
     if name in _FLOATS_ALONE or (name in _NUMBERS_ALONE and first.dtype is torch.bool):
         raise UnsupportedError(f"{overload} on {first.dtype}")
+
+
+def _check_numbers(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    """Most kernels of the CPU refuse numbers that the type cannot hold; the others know what to do.
+
+    As in PyTorch, integers may be the opposite of what a type without a sign holds.
+    """
+    first = next((each for each in args if isinstance(each, torch.Tensor)), None)
+    if first is None or first.dtype in _ANY_NUMBER or first.is_floating_point():
+        return
+    limits = torch.iinfo(first.dtype)
+    least = limits.min or -limits.max
+    for place, argument in enumerate(overload._schema.arguments):
+        value = args[place] if place < len(args) else kwargs.get(argument.name)
+        if str(argument.type) not in _NUMBERS or not isinstance(value, int | float):
+            continue
+        lowest = limits.min if isinstance(value, float) else least
+        if not lowest <= value <= limits.max:
+            raise UnsupportedError(f"{overload} with {value} on {first.dtype}")
 
 
 def _made(

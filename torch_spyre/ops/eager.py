@@ -254,4 +254,5 @@ def _as_tensor(value: Any, args: Sequence[Any]) -> Any:
     if isinstance(value, torch.Tensor) or value is None:
         return value
     other = next(each for each in args if isinstance(each, torch.Tensor))
-    return torch.tensor(value, dtype=torch.result_type(other, value))
+    # Converted afterwards: a tensor is not made of a number that its type cannot hold.
+    return torch.tensor(value).to(torch.result_type(other, value))
