@@ -20,8 +20,8 @@ def guards_are_not_timed():
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def kernels_keep_the_rules():
+@pytest.fixture(scope="module")
+def verified_kernels():
     """The compiler trusts what it writes; here every kernel is checked as one that is read."""
     from torch_spyre._inductor.runtime import programs
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from torch_spyre.testing.tolerances import LAST_PLACE
 
+pytestmark = pytest.mark.usefixtures("verified_kernels")
 HALF = LAST_PLACE[torch.float16]
 SIZES = [1, 2, 3, 5, 7, 64, 65, 70, 130]
 # Beyond this nothing that is compared would mean much.
@@ -268,7 +269,7 @@ def agree(graph, exactly):
 
 
 FEW = settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     database=None,

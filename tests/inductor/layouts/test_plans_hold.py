@@ -103,7 +103,7 @@ def runs_along(ours, theirs):
     return True
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(graphs(), st.sampled_from([1, 2, BEAM_WIDTH]))
 def test_sticks_run_together_in_every_op(graph, beam_width):
     inputs, ops = graph
