@@ -1,6 +1,5 @@
 """Attention, eager and compiled, beside float64 and beside PyTorch on the CPU."""
 
-import functools
 import math
 from dataclasses import dataclass, field
 
@@ -400,26 +399,3 @@ def test_tensors_that_do_not_fit_are_refused(name, compiled):
     attend = F.scaled_dot_product_attention
     with pytest.raises(RuntimeError, match="size"):
         (torch.compile(attend) if compiled else attend)(*given)
-
-
-@pytest.mark.parametrize(
-    ("query", "key", "inner"), [(1, 2, 8), (2, 1, 8), (2, 2, 0)], ids=["keys", "queries", "nothing"]
-)
-@WAYS
-def test_batches_are_broadcast_and_channels_may_be_missing(query, key, inner, compiled):
-    torch.manual_seed(0)
-    sizes = ((query, 2, 3, inner), (key, 2, 4, inner), (key, 2, 4, 8))
-    host = [torch.randn(size) for size in sizes]
-    attend = F.scaled_dot_product_attention
-    got = (torch.compile(attend) if compiled else attend)(*(each.to("spyre") for each in host))
-    torch.testing.assert_close(got.cpu(), attend(*host), rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.parametrize("batch", [(), (2, 1, 3, 2)], ids=["none", "several dims"])
-@WAYS
-def test_batches_may_have_any_number_of_dims(batch, compiled):
-    torch.manual_seed(0)
-    host = [torch.randn(*batch, rows, 8) for rows in (3, 5, 5)]
-    attend = functools.partial(F.scaled_dot_product_attention, is_causal=True)
-    got = (torch.compile(attend) if compiled else attend)(*(each.to("spyre") for each in host))
-    torch.testing.assert_close(got.cpu(), attend(*host), rtol=1e-3, atol=1e-3)

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from comparing import assert_close, check_both, exact, numbers, on_card
 
+pytestmark = pytest.mark.usefixtures("verified_kernels")
 FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 INTEGERS = (torch.int32, torch.int64)
 SHAPES = [(), (1,), (7,), (0, 5), (3, 70), (1, 64, 1), (2, 3, 130)]

@@ -54,7 +54,7 @@ def table() -> dict[Any, Callable[..., Any]]:
     for packet in _KEPT:
         for name in packet.overloads():
             found.pop(getattr(packet, name), None)
-    # `approximate="tanh"` is not the instruction's.
+    # The instruction is of halves, and not of `approximate="tanh"`.
     found[aten.gelu.default] = _gelu
     found.update(_OURS)
     found.update(recurrent.CELLS)
@@ -72,6 +72,8 @@ def decomposes(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., 
 
 def _gelu(x: torch.Tensor, approximate: str = "none") -> Any:
     if approximate == "none":
+        if x.dtype is torch.float32:
+            return 0.5 * x * (1 + torch.erf(x * math.sqrt(0.5)))
         return NotImplemented
     inner = 0.7978845608028654 * (x + 0.044715 * x * x * x)
     return 0.5 * x * (1 + torch.tanh(inner))
