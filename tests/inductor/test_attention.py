@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from comparing import with_heavy
 
-from torch_spyre._inductor import attention
+from torch_spyre._inductor.decompositions import attention
 
 WAYS = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from torch_spyre._inductor import attention
+from torch_spyre._inductor.decompositions import attention
 
 HALF, BFLOAT, SINGLE = torch.float16, torch.bfloat16, torch.float32
 TYPES = pytest.mark.parametrize("dtype", [HALF, BFLOAT, SINGLE], ids=str)

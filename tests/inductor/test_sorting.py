@@ -4,7 +4,7 @@ import pytest
 import torch
 from comparing import check_both, numbers, on_card
 
-from torch_spyre._inductor import sorting
+from torch_spyre._inductor.decompositions import sorting
 
 native = pytest.mark.usefixtures("native")
 TYPES = (torch.float16, torch.int64, torch.bool)

@@ -4,7 +4,7 @@
 ATTENTION, LOGSUMEXP = "attention", "attentionlogsumexp"
 ATTENTION_OPS = (ATTENTION, LOGSUMEXP)
 
-# Symbols of the loops that `attention_lowering.py` makes; those of one element are not there.
+# Symbols of the loops that `lowerings/attention.py` makes; those of one element are not there.
 ROLES = {"row": "c2", "value": "c3", "key": "r0", "inner": "r1"}
 # In `op_info` of a spec: for each role its symbols, outermost first, with the step of each.
 ROLES_INFO = "roles"

@@ -9,12 +9,7 @@ import torch
 from torch._dynamo.convert_frame import compile_lock
 from torch._inductor import config as inductor_config
 
-from torch_spyre._inductor import (
-    attention_lowering,  # noqa: F401  (registers what it lowers)
-    lowerings,
-    patches,
-    scatters,  # noqa: F401  (registers what it lowers)
-)
+from torch_spyre._inductor import lowerings, patches
 
 # Inductor's options for our graphs, and why.
 OPTIONS: dict[str, Any] = {

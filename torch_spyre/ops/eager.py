@@ -192,7 +192,7 @@ def _attention() -> Callable[..., Any]:
 
 
 def _attention_of_other_ops(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    from torch_spyre._inductor.attention import taken_apart
+    from torch_spyre._inductor.decompositions.attention import taken_apart
 
     return taken_apart(*args, **kwargs)
 
