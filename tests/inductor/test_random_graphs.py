@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from numbers_of_examples import MANY
 
 from torch_spyre.testing.tolerances import LAST_PLACE
 
@@ -266,35 +267,6 @@ def agree(graph, exactly):
             assert error <= value.error, (kind, error, value, text)
         if exactly:
             assert torch.equal(one.cpu(), other.cpu()), (value, text)
-
-
-FEW = settings(
-    max_examples=8,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
-MANY = settings(FEW, max_examples=1500, derandomize=False, print_blob=True)
-
-
-@FEW
-@given(graphs())
-def test_graphs(graph):
-    agree(graph, exactly=False)
-
-
-@FEW
-@given(graphs(pointwise_only=True))
-def test_pointwise_graphs_to_the_last_bit(graph):
-    agree(graph, exactly=True)
-
-
-@pytest.mark.heavy
-@MANY
-@given(graphs())
-def test_many_graphs(graph):
-    agree(graph, exactly=False)
 
 
 @pytest.mark.heavy

@@ -6,8 +6,9 @@ to the last bit, and so have the inputs that a program wrote to.
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from numbers_of_examples import FEW, MANY
 
 pytestmark = pytest.mark.usefixtures("verified_kernels")
 TYPES = [torch.float16, torch.float32, torch.bfloat16, torch.int32, torch.int64]
@@ -206,13 +207,6 @@ def agree(program):
 
 
 programs = st.composite(Program)
-FEW = settings(
-    max_examples=6,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
 
 
 @FEW
@@ -222,7 +216,7 @@ def test_programs(program):
 
 
 @pytest.mark.heavy
-@settings(FEW, max_examples=1500, derandomize=False, print_blob=True)
+@MANY
 @given(programs())
 def test_many_programs(program):
     agree(program)
