@@ -15,6 +15,8 @@ _COLOURS: dict[Verdict, str] = {"native": "green", "fallback": "yellow", "missin
 _MOST_ROWS = 40
 _MOST_LETTERS = 120
 _BOX = box.SIMPLE_HEAD
+# Eighty columns are few.
+_PADDING = (0, 1, 0, 0)
 
 
 def show(findings: Findings, console: Console) -> None:
@@ -39,20 +41,22 @@ def _summary(findings: Findings) -> Table:
 
 def _modules(findings: Findings) -> Table:
     table = Table(
-        "Module", "Number", "Ops", *VERDICTS, "Tried: error of bound", title="Modules", box=_BOX
-    )
+        "Module", "Number", *VERDICTS, "Tried: error of bound",
+        title="Modules", box=_BOX, padding=_PADDING,
+    )  # fmt: skip
     for kind in findings.modules:
         numbers = [str(kind.cases.get(verdict, 0)) for verdict in VERDICTS]
         tried = Text(wording.attempt(kind.attempt))
-        name = Text(kind.name)
-        table.add_row(name, str(kind.instances), _verdict(kind.verdict), *numbers, tried)
+        name = Text(kind.name, style=_COLOURS[kind.verdict])
+        table.add_row(name, str(kind.instances), *numbers, tried)
     return table
 
 
 def _ops(findings: Findings) -> Table:
     table = Table(
-        "Op", "Arguments", "Eager", "Compiled", "Calls", "Why", title="Not native", box=_BOX
-    )
+        "Op", "Arguments", "Eager", "Compiled", "Calls", "Why",
+        title="Not native", box=_BOX, padding=_PADDING,
+    )  # fmt: skip
     cases = [case for case in findings.ops if case.verdict(findings.mode) != "native"]
     cases.sort(key=lambda case: -VERDICTS.index(case.verdict(findings.mode)))
     for case in cases[:_MOST_ROWS]:
@@ -72,7 +76,7 @@ def _ops(findings: Findings) -> Table:
 def _times(findings: Findings) -> Table:
     table = Table(
         "Step", "Tokens", "Device time", "A token", "Tokens/s", "Kernels", "On the CPU", "DDR",
-        title="Estimated device time, whole model", box=_BOX,
+        title="Estimated device time, whole model", box=_BOX, padding=_PADDING,
     )  # fmt: skip
     for time in findings.times:
         table.add_row(

@@ -95,6 +95,8 @@ def _progress() -> Iterator["Progress"]:
 
         class Shown(Progress):
             def begin(self, what: str, total: int | None) -> None:
+                for before in bar.tasks:
+                    bar.update(before.id, total=before.completed, current="")
                 bar.add_task(what, total=total, current="")
 
             def advance(self, what: str = "") -> None:
