@@ -206,7 +206,6 @@ VIEWS = {
     "copy on the card": (lambda t: t.line.copy_(t.floats), "expanded size"),
     "copy to the host": (lambda t: torch.ones(3).copy_(t.line), "expanded size"),
     "copy onto itself": (lambda t: t.line[:1].expand(4).copy_(torch.ones(4)), "more than one"),
-    "fill of an expanded": (lambda t: t.line[:1].expand(4).fill_(2), "more than one"),
     "fill beyond int8": (lambda t: torch.ones(2).to(DEV, torch.int8).fill_(1000), "overflow"),
     "fill with complex": (lambda t: t.line.fill_(1j), "overflow|complex"),
     "several to one number": (lambda t: t.line.item(), "64 elements"),

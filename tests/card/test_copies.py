@@ -91,3 +91,18 @@ def test_bytes_that_are_written_are_those_that_are_read():
     _C._set_device_bytes(tensor, torch._lazy_clone(data))
     assert torch.equal(_C._device_bytes(tensor), data)
     assert torch.equal(tensor.cpu(), data[:16].view(torch.float32))
+
+
+# --- Filling --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])
+@pytest.mark.parametrize("fill", [lambda x: x.fill_(1), torch.zero_], ids=["one", "zero"])
+def test_what_an_expanded_tensor_repeats_is_filled_once(dtype, fill):
+    """Every element gets the same value, so that it does not matter which of them writes it."""
+    host = torch.arange(12).reshape(3, 4).to(dtype)
+    card = host.to(DEV)
+    for each in (host, card):
+        assert fill(each[:, 1:2].expand(3, 5)).shape == (3, 5)
+        fill(each[0, 3].expand(2, 2))
+    assert torch.equal(card.cpu(), host)

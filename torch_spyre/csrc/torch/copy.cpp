@@ -313,6 +313,15 @@ void copy_between_cards(const at::Tensor& src, const at::Tensor& dst) {
   copy_on_device(src, dst);
 }
 
+// Of elements that an expanded tensor repeats, one.
+at::Tensor without_repeats(const at::Tensor& tensor) {
+  at::Tensor once = tensor;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (tensor.stride(dim) == 0 && tensor.size(dim) > 1) once = once.narrow(dim, 0, 1);
+  }
+  return once;
+}
+
 }  // namespace
 
 void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_blocking) {
@@ -356,9 +365,9 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
   }
 }
 
-void fill_elements(const at::Tensor& dst, const at::Scalar& value) {
-  if (dst.numel() == 0) return;
-  at::assert_no_internal_overlap(dst);
+void fill_elements(const at::Tensor& all, const at::Scalar& value) {
+  if (all.numel() == 0) return;
+  const at::Tensor dst = without_repeats(all);
   const at::Tensor one = at::empty({}, at::TensorOptions(at::kCPU).dtype(dst.dtype())).fill_(value);
   const at::Tensor element = dst.is_neg() ? one.neg() : one;
   if (is_typed_byte_view(dst)) return write_bytes_of_image(element.expand(dst.sizes()), dst);

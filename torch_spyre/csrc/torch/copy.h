@@ -16,8 +16,8 @@ using ConversionKernel = std::function<bool(const at::Tensor& src, const at::Ten
 // What copies between tensors of one card call first; an empty one: nothing.
 void set_conversion_kernel(ConversionKernel kernel);
 
-// dst.fill_(value)
-void fill_elements(const at::Tensor& dst, const at::Scalar& value);
+// all.fill_(value)
+void fill_elements(const at::Tensor& all, const at::Scalar& value);
 
 // A CPU copy with the values, sizes and (where dense) strides of a device tensor.
 at::Tensor to_cpu(const at::Tensor& tensor);
