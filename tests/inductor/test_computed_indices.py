@@ -29,6 +29,35 @@ def test_views_of_computed_indices_are_looked_up_in_one_graph(look_up, caplog):
     assert "op by op" not in caplog.text
 
 
+def shifted(table, _):
+    """Rows one element shorter, which begin in each other's row, as relative positions do."""
+    short = table.reshape(128, 64)[1:].reshape(64, 127)
+    return short.index_select(1, torch.arange(64, device=table.device))
+
+
+PLACES = torch.tensor([[0, 3, 2], [1, 1, 5]])
+
+
+@pytest.mark.parametrize(
+    "look_up",
+    [
+        lambda table, places: table[:, 3:][:, places[0]],
+        lambda table, places: table[1:][places],
+        lambda table, places: table[1:, 3:][places[0]],
+        lambda table, places: table[:, ::2][:, places[1]],
+        lambda table, places: table[:2, 3:9].gather(1, places),
+        lambda table, places: table.unfold(1, 6, 2)[:, places[0]],
+        lambda table, places: table.unfold(1, 6, 1)[:, :, places[0]],
+        lambda table, places: F.embedding(places, table[1:, 3:]),
+        shifted,
+    ],
+)
+def test_parts_of_tables_are_looked_up_in_one_graph(look_up, caplog):
+    found = torch.compile(look_up)(TABLE.half().to("spyre"), PLACES.to("spyre"))
+    assert found.tolist() == look_up(TABLE.half(), PLACES).tolist()
+    assert "op by op" not in caplog.text
+
+
 def counted_below(table, index, bounds):
     return (~(table[index] >= bounds[:, None])).to(torch.int32).sum(-1)
 

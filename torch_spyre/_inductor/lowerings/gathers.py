@@ -90,18 +90,28 @@ def gathered(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.Tens
 
 
 def readable(x: ir.TensorBox, indexed: Sequence[int]) -> ir.TensorBox:
-    """In memory, in a shape that has the dims that are indexed: no two of them seen as one."""
+    """In memory, in a shape that has the dims that are indexed: an index alone tells the place."""
     x.realize()
     if isinstance(x.data, ir.GenericView):
         return in_memory(clone(x))
     if isinstance(x.data, ir.ReinterpretView):
         seen, stored = x.data.get_layout(), x.data.data.get_layout()
-        dims = list(zip(map(concrete, stored.stride), map(concrete, stored.size), strict=True))
-        for dim in indexed:
-            size, stride = concrete(seen.size[dim]), concrete(seen.stride[dim])
-            if size > 1 and not any(stride == each and size <= most for each, most in dims):
-                return in_memory(clone(x))
+        if not all(_is_whole_dim(dim, seen, stored) for dim in indexed):
+            return in_memory(clone(x))
     return in_memory(x)
+
+
+def _is_whole_dim(dim: int, seen: ir.Layout, stored: ir.Layout) -> bool:
+    """Is a dim of a view one of the tensor's, from its begin on, in which no other dim moves?"""
+    size, stride = concrete(seen.size[dim]), concrete(seen.stride[dim])
+    if size == 1:
+        return True
+    others = [each for place, each in enumerate(seen.stride) if place != dim]
+    moves = [concrete(each) for each in (*others, seen.offset - stored.offset)]
+    for each, most in zip(map(concrete, stored.stride), map(concrete, stored.size), strict=True):
+        if stride == each and size <= most:
+            return all(move < stride or move % (stride * most) == 0 for move in moves)
+    return False
 
 
 @lowers(aten.gather.default)
