@@ -39,3 +39,30 @@ def test_numbers_beyond_the_format_saturate_or_vanish(dtype, native):
 def test_an_epsilon_of_an_optimizer_divides(native):
     x = torch.zeros(70, dtype=torch.bfloat16, device="spyre")
     assert_close(x / (x.sqrt() + 1e-8), torch.zeros(70, dtype=torch.float64))
+
+
+def with_a_list(x):
+    return x + torch.tensor([float(each) for each in range(40)], device=x.device)
+
+
+def with_a_list_that_is_changed(x):
+    numbers = torch.tensor(list(range(40)), device=x.device)
+    numbers.mul_(2)
+    return (x > numbers.view(1, 40)).sum(1) + numbers[:3], numbers
+
+
+def with_two_lists_for_several_kernels(x):
+    rows = torch.tensor([[0.5] * 40] * 40, device=x.device)
+    return (x @ rows).softmax(-1) @ rows.t(), rows
+
+
+@pytest.mark.parametrize(
+    "function", [with_a_list, with_a_list_that_is_changed, with_two_lists_for_several_kernels]
+)
+def test_tensors_written_in_a_function_are_constants_of_its_graph(function, native):
+    """Up to eight elements are written into kernels; more are tensors that the graph owns."""
+    x = torch.randn(3, 40)
+    torch._dynamo.reset()
+    run = torch.compile(function)
+    for _ in range(2):
+        assert_close(run(x.to("spyre")), function(x))

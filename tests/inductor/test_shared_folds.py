@@ -125,6 +125,15 @@ def test_a_product_with_a_bias(stages):
     assert any(splits(specs)[1] > 1 for specs, _ in stages)
 
 
+@pytest.mark.parametrize("size", [40, 72, 100, 1000])
+def test_what_fills_the_last_stick_is_not_folded(size):
+    """Where a result lies along sticks, what leads to it seems not to, but for what is read."""
+    x = torch.randn(3, size)
+    run = compiled(lambda x: (x > x[0] * 2).sum(1) + x[0, :3])
+    expected = (x > x[0] * 2).sum(1) + x[0, :3]
+    torch.testing.assert_close(run(x.to("spyre")).cpu(), expected)
+
+
 def test_a_row_that_streams_past_on_every_core(stages):
     x = uniform(1, 1 << 20, dtype=torch.float32)
     check(lambda x: x.sum(-1), x, tolerance=1e-6)

@@ -72,9 +72,15 @@ class SpyreScheduling(BaseScheduling):
         for node in nodes:
             node.mark_run()
         kernel = self._kernel(bundle, nodes)
-        for name in self._made_elsewhere(bundle, wrapper):
-            wrapper.writeline(f"{name} = in_default_layout({name})")
-        arguments = ", ".join(bundle.arguments)
+        made_elsewhere = self._made_elsewhere(bundle, wrapper)
+        # Constants are the module's: in the function they cannot be called by their own name.
+        constants = [name for name in made_elsewhere if name in V.graph.constants]
+        for name in made_elsewhere:
+            if name not in constants:
+                wrapper.writeline(f"{name} = in_default_layout({name})")
+        arguments = ", ".join(
+            f"in_default_layout({name})" if name in constants else name for name in bundle.arguments
+        )
         wrapper.writeline(f"{kernel}.run({arguments})")
         self.free_buffers_in_scheduler()
 

@@ -177,14 +177,15 @@ def divisible_share(space: Space, symbol: Symbol) -> int:
     """A symbol can be divided by what divides this: elements, or sticks."""
     granule = _granule(space, symbol)
     size = space.sizes[symbol]
-    if symbol in _padded(space):
+    # Padding may be computed, but not folded.
+    if symbol in _padded(space) - space.folded:
         return -(-size // granule)
     return size // granule if size % granule == 0 else 1
 
 
 def _per_core(space: Space, symbol: Symbol, padded: frozenset[Symbol]) -> int:
     size, split = space.sizes[symbol], space.splits[symbol]
-    if symbol in padded:
+    if symbol in padded and not (symbol in space.folded and split > 1):
         size = _rounded(size, _granule(space, symbol))
     if size % split:
         raise UnsupportedError(f"{symbol} of size {size} divided over {split} cores")
