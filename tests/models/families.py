@@ -81,6 +81,17 @@ DISTILBERT = dict(
     max_position_embeddings=130,
 )
 T5 = dict(vocab_size=VOCABULARY, d_model=256, d_kv=64, d_ff=512, num_layers=2, num_heads=4)
+XLNET = dict(vocab_size=VOCABULARY, d_model=256, n_layer=2, n_head=4, d_inner=512)
+CPMANT = dict(
+    vocab_size=VOCABULARY,
+    hidden_size=256,
+    num_attention_heads=4,
+    dim_head=64,
+    dim_ff=512,
+    num_hidden_layers=2,
+    prompt_length=4,
+    init_std=0.02,
+)
 CONVNEXT = dict(hidden_sizes=[32, 64], depths=[1, 1], num_stages=2)
 RESNET = dict(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 1], layer_type="basic")
 LATENT = dict(
@@ -161,6 +172,8 @@ FAMILIES = {
     "gpt_neox": Family(tf.GPTNeoXForCausalLM, NEOX, TEXT),
     "bloom": Family(tf.BloomForCausalLM, BLOOM, PADDED_LEFT),
     "falcon": Family(tf.FalconForCausalLM, FALCON, PADDED_LEFT),
+    "xlnet": Family(tf.XLNetLMHeadModel, XLNET, PADDED_LEFT),
+    "cpmant": Family(tf.CpmAntForCausalLM, CPMANT, TEXT),
     "granite moe": Family(tf.GraniteMoeForCausalLM, EXPERTS, TEXT),
     "mixtral": Family(tf.MixtralForCausalLM, EXPERTS, PADDED_LEFT),
     "llama4": Family(tf.Llama4ForCausalLM, SWITCHED, PADDED_LEFT),
