@@ -112,3 +112,13 @@ def _gradients(result, given, upstream):
 
 def _copied(leaf):
     return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
+
+
+def counted(call, *args):
+    """What one call counts, and what it gives."""
+    torch.spyre.synchronize()
+    before = torch.spyre.counters()
+    result = call(*args)
+    torch.spyre.synchronize()
+    after = torch.spyre.counters()
+    return {name: after[name] - before[name] for name in after}, result

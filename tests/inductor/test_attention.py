@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import with_heavy
+from comparing import counted, with_heavy
 
 from torch_spyre._inductor.decompositions import attention
 
@@ -98,16 +98,6 @@ def off_by(dtype, value):
     """A weight is rounded before it meets a value, and the result once more; the host twice."""
     step = {HALF: 2**-10, BFLOAT: 2**-9 + 2**-10, SINGLE: 2**-19}[dtype]
     return {"rtol": step, "atol": step * value.abs().max().item()}
-
-
-def counted(call, *args):
-    """What one call counts, and what it gives."""
-    torch.spyre.synchronize()
-    before = torch.spyre.counters()
-    result = call(*args)
-    torch.spyre.synchronize()
-    after = torch.spyre.counters()
-    return {name: after[name] - before[name] for name in after}, result
 
 
 # What Dynamo and Inductor could do to a form they do to each of these.

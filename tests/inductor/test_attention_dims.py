@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 import torch.nn.functional as F
+from comparing import counted
 
 WAYS = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 ROWS, KEYS, INNER, VALUES = 5, 9, 64, 32
@@ -57,15 +58,6 @@ CASES = {
 }
 
 
-def counted(call, *tensors):
-    torch.spyre.synchronize()
-    before = torch.spyre.counters()
-    result = call(*tensors)
-    torch.spyre.synchronize()
-    after = torch.spyre.counters()
-    return result, after["launches"] - before["launches"], after["fallbacks"] - before["fallbacks"]
-
-
 @pytest.mark.parametrize("name", CASES)
 @WAYS
 def test_scores_stay_on_the_card(name, compiled):
@@ -75,8 +67,8 @@ def test_scores_stay_on_the_card(name, compiled):
     expected = case(*(None if each is None else each.double() for each in host))
     run = torch.compile(case.__call__) if compiled else case
     for _ in range(2):
-        result, launches, fallbacks = counted(run, *tensors)
-    assert (launches, fallbacks) == (1, 0)
+        counts, result = counted(run, *tensors)
+    assert (counts["launches"], counts["fallbacks"]) == (1, 0)
     assert result.dtype == torch.float32 and result.shape == expected.shape
     torch.testing.assert_close(result.cpu().double(), expected, rtol=1e-5, atol=1e-5)
 
@@ -112,8 +104,8 @@ def test_inference_mode_is_no_different():
         tensors = [None if each is None else each.to("spyre") for each in host]
         for run in (case, torch.compile(case.__call__)):
             run(*tensors)
-            result, launches, _ = counted(run, *tensors)
-            assert launches == 1
+            counts, result = counted(run, *tensors)
+            assert counts["launches"] == 1
             torch.testing.assert_close(result.cpu(), case(*host))
 
 
