@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from comparing import check_both, in_turn, numbers, on_card
+from comparing import check_both, in_turn, numbers, on_card, with_heavy
 
 TYPES = [torch.float32, torch.float16, torch.int64, torch.bool]
 
@@ -75,6 +75,61 @@ def test_flags_are_folded_where_they_meet(kind, with_x, native):
         0, index.to("spyre"), src.to("spyre"), kind, include_self=with_x
     )
     assert torch.equal(got.cpu(), x.scatter_reduce(0, index, src, kind, include_self=with_x))
+
+
+MANY = 2_100  # more than are added at once
+FLOATS_AND_INTEGERS = [torch.float32, torch.float16, torch.int64]
+
+
+@pytest.mark.parametrize("dtype", with_heavy(FLOATS_AND_INTEGERS, torch.int64), ids=str)
+def test_many_rows_are_added_some_after_the_others(dtype, native):
+    x, values = numbers(5, 4, 66, dtype=dtype), numbers(3, MANY // 3, 66, dtype=dtype)
+    first, second = (torch.randint(-each, each, (3, MANY // 3)) for each in (5, 4))
+
+    def added(x, first, second, values):
+        return (
+            x.index_put((first, second), values, accumulate=True),
+            torch.ops.aten.index_put(
+                x, [None, second.reshape(-1)], values.reshape(1, MANY, 66), True
+            ),
+            x[:, 0].index_add(0, first.reshape(-1) % 5, values.reshape(-1, 66)),
+        )
+
+    # Sums of about a hundred numbers, which are rounded after each part.
+    check_both(added, x, first, second, values, units=8, scale=16)
+
+
+def test_the_gradient_of_an_embedding_of_many_tokens(native):
+    tokens, table = torch.randint(0, 50, (3, MANY // 3)), numbers(50, 66, dtype=torch.float32)
+    weight = numbers(3, MANY // 3, 66, dtype=torch.float32)
+
+    def gradient(tokens, table, weight):
+        table = table.detach().requires_grad_()
+        (torch.nn.functional.embedding(tokens, table, padding_idx=3) * weight).sum().backward()
+        return table.grad
+
+    check_both(gradient, tokens, table, weight, units=8, scale=16)
+
+
+@pytest.mark.parametrize("kind", ["sum", "prod", "amax", "amin", "mean"])
+def test_many_elements_are_folded_some_after_the_others(kind, native):
+    places = torch.randint(0, 900, (17_000,))
+    values = 1 + numbers(17_500, dtype=torch.float32) / 16
+    x = numbers(1_000, dtype=torch.float32)
+
+    def folded(x, places, values):
+        return (
+            x.scatter_reduce(0, places, values, kind),
+            x.scatter_reduce(0, places, values, kind, include_self=False),
+        )
+
+    check_both(folded, x, places, values, units=32)
+
+
+def test_infinities_stay_where_they_are_added(native):
+    places, values = torch.arange(MANY) % 7, torch.zeros(MANY, 3)
+    values[7, 0], values[1_500, 1] = math.inf, math.nan  # places 0 and 2
+    check_both(lambda i, v: v.new_zeros(7, 3).index_add(0, i, v), places, values, units=0)
 
 
 def test_flags_are_accumulated(native):

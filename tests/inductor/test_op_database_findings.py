@@ -185,6 +185,35 @@ def test_powers_evenly_spaced_need_no_float64(dtype):
     assert fallbacks() == before
 
 
+ENDS = [(4.3, -3), (0, 7), (-3, 3.9), (-2, 9), (5, 5), (-1_000_000, 500_000)]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 4, 50])
+@pytest.mark.parametrize("ends", ENDS, ids=str)
+def test_integers_between_two_ends_are_exact(ends, steps, native):
+    def between(x, low, high):
+        return (
+            x + 1,
+            torch.linspace(*ends, steps, dtype=torch.int64, device=x.device),
+            torch.linspace(low, high, steps, dtype=torch.int32, device=x.device),
+        )
+
+    check_both(between, numbers(4), *map(torch.tensor, ends))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4, 50])
+@pytest.mark.parametrize("ends", [(4.3, -3), (1.2, 4), (2, 5), (-2.5, 1)], ids=str)
+def test_exponents_of_integers_are_whole(ends, steps, native):
+    def powers(x, low, high):
+        return (
+            x + 1,
+            torch.logspace(*ends, steps, dtype=torch.int64, device=x.device),
+            torch.logspace(low, high, steps, 3.0, dtype=torch.int64, device=x.device),
+        )
+
+    check_both(powers, numbers(4), *map(torch.tensor, ends))
+
+
 def test_what_is_repeated_lies_in_order():
     def repeated(x):
         made = (x + 1).permute(2, 0, 1).unsqueeze(0).repeat(3, 1, 1, 1)

@@ -77,6 +77,9 @@ def _convolution_backward(
     if output_mask[0] and is_transposed:
         wide = padded(gradient, padding, padding, 0.0)
         for_x = convolved(wide, weight, stride, dilation, groups)
+        for dim, size in enumerate(x.shape[2:], 2):
+            # An output padding of more than a step leaves room for another place.
+            for_x = for_x.narrow(dim, 0, size)
     elif output_mask[0]:
         kernel = weight.shape[2:]
         left = [

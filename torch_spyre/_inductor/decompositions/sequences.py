@@ -8,6 +8,8 @@ from torch_spyre._inductor.decompositions.registry import decomposes
 
 aten = torch.ops.aten
 End = torch.Tensor | float
+# Numbers of the points between two integers whose squares the card's integers hold.
+_MOST_EXACT_STEPS = 46_340
 
 
 @decomposes(
@@ -26,15 +28,13 @@ def _linspace(
     device: Any = None,
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
-    torch._check(steps >= 0, lambda: "number of steps must be non-negative")
     dtype = dtype or torch.get_default_dtype()
-    ends = [each for each in (start, end) if isinstance(each, torch.Tensor)]
-    torch._check(
-        all(each.dim() == 0 for each in ends),
-        lambda: "linspace only supports 0-dimensional start and end tensors",
-    )
-    device = device or (ends[0].device if ends else None)
-    low, high = (_end(each, dtype) for each in (start, end))
+    low, high, device = _checked_ends("linspace", start, end, steps, dtype, device)
+    if not dtype.is_floating_point and steps <= _MOST_EXACT_STEPS:
+        whole, rest = _exact_steps(low, high, steps, device)
+        # Towards zero, as conversions go.
+        return (whole + ((whole < 0) & (rest != 0))).to(dtype)
+    low, high = (_in_float32(each) for each in (low, high))
     place = torch.arange(steps, dtype=torch.float32, device=device)
     step = (high - low) / max(steps - 1, 1)
     # From the nearer end, so that both are met.
@@ -44,11 +44,50 @@ def _linspace(
     return found.to(dtype)
 
 
-def _end(end: End, dtype: torch.dtype) -> End:
-    """As the results would have it: whole, if they are."""
-    if isinstance(end, torch.Tensor):
-        return (end if dtype.is_floating_point else end.to(dtype)).to(torch.float32)
-    return end if dtype.is_floating_point else int(end)
+def _checked_ends(
+    name: str, start: End, end: End, steps: int, dtype: torch.dtype, device: Any
+) -> tuple[End, End, Any]:
+    """The ends as the results would have them, whole if they are; and where they shall be."""
+    torch._check(steps >= 0, lambda: "number of steps must be non-negative")
+    tensors = [each for each in (start, end) if isinstance(each, torch.Tensor)]
+    torch._check(
+        all(each.dim() == 0 for each in tensors),
+        lambda: f"{name} only supports 0-dimensional start and end tensors",
+    )
+
+    def as_result(end: End) -> End:
+        if dtype.is_floating_point:
+            return end
+        return end.to(dtype) if isinstance(end, torch.Tensor) else int(end)
+
+    return as_result(start), as_result(end), device or (tensors[0].device if tensors else None)
+
+
+def _in_float32(end: End) -> End:
+    return end.to(torch.float32) if isinstance(end, torch.Tensor) else end
+
+
+def _exact_steps(low: End, high: End, steps: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points between integers as the whole numbers below them, and how many `steps - 1`ths above.
+
+    A step as a float32 is off, and integers are cut off at their points.
+    """
+    parts = max(steps - 1, 1)
+    place = torch.arange(steps, dtype=torch.int32, device=device)
+    span = high - low
+    each, rest = (
+        (_floor_divided(span, parts), torch.remainder(span, parts))
+        if isinstance(span, torch.Tensor)
+        else divmod(span, parts)
+    )
+    return (
+        low + each * place + _floor_divided(rest * place, parts),
+        torch.remainder(rest * place, parts),
+    )
+
+
+def _floor_divided(number: torch.Tensor, divisor: int) -> torch.Tensor:
+    return torch.div(number, divisor, rounding_mode="floor")
 
 
 @decomposes(
@@ -69,8 +108,18 @@ def _logspace(
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
     # PyTorch's own would compute in float64, which the card has not.
-    exponents = torch.linspace(start, end, steps, dtype=torch.float32, device=device)
-    return torch.pow(base, exponents).to(dtype or torch.get_default_dtype())
+    dtype = dtype or torch.get_default_dtype()
+    low, high, device = _checked_ends("logspace", start, end, steps, dtype, device)
+    if steps == 1:
+        low = high = start  # alone it is not cut off, whatever the dtype
+    if dtype.is_floating_point or steps == 1 or steps > _MOST_EXACT_STEPS:
+        exponents = torch.linspace(low, high, steps, dtype=torch.float32, device=device)
+        return torch.pow(base, exponents).to(dtype)
+    whole, rest = _exact_steps(low, high, steps, device)
+    # Small exponents have small errors.
+    return (torch.pow(base, whole.to(torch.float32)) * torch.pow(base, rest / (steps - 1))).to(
+        dtype
+    )
 
 
 @decomposes(aten.nonzero_static.default)

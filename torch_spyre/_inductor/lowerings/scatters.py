@@ -41,6 +41,10 @@ from torch_spyre._inductor.recording import concrete
 aten = torch.ops.aten
 _FLAGS = (torch.bool, torch.uint8)
 _FOLDS = {"sum": "sum", "mean": "sum", "prod": "prod", "amax": "max", "amin": "min"}
+# Values that are added where indices say are compared each with each: so many at a time.
+_MOST_AT_ONCE = 1024
+# The same of single elements along a dim, which take no product of matrices.
+_MOST_FOLDED = 16_384
 Indices = Sequence[ir.TensorBox | None]
 
 
@@ -93,12 +97,29 @@ def _put(x: ir.TensorBox, indices: Indices, values: ir.TensorBox, accumulate: bo
         return x
     adjacent = indexed == list(range(indexed[0], indexed[-1] + 1))
     first = indexed[0] if adjacent else 0
+    if accumulate and math.prod(map(concrete, index_size)) > _MOST_AT_ONCE:
+        return _put_in_parts(x, stored, values, first, len(index_size))
     if accumulate:
         values = _with_all_of_a_place(values, [stored[dim] for dim in indexed], x, indexed, first)
         values = add(index_impl(readable(x, indexed), stored, check=False), values)
     if all(concrete(x.get_size()[dim]) == 1 for dim in indexed):
         values = _last_along(values, range(first, first + len(index_size)))
     _store(x, values, place)
+    return x
+
+
+def _put_in_parts(
+    x: ir.TensorBox, indices: Indices, values: ir.TensorBox, first: int, rank: int
+) -> ir.TensorBox:
+    """Adds values, whose index dims are the `rank` from `first` on, some after the others."""
+    size = [concrete(each) for each in values.get_size()]
+    elements = math.prod(size[first : first + rank])
+    values = view(values, [*size[:first], elements, *size[first + rank :]])
+    rows = [None if index is None else in_memory(view(index, [elements])) for index in indices]
+    for begin in range(0, elements, _MOST_AT_ONCE):
+        end = min(begin + _MOST_AT_ONCE, elements)
+        part = [None if index is None else slice_(index, 0, begin, end) for index in rows]
+        _put(x, part, slice_(values, first, begin, end), True)
     return x
 
 
@@ -378,12 +399,31 @@ def _scattered(
     elif not src.get_size():
         src = view(src, [1])
     index = in_memory(index)
+    length = concrete(index.get_size()[dim])
+    # A mean needs the number of all, and without what was there the first part is not like others.
+    at_once = _MOST_FOLDED if kind in _FOLDS and kind != "mean" and with_x else length
+    for begin in range(0, length, at_once):
+        end = min(begin + at_once, length)
+        part, values = (slice_(each, dim, begin, end) for each in (index, src))
+        _scatter_part(result, dim, part, values, kind, with_x)
+    return result if shape else view(result, [])
+
+
+def _scatter_part(
+    x: ir.TensorBox,
+    dim: int,
+    index: ir.TensorBox,
+    src: ir.TensorBox,
+    kind: str | None,
+    with_x: bool,
+) -> None:
+    """Changes x."""
     load_index, load = index.make_loader(), to_dtype(src, x.get_dtype()).make_loader()
     # What is scattered has the size of the indices, whatever the size of its source.
     values = ir.Pointwise.create(
         device=x.get_device(), dtype=x.get_dtype(), inner_fn=load, ranges=index.get_size()
     )
-    extent = result.get_size()[dim]
+    extent = x.get_size()[dim]
     values = with_index_checked(values, extent, index)
 
     def place(point: Sequence[Any]) -> list[Any]:
@@ -392,11 +432,10 @@ def _scattered(
         return found
 
     if kind is not None:
-        values = _reduced(result, dim, index, values, kind, with_x)
+        values = _reduced(x, dim, index, values, kind, with_x)
     if concrete(extent) == 1:
         values = _last_along(values, [dim])
-    _store(result, values, place)
-    return result if shape else view(result, [])
+    _store(x, values, place)
 
 
 def _reduced(
