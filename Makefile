@@ -84,8 +84,9 @@ test-asan: $(REQUIREMENTS) ## run the C++ tests under AddressSanitizer and UBSan
 	$(NATIVE_BUILD) core-tests-asan
 
 .PHONY: test-full
-test-full: build core-tests test-asan ## run every test, heavy ones and sanitizers included
+test-full: build core-tests test-asan ## run every test, heavy ones, sanitizers, PyTorch's ops: hours
 	$(PYTEST) $(PYTEST_ARGS)
+	$(BIN)/spyre opinfo --jobs $(TEST_JOBS) --json build/opinfo.json --html build/opinfo.html
 
 .PHONY: bench
 bench: build ## run every benchmark

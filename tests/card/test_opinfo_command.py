@@ -210,9 +210,3 @@ def test_the_quick_part_finds_nothing_wrong(tmp_path):
     verdicts = [each["verdict"] for each in found["verdicts"]]
     assert len(verdicts) == 50
     assert verdicts.count("native") >= 40
-
-
-@pytest.mark.heavy
-def test_nothing_of_the_op_database_is_wrong_or_crashes(tmp_path):
-    found = opinfo(tmp_path, "--samples", "2", "--jobs", "2")
-    assert len(found["verdicts"]) > 2000

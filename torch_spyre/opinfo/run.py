@@ -29,7 +29,7 @@ from torch_spyre.testing.op_samples import (
     new_outputs,
     tensors_of,
 )
-from torch_spyre.testing.tolerances import difference
+from torch_spyre.testing.tolerances import difference, tolerance
 
 # Eager ops are composed of kernels, each of which rounds its results to the card's format.
 ROUNDINGS = 8
@@ -274,7 +274,8 @@ class Sample:
         one, other = got.detach().cpu(), wanted.detach()
         if is_storable(other):
             other = other.to(CARD).cpu()
-        problem = difference(one, other, ROUNDINGS)
+        room = rules.scale(self.op) * tolerance(other.dtype, ROUNDINGS)
+        problem = difference(one, other, ROUNDINGS, room)
         if problem and rules.is_random(self.op):
             return _difference_of_statistics(one, other)
         return problem
