@@ -31,6 +31,32 @@ def test_views_are_selected_from(native):
         assert torch.equal(got.cpu(), torch.masked_select(view(x), view(x > 0)))
 
 
+REPEATED = {
+    "numbers": lambda x, times: torch.repeat_interleave(times),
+    "elements": lambda x, times: x[:, 0].repeat_interleave(times),
+    "columns": lambda x, times: x.t().repeat_interleave(times, 1),
+    "as many as said": lambda x, times: x.repeat_interleave(times, 0, output_size=12),
+    "none": lambda x, times: x.repeat_interleave(times * 0, 0),
+    "of none": lambda x, times: x[:0].repeat_interleave(times[:0], 0),
+    "all alike": lambda x, times: x.repeat_interleave(times[:1], 0),
+}
+
+
+@pytest.mark.parametrize("form", REPEATED)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_elements_are_repeated_as_often_as_a_tensor_says(form, dtype, native):
+    times = torch.tensor([3, 0, 1, 5, 2, 1], dtype=dtype)
+    check_both(REPEATED[form], numbers(6, 70), times, units=0)
+
+
+@pytest.mark.parametrize("times", [[1, -1], [1.0, 2.0], [[1, 2]]], ids=str)
+def test_repeats_that_cannot_be_are_refused(times, native):
+    with pytest.raises(RuntimeError, match="repeat"):
+        torch.repeat_interleave(torch.tensor(times, device="spyre"))
+    with pytest.raises(RuntimeError, match="size does not match"):
+        torch.repeat_interleave(torch.tensor([1, 2], device="spyre"), output_size=4)
+
+
 BY_FLAGS = {
     "all dims": lambda x, flags: x[flags],
     "rows": lambda x, flags: x[flags[:, 0]],

@@ -37,6 +37,7 @@ _COMPOSITIONS: dict[str, Callable[..., Any]] = {
     "masked_select": selecting.masked_select,
     "multinomial": sampling.multinomial,
     "nonzero": selecting.nonzero,
+    "repeat_interleave.Tensor": selecting.repeat_interleave,
     "_unique2": duplicates.unique,
     "unique_consecutive": duplicates.unique_consecutive,
     "_assert_async": selecting.assert_async,

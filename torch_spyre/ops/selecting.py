@@ -30,6 +30,28 @@ def masked_select(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return flat.index_select(0, _places_of(shows))
 
 
+def repeat_interleave(repeats: torch.Tensor, *, output_size: int | None = None) -> torch.Tensor:
+    """Each number from 0 on as often as `repeats` says: what indexes the elements to repeat."""
+    if repeats.dim() != 1:
+        raise RuntimeError(
+            f"repeat_interleave only accepts 1D vector as repeat, got {repeats.dim()} dimensions"
+        )
+    if repeats.dtype not in (torch.int32, torch.int64):
+        raise RuntimeError(f"repeats has to be Long or Int tensor, got {repeats.dtype}")
+    if repeats.shape[0] == 0:
+        return torch.empty_like(repeats)
+    ends = repeats.cumsum(0)
+    least, total = (int(each) for each in (repeats.min(), ends[-1]))
+    if least < 0:
+        raise RuntimeError("repeats can not be negative")
+    if output_size is not None and output_size != total:
+        raise RuntimeError(
+            f"allocated size does not match required size: {output_size} and {total}"
+        )
+    numbers = torch.arange(total, device=repeats.device)
+    return torch.searchsorted(ends, numbers, right=True).to(repeats.dtype)
+
+
 def assert_async(condition: torch.Tensor, message: str = "assertion failed") -> None:
     if condition.numel() != 1:
         count = condition.numel()
