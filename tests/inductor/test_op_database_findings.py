@@ -220,3 +220,10 @@ def test_what_is_repeated_lies_in_order():
         return made.view(-1, 4, 5)
 
     check_both(repeated, numbers(4, 5, 66))
+
+
+@pytest.mark.parametrize("op", [torch.geqrf, lambda x: torch.histogram(x, 5)], ids=["qr", "bins"])
+def test_ops_that_pytorch_must_try_are_compiled(op):
+    """It has no rule for the sizes of their results, and runs them on zeros."""
+    x = numbers(5, 5, dtype=torch.float32)
+    assert_close(torch.compile(lambda x: op(x + 1))(x.to("spyre")), op(x + 1))

@@ -119,3 +119,34 @@ def test_gradients_that_are_not_finite_stay_where_they_are(name):
 def test_gradients_of_large_images_compare_no_pairs_of_places():
     # 14,400 places: their pairs would take most of a gigabyte.
     check_gradients(by("bilinear", 2), numbers(1, 2, 60, 60, dtype=torch.float32), units=16)
+
+
+MODES = [("nearest", False), ("nearest-exact", False)] + [
+    (mode, antialias) for mode in ("bilinear", "bicubic") for antialias in (False, True)
+]
+
+
+@pytest.mark.parametrize(("mode", "antialias"), MODES)
+def test_sizes_may_be_symbols(mode, antialias):
+    options = {"mode": mode, "antialias": antialias}
+
+    def resized(x, size):
+        by_size = F.interpolate(x, (size, size + 1), **options)
+        return by_size, F.interpolate(x, scale_factor=1.5, **options)
+
+    compiled = torch.compile(resized, dynamic=True)
+    for width, size in ((6, 7), (9, 4)):
+        x = numbers(2, 4, 5, width, dtype=torch.float32)
+        got = compiled(x.to("spyre"), size)
+        assert_close(got, resized(x.double(), size), units=16)
+
+
+def test_gradients_of_symbolic_sizes():
+    def gradient(x, size):
+        x = x.detach().requires_grad_()
+        F.interpolate(x, (size, size), mode="bilinear").square().sum().backward()
+        return x.grad
+
+    x = numbers(2, 4, 5, 6, dtype=torch.float32)
+    got = torch.compile(gradient, dynamic=True)(x.to("spyre"), 7)
+    assert_close(got, gradient(x.double(), 7), units=16)

@@ -17,7 +17,7 @@ RANDOM = ("bernoulli", "cauchy", "exponential", "geometric", "multinomial", "uni
 # Given an out= with gaps between its elements, the CPU writes the wrong places or none.
 WRONG_GAPS_ON_CPU = ("narrow_copy", "nn.functional.avg_pool3d", "nn.functional.gelu")
 # The card has no such dtype, and what converts to it gives a tensor on the CPU.
-GIVES_CPU_TENSORS = ("double",)
+GIVES_CPU_TENSORS = ("double", "to")
 # Unless it trains, the CPU alone gives no statistics: other devices give what they were given, as
 # PyTorch's decomposition says.
 EMPTY_ON_CPU = ("native_batch_norm", "_native_batch_norm_legit")

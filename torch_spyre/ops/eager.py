@@ -214,10 +214,20 @@ def _planned(
 ) -> Plan:
     return (
         host_indices.plan(overload, args)
+        or _plan_like_a_fake(overload, args)
         or _plan_or_none(overload, args, kwargs)
         or selecting.plan_by_places(overload, args)
         or otherwise(overload)
     )
+
+
+def _plan_like_a_fake(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan | None:
+    """Zeros like a fake tensor: PyTorch tries ops on them whose results it cannot describe."""
+    if overload is not torch.ops.aten.zeros_like.default:
+        return None
+    if args[0].untyped_storage().device.type != "meta":
+        return None
+    return lambda args, kwargs: torch.empty_like(*args, **kwargs).zero_()
 
 
 def _plan_or_none(

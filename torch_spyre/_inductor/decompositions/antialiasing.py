@@ -64,8 +64,7 @@ _FILTERS = {
 }
 
 for _name, _filter in _FILTERS.items():
-    keep_whole(getattr(aten, _name).default, torch._C.DispatchKey.Autograd)
-    keep_whole(getattr(aten, _name).vec, torch._C.DispatchKey.CompositeImplicitAutograd)
+    keep_whole(_name, aligns=True)
     _forward, _backward = upsampling(2, _filter.ways(), aligns=True, adds=True)
     decomposes(getattr(aten, _name).default)(_forward)
     decomposes(getattr(aten, f"{_name}_backward").default)(_backward)

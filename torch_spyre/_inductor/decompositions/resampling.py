@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch._decomp.decompositions import upsample_compute_output_size
 
 from torch_spyre._inductor.decompositions.registry import decomposes
 from torch_spyre._inductor.decompositions.windows import along
@@ -200,19 +201,41 @@ _UPSAMPLING = {
 }
 
 
-def keep_whole(overload: torch._ops.OpOverload, key: torch._C.DispatchKey) -> None:
+def keep_whole(name: str, aligns: bool) -> None:
     """PyTorch takes these apart before a graph is recorded, into reads through pairs of indices.
 
-    The gradient of those compares all pairs of places with each other. What `key` has, which is
-    there before, runs for the card instead.
+    The gradient of those compares all pairs of places with each other. For the card, what was there
+    before runs instead.
     """
-    ours = torch._C.DispatchKey.AutogradPrivateUse1
-    overload.py_impl(ours)(partial(overload._op_dk, key))
+    whole = getattr(aten, name).default
+    keys = torch._C.DispatchKey
+
+    def with_corners(
+        x: torch.Tensor,
+        output_size: Sequence[int] | None,
+        align_corners: bool,
+        scale_factors: Sequence[float] | None,
+    ) -> Any:
+        return resampled(x, output_size, scale_factors, align_corners)
+
+    def resampled(
+        x: torch.Tensor,
+        output_size: Sequence[int] | None,
+        scale_factors: Sequence[float] | None,
+        *corners: bool,
+    ) -> Any:
+        # PyTorch's own takes no symbols for sizes.
+        size = upsample_compute_output_size(x.shape, output_size, scale_factors)
+        scales: Sequence[float | None] = scale_factors or [None] * len(size)
+        return whole(x, size, *corners, *scales)
+
+    whole.py_impl(keys.AutogradPrivateUse1)(partial(whole._op_dk, keys.Autograd))
+    given = getattr(aten, name).vec
+    given.py_impl(keys.AutogradPrivateUse1)(with_corners if aligns else resampled)
 
 
 for _name, (_dims, _taps_of, _aligns) in _UPSAMPLING.items():
-    keep_whole(getattr(aten, _name).default, torch._C.DispatchKey.Autograd)
-    keep_whole(getattr(aten, _name).vec, torch._C.DispatchKey.CompositeImplicitAutograd)
+    keep_whole(_name, _aligns)
     _forward, _backward = upsampling(
         _dims,
         by_taps(_taps_of),
