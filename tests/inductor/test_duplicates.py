@@ -34,7 +34,18 @@ def test_repeats_of_neighbours(dim, native):
     options = dict(return_inverse=True, return_counts=True, dim=dim)
     got = torch.unique_consecutive(x.to("spyre"), **options)
     for one, other in zip(got, torch.unique_consecutive(x, **options), strict=True):
-        assert torch.equal(one.cpu(), other)
+        assert torch.equal(one.cpu(), other) and one.stride() == other.stride()
+
+
+def test_repeats_of_nothing(native):
+    x = torch.zeros(5, 0, 3)
+    for options in ({}, {"dim": 1}):
+        got = torch.unique_consecutive(x.to("spyre"), **options)
+        assert got.shape == torch.unique_consecutive(x, **options).shape
+    with pytest.raises(RuntimeError, match="must be the only one of size 0"):
+        torch.unique_consecutive(x.to("spyre"), dim=0)
+    with pytest.raises(RuntimeError, match="must be the only one of size 0"):
+        torch.unique_consecutive(x[:, :, :0].to("spyre"), dim=1)
 
 
 @pytest.mark.parametrize("shape", [(), (70,), (3, 5, 7), (4, 0)], ids=str)

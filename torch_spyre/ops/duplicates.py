@@ -37,9 +37,12 @@ def _without_repeats(
     """Less what equals its neighbour before; the number of each one's group; sizes of groups."""
     length, device = x.shape[dim], x.device
     none = torch.empty(0, dtype=torch.int64, device=device)
+    if list(x.shape).count(0) > (length == 0):
+        raise RuntimeError(
+            f"unique along dim {dim} of a tensor of shape {list(x.shape)}: that must be the only "
+            "one of size 0"
+        )
     if length == 0:
-        if x.numel() == 0 and x.dim() > 1 and any(x.shape[:dim] + x.shape[dim + 1 :]):
-            raise RuntimeError("There are 0 sized dimensions, and they aren't selected")
         return x.clone(), none, none
     first = torch.ones(1, dtype=torch.bool, device=device)
     differs = x.narrow(dim, 1, length - 1) != x.narrow(dim, 0, length - 1)
@@ -47,7 +50,8 @@ def _without_repeats(
     differs = differs.any(others) if others else differs
     fresh = torch.cat([first, differs])
     starts = fresh.nonzero().reshape(-1)
-    result = x.index_select(dim, starts)
+    # In the order in memory that PyTorch gives it.
+    result = x.movedim(dim, 0).index_select(0, starts).movedim(0, dim)
     groups = torch.cumsum(fresh, 0) - 1 if with_groups else none
     if not with_counts:
         return result, groups, none
