@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from comparing import assert_close
 from torch import nn
 
 # Steps are of few ops, the same ones again and again.
@@ -76,3 +77,47 @@ def test_a_product_of_halves_joins_a_sum_in_float32(dtype, native):
     torch._dynamo.reset()
     compiled = torch.compile(lambda x, y: torch.addcmul(x, y, y))
     assert torch.equal(compiled(total, small).cpu(), torch.full((5,), 3 * 2.0**-35))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("order", [2, 3, 0.5, 1, float("inf")])
+def test_norms_of_small_gradients_are_not_zero(order, dtype, native):
+    """Squares of 1e-6 are below the smallest number that 16 bits can hold on the card."""
+    x = torch.linspace(1e-6, 2e-5, 210).reshape(3, 70).to(dtype).to("spyre")
+
+    def norms(x):
+        return torch.linalg.vector_norm(x, order), torch.linalg.vector_norm(x, order, 1)
+
+    for found in (norms(x), torch.compile(norms)(x)):
+        assert_close(found, norms(x.cpu().double()), units=2, scale=0)
+
+
+def test_a_norm_of_negative_order_with_a_zero_is_zero(native):
+    x = torch.tensor([0.0, 1.0, 2.0], dtype=torch.float16, device="spyre")
+    assert torch.linalg.vector_norm(x, -2).item() == 0.0
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_small_gradients_are_clipped_by_their_norm(dtype, native):
+    params = [nn.Parameter(torch.zeros(70, dtype=dtype, device="spyre")) for _ in range(2)]
+    for param in params:
+        param.grad = torch.full_like(param, 1e-5)
+    norm = nn.utils.clip_grad_norm_(params, 1e-5).cpu().double()
+    gradient = torch.tensor(1e-5, dtype=dtype).to("spyre").cpu().double()
+    assert_close(norm.to(dtype), gradient * 140**0.5, units=4, scale=0)
+    clipped = torch.full((70,), 1.0, dtype=torch.float64) * 1e-5 / 140**0.5
+    # What PyTorch adds to the norm before it divides.
+    clipped = clipped * (norm / (norm + 1e-6))
+    for param in params:
+        assert_close(param.grad, clipped, units=8, scale=0)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_deviations_of_small_numbers_are_not_zero(dtype, native):
+    x = torch.linspace(-2e-5, 2e-5, 210).reshape(3, 70).to(dtype).to("spyre")
+
+    def deviations(x):
+        return x.std(), x.std(1, keepdim=True), torch.std_mean(x, 0, correction=0)
+
+    for found in (deviations(x), torch.compile(deviations)(x)):
+        assert_close(found, deviations(x.cpu().double()), units=4, scale=2e-5)

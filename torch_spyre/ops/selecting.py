@@ -14,12 +14,12 @@ _FLAGS = (torch.bool, torch.uint8)
 def nonzero(x: torch.Tensor) -> torch.Tensor:
     """The places of what is not zero, a row each, in order."""
     flat = _places_of(x != 0)
-    rows = torch.empty((flat.shape[0], x.dim()), dtype=torch.int64, device=x.device)
+    places = torch.empty((x.dim(), flat.shape[0]), dtype=torch.int64, device=x.device)
     for dim in reversed(range(x.dim())):
         size = x.shape[dim]
-        rows[:, dim] = flat % size
+        places[dim] = flat % size
         flat = flat // size
-    return rows
+    return places.t()
 
 
 def masked_select(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -85,6 +85,17 @@ class Arguments:
             ),
         )
 
+    def scaled(self, part: float, generator: torch.Generator) -> "Arguments":
+        """Floats larger or smaller by a part of them, as chance will have it."""
+
+        def moved(tensor: torch.Tensor) -> torch.Tensor:
+            if not tensor.is_floating_point():
+                return tensor
+            signs = torch.randint(0, 2, tensor.shape, generator=generator) * 2 - 1
+            return tensor.detach() * (1 + part * signs)
+
+        return self._mapped(moved)
+
     def _mapped(
         self,
         of_tensor: Callable[[torch.Tensor], torch.Tensor],

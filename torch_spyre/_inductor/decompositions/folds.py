@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions.registry import decomposes
+from torch_spyre._inductor.op_functions import HALVES
 
 aten = torch.ops.aten
 
@@ -41,6 +42,25 @@ def _var_mean(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     dims = list(range(x.dim())) if dim is None else list(dim)
     return _var(x, dim, correction=correction, keepdim=keepdim), x.mean(dims, keepdim=keepdim)
+
+
+@decomposes(aten.std.correction)
+def _std(x: torch.Tensor, dim: Sequence[int] | None = None, **options: Any) -> torch.Tensor:
+    # Squares of small halves are below the smallest one, whose roots are not.
+    wide = x.to(torch.float32) if x.dtype in HALVES else x
+    return torch.sqrt(_var(wide, dim, **options)).to(x.dtype)
+
+
+@decomposes(aten.std_mean.correction)
+def _std_mean(
+    x: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    dims = list(range(x.dim())) if dim is None else list(dim)
+    return _std(x, dim, correction=correction, keepdim=keepdim), x.mean(dims, keepdim=keepdim)
 
 
 @decomposes(aten.any.default, aten.any.dim, aten.any.dims)

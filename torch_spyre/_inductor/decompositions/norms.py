@@ -1,16 +1,36 @@
-"""Layer norms, norms of weights, and the gradient of group norms.
+"""Norms of vectors, layer norms, norms of weights, and the gradient of group norms.
 
 Gradients of batch norms are PyTorch's own, and do not cancel.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._refs.linalg import vector_norm
 
 from torch_spyre._inductor.decompositions.registry import decomposes
+from torch_spyre._inductor.op_functions import HALVES
 
 aten = torch.ops.aten
+# Orders that take no powers.
+_WITHOUT_POWERS = (0, 1, math.inf, -math.inf)
+
+
+@decomposes(aten.linalg_vector_norm.default)
+def _vector_norm(
+    x: torch.Tensor,
+    ord: float = 2,
+    dim: list[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    if x.dtype not in HALVES or dtype is not None or ord in _WITHOUT_POWERS:
+        return vector_norm(x, ord, dim, keepdim, dtype=dtype)
+    # Squares of small gradients are below the smallest half, whose roots are not.
+    return vector_norm(x.to(torch.float32), ord, dim, keepdim).to(x.dtype)
 
 
 @decomposes(aten.native_layer_norm.default)
