@@ -67,9 +67,18 @@ def double(x):
     return x.double()
 
 
+def sharing(x):
+    return x if on_card(x) else x.clone()
+
+
+def turned(x):
+    square = x.abs().expand(2, *x.shape).clone()
+    return square.t().contiguous().t() if on_card(x) else square
+
+
 FUNCTIONS = (
     torch.abs, crashing, hanging, lying, failing, exiting, partly, refused, torch.rand_like, rough,
-    double,
+    double, sharing, turned,
 )  # fmt: skip
 
 

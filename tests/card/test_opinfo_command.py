@@ -82,6 +82,8 @@ def units(calls, folder):
         ("partly", {"native": 1, "fallback": 2}),
         ("refused", {"refused": 3}),
         ("double", {"fallback": 3}),
+        ("sharing", {"wrong": 3}),
+        ("turned", {"native": 1, "wrong": 2}),
     ],
 )
 def test_each_sample_has_its_verdict_whatever_the_others_do(units, op, counts):
@@ -97,6 +99,8 @@ def test_each_sample_has_its_verdict_whatever_the_others_do(units, op, counts):
         ("lying", 0, "1 of 1 elements differ; the worst at (0,): got"),
         ("failing", 2, "raised RuntimeError: not today"),
         ("refused", 0, "ComplexFloat"),
+        ("sharing", 0, "shares memory with an argument"),
+        ("turned", 1, "strides (1, 2), expected (2, 1)"),
     ],
 )
 def test_samples_are_named_with_what_happened(units, op, index, detail):
@@ -129,7 +133,7 @@ def test_the_summary_counts_ops_and_samples(calls):
     assert next(line.split()[:4] for line in lines if "ended the process" in line) == [
         "crash", "3", "3", "5"
     ]  # fmt: skip
-    assert "native: 10.0% of ops (float32 10.0%)" in calls["all"]["out"]
+    assert "native: 8.3% of ops (float32 8.3%)" in calls["all"]["out"]
 
 
 def test_a_resumed_run_does_only_what_is_missing(calls):

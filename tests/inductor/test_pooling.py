@@ -102,3 +102,24 @@ def test_infinities_stay_where_they_are():
     x = numbers(1, 2, 6, 7, dtype=torch.float32)
     x[0, 0, 2, 3] = math.inf
     check_both(lambda x: (F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, 4)), x)
+
+
+WITHOUT_EFFECT = {
+    "largest of one": lambda x: F.max_pool2d(x, 1),
+    "largest of windows of one": lambda x: F.adaptive_max_pool2d(x, (None, None)),
+    "averages of windows of one": lambda x: F.adaptive_avg_pool2d(x, (None, None)),
+    "averages of one": lambda x: F.avg_pool2d(x, 1),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_EFFECT)
+def test_what_has_nothing_to_do_gives_a_copy(name):
+    pool = WITHOUT_EFFECT[name]
+    for call in (pool, torch.compile(pool)):
+        spread = numbers(2, 4, 5, 6, 2, dtype=torch.float32)
+        for x in (spread[..., 0], spread[..., 1].contiguous()):
+            card = x.to("spyre")
+            got = call(card)
+            got += 1
+            assert torch.equal(card.cpu(), x) and got.is_contiguous()
+            assert torch.equal(got.cpu(), x + 1)

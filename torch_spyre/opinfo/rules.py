@@ -42,12 +42,24 @@ EXCUSED = {
         "unravel_index": WIDE,
     },
 }
-# The op gives a part of a larger buffer; on the card its copy is dense.
-STRIDES_OF_THEIR_OWN = ("linalg.lstsq", "linalg.lstsq.grad_oriented")
+# The op gives a part of a larger buffer, which on the card is a dense copy; or columns, as the
+# CPU's library has them; or dims in the order of an input that has gaps.
+STRIDES_OF_THEIR_OWN = (
+    "linalg.lstsq",
+    "linalg.lstsq.grad_oriented",
+    "linalg.solve_triangular",
+    "nn.functional.max_unpool2d.grad",
+)
+# The card has no complex numbers, and holds their parts in other tensors.
+MEMORY_OF_THEIR_OWN = ("view_as_complex",)
 
 
 def has_strides(op: OpInfo) -> bool:
     return name_of(op) not in STRIDES_OF_THEIR_OWN
+
+
+def shares_as_on_cpu(op: OpInfo) -> bool:
+    return name_of(op) not in MEMORY_OF_THEIR_OWN
 
 
 def excuse(op: OpInfo, dtype: str) -> str | None:

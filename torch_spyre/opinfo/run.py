@@ -154,6 +154,8 @@ class Sample:
         if homeless and name_of(self.op) not in rules.GIVES_CPU_TENSORS:
             return Outcome(Verdict.WRONG, f"gave {homeless[0].dtype}, which the card cannot hold")
         wrong = self._difference_of_kinds(got, wanted, CPU if homeless else card.device)
+        if not wrong and self.variant != "gradient" and rules.shares_as_on_cpu(self.op):
+            wrong = _difference_of_memory(got, wanted, card, cpu)
         if wrong:
             return Outcome(Verdict.WRONG, wrong)
         wrong = self._difference_of_values(got, wanted)
@@ -342,6 +344,20 @@ def _refused_move(given: Arguments) -> Outcome:
     except REFUSALS as error:
         return Outcome(Verdict.REFUSED, _short(error))
     return Outcome(Verdict.WRONG, "the card took a tensor that it has no format for")
+
+
+def _difference_of_memory(got: Any, wanted: Any, card: Arguments, cpu: Arguments) -> str | None:
+    """A result that is part of an argument changes with it, and that one with the result."""
+    for one, other in zip(tensors_of(got), tensors_of(wanted), strict=True):
+        shares, should = _shares_memory(one, card), _shares_memory(other, cpu)
+        if shares != should:
+            return f"{'shares' if shares else 'does not share'} memory with an argument"
+    return None
+
+
+def _shares_memory(result: torch.Tensor, arguments: Arguments) -> bool:
+    memory = result.untyped_storage()._cdata
+    return any(memory == tensor.untyped_storage()._cdata for tensor in arguments.tensors)
 
 
 def _difference_of_arguments(card: Arguments, cpu: Arguments) -> str | None:

@@ -61,7 +61,7 @@ def _embedding_bag(
     sizes = size.to(indices.dtype)
     if include_last_offset:
         sizes = torch.cat([sizes, torch.zeros_like(sizes[:1])])
-    return result.to(weight.dtype), bag.to(indices.dtype), sizes, largest
+    return result.to(weight.dtype).contiguous(), bag.to(indices.dtype), sizes, largest
 
 
 def _largest_rows(

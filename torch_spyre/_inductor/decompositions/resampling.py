@@ -171,7 +171,7 @@ def upsampling(
         for place, row in enumerate(rows(x.shape, output_size, options, x.device)):
             if row.size != row.out or row.scale not in (None, 1.0):
                 result = forward_along(result, place - dims, row)
-        return result.to(x.dtype).clone() if result is x else result.to(x.dtype)
+        return result.to(x.dtype).contiguous()
 
     def backward(
         gradient: torch.Tensor, output_size: Sequence[int], input_size: Sequence[int], *options: Any
