@@ -340,3 +340,32 @@ def test_masked_scatter_goes_to_the_shape_of_both(shapes):
     source = torch.arange(48.0)
     compiled = torch.compile(function)(x.to("spyre"), mask.to("spyre"), source.to("spyre"))
     assert torch.equal(compiled.cpu(), function(x, mask, source))
+
+
+PLACES = [0, 2]
+JOINED = {
+    "padded": lambda x: torch.nn.functional.pad(x, (3, 1), value=2.0),
+    "one after the other": lambda x: torch.cat([x[:1], x, x * 2]),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+@pytest.mark.parametrize("size", [3, 70])
+def test_what_is_joined_and_written_to_keeps_both(name, size, native):
+    """Inductor makes a tensor where it is joined with others, and writes to it there."""
+    join = JOINED[name]
+
+    def before(x):
+        values = x.abs()
+        joined = join(values)
+        values[torch.tensor(PLACES, device=x.device)] = 1.0
+        return joined, values * 2
+
+    def after(x):
+        values, others = x.abs(), x.abs()
+        values[::2] = 1.0
+        others[torch.tensor(PLACES, device=x.device)] = 1.0
+        return join(values), join(others)
+
+    for function in (before, after):
+        check_both(function, numbers(size))

@@ -104,7 +104,7 @@ def _change(draw, content):
     kind = draw(st.sampled_from(["value", "near", "drop", "rename", "swap"]))
     if kind == "near" and type(holder[key]) is int:
         holder[key] += draw(st.sampled_from([-64, -1, 1, 64]))
-    elif kind == "near" and isinstance(holder[key], str) and holder[key].lstrip("-").isdigit():
+    elif kind == "near" and isinstance(holder[key], str) and holder[key].lstrip("-").isdecimal():
         holder[key] = str(int(holder[key]) + draw(st.sampled_from([-128, -1, 1, 128, 4096])))
     elif kind == "drop":
         del holder[key]

@@ -59,8 +59,17 @@ def _index_put(
 def _index_put_in_place(
     x: ir.TensorBox, indices: Indices, values: ir.TensorBox, accumulate: bool = False
 ) -> ir.TensorBox:
+    """Of a tensor that nothing reads afterwards."""
     x.realize()
-    return _put(x, indices, values, accumulate)
+    return _put(copied(x) if _is_joined(x) else x, indices, values, accumulate)
+
+
+def _is_joined(x: ir.TensorBox) -> bool:
+    """Is it part of a larger tensor, which must not change with it?"""
+    data = x.data
+    while isinstance(data, ir.MutableBox | ir.BaseView):
+        data = data.data
+    return isinstance(data.get_layout(), ir.NonOwningLayout)
 
 
 def _put(x: ir.TensorBox, indices: Indices, values: ir.TensorBox, accumulate: bool) -> ir.TensorBox:
@@ -287,6 +296,8 @@ def _last_along(values: ir.TensorBox, dims: Sequence[int]) -> ir.TensorBox:
 def _store(x: ir.TensorBox, values: ir.TensorBox, place: Callable[..., Any]) -> None:
     """Puts values where `place` says. They are in memory: some may be read from x."""
     values.realize()
+    # Joined with others, x would become a part of the result, in which places are others.
+    x.freeze_layout()
     buffer = ir.ComputedBuffer(
         name=None,
         layout=ir.MutationLayoutSHOULDREMOVE(x),
