@@ -153,6 +153,10 @@ class Program:
 
     def _write(self, name, value):
         """Into a value, or a view of it. Where elements share memory PyTorch refuses."""
+        steps = zip(value.stride(), value.shape, strict=True)
+        if any(step == 0 and size > 1 for step, size in steps):
+            # It warns of some writes to what is expanded, and adds others up when compiled.
+            return None
         other = self._partner(value)
         forms = [
             f"{name}.copy_({other})",
