@@ -63,9 +63,9 @@ TRANSPOSED = {
     ),
     "more padding than kernel": ((2, 3, 5, 6), (3, 2, 2, 2), {"padding": 2}),
     "output padding of more than a step": (
-        (2, 2, 4, 4),
-        (2, 2, 4, 5),
-        {"stride": (3, 2), "padding": (1, 2), "output_padding": (2, 3), "dilation": 4, "groups": 2},
+        (2, 4, 4),
+        (4, 2, 3),
+        {"stride": 2, "padding": 2, "output_padding": 3, "dilation": 4, "groups": 2},
     ),
     "of nothing": ((0, 8, 4, 5), (8, 6, 3, 3), {"stride": 2}),
     "1d": ((2, 8, 7), (8, 3, 5), {"stride": 3}),
