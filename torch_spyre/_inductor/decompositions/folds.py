@@ -1,7 +1,7 @@
 """What is folded along dims: variances, softmax, any and all, a loss."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -32,18 +32,6 @@ def _var(
     return torch.where(total > 0, math.inf, math.nan).to(x.dtype)
 
 
-@decomposes(aten.var_mean.correction)
-def _var_mean(
-    x: torch.Tensor,
-    dim: Sequence[int] | None = None,
-    *,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    dims = list(range(x.dim())) if dim is None else list(dim)
-    return _var(x, dim, correction=correction, keepdim=keepdim), x.mean(dims, keepdim=keepdim)
-
-
 @decomposes(aten.std.correction)
 def _std(x: torch.Tensor, dim: Sequence[int] | None = None, **options: Any) -> torch.Tensor:
     # Squares of small halves are below the smallest one, whose roots are not.
@@ -51,16 +39,23 @@ def _std(x: torch.Tensor, dim: Sequence[int] | None = None, **options: Any) -> t
     return torch.sqrt(_var(wide, dim, **options)).to(x.dtype)
 
 
-@decomposes(aten.std_mean.correction)
-def _std_mean(
-    x: torch.Tensor,
-    dim: Sequence[int] | None = None,
-    *,
-    correction: float | None = None,
-    keepdim: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    dims = list(range(x.dim())) if dim is None else list(dim)
-    return _std(x, dim, correction=correction, keepdim=keepdim), x.mean(dims, keepdim=keepdim)
+def _with_mean(spread: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    def both(
+        x: torch.Tensor,
+        dim: Sequence[int] | None = None,
+        *,
+        correction: float | None = None,
+        keepdim: bool = False,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        dims = list(range(x.dim())) if dim is None else list(dim)
+        found = spread(x, dim, correction=correction, keepdim=keepdim)
+        return found, x.mean(dims, keepdim=keepdim)
+
+    return both
+
+
+decomposes(aten.var_mean.correction)(_with_mean(_var))
+decomposes(aten.std_mean.correction)(_with_mean(_std))
 
 
 @decomposes(aten.any.default, aten.any.dim, aten.any.dims)
