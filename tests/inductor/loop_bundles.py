@@ -7,7 +7,7 @@ import torch
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.bundle import Bundle, Tensor
-from torch_spyre._inductor.loops import Fold, Interner, Load, LoopOp
+from torch_spyre._inductor.loop_ir import Interner, Load, LoopOp, Reduction
 
 F16 = torch.float16
 C0, C1, C2, R0 = (sympy.Symbol(name, integer=True) for name in ("c0", "c1", "c2", "r0"))
@@ -27,21 +27,21 @@ def step(op, *inputs, dtype=F16):
     return _interner.step(op, inputs, dtype)
 
 
-def loop(name, sizes, value, write, *, target=None, folded=(), **more):
+def loop(name, sizes, value, write, *, target=None, reduced=(), **more):
     """`sizes` by symbol; the buffer is its own memory unless there is a target."""
     write = sympy.sympify(write)
-    return LoopOp(name, target or name, F16, sizes, folded, value, write, **more)
+    return LoopOp(name, target or name, F16, sizes, reduced, value, write, **more)
 
 
-def total(name, sizes, value, write, folded, op="sum", **more):
-    return loop(name, sizes, Fold(op, (value,)), write, folded=folded, **more)
+def total(name, sizes, value, write, reduced, op="sum", **more):
+    return loop(name, sizes, Reduction(op, (value,)), write, reduced=reduced, **more)
 
 
 def product(name, rows, columns, inner, left, right):
     """Of [rows, inner] and [inner, columns]."""
     factors = load(left, inner * C0 + R0), load(right, columns * R0 + C1)
     sizes = {C0: rows, C1: columns, R0: inner}
-    return loop(name, sizes, Fold("batchmatmul", factors), columns * C0 + C1, folded=(R0,))
+    return loop(name, sizes, Reduction("batchmatmul", factors), columns * C0 + C1, reduced=(R0,))
 
 
 def bundle(ops, tensors, results, arguments=None):

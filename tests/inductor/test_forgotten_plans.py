@@ -3,17 +3,17 @@
 import torch
 from comparing import assert_close, numbers
 
-from torch_spyre._inductor import one_op
+from torch_spyre._inductor import eager_op
 from torch_spyre.ops import plans
 
 
 def test_an_op_is_compiled_again_after_its_plan_was_forgotten(monkeypatch, native):
     compiled = []
-    plan_op = one_op.plan_op
+    plan_eager_op = eager_op.plan_eager_op
     monkeypatch.setattr(
-        one_op,
-        "plan_op",
-        lambda overload, *rest: compiled.append(overload) or plan_op(overload, *rest),
+        eager_op,
+        "plan_eager_op",
+        lambda overload, *rest: compiled.append(overload) or plan_eager_op(overload, *rest),
     )
     x = numbers(3, 70)
     on_card = x.to("spyre")

@@ -5,7 +5,7 @@ import sympy
 from loop_bundles import C0, C1, C2, R0, bundle, load, loop, product, step, tensor, total
 
 from torch_spyre._inductor.passes.fusion import fuse
-from torch_spyre._inductor.passes.specs import specs_of
+from torch_spyre._inductor.passes.op_specs import specs_of
 
 ROWS, COLUMNS = 32, 128
 SPACE = {C0: ROWS, C1: COLUMNS}

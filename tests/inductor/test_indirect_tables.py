@@ -7,7 +7,7 @@ import torch
 from loop_bundles import C0, C1, F16, bundle, load, loop, step, tensor
 
 from torch_spyre._C import SpyreTensorLayout
-from torch_spyre._inductor.passes.indirect import enforce_indirect_layouts
+from torch_spyre._inductor.passes.indirect_access import enforce_indirect_layouts
 
 WORDS, COLUMNS, ROWS = 128, 256, 8
 LOOKED_UP = sympy.Symbol("indirect0", integer=True)

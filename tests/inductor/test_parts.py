@@ -11,9 +11,9 @@ from loop_bundles import C0, C1, R0, bundle, load, loop, step, tensor, total
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor import pipeline
-from torch_spyre._inductor.loops import Coordinate, walk
-from torch_spyre._inductor.passes import division, parts
-from torch_spyre._inductor.passes.parts import cut_long_loops
+from torch_spyre._inductor.loop_ir import Coordinate, walk
+from torch_spyre._inductor.passes import loop_splitting, work_division
+from torch_spyre._inductor.passes.loop_splitting import cut_long_loops
 from torch_spyre.errors import SpanLimitError
 
 LIMIT = 100_000
@@ -22,8 +22,10 @@ WORDS = 37 * 64 - 10  # 37 sticks: no number of cores divides them
 
 def set_reach(monkeypatch, limit):
     monkeypatch.setattr(pipeline, "SPAN_LIMIT_BYTES", limit)
-    monkeypatch.setattr(division, "divide", partial(division.divide, span_limit=limit))
-    monkeypatch.setattr(division, "check_reach", partial(division.check_reach, span_limit=limit))
+    monkeypatch.setattr(work_division, "divide", partial(work_division.divide, span_limit=limit))
+    monkeypatch.setattr(
+        work_division, "check_reach", partial(work_division.check_reach, span_limit=limit)
+    )
     torch._dynamo.reset()
 
 
@@ -84,7 +86,7 @@ def test_what_can_be_divided_is_not_cut():
 
 
 def test_small_tensors_are_not_even_looked_at(monkeypatch):
-    monkeypatch.setattr(parts, "divided", None)
+    monkeypatch.setattr(loop_splitting, "divided", None)
     ((op,),) = cut(*rows_and_words("neg", words=64, rows=2))
     assert op.sizes == {C0: 2, C1: 64}
 

@@ -10,13 +10,13 @@ from kernel_samples import SAMPLES
 from read_back import ReadBack
 from test_ops import BINARY, BITS, FORMS, NORMALS, POSITIVE, PRODUCTS, REDUCTIONS, UNARY, named
 
-from torch_spyre._inductor import async_compile, one_op
+from torch_spyre._inductor import async_compile, eager_op
 
 
 @pytest.fixture(autouse=True)
 def kernels_read_back(monkeypatch, tmp_path):
     harness = ReadBack(tmp_path)
-    monkeypatch.setattr(one_op, "Runner", harness.runner)
+    monkeypatch.setattr(eager_op, "Runner", harness.runner)
     monkeypatch.setattr(async_compile, "Runner", harness.runner)
     with warnings.catch_warnings():
         # The compiler's failures, those to write and read a bundle among them, are warnings.

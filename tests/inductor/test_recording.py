@@ -7,8 +7,8 @@ from comparing import numbers, on_card
 from torch.nn import functional
 
 from torch_spyre._inductor import scheduling
-from torch_spyre._inductor.loops import Constant, Coordinate, Load, text_of
-from torch_spyre._inductor.recording import Recorder
+from torch_spyre._inductor.loop_ir import Constant, Coordinate, Load, text_of
+from torch_spyre._inductor.loop_tracer import LoopTracer
 from torch_spyre.errors import UnsupportedError
 
 C0, C1, R0 = (sympy.Symbol(name, integer=True) for name in ("c0", "c1", "r0"))
@@ -74,7 +74,7 @@ def test_a_chain_is_one_loop_of_steps_made_once(recorded):
 
 def test_a_fold_has_symbols_of_its_own(recorded):
     (op,) = recorded(lambda x: x.exp().sum(1), numbers(6, 70))
-    assert (op.value.op, op.folded) == ("sum", (R0,))
+    assert (op.value.op, op.reduced) == ("sum", (R0,))
     assert op.sizes == {C0: 6, R0: 70}
     assert op.value.inputs[0].op == "exp"
 
@@ -94,7 +94,7 @@ def test_any_is_the_largest_flag(recorded):
 
 def test_a_product_has_two_factors_be_they_one_tensor(recorded):
     (op,) = recorded(lambda x: x @ x, numbers(64, 64))
-    assert op.is_product and op.folded == (R0,)
+    assert op.is_matmul and op.reduced == (R0,)
     assert [load.index for load in op.reads] == [64 * C0 + R0, C1 + 64 * R0]
     assert {load.buffer for load in op.reads} == {"arg0_1"}
 
@@ -158,7 +158,7 @@ def test_ops_know_where_they_come_from(recorded):
 
 @pytest.fixture
 def recorder():
-    return Recorder()
+    return LoopTracer()
 
 
 X16, X32, XI, XB = (

@@ -6,10 +6,10 @@ import torch
 from loop_bundles import C0, C1, C2, R0, bundle, load, loop, product, step, tensor, total
 
 from torch_spyre._C import DataFormats
-from torch_spyre._inductor.loops import Constant, Coordinate
+from torch_spyre._inductor.loop_ir import Constant, Coordinate
 from torch_spyre._inductor.op_spec import IndirectAccess, sympify
 from torch_spyre._inductor.op_spec_validation import validate
-from torch_spyre._inductor.passes.specs import specs_of
+from torch_spyre._inductor.passes.op_specs import specs_of
 from torch_spyre.errors import UnsupportedError
 
 F16 = torch.float16

@@ -36,12 +36,12 @@ def test_each_number_counts(form, dtype, native):
 
 
 def test_the_step_of_an_optimizer_is_not_compiled_each_time(native, monkeypatch):
-    from torch_spyre._inductor import one_op
+    from torch_spyre._inductor import eager_op
 
     planned = []
-    original = one_op.plan_op
+    original = eager_op.plan_eager_op
     monkeypatch.setattr(
-        one_op, "plan_op", lambda *given: planned.append(given[0]) or original(*given)
+        eager_op, "plan_eager_op", lambda *given: planned.append(given[0]) or original(*given)
     )
     x = torch.nn.Parameter(torch.ones(3, 70, device="spyre"))
     optimizer = torch.optim.AdamW([x], lr=0.01)
@@ -69,16 +69,16 @@ def test_small_numbers_keep_their_value(native):
 
 
 def test_where_there_is_no_such_plan_numbers_stay_constants(native, monkeypatch):
-    from torch_spyre._inductor import one_op
+    from torch_spyre._inductor import eager_op
 
-    original = one_op.plan_op
+    original = eager_op.plan_eager_op
 
     def only_numbers(overload, args, kwargs):
         if any(isinstance(each, torch.Tensor) and each.device.type == "cpu" for each in args):
             raise UnsupportedError("tensors")
         return original(overload, args, kwargs)
 
-    monkeypatch.setattr(one_op, "plan_op", only_numbers)
+    monkeypatch.setattr(eager_op, "plan_eager_op", only_numbers)
     x = numbers(3, 71, dtype=torch.float32).to("spyre")
     for number in (0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5):
         assert_close(x * number, exact(x) * number)

@@ -9,7 +9,7 @@ from torch_spyre._inductor.superdsc import generate_bundle, import_programs
 from torch_spyre._inductor.to_ktir.arity import TWO_OPERANDS
 from torch_spyre._inductor.to_ktir.coordinates import INDEX
 from torch_spyre._inductor.to_ktir.kernel import build_module
-from torch_spyre._inductor.to_ktir.plan import is_product
+from torch_spyre._inductor.to_ktir.plan import is_matmul
 from torch_spyre._inductor.to_ktir.pointwise import CONVERSIONS, POINTWISE, WHERE
 from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS
 from torch_spyre.errors import UnsupportedError
@@ -101,5 +101,5 @@ def test_places(tmp_path):
 @pytest.mark.parametrize("splits", [(1, 1, 1), (4, 2, 1), (2, 1, 4)])
 def test_products(splits, tmp_path):
     spec = matmul(m=64, n=128, k=256, splits=splits)
-    assert is_product(spec)
+    assert is_matmul(spec)
     assert is_same_when_read_back(spec, tmp_path)

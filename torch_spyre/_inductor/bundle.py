@@ -11,7 +11,7 @@ import torch
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts import Buffer
-from torch_spyre._inductor.loops import LoopOp, text_of
+from torch_spyre._inductor.loop_ir import LoopOp, text_of
 from torch_spyre._inductor.op_spec import OpSpec
 
 
@@ -43,7 +43,7 @@ class Bundle:
     # Written here and needed afterwards.
     results: frozenset[str]
     # Arguments that share memory with others, though not point for point.
-    entangled: frozenset[str] = frozenset()
+    partially_aliased: frozenset[str] = frozenset()
     # Groups of ops, each of which becomes one program.
     groups: Sequence[Sequence[LoopOp]] = ()
     stages: Sequence[Sequence[OpSpec]] = ()

@@ -10,7 +10,7 @@ from torch._inductor.graph import GraphLowering
 
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts.sticks import default_layout
-from torch_spyre._inductor.recording import concrete, record
+from torch_spyre._inductor.loop_tracer import concrete, trace_loop
 from torch_spyre.errors import UnsupportedError
 
 
@@ -29,7 +29,7 @@ def bundle_of(
     graph: GraphLowering,
 ) -> Bundle:
     """A bundle of these buffers; `known` are tensors that exist before it runs."""
-    ops = [record(buffer) for buffer in buffers]
+    ops = [trace_loop(buffer) for buffer in buffers]
     tensors: dict[str, Tensor] = {}
     for op in ops:
         names = [op.target, *(load.buffer for load in op.loads)]

@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torch_spyre._inductor.bundle import Bundle
-from torch_spyre._inductor.loops import LoopOp
+from torch_spyre._inductor.loop_ir import LoopOp
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.passes.dead_code import eliminate_dead_code
-from torch_spyre._inductor.passes.division import divided
-from torch_spyre._inductor.passes.empty import simplify_empty
+from torch_spyre._inductor.passes.empty_tensors import simplify_empty
 from torch_spyre._inductor.passes.fusion import fuse
-from torch_spyre._inductor.passes.indirect import enforce_indirect_layouts
+from torch_spyre._inductor.passes.indirect_access import enforce_indirect_layouts
 from torch_spyre._inductor.passes.layouts import propagate_layouts
-from torch_spyre._inductor.passes.parts import cut_long_loops
-from torch_spyre._inductor.passes.specs import specs_of
+from torch_spyre._inductor.passes.loop_splitting import cut_long_loops
+from torch_spyre._inductor.passes.op_specs import specs_of
+from torch_spyre._inductor.passes.work_division import divided
 from torch_spyre._inductor.to_ktir.attention_tiles import is_attention
 from torch_spyre._inductor.to_ktir.plan import plan_tiles
 from torch_spyre._inductor.work_division import SPAN_LIMIT_BYTES

@@ -122,12 +122,12 @@ class Capture(TorchDispatchMode):
         self, func: torch._ops.OpOverload, args: Any, kwargs: Any
     ) -> UnsupportedError | None:
         """What the compiler says to an op that it is asked for; the kernel keeps it to itself."""
-        from torch_spyre._inductor.one_op import plan_op
+        from torch_spyre._inductor.eager_op import plan_eager_op
 
         if func not in self._eager:
             return None
         try:
-            plan_op(func, args, kwargs)
+            plan_eager_op(func, args, kwargs)
         except UnsupportedError as error:
             return error
         return None

@@ -10,8 +10,8 @@ from torch.utils import _pytree as pytree
 
 from torch_spyre._inductor import decompositions
 from torch_spyre._inductor.context import compiling
+from torch_spyre._inductor.eager_op import as_if_called_by_the_user
 from torch_spyre._inductor.native_ops import is_native
-from torch_spyre._inductor.one_op import as_if_called_by_the_user
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.enablement.findings import Verdict
 

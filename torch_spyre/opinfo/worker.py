@@ -20,7 +20,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 
 from torch_spyre import _C
-from torch_spyre._inductor import one_op  # noqa: F401  (slow to import: once, before the forks)
+from torch_spyre._inductor import eager_op  # noqa: F401  (slow to import: once, before the forks)
 from torch_spyre.opinfo import rules
 from torch_spyre.opinfo.results import Outcome, Unit, Verdict
 from torch_spyre.opinfo.run import Sample

@@ -149,14 +149,14 @@ def _conversions() -> Callable[[torch.Tensor, torch.Tensor], bool]:
     overload = torch.ops.aten.copy_.default
 
     def convert(source: torch.Tensor, target: torch.Tensor) -> bool:
-        from torch_spyre._inductor.one_op import plan_op
+        from torch_spyre._inductor.eager_op import plan_eager_op
 
         key = _C.arguments_key((target, source))
         if key is None:
             return False
         if key not in plans:
             try:
-                keep(plans, key, plan_op(overload, (target, source), {}))
+                keep(plans, key, plan_eager_op(overload, (target, source), {}))
             except (CompilerFailure, UnsupportedError) as error:
                 logger.info("a conversion falls back: %s", error)
                 keep(plans, key, None)
@@ -234,10 +234,10 @@ def _plan_or_none(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Plan | None:
     """None for what the compiler cannot do."""
-    from torch_spyre._inductor.one_op import plan_op
+    from torch_spyre._inductor.eager_op import plan_eager_op
 
     try:
-        return plan_op(overload, args, kwargs)
+        return plan_eager_op(overload, args, kwargs)
     except CompilerFailure as error:
         warnings.warn(str(error), RuntimeWarning, stacklevel=2)
         logger.exception("%s falls back", overload)

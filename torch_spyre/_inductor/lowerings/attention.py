@@ -15,9 +15,9 @@ from torch._inductor.virtualized import V, ops
 from torch.utils._sympy.functions import FloorDiv
 
 from torch_spyre._inductor.attention_roles import ATTENTION, LOGSUMEXP
+from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.lowerings.memory import read_from_memory
 from torch_spyre._inductor.lowerings.registry import lowers
-from torch_spyre._inductor.recording import concrete
 from torch_spyre.ops.attention import OVERLOAD
 
 

@@ -8,9 +8,9 @@ from torch._inductor import ir
 from torch._inductor.lowering import full, to_dtype
 from torch._inductor.virtualized import ops
 
+from torch_spyre._inductor.loop_tracer import MATMUL, concrete
 from torch_spyre._inductor.lowerings.memory import read_from_memory
 from torch_spyre._inductor.lowerings.registry import lowers
-from torch_spyre._inductor.recording import PRODUCT, concrete
 
 aten = torch.ops.aten
 
@@ -55,7 +55,7 @@ def product(
             ),
             ranges=list(size),
             reduction_ranges=[inner],
-            reduction_type=PRODUCT,  # type: ignore[arg-type]  # a kind of our own
+            reduction_type=MATMUL,  # type: ignore[arg-type]  # a kind of our own
             src_dtype=left.get_dtype(),
             reduction_hint=ir.ReductionHint.DEFAULT,
         )

@@ -9,9 +9,9 @@ from torch._inductor import ir
 from torch._inductor.lowering import clone, full, index_impl, lowerings, view
 from torch._inductor.virtualized import ops
 
+from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.lowerings.memory import copied, in_memory
 from torch_spyre._inductor.lowerings.registry import lowers
-from torch_spyre._inductor.recording import concrete
 from torch_spyre.errors import UnsupportedError
 
 aten = torch.ops.aten

@@ -7,8 +7,8 @@ import torch
 from torch._inductor import ir
 from torch._inductor.lowering import clone, lowerings, slice_, to_dtype
 
+from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.lowerings.registry import lowers
-from torch_spyre._inductor.recording import concrete
 
 aten = torch.ops.aten
 

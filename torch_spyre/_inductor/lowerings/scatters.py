@@ -31,12 +31,12 @@ from torch._inductor.lowering import (
 )
 from torch._inductor.virtualized import V, ops
 
+from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.lowerings.folds import product
 from torch_spyre._inductor.lowerings.gathers import readable, with_index_checked, wrapped_index
 from torch_spyre._inductor.lowerings.memory import copied, in_memory, write_into
 from torch_spyre._inductor.lowerings.registry import lowers
 from torch_spyre._inductor.op_functions import FLOATS
-from torch_spyre._inductor.recording import concrete
 
 aten = torch.ops.aten
 _FLAGS = (torch.bool, torch.uint8)

@@ -16,7 +16,7 @@ from sympy import Symbol
 
 from torch_spyre._inductor.attention_roles import ATTENTION_OPS
 from torch_spyre._inductor.bundle import Bundle
-from torch_spyre._inductor.loops import Coordinate, Fold, Interner, Load, LoopOp, Node, Step
+from torch_spyre._inductor.loop_ir import Coordinate, Interner, Load, LoopOp, Node, Reduction, Step
 
 
 @dataclass
@@ -46,7 +46,7 @@ class _Group:
 
     @property
     def is_pointwise(self) -> bool:
-        return not any(isinstance(op.value, Fold) or op.indices for op in self.ops)
+        return not any(isinstance(op.value, Reduction) or op.indices for op in self.ops)
 
 
 def fuse(bundle: Bundle, cores_for: Callable[[Bundle, Sequence[LoopOp]], int]) -> Bundle:
@@ -55,7 +55,7 @@ def fuse(bundle: Bundle, cores_for: Callable[[Bundle, Sequence[LoopOp]], int]) -
     interner = Interner()
     for op in bundle.ops:
         for group in _reachable(groups, op):
-            joined = _joined(group, op, interner, bundle.entangled)
+            joined = _joined(group, op, interner, bundle.partially_aliased)
             if joined is None:
                 continue
             cores = cores_for(bundle, [*group.ops, joined])
@@ -76,7 +76,7 @@ def _idles(
     cores_for: Callable[[Bundle, Sequence[LoopOp]], int],
 ) -> bool:
     """Would a product lose cores to what joins it? Its work is worth more than a trip to memory."""
-    if not group.ops[0].is_product:
+    if not group.ops[0].is_matmul:
         return False
     if not group.cores:
         group.cores = cores_for(bundle, group.ops)
@@ -95,12 +95,12 @@ def _reachable(groups: Sequence[_Group], op: LoopOp) -> Iterator[_Group]:
 
 
 def _joined(
-    group: _Group, op: LoopOp, interner: Interner, entangled: frozenset[str]
+    group: _Group, op: LoopOp, interner: Interner, partially_aliased: frozenset[str]
 ) -> LoopOp | None:
     """The op in the group's symbols; None if it must stand apart."""
     if op.partial or any(each.partial for each in group.ops):
         return None
-    if op.is_product or op.target in group.made:
+    if op.is_matmul or op.target in group.made:
         return None
     if op.is_attention or group.ops[0].is_attention:
         return op if _same_scores(group, op) and op.target not in group.reads else None
@@ -117,14 +117,16 @@ def _joined(
     if not _complete(mapping, group, op):
         return None
     joined = renamed(op, mapping, interner)
-    if op.target in group.reads and (op.target in entangled or not _replaces(group, joined)):
+    if op.target in group.reads and (
+        op.target in partially_aliased or not _replaces(group, joined)
+    ):
         return None
     return joined
 
 
 def _reads_alike(group: _Group, op: LoopOp, mapping: dict[Symbol, Symbol]) -> bool:
     """Do both go over the same points, and read one input at each? Then `mapping` is filled."""
-    if isinstance(op.value, Fold) or op.scattered or not group.is_pointwise:
+    if isinstance(op.value, Reduction) or op.scattered or not group.is_pointwise:
         return False
     sizes = {symbol for symbol, size in op.sizes.items() if size > 1}
     for load in op.loads:
@@ -143,7 +145,7 @@ def _extent(sizes: Mapping[Symbol, int]) -> int:
 
 def _replaces(group: _Group, op: LoopOp) -> bool:
     """Does each point of what the op writes go where the group has read it, at the same point?"""
-    if isinstance(op.value, Fold) or not group.is_pointwise:
+    if isinstance(op.value, Reduction) or not group.is_pointwise:
         return False
     symbols = {symbol for symbol, size in (group.sizes | dict(op.sizes)).items() if size > 1}
     own = [load.index for load in op.loads if load.buffer == op.target]
@@ -155,7 +157,7 @@ def _replaces(group: _Group, op: LoopOp) -> bool:
 def _same_scores(group: _Group, op: LoopOp) -> bool:
     """Attention gives the sums of its rows on the way: the same tensors in the same symbols."""
     (first, *others), sums = group.ops, op.value
-    if others or not isinstance(first.value, Fold) or not isinstance(sums, Fold):
+    if others or not isinstance(first.value, Reduction) or not isinstance(sums, Reduction):
         return False
     if (first.value.op, sums.op) != ATTENTION_OPS or first.value.constants != sums.constants:
         return False
@@ -264,14 +266,16 @@ def renamed(op: LoopOp, mapping: Mapping[Symbol, Symbol], interner: Interner) ->
         return made
 
     value = op.value
-    if isinstance(value, Fold):
-        changed: Node | Fold = replace(value, inputs=tuple(node(each) for each in value.inputs))
+    if isinstance(value, Reduction):
+        changed: Node | Reduction = replace(
+            value, inputs=tuple(node(each) for each in value.inputs)
+        )
     else:
         changed = node(value)
     return replace(
         op,
         sizes={mapping.get(symbol, symbol): size for symbol, size in op.sizes.items()},
-        folded=tuple(mapping.get(symbol, symbol) for symbol in op.folded),
+        reduced=tuple(mapping.get(symbol, symbol) for symbol in op.reduced),
         value=changed,
         write=expression(op.write),
         scattered=indirect(op.scattered),

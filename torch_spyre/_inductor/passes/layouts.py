@@ -9,7 +9,7 @@ from sympy import Symbol
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import WRITE, Access, LayoutOp, Restickify, plan_layouts
 from torch_spyre._inductor.layouts.terms import expression, parse
-from torch_spyre._inductor.loops import Fold, Load, LoopOp, Node, Step
+from torch_spyre._inductor.loop_ir import Load, LoopOp, Node, Reduction, Step
 
 
 def propagate_layouts(bundle: Bundle) -> Bundle:
@@ -59,11 +59,11 @@ def _index_access(index: Load, tensors: Mapping[str, Tensor]) -> Access:
 def _kind(op: LoopOp) -> str:
     if op.target != op.name:
         return "mutation"
-    if op.is_product:
+    if op.is_matmul:
         return "matmul"
-    if isinstance(op.value, Fold) and op.is_attention:
+    if isinstance(op.value, Reduction) and op.is_attention:
         return op.value.op
-    if isinstance(op.value, Fold):
+    if isinstance(op.value, Reduction):
         return "reduction"
     if isinstance(op.value, Load) and not op.value.indirect:
         return "clone"
@@ -94,7 +94,7 @@ def _with_copies(
             replaced[copy.read_position] = replace(load, buffer=copy.name)
         else:
             replaced[copy.read_position] = Load(copy.name, copy.index, load.dtype)
-    if isinstance(op.value, Fold) and op.is_product:
+    if isinstance(op.value, Reduction) and op.is_matmul:
         factors = {**positions, **replaced}
         op = replace(op, value=replace(op.value, inputs=tuple(factors.values())))
         return before, op, after
@@ -141,7 +141,7 @@ def _written_aside(
     )
     sizes = {symbol: int(size) for symbol, size in copy.ranges.items() if int(size) > 1}
     value = Load(copy.name, copy.index, op.dtype)
-    moved = replace(op, sizes=sizes, folded=(), value=value)
+    moved = replace(op, sizes=sizes, reduced=(), value=value)
     aside = replace(
         op, name=copy.name, target=copy.name, write=copy.index, partial=False, scattered=()
     )
@@ -153,7 +153,7 @@ def with_nodes(op: LoopOp, replaced: Mapping[Node, Node]) -> LoopOp:
     if not replaced:
         return op
     value = op.value
-    if isinstance(value, Fold):
+    if isinstance(value, Reduction):
         inputs = tuple(substitute(each, replaced, {}) for each in value.inputs)
         return replace(op, value=replace(value, inputs=inputs))
     return replace(op, value=substitute(value, replaced, {}))

@@ -2,7 +2,7 @@
 
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.to_ktir.coordinates import INDEX
-from torch_spyre._inductor.to_ktir.plan import is_product
+from torch_spyre._inductor.to_ktir.plan import is_matmul
 from torch_spyre._inductor.to_ktir.pointwise import COMPARISONS, POINTWISE, WHERE
 from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS
 from torch_spyre.errors import UnsupportedError
@@ -29,7 +29,7 @@ def check_operands(spec: OpSpec) -> None:
 
 def _count(spec: OpSpec) -> int | None:
     """None for ops that say so themselves."""
-    if is_product(spec) or spec.op in TWO_OPERANDS:
+    if is_matmul(spec) or spec.op in TWO_OPERANDS:
         return 2
     if spec.op == WHERE:
         return 3

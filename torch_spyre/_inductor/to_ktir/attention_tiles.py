@@ -110,7 +110,7 @@ def plan_attention(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
         tile.update(_row_tile(roles, per_core, rows))
         if _bytes(roles, tile) <= budget:
             axes = tuple(Axis(symbol) for symbol in order)
-            return TilePlan(space, per_core, tile, axes, space.folded)
+            return TilePlan(space, per_core, tile, axes, space.reduced)
     return None
 
 

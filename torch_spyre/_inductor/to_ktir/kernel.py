@@ -24,7 +24,7 @@ from torch_spyre._inductor.to_ktir.attention_tiles import is_attention, plan_att
 from torch_spyre._inductor.to_ktir.coordinates import INDEX, emit_coordinate
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.indices import Index
-from torch_spyre._inductor.to_ktir.plan import TILE_BYTES, TilePlan, is_product, plan_tiles
+from torch_spyre._inductor.to_ktir.plan import TILE_BYTES, TilePlan, is_matmul, plan_tiles
 from torch_spyre._inductor.to_ktir.pointwise import POINTWISE, WHERE, converted, emit_pointwise
 from torch_spyre._inductor.to_ktir.products import Product
 from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS, Reducer
@@ -89,7 +89,7 @@ class _Kernel:
         self.entry.add_op(core)
         self.emitter.begin_body(core)
         self.slices = self._slices(core.ids[0])
-        whole = [symbol for symbol in self.space.folded if self.space.splits[symbol] == 1]
+        whole = [symbol for symbol in self.space.reduced if self.space.splits[symbol] == 1]
         frame = Frame(
             self._core_origins(),
             dict(self.plan.per_core),
@@ -157,7 +157,7 @@ class _Kernel:
     def _pieces(self, symbol: Symbol) -> list[tuple[int, int, int, int]]:
         """(trips, start, extent, valid) of the tiles of a symbol: equal ones, then what is left."""
         tile = self.plan.tile[symbol]
-        folded = symbol in self.space.folded and self.space.splits[symbol] == 1
+        folded = symbol in self.space.reduced and self.space.splits[symbol] == 1
         whole = self.space.sizes[symbol] if folded else self.plan.per_core[symbol]
         trips, rest = divmod(whole, tile)
         pieces = [(trips, 0, tile, tile)] if trips else []
@@ -281,7 +281,7 @@ class _Fold:
         self.spec, self.emitter = spec, kernel.emitter
         self.found: list[SSAValue] = []
         element = element_type(spec.inputs[-1].device_dtype)
-        if is_product(spec):
+        if is_matmul(spec):
             self.product = Product(kernel.emitter, spec)
             self.state = [self.product.begin(outer.frame, element)]
             return
@@ -291,7 +291,7 @@ class _Fold:
         self.state = self.reducer.begin(self.reducer.accumulator(element, streamed=True))
 
     def step(self, so_far: Sequence[SSAValue], scope: "_Scope") -> list[SSAValue]:
-        if is_product(self.spec):
+        if is_matmul(self.spec):
             left, right = self.spec.inputs
             factors = (
                 scope.along(left, self.product.of_left),
@@ -302,12 +302,12 @@ class _Fold:
 
     def combine(self, sharing: Sharing) -> None:
         """Puts together what the cores of a group have found."""
-        combine = self.product.combine if is_product(self.spec) else self.reducer.combine
+        combine = self.product.combine if is_matmul(self.spec) else self.reducer.combine
         (partial,), (start,) = self.found, self.state
         self.found = [combined(self.emitter, sharing, partial, start, combine)]
 
     def finish(self, outer: "_Scope") -> None:
-        if is_product(self.spec):
+        if is_matmul(self.spec):
             outer.put(self.spec, self.product.end(self.found[0], outer.frame))
             return
         result = element_type(self.spec.output.device_dtype)
@@ -446,9 +446,9 @@ class _Scope:
 
 def _mapping(specs: Sequence[OpSpec], plan: TilePlan) -> CoreMapping:
     """That of the product, if there is one, else of an op with all symbols."""
-    leader = next((spec for spec in specs if is_product(spec)), specs[0])
+    leader = next((spec for spec in specs if is_matmul(spec)), specs[0])
     space = {symbol: (size, plan.space.splits[symbol]) for symbol, size in plan.space.sizes.items()}
     others = {symbol: each for symbol, each in space.items() if symbol not in leader.sizes}
     own = {symbol: space[symbol] for symbol in leader.sizes}
-    order = others | own if is_product(leader) else own | others
+    order = others | own if is_matmul(leader) else own | others
     return core_mapping(replace(leader, iteration_space=order))

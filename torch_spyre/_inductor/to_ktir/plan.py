@@ -31,7 +31,7 @@ class Space:
 
     sizes: Mapping[Symbol, int]
     splits: Mapping[Symbol, int]
-    folded: frozenset[Symbol]
+    reduced: frozenset[Symbol]
     accesses: Mapping[TensorArg, Access]
     # Along sticks that hold elements which must stay as they are.
     kept: frozenset[Symbol] = frozenset()
@@ -43,7 +43,7 @@ class Space:
     @property
     def shared(self) -> Symbol | None:
         """The symbol of which several cores fold slices, to combine what they get."""
-        found = [symbol for symbol in self.sizes if symbol in self.folded]
+        found = [symbol for symbol in self.sizes if symbol in self.reduced]
         found = [symbol for symbol in found if self.splits[symbol] > 1]
         if len(found) > 1:
             raise UnsupportedError(f"cores that share the sums over both {found[0]} and {found[1]}")
@@ -68,14 +68,14 @@ class TilePlan:
         return prod(-(-self.per_core[each] // self.tile[each]) for each in self.per_core)
 
 
-def is_product(spec: OpSpec) -> bool:
+def is_matmul(spec: OpSpec) -> bool:
     return spec.op in _MATMULS
 
 
 def space_of(specs: Sequence[OpSpec]) -> Space:
     sizes: dict[Symbol, int] = {}
     splits: dict[Symbol, int] = {}
-    folded: set[Symbol] = set()
+    reduced: set[Symbol] = set()
     accesses: dict[TensorArg, Access] = {}
     kept: set[Symbol] = set()
     for spec in specs:
@@ -90,8 +90,8 @@ def space_of(specs: Sequence[OpSpec]) -> Space:
         if spec.op_info.get("partial"):
             kept |= accesses[spec.output].stick_symbols
         if spec.is_reduction:
-            folded |= set(spec.sizes) - accesses[spec.output].symbols
-    return Space(sizes, splits, frozenset(folded), accesses, frozenset(kept))
+            reduced |= set(spec.sizes) - accesses[spec.output].symbols
+    return Space(sizes, splits, frozenset(reduced), accesses, frozenset(kept))
 
 
 def plan_tiles(specs: Sequence[OpSpec], budget: int = TILE_BYTES) -> TilePlan | None:
@@ -102,12 +102,12 @@ def plan_tiles(specs: Sequence[OpSpec], budget: int = TILE_BYTES) -> TilePlan | 
     granules = {symbol: _granule(space, symbol) for symbol in space.sizes}
     axes, stick = _axes(specs, space, padded)
     # Products and cores that combine need accumulators of their own.
-    accumulates = space.shared is not None or any(is_product(spec) for spec in specs)
+    accumulates = space.shared is not None or any(is_matmul(spec) for spec in specs)
     if not accumulates:
         whole = TilePlan(space, per_core, per_core, axes, frozenset(), padded, stick)
         if _bytes(specs, whole) <= budget:
             return whole
-        tile = _shrunk(specs, whole, budget, granules, space.folded)
+        tile = _shrunk(specs, whole, budget, granules, space.reduced)
         if tile is not None:
             return tile
     streamed = _streamed(specs, space)
@@ -116,15 +116,15 @@ def plan_tiles(specs: Sequence[OpSpec], budget: int = TILE_BYTES) -> TilePlan | 
     streaming = TilePlan(space, per_core, per_core, axes, streamed, padded, stick)
     if _bytes(specs, streaming) <= budget:
         return streaming
-    return _shrunk(specs, streaming, budget, granules, space.folded - streamed)
+    return _shrunk(specs, streaming, budget, granules, space.reduced - streamed)
 
 
 def _streamed(specs: Sequence[OpSpec], space: Space) -> frozenset[Symbol]:
-    """What a product sums; in kernels without one, whatever is folded."""
+    """What a product sums; in kernels without one, whatever is reduced."""
     for spec in specs:
-        if is_product(spec):
+        if is_matmul(spec):
             return frozenset(spec.sizes) - space.accesses[spec.output].symbols
-    return space.folded
+    return space.reduced
 
 
 def _in_memory(space: Space) -> list[Access]:
@@ -177,15 +177,15 @@ def divisible_share(space: Space, symbol: Symbol) -> int:
     """A symbol can be divided by what divides this: elements, or sticks."""
     granule = _granule(space, symbol)
     size = space.sizes[symbol]
-    # Padding may be computed, but not folded.
-    if symbol in _padded(space) - space.folded:
+    # Padding may be computed, but not reduced.
+    if symbol in _padded(space) - space.reduced:
         return -(-size // granule)
     return size // granule if size % granule == 0 else 1
 
 
 def _per_core(space: Space, symbol: Symbol, padded: frozenset[Symbol]) -> int:
     size, split = space.sizes[symbol], space.splits[symbol]
-    if symbol in padded and not (symbol in space.folded and split > 1):
+    if symbol in padded and not (symbol in space.reduced and split > 1):
         size = _rounded(size, _granule(space, symbol))
     if size % split:
         raise UnsupportedError(f"{symbol} of size {size} divided over {split} cores")
@@ -203,7 +203,7 @@ def _axes(
     in_memory = _in_memory(space)
     sticks = {box.stick for access in in_memory for box in access.boxes or () if box.is_stick}
     plain = (
-        not space.folded
+        not space.reduced
         and len(sticks) == 1
         and all(spec.op in POINTWISE for spec in specs)
         and all(access.boxes is not None for access in in_memory)
@@ -254,7 +254,7 @@ def _bytes(specs: Sequence[OpSpec], plan: TilePlan) -> int:
         elements = prod(plan.tile[symbol] for symbol in access.symbols)
         total += elements * width
     for spec in specs:
-        if is_product(spec):
+        if is_matmul(spec):
             total += 4 * prod(plan.tile[each] for each in plan.space.accesses[spec.output].symbols)
     return total
 

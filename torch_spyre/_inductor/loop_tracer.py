@@ -14,14 +14,14 @@ from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from torch_spyre._inductor.attention_roles import ATTENTION_OPS
-from torch_spyre._inductor.loops import (
+from torch_spyre._inductor.loop_ir import (
     Constant,
     Coordinate,
-    Fold,
     Interner,
     Load,
     LoopOp,
     Node,
+    Reduction,
     Step,
 )
 from torch_spyre._inductor.op_functions import (
@@ -34,12 +34,12 @@ from torch_spyre._inductor.op_functions import (
 )
 from torch_spyre.errors import UnsupportedError
 
-PRODUCT = "batchmatmul"
+MATMUL = "batchmatmul"
 _OF_COORDINATES = (torch.int8, torch.int16, torch.int32, torch.int64)
-_FOLDS = ("sum", "prod", "max", "min", "argmax", "argmin", "mean", "any")
+_REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "mean", "any")
 
 
-class Recorder(DefaultHandler):
+class LoopTracer(DefaultHandler):
     """Inductor's handler of loop ops: every call becomes a node."""
 
     def __init__(self) -> None:
@@ -197,7 +197,7 @@ def _number(value: float | int | bool, dtype: torch.dtype) -> float | int | bool
     return (int(value) - lowest) % choices + lowest
 
 
-def record(buffer: ir.ComputedBuffer) -> LoopOp:
+def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
     """The loops of one buffer."""
     data = buffer.data
     if not isinstance(data, ir.Pointwise | ir.Reduction):
@@ -214,15 +214,15 @@ def record(buffer: ir.ComputedBuffer) -> LoopOp:
             found.append(symbol if extent != 1 else sympy.S.Zero)
         return found
 
-    handler = Recorder()
+    handler = LoopTracer()
     points = symbols(data.ranges, "c")
     along: list[sympy.Expr] = []
-    value: Node | Fold
+    value: Node | Reduction
     where: Sequence[sympy.Expr] = points
     with V.set_ops_handler(handler):
         if isinstance(data, ir.Reduction):
             along = symbols(data.reduction_ranges, "r")
-            value = _fold(handler, data, data.inner_fn(points, along))
+            value = _reduction(handler, data, data.inner_fn(points, along))
         else:
             value = handler.converted(_node(data.inner_fn(points)), buffer.get_dtype())
         if isinstance(data, ir.Scatter):
@@ -255,16 +255,16 @@ def _node(value: Any) -> Node:
     return found
 
 
-def _fold(handler: Recorder, data: ir.Reduction, inputs: Any) -> Fold:
+def _reduction(handler: LoopTracer, data: ir.Reduction, inputs: Any) -> Reduction:
     nodes = tuple(map(_node, inputs)) if isinstance(inputs, tuple) else (_node(inputs),)
     kind: str = data.reduction_type
-    if kind == PRODUCT:
-        return Fold(kind, nodes)
+    if kind == MATMUL:
+        return Reduction(kind, nodes)
     if kind in ATTENTION_OPS:
         *tensors, scale, causal = nodes
         assert isinstance(scale, Constant) and isinstance(causal, Constant)
-        return Fold(kind, tuple(tensors), (("scale", scale.value), ("causal", causal.value)))
-    if kind not in _FOLDS:
+        return Reduction(kind, tuple(tensors), (("scale", scale.value), ("causal", causal.value)))
+    if kind not in _REDUCTIONS:
         raise UnsupportedError(f"reduction {kind}")
     (node,) = nodes
     if kind == "any":
@@ -276,8 +276,8 @@ def _fold(handler: Recorder, data: ir.Reduction, inputs: Any) -> Fold:
         count = 1
         for size in data.reduction_ranges:
             count *= concrete(size)
-        return Fold(kind, (node,), (("scaling_factor", 1.0 / count),))
-    return Fold(kind, (node,))
+        return Reduction(kind, (node,), (("scaling_factor", 1.0 / count),))
+    return Reduction(kind, (node,))
 
 
 def _in_owner(name: str, index: sympy.Expr) -> tuple[str, sympy.Expr]:

@@ -14,7 +14,7 @@ from sympy import Symbol
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import device_coordinates, host_coordinates
 from torch_spyre._inductor.layouts.sticks import layout_with_stick
-from torch_spyre._inductor.loops import Load, LoopOp, Node
+from torch_spyre._inductor.loop_ir import Load, LoopOp, Node
 from torch_spyre._inductor.passes.layouts import with_nodes
 from torch_spyre.errors import UnsupportedError
 

@@ -1,7 +1,7 @@
 """Loops as the passes see them: what Inductor lowered, read once into records of our own.
 
 A `LoopOp` is one buffer of Inductor's: every point of a space is computed by a small graph of steps
-from elements that are loaded, and stored, or folded along some symbols first.
+from elements that are loaded, and stored, or reduced along some symbols first.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,8 +58,8 @@ Node = Constant | Load | Coordinate | Step
 
 
 @dataclass(frozen=True)
-class Fold:
-    """What happens along the folded symbols: a reduction, or a product of two values."""
+class Reduction:
+    """What happens along the reduced symbols: a reduction, or a product of two values."""
 
     op: str
     inputs: tuple[Node, ...]
@@ -75,8 +75,8 @@ class LoopOp:
     target: str
     dtype: torch.dtype
     sizes: Mapping[Symbol, int]
-    folded: tuple[Symbol, ...]
-    value: Node | Fold
+    reduced: tuple[Symbol, ...]
+    value: Node | Reduction
     write: sympy.Expr
     # Does it leave some of the target's elements as they were?
     partial: bool = False
@@ -86,18 +86,18 @@ class LoopOp:
     origins: tuple[str, ...] = field(default=(), compare=False)
 
     @property
-    def is_product(self) -> bool:
-        return isinstance(self.value, Fold) and self.value.op == "batchmatmul"
+    def is_matmul(self) -> bool:
+        return isinstance(self.value, Reduction) and self.value.op == "batchmatmul"
 
     @property
     def is_attention(self) -> bool:
         """Attention, or what belongs to it: a program of its own."""
-        return isinstance(self.value, Fold) and self.value.op in ATTENTION_OPS
+        return isinstance(self.value, Reduction) and self.value.op in ATTENTION_OPS
 
     @property
     def reads(self) -> tuple[Load, ...]:
         """What is read, in places of its own: a product has two factors, be they one tensor."""
-        if isinstance(self.value, Fold) and (self.is_product or self.is_attention):
+        if isinstance(self.value, Reduction) and (self.is_matmul or self.is_attention):
             return tuple(each for each in self.value.inputs if isinstance(each, Load))
         return self.loads
 
@@ -105,7 +105,7 @@ class LoopOp:
     def loads(self) -> tuple[Load, ...]:
         """Every load once, in the order of their first use."""
         found: dict[Load, None] = {}
-        roots = self.value.inputs if isinstance(self.value, Fold) else (self.value,)
+        roots = self.value.inputs if isinstance(self.value, Reduction) else (self.value,)
         for node in walk(roots):
             if isinstance(node, Load):
                 found[node] = None
@@ -163,16 +163,16 @@ def text_of(op: LoopOp) -> str:
     """The op as people read it: one line for each value."""
     names: dict[Node, str] = {}
     lines = [f"{op.name}: {_space(op)}"]
-    roots = op.value.inputs if isinstance(op.value, Fold) else (op.value,)
+    roots = op.value.inputs if isinstance(op.value, Reduction) else (op.value,)
     for node in walk(roots):
         names[node] = f"%{len(names)}"
         lines.append(f"  {names[node]} = {_node_text(node, names)}")
     result = names[roots[0]]
-    if isinstance(op.value, Fold):
-        folded = ", ".join(symbol.name for symbol in op.folded)
+    if isinstance(op.value, Reduction):
+        reduced = ", ".join(symbol.name for symbol in op.reduced)
         operands = ", ".join(names[root] for root in roots)
         constants = "".join(f" {name}={value}" for name, value in op.value.constants)
-        result = f"{op.value.op}[{folded}]({operands}){constants}"
+        result = f"{op.value.op}[{reduced}]({operands}){constants}"
     partial = " (partial)" if op.partial else ""
     lines.append(f"  {op.target}[{op.write}] = {result}{partial}{_where(op.scattered)}")
     return "\n".join(lines)

@@ -13,7 +13,16 @@ from torch_spyre._inductor.attention_roles import ATTENTION_OPS, ROLES, ROLES_IN
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import align, device_coordinates
 from torch_spyre._inductor.layouts.terms import expression, parse
-from torch_spyre._inductor.loops import Constant, Coordinate, Fold, Load, LoopOp, Node, Step, walk
+from torch_spyre._inductor.loop_ir import (
+    Constant,
+    Coordinate,
+    Load,
+    LoopOp,
+    Node,
+    Reduction,
+    Step,
+    walk,
+)
 from torch_spyre._inductor.op_spec import (
     IndirectAccess,
     OpSpec,
@@ -39,7 +48,7 @@ class _Draft:
     """A spec while coordinates are still in the symbols that Inductor gave."""
 
     op: str
-    folds: bool
+    is_reduction: bool
     symbols: list[Symbol]
     args: list[TensorArg]
     info: dict[str, object] = field(default_factory=dict)
@@ -91,7 +100,7 @@ class _SpecBuilder:
         return None
 
     def add(self, op: LoopOp) -> None:
-        if isinstance(op.value, Fold):
+        if isinstance(op.value, Reduction):
             inputs = [self._operand(op, each) for each in op.value.inputs]
             constants = dict(op.value.constants)
             self._finish(op, op.value.op, True, inputs, constants)
@@ -123,7 +132,7 @@ class _SpecBuilder:
         self,
         op: LoopOp,
         name: str,
-        folds: bool,
+        is_reduction: bool,
         operands: Sequence[TensorArg],
         constants: Mapping[str, float],
         **info: object,
@@ -134,16 +143,16 @@ class _SpecBuilder:
         stored = op.target in self.stored or op.partial
         memory = self._memory_arg(op) if stored else None
         if op.target in self.read_here or memory is None:
-            kept_symbols = [symbol for symbol in symbols if symbol not in op.folded]
+            kept_symbols = [symbol for symbol in symbols if symbol not in op.reduced]
             kept = self._scratch_arg(op.target, kept_symbols, op.dtype, is_input=False)
-            self.drafts.append(_Draft(name, folds, symbols, [*operands, kept], dict(info)))
+            self.drafts.append(_Draft(name, is_reduction, symbols, [*operands, kept], dict(info)))
             self.kept[op.target] = _as_input(kept)
-            name, folds, operands, info = "identity", False, [_as_input(kept)], {}
+            name, is_reduction, operands, info = "identity", False, [_as_input(kept)], {}
             symbols = kept_symbols
         if memory is not None:
             if op.partial:
                 info["partial"] = True
-            self.drafts.append(_Draft(name, folds, symbols, [*operands, memory], dict(info)))
+            self.drafts.append(_Draft(name, is_reduction, symbols, [*operands, memory], dict(info)))
 
     def _operands(self, op: LoopOp, step: Step) -> tuple[list[TensorArg], dict[str, float]]:
         operands: list[TensorArg] = []
@@ -297,7 +306,7 @@ class _SpecBuilder:
             for symbol in draft.symbols
             for part in reversed(parts[symbol])
         }
-        return OpSpec(draft.op, draft.folds, space, args, draft.info)
+        return OpSpec(draft.op, draft.is_reduction, space, args, draft.info)
 
     def _cut(
         self,

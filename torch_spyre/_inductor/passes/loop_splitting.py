@@ -12,10 +12,10 @@ from sympy import Symbol
 
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import device_coordinates
-from torch_spyre._inductor.loops import Coordinate, Fold, Load, LoopOp, Node, walk
-from torch_spyre._inductor.passes.division import divided
+from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Node, Reduction, walk
 from torch_spyre._inductor.passes.layouts import with_nodes
-from torch_spyre._inductor.passes.specs import specs_of
+from torch_spyre._inductor.passes.op_specs import specs_of
+from torch_spyre._inductor.passes.work_division import divided
 from torch_spyre.constants import MAX_CORES
 from torch_spyre.errors import SpanLimitError
 
@@ -52,7 +52,7 @@ def _symbol_to_cut(
 ) -> tuple[Symbol, int, int] | None:
     """With its unit and size: the one of which a core has most units, however it is divided."""
     sizes = {symbol: size for op in group for symbol, size in op.sizes.items()}
-    folded = {symbol for op in group for symbol in op.folded}
+    reduced = {symbol for op in group for symbol in op.reduced}
     whole: dict[Symbol, int] = {}
     for symbol, unit in candidates:
         # What lies along the sticks of one tensor is cut there, wherever it lies in others.
@@ -60,7 +60,7 @@ def _symbol_to_cut(
     found = [
         (symbol, unit, sizes[symbol])
         for symbol, unit in whole.items()
-        if symbol not in folded and sizes[symbol] > unit
+        if symbol not in reduced and sizes[symbol] > unit
     ]
     return max(found, key=lambda each: _share(-(-each[2] // each[1])), default=None)
 
@@ -110,7 +110,7 @@ def _part(op: LoopOp, symbol: Symbol, start: int, size: int) -> LoopOp:
         indirect = tuple((value, move(index)) for value, index in load.indirect)
         return replace(load, index=load.index.xreplace(moved), indirect=indirect)
 
-    roots = op.value.inputs if isinstance(op.value, Fold) else (op.value,)
+    roots = op.value.inputs if isinstance(op.value, Reduction) else (op.value,)
     nodes: dict[Node, Node] = {
         node: move(node)
         if isinstance(node, Load)

@@ -41,7 +41,7 @@ _ANY_NUMBER = (torch.bool, torch.complex64, torch.complex128)
 _NUMBERS_ALONE = ("abs", "argmax", "argmin", "ceil", "floor", "relu")
 
 
-def check_result_types(
+def check_arguments(
     overload: torch._ops.OpOverload,
     written: Sequence[torch.Tensor],
     args: Sequence[Any],

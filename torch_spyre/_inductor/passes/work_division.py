@@ -9,7 +9,7 @@ from sympy import Symbol
 from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.to_ktir.attention_tiles import attention_splits, is_attention
-from torch_spyre._inductor.to_ktir.plan import Space, divisible_share, is_product, space_of
+from torch_spyre._inductor.to_ktir.plan import Space, divisible_share, is_matmul, space_of
 from torch_spyre._inductor.to_ktir.reductions import FOLDS
 from torch_spyre._inductor.work_division import check_reach, divide
 
@@ -20,9 +20,9 @@ def divided(specs: Sequence[OpSpec]) -> list[OpSpec]:
     if is_attention(specs):
         return _with_splits(specs, attention_splits(specs, space, knobs.division.cores))
     leader = _shareable(specs, space)
-    shared = frozenset() if leader is None else space.folded
+    shared = frozenset() if leader is None else space.reduced
     if leader is None:
-        leader = max(specs, key=lambda spec: (is_product(spec), prod(spec.sizes.values())))
+        leader = max(specs, key=lambda spec: (is_matmul(spec), prod(spec.sizes.values())))
     splits = divide(_restricted(leader, specs, space, shared))
     found = _with_splits(specs, _legal(space, splits))
     for spec in found:
@@ -47,18 +47,18 @@ def _with_splits(specs: Sequence[OpSpec], splits: Mapping[Symbol, int]) -> list[
 def _shareable(specs: Sequence[OpSpec], space: Space) -> OpSpec | None:
     """The op that folds, if cores may do it together and one of them all that follows."""
     folding = [spec for spec in specs if spec.is_reduction]
-    if len(folding) != 1 or not (folding[0].op in FOLDS or is_product(folding[0])):
+    if len(folding) != 1 or not (folding[0].op in FOLDS or is_matmul(folding[0])):
         return None
     (fold,) = folding
     position = specs.index(fold)
     for spec in specs[:position]:
         # On the way to the fold, in slices like it.
-        if not spec.output.in_scratchpad or not set(spec.sizes) & space.folded:
+        if not spec.output.in_scratchpad or not set(spec.sizes) & space.reduced:
             return None
     results = {fold.output.name}
     for spec in specs[position + 1 :]:
         waits = any(arg.in_scratchpad and arg.name in results for arg in spec.inputs)
-        if not waits or set(spec.sizes) & space.folded or not set(spec.sizes) <= set(fold.sizes):
+        if not waits or set(spec.sizes) & space.reduced or not set(spec.sizes) <= set(fold.sizes):
             return None
         results.add(spec.output.name)
     return fold
@@ -72,7 +72,7 @@ def _restricted(
     But for shared ones: cores combine what they fold of these. Others run along one stick of some
     tensor, which the leader need not know.
     """
-    whole = set(space.folded) - shared
+    whole = set(space.reduced) - shared
     whole |= {symbol for symbol in space.sizes if divisible_share(space, symbol) == 1}
     for spec in specs:
         if not spec.output.in_scratchpad:

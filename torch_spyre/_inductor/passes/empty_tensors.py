@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from torch_spyre._inductor.bundle import Bundle
-from torch_spyre._inductor.loops import Constant, Fold, LoopOp
+from torch_spyre._inductor.loop_ir import Constant, LoopOp, Reduction
 from torch_spyre.errors import UnsupportedError
 
 _OF_NOTHING = {"sum": 0, "mean": math.nan, "prod": 1}
@@ -14,9 +14,9 @@ def simplify_empty(bundle: Bundle) -> Bundle:
     """Drops ops without points; what folds nothing is a constant."""
     ops = []
     for op in bundle.ops:
-        if any(size == 0 for symbol, size in op.sizes.items() if symbol not in op.folded):
+        if any(size == 0 for symbol, size in op.sizes.items() if symbol not in op.reduced):
             continue
-        if any(op.sizes[symbol] == 0 for symbol in op.folded):
+        if any(op.sizes[symbol] == 0 for symbol in op.reduced):
             op = _of_nothing(op)
         ops.append(op)
     touched = {op.target for op in ops}
@@ -29,10 +29,10 @@ def simplify_empty(bundle: Bundle) -> Bundle:
 
 
 def _of_nothing(op: LoopOp) -> LoopOp:
-    assert isinstance(op.value, Fold)
-    kind = "sum" if op.is_product else op.value.op
+    assert isinstance(op.value, Reduction)
+    kind = "sum" if op.is_matmul else op.value.op
     if kind not in _OF_NOTHING:
         raise UnsupportedError(f"{kind} of no elements")
-    sizes = {symbol: size for symbol, size in op.sizes.items() if symbol not in op.folded}
+    sizes = {symbol: size for symbol, size in op.sizes.items() if symbol not in op.reduced}
     value = Constant(_OF_NOTHING[kind], op.dtype)
-    return replace(op, sizes=sizes, folded=(), value=value)
+    return replace(op, sizes=sizes, reduced=(), value=value)

@@ -17,18 +17,18 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
 from torch_spyre import _C, knobs
+from torch_spyre._inductor.aliasing import check_aliasing, partially_aliased
+from torch_spyre._inductor.argument_checks import check_arguments
 from torch_spyre._inductor.bundle import Bundle, Tensor, loop_text
 from torch_spyre._inductor.context import compiling
+from torch_spyre._inductor.eager_graph import Call, graph_of
 from torch_spyre._inductor.inputs import describe
 from torch_spyre._inductor.layouts.sticks import default_layout
+from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.lowered import bundle_of
 from torch_spyre._inductor.native_ops import is_native
-from torch_spyre._inductor.one_graph import Call, graph_of
-from torch_spyre._inductor.overlaps import check_overlaps, entangled
 from torch_spyre._inductor.pipeline import run_passes
-from torch_spyre._inductor.recording import concrete
 from torch_spyre._inductor.registration import register
-from torch_spyre._inductor.result_types import check_result_types
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import CompilerFailure, KnobError, UnsupportedError
@@ -59,7 +59,7 @@ class View:
 Output = int | str | View | None
 
 
-class OnePlan:
+class EagerPlan:
     """What one kind of call does: makes the outputs, runs the bundle."""
 
     def __init__(
@@ -169,21 +169,21 @@ def _on_card(tensor: torch.Tensor) -> bool:
     return tensor.is_spyre  # type: ignore[attr-defined,no-any-return]  # there since our start
 
 
-def plan_op(
+def plan_eager_op(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
-) -> "OnePlan | ResizingPlan":
+) -> "EagerPlan | ResizingPlan":
     """Compiles one call. Raises UnsupportedError for what the card cannot do."""
     register()
     call = Call(overload, args, kwargs)
     written = _written_arguments(overload, args, kwargs)
     _check_devices(call.tensors, written)
     tensors = card_tensors(args, kwargs)
-    check_overlaps(written, tensors)
+    check_aliasing(written, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
     with as_if_called_by_the_user(), torch.no_grad(), compiling():
         fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
         with _quiet_meta_functions(), _refusals_unsupported(), mode:
-            results = check_result_types(overload, written, *call.arguments(fakes))
+            results = check_arguments(overload, written, *call.arguments(fakes))
             if _is_resized(overload, written, results):
                 return ResizingPlan(overload, results)
             module = graph_of(call, fakes, results, writes=bool(written))
@@ -263,7 +263,7 @@ def _lowered(
     fakes: Sequence[Any],
     tensors: Sequence[torch.Tensor],
     written: Sequence[torch.Tensor],
-) -> OnePlan:
+) -> EagerPlan:
     graph = GraphLowering(module, example_inputs=fakes, shape_env=mode.shape_env, graph_id=0)
     with V.set_graph_handler(graph), V.set_fake_mode(mode), V.set_extern_kernel_nodes([]):
         try:
@@ -286,14 +286,14 @@ def _lowered(
             outputs, results = [_position(tensors, each) for each in written], []
         name = f"sdsc_{overload._schema.name.replace('::', '_')}"
         bundle = bundle_of(name, buffers, known, results, graph)
-        shared = entangled(tensors)
-        bundle = replace(bundle, entangled=frozenset(inputs[place] for place in shared))
+        shared = partially_aliased(tensors)
+        bundle = replace(bundle, partially_aliased=frozenset(inputs[place] for place in shared))
         bundle = run_passes(bundle)
     example = _output_example(module)
     if written:
         example = tuple(written) if len(written) > 1 else written[0]
     structure = pytree.tree_structure(example)
-    return OnePlan(bundle, inputs, outputs, structure)
+    return EagerPlan(bundle, inputs, outputs, structure)
 
 
 def _in_memory(output: Any) -> Any:

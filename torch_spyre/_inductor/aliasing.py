@@ -7,7 +7,7 @@ import torch
 _WAY_OUT = "Please clone() the tensor before performing the operation."
 
 
-def check_overlaps(written: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
+def check_aliasing(written: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
     for target in written:
         if torch._debug_has_internal_overlap(target) == 1:
             raise RuntimeError(
@@ -21,7 +21,7 @@ def check_overlaps(written: Sequence[torch.Tensor], tensors: Sequence[torch.Tens
             )
 
 
-def entangled(tensors: Sequence[torch.Tensor]) -> list[int]:
+def partially_aliased(tensors: Sequence[torch.Tensor]) -> list[int]:
     """Places of tensors that may share memory with another, though not element by element."""
     return [
         place
