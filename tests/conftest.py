@@ -5,6 +5,8 @@ import pytest
 
 from torch_spyre import knobs
 
+pytest_plugins = ["card_fixtures"]
+
 # The tests of the device, its copies and its fallback are about these and not about kernels; and
 # kernels are compiled for every shape, of which they use thousands. Tests of kernels turn them on.
 os.environ.setdefault("TORCH_SPYRE_EAGER", "fallback")

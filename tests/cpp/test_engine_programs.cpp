@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kLengthAt = 12, kHashAt = 20, kHeaderBytes = 52;
 constexpr int64_t kScratchpad = int64_t{2} << 20;
 
-// What tests/engine/test_program_files.py builds and compares with this file.
+// What tests/emulator/test_program_files.py builds and compares with this file.
 Bytes every_instruction() {
   const auto path = std::filesystem::path(__FILE__).parent_path() / "every_instruction.program";
   std::ifstream file(path, std::ios::binary);

@@ -1,6 +1,6 @@
 """OpSpecs, KTIR and SuperDSC of representative kernels, as text.
 
-A change of these is accepted with `python tests/inductor/expected_text.py`; the diff says what it
+A change of these is accepted with `python tests/helpers/expected_text.py`; the diff says what it
 does to kernels.
 """
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from example_counts import MANY
 from hypothesis import given
 from hypothesis import strategies as st
-from numbers_of_examples import MANY
 
 from torch_spyre.testing.tolerances import LAST_PLACE
 

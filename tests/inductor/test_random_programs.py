@@ -6,9 +6,9 @@ to the last bit, and so have the inputs that a program wrote to.
 
 import pytest
 import torch
+from example_counts import FEW, MANY
 from hypothesis import given
 from hypothesis import strategies as st
-from numbers_of_examples import FEW, MANY
 
 pytestmark = pytest.mark.usefixtures("verified_kernels")
 TYPES = [torch.float16, torch.float32, torch.bfloat16, torch.int32, torch.int64]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from families import FAMILIES, QUICK
+from model_families import FAMILIES, QUICK
 
 # Cosine of the angle to what float32 gives: the card rounds to 9 bits at every step of two layers.
 CLOSE = 1 - 2e-5

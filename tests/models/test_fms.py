@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from families import IDS
 from fms.models.granite import Granite, GraniteConfig
 from fms.models.llama import LLaMA, LLaMAConfig
+from model_families import IDS
 from test_families import CLOSE, cosine
 
 SIZES = dict(

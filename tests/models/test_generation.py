@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from families import DECODER, IDS
+from model_families import DECODER, IDS
 from transformers import CompileConfig, GraniteConfig, GraniteForCausalLM, StaticCache
 
 NEW = 6

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from families import FAMILIES, LEFT
+from model_families import FAMILIES, LEFT
 from test_families import main_output
 
 QUICK = ("granite",)

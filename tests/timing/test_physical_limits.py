@@ -124,7 +124,7 @@ def test_the_same_record_has_the_same_timing_and_fingerprint(record):
 
 def test_timing_is_the_same_under_another_hash_seed():
     code = (
-        "import sys; sys.path.insert(0, 'tests/timing')\n"
+        "import sys; sys.path.insert(0, 'tests/helpers')\n"
         "from timing_programs import softmax_without_lx\n"
         "from torch_spyre.timing import estimate, fingerprint\n"
         "record = softmax_without_lx(512, 1024); print(estimate(record), fingerprint(record))"

@@ -10,7 +10,7 @@ from torch_spyre import knobs
 from torch_spyre.errors import KnobError
 from torch_spyre.tools import knobs_command
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ from torch_spyre.testing.op_samples import (
 # The samples are made to provoke warnings, too.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# Composed of ops that round one after the other: tests/inductor/test_attention.py has its bounds.
+# Composed of ops that round one after the other: test_attention.py has its bounds.
 COMPOSED = "nn.functional.scaled_dot_product_attention"
 OPS = {name_of(op): op for op in op_db if name_of(op) != COMPOSED}
 IN_PLACE = [name for name, op in OPS.items() if op.inplace_variant is not None]

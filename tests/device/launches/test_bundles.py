@@ -170,7 +170,7 @@ def test_a_bad_option_is_an_error_of_the_call_and_not_of_the_override(multiply):
 
 def test_options_come_from_the_environment(run):
     code = """
-import sys; sys.path.insert(0, "tests/card")
+import sys; sys.path.insert(0, "tests/helpers")
 import torch
 from bundle_kernels import SIDE, pointwise, stage
 from torch_spyre import _C
@@ -337,7 +337,7 @@ def test_an_error_in_a_stage_is_raised_by_the_synchronisation_and_ends_the_call(
 
 def test_a_bundle_runs_on_every_card(run):
     code = """
-import sys; sys.path.insert(0, "tests/card")
+import sys; sys.path.insert(0, "tests/helpers")
 import torch
 from bundle_kernels import SIDE, pointwise, stage
 from torch_spyre import _C

@@ -7,8 +7,18 @@ import torch
 import torch.nn.functional as F
 from comparing import numbers, on_card
 from kernel_samples import SAMPLES
-from read_back import ReadBack
-from test_ops import BINARY, BITS, FORMS, NORMALS, POSITIVE, PRODUCTS, REDUCTIONS, UNARY, named
+from superdsc_read_back import ReadBack
+from test_eager_ops import (
+    BINARY,
+    BITS,
+    FORMS,
+    NORMALS,
+    POSITIVE,
+    PRODUCTS,
+    REDUCTIONS,
+    UNARY,
+    named,
+)
 
 from torch_spyre._inductor import async_compile, eager_op
 

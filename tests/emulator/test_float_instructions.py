@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import vector_unit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from vector_unit import (
@@ -156,7 +157,7 @@ numpy.savez(sys.argv[2], **results)
 @pytest.fixture(scope="module")
 def ieee_results(tmp_path_factory):
     path = tmp_path_factory.mktemp("ieee") / "results.npz"
-    command = [sys.executable, "-c", IEEE_SCRIPT, os.path.dirname(__file__), str(path)]
+    command = [sys.executable, "-c", IEEE_SCRIPT, os.path.dirname(vector_unit.__file__), str(path)]
     environment = {**os.environ, "SPYRE_EMU_FP16": "ieee"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

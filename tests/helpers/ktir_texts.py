@@ -6,7 +6,7 @@ import pytest
 
 from torch_spyre import ktir
 
-KERNELS = sorted((Path(__file__).parent / "kernels").glob("*.mlir"))
+KERNELS = sorted((Path(__file__).parents[1] / "ktir" / "kernels").glob("*.mlir"))
 
 BOX4X64 = "affine_set<(d0, d1) : (d0 >= 0, -d0 + 3 >= 0, d1 >= 0, -d1 + 63 >= 0)>"
 GLOBAL = "#ktdp.memory_space<global>"

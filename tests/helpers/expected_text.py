@@ -1,4 +1,4 @@
-"""The texts of representative kernels: `python tests/inductor/expected_text.py` accepts them anew.
+"""The texts of representative kernels: `python tests/helpers/expected_text.py` accepts them anew.
 
 They are made for four cores, which are enough to see how work is divided.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from kernel_samples import SAMPLES
 
-FOLDER = Path(__file__).parent / "expected"
+FOLDER = Path(__file__).parents[1] / "inductor" / "expected"
 CORES = "4"
 # Not how many cycles a program takes, nor its listing: these are the back end's.
 FILES = ("loop_ir.txt", "opspec.txt", "ktir.mlir", "bundle.mlir")

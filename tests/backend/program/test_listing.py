@@ -9,7 +9,7 @@ from random_programs import contents
 
 from torch_spyre.backend.program.listing import listing
 
-KERNELS = Path(__file__).parents[1] / "ktir" / "kernels"
+KERNELS = Path(__file__).parents[2] / "ktir" / "kernels"
 EXPECTED = sorted((Path(__file__).parent / "expected").glob("*.listing"))
 
 

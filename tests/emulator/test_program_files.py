@@ -136,7 +136,7 @@ def test_every_instruction_is_known_to_reader_and_test() -> None:
 
 def test_the_core_tests_fuzz_the_same_program() -> None:
     assert CORE_TEST_PROGRAM.read_bytes() == encode(every_instruction().content()), (
-        f"write it again: python {Path(__file__).name}"
+        f"write it again: PYTHONPATH=tests/helpers python {Path(__file__).name}"
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FAULTY = Path(__file__).with_name("faulty_ops.py")
+FAULTY = Path(__file__).parents[1] / "helpers" / "faulty_ops.py"
 FORWARD = ("--variant", "forward", "--dtype", "float32")
 
 

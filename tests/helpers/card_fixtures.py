@@ -1,4 +1,4 @@
-"""Fixtures of several files."""
+"""Fixtures for tests of the device: processes, pinned memory, streams."""
 
 import gc
 import json
@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-import torch
 from fork_server import FORK_SERVER, PLAIN_ENVIRONMENT
 from stream_helpers import BIG
 
@@ -43,11 +42,15 @@ def run():
 @pytest.fixture(scope="module")
 def pinned():
     """Two large pinned tensors with different contents."""
+    import torch
+
     return [torch.full((BIG,), float(value), dtype=torch.float16).pin_memory() for value in (1, 2)]
 
 
 @pytest.fixture
 def default_stream_stays_current():
+    import torch
+
     yield
     assert torch.spyre.current_stream() == torch.spyre.default_stream()
     torch.spyre.synchronize()
@@ -55,5 +58,7 @@ def default_stream_stays_current():
 
 @pytest.fixture
 def nothing_pending():
+    import torch
+
     torch.spyre.synchronize()
     gc.collect()

@@ -9,7 +9,7 @@ import pytest
 
 from torch_spyre import logging_config as config
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 VARIABLES = (
     "TORCH_LOGS",
     "TORCH_LOGS_OUT",
