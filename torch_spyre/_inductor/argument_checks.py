@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils import _pytree as pytree
 
+from torch_spyre.dtypes import MASK_DTYPES
 from torch_spyre.errors import UnsupportedError
 
 # Unlike comparisons, these do not give flags as numbers.
@@ -63,7 +64,7 @@ def check_arguments(
     name = overload._schema.name.removeprefix("aten::")
     results = pytree.tree_leaves(functional(*args, **named))
     for result, target in zip(results, written, strict=False):
-        if name in _FLAGS_ALONE and target.dtype not in (torch.bool, torch.uint8):
+        if name in _FLAGS_ALONE and target.dtype not in MASK_DTYPES:
             raise RuntimeError(f"{name} only supports bool tensor for result, got: {_name(target)}")
         if not torch.can_cast(result.dtype, target.dtype):
             raise RuntimeError(

@@ -141,6 +141,7 @@ def source_hash() -> str:
     digest = hashlib.sha256()
     folder = Path(__file__).parent
     # Which ops are native decides what graphs call, too.
-    for path in sorted((*folder.glob("**/*.py"), *folder.parent.glob("ops/*.py"))):
+    sources = (*folder.glob("**/*.py"), *folder.parent.glob("ops/*.py"))
+    for path in sorted((*sources, *folder.parent.glob("dtype*.py"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -26,16 +26,15 @@ from torch_spyre._inductor.loop_ir import (
 )
 from torch_spyre._inductor.op_functions import (
     EXCEEDS,
-    FLOATS,
     FOR_FLAGS,
     GIVES_FLAGS,
     OP_FUNCTIONS,
     conversion,
 )
+from torch_spyre.dtypes import FLOAT_DTYPES, SIGNED_DTYPES
 from torch_spyre.errors import UnsupportedError
 
 MATMUL = "batchmatmul"
-_OF_COORDINATES = (torch.int8, torch.int16, torch.int32, torch.int64)
 _REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "mean", "any")
 
 
@@ -111,7 +110,7 @@ class LoopTracer(DefaultHandler):
         return x
 
     def relu(self, x: Node) -> Node:
-        if x.dtype not in FLOATS:
+        if x.dtype not in FLOAT_DTYPES:
             return self._default("maximum", (x, Constant(0, x.dtype)), {})
         return self.step(OP_FUNCTIONS["relu"], (x,), x.dtype)
 
@@ -151,7 +150,7 @@ class LoopTracer(DefaultHandler):
             return node
         if isinstance(node, Constant):
             return Constant(_number(node.value, dtype), dtype)
-        if isinstance(node, Coordinate) and dtype in _OF_COORDINATES:
+        if isinstance(node, Coordinate) and dtype in SIGNED_DTYPES:
             return Coordinate(node.expression, dtype)
         op = conversion(node.dtype, dtype)
         inputs: tuple[Node, ...] = (node,)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import torch
 
-from torch_spyre._inductor.op_functions import COMPUTED, STORED
+from torch_spyre.dtypes import COMPUTE_DTYPES, STORAGE_DTYPES
 from torch_spyre.ops.attention import OVERLOAD as ATTENTION_OP
 from torch_spyre.ops.table import LOWERED
 
@@ -28,5 +28,5 @@ def is_native(target: object, values: Iterator[object]) -> bool:
     )
     if not known:
         return False
-    types = (*COMPUTED, *STORED) if name in _MOVES else COMPUTED
+    types = (*COMPUTE_DTYPES, *STORAGE_DTYPES) if name in _MOVES else COMPUTE_DTYPES
     return all(value.dtype in types for value in values if isinstance(value, torch.Tensor))

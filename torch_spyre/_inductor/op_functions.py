@@ -2,6 +2,8 @@
 
 import torch
 
+from torch_spyre.dtypes import HALF_DTYPES, INT32_STORED_DTYPES
+
 # Loop op -> operation. Where booleans mean something else than numbers, see FOR_FLAGS.
 OP_FUNCTIONS = {
     "abs": "abs",
@@ -75,27 +77,19 @@ FOR_FLAGS = {
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf")
 _LOGIC = ("logical_and", "logical_or", "logical_not", "logical_xor")
 GIVES_FLAGS = frozenset((*_COMPARISONS, *_LOGIC))
-FLOATS = (torch.float16, torch.bfloat16, torch.float32)
-HALVES = (torch.float16, torch.bfloat16)
-INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
-# In slots of 32 bits on the card: uint8 among them, so what exceeds it must be wrapped.
-_IN_32_BITS = (torch.int32, torch.int64, torch.uint8)
+# Their results may exceed the 8 bits of uint8, which the card stores in 32: they are wrapped.
 EXCEEDS = frozenset(("add", "sub", "mul", "neg", "bitwise_not", "bitwise_left_shift"))
-# What kernels compute with.
-COMPUTED = (*FLOATS, *INTEGERS, torch.bool)
-# What they only move and convert.
-STORED = (torch.float8_e4m3fn, torch.float8_e5m2fnuz)
 
 
 def conversion(source: torch.dtype, target: torch.dtype) -> str:
     """The operation that converts. Halves of both kinds have one format on the card."""
     if target is torch.bool:
         return "notequal"
-    if source in HALVES and target is torch.float32:
+    if source in HALF_DTYPES and target is torch.float32:
         return "dl16tofp32"
-    if source is torch.float32 and target in HALVES:
+    if source is torch.float32 and target in HALF_DTYPES:
         return "fp32todl16"
-    same = (source in (*HALVES, torch.bool) and target in HALVES) or (
-        source in _IN_32_BITS and target in _IN_32_BITS
+    same = (source in (*HALF_DTYPES, torch.bool) and target in HALF_DTYPES) or (
+        source in INT32_STORED_DTYPES and target in INT32_STORED_DTYPES
     )
     return "identity" if same else "convert"

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.dtypes import HALF_DTYPES
 from torch_spyre.errors import UnsupportedError
 
 _Key = TypeVar("_Key")
@@ -41,7 +42,7 @@ def _halves_computed_as_halves() -> Any:
     """Decompositions compute halves as float32; the card's units round each op once."""
     from torch._prims_common import _computation_dtype_map
 
-    halves = {dtype: dtype for dtype in (torch.float16, torch.bfloat16)}
+    halves = {dtype: dtype for dtype in HALF_DTYPES}
     return _updated(_computation_dtype_map, halves)
 
 

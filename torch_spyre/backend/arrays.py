@@ -9,26 +9,15 @@ import torch
 from torch_spyre.backend.lowering.constants import argument_bits
 from torch_spyre.backend.program.instructions import Argument, ElementType
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.dtypes import RECORDS
 
-_NUMPY = {
-    "float16": ElementType.F16,
-    "float32": ElementType.F32,
-    "bool": ElementType.I1,
-    "int8": ElementType.I8,
-    "uint8": ElementType.I8,
-    "int16": ElementType.I16,
-    "uint16": ElementType.I16,
-    "int32": ElementType.I32,
-    "uint32": ElementType.I32,
-    "int64": ElementType.I64,
-    "uint64": ElementType.I64,
+_TORCH = {
+    dtype: ElementType[record.element_type]
+    for dtype, record in RECORDS.items()
+    if record.element_type is not None
 }
-_TORCH: dict[torch.dtype, ElementType] = {
-    **{getattr(torch, name): type for name, type in _NUMPY.items()},
-    torch.bfloat16: ElementType.BF16,
-    torch.float8_e4m3fn: ElementType.F8E4M3,
-    torch.float8_e5m2fnuz: ElementType.F8E5M2,
-}
+_NUMPY_DTYPES = {dtype for dtype in _TORCH if RECORDS[dtype].is_in_numpy}
+_NUMPY = {RECORDS[dtype].name: _TORCH[dtype] for dtype in _NUMPY_DTYPES}
 
 
 def is_array(value: Any) -> bool:
@@ -66,9 +55,6 @@ class ArrayArgument:
         return values.numpy().reshape(self.shape)
 
 
-_NUMPY_DTYPES = {getattr(torch, name) for name in _NUMPY}
-
-
 def place(
     name: str, type: ElementType, value: np.ndarray | torch.Tensor, *, raw: bool = False
 ) -> ArrayArgument:
@@ -80,7 +66,7 @@ def place(
         if type is ElementType.F16:
             memory = _as_half(memory)
         return ArrayArgument(
-            name, type, memory, flat.numel(), (flat.numel() // type.bytes,), _dtype_of(type)
+            name, type, memory, flat.numel(), (flat.numel() // type.bytes,), dtype_of(type)
         )
     size = flat.numel() * type.bytes
     if type is ElementType.F16:
@@ -113,8 +99,9 @@ def _as_half(memory: torch.Tensor) -> torch.Tensor:
     return torch.zeros(memory.numel() // 2, dtype=torch.float16, device=DEVICE_NAME)
 
 
-def _dtype_of(type: ElementType) -> torch.dtype:
-    return next(dtype for dtype, found in _TORCH.items() if found is type)
+def dtype_of(type: ElementType) -> torch.dtype:
+    """Return the first dtype of the table whose arrays have this element type."""
+    return next(dtype for dtype, element_type in _TORCH.items() if element_type is type)
 
 
 def scalar_bits(kernel: str, argument: Argument, value: Any) -> int:

@@ -7,6 +7,7 @@ import torch
 
 from torch_spyre import _C
 from torch_spyre.device.index import DeviceLike, device_index
+from torch_spyre.dtypes import HALF_DTYPES
 
 
 def is_available() -> bool:
@@ -106,7 +107,7 @@ def get_device_capability(device: DeviceLike = None) -> dict[str, object]:
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    return [torch.float16, torch.bfloat16]
+    return list(HALF_DTYPES)
 
 
 def is_bf16_supported() -> bool:

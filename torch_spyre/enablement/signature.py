@@ -4,18 +4,9 @@ from typing import Any
 
 import torch
 
-_SHORT = {
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.float32: "f32",
-    torch.float64: "f64",
-    torch.int64: "i64",
-    torch.int32: "i32",
-    torch.int16: "i16",
-    torch.int8: "i8",
-    torch.uint8: "u8",
-    torch.bool: "bool",
-}
+from torch_spyre.dtypes import RECORDS
+
+_ABBREVIATIONS = {dtype: record.abbreviation for dtype, record in RECORDS.items()}
 
 
 def signature(func: torch._ops.OpOverload, args: Any, kwargs: dict[str, Any]) -> str:
@@ -31,14 +22,14 @@ def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_text, value))}]"
     if isinstance(value, torch.dtype):
-        return _SHORT.get(value, str(value).removeprefix("torch."))
+        return _ABBREVIATIONS.get(value, str(value).removeprefix("torch."))
     if isinstance(value, torch.device):
         return value.type
     return repr(value)
 
 
 def _tensor(tensor: torch.Tensor) -> str:
-    dtype = _SHORT.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
+    dtype = _ABBREVIATIONS.get(tensor.dtype, str(tensor.dtype).removeprefix("torch."))
     text = f"{dtype}[{','.join(map(str, tensor.shape))}]"
     if not tensor.is_contiguous():
         text += f" by {','.join(map(str, tensor.stride()))}"

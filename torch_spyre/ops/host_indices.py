@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.dtypes import MASK_DTYPES
 from torch_spyre.ops.plans import Plan
 
 _INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
@@ -36,7 +37,7 @@ def _check_places(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> No
     """At once: what is wrong with indices on the card surfaces when a kernel has run."""
     dim = 0
     for index in indices:
-        if index is not None and index.dtype in (torch.bool, torch.uint8):
+        if index is not None and index.dtype in MASK_DTYPES:
             dim += index.dim()  # one flag for each place
             continue
         if index is not None and index.device.type == "cpu" and index.numel():

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
+from torch_spyre.dtypes import MASK_DTYPES
 from torch_spyre.ops.plans import Plan
 
 _INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
-_FLAGS = (torch.bool, torch.uint8)
 
 
 def nonzero(x: torch.Tensor) -> torch.Tensor:
@@ -64,7 +64,7 @@ def plan_by_places(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan
     """How to index by flags: by the places of those that are set. None if there are no flags."""
     if overload._schema.name not in _INDEXING:
         return None
-    flags = [each for each in args[1] if each is not None and each.dtype in _FLAGS]
+    flags = [each for each in args[1] if each is not None and each.dtype in MASK_DTYPES]
     if not flags or any(each.dim() == 0 for each in flags):
         return None
 
@@ -72,7 +72,7 @@ def plan_by_places(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan
         x, indices, *others = args
         places: list[torch.Tensor | None] = []
         for index in indices:
-            if index is None or index.dtype not in _FLAGS:
+            if index is None or index.dtype not in MASK_DTYPES:
                 places.append(index)
                 continue
             _check_shape(x, len(places), index)

@@ -12,6 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from torch_spyre.dtype_table import FORMATS
+from torch_spyre.dtypes import RECORDS
+
 Codes = NDArray[np.unsignedinteger]
 Values = NDArray[np.float64]
 
@@ -40,28 +43,17 @@ class DeviceFormat:
         return BYTES_IN_STICK * 8 // self.bits
 
 
-SEN169_FP16 = DeviceFormat("SEN169_FP16", 16)
-IEEE_FP32 = DeviceFormat("IEEE_FP32", 32)
-SEN143_FP8 = DeviceFormat("SEN143_FP8", 8)
-SEN152_FP8 = DeviceFormat("SEN152_FP8", 8)
-SENINT8 = DeviceFormat("SENINT8", 8)
-SENINT16 = DeviceFormat("SENINT16", 16)
-IEEE_INT32 = DeviceFormat("IEEE_INT32", 32)
-SENUINT32 = DeviceFormat("SENUINT32", 32)
+_FORMATS = {record.name: DeviceFormat(record.name, record.bits) for record in FORMATS.values()}
+SEN169_FP16 = _FORMATS["SEN169_FP16"]
+IEEE_FP32 = _FORMATS["IEEE_FP32"]
+SEN143_FP8 = _FORMATS["SEN143_FP8"]
+SEN152_FP8 = _FORMATS["SEN152_FP8"]
 
 # Quantised dtypes share the format of their integers and hold no values here.
 DEVICE_FORMATS: dict[torch.dtype, DeviceFormat] = {
-    torch.float16: SEN169_FP16,
-    torch.bfloat16: SEN169_FP16,
-    torch.bool: SEN169_FP16,
-    torch.float32: IEEE_FP32,
-    torch.int8: SENINT8,
-    torch.int16: SENINT16,
-    torch.int32: IEEE_INT32,
-    torch.int64: IEEE_INT32,
-    torch.uint8: SENUINT32,
-    torch.float8_e4m3fn: SEN143_FP8,
-    torch.float8_e5m2fnuz: SEN152_FP8,
+    dtype: _FORMATS[record.device_format]
+    for dtype, record in RECORDS.items()
+    if record.device_format is not None
 }
 
 

@@ -2,10 +2,14 @@
 
 import torch
 
-# One unit in the last place of what a result is held in, for a value of 1: SEN169 has 9 fraction
-# bits, and a bfloat16 host tensor keeps 7 of them. In float32 functions err by a unit where one
-# rounding errs by half of it, so that here it counts double.
-LAST_PLACE = {torch.float16: 2.0**-9, torch.bfloat16: 2.0**-7, torch.float32: 2.0**-22}
+from torch_spyre.dtypes import RECORDS
+
+# One unit in the last place of results, for a value of 1.
+LAST_PLACE = {
+    dtype: record.unit_in_last_place
+    for dtype, record in RECORDS.items()
+    if record.unit_in_last_place is not None
+}
 
 # Where an op is composed of several, each step may round once.
 ROUNDINGS = 4

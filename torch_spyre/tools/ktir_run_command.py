@@ -139,15 +139,11 @@ def _narrowed(value: Any, type: "ElementType") -> Any:
 
 
 def _unknown_to_numpy(type: "ElementType") -> "torch.dtype | None":
-    import torch
+    from torch_spyre.backend.arrays import dtype_of
+    from torch_spyre.dtypes import RECORDS
 
-    from torch_spyre.backend.program.instructions import ElementType
-
-    return {
-        ElementType.BF16: torch.bfloat16,
-        ElementType.F8E4M3: torch.float8_e4m3fn,
-        ElementType.F8E5M2: torch.float8_e5m2fnuz,
-    }.get(type)
+    dtype = dtype_of(type)
+    return None if RECORDS[dtype].is_in_numpy else dtype
 
 
 def _random_arrays(program: "Program", given: "Values", seed: int) -> "Values":

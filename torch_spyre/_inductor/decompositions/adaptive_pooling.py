@@ -13,7 +13,7 @@ import torch
 from torch_spyre._inductor.decompositions.pooling import largest, largest_backward, windows_of
 from torch_spyre._inductor.decompositions.registry import decomposes
 from torch_spyre._inductor.decompositions.windows import along, repeated
-from torch_spyre._inductor.op_functions import FLOATS
+from torch_spyre.dtypes import FLOAT_DTYPES
 
 aten = torch.ops.aten
 
@@ -43,7 +43,7 @@ def _lengths(size: int, count: int, dim: int, device: torch.device) -> torch.Ten
 
 def _adaptive_avg_pool(dims: int) -> Callable[..., Any]:
     def pool(x: torch.Tensor, output_size: Sequence[int]) -> Any:
-        if x.dtype not in FLOATS or 0 in x.shape[-dims:]:
+        if x.dtype not in FLOAT_DTYPES or 0 in x.shape[-dims:]:
             return NotImplemented
         if 0 in (*x.shape, *output_size):
             return x.new_empty(*x.shape[:-dims], *output_size)
@@ -70,7 +70,7 @@ def _averages(x: torch.Tensor, dim: int, count: int) -> torch.Tensor:
 
 def _adaptive_avg_pool_backward(dims: int) -> Callable[..., Any]:
     def backward(gradient: torch.Tensor, x: torch.Tensor) -> Any:
-        if x.dtype not in FLOATS or 0 in x.shape[-dims:]:
+        if x.dtype not in FLOAT_DTYPES or 0 in x.shape[-dims:]:
             return NotImplemented
         if 0 in (*x.shape, *gradient.shape):
             return torch.zeros_like(x)
@@ -104,7 +104,7 @@ def _even_windows(sizes: Sequence[int], counts: Sequence[int]) -> Any:
 
 def _adaptive_max_pool(dims: int) -> Callable[..., Any]:
     def pool(x: torch.Tensor, output_size: Sequence[int]) -> Any:
-        if x.dtype not in FLOATS or 0 in (*x.shape, *output_size):
+        if x.dtype not in FLOAT_DTYPES or 0 in (*x.shape, *output_size):
             return NotImplemented
         sizes = x.shape[-dims:]
         windows = _even_windows(sizes, output_size)
@@ -136,7 +136,7 @@ def _largest_along(x: torch.Tensor, dim: int, count: int) -> tuple[torch.Tensor,
 
 def _adaptive_max_pool_backward(dims: int) -> Callable[..., Any]:
     def backward(gradient: torch.Tensor, x: torch.Tensor, indices: torch.Tensor) -> Any:
-        if x.dtype not in FLOATS or 0 in (*x.shape, *gradient.shape):
+        if x.dtype not in FLOAT_DTYPES or 0 in (*x.shape, *gradient.shape):
             return NotImplemented
         sizes = x.shape[-dims:]
         windows = _even_windows(sizes, gradient.shape[-dims:])

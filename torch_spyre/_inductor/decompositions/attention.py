@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions.registry import decomposes
-from torch_spyre._inductor.op_functions import FLOATS
+from torch_spyre.dtypes import FLOAT_DTYPES
 from torch_spyre.ops.attention import OVERLOAD as ATTENTION_OP
 
 aten = torch.ops.aten
@@ -66,9 +66,9 @@ def has_kernel(
     tensors = (query, key, value)
     if dropout_p > 0 or any(tensor.dim() != 4 for tensor in tensors):
         return False
-    if query.dtype not in FLOATS or any(tensor.dtype != query.dtype for tensor in tensors):
+    if query.dtype not in FLOAT_DTYPES or any(tensor.dtype != query.dtype for tensor in tensors):
         return False
-    if bias is not None and (bias.dtype not in FLOATS or bias.dim() > 4):
+    if bias is not None and (bias.dtype not in FLOAT_DTYPES or bias.dim() > 4):
         return False
     if any(tensor.shape[0] != query.shape[0] for tensor in tensors):
         return False

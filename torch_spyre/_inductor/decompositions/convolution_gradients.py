@@ -17,7 +17,7 @@ from torch_spyre._inductor.decompositions.convolutions import (
 )
 from torch_spyre._inductor.decompositions.registry import decomposes
 from torch_spyre._inductor.decompositions.windows import for_each_dim, padded, places
-from torch_spyre._inductor.op_functions import FLOATS
+from torch_spyre.dtypes import FLOAT_DTYPES
 
 aten = torch.ops.aten
 
@@ -63,7 +63,7 @@ def _convolution_backward(
     output_mask: Sequence[bool],
 ) -> Any:
     dims = weight.dim() - 2
-    if x.dim() != dims + 2 or x.dtype not in FLOATS or 0 in (*x.shape[1:], *weight.shape):
+    if x.dim() != dims + 2 or x.dtype not in FLOAT_DTYPES or 0 in (*x.shape[1:], *weight.shape):
         return NotImplemented
     stride, padding, dilation = (for_each_dim(e, dims) for e in (stride, padding, dilation))
     for_x = for_weight = for_bias = None

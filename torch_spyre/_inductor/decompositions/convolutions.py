@@ -14,7 +14,7 @@ import torch
 
 from torch_spyre._inductor.decompositions.registry import decomposes
 from torch_spyre._inductor.decompositions.windows import for_each_dim, padded, places, spread
-from torch_spyre._inductor.op_functions import FLOATS
+from torch_spyre.dtypes import FLOAT_DTYPES
 
 aten = torch.ops.aten
 
@@ -32,7 +32,7 @@ def _convolution(
     groups: int,
 ) -> Any:
     dims = weight.dim() - 2
-    if x.dim() != dims + 2 or x.dtype not in FLOATS or 0 in (*x.shape[1:], *weight.shape):
+    if x.dim() != dims + 2 or x.dtype not in FLOAT_DTYPES or 0 in (*x.shape[1:], *weight.shape):
         return NotImplemented
     stride, padding, dilation, output_padding = (
         for_each_dim(each, dims) for each in (stride, padding, dilation, output_padding)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions.registry import decomposes
-from torch_spyre._inductor.op_functions import HALVES
+from torch_spyre.dtypes import HALF_DTYPES
 
 aten = torch.ops.aten
 
@@ -26,7 +26,7 @@ def _div(x: Any, other: Any, *, rounding_mode: str | None) -> Any:
         return NotImplemented
     device = next(each.device for each in (x, other) if isinstance(each, torch.Tensor))
     # Halves are rounded once, at the end.
-    wide = torch.float32 if dtype in HALVES else dtype
+    wide = torch.float32 if dtype in HALF_DTYPES else dtype
     dividend, divisor = (_as_tensor(each, wide, device) for each in (x, other))
     return _floored(dividend, divisor).to(dtype)
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions.registry import decomposes
+from torch_spyre.dtypes import HALF_DTYPES
 
 aten = torch.ops.aten
 
@@ -127,14 +128,14 @@ def _right_shift(x: torch.Tensor, bits: torch.Tensor | int) -> torch.Tensor:
 
 @decomposes(aten.pow.Tensor_Scalar)
 def _power(base: torch.Tensor, exponent: float) -> Any:
-    if base.dtype not in (torch.float16, torch.bfloat16) or _is_half(exponent):
+    if base.dtype not in HALF_DTYPES or _is_half(exponent):
         return NotImplemented
     return torch.pow(base.to(torch.float32), exponent).to(base.dtype)
 
 
 @decomposes(aten.pow.Scalar)
 def _power_of_number(base: float, exponent: torch.Tensor) -> Any:
-    if exponent.dtype in (torch.float16, torch.bfloat16) and not _is_half(base):
+    if exponent.dtype in HALF_DTYPES and not _is_half(base):
         return torch.pow(base, exponent.to(torch.float32)).to(exponent.dtype)
     if exponent.dtype.is_floating_point or isinstance(base, float):
         return NotImplemented

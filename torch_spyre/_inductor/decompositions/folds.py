@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions.registry import decomposes
-from torch_spyre._inductor.op_functions import HALVES
+from torch_spyre.dtypes import HALF_DTYPES
 
 aten = torch.ops.aten
 
@@ -35,7 +35,7 @@ def _var(
 @decomposes(aten.std.correction)
 def _std(x: torch.Tensor, dim: Sequence[int] | None = None, **options: Any) -> torch.Tensor:
     # Squares of small halves are below the smallest one, whose roots are not.
-    wide = x.to(torch.float32) if x.dtype in HALVES else x
+    wide = x.to(torch.float32) if x.dtype in HALF_DTYPES else x
     return torch.sqrt(_var(wide, dim, **options)).to(x.dtype)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch._refs.linalg import vector_norm
 
 from torch_spyre._inductor.decompositions.registry import decomposes
-from torch_spyre._inductor.op_functions import HALVES
+from torch_spyre.dtypes import HALF_DTYPES
 
 aten = torch.ops.aten
 # Orders that take no powers.
@@ -27,7 +27,7 @@ def _vector_norm(
     *,
     dtype: torch.dtype | None = None,
 ) -> Any:
-    if x.dtype not in HALVES or dtype is not None or ord in _WITHOUT_POWERS:
+    if x.dtype not in HALF_DTYPES or dtype is not None or ord in _WITHOUT_POWERS:
         return vector_norm(x, ord, dim, keepdim, dtype=dtype)
     # Squares of small gradients are below the smallest half, whose roots are not.
     return vector_norm(x.to(torch.float32), ord, dim, keepdim).to(x.dtype)

@@ -19,7 +19,7 @@ from torch_spyre._inductor.decompositions.windows import (
     places,
     seen_by,
 )
-from torch_spyre._inductor.op_functions import FLOATS
+from torch_spyre.dtypes import FLOAT_DTYPES
 
 aten = torch.ops.aten
 
@@ -160,7 +160,7 @@ def _max_pool_backward(dims: int) -> Callable[..., Any]:
         ceil_mode: bool,
         indices: torch.Tensor,
     ) -> Any:
-        if x.dtype not in FLOATS:
+        if x.dtype not in FLOAT_DTYPES:
             return NotImplemented
         options = kernel_size, stride, padding, dilation, ceil_mode
         return largest_backward(gradient, indices, windows_of(x.shape[-dims:], *options))
@@ -237,7 +237,7 @@ def _avg_pool_backward(dims: int) -> Callable[..., Any]:
         count_include_pad: bool,
         divisor_override: int | None,
     ) -> Any:
-        if x.dtype not in FLOATS or divisor_override == 0:
+        if x.dtype not in FLOAT_DTYPES or divisor_override == 0:
             return NotImplemented
         windows = windows_of(x.shape[-dims:], kernel_size, stride, padding, (1,), ceil_mode)
         share = gradient.to(torch.float32)

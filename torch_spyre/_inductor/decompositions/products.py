@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from torch_spyre._inductor.decompositions.registry import decomposes
-from torch_spyre._inductor.op_functions import STORED
+from torch_spyre.dtypes import STORAGE_DTYPES
 
 aten = torch.ops.aten
 
@@ -73,7 +73,7 @@ def _scaled_mm(
     result = torch.mm(rows.to(torch.float32), columns.to(torch.float32)) * scale_a * scale_b
     if bias is not None:
         result = result + bias.to(torch.float32)
-    if scale_result is not None and dtype in STORED:
+    if scale_result is not None and dtype in STORAGE_DTYPES:
         result = result * scale_result
     return result.to(dtype)
 

@@ -17,7 +17,7 @@ from torch._decomp.decompositions import upsample_compute_output_size
 
 from torch_spyre._inductor.decompositions.registry import decomposes
 from torch_spyre._inductor.decompositions.windows import along
-from torch_spyre._inductor.op_functions import FLOATS
+from torch_spyre.dtypes import FLOAT_DTYPES
 
 aten = torch.ops.aten
 # No weight: the value itself.
@@ -164,7 +164,7 @@ def upsampling(
         return [Row(n, count, scale, bool(align), device) for n, count, scale in each]
 
     def upsample(x: torch.Tensor, output_size: Sequence[int], *options: Any) -> Any:
-        if x.dtype not in FLOATS or x.numel() == 0:
+        if x.dtype not in FLOAT_DTYPES or x.numel() == 0:
             return NotImplemented
         # Halves are rounded once, where something is added.
         result = x.to(torch.float32) if adds else x
@@ -176,7 +176,7 @@ def upsampling(
     def backward(
         gradient: torch.Tensor, output_size: Sequence[int], input_size: Sequence[int], *options: Any
     ) -> Any:
-        if gradient.dtype not in FLOATS or gradient.numel() == 0:
+        if gradient.dtype not in FLOAT_DTYPES or gradient.numel() == 0:
             return NotImplemented
         result = gradient.to(torch.float32)
         for place, row in enumerate(rows(input_size, output_size, options, gradient.device)):
@@ -272,7 +272,7 @@ def _padding(
         return result.clone() if result is x else result
 
     def backward(gradient: torch.Tensor, x: torch.Tensor, padding: Sequence[int]) -> Any:
-        if x.dtype not in FLOATS or gradient.numel() == 0:
+        if x.dtype not in FLOAT_DTYPES or gradient.numel() == 0:
             return NotImplemented
         result = gradient.to(torch.float32)
         for dim in range(-dims, 0):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from torch_spyre._inductor.decompositions.registry import decomposes
-from torch_spyre._inductor.op_functions import HALVES
+from torch_spyre.dtypes import HALF_DTYPES
 
 aten = torch.ops.aten
 _BLOCK = 64
@@ -95,7 +95,7 @@ def _scanned(x: torch.Tensor, dim: int, dtype: torch.dtype | None, fold: _Fold) 
     if x.dim() == 0 or x.numel() == 0 or x.shape[dim] == 1:
         return x.clone()
     # Halves are rounded once, at the end.
-    rows = x.movedim(dim, -1).to(torch.float32 if dtype in HALVES else dtype)
+    rows = x.movedim(dim, -1).to(torch.float32 if dtype in HALF_DTYPES else dtype)
     return _scan(rows, fold).to(dtype).movedim(-1, dim).contiguous()
 
 

@@ -9,7 +9,7 @@ import torch
 from torch_spyre._inductor.decompositions.pooling import windows_of
 from torch_spyre._inductor.decompositions.registry import decomposes
 from torch_spyre._inductor.decompositions.windows import for_each_dim, padded, places, spread
-from torch_spyre._inductor.op_functions import FLOATS
+from torch_spyre.dtypes import FLOAT_DTYPES
 
 aten = torch.ops.aten
 
@@ -51,7 +51,7 @@ def _col2im(
     kernel, dilation, padding, stride = _in_2d(kernel_size, dilation, padding, stride)
     if x.numel() == 0:
         return x.new_empty(*x.shape[:-2], x.shape[-2] // prod(kernel), *output_size)
-    if x.dtype not in FLOATS:
+    if x.dtype not in FLOAT_DTYPES:
         return NotImplemented
     windows = windows_of(output_size, kernel, stride, padding, dilation, False)
     out = [each.count for each in windows]

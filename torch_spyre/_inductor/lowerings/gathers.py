@@ -12,6 +12,7 @@ from torch._inductor.virtualized import ops
 from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.lowerings.memory import copied, in_memory
 from torch_spyre._inductor.lowerings.registry import lowers
+from torch_spyre.dtypes import MASK_DTYPES
 from torch_spyre.errors import UnsupportedError
 
 aten = torch.ops.aten
@@ -58,7 +59,7 @@ def _index(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.Tensor
         if index is None:
             wrapped.append(None)
             continue
-        if index.get_dtype() in (torch.bool, torch.uint8):
+        if index.get_dtype() in MASK_DTYPES:
             raise UnsupportedError("indexing by flags")
         wrapped.append(wrapped_index(index, x.get_size()[dim]))
     return gathered(x, wrapped)

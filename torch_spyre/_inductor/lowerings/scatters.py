@@ -36,10 +36,9 @@ from torch_spyre._inductor.lowerings.folds import product
 from torch_spyre._inductor.lowerings.gathers import readable, with_index_checked, wrapped_index
 from torch_spyre._inductor.lowerings.memory import copied, in_memory, write_into
 from torch_spyre._inductor.lowerings.registry import lowers
-from torch_spyre._inductor.op_functions import FLOATS
+from torch_spyre.dtypes import FLOAT_DTYPES, MASK_DTYPES
 
 aten = torch.ops.aten
-_FLAGS = (torch.bool, torch.uint8)
 _FOLDS = {"sum": "sum", "mean": "sum", "prod": "prod", "amax": "max", "amin": "min"}
 # Values that are added where indices say are compared each with each: so many at a time.
 _MOST_AT_ONCE = 1024
@@ -75,7 +74,7 @@ def _is_joined(x: ir.TensorBox) -> bool:
 def _put(x: ir.TensorBox, indices: Indices, values: ir.TensorBox, accumulate: bool) -> ir.TensorBox:
     values = to_dtype(values, x.get_dtype())
     tensors = [index for index in indices if index is not None]
-    if any(index.get_dtype() in _FLAGS for index in tensors):
+    if any(index.get_dtype() in MASK_DTYPES for index in tensors):
         changed = _put_by_flags(x, indices, values, accumulate)
         write_into(changed, x)
         return x
@@ -203,7 +202,7 @@ def _rows_alike(places: ir.TensorBox, rows: ir.TensorBox) -> ir.TensorBox:
     """For each row the sum of all rows with its place."""
     load, load_rows = places.make_loader(), rows.make_loader()
     size, dtype = rows.get_size(), rows.get_dtype()
-    if dtype in FLOATS:
+    if dtype in FLOAT_DTYPES:
         alike = ir.Pointwise.create(
             device=rows.get_device(),
             dtype=dtype,
@@ -476,7 +475,7 @@ def _reduced(
     if kind == "mean":
         members = folded(lambda _: ops.constant(1, dtype), 0, "sum")
         members = add(members, 1) if with_x else members
-        divided = div if dtype in FLOATS else floordiv
+        divided = div if dtype in FLOAT_DTYPES else floordiv
         result = to_dtype(divided(result, members), dtype)
     return result
 
@@ -485,7 +484,7 @@ def _neutral(fold: str, dtype: torch.dtype) -> float | int:
     """What changes nothing. Integers of 64 bits have 32 on the card."""
     if fold in ("sum", "prod"):
         return 0 if fold == "sum" else 1
-    if dtype in FLOATS:
+    if dtype in FLOAT_DTYPES:
         return -math.inf if fold == "max" else math.inf
     limits = torch.iinfo(torch.int32 if dtype is torch.int64 else dtype)
     return limits.min if fold == "max" else limits.max

@@ -12,22 +12,18 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from torch_spyre._C import DataFormats
+from torch_spyre.dtype_table import FORMATS
 from torch_spyre.errors import UnsupportedError
 
 F16, F32 = Float16Type(), Float32Type()
 F8E4M3, F8E5M2 = Float8E4M3FNType(), Float8E5M2FNUZType()
 I1, I8, I16, I32, I64 = (IntegerType(width) for width in (1, 8, 16, 32, 64))
 
+_BY_NAME: dict[str, Attribute] = {
+    str(type): type for type in (F16, F32, F8E4M3, F8E5M2, I1, I8, I16, I32, I64)
+}
 _TYPES: dict[DataFormats, Attribute] = {
-    DataFormats.SEN169_FP16: F16,
-    DataFormats.IEEE_FP32: F32,
-    DataFormats.SEN143_FP8: F8E4M3,
-    DataFormats.SEN152_FP8: F8E5M2,
-    DataFormats.SENINT8: I8,
-    DataFormats.SENINT16: I16,
-    DataFormats.IEEE_INT32: I32,
-    DataFormats.SENUINT32: I32,
-    DataFormats.IEEE_INT64: I64,
+    DataFormats.__members__[format.name]: _BY_NAME[format.ktir_type] for format in FORMATS.values()
 }
 
 

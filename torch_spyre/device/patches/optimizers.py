@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from torch_spyre.device.patches.wrapping import Function, is_spyre, wrap
+from torch_spyre.dtypes import HALF_DTYPES
 
-_HALVES = (torch.float16, torch.bfloat16)
 _OPTIMIZERS = (
     torch.optim.Adadelta,
     torch.optim.Adagrad,
@@ -34,11 +34,11 @@ def _with_wide_squares(original: Function) -> Function:
     def _init_group(self: torch.optim.Optimizer, group: dict[str, Any], *lists: Any) -> Any:
         result = original(self, group, *lists)
         for param in group["params"]:
-            if param.dtype not in _HALVES or not is_spyre(param):
+            if param.dtype not in HALF_DTYPES or not is_spyre(param):
                 continue
             state = self.state.get(param, {})
             for name in _SQUARES:
-                if name in state and state[name].dtype in _HALVES:
+                if name in state and state[name].dtype in HALF_DTYPES:
                     _widen(state, name, lists)
         return result
 
@@ -62,7 +62,7 @@ def _loading_wide_squares(original: Function) -> Function:
         param_groups: list[dict[Any, Any]],
         key: Any = None,
     ) -> torch.Tensor:
-        wide = key in _SQUARES and param.dtype in _HALVES and is_spyre(param)
+        wide = key in _SQUARES and param.dtype in HALF_DTYPES and is_spyre(param)
         if wide:
             return value.to(device=param.device, dtype=torch.float32)
         found: torch.Tensor = original(param, value, param_id, param_groups, key)

@@ -1,0 +1,105 @@
+"""The table of dtypes: how the card stores, computes and names every torch dtype it knows.
+
+This module imports nothing heavy, so that command-line tools can read the table without torch;
+`torch_spyre.dtypes` has the same records as torch dtypes. `csrc/torch/dtypes.cpp` is the table of
+the C++ side, and `tests/test_dtypes.py` fails where the two differ. `docs/adding-a-dtype.md`
+walks through a row.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+BITS_IN_STICK = 128 * 8
+
+
+class DtypeKind(Enum):
+    """The class of values that a dtype holds."""
+
+    HALF = auto()  # 16-bit floats
+    FLOAT = auto()
+    FLOAT8 = auto()
+    INTEGER = auto()
+    BOOL = auto()
+
+
+class Support(Enum):
+    """What the card does with a dtype."""
+
+    COMPUTE = auto()  # kernels compute with it
+    STORAGE = auto()  # kernels only move and convert it
+    ARRAY = auto()  # no tensors; hand-written kernels address arrays of it
+    NONE = auto()  # only the host has it
+
+
+@dataclass(frozen=True)
+class FormatRecord:
+    """A format of elements in device memory, under its name in `DataFormats`."""
+
+    name: str
+    bits: int
+    ktir_type: str
+
+    @property
+    def elements_per_stick(self) -> int:
+        return BITS_IN_STICK // self.bits
+
+
+@dataclass(frozen=True)
+class DtypeRecord:
+    """One torch dtype. Fields that do not apply are None."""
+
+    name: str  # the attribute of the `torch` module
+    abbreviation: str  # in reports
+    kind: DtypeKind
+    support: Support
+    # How tensors of it lie in device memory; a key of FORMATS.
+    device_format: str | None
+    # How programs address arrays of it: a member of backend.program's ElementType.
+    element_type: str | None
+    is_in_numpy: bool = True
+    # The unit in the last place of results around 1, as the card rounds them.
+    unit_in_last_place: float | None = None
+
+
+FORMATS = {
+    record.name: record
+    for record in (
+        FormatRecord("SEN169_FP16", 16, "f16"),
+        FormatRecord("IEEE_FP32", 32, "f32"),
+        FormatRecord("SEN143_FP8", 8, "f8E4M3FN"),
+        FormatRecord("SEN152_FP8", 8, "f8E5M2FNUZ"),
+        FormatRecord("SENINT8", 8, "i8"),
+        FormatRecord("SENINT16", 16, "i16"),
+        FormatRecord("IEEE_INT32", 32, "i32"),
+        FormatRecord("SENUINT32", 32, "i32"),
+        # No tensor has it: indices in KTIR files.
+        FormatRecord("IEEE_INT64", 64, "i64"),
+    )
+}
+
+_HALF, _FLOAT, _FLOAT8 = DtypeKind.HALF, DtypeKind.FLOAT, DtypeKind.FLOAT8
+_INTEGER, _BOOL = DtypeKind.INTEGER, DtypeKind.BOOL
+_COMPUTE, _STORAGE, _ARRAY = Support.COMPUTE, Support.STORAGE, Support.ARRAY
+
+# Where several dtypes have one element type, arrays of it are read as the first of them.
+DTYPES = (
+    # SEN169 has 9 fraction bits; a bfloat16 host tensor keeps 7 of them. In float32 functions err
+    # by a unit where one rounding errs by half of it, so that its unit counts double.
+    DtypeRecord("float16", "f16", _HALF, _COMPUTE, "SEN169_FP16", "F16", True, 2.0**-9),
+    DtypeRecord("bfloat16", "bf16", _HALF, _COMPUTE, "SEN169_FP16", "BF16", False, 2.0**-7),
+    DtypeRecord("float32", "f32", _FLOAT, _COMPUTE, "IEEE_FP32", "F32", True, 2.0**-22),
+    DtypeRecord("int8", "i8", _INTEGER, _COMPUTE, "SENINT8", "I8"),
+    DtypeRecord("int16", "i16", _INTEGER, _COMPUTE, "SENINT16", "I16"),
+    DtypeRecord("int32", "i32", _INTEGER, _COMPUTE, "IEEE_INT32", "I32"),
+    DtypeRecord("int64", "i64", _INTEGER, _COMPUTE, "IEEE_INT32", "I64"),
+    DtypeRecord("uint8", "u8", _INTEGER, _COMPUTE, "SENUINT32", "I8"),
+    DtypeRecord("bool", "bool", _BOOL, _COMPUTE, "SEN169_FP16", "I1"),
+    DtypeRecord("float8_e4m3fn", "float8_e4m3fn", _FLOAT8, _STORAGE, "SEN143_FP8", "F8E4M3", False),
+    DtypeRecord(
+        "float8_e5m2fnuz", "float8_e5m2fnuz", _FLOAT8, _STORAGE, "SEN152_FP8", "F8E5M2", False
+    ),
+    DtypeRecord("uint16", "uint16", _INTEGER, _ARRAY, None, "I16"),
+    DtypeRecord("uint32", "uint32", _INTEGER, _ARRAY, None, "I32"),
+    DtypeRecord("uint64", "uint64", _INTEGER, _ARRAY, None, "I64"),
+    DtypeRecord("float64", "f64", _FLOAT, Support.NONE, None, None),
+)
