@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from torch_spyre.enablement.transformers_models import from_name, published
-from torch_spyre.enablement.weights import on_card
+from torch_spyre.enablement.weights import move_to_card
 
 GIBIBYTE = 2**30
 
@@ -40,7 +40,9 @@ def load(subject, layers, progress):
     total = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
     task = progress.add_task("weights", total=total)
     torch.manual_seed(0)
-    on_card(model, lambda each: random_weights(each, lambda size: progress.advance(task, size)))
+    move_to_card(
+        model, lambda each: random_weights(each, lambda size: progress.advance(task, size))
+    )
     return model, total
 
 

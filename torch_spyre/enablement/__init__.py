@@ -1,6 +1,7 @@
-"""What it takes to run a model on the card: `spyre enable` in parts.
+"""`spyre enable`: report which parts of a model run on the card, and how fast.
 
-`subjects` finds the model, `capture` writes down its ops and asks the card about each, `tries` runs
-each kind of module on the card with the rest on the CPU, `device_time` asks the timing model about
-the whole at full size, and `report`, `page` and `tables` show what was found.
+`model_lookup` finds the model, `capture` records its ops and whether each is native,
+`module_trials` runs each module class on the card with the remaining modules on the CPU,
+`device_time` estimates the full-size model with the timing model, and `json_report`, `html_report`
+and `terminal_report` present the findings. `evaluation` runs these in order.
 """

@@ -39,7 +39,7 @@ def silent_fallbacks() -> Iterator[None]:
 
 
 @contextmanager
-def modules_told_to(stack: list[str], model: torch.nn.Module) -> Iterator[None]:
+def track_modules(stack: list[str], model: torch.nn.Module) -> Iterator[None]:
     """While inside, `stack` has the classes of the modules that are being called."""
     handles = []
     for part in model.modules():
@@ -86,7 +86,7 @@ class Capture(TorchDispatchMode):
             case, result = self._first(key, func, args, kwargs)
             self.cases[key] = case
         else:
-            made = made_up if case.eager == "missing" else _called
+            made = uninitialized_results if case.eager == "missing" else _called
             result = made(func, args, kwargs)
         case.calls[self.step] = case.calls.get(self.step, 0) + 1
         inside = dict.fromkeys(self._stack)
@@ -107,7 +107,7 @@ class Capture(TorchDispatchMode):
         except Exception as error:  # any: what an op says to these arguments is a finding
             eager, reason = "missing", first_line(error)
             compiled = "missing" if compiled == "fallback" else compiled
-            result = made_up(func, args, kwargs)
+            result = uninitialized_results(func, args, kwargs)
         after = counters()
         if eager == "native" and after["fallbacks"] > before["fallbacks"]:
             eager, refusal = "fallback", self._refusal(func, args, kwargs)
@@ -133,7 +133,7 @@ class Capture(TorchDispatchMode):
         return None
 
 
-def made_up(func: torch._ops.OpOverload, args: Any, kwargs: Any) -> Any:
+def uninitialized_results(func: torch._ops.OpOverload, args: Any, kwargs: Any) -> Any:
     """Results of the right shapes without values, on the card; what is written stays as it was."""
     tensors = pytree.tree_leaves((args, kwargs))
     there: dict[int, torch.Tensor] = {}

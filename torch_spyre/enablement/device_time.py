@@ -13,8 +13,8 @@ import torch
 from torch_spyre import knobs
 from torch_spyre.device import cards
 from torch_spyre.enablement.findings import StepTime
-from torch_spyre.enablement.subject import Repeated, Step, Subject, run_steps
-from torch_spyre.enablement.weights import on_card
+from torch_spyre.enablement.model_source import ModelSource, RepeatedLayer, Step, run_steps
+from torch_spyre.enablement.weights import move_to_card
 
 
 class StepClock:
@@ -46,27 +46,27 @@ def _counters() -> dict[str, int]:
     return cards.counters()
 
 
-def rounds(repeated: Sequence[Repeated]) -> int:
+def rounds(repeated: Sequence[RepeatedLayer]) -> int:
     """How many models `compiled_times` compiles."""
     return 1 + sum(kind.count > 1 for kind in repeated)
 
 
 def compiled_times(
-    subject: Subject, batch: int, prompt: int, told: Callable[[], None]
+    source: ModelSource, batch: int, prompt: int, told: Callable[[], None]
 ) -> list[StepTime]:
     """Compiled as a whole with one layer of each kind, and again with one more of each in turn.
 
     The full model is the first plus, for every further layer, what one more had added.
     """
-    kinds = list(subject.repeated())
+    kinds = list(source.repeated())
     one = {kind.name: 1 for kind in kinds}
-    totals = _compiled(subject, one if kinds else None, batch, prompt)
+    totals = _compiled(source, one if kinds else None, batch, prompt)
     base = list(totals)
     told()
     for kind in kinds:
         if kind.count == 1:
             continue
-        more = _compiled(subject, {**one, kind.name: 2}, batch, prompt)
+        more = _compiled(source, {**one, kind.name: 2}, batch, prompt)
         totals = [
             _with_layers(total, kind, first, second)
             for total, first, second in zip(totals, base, more, strict=True)
@@ -75,7 +75,7 @@ def compiled_times(
     return totals
 
 
-def _with_layers(total: StepTime, kind: Repeated, one: StepTime, two: StepTime) -> StepTime:
+def _with_layers(total: StepTime, kind: RepeatedLayer, one: StepTime, two: StepTime) -> StepTime:
     further = kind.count - 1
     added = two.seconds - one.seconds
     return replace(
@@ -89,12 +89,12 @@ def _with_layers(total: StepTime, kind: Repeated, one: StepTime, two: StepTime) 
 
 
 def _compiled(
-    subject: Subject, layers: dict[str, int] | None, batch: int, prompt: int
+    source: ModelSource, layers: dict[str, int] | None, batch: int, prompt: int
 ) -> list[StepTime]:
-    model = on_card(subject.build(layers))
+    model = move_to_card(source.build(layers))
     clock = StepClock()
     torch._dynamo.reset()
     compiled = torch.compile(model, dynamic=False)
     with torch.no_grad(), knobs.override(SPYRE_EMU_MODE="timing"):
-        run_steps(compiled, subject.steps(model, batch, prompt), "spyre", clock)
+        run_steps(compiled, source.steps(model, batch, prompt), "spyre", clock)
     return clock.times

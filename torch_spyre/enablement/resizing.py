@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from torch_spyre.enablement.subject import Repeated
+from torch_spyre.enablement.model_source import RepeatedLayer
 
 # By the name that every configuration understands; T5 and Whisper count decoders apart.
 _LAYER_COUNTS = ("num_hidden_layers", "num_decoder_layers", "decoder_layers")
@@ -30,17 +30,17 @@ _SMALL_HEADS, _SMALL_HEAD = 4, 64
 _SMALL_WIDTH = _SMALL_HEADS * _SMALL_HEAD
 
 
-def repeated(config: Any) -> list[Repeated]:
+def repeated(config: Any) -> list[RepeatedLayer]:
     """The kinds of layers that a configuration gives numbers of."""
-    found: list[Repeated] = []
+    found: list[RepeatedLayer] = []
     for prefix, part in _parts(config):
         for key in _counts(part):
             kinds = _kinds(part, key)
             if kinds is None:
-                found.append(Repeated(_label(prefix, key), getattr(part, key)))
+                found.append(RepeatedLayer(_label(prefix, key), getattr(part, key)))
                 continue
             for kind in dict.fromkeys(kinds):
-                found.append(Repeated(f"{prefix}{kind}", kinds.count(kind)))
+                found.append(RepeatedLayer(f"{prefix}{kind}", kinds.count(kind)))
     return found
 
 

@@ -20,7 +20,7 @@ from torch_spyre.enablement.errors import (
     ModelInputError,
     ModelNotFoundError,
 )
-from torch_spyre.enablement.subject import Arguments, Repeated, Step
+from torch_spyre.enablement.model_source import Arguments, RepeatedLayer, Step
 
 # What a model type stands for: the first of these tables that has it.
 _HEADS = (
@@ -59,7 +59,7 @@ class TransformersModel:
         self.kind = model_class.__name__
         self._config, self._class = config, model_class
 
-    def repeated(self) -> Sequence[Repeated]:
+    def repeated(self) -> Sequence[RepeatedLayer]:
         return resizing.repeated(self._config)
 
     def build(self, layers: Mapping[str, int] | None = None) -> torch.nn.Module:

@@ -11,7 +11,7 @@ from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.patches.layout_arguments import to_layout
 
 
-def on_meta(model: torch.nn.Module) -> torch.nn.Module:
+def to_meta_device(model: torch.nn.Module) -> torch.nn.Module:
     """The same model without memory; the one given keeps its own."""
     memo = {
         id(tensor): _like(tensor, tensor.to("meta"))
@@ -20,7 +20,7 @@ def on_meta(model: torch.nn.Module) -> torch.nn.Module:
     return copy.deepcopy(model, memo)
 
 
-def on_card(
+def move_to_card(
     model: torch.nn.Module, values: Callable[[torch.Tensor], torch.Tensor] | None = None
 ) -> torch.nn.Module:
     """Changes a model on the meta device into one on the card, tensor by tensor.

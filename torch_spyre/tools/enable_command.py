@@ -20,7 +20,7 @@ from rich.progress import Progress as Bar
 from torch_spyre.tools.ktir_command import OutputError
 
 if TYPE_CHECKING:
-    from torch_spyre.enablement.study import Progress
+    from torch_spyre.enablement.evaluation import Progress
 
 
 class Mode(StrEnum):
@@ -54,15 +54,15 @@ def enable(
     for path in (json, html):
         if path is not None and not path.resolve().parent.is_dir():
             raise OutputError(path, FileNotFoundError(2, "there is no such folder"))
-    from torch_spyre.enablement import subjects
-    from torch_spyre.enablement.page import page
-    from torch_spyre.enablement.report import as_json
-    from torch_spyre.enablement.study import study
-    from torch_spyre.enablement.tables import show
+    from torch_spyre.enablement.evaluation import evaluate
+    from torch_spyre.enablement.html_report import page
+    from torch_spyre.enablement.json_report import as_json
+    from torch_spyre.enablement.model_lookup import find_model
+    from torch_spyre.enablement.terminal_report import show
 
-    subject = subjects.find(model)
+    subject = find_model(model)
     with _progress() as progress:
-        findings = study(
+        findings = evaluate(
             subject,
             mode=mode.value,
             batch=batch,
@@ -80,7 +80,7 @@ def enable(
 @contextmanager
 def _progress() -> Iterator["Progress"]:
     """A bar on stderr while there is a terminal to show it."""
-    from torch_spyre.enablement.study import Progress
+    from torch_spyre.enablement.evaluation import Progress
 
     columns = (
         SpinnerColumn(),

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from html import escape
 
-from torch_spyre.enablement import wording
+from torch_spyre.enablement import formatting
 from torch_spyre.enablement.findings import VERDICTS, Findings
-from torch_spyre.enablement.report import as_json
-from torch_spyre.enablement.tables import calls
+from torch_spyre.enablement.json_report import as_json
+from torch_spyre.enablement.terminal_report import calls
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --native: #2a8; --fallback: #c80; --missing: #d33 }
@@ -52,7 +52,7 @@ def page(findings: Findings) -> str:
 <title>{escape(title)}</title><style>{_STYLE}</style></head>
 <body>
 <h1>{escape(title)}</h1>
-<p>{escape(wording.subject(findings))}. From {escape(findings.source)}.<br>
+<p>{escape(formatting.model_summary(findings))}. From {escape(findings.source)}.<br>
 {findings.mode.capitalize()}, batch {findings.batch}, prompt of {findings.prompt}, on
 {escape(findings.card)}, torch {escape(findings.torch_version)}.</p>
 {_notes(findings)}
@@ -60,7 +60,7 @@ def page(findings: Findings) -> str:
 {_bar(findings)}
 <h2>Device time of the whole model</h2>
 {_times(findings)}
-<p class="quiet">{escape(wording.ESTIMATE)}</p>
+<p class="quiet">{escape(formatting.ESTIMATE)}</p>
 <h2>Modules</h2>
 <p class="quiet">A kind of module is as good as the worst op inside. It was tried on the card in a
 small model, with the rest on the CPU. Its error is that of its outputs against float32, relative
@@ -97,13 +97,13 @@ def _times(findings: Findings) -> str:
         [
             (time.step, ""),
             (str(time.tokens), ""),
-            (wording.seconds(time.seconds), ""),
-            (wording.seconds(time.seconds_per_token), ""),
-            (wording.rate(time.tokens_per_second), ""),
+            (formatting.seconds(time.seconds), ""),
+            (formatting.seconds(time.seconds_per_token), ""),
+            (formatting.rate(time.tokens_per_second), ""),
             (str(time.launches), ""),
             (str(time.fallbacks), "fallback" if time.fallbacks else ""),
-            (wording.amount(time.ddr_bytes), ""),
-            (wording.extrapolation(time), ""),
+            (formatting.amount(time.ddr_bytes), ""),
+            (formatting.extrapolation(time), ""),
         ]
         for time in findings.times
     ]
@@ -119,11 +119,11 @@ def _modules(findings: Findings) -> str:
             [
                 (kind.name, ""),
                 (str(kind.instances), ""),
-                (wording.parameters(kind.parameters), ""),
+                (formatting.parameters(kind.parameters), ""),
                 (kind.example, ""),
                 (kind.verdict, kind.verdict),
                 *((str(kind.cases.get(verdict, 0)), "") for verdict in VERDICTS),
-                (wording.attempt(kind.attempt), outcome),
+                (formatting.attempt(kind.attempt), outcome),
             ]
         )
     heads = "Module|Number|Parameters of one|First|Ops|Native|Fallback|Missing|Tried on the card"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torch_spyre.enablement.errors import ModelInputError
-from torch_spyre.enablement.subject import Arguments, Repeated, Step
+from torch_spyre.enablement.model_source import Arguments, RepeatedLayer, Step
 
 # What is tried is copied, once for each kind of module.
 _MOST_TRIED_BYTES = 512 * 2**20
@@ -37,13 +37,13 @@ class ScriptModel:
         self._model, self._tokens = model.eval(), tokens
         self._given: Arguments = ((), inputs) if isinstance(inputs, dict) else (inputs, {})
 
-    def repeated(self) -> Sequence[Repeated]:
+    def repeated(self) -> Sequence[RepeatedLayer]:
         return ()
 
     def build(self, layers: Mapping[str, int] | None = None) -> torch.nn.Module:
-        from torch_spyre.enablement.weights import on_meta
+        from torch_spyre.enablement.weights import to_meta_device
 
-        return on_meta(self._model)
+        return to_meta_device(self._model)
 
     def small(self) -> torch.nn.Module | None:
         tensors = [*self._model.parameters(), *self._model.buffers()]

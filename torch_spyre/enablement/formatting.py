@@ -51,7 +51,7 @@ def extrapolation(time: StepTime) -> str:
     return ", ".join(f"{seconds(value)} for each of its {name}" for name, value in added)
 
 
-def subject(findings: Findings) -> str:
+def model_summary(findings: Findings) -> str:
     return (
         f"{findings.kind}, {parameters(findings.parameters)} parameters, "
         f"{amount(findings.weight_bytes)} of weights"

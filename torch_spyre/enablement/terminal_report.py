@@ -7,7 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from torch_spyre.enablement import wording
+from torch_spyre.enablement import formatting
 from torch_spyre.enablement.findings import VERDICTS, Findings, OpCase, Verdict
 
 _COLOURS: dict[Verdict, str] = {"native": "green", "fallback": "yellow", "missing": "red"}
@@ -24,14 +24,14 @@ def show(findings: Findings, console: Console) -> None:
     if any(case.verdict(findings.mode) != "native" for case in findings.ops):
         parts += ["", _ops(findings)]
     if findings.times:
-        parts += ["", _times(findings), Text(wording.ESTIMATE, style="dim")]
+        parts += ["", _times(findings), Text(formatting.ESTIMATE, style="dim")]
     parts += [Text(f"Note: {note}", style="yellow") for note in findings.notes]
     console.print(Group(*parts))
 
 
 def _summary(findings: Findings) -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_row("model", Text(f"{findings.name}: {wording.subject(findings)}"))
+    table.add_row("model", Text(f"{findings.name}: {formatting.model_summary(findings)}"))
     table.add_row("from", Text(findings.source))
     table.add_row("run", f"{findings.mode}, batch {findings.batch}, prompt {findings.prompt}")
     counts = ", ".join(f"{findings.count(verdict)} {verdict}" for verdict in VERDICTS)
@@ -46,7 +46,7 @@ def _modules(findings: Findings) -> Table:
     )  # fmt: skip
     for kind in findings.modules:
         numbers = [str(kind.cases.get(verdict, 0)) for verdict in VERDICTS]
-        tried = Text(wording.attempt(kind.attempt))
+        tried = Text(formatting.attempt(kind.attempt))
         name = Text(kind.name, style=_COLOURS[kind.verdict])
         table.add_row(name, str(kind.instances), *numbers, tried)
     return table
@@ -82,12 +82,12 @@ def _times(findings: Findings) -> Table:
         table.add_row(
             time.step,
             str(time.tokens),
-            wording.seconds(time.seconds),
-            wording.seconds(time.seconds_per_token),
-            wording.rate(time.tokens_per_second),
+            formatting.seconds(time.seconds),
+            formatting.seconds(time.seconds_per_token),
+            formatting.rate(time.tokens_per_second),
             str(time.launches),
             str(time.fallbacks),
-            wording.amount(time.ddr_bytes),
+            formatting.amount(time.ddr_bytes),
         )
     return table
 

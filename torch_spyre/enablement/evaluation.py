@@ -11,12 +11,12 @@ import torch
 
 from torch_spyre import knobs
 from torch_spyre.cards import load_card
-from torch_spyre.enablement import tries
+from torch_spyre.enablement import module_trials
 from torch_spyre.enablement.capture import (
     Capture,
     first_line,
-    modules_told_to,
     silent_fallbacks,
+    track_modules,
 )
 from torch_spyre.enablement.device_time import StepClock, compiled_times, rounds
 from torch_spyre.enablement.findings import (
@@ -27,8 +27,8 @@ from torch_spyre.enablement.findings import (
     StepTime,
     worst,
 )
-from torch_spyre.enablement.subject import Step, Subject, run_steps
-from torch_spyre.enablement.weights import on_card
+from torch_spyre.enablement.model_source import ModelSource, Step, run_steps
+from torch_spyre.enablement.weights import move_to_card
 from torch_spyre.ops.eager import use_kernels
 
 # Words in a prompt that modules are tried with; their number decides no kernel's road.
@@ -45,28 +45,28 @@ class Progress:
         """One step is done, or `what` is being looked at."""
 
 
-def study(
-    subject: Subject, *, mode: Mode, batch: int, prompt: int, attempts: bool, progress: Progress
+def evaluate(
+    source: ModelSource, *, mode: Mode, batch: int, prompt: int, attempts: bool, progress: Progress
 ) -> Findings:
     """Everything that can be found out about a model."""
     notes: list[str] = []
     with _quietly(), _kernels(), silent_fallbacks():
-        full = subject.build()
+        full = source.build()
         kinds = _module_kinds(full)
         parameters = sum(each.numel() for each in full.parameters())
         held = sum(each.nbytes for each in full.parameters())
-        capture, times = _captured(subject, full, batch, prompt, notes, progress)
+        capture, times = _captured(source, full, batch, prompt, notes, progress)
         del full
         cases = list(capture.cases.values())
         _judge(kinds, capture, mode)
         if mode == "compiled":
-            times = _compiled(subject, batch, prompt, times, notes, progress)
+            times = _compiled(source, batch, prompt, times, notes, progress)
         if attempts:
-            _attempt(subject, kinds, capture, mode, notes, progress)
+            _attempt(source, kinds, capture, mode, notes, progress)
     return Findings(
-        name=subject.name,
-        kind=subject.kind,
-        source=subject.source,
+        name=source.name,
+        kind=source.kind,
+        source=source.source,
         mode=mode,
         batch=batch,
         prompt=prompt,
@@ -108,7 +108,7 @@ def _module_kinds(model: torch.nn.Module) -> dict[str, ModuleKind]:
     """From the outside in, as a reader expects them."""
     kinds: dict[str, ModuleKind] = {}
     counts = Counter(type(part).__name__ for part in model.modules())
-    called = tries.kinds_of(model)
+    called = module_trials.kinds_of(model)
     for path, part in model.named_modules():
         name = type(part).__name__
         if name in kinds or name not in called:
@@ -119,7 +119,7 @@ def _module_kinds(model: torch.nn.Module) -> dict[str, ModuleKind]:
 
 
 def _captured(
-    subject: Subject,
+    source: ModelSource,
     model: torch.nn.Module,
     batch: int,
     prompt: int,
@@ -136,11 +136,11 @@ def _captured(
         with capture:
             return clock(step, call)
 
-    steps = subject.steps(model, batch, prompt)
-    on_card(model)
+    steps = source.steps(model, batch, prompt)
+    move_to_card(model)
     timing_only = knobs.override(SPYRE_EMU_MODE="timing")
     try:
-        with torch.no_grad(), timing_only, modules_told_to(stack, model):
+        with torch.no_grad(), timing_only, track_modules(stack, model):
             run_steps(model, steps, "spyre", around)
     except Exception as error:  # any: a model that stops is a finding, and so is what came before
         where = f" in {stack[-1]}" if stack else ""
@@ -159,16 +159,16 @@ def _judge(kinds: dict[str, ModuleKind], capture: Capture, mode: Mode) -> None:
 
 
 def _compiled(
-    subject: Subject,
+    source: ModelSource,
     batch: int,
     prompt: int,
     eager: list[StepTime],
     notes: list[str],
     progress: Progress,
 ) -> list[StepTime]:
-    progress.begin("Compiling layers at full size", rounds(subject.repeated()))
+    progress.begin("Compiling layers at full size", rounds(source.repeated()))
     try:
-        return compiled_times(subject, batch, prompt, progress.advance)
+        return compiled_times(source, batch, prompt, progress.advance)
     except Exception as error:  # any: a model that does not compile is a finding
         notes.append(
             "The compiler did not get through the full-size model; times are those of eager ops: "
@@ -178,24 +178,24 @@ def _compiled(
 
 
 def _attempt(
-    subject: Subject,
+    source: ModelSource,
     kinds: dict[str, ModuleKind],
     capture: Capture,
     mode: Mode,
     notes: list[str],
     progress: Progress,
 ) -> None:
-    small = subject.small()
+    small = source.small()
     if small is None:
         notes.append(
             "Modules were not tried: the model is too large, or its weights have no values."
         )
         return
-    step = subject.steps(small, 1, _TRIED_PROMPT)[0]
-    names = [name for name in tries.kinds_of(small) if name in kinds]
+    step = source.steps(small, 1, _TRIED_PROMPT)[0]
+    names = [name for name in module_trials.kinds_of(small) if name in kinds]
     progress.begin("Trying modules on the card", len(names))
     for name in names:
         cases = [capture.cases[key] for key in capture.cases_of[name]]
         ops = sum(case.how != "view" and step.name in case.calls for case in cases)
-        kinds[name].attempt = tries.try_kind(small, name, step, mode, ops)
+        kinds[name].attempt = module_trials.try_kind(small, name, step, mode, ops)
         progress.advance(name)

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from torch_spyre.enablement.errors import ModelInputError
-from torch_spyre.enablement.scripts import ScriptModel
-from torch_spyre.enablement.subject import Subject
+from torch_spyre.enablement.model_source import ModelSource
+from torch_spyre.enablement.script_models import ScriptModel
 from torch_spyre.enablement.transformers_models import from_file, from_name
 
 
-def find(text: str) -> Subject:
+def find_model(text: str) -> ModelSource:
     """A script, a configuration, a published name, a model type, or the name of a class."""
     path = Path(text)
     if path.suffix == ".py":

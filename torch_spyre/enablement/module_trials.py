@@ -17,7 +17,7 @@ from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device import cards
 from torch_spyre.enablement.capture import first_line
 from torch_spyre.enablement.findings import Attempt, Mode
-from torch_spyre.enablement.subject import Step
+from torch_spyre.enablement.model_source import Step
 from torch_spyre.enablement.weights import replace_tensors
 
 # Half a unit in the last place of the card's 16-bit format, which has 9 bits of fraction.
@@ -88,13 +88,13 @@ def _move(part: torch.nn.Module, mode: Mode, errors: list[float]) -> None:
     reference = copy.deepcopy(part).float()
     replace_tensors(part, lambda tensor: tensor.detach().clone())
     part.to(DEVICE_NAME)
-    on_card: Callable[..., Any] = part.forward
+    forward_on_card: Callable[..., Any] = part.forward
     if mode == "compiled":
-        on_card = torch.compile(part.forward, dynamic=False)
+        forward_on_card = torch.compile(part.forward, dynamic=False)
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         there_args, there_kwargs = _each_tensor((args, kwargs), lambda each: each.to(DEVICE_NAME))
-        result = _each_tensor(on_card(*there_args, **there_kwargs), lambda each: each.cpu())
+        result = _each_tensor(forward_on_card(*there_args, **there_kwargs), lambda each: each.cpu())
         exact_args, exact_kwargs = _each_tensor((args, kwargs), _widened)
         errors.extend(_errors(result, reference(*exact_args, **exact_kwargs)))
         return result

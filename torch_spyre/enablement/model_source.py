@@ -23,19 +23,19 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class RepeatedLayer:
     """Layers that are all alike: what they are called, and how many the model has."""
 
     name: str
     count: int
 
 
-class Subject(Protocol):
+class ModelSource(Protocol):
     name: str
     kind: str
     source: str
 
-    def repeated(self) -> Sequence[Repeated]:
+    def repeated(self) -> Sequence[RepeatedLayer]:
         """The layers whose number can be chosen; none if it cannot."""
 
     def build(self, layers: Mapping[str, int] | None = None) -> torch.nn.Module:
