@@ -1,0 +1,84 @@
+"""Pages name files that exist, link to pages that exist, and list what the code has."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from torch_spyre.testing import formats
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+CODE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+# A path from the root of the repository, without wildcards and placeholders.
+PATH = re.compile(
+    r"`((?:torch_spyre|tests|examples|benchmarks|scripts|requirements|docs)/[\w./-]*)`"
+)
+# Folders that a build makes.
+GENERATED = ("docs/_build",)
+STALE = (
+    "ops run on the cpu for now",
+    "pytorch's ops. they run on the cpu",
+    "no kernels yet",
+    "kernels will be written",
+)
+
+
+def prose(page):
+    """Return the text of a page without its blocks of code."""
+    return CODE.sub("", page.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    targets = {target for target in LINK.findall(prose(page)) if not target.startswith("http")}
+    assert [target for target in sorted(targets) if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_paths_in_the_text_exist(page):
+    paths = {path for path in PATH.findall(prose(page)) if not path.startswith(GENERATED)}
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_page_describes_the_time_before_kernels(page):
+    text = " ".join(page.read_text().lower().split())
+    assert [sentence for sentence in STALE if sentence in text] == []
+
+
+def test_every_page_is_in_the_index_once():
+    index = (DOCS / "index.md").read_text()
+    toctrees = re.findall(r"^```\{toctree\}\n(?::.*\n)*\n(.*?)```", index, re.MULTILINE | re.DOTALL)
+    entries = [entry for toctree in toctrees for entry in toctree.split()]
+    assert sorted(entries) == sorted(page.stem for page in DOCS.glob("*.md") if page.stem != "index")
+
+
+def test_every_page_opens_with_the_question_it_answers():
+    pages = [page for page in DOCS.glob("*.md") if page.stem != "index"]
+    openings = {page.name: page.read_text().split("\n\n")[1] for page in pages}
+    assert [name for name, opening in openings.items() if not opening.startswith("*")] == []
+
+
+@pytest.mark.parametrize("name", ["contract", "numbers"])
+def test_the_tables_of_dtypes_are_complete(name):
+    rows = [line for line in (DOCS / f"{name}.md").read_text().splitlines() if line[:2] == "| "]
+    first_cells = ", ".join(row.split("|")[1].strip() for row in rows)
+    listed = set(re.split(r"[,\s]+", first_cells))
+    dtypes = {str(dtype).removeprefix("torch.") for dtype in formats.DEVICE_FORMATS}
+    assert dtypes - listed == set()
+
+
+def test_the_table_of_numbers_names_the_format_of_each_dtype():
+    page = (DOCS / "numbers.md").read_text()
+    for dtype, device_format in formats.DEVICE_FORMATS.items():
+        name = str(dtype).removeprefix("torch.")
+        row = rf"^\| {name} \| {device_format.name}\b.*\| {device_format.elements_per_stick} \|"
+        assert re.search(row, page, re.MULTILINE), name
+
+
+def test_terms_of_the_glossary_are_sorted():
+    terms = re.findall(r"^(\S.*)\n: ", (DOCS / "glossary.md").read_text(), re.MULTILINE)
+    assert terms == sorted(terms, key=str.lower)
