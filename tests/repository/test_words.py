@@ -1,0 +1,162 @@
+"""The sources use the vocabulary of the project: checks on docstrings, names and terms.
+
+`words_to_do.txt` counts what each folder may still contain; counts may only go down.
+`python tests/repository/test_words.py` writes the file again.
+"""
+
+import ast
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "torch_spyre"
+TO_DO = Path(__file__).with_name("words_to_do.txt")
+
+OPENINGS = ("Of", "What", "Those", "Where", "Whether", "Are", "Is")
+VAGUE_NAMES = {"found", "each", "those", "others", "rest", "what", "told", "wanted"}
+# A word of an identifier, and the term to use for it.
+OLD_TERMS = {
+    "fold": "reduce, reduction",
+    "folds": "reductions",
+    "folded": "reduced",
+    "lives": "liveness",
+    "spoil": "inject_fault",
+    "spoiled": "faulty",
+    "entangled": "partially aliased",
+    "leniency": "extension",
+    "leniencies": "extensions",
+    "companions": "standard dialects",
+    "halves": "half-precision dtypes",
+    "refusal": "error, unsupported",
+    "refusals": "errors, unsupported",
+}
+OLD_PHRASES = ("taken_apart", "made_of_others", "gives_flags", "one_op")
+# PyTorch's own names, constant folding, and keys of SuperDSC files.
+NOT_OLD = re.compile(r"constant_fold|fold_constant|unfold|im2col|col2im", re.IGNORECASE)
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One deviation from the vocabulary."""
+
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self):
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.message}"
+
+    @property
+    def folder(self):
+        return str(self.path.parent.relative_to(ROOT))
+
+
+def docstring_problem(text):
+    """Return what is wrong with a docstring, or None."""
+    opening = text.split(maxsplit=1)[0].strip(",.:;") if text.strip() else ""
+    if opening in OPENINGS:
+        return f"a docstring begins with {opening!r}; say what is returned or done"
+    if text.strip().endswith("?"):
+        return "a docstring is a question"
+    return None
+
+
+def term_problem(name):
+    """Return which term a name should use instead, or None."""
+    lowered = NOT_OLD.sub("", name).lower()
+    for phrase in OLD_PHRASES:
+        if phrase in lowered:
+            return f"{name!r} uses {phrase!r}, a term that was replaced"
+    words = re.split(r"_|(?<=[a-z0-9])(?=[A-Z])", NOT_OLD.sub("", name))
+    for word in words:
+        if word.lower() in OLD_TERMS:
+            return f"{name!r}: use {OLD_TERMS[word.lower()]!r} for {word!r}"
+    return None
+
+
+def names_of(node):
+    """Yield the names that a node of the syntax tree defines."""
+    if isinstance(node, DEFINITIONS[:3]):
+        yield node.name
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+
+
+def problems_in(source):
+    """Yield the line and the message of every deviation in a Python source."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, DEFINITIONS):
+            problem = docstring_problem(ast.get_docstring(node) or "")
+            if problem:
+                yield getattr(node, "lineno", 1), problem
+        for name in names_of(node):
+            if name in VAGUE_NAMES:
+                yield node.lineno, f"{name!r} does not say what it holds"
+            problem = term_problem(name)
+            if problem:
+                yield node.lineno, problem
+
+
+def findings():
+    """Return every deviation in the package, of names of files too."""
+    result = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        problem = term_problem(path.stem)
+        if problem:
+            result.append(Finding(path, 1, problem))
+        result += [Finding(path, *problem) for problem in problems_in(path.read_text())]
+    return result
+
+
+def allowed():
+    """Return how many deviations each folder may still have."""
+    rows = [line.split() for line in TO_DO.read_text().splitlines() if not line.startswith("#")]
+    return {folder: int(count) for count, folder in rows}
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ('"""Return the splits of an op."""', 0),
+        ('"""Whether it fits."""', 1),
+        ('def f():\n    """Of each tensor, its layout."""', 1),
+        ('def f(x):\n    """Fits it?"""', 1),
+        ("def f(each): return each", 1),
+        ("found = 1", 1),
+        ("for rest in (): pass", 1),
+        ("foundation = rest_of_dims = 1", 0),
+        ("folded_dims = 1", 1),
+        ("class FoldedLoop: pass", 1),
+        ("unfold = constant_folding = 1", 0),
+        ("def taken_apart(): pass", 1),
+    ],
+)
+def test_the_check_finds_deviations(source, count):
+    assert len(list(problems_in(source))) == count
+
+
+def test_no_folder_has_more_deviations_than_before():
+    limits, by_folder = allowed(), {}
+    for finding in findings():
+        by_folder.setdefault(finding.folder, []).append(str(finding))
+    excess = {
+        folder: lines for folder, lines in by_folder.items() if len(lines) > limits.get(folder, 0)
+    }
+    assert not excess, "\n".join(line for lines in excess.values() for line in lines)
+
+
+def write_to_do():
+    counts = Counter(finding.folder for finding in findings())
+    rows = [f"{count:5d} {folder}\n" for folder, count in sorted(counts.items())]
+    TO_DO.write_text("# How much each folder may still have; see test_words.py.\n" + "".join(rows))
+
+
+if __name__ == "__main__":
+    write_to_do()
