@@ -79,6 +79,16 @@ def test_the_table_of_numbers_names_the_format_of_each_dtype():
         assert re.search(row, page, re.MULTILINE), name
 
 
+def test_the_layout_of_the_code_names_every_package():
+    page = (DOCS / "layout-of-the-code.md").read_text()
+    packages = [
+        *(ROOT / "torch_spyre").glob("*/__init__.py"),
+        *(ROOT / "torch_spyre/_inductor").glob("*/__init__.py"),
+    ]
+    names = [f"{path.parent.relative_to(ROOT)}/" for path in packages]
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
 def test_terms_of_the_glossary_are_sorted():
     terms = re.findall(r"^(\S.*)\n: ", (DOCS / "glossary.md").read_text(), re.MULTILINE)
     assert terms == sorted(terms, key=str.lower)
