@@ -25,7 +25,7 @@ def run_program(*arguments, folder):
         env={**os.environ, "TORCH_SPYRE_EAGER": "native"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
