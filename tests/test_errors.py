@@ -16,7 +16,7 @@ EXAMPLES = [
     errors.LayoutError("SpyreTensorLayout(...)", [5, 100], "stick is not 64 elements"),
     errors.FallbackError("aten::sin", ["float16[2, 3] on spyre:0"]),
     errors.ScratchpadOverflowError("softmax", 3 << 20, 2 << 20, [("%row", 2 << 20)]),
-    errors.InvalidCoresError(64),
+    errors.InvalidCoresError(64, 32),
     errors.WorkDivisionError("topkvalue", "no number of cores may share c1"),
     errors.WorkDivisionHintError("add", "c0 of size 130 is not evenly divisible by 4"),
     errors.SpanLimitError(

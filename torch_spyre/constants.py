@@ -1,16 +1,13 @@
-"""Numbers and names that no card description can change.
+"""Numbers and names that hold for every card.
 
-What differs from card to card (cores, memory, rates) lives in `torch_spyre/cards`.
+Numbers that differ from card to card (cores, memory, rates) are in `torch_spyre/cards`.
 """
 
 DEVICE_NAME = "spyre"
-"""What users write as the device, and the name PrivateUse1 is given."""
+"""The device type that users write; PrivateUse1 is renamed to it."""
 
 BYTES_IN_STICK = 128
-"""Unit of transfer and alignment; every layout counts in sticks."""
-
-MAX_CORES = 32
-"""Most cores that SENCORES may ask for."""
+"""Unit of transfer and alignment, a fact of the device's data formats: layouts count in sticks."""
 
 DRIVER_LIBRARIES = ("libflex_spyre.so",)
-"""Hardware drivers the loader looks for, in this order."""
+"""Hardware drivers that the loader looks for, in this order."""

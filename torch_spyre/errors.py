@@ -7,7 +7,7 @@ Broken internal invariants are assertions, not members of this file.
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from torch_spyre.constants import DRIVER_LIBRARIES, MAX_CORES
+from torch_spyre.constants import DRIVER_LIBRARIES
 
 
 class SpyreError(RuntimeError):
@@ -38,11 +38,12 @@ class KnobError(SpyreError, ValueError):
 
 
 class InvalidCoresError(KnobError):
-    """A number of cores that no card has."""
+    """SENCORES is no positive integer, or more than the card has cores."""
 
-    def __init__(self, value: object, most: int = MAX_CORES) -> None:
+    def __init__(self, value: object, card_cores: int | None = None) -> None:
+        limit = "the number of cores of the card" if card_cores is None else card_cores
         SpyreError.__init__(
-            self, f"invalid SENCORES value {value}: allowed are integers from 1 to {most}"
+            self, f"invalid SENCORES value {value}: allowed are integers from 1 to {limit}"
         )
 
 
@@ -193,7 +194,7 @@ class SpanLimitError(UnsupportedError):
             f"on a core, and a core reaches {limit / 2**20:.1f} MiB of a tensor. "
             f"Splits: {divided or 'none'}; only more of {', '.join(symbols)} would help. "
             "Compute it in parts along that dim, give it a size with a larger divisor, or allow "
-            f"more cores (SENCORES, at most {MAX_CORES})"
+            "more cores (SENCORES, at most those of the card)"
         )
 
 

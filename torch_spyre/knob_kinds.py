@@ -7,7 +7,6 @@ import os.path
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from torch_spyre.constants import MAX_CORES
 from torch_spyre.errors import InvalidCoresError
 
 ParsedValue = TypeVar("ParsedValue", covariant=True)
@@ -64,7 +63,8 @@ def _parse_indices(text: str) -> tuple[int, ...]:
 
 
 def _parse_cores(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_CORES:
+    # The upper limit is the card's: see cards.usable_cores.
+    if not text.isdecimal() or int(text) < 1:
         raise InvalidCoresError(text)
     return int(text)
 
@@ -80,7 +80,7 @@ BOOLEAN = Kind(_parse_boolean, "1/true/yes/on or 0/false/no/off")
 ON_UNLESS_OFF = Kind(
     lambda text: text.lower() not in ("0", "false", "off"), "0/false/off; anything else is on"
 )
-CORES = Kind(_parse_cores, f"an integer, from 1 to {MAX_CORES}")
+CORES = Kind(_parse_cores, "an integer, from 1 to the number of cores of the card")
 INJECTION = Kind(_parse_injection, "flip:<instruction>")
 INDICES = Kind(_parse_indices, "integers separated by commas")
 TEXT = Kind(str, "any text")

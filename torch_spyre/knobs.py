@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
-from torch_spyre.constants import MAX_CORES
 from torch_spyre.errors import KnobError
 from torch_spyre.knob_kinds import (
     BOOLEAN,
@@ -299,7 +298,13 @@ class EmulatorKnobs(Section):
 
 class DivisionKnobs(Section):
     title = "Work division"
-    cores = Knob("SENCORES", CORES, MAX_CORES, "Cores that an op may be divided over.")
+    cores: Knob[int | None] = Knob(
+        "SENCORES",
+        CORES,
+        None,
+        "Cores that an op may be divided over.",
+        default_text="number of cores of the card",
+    )
     k_fast = Knob(
         "SPYRE_CORE_ID_K_FAST_EMISSION",
         BOOLEAN,

@@ -9,8 +9,10 @@ import yaml
 from pydantic import ValidationError
 
 from torch_spyre import knobs
-from torch_spyre.cards import load_card
-from torch_spyre.errors import CardDescriptionError
+from torch_spyre.cards import load_card, usable_cores
+from torch_spyre.errors import CardDescriptionError, InvalidCoresError
+from torch_spyre.testing import cards as card_files
+from torch_spyre.testing.cards import load_changed_card
 
 ROOT = Path(__file__).parents[2]
 PRESET = ROOT / "torch_spyre" / "cards" / "spyre.yaml"
@@ -70,6 +72,56 @@ def test_timing_constants_are_exact_and_fit_each_other():
     assert round(microseconds) == 160
     assert timing.DDR_CORES_G[0] == (1, Fraction("0.11"))
     assert timing.DDR_CORES_G[-1] == (timing.N_CORES, 1)
+
+
+def test_entries_that_repeat_another_one_are_derived(tmp_path):
+    values = {"compute.cores": 16, "compute.corelets": 1, "ring.bytes_per_cycle": 64}
+    card = load_changed_card(tmp_path / "card.yaml", values)
+    timing = card.timing
+    assert (timing.N_CORES, timing.CORELETS, timing.RING_BYTES_CYCLE) == (16, 1, 64)
+    assert {source.entry for source in card.sources} == {
+        source.entry for source in load_card("spyre").sources
+    }
+
+
+def test_a_repeated_entry_must_agree(tmp_path):
+    path = card_files.write_card(
+        tmp_path / "card.yaml", {"compute.cores": 16, "timing.N_CORES": 32}
+    )
+    with pytest.raises(CardDescriptionError, match=r"compute\.cores and timing\.N_CORES"):
+        load_card(path)
+
+
+def test_digests_are_of_values_only(tmp_path):
+    spyre = load_card("spyre")
+    same = load_changed_card(tmp_path / "same.yaml", {"compute.cores": spyre.compute.cores})
+    other = load_changed_card(tmp_path / "other.yaml", {"compute.cores": 16})
+    assert same.path != spyre.path and same.digest == spyre.digest
+    assert other.digest != spyre.digest
+    assert other.digest == load_card(other.path).digest
+
+
+def test_the_card_in_use_is_read_once(tmp_path):
+    path = card_files.write_card(tmp_path / "card.yaml", {"compute.cores": 16})
+    with knobs.override(SPYRE_CARD=str(path)):
+        card = load_card()
+        card_files.write_card(path, {"compute.cores": 8})
+        os.utime(path, ns=(1, 1))
+        assert load_card() is card and load_card(path).compute.cores == 8
+
+
+@pytest.mark.parametrize("cores", [8, 16, 32])
+def test_sencores_may_ask_for_at_most_the_cores_of_the_card(tmp_path, cores):
+    card = load_changed_card(tmp_path / "card.yaml", {"compute.cores": cores})
+    with knobs.override(SENCORES=None):
+        assert usable_cores(card) == cores
+    with knobs.override(SENCORES=cores):
+        assert usable_cores(card) == cores
+    with knobs.override(SENCORES=4):
+        assert usable_cores(card) == 4
+    problem = f"invalid SENCORES value {cores + 1}: allowed are integers from 1 to {cores}"
+    with knobs.override(SENCORES=cores + 1), pytest.raises(InvalidCoresError, match=problem):
+        usable_cores(card)
 
 
 def test_every_number_has_a_unit_and_a_source():
@@ -153,7 +205,6 @@ def test_a_file_extends_another_beside_it_but_never_itself(write_card, tmp_path)
         ("compute", "cores", {"value": 0}, r"compute\.cores: .*greater than 0"),
         ("compute", "cores", {"value": "32"}, r"compute\.cores: .*integer"),
         ("compute", "cores", {"value": True}, r"compute\.cores: .*integer"),
-        ("compute", "cores", {"value": 16}, r"compute\.cores and timing\.N_CORES"),
         ("compute", "stick_bytes", {"value": 256}, "stick_bytes must be 128"),
         ("compute", "lx_bytes", {"value": 100, "unit": "bytes"}, "whole sticks"),
         (

@@ -60,19 +60,19 @@ BROKEN = {
 def test_what_does_not_hold_is_said(name):
     spec, problem = BROKEN[name]
     with pytest.raises(InvalidOpSpecError) as caught:
-        validate([spec])
+        validate([spec], cores=32)
     assert str(caught.value).startswith("OpSpec neg: ")
     assert problem in str(caught.value)
 
 
 def test_a_sound_spec_passes_also_below_loops_and_beside_unimplemented_ops():
-    validate([SOUND, LoopSpec(sympify("2"), [SOUND, UnimplementedOp("prod")])])
+    validate([SOUND, LoopSpec(sympify("2"), [SOUND, UnimplementedOp("prod")])], cores=32)
 
 
 def test_loops_hide_nothing():
     broken, problem = BROKEN["no cores"]
     with pytest.raises(InvalidOpSpecError, match=problem):
-        validate([LoopSpec(sympify("2"), [LoopSpec(sympify("2"), [broken])])])
+        validate([LoopSpec(sympify("2"), [LoopSpec(sympify("2"), [broken])])], cores=32)
 
 
 def test_fewer_cores_allow_less():
@@ -85,4 +85,4 @@ def test_names_of_index_tensors_are_no_symbols():
     rows = IndirectAccess(sympy.Symbol("rows"))
     index = tensor((8,), (C0,), elements=32, name="rows")
     table = tensor((100, 128), (rows, C1))
-    validate([replace(SOUND, op="identity", args=[index, table, OUTPUT])])
+    validate([replace(SOUND, op="identity", args=[index, table, OUTPUT])], cores=32)

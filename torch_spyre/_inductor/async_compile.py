@@ -11,6 +11,7 @@ from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre._inductor.superdsc.programs import programs_of, with_scratchpad_names
 from torch_spyre._inductor.superdsc.unrolling import unroll_loop_specs
+from torch_spyre.cards import load_card
 from torch_spyre.errors import UnimplementedOpError
 from torch_spyre.logging_config import get_logger
 
@@ -39,7 +40,7 @@ class SpyreAsyncCompile(AsyncCompile):
             logger.warning("kernel %s contains unimplemented operation %s", name, missing[0])
             return RefusedKernel(name, missing[0])
         if by_hand:
-            validate(by_hand)
+            validate(by_hand, load_card().compute.cores)
             ops = [each for each in unroll_loop_specs(by_hand) if isinstance(each, OpSpec)]
             stages.extend(programs_of(with_scratchpad_names(ops)))
         return Runner(name, stages, loops)

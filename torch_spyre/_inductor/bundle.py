@@ -5,7 +5,7 @@ back end gets: lists of OpSpecs, each list one program on the card, run one afte
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -13,6 +13,7 @@ from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts import Buffer
 from torch_spyre._inductor.loop_ir import LoopOp, text_of
 from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre.cards import CardDescription, load_card
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Bundle:
     # Groups of ops, each of which becomes one program.
     groups: Sequence[Sequence[LoopOp]] = ()
     stages: Sequence[Sequence[OpSpec]] = ()
+    # The card that the bundle is compiled for: passes take its limits and rates from here.
+    card: CardDescription = field(default_factory=load_card)
 
 
 def loop_text(bundle: Bundle) -> str:

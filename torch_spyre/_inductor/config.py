@@ -7,8 +7,7 @@ from torch.utils._config_module import install_config_module
 # Of the graph being compiled: sizes, strides, offset and device layout of each input. Set for the
 # time of one compilation, so that graphs for other layouts are not found in the cache.
 input_layouts: str = ""
-# Everything else that changes generated code: knobs and the version. The card changes only what
-# is compiled of it, which has a cache of its own.
+# Everything else that changes generated code: knobs, the version, and the card.
 environment: str = ""
 
 install_config_module(sys.modules[__name__])

@@ -11,6 +11,7 @@ from torch_spyre import _C, knobs
 from torch_spyre._inductor import config
 from torch_spyre._inductor.bundle import Tensor
 from torch_spyre._inductor.fx_passes import source_hash
+from torch_spyre.cards import load_card
 from torch_spyre.constants import DEVICE_NAME
 
 _inputs: ContextVar[Sequence[Tensor | None]] = ContextVar("inputs", default=())
@@ -51,7 +52,8 @@ def _environment() -> str:
     """What else changes generated code."""
     division = knobs.DivisionKnobs.title
     settings = [f"{knob.name}={knob.value()}" for knob in knobs.of_section(division)]
-    return " ".join((source_hash(), *settings, f"dump={knobs.logging.dump is not None}"))
+    dump = f"dump={knobs.logging.dump is not None}"
+    return " ".join((source_hash(), *settings, f"card={load_card().digest}", dump))
 
 
 def known_inputs(graph: Any) -> dict[str, Tensor]:

@@ -11,7 +11,8 @@ class InvalidOpSpecError(ValueError):
     """A spec contradicts itself: a mistake in the compiler, or in a file that was edited."""
 
 
-def validate(specs: Sequence[Spec], cores: int = 32) -> None:
+def validate(specs: Sequence[Spec], cores: int) -> None:
+    """Raise `InvalidOpSpecError` if a spec contradicts itself or uses more cores than these."""
     for spec in flat(specs):
         if isinstance(spec, OpSpec):
             _validate_op(spec, cores)

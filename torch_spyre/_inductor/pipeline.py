@@ -15,8 +15,7 @@ from torch_spyre._inductor.passes.loop_splitting import cut_long_loops
 from torch_spyre._inductor.passes.op_specs import specs_of
 from torch_spyre._inductor.passes.work_division import divided
 from torch_spyre._inductor.to_ktir.attention_tiles import is_attention
-from torch_spyre._inductor.to_ktir.plan import plan_tiles
-from torch_spyre._inductor.work_division import SPAN_LIMIT_BYTES
+from torch_spyre._inductor.to_ktir.plan import plan_tiles, tile_budget
 from torch_spyre.errors import UnsupportedError
 
 
@@ -30,10 +29,11 @@ class Pass:
 def _cores_for(bundle: Bundle, ops: Sequence[LoopOp]) -> int:
     """Cores that would have work if the ops were one program; 0 if its tiles do not fit."""
     try:
-        specs = divided(specs_of(bundle, ops))
+        specs = divided(specs_of(bundle, ops), bundle.card)
         if is_attention(specs):
             return specs[0].cores
-        return specs[0].cores if plan_tiles(specs) is not None else 0
+        plan = plan_tiles(specs, tile_budget(bundle.card))
+        return specs[0].cores if plan is not None else 0
     except UnsupportedError:
         return 0
 
@@ -42,21 +42,17 @@ def _fuse(bundle: Bundle) -> Bundle:
     return fuse(bundle, _cores_for)
 
 
-def _cut(bundle: Bundle) -> Bundle:
-    return cut_long_loops(bundle, SPAN_LIMIT_BYTES)
-
-
 def _make_specs(bundle: Bundle) -> Bundle:
     return replace(bundle, stages=tuple(specs_of(bundle, group) for group in bundle.groups))
 
 
 def _divide(bundle: Bundle) -> Bundle:
-    return replace(bundle, stages=tuple(divided(specs) for specs in bundle.stages))
+    return replace(bundle, stages=tuple(divided(specs, bundle.card) for specs in bundle.stages))
 
 
 def _validate(bundle: Bundle) -> Bundle:
     for specs in bundle.stages:
-        validate(specs)
+        validate(specs, bundle.card.compute.cores)
     return bundle
 
 
@@ -68,7 +64,7 @@ PASSES = (
     Pass("layouts", "give each tensor a layout; copy where sticks clash", propagate_layouts),
     Pass("indirect access", "copy tables whose indexed dim is the stick", enforce_indirect_layouts),
     Pass("fusion", "group loops whose intermediates can stay in the scratchpad", _fuse),
-    Pass("parts", "cut loops that would reach too far in a tensor", _cut),
+    Pass("parts", "cut loops that would reach too far in a tensor", cut_long_loops),
     Pass("specs", "make an OpSpec of each operation, on aligned symbols", _make_specs),
     Pass("work division", "split the symbols over cores", _divide),
     Pass("validation", "check what must hold of every spec", _validate),

@@ -32,6 +32,7 @@ from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
 from torch_spyre.errors import CompilerFailure, FallbackError, KnobError, UnsupportedError
 from torch_spyre.logging_config import get_logger
+from torch_spyre.ops.plans import Plans
 
 logger = get_logger(__name__)
 
@@ -48,7 +49,7 @@ class Specializing:
 
     def __init__(self, module: torch.fx.GraphModule, options: dict[str, Any]) -> None:
         self.module, self.options = module, options
-        self.variants: dict[object, Compiled] = {}
+        self.variants = Plans()
         self.met_once: dict[object, None] = {}
         self.lock = threading.Lock()
         # An op of the graph fell back where it ran by itself, and that was forbidden.
@@ -59,7 +60,7 @@ class Specializing:
         if key is None:
             ragged = any(isinstance(value, torch.SymInt) for value in arguments)
             return (self._of_ragged if ragged else self._compile(arguments))(arguments)
-        variant = self.variants.get(key)
+        variant: Compiled | None = self.variants.get(key)
         if variant is None:
             with self.lock:
                 variant = self.variants.get(key)

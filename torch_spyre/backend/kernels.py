@@ -54,7 +54,7 @@ def compile_kernel(
     card = load_card()
     # As text: 0.0 and -0.0, 1 and True are equal and make different programs.
     values = repr(sorted((key, repr(value)) for key, value in scalars.items()))
-    key = (name, values, arrays, card.model_dump_json())
+    key = (name, values, arrays, card.digest)
     program = module.programs.get(key)
     if program is None:
         found = _cached(module, function, scalars, values, arrays, card)
@@ -79,7 +79,7 @@ def _cached(
         function.name,
         values,
         repr(None if arrays is None else sorted(arrays)),
-        card.model_dump_json(),
+        card.digest,
     )
     program = cache.find(key)
     if program is None:

@@ -1,9 +1,14 @@
-"""The card as data: one description read by the compiler, the emulator, the cost model and tools.
+"""The card as data: one description for the compiler, the emulator, the timing model and tools.
 
-`load_card()` gives the card in use as plain numbers; `card.sources` says where each number comes
-from. Import this package where it is used: pydantic is too slow for `import torch`.
+`load_card()` returns the card in use as plain numbers, `card.sources` the origin of each, and
+`usable_cores(card)` the number of cores that work may be divided over. Nothing else in the package
+holds a number that another card could have differently; facts of the data formats are in
+`torch_spyre/constants.py`.
+
+Import this package where it is used: pydantic is too slow for `import torch`.
 """
 
-from torch_spyre.cards.description import CardDescription, Source, load_card
+from torch_spyre.cards.description import CardDescription, Source
+from torch_spyre.cards.loading import load_card, usable_cores
 
-__all__ = ["CardDescription", "Source", "load_card"]
+__all__ = ["CardDescription", "Source", "load_card", "usable_cores"]

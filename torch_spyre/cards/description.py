@@ -1,36 +1,29 @@
-"""Reads and checks a card description.
+"""The card description as frozen, validated records.
 
-In the file every number stands with its unit and source (see `spyre.yaml`); here the two are taken
-apart, so that code reads `card.memory.usable_bytes` and a report reads `card.sources`.
+Values are plain numbers (`card.memory.usable_bytes`); their units and sources, which stand next to
+them in the file, are in `card.sources`. `loading.py` reads the files.
 """
 
+import hashlib
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
-from torch_spyre import knobs
 from torch_spyre.constants import BYTES_IN_STICK
-from torch_spyre.errors import CardDescriptionError
-
-PRESETS = Path(__file__).parent
-BYTE_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-SOURCE_WORDS = ("documented", "code", "fitted", "inferred", "assumed")
 
 
 def _as_fraction(value: object) -> object:
-    """Exact value of what the file says: `5.74` is 574/100, not the nearest binary number."""
+    """Return the exact value of a number in the file: `5.74` is 574/100, not a binary float."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return value
     try:
@@ -51,12 +44,19 @@ class Description(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     @cached_property
-    def kept_hash(self) -> int:
+    def _cached_hash(self) -> int:
         return hash(tuple(self.__dict__[name] for name in type(self).model_fields))
 
+    def __copy__(self) -> Self:
+        """Return a copy without cached values, which `model_copy(update=...)` may make untrue."""
+        copy = super().__copy__()
+        for name in copy.__dict__.keys() - type(self).model_fields.keys():
+            del copy.__dict__[name]
+        return copy
+
     def __hash__(self) -> int:
-        """Kept: a card is the key of every cache, and has a hundred fields."""
-        return self.kept_hash
+        """Return the hash, computed once: a card is the key of caches, and has a hundred fields."""
+        return self._cached_hash
 
 
 class Identity(Description):
@@ -68,6 +68,7 @@ class Compute(Description):
     cores: Count
     corelets: Count
     lx_bytes: Count
+    array_rows: Count
     stick_bytes: Count
 
     @model_validator(mode="after")
@@ -121,8 +122,8 @@ class HostLink(Description):
 class FittedRate(Description):
     """A memory rate in GB/s that upstream fitted over the shape of an op.
 
-    With r = log2(rows), c = log2(columns) and s = log2(columns / 64), it is the sum of `base`, each
-    coefficient times the term it is named after, kept between `floor` and `ceiling`.
+    With r = log2(rows), c = log2(columns) and s = log2(columns / 64), it is `base` plus every
+    coefficient times the term that it is named after, clamped to `floor` and `ceiling`.
     """
 
     base: Exact
@@ -137,7 +138,7 @@ class FittedRate(Description):
 
 
 class FewOuterRows(Description):
-    """What a transpose of outer dimensions loses when the outermost is short."""
+    """The rate that a transpose of outer dimensions loses when the outermost one is short."""
 
     below: Count
     loss_per_halving: Cost
@@ -145,7 +146,7 @@ class FewOuterRows(Description):
 
 
 class DecayingRate(Description):
-    """`base + gain * exp(-rows / decay_rows)` GB/s."""
+    """A memory rate of `base + gain * exp(-rows / decay_rows)` GB/s."""
 
     base: Rate
     gain: Cost
@@ -153,7 +154,7 @@ class DecayingRate(Description):
 
 
 class SplitShape(Description):
-    """Cost of dividing a large product unevenly, per output element of a core above `free_area`."""
+    """Cost of splitting a large matmul unevenly, per output element of a core above `free_area`."""
 
     free_area: Count
     long_free_splits: Count
@@ -162,8 +163,12 @@ class SplitShape(Description):
     short_ns: Cost
 
 
-class Timing(Description):
-    """Constants of the timing model; units and sources in the file."""
+class TimingConstants(Description):
+    """Constants of the timing model; units and sources are in the file.
+
+    N_CORES, CORELETS and RING_BYTES_CYCLE repeat entries of other sections. A file may leave them
+    out: they are then derived (see `loading.DERIVED`).
+    """
 
     OVERLAP: Literal["units", "serial", "overlapped", "overlapped_3way"]
     DDR_SHARING: Literal["pooled", "even"]
@@ -239,7 +244,7 @@ class Timing(Description):
         return table
 
     @model_validator(mode="after")
-    def check(self) -> "Timing":
+    def check(self) -> "TimingConstants":
         _require(self.DDR_BW <= self.DDR_PEAK, "DDR_BW is more than DDR_PEAK")
         return self
 
@@ -260,12 +265,12 @@ class CardDescription(Description):
     memory: Memory
     ring: Ring
     host_link: HostLink
-    timing: Timing
+    timing: TimingConstants
 
     @model_validator(mode="after")
     def check(self) -> "CardDescription":
         compute, timing = self.compute, self.timing
-        for names, one, other in (
+        for names, value, repeated in (
             ("compute.cores and timing.N_CORES", compute.cores, timing.N_CORES),
             ("compute.corelets and timing.CORELETS", compute.corelets, timing.CORELETS),
             (
@@ -274,121 +279,19 @@ class CardDescription(Description):
                 timing.RING_BYTES_CYCLE,
             ),
         ):
-            _require(one == other, f"{names} are the same number and must agree")
+            _require(value == repeated, f"{names} are the same number and must agree")
         return self
 
+    @cached_property
+    def digest(self) -> str:
+        """Return a hash of every value, for the keys of caches that outlive the process.
 
-def load_card(name_or_path: str | Path | None = None) -> CardDescription:
-    """The card of that preset or file; without one, the card SPYRE_CARD names.
-
-    A file is read again only when it has changed (itself, not the one it extends).
-    """
-    path = _locate(str(knobs.device.card if name_or_path is None else name_or_path), Path.cwd())
-    try:
-        modified = path.stat().st_mtime_ns
-    except OSError as error:
-        raise CardDescriptionError(str(path), _reason(error)) from None
-    return _load(path, modified)
+        Cards with equal values have equal digests, wherever their files lie.
+        """
+        values = self.model_dump_json(exclude={"path", "sources"})
+        return hashlib.sha256(values.encode()).hexdigest()
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error)
-
-
-def _locate(name: str, folder: Path) -> Path:
-    if "/" in name or name.endswith((".yaml", ".yml")):
-        return (folder / name).resolve()
-    presets = sorted(preset.stem for preset in PRESETS.glob("*.yaml"))
-    if name not in presets:
-        hint = f"no such preset; there are {', '.join(presets)}, and a file needs '/' or '.yaml'"
-        raise CardDescriptionError(repr(name), hint)
-    return PRESETS / f"{name}.yaml"
-
-
-@lru_cache(maxsize=16)
-def _load(path: Path, modified: int) -> CardDescription:
-    values, sources = _separate(_read_entries(path), path)
-    try:
-        return CardDescription.model_validate({"path": path, "sources": sources, **values})
-    except ValidationError as error:
-        problems = [
-            ": ".join(filter(None, (".".join(map(str, item["loc"])), item["msg"])))
-            for item in error.errors(include_url=False)
-        ]
-        raise CardDescriptionError(str(path), "; ".join(problems)) from None
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """PyYAML lets the last of two equal keys win without a word; here that is an error."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value]
-        repeated = sorted({key for key in keys if isinstance(key, str) and keys.count(key) > 1})
-        if repeated:
-            problem = f"{', '.join(repeated)} given more than once"
-            raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        return mapping
-
-
-def _read_entries(path: Path, extended_by: tuple[Path, ...] = ()) -> dict[str, dict[str, Any]]:
-    """Section -> entry -> leaf, with the file that this one extends filled in below it."""
-    if path in extended_by:
-        raise CardDescriptionError(str(path), "extends itself")
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _UniqueKeyLoader)
-    except OSError as error:
-        raise CardDescriptionError(str(path), _reason(error)) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        one_line = " ".join(str(error).split())
-        raise CardDescriptionError(str(path), f"not YAML: {one_line}") from None
-    base_name = content.pop("extends", None) if isinstance(content, dict) else None
-    if not isinstance(content, dict) or not all(isinstance(s, dict) for s in content.values()):
-        raise CardDescriptionError(str(path), "must be sections of entries, as in spyre.yaml")
-    if base_name is None:
-        return content
-    entries = _read_entries(_locate(str(base_name), path.parent), (*extended_by, path))
-    for section, leaves in content.items():
-        entries[section] = {**entries.get(section, {}), **leaves}
-    return entries
-
-
-def _separate(
-    entries: dict[str, dict[str, Any]], path: Path
-) -> tuple[dict[str, dict[str, Any]], tuple[Source, ...]]:
-    values: dict[str, dict[str, Any]] = {}
-    sources = []
-    for section, leaves in entries.items():
-        values[section] = {}
-        for key, leaf in leaves.items():
-            entry = f"{section}.{key}"
-            values[section][key], source = _separate_leaf(entry, leaf, path)
-            sources.append(source)
-    return values, tuple(sources)
-
-
-def _separate_leaf(entry: str, leaf: object, path: Path) -> tuple[Any, Source]:
-    if not isinstance(leaf, dict) or not {"value", "source"} <= leaf.keys() <= _LEAF_KEYS:
-        raise CardDescriptionError(str(path), f"{entry}: must be {{value, unit, source}}")
-    value, unit, source = leaf["value"], leaf.get("unit"), leaf["source"]
-    if not isinstance(source, str) or not source.startswith(SOURCE_WORDS):
-        hint = f"source must begin with one of {', '.join(SOURCE_WORDS)}"
-        raise CardDescriptionError(str(path), f"{entry}: {hint}")
-    is_identity = entry.startswith("identity.")
-    if not isinstance(unit, str) and not (unit is None and is_identity):
-        raise CardDescriptionError(str(path), f"{entry}: a number needs a unit")
-    if unit in BYTE_UNITS and type(value) is int:
-        value *= BYTE_UNITS[unit]
-    return _freeze(value), Source(entry=entry, unit=unit, source=source)
-
-
-_LEAF_KEYS = {"value", "unit", "source"}
-
-
-def _freeze(value: Any) -> Any:  # noqa: ANN401 - what YAML gives can be anything
-    return tuple(_freeze(item) for item in value) if isinstance(value, list) else value
-
-
-def _require(holds: bool, problem: str) -> None:
-    if not holds:
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
         raise ValueError(problem)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
+from torch_spyre import knobs
+
 # What one kind of call does.
 Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
 # Of one op; the oldest goes first.
@@ -25,6 +27,23 @@ def forget() -> None:
     """Every op is compiled anew when it is called next, as after the start of a process."""
     for plans in list(_living.values()):
         plans.clear()
+
+
+def _forget_for_another_card() -> None:
+    """Drop all plans if a knob override selects another card or other cores."""
+    global _compiled_for
+    target = _target()
+    if target != _compiled_for:
+        _compiled_for = target
+        forget()
+
+
+def _target() -> tuple[str, str | None]:
+    return knobs.device.card, knobs.DivisionKnobs.cores.text()
+
+
+_compiled_for = _target()
+knobs.on_override(_forget_for_another_card)
 
 
 def keep(found: Plans, key: object, value: object) -> None:

@@ -1,8 +1,9 @@
-"""The clock: what a program would take on the card.
+"""The timing model: estimates the device time of a program.
 
-A compiler writes a `ProgramRecord`; `estimate(record)` gives its `Timing` from the constants of the
-card description. Profiler, monitor, cost model and reports all use that one function, so they can
-never disagree. Data values and the host play no part. `docs/timing.md` has the model.
+A compiler writes a `ProgramRecord`; `estimate(record)` returns its `Timing`, computed from the
+constants of the card description. Profiler, monitor, cost model and reports all call that function,
+so they cannot disagree. Neither data values nor the host have an influence. `docs/timing.md`
+describes the model.
 """
 
 from torch_spyre.timing.estimate import estimate, fingerprint

@@ -1,4 +1,4 @@
-"""The timing function: everything that tells device time calls it."""
+"""Estimates the device time of a program: the only function that device times come from."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -8,7 +8,7 @@ from functools import cached_property
 from math import ceil
 
 from torch_spyre.cards import CardDescription, load_card
-from torch_spyre.cards.description import Timing as Constants
+from torch_spyre.cards.description import TimingConstants
 from torch_spyre.timing.exact import PS_PER_NS, apportion, total
 from torch_spyre.timing.memory import ProgramMemory, StepMemory, program_memory, step_memory
 from torch_spyre.timing.record import (
@@ -28,19 +28,21 @@ from torch_spyre.timing.result import (
 )
 from torch_spyre.timing.units import UnitCost, cycle_ps, unit_cost
 
-# Where units tie, the first of these bounds the program: compute before memory, as upstream has it.
+# Of units with equal times, the first of these bounds the program: compute before memory, as in
+# upstream's model.
 _UNITS: tuple[Unit, ...] = ("pt", "sfp", "ddr", "lx", "ring")
 
 
 @dataclass(frozen=True)
 class _Demand:
-    """What a program or a step asks of each unit, in exact ps; below, what nothing can hide."""
+    """Time that a program or a step needs of every unit, in exact ps."""
 
     pt: Fraction
     sfp: Fraction
     ddr: Fraction
     lx: Fraction
     ring_hidden: Fraction
+    # These do not overlap with anything.
     ring_exposed: Fraction
     relayout: Fraction
     restick_extra: Fraction
@@ -48,7 +50,7 @@ class _Demand:
 
     @cached_property
     def by_unit(self) -> dict[Unit, Fraction]:
-        """All the time of each unit. What nothing hides counts to the unit that it loads."""
+        """Return the time of every unit, including the time that does not overlap."""
         return {
             "pt": total((self.pt, self.split_shape)),
             "sfp": self.sfp,
@@ -74,7 +76,7 @@ class _Demand:
 
 
 def estimate(program: ProgramRecord, card: CardDescription | None = None) -> Timing:
-    """Device time of one launch of the program on the card; without one, on the card in use."""
+    """Return the device time of one launch of a program; `card` is the card in use if None."""
     card = card or load_card()
     constants = card.timing
     _check_fits(program, card)
@@ -109,7 +111,7 @@ def estimate(program: ProgramRecord, card: CardDescription | None = None) -> Tim
 
 
 def fingerprint(program: ProgramRecord, card: CardDescription | None = None) -> str:
-    """Equal fingerprints mean equal timings: of the record and the constants of the card."""
+    """Return a hash of the record and the constants; equal fingerprints mean equal timings."""
     card = card or load_card()
     constants = sorted((name, repr(value)) for name, value in card.timing)
     content = f"{program.to_json()}\n{constants}\n{card.ring!r}"
@@ -117,6 +119,7 @@ def fingerprint(program: ProgramRecord, card: CardDescription | None = None) -> 
 
 
 def _check_fits(program: ProgramRecord, card: CardDescription) -> None:
+    """Raise `TimingRecordError` for a program that the card cannot run."""
     if program.lx_peak_bytes > card.compute.lx_bytes:
         raise TimingRecordError(
             f"program {program.name} needs {program.lx_peak_bytes} bytes of LX in a core, "
@@ -128,7 +131,7 @@ def _check_fits(program: ProgramRecord, card: CardDescription) -> None:
             raise TimingRecordError(
                 f"step {step.name} needs {step.cores} cores, and there are {card.compute.cores}"
             )
-        for item in _on_the_ring(step):
+        for item in _ring_items(step):
             if item.byte_hops > links * item.busiest_link_bytes:
                 raise TimingRecordError(
                     f"step {step.name} has {item.byte_hops} byte hops on {links} links, "
@@ -159,7 +162,7 @@ def _step_demand(cost: UnitCost, memory: StepMemory) -> _Demand:
     return _Demand(
         pt=cost.pt,
         sfp=cost.sfp,
-        ddr=memory.alone,
+        ddr=memory.isolated_time,
         lx=cost.lx + memory.mixed_lx,
         ring_hidden=cost.ring_hidden,
         ring_exposed=cost.ring_exposed,
@@ -169,25 +172,25 @@ def _step_demand(cost: UnitCost, memory: StepMemory) -> _Demand:
     )
 
 
-def _units_side_by_side(demand: _Demand) -> Fraction:
+def _parallel_units(demand: _Demand) -> Fraction:
     busy = max(demand.pt, demand.sfp, demand.ddr, demand.lx, demand.ring_hidden)
-    unhidden = demand.ring_exposed + demand.relayout + demand.restick_extra + demand.split_shape
-    return busy + unhidden
+    exposed = demand.ring_exposed + demand.relayout + demand.restick_extra + demand.split_shape
+    return busy + exposed
 
 
 # The last three are the pipelines of the public KTIR interpreter.
 _OVERLAP: dict[str, Callable[[_Demand], Fraction]] = {
-    "units": _units_side_by_side,
+    "units": _parallel_units,
     "serial": lambda demand: demand.compute + demand.memory + demand.ring,
     "overlapped": lambda demand: max(demand.compute, demand.memory + demand.ring),
     "overlapped_3way": lambda demand: max(demand.compute, demand.memory, demand.ring),
 }
 
 
-def _fixed_costs(steps: Sequence[Step], constants: Constants) -> Fraction:
-    run = [step.trips for step in steps if step.trips]
-    iterations = sum(trips for trips in run if trips > 1)
-    return PS_PER_NS * (len(run) * constants.STEP_NS + iterations * constants.LOOP_ITER_NS)
+def _fixed_costs(steps: Sequence[Step], constants: TimingConstants) -> Fraction:
+    executed = [step.trips for step in steps if step.trips]
+    iterations = sum(trips for trips in executed if trips > 1)
+    return PS_PER_NS * (len(executed) * constants.STEP_NS + iterations * constants.LOOP_ITER_NS)
 
 
 def _spans(
@@ -196,7 +199,10 @@ def _spans(
     memories: Sequence[StepMemory],
     time_ps: int,
 ) -> tuple[StepSpan, ...]:
-    """Steps overlap in truth; for a timeline each gets its part, by its own slowest unit."""
+    """Return consecutive spans for a timeline, in proportion to the slowest unit of every step.
+
+    Steps overlap in fact; the spans only add up to the time of the program.
+    """
     demands = [_step_demand(*pair) for pair in zip(costs, memories, strict=True)]
     weights = [max(demand.by_unit.values()) for demand in demands]
     spans = []
@@ -227,20 +233,20 @@ def _utilisation(
     ring_bytes_cycle = cores * card.ring.directions * constants.RING_BYTES_CYCLE
     lx_charged = _lx_bytes(program) if constants.LX_ACCESS == "charged" else 0
     return Utilisation(
-        pt=_share(total(cost.fp16_macs for cost in costs), cores * constants.PT_MAC_FP16 * cycles),
-        sfp=_share(total(c.sfp_lane_ops for c in costs), cores * constants.SFP_LANES_16 * cycles),
-        ddr=_share(PS_PER_NS * moved, peak),
-        ddr_read=_share(PS_PER_NS * memory.read_bytes, peak),
-        ddr_write=_share(PS_PER_NS * memory.write_bytes, peak),
-        ddr_sustained=_share(PS_PER_NS * moved, sustained),
-        lx=_share(lx_charged, cores * constants.LX_BYTES_CYCLE * cycles),
-        ring=_share(_ring_byte_hops(program), ring_bytes_cycle * cycles),
-        core_active=_share(sum(span.duration_ps * span.cores for span in spans), cores * time_ps),
+        pt=_ratio(total(cost.fp16_macs for cost in costs), cores * constants.PT_MAC_FP16 * cycles),
+        sfp=_ratio(total(c.sfp_lane_ops for c in costs), cores * constants.SFP_LANES_16 * cycles),
+        ddr=_ratio(PS_PER_NS * moved, peak),
+        ddr_read=_ratio(PS_PER_NS * memory.read_bytes, peak),
+        ddr_write=_ratio(PS_PER_NS * memory.write_bytes, peak),
+        ddr_sustained=_ratio(PS_PER_NS * moved, sustained),
+        lx=_ratio(lx_charged, cores * constants.LX_BYTES_CYCLE * cycles),
+        ring=_ratio(_ring_byte_hops(program), ring_bytes_cycle * cycles),
+        core_active=_ratio(sum(span.duration_ps * span.cores for span in spans), cores * time_ps),
     )
 
 
 def _core_utilisation(
-    program: ProgramRecord, costs: Sequence[UnitCost], time_ps: int, constants: Constants
+    program: ProgramRecord, costs: Sequence[UnitCost], time_ps: int, constants: TimingConstants
 ) -> CoreUtilisation:
     cycles = time_ps / cycle_ps(constants)
     lx_bytes = sum(
@@ -250,13 +256,13 @@ def _core_utilisation(
     macs = total(cost.busiest_core_fp16_macs for cost in costs)
     lane_ops = total(cost.busiest_core_lane_ops for cost in costs)
     return CoreUtilisation(
-        pt=_share(macs, constants.PT_MAC_FP16 * cycles),
-        sfp=_share(lane_ops, constants.SFP_LANES_16 * cycles),
-        lx=_share(lx_charged, constants.LX_BYTES_CYCLE * cycles),
+        pt=_ratio(macs, constants.PT_MAC_FP16 * cycles),
+        sfp=_ratio(lane_ops, constants.SFP_LANES_16 * cycles),
+        lx=_ratio(lx_charged, constants.LX_BYTES_CYCLE * cycles),
     )
 
 
-def _share(done: Fraction | int, possible: Fraction | int) -> float:
+def _ratio(done: Fraction | int, possible: Fraction | int) -> float:
     return float(Fraction(done) / possible) if possible else 0.0
 
 
@@ -265,8 +271,8 @@ def _lx_bytes(program: ProgramRecord) -> int:
 
 
 def _ring_byte_hops(program: ProgramRecord) -> int:
-    return sum(item.byte_hops * step.trips for step in program.steps for item in _on_the_ring(step))
+    return sum(item.byte_hops * step.trips for step in program.steps for item in _ring_items(step))
 
 
-def _on_the_ring(step: Step) -> list[RingTransfer | Relayout]:
+def _ring_items(step: Step) -> list[RingTransfer | Relayout]:
     return [*step.ring, *step.relayouts]

@@ -1,7 +1,7 @@
-"""Arithmetic that gives the same digits on every host: rationals, and nothing of the C library.
+"""Arithmetic that returns the same digits on every host: rationals, without the C library.
 
-The few functions that leave the rationals are computed to 28 decimal digits and rounded to six
-places, which no difference between hosts could reach.
+Logarithms, powers and exponentials are computed to 28 decimal digits and rounded to six places, far
+above any difference between hosts.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ PS_PER_NS = 1000
 ZERO = Fraction(0)
 _CONTEXT = Context(prec=28, rounding=ROUND_HALF_EVEN)
 _PLACES = Decimal("0.000001")
-_SMALLEST = Fraction(1, 10**6)
+_MIN_POWER = Fraction(1, 10**6)
 
 
 def ceil_divide(dividend: int, divisor: int) -> int:
@@ -21,7 +21,7 @@ def ceil_divide(dividend: int, divisor: int) -> int:
 
 
 def total(amounts: Iterable[Fraction]) -> Fraction:
-    """Their sum. Most amounts of most steps are zero, and adding rationals is slow."""
+    """Return the sum. Zeros are skipped: most amounts are zero, and adding rationals is slow."""
     return sum((amount for amount in amounts if amount), ZERO)
 
 
@@ -32,8 +32,8 @@ def log2(value: Fraction) -> Fraction:
 
 @lru_cache(maxsize=4096)
 def power(base: Fraction, exponent: Fraction) -> Fraction:
-    """Of a positive base. Never zero, so that one may divide by it."""
-    return max(_SMALLEST, _rounded(_CONTEXT.power(_decimal(base), _decimal(exponent))))
+    """Return the power of a positive base. It is never zero, so that one may divide by it."""
+    return max(_MIN_POWER, _rounded(_CONTEXT.power(_decimal(base), _decimal(exponent))))
 
 
 @lru_cache(maxsize=4096)
@@ -42,18 +42,21 @@ def exponential(value: Fraction) -> Fraction:
 
 
 def apportion(whole: int, weights: list[Fraction]) -> list[int]:
-    """Splits a whole number by weight, exactly: the largest remainders get what rounding leaves."""
+    """Split an integer by weight into integers that add up to it.
+
+    What rounding down leaves goes to the largest remainders.
+    """
     if not weights:
         return []
     if not any(weights):
         weights = [Fraction(1)] * len(weights)
     scale = whole / total(weights)
-    shares = [scale * weight for weight in weights]
-    parts = [int(share) for share in shares]
-    by_remainder = sorted(range(len(parts)), key=lambda i: (parts[i] - shares[i], i))
-    for index in by_remainder[: whole - sum(parts)]:
-        parts[index] += 1
-    return parts
+    exact = [scale * weight for weight in weights]
+    rounded = [int(amount) for amount in exact]
+    by_remainder = sorted(range(len(rounded)), key=lambda i: (rounded[i] - exact[i], i))
+    for index in by_remainder[: whole - sum(rounded)]:
+        rounded[index] += 1
+    return rounded
 
 
 def _decimal(value: Fraction) -> Decimal:

@@ -1,7 +1,7 @@
-"""Records of compiled programs, from what the recorder counted in them (`_C.record_program`).
+"""Makes the records of compiled programs from the counts of the recorder (`_C.record_program`).
 
-Each instruction that does work becomes a step. Its amounts are those of all its executions: the
-recorder has followed every loop, so a step has one trip.
+Every instruction that does work becomes a step. Its amounts are those of all its executions: the
+recorder has followed all loops, so a step has one trip.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,12 +36,12 @@ from torch_spyre.timing.record import (
 
 SfpCost = Literal["simple", "copy", "divide", "transcendental", "reduce"]
 PtFormat = Literal["fp16", "fp8", "int8", "fp32"]
-# The sum over the chip, and that of the busiest core.
+# The sum over the chip, and the count of the busiest core.
 Count = tuple[int, int]
 
 
 class InstructionCounts(TypedDict):
-    """What `csrc/emulator/engine/record.h` says of one instruction."""
+    """Counts of one instruction, as in `csrc/emulator/engine/record.h`."""
 
     index: int
     cores: int
@@ -73,9 +73,9 @@ _FORMATS: dict[ElementType, PtFormat] = {
 
 
 def record_of(content: ProgramContent, counts: Mapping[str, Any]) -> ProgramRecord:
-    """The record that `torch_spyre.timing.estimate` computes a time from."""
-    counted: Sequence[InstructionCounts] = counts["instructions"]
-    steps = (_step(content, content.code[found["index"]], found) for found in counted)
+    """Return the record that `torch_spyre.timing.estimate` computes a time from."""
+    instructions: Sequence[InstructionCounts] = counts["instructions"]
+    steps = (_step(content, content.code[counted["index"]], counted) for counted in instructions)
     return ProgramRecord(
         name=content.name,
         steps=tuple(step for step in steps if step is not None),
@@ -119,7 +119,7 @@ def _matrix_work(instruction: Instruction, counts: InstructionCounts) -> Iterato
 
 
 def _vector_work(instruction: Instruction, counts: InstructionCounts) -> Iterator[SfpWork]:
-    # The busiest core takes whole vectors, also where its elements do not fill them.
+    # The busiest core processes whole vectors, even if its elements do not fill them.
     busiest = counts["lanes"][1]
     if busiest == 0:
         return
@@ -136,7 +136,7 @@ def _vector_work(instruction: Instruction, counts: InstructionCounts) -> Iterato
 def _vector_instructions(
     instruction: Instruction,
 ) -> Iterator[tuple[SfpCost, tuple[ElementType, ...]]]:
-    """What an instruction has the vector unit do with each of its elements."""
+    """Yield the cost class and types of every vector operation of an instruction."""
     if isinstance(instruction, Copy):
         yield "copy", (instruction.source.type,)
     if isinstance(instruction, Chain | Reduce):
@@ -153,7 +153,7 @@ def _vector_instructions(
 
 
 def _cost(step: ChainStep) -> SfpCost:
-    # An element fetched by its index passes through the unit once, as a copy does.
+    # An element that is looked up by its index passes through the unit once, like a copy.
     return "copy" if step.lookup >= 0 else _costs()[step.op]
 
 
@@ -211,7 +211,7 @@ def _scratchpad(counts: InstructionCounts) -> Iterator[LxTraffic]:
 
 def _ring(instruction: Instruction, counts: InstructionCounts) -> Iterator[RingTransfer]:
     if isinstance(instruction, Receive):
-        return  # What is received is accounted for where it is delivered.
+        return  # The transfer is counted where it is delivered.
     if isinstance(instruction, Delivered):
         if instruction.cores > 1:
             groups = max(1, counts["cores"] // instruction.cores)
@@ -220,7 +220,7 @@ def _ring(instruction: Instruction, counts: InstructionCounts) -> Iterator[RingT
         return
     total, busiest = counts["remote_bytes"]
     if total:
-        # Where the other core is depends on the kernel; it is taken to be a neighbour.
+        # The distance of the cores depends on the kernel; they are assumed to be neighbours.
         hops = counts["executions"][1]
         yield RingTransfer(busiest_link_bytes=busiest, hops=hops, byte_hops=total)
 
@@ -234,7 +234,7 @@ def _repeated(once: RingTransfer, *, times: int, groups: int) -> RingTransfer:
 
 
 def _consumed(cores: int, tile_bytes: int) -> RingTransfer:
-    """A tile goes from core to core until all have it."""
+    """Return the transfer of a tile that is passed from core to core until all have it."""
     hops = cores - 1
     return RingTransfer(busiest_link_bytes=tile_bytes, hops=hops, byte_hops=hops * tile_bytes)
 
@@ -244,12 +244,12 @@ def _reduced(cores: int, tile_bytes: int) -> RingTransfer:
 
 
 def _reduce_scattered(cores: int, tile_bytes: int) -> RingTransfer:
-    """The rounds of a reduction, each with the part of the tile that one core keeps."""
+    """Return the rounds of a reduction, with the part of the tile that one core retains."""
     return _reduced(cores, _part(tile_bytes, cores))
 
 
 def _scattered(cores: int, tile_bytes: int) -> RingTransfer:
-    """One core sends each of the others its part: the first link carries all of them."""
+    """Return the transfer of one core that sends all cores their parts over its first link."""
     part = _part(tile_bytes, cores)
     hops = cores - 1
     return RingTransfer(
@@ -258,7 +258,7 @@ def _scattered(cores: int, tile_bytes: int) -> RingTransfer:
 
 
 def _exchanged(cores: int, tile_bytes: int) -> RingTransfer:
-    """Each core sends each other one a part, the shorter way: on average a quarter of the ring."""
+    """Return the transfer of parts between all pairs of cores, on average a quarter of the ring."""
     part = _part(tile_bytes, cores)
     return RingTransfer(
         busiest_link_bytes=-(-cores * cores // 8) * part,
@@ -275,7 +275,7 @@ _DELIVERIES = {
     DeliveryKind.CONSUME: _consumed,
     DeliveryKind.REDUCE: _reduced,
     DeliveryKind.REDUCE_SCATTER: _reduce_scattered,
-    DeliveryKind.GATHER: _reduced,  # as many rounds, each with a tile
+    DeliveryKind.GATHER: _reduced,  # the same number of rounds, with a tile in each
     DeliveryKind.ALL_TO_ALL: _exchanged,
     DeliveryKind.SCATTER: _scattered,
 }

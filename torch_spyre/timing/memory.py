@@ -1,10 +1,10 @@
-"""Time of device memory: of one step alone, and of a program, whose steps share the memory."""
+"""Time of device memory, for a step in isolation and for a program, whose steps share it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from torch_spyre.cards.description import Timing as Constants
+from torch_spyre.cards.description import TimingConstants
 from torch_spyre.timing.exact import PS_PER_NS, ZERO, ceil_divide, total
 from torch_spyre.timing.rates import bandwidth_share, pattern_rate, restick_rate
 from torch_spyre.timing.record import DdrTransfer, Step
@@ -13,10 +13,10 @@ from torch_spyre.timing.units import cycle_ps
 
 @dataclass(frozen=True)
 class TransferCost:
-    """All trips of one transfer.
+    """Cost of all trips of one transfer.
 
-    `scaled_bytes` are bytes over the share of the bandwidth that so few cores can use. `excess` is
-    the time by which requests for short runs exceed the time of the bytes.
+    `scaled_bytes` are the bytes divided by the share of the bandwidth that the cores of the step
+    can use. `request_excess` is the time by which requests for short runs exceed that of the bytes.
     """
 
     direction: str
@@ -24,17 +24,18 @@ class TransferCost:
     bytes: int
     scaled_bytes: Fraction
     requests: int
-    excess: Fraction
+    request_excess: Fraction
 
 
 @dataclass(frozen=True)
 class StepMemory:
-    """All trips of one step. `rate` is the one measured for its pattern, if it has one."""
+    """Memory time of all trips of one step; `rate` is the measured one of its pattern, if any."""
 
     transfers: tuple[TransferCost, ...]
     rate: Fraction | None
     is_row_reduction: bool
-    alone: Fraction
+    # The time if no other step used the memory.
+    isolated_time: Fraction
     restick_extra: Fraction
     mixed_lx: Fraction
 
@@ -47,12 +48,12 @@ class ProgramMemory:
     requests: int
 
 
-def step_memory(step: Step, constants: Constants) -> StepMemory:
+def step_memory(step: Step, constants: TimingConstants) -> StepMemory:
     pattern = step.ddr_pattern
     rate = None if pattern is None else pattern_rate(pattern, constants)
     share = bandwidth_share(step.cores, constants)
     kind = None if pattern is None else pattern.kind
-    # A measured rate holds the cost of its requests; a restickify has a formula of its own.
+    # A measured rate includes the cost of requests, and a restickify has its own formula.
     charge_requests = kind in (None, "row_reduction")
     transfers = tuple(
         _transfer_cost(move, step, share, constants, charge_requests=charge_requests)
@@ -62,7 +63,9 @@ def step_memory(step: Step, constants: Constants) -> StepMemory:
         transfers=transfers,
         rate=rate,
         is_row_reduction=kind == "row_reduction",
-        alone=_plain_time(transfers, constants) if rate is None else _time_at(rate, transfers),
+        isolated_time=(
+            _plain_time(transfers, constants) if rate is None else _time_at(rate, transfers)
+        ),
         restick_extra=(
             _restick_extra(step, transfers, share, constants) if kind == "restickify" else ZERO
         ),
@@ -71,12 +74,14 @@ def step_memory(step: Step, constants: Constants) -> StepMemory:
 
 
 def program_memory(
-    steps: Sequence[Step], memories: Sequence[StepMemory], constants: Constants
+    steps: Sequence[Step], memories: Sequence[StepMemory], constants: TimingConstants
 ) -> ProgramMemory:
-    """The first rule that fits, as in upstream's cost model."""
+    """Return the memory time of a program by the first rule that applies, as upstream does."""
     every_transfer = [cost for memory in memories for cost in memory.transfers]
     if any(memory.rate is not None and not memory.is_row_reduction for memory in memories):
-        return _summary(total(_in_company(m, constants) for m in memories), every_transfer)
+        return _summary(
+            total(_time_among_steps(memory, constants) for memory in memories), every_transfer
+        )
     computing = [i for i, step in enumerate(steps) if step.pt or step.sfp]
     is_single = len(computing) == 1 and steps[computing[0]].trips == 1
     rate = memories[computing[0]].rate if is_single else None
@@ -91,74 +96,82 @@ def program_memory(
 
 
 def _transfer_cost(
-    move: DdrTransfer, step: Step, share: Fraction, constants: Constants, *, charge_requests: bool
+    move: DdrTransfer,
+    step: Step,
+    share: Fraction,
+    constants: TimingConstants,
+    *,
+    charge_requests: bool,
 ) -> TransferCost:
     moved = move.distinct_bytes if move.multicast else move.bytes
     timed = moved
     if constants.DDR_SHARING == "even":
-        # Every core has its part of the bandwidth and no more, and fetches for itself.
+        # Every core has an equal part of the bandwidth, and no multicast.
         moved, timed = move.bytes, move.busiest_core_bytes * step.cores
     requests = ceil_divide(moved, _request_bytes(move, constants))
-    excess = ZERO
+    request_excess = ZERO
     if charge_requests and move.direction == "read":
         request_ps = requests * _request_ps(share, constants)
-        excess = max(ZERO, request_ps - PS_PER_NS * timed / (constants.DDR_BW * share))
+        request_excess = max(ZERO, request_ps - PS_PER_NS * timed / (constants.DDR_BW * share))
     return TransferCost(
         direction=move.direction,
         shared_input=move.shared_input,
         bytes=moved * step.trips,
         scaled_bytes=timed * step.trips / share,
         requests=requests * step.trips,
-        excess=excess * step.trips,
+        request_excess=request_excess * step.trips,
     )
 
 
-def _request_bytes(move: DdrTransfer, constants: Constants) -> int:
+def _request_bytes(move: DdrTransfer, constants: TimingConstants) -> int:
     return min(max(move.run_bytes, constants.DDR_WORD), constants.DDR_BURST)
 
 
-def _request_ps(share: Fraction, constants: Constants) -> Fraction:
-    """The figure of the card is for all cores; fewer issue requests as they move bytes: slower."""
+def _request_ps(share: Fraction, constants: TimingConstants) -> Fraction:
+    """Return the time per request; fewer cores issue requests more slowly, as they move bytes."""
     return PS_PER_NS * constants.DDR_REQ_NS / share
 
 
 def _charge_inputs_once(
-    transfers: Iterable[TransferCost], constants: Constants
+    transfers: Iterable[TransferCost], constants: TimingConstants
 ) -> list[TransferCost]:
+    """Merge the reads of an input by several steps into one read."""
     charged: list[TransferCost] = []
-    place: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for cost in transfers:
         if not cost.shared_input:
             charged.append(cost)
-        elif cost.shared_input not in place:
-            place[cost.shared_input] = len(charged)
+        elif cost.shared_input not in positions:
+            positions[cost.shared_input] = len(charged)
             charged.append(cost)
         else:
-            index = place[cost.shared_input]
+            index = positions[cost.shared_input]
             charged[index] = _larger(charged[index], cost, constants)
     return charged
 
 
-def _larger(one: TransferCost, other: TransferCost, constants: Constants) -> TransferCost:
-    """The most bytes, and the time of the slower, so that more of anything never costs less."""
-    both = (one, other)
-    slower_ps = max(_streaming_ps(cost, constants) + cost.excess for cost in both)
+def _larger(first: TransferCost, second: TransferCost, constants: TimingConstants) -> TransferCost:
+    """Return the larger bytes and the longer time, so that more of anything never costs less."""
+    both = (first, second)
+    slower_ps = max(_streaming_ps(cost, constants) + cost.request_excess for cost in both)
     return TransferCost(
-        direction=one.direction,
-        shared_input=one.shared_input,
+        direction=first.direction,
+        shared_input=first.shared_input,
         bytes=max(cost.bytes for cost in both),
         scaled_bytes=max(cost.scaled_bytes for cost in both),
         requests=max(cost.requests for cost in both),
-        excess=slower_ps - max(_streaming_ps(cost, constants) for cost in both),
+        request_excess=slower_ps - max(_streaming_ps(cost, constants) for cost in both),
     )
 
 
-def _streaming_ps(cost: TransferCost, constants: Constants) -> Fraction:
+def _streaming_ps(cost: TransferCost, constants: TimingConstants) -> Fraction:
     return PS_PER_NS * cost.scaled_bytes / constants.DDR_BW
 
 
-def _mixed_lx_time(step: Step, transfers: Sequence[TransferCost], constants: Constants) -> Fraction:
-    """Where only views of both memories pay for the scratchpad: what exceeds the DDR part."""
+def _mixed_lx_time(
+    step: Step, transfers: Sequence[TransferCost], constants: TimingConstants
+) -> Fraction:
+    """Return the scratchpad time of views of both memories that exceeds their DDR time."""
     if constants.LX_ACCESS == "charged":
         return ZERO
     time = ZERO
@@ -172,22 +185,26 @@ def _mixed_lx_time(step: Step, transfers: Sequence[TransferCost], constants: Con
 # --- Times ----------------------------------------------------------------------------------------
 
 
-def _plain_time(transfers: Sequence[TransferCost], constants: Constants) -> Fraction:
+def _plain_time(transfers: Sequence[TransferCost], constants: TimingConstants) -> Fraction:
     if not transfers:
         return ZERO
     read, written = _scaled(transfers, "read"), _scaled(transfers, "write")
     streaming = PS_PER_NS * (read + written) / constants.DDR_BW
     turnaround = constants.DDR_TURN * min(read, written)
-    return streaming + turnaround + total(cost.excess for cost in transfers)
+    return streaming + turnaround + total(cost.request_excess for cost in transfers)
 
 
 def _time_at(rate: Fraction, transfers: Sequence[TransferCost]) -> Fraction:
     return PS_PER_NS * (_scaled(transfers, "read") + _scaled(transfers, "write")) / rate
 
 
-def _in_company(memory: StepMemory, constants: Constants) -> Fraction:
-    """The rate of a row reduction holds only where it is alone."""
-    return _plain_time(memory.transfers, constants) if memory.is_row_reduction else memory.alone
+def _time_among_steps(memory: StepMemory, constants: TimingConstants) -> Fraction:
+    """Return the time of a step among others; a row reduction has its rate only in isolation."""
+    return (
+        _plain_time(memory.transfers, constants)
+        if memory.is_row_reduction
+        else memory.isolated_time
+    )
 
 
 def _scaled(transfers: Sequence[TransferCost], direction: str) -> Fraction:
@@ -204,16 +221,16 @@ def _summary(time: Fraction, transfers: Sequence[TransferCost]) -> ProgramMemory
 
 
 def _restick_extra(
-    step: Step, transfers: Sequence[TransferCost], share: Fraction, constants: Constants
+    step: Step, transfers: Sequence[TransferCost], share: Fraction, constants: TimingConstants
 ) -> Fraction:
-    """What gathering short runs, or turning sticks, adds to reading and writing the bytes."""
+    """Return the time that short runs or transposed sticks add to reading and writing the bytes."""
     extra = ZERO
     for cost in transfers:
         if cost.direction != "read":
             continue
         byte_ps = PS_PER_NS * cost.scaled_bytes / restick_rate(constants)
         transfer_ps = byte_ps + max(byte_ps, cost.requests * _request_ps(share, constants))
-        turned_per_cycle = step.cores * constants.TRANSPOSE_BYTES_CYCLE
-        transpose_ps = cycle_ps(constants) * cost.bytes / turned_per_cycle
+        transposed_per_cycle = step.cores * constants.TRANSPOSE_BYTES_CYCLE
+        transpose_ps = cycle_ps(constants) * cost.bytes / transposed_per_cycle
         extra += max(ZERO, max(transfer_ps, transpose_ps) - 2 * byte_ps)
     return extra

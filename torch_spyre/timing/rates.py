@@ -1,18 +1,20 @@
-"""Rates of device memory: what few cores can use of it, and what upstream measured for patterns."""
+"""Rates of device memory: the share that few cores can use, and those measured for patterns."""
 
 from fractions import Fraction
 
-from torch_spyre.cards.description import FittedRate
-from torch_spyre.cards.description import Timing as Constants
+from torch_spyre.cards.description import FittedRate, TimingConstants
 from torch_spyre.timing.exact import ZERO, exponential, log2
 from torch_spyre.timing.record import DdrPattern
 
-# Upstream counts the columns of its fits in sticks of 16-bit elements.
+# The fits of upstream count columns in sticks of 16-bit elements.
 _ELEMENTS_IN_STICK = 64
 
 
-def bandwidth_share(cores: int, constants: Constants) -> Fraction:
-    """Part of the bandwidth that so many cores can use: the card's table, linear in log2(cores)."""
+def bandwidth_share(cores: int, constants: TimingConstants) -> Fraction:
+    """Return the share of the bandwidth that this number of cores can use.
+
+    It is interpolated in the table of the card, linearly in log2(cores).
+    """
     table = constants.DDR_CORES_G
     fewer = [entry for entry in table if entry[0] <= cores]
     more = [entry for entry in table if entry[0] >= cores]
@@ -21,20 +23,20 @@ def bandwidth_share(cores: int, constants: Constants) -> Fraction:
     (low, low_share), (high, high_share) = fewer[-1], more[0]
     if low == high:
         return low_share
-    way = log2(Fraction(cores, low)) / log2(Fraction(high, low))
-    return low_share + (high_share - low_share) * way
+    fraction = log2(Fraction(cores, low)) / log2(Fraction(high, low))
+    return low_share + (high_share - low_share) * fraction
 
 
-def pattern_rate(pattern: DdrPattern, constants: Constants) -> Fraction:
-    """GB/s, never more than the memory sustains."""
+def pattern_rate(pattern: DdrPattern, constants: TimingConstants) -> Fraction:
+    """Return the rate of a pattern in GB/s, at most the sustained rate of the memory."""
     return min(constants.DDR_BW, _measured_rate(pattern, constants))
 
 
-def restick_rate(constants: Constants) -> Fraction:
+def restick_rate(constants: TimingConstants) -> Fraction:
     return min(constants.DDR_BW, constants.DDR_RESTICK)
 
 
-def _measured_rate(pattern: DdrPattern, constants: Constants) -> Fraction:
+def _measured_rate(pattern: DdrPattern, constants: TimingConstants) -> Fraction:
     kind, rows, columns = pattern.kind, pattern.rows, pattern.columns
     if kind == "restickify":
         return constants.DDR_RESTICK
@@ -57,7 +59,7 @@ def _measured_rate(pattern: DdrPattern, constants: Constants) -> Fraction:
     return _fitted(_broadcast_fit(kind, rows, columns, constants), rows, columns)
 
 
-def _broadcast_fit(kind: str, rows: int, columns: int, constants: Constants) -> FittedRate:
+def _broadcast_fit(kind: str, rows: int, columns: int, constants: TimingConstants) -> FittedRate:
     is_row = kind == "row_broadcast"
     if rows >= constants.DDR_BROADCAST_TALL_ROWS:
         tall = constants.DDR_ROW_BROADCAST_TALL, constants.DDR_COLUMN_BROADCAST_TALL
@@ -69,7 +71,9 @@ def _broadcast_fit(kind: str, rows: int, columns: int, constants: Constants) -> 
     return wide[0] if is_row else wide[1]
 
 
-def _transpose_outer_rate(rows: int, columns: int, outer: int, constants: Constants) -> Fraction:
+def _transpose_outer_rate(
+    rows: int, columns: int, outer: int, constants: TimingConstants
+) -> Fraction:
     rate = _fitted(constants.DDR_TRANSPOSE_OUTER, rows, columns)
     few = constants.DDR_TRANSPOSE_FEW_OUTER
     if outer >= few.below:

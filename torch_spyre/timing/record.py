@@ -1,8 +1,8 @@
-"""What the clock must know about a program: its steps, and how much of which work each has.
+"""Records of programs, the input of the timing model: steps, and the work of every step.
 
-All amounts are for one trip of the step's loop. Where there are two, one is the sum over the chip
-and the other that of the busiest core: the first is what counters add up, the second is what takes
-time. Records are checked when they are made, and travel as JSON.
+All amounts are for one trip of the step's loop. Where there are two, the first is the sum over the
+chip, which counters add up, and the second that of the busiest core, which takes the time. Records
+are validated when they are created, and are serialised as JSON.
 """
 
 import json
@@ -15,17 +15,17 @@ from pydantic.dataclasses import dataclass
 from torch_spyre.constants import BYTES_IN_STICK
 from torch_spyre.errors import SpyreError
 
-# Programs carry their record, and C++ must be able to hold what they say.
-_LARGEST = 2**63 - 1
-Amount = Annotated[int, Field(ge=0, le=_LARGEST)]
-Positive = Annotated[int, Field(gt=0, le=_LARGEST)]
+# Programs contain their record, and C++ holds its amounts as int64.
+_MAX_AMOUNT = 2**63 - 1
+Amount = Annotated[int, Field(ge=0, le=_MAX_AMOUNT)]
+Positive = Annotated[int, Field(gt=0, le=_MAX_AMOUNT)]
 Name = Annotated[str, Field(max_length=1000)]
 
 _CHECKED = ConfigDict(strict=True, extra="forbid")
 
 
 class TimingRecordError(SpyreError, ValueError):
-    """The record of a program is malformed, or is not one that this card can run."""
+    """The record of a program is malformed, or describes a program that the card cannot run."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"timing record: {problem}")
@@ -33,53 +33,53 @@ class TimingRecordError(SpyreError, ValueError):
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class PtWork:
-    """Matrix work. The shape facts are those of the output tile of one core."""
+    """Work of the matrix unit. Shapes are those of the output tile of one core."""
 
     macs: Amount
     busiest_core_macs: Amount
     format: Literal["fp16", "fp8", "int8", "int4", "fp32"] = "fp16"
     # batched: both operands have a batch dimension, in the default device layout.
-    # projection: a batched operand times one matrix.
+    # projection: the product of a batched operand and one matrix.
     kind: Literal["matmul", "batched", "projection"] = "matmul"
     batch: Positive = 1
     rows: Positive
     columns: Positive = 1
     row_splits: Positive = 1
     column_splits: Positive = 1
-    # The loop around this step runs over output tiles; the array then stays full between trips.
+    # True if the loop around this step runs over output tiles: the array stays full between trips.
     output_tiled: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class SfpWork:
-    """Vector work of one op: every element passes through the unit as often as its cost says."""
+    """Work of the vector unit for one op: its cost class decides the passes of every element."""
 
     cost: Literal["simple", "copy", "divide", "transcendental", "reduce"]
     elements: Amount
     busiest_core_elements: Amount
     element_bytes: Literal[1, 2, 4] = 2
-    # Sticks of results, packed full, that a core reduces inside the stick; 0 across sticks.
+    # Full sticks of results that a core reduces inside sticks; 0 for reductions across sticks.
     reduced_sticks: Amount = 0
 
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class DdrTransfer:
-    """Sticks that cross between device memory and the cores.
+    """Sticks that move between device memory and the cores.
 
-    `bytes` counts a stick once for each core that moves it, `distinct_bytes` once for the chip. A
-    `multicast` read delivers one fetched stick to all cores that want it.
+    `bytes` counts a stick once for every core that moves it, `distinct_bytes` once for the chip. A
+    `multicast` read delivers one fetched stick to all cores that need it.
     """
 
     direction: Literal["read", "write"]
     bytes: Amount
     distinct_bytes: Amount
     busiest_core_bytes: Amount
-    # Contiguous bytes one core moves before it jumps.
+    # Contiguous bytes that one core moves at a time.
     run_bytes: Positive
     multicast: bool = False
-    # Reads of one program input by several steps are charged once: they carry the same name here.
+    # Reads of one program input by several steps have the same name here, and are charged once.
     shared_input: Name = ""
-    # Bytes the busiest core takes from scratchpads in the same access: a view of both memories.
+    # Bytes that the busiest core reads from scratchpads in the same access (view of both memories).
     mixed_lx_bytes: Amount = 0
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class DdrTransfer:
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class DdrPattern:
-    """An access to device memory for which upstream measured a rate of its own.
+    """An access pattern of device memory whose rate upstream measured.
 
     `rows` and `columns` are those of the whole tensor; a broadcast may leave them out. A scalar is
     a `column_broadcast`. `outer` is the outermost dimension of a transpose.
@@ -114,12 +114,12 @@ class DdrPattern:
     outer: Positive | None = None
 
     def __post_init__(self) -> None:
-        needed = _FACTS_OF_PATTERN.get(self.kind, ())
-        missing = [name for name in needed if getattr(self, name) is None]
+        required = _REQUIRED_SIZES.get(self.kind, ())
+        missing = [name for name in required if getattr(self, name) is None]
         _require(not missing, f"{self.kind} needs {', '.join(missing)}")
 
 
-_FACTS_OF_PATTERN = {
+_REQUIRED_SIZES = {
     "row_reduction": ("rows",),
     "cat_outer": ("rows", "columns"),
     "cat_inner": ("rows", "columns"),
@@ -129,7 +129,7 @@ _FACTS_OF_PATTERN = {
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class LxTraffic:
-    """Scratchpad bytes of all operands read and written, those staged from device memory too."""
+    """Scratchpad bytes of all operands, including those staged from device memory."""
 
     bytes: Amount
     busiest_core_bytes: Amount
@@ -137,7 +137,7 @@ class LxTraffic:
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class RingTransfer:
-    """Bytes on the ring. `exposed`: the program waits for them and has nothing else to do."""
+    """Bytes on the ring. The program waits for an `exposed` transfer without other work."""
 
     busiest_link_bytes: Amount
     hops: Amount
@@ -146,24 +146,24 @@ class RingTransfer:
 
     @classmethod
     def partial_sums(cls, *, cores: int, output_bytes: int, chains: int) -> "RingTransfer":
-        """A product split along K: in each of `chains`, partials go from core to core."""
+        """Return the transfer of a matmul split along K: chains of cores that pass partial sums."""
         hops = cores - 1
         link_bytes = output_bytes if hops else 0
         return cls(busiest_link_bytes=link_bytes, hops=hops, byte_hops=hops * output_bytes * chains)
 
     @classmethod
     def all_reduce(cls, *, cores: int, tile_bytes: int) -> "RingTransfer":
-        """Each core forwards what it received, in cores - 1 rounds: ktdp.inter_tile_reduce."""
+        """Return the transfer of ktdp.inter_tile_reduce: in cores - 1 rounds, all cores forward."""
         sent = (cores - 1) * tile_bytes
         return cls(busiest_link_bytes=sent, hops=cores - 1, byte_hops=cores * sent)
 
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class Relayout:
-    """A buffer in scratchpads goes over the ring to the cores that own it under another division.
+    """A buffer in scratchpads that moves over the ring to its owners under another work division.
 
-    `splits` is the split of the innermost split dimension. The ring figures, where the compiler
-    knows them, only keep the time above what the links allow.
+    `splits` is the split of the innermost split dimension. The ring amounts, if the compiler has
+    them, are a lower bound of the time.
     """
 
     bytes: Amount
@@ -176,7 +176,7 @@ class Relayout:
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class Step:
-    """One op of a program, done `trips` times on `cores` cores at once."""
+    """One op of a program, executed `trips` times on `cores` cores."""
 
     name: Name
     op: Name
@@ -197,20 +197,20 @@ class Step:
             *(("DDR bytes", move.bytes, move.busiest_core_bytes) for move in self.ddr),
             *(("LX bytes", traffic.bytes, traffic.busiest_core_bytes) for traffic in self.lx),
         ]
-        for what, total, busiest in amounts:
+        for unit, total, busiest in amounts:
             _require(
                 busiest <= total <= busiest * self.cores,
-                f"step {self.name}: {total} {what} on {self.cores} cores, {busiest} on the busiest",
+                f"step {self.name}: {total} {unit} on {self.cores} cores, {busiest} on the busiest",
             )
         _require(
             self.ddr_pattern is None or bool(self.ddr),
-            f"step {self.name}: a pattern of device memory, and no transfer",
+            f"step {self.name}: a pattern of device memory without a transfer",
         )
 
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
 class ProgramRecord:
-    """A program as the clock sees it. `lx_peak_bytes` is the most that a core holds at once."""
+    """A program for the timing model; `lx_peak_bytes` is the peak scratchpad use of a core."""
 
     name: Name
     steps: tuple[Step, ...]
@@ -229,9 +229,9 @@ class ProgramRecord:
             return _ADAPTER.validate_json(text)
         except ValidationError as error:
             first, count = error.errors(include_url=False)[0], error.error_count()
-            place = ".".join(map(str, first["loc"])) or "record"
+            location = ".".join(map(str, first["loc"])) or "record"
             more = f" (and {count - 1} more)" if count > 1 else ""
-            raise TimingRecordError(f"{place}: {first['msg']}{more}") from None
+            raise TimingRecordError(f"{location}: {first['msg']}{more}") from None
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "ProgramRecord":
@@ -245,6 +245,6 @@ class ProgramRecord:
 _ADAPTER = TypeAdapter(ProgramRecord)
 
 
-def _require(holds: bool, problem: str) -> None:
-    if not holds:
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
         raise ValueError(problem)

@@ -1,4 +1,4 @@
-"""What the clock says about a program. Times are whole picoseconds, counters whole numbers."""
+"""The result of the timing model. Times are whole picoseconds, counters are integers."""
 
 from dataclasses import asdict, dataclass
 from fractions import Fraction
@@ -9,7 +9,7 @@ Unit = Literal["pt", "sfp", "ddr", "lx", "ring"]
 
 @dataclass(frozen=True)
 class UnitTimes:
-    """How long each unit would take if it had the program to itself, in ps."""
+    """Time of every unit if it did not wait for another, in ps."""
 
     pt: int
     sfp: int
@@ -20,10 +20,10 @@ class UnitTimes:
 
 @dataclass(frozen=True)
 class Utilisation:
-    """Of the chip over the time of the program, each from 0 to 1: work done by work possible.
+    """Utilisation of the chip over the time of a program: work done / work possible, 0 to 1.
 
-    `ddr` and its two directions are shares of the peak bandwidth, `ddr_sustained` is the share of
-    what the memory sustains.
+    `ddr` and its two directions are shares of the peak bandwidth, `ddr_sustained` of the sustained
+    bandwidth.
     """
 
     pt: float
@@ -39,7 +39,7 @@ class Utilisation:
 
 @dataclass(frozen=True)
 class CoreUtilisation:
-    """Of the busiest core over the time of the program."""
+    """Utilisation of the busiest core over the time of a program, 0 to 1."""
 
     pt: float
     sfp: float
@@ -48,7 +48,7 @@ class CoreUtilisation:
 
 @dataclass(frozen=True)
 class StepSpan:
-    """Where a step lies on the timeline of the program; spans follow each other without gaps."""
+    """The interval of a step on the timeline of its program; intervals have no gaps."""
 
     name: str
     op: str
@@ -60,10 +60,10 @@ class StepSpan:
 
 @dataclass(frozen=True)
 class Timing:
-    """Device time of one launch of a program, and what fills it.
+    """Device time of one launch of a program, and its causes.
 
     The counters add up over launches. `relayout_ps`, `ring_exposed_ps`, `restick_extra_ps` and
-    `split_shape_ps` are the parts of the time that nothing hides.
+    `split_shape_ps` are the parts of the time that do not overlap with other work.
     """
 
     time_ps: int

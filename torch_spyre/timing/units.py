@@ -1,17 +1,17 @@
-"""Time of the units inside the cores and of the ring, for one step."""
+"""Times of the units inside the cores and of the ring, for one step."""
 
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from torch_spyre.cards.description import Timing as Constants
+from torch_spyre.cards.description import TimingConstants
 from torch_spyre.timing.exact import PS_PER_NS, ZERO, ceil_divide, log2, power, total
 from torch_spyre.timing.record import LxTraffic, PtWork, Relayout, SfpWork, Step
 
 
 @dataclass(frozen=True)
 class UnitCost:
-    """All trips of one step: exact times in ps, and the work behind the utilisations."""
+    """Cost of all trips of one step: exact times in ps, and the work behind the utilisations."""
 
     pt: Fraction
     split_shape: Fraction
@@ -20,25 +20,25 @@ class UnitCost:
     ring_hidden: Fraction
     ring_exposed: Fraction
     relayout: Fraction
-    # Multiply-accumulates and vector lanes, as if all of them were 16 bits wide.
+    # Multiply-accumulates and vector lanes, converted to 16-bit formats.
     fp16_macs: Fraction
     busiest_core_fp16_macs: Fraction
     sfp_lane_ops: Fraction
     busiest_core_lane_ops: Fraction
 
 
-def unit_cost(step: Step, constants: Constants) -> UnitCost:
+def unit_cost(step: Step, constants: TimingConstants) -> UnitCost:
     per_trip = _cost_of_one_trip(step, constants)
     if step.trips == 1:
         return per_trip
     return UnitCost(**{name: value * step.trips for name, value in vars(per_trip).items()})
 
 
-def cycle_ps(constants: Constants) -> Fraction:
+def cycle_ps(constants: TimingConstants) -> Fraction:
     return PS_PER_NS / constants.CLOCK_GHZ
 
 
-def _cost_of_one_trip(step: Step, constants: Constants) -> UnitCost:
+def _cost_of_one_trip(step: Step, constants: TimingConstants) -> UnitCost:
     cycle = cycle_ps(constants)
     ring = [
         (item.exposed, ring_cycles(item.busiest_link_bytes, item.hops, constants))
@@ -61,20 +61,20 @@ def _cost_of_one_trip(step: Step, constants: Constants) -> UnitCost:
     )
 
 
-def _instruction_cycles(cycles: Fraction, constants: Constants) -> Fraction:
+def _instruction_cycles(cycles: Fraction, constants: TimingConstants) -> Fraction:
     return Fraction(ceil(cycles)) if constants.WHOLE_CYCLES else cycles
 
 
 # --- Matrix unit ----------------------------------------------------------------------------------
 
 
-def _pt_cycles(work: PtWork, cores: int, constants: Constants) -> Fraction:
+def _pt_cycles(work: PtWork, cores: int, constants: TimingConstants) -> Fraction:
     rate = constants.PT_MAC_FP16 * format_rate(work, constants)
     share = _kind_share(work, cores, constants) * _fill(work, constants)
     return _instruction_cycles(work.busiest_core_macs / (rate * share), constants)
 
 
-def format_rate(work: PtWork, constants: Constants) -> Fraction:
+def format_rate(work: PtWork, constants: TimingConstants) -> Fraction:
     return {
         "fp16": Fraction(1),
         "fp8": constants.PT_MAC_FP8,
@@ -84,25 +84,25 @@ def format_rate(work: PtWork, constants: Constants) -> Fraction:
     }[work.format]
 
 
-def _kind_share(work: PtWork, cores: int, constants: Constants) -> Fraction:
-    """The part of the peak that upstream measured for products of this kind."""
+def _kind_share(work: PtWork, cores: int, constants: TimingConstants) -> Fraction:
+    """Return the share of the peak rate that upstream measured for matmuls of this kind."""
     if work.kind == "projection":
-        few = work.batch <= constants.PT_3D2D_BATCH
-        return constants.PT_3D2D_LO if few else constants.PT_3D2D_HI
+        is_small = work.batch <= constants.PT_3D2D_BATCH
+        return constants.PT_3D2D_LO if is_small else constants.PT_3D2D_HI
     is_batched = work.kind == "batched" and work.batch >= constants.PT_BMM_BATCH
     if is_batched and cores >= constants.PT_BMM_CORES:
         return constants.PT_BMM_RATE
     return constants.PT_SUSTAIN
 
 
-def _fill(work: PtWork, constants: Constants) -> Fraction:
-    """Few rows leave the array partly empty."""
+def _fill(work: PtWork, constants: TimingConstants) -> Fraction:
+    """Return the share of the array that is in use: few rows leave it partly empty."""
     if work.output_tiled or work.rows >= constants.PT_FULL_ROWS:
         return Fraction(1)
     return power(Fraction(work.rows, constants.PT_FULL_ROWS), constants.PT_FILL_EXP)
 
 
-def _split_shape_ps(work: PtWork, constants: Constants) -> Fraction:
+def _split_shape_ps(work: PtWork, constants: TimingConstants) -> Fraction:
     fit = constants.PT_SPLIT_SHAPE
     excess = work.rows * work.columns - fit.free_area
     if excess <= 0:
@@ -123,13 +123,13 @@ def _halvings(value: int, free: int) -> Fraction:
 # --- Vector unit ----------------------------------------------------------------------------------
 
 
-def _sfp_cycles(work: SfpWork, constants: Constants) -> Fraction:
+def _sfp_cycles(work: SfpWork, constants: TimingConstants) -> Fraction:
     vectors = Fraction(work.busiest_core_elements, _lanes(work, constants))
     tail = work.reduced_sticks * constants.SFP_REDUCE_STICK
     return _instruction_cycles(vectors, constants) * _passes(work, constants) + tail
 
 
-def _passes(work: SfpWork, constants: Constants) -> int:
+def _passes(work: SfpWork, constants: TimingConstants) -> int:
     return {
         "simple": constants.SFP_COST_SIMPLE,
         "copy": constants.SFP_COST_SIMPLE,
@@ -139,13 +139,13 @@ def _passes(work: SfpWork, constants: Constants) -> int:
     }[work.cost]
 
 
-def _lanes(work: SfpWork, constants: Constants) -> int:
-    """Bytes are widened to 16 bits before they are computed with (assumed)."""
+def _lanes(work: SfpWork, constants: TimingConstants) -> int:
+    """Return the lanes of the vector unit; 8-bit elements are widened to 16 bits (assumed)."""
     return constants.SFP_LANES_32 if work.element_bytes == 4 else constants.SFP_LANES_16
 
 
-def _lanes_used(work: SfpWork, constants: Constants) -> Fraction:
-    """16-bit lanes that one element occupies, over all passes."""
+def _lanes_used(work: SfpWork, constants: TimingConstants) -> Fraction:
+    """Return the 16-bit lanes that one element occupies, over all passes."""
     width = Fraction(constants.SFP_LANES_16, _lanes(work, constants))
     return width * _passes(work, constants)
 
@@ -153,14 +153,14 @@ def _lanes_used(work: SfpWork, constants: Constants) -> Fraction:
 # --- Scratchpad and ring --------------------------------------------------------------------------
 
 
-def _lx_cycles(traffic: LxTraffic, constants: Constants) -> Fraction:
+def _lx_cycles(traffic: LxTraffic, constants: TimingConstants) -> Fraction:
     if constants.LX_ACCESS != "charged":
-        return ZERO  # Only views of both memories cost; see memory.py.
+        return ZERO  # Only views of both memories have a cost; see memory.py.
     cycles = Fraction(traffic.busiest_core_bytes, constants.LX_BYTES_CYCLE)
     return _instruction_cycles(cycles, constants)
 
 
-def ring_cycles(link_bytes: int, hops: int, constants: Constants) -> Fraction:
+def ring_cycles(link_bytes: int, hops: int, constants: TimingConstants) -> Fraction:
     if constants.WHOLE_CYCLES:
         stream = Fraction(ceil_divide(link_bytes, constants.RING_BYTES_CYCLE))
     else:
@@ -168,13 +168,13 @@ def ring_cycles(link_bytes: int, hops: int, constants: Constants) -> Fraction:
     return stream + hops * constants.RING_HOP_CYCLES
 
 
-def _relayout_ps(relayout: Relayout, cores: int, constants: Constants) -> Fraction:
-    least, most = constants.RELAYOUT_SPLITS
-    splits = min(max(relayout.splits, least), most)
+def _relayout_ps(relayout: Relayout, cores: int, constants: TimingConstants) -> Fraction:
+    min_splits, max_splits = constants.RELAYOUT_SPLITS
+    splits = min(max(relayout.splits, min_splits), max_splits)
     bytes_per_core = Fraction(relayout.bytes, cores)
     runs = bytes_per_core / relayout.run_bytes
     ns_per_run = constants.RELAYOUT_A + constants.RELAYOUT_B * log2(Fraction(splits))
-    walk_ns = bytes_per_core * splits / constants.RELAYOUT_K
-    fitted_ps = (runs * max(ZERO, ns_per_run) + walk_ns) * PS_PER_NS
+    copy_ns = bytes_per_core * splits / constants.RELAYOUT_K
+    fitted_ps = (runs * max(ZERO, ns_per_run) + copy_ns) * PS_PER_NS
     links = ring_cycles(relayout.busiest_link_bytes, relayout.hops, constants)
     return max(fitted_ps, links * cycle_ps(constants))

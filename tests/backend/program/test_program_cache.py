@@ -14,6 +14,7 @@ from torch_spyre.backend import kernels
 from torch_spyre.backend.program import cache as program_cache
 from torch_spyre.backend.program.cache import ProgramCache, cache_key
 from torch_spyre.backend.program.program import Program
+from torch_spyre.testing.cards import write_card
 
 TEXT = """
 func.func @f(%p: index, %s: f16) {
@@ -104,16 +105,13 @@ def test_equal_scalars_of_different_meaning_are_different_programs(folder):
     assert module.compile("f", s=0.0) != module.compile("f", s=-0.0)
 
 
-def test_arrays_and_card_are_part_of_the_key(folder, compilations, monkeypatch):
+def test_arrays_and_card_are_part_of_the_key(folder, compilations, tmp_path):
     module = ktir.load(TEXT)
     kernels.compile_kernel(module, "g", {}, frozenset({"p"}))
     kernels.compile_kernel(module, "g", {}, frozenset())
-    card = kernels.load_card()
-    smaller = card.model_copy(
-        update={"compute": card.compute.model_copy(update={"lx_bytes": 1 << 20})}
-    )
-    monkeypatch.setattr(kernels, "load_card", lambda: smaller)
-    kernels.compile_kernel(module, "g", {}, frozenset())
+    smaller = write_card(tmp_path / "card.yaml", {"compute.lx_bytes": 2**20})
+    with knobs.override(SPYRE_CARD=str(smaller)):
+        kernels.compile_kernel(module, "g", {}, frozenset())
     assert compilations == ["g"] * 3
 
 

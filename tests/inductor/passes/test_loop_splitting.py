@@ -2,36 +2,35 @@
 
 import logging
 from dataclasses import replace
-from functools import partial
 
 import pytest
 import torch
 from comparing import assert_close, exact, numbers, on_card
 from loop_bundles import C0, C1, R0, bundle, load, loop, step, tensor, total
 
+from torch_spyre import knobs
 from torch_spyre._C import SpyreTensorLayout
-from torch_spyre._inductor import pipeline
 from torch_spyre._inductor.loop_ir import Coordinate, walk
-from torch_spyre._inductor.passes import loop_splitting, work_division
+from torch_spyre._inductor.passes import loop_splitting
 from torch_spyre._inductor.passes.loop_splitting import cut_long_loops
 from torch_spyre.errors import SpanLimitError
+from torch_spyre.testing.cards import write_card
 
 LIMIT = 100_000
 WORDS = 37 * 64 - 10  # 37 sticks: no number of cores divides them
 
 
-def set_reach(monkeypatch, limit):
-    monkeypatch.setattr(pipeline, "SPAN_LIMIT_BYTES", limit)
-    monkeypatch.setattr(work_division, "divide", partial(work_division.divide, span_limit=limit))
-    monkeypatch.setattr(
-        work_division, "check_reach", partial(work_division.check_reach, span_limit=limit)
-    )
-    torch._dynamo.reset()
+def card_with_span_limit(tmp_path, limit):
+    torch.spyre.init()  # the emulated card itself keeps its limits
+    path = write_card(tmp_path / f"card{limit}.yaml", {"memory.span_limit_bytes": limit})
+    return knobs.override(SPYRE_CARD=str(path))
 
 
 @pytest.fixture(autouse=True)
-def short_reach(monkeypatch):
-    set_reach(monkeypatch, LIMIT)
+def small_span_limit(tmp_path):
+    with card_with_span_limit(tmp_path, LIMIT):
+        torch._dynamo.reset()
+        yield
 
 
 GRAPHS = {
@@ -54,14 +53,14 @@ def test_parts_make_the_whole_without_a_word(name, native, caplog):
     assert_close(found, GRAPHS[name](*exact((table, x))), units=8, scale=4.0)
 
 
-def test_a_table_that_no_number_of_cores_divides_is_turned_in_two_parts(native, monkeypatch):
+def test_a_table_that_no_number_of_cores_divides_is_turned_in_two_parts(native, tmp_path):
     """Where words lie along sticks, as in tables that are weights of linear layers too."""
-    set_reach(monkeypatch, 800_000)  # of 1.2 MB
     layout = SpyreTensorLayout([WORDS, 256], [256, 1], torch.float16, [1, 0])
     table, ids = numbers(WORDS, 256), torch.tensor([5, WORDS - 1, 0])
     moved = table.to("spyre", device_layout=layout)
     before = torch.spyre.counters()["launches"]
-    found = torch.compile(torch.nn.functional.embedding)(ids.to("spyre"), moved)
+    with card_with_span_limit(tmp_path, 800_000):  # of 1.2 MB
+        found = torch.compile(torch.nn.functional.embedding)(ids.to("spyre"), moved)
     assert torch.spyre.counters()["launches"] - before == 3  # the last gathers
     assert torch.equal(found.cpu(), moved.cpu()[ids])
 
@@ -69,9 +68,9 @@ def test_a_table_that_no_number_of_cores_divides_is_turned_in_two_parts(native, 
 # --- what is cut, without running it --------------------------------------------------------------
 
 
-def cut(ops, tensors, results, limit=LIMIT):
+def cut(ops, tensors, results):
     whole = bundle(ops, tensors, results)
-    return cut_long_loops(replace(whole, groups=(tuple(ops),)), limit).groups
+    return cut_long_loops(replace(whole, groups=(tuple(ops),))).groups
 
 
 def rows_and_words(op, words=WORDS, rows=32):

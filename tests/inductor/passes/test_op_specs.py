@@ -21,7 +21,7 @@ X, Y, A, B = (tensor(name, ROWS, COLUMNS) for name in "xyab")
 
 def specs(ops, *tensors, results=("a",), **more):
     made = specs_of(bundle(ops, tensors, list(results), **more), ops)
-    validate(made)
+    validate(made, cores=32)
     return made
 
 

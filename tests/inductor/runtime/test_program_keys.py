@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 from division_specs import C, matmul, pointwise, with_splits
 
-import torch_spyre.cards
 from torch_spyre import knobs
 from torch_spyre._inductor import config, inputs
 from torch_spyre._inductor.runtime import programs
 from torch_spyre.backend.program import cache as program_cache
+from torch_spyre.testing.cards import write_card
 
 SPEC = with_splits(pointwise("neg", 8, 128), {C[0]: 4})
 SPEC = replace(SPEC, args=[SPEC.args[0], replace(SPEC.args[1], arg_index=1)])
-PRESET = Path(torch_spyre.cards.__file__).parent / "spyre.yaml"
 
 
 @pytest.fixture
@@ -38,11 +37,7 @@ def compiles(tmp_path, monkeypatch):
 
 @pytest.fixture
 def another_card(tmp_path):
-    text = PRESET.read_text()
-    assert "lx_bytes: {value: 2," in text
-    path = tmp_path / "card.yaml"
-    path.write_text(text.replace("lx_bytes: {value: 2,", "lx_bytes: {value: 1,"))
-    return str(path)
+    return str(write_card(tmp_path / "card.yaml", {"compute.lx_bytes": 2**20}))
 
 
 def test_another_card_has_programs_of_its_own(compiles, another_card):
@@ -104,6 +99,13 @@ WITHOUT_CODE = {
 def test_settings_that_change_generated_code_are_part_of_the_key_of_graphs(name):
     before = graph_key()
     with knobs.override(**{name: CHANGED[name]}):
+        assert graph_key() != before
+    assert graph_key() == before
+
+
+def test_the_card_is_part_of_the_key_of_graphs(another_card):
+    before = graph_key()
+    with knobs.override(SPYRE_CARD=another_card):
         assert graph_key() != before
     assert graph_key() == before
 

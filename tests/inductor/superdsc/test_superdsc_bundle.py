@@ -26,7 +26,8 @@ from torch_spyre._inductor.superdsc import (
     unroll_loop_specs,
     with_argument_addresses,
 )
-from torch_spyre._inductor.superdsc.segments import SEGMENT_BYTES
+from torch_spyre._inductor.superdsc.segments import ARGUMENT_SEGMENTS, SEGMENT_BYTES
+from torch_spyre.cards import load_card
 
 
 def written(folder, specs, **how):
@@ -285,6 +286,13 @@ def test_ops_that_the_card_cannot_do_are_left_out(tmp_path):
 
 
 # --- addresses of arguments -----------------------------------------------------------------------
+
+
+def test_the_addresses_of_superdsc_are_those_of_the_default_card():
+    """The segments of its address space are a fact of that format, not of a card."""
+    memory = load_card("spyre").memory
+    assert memory.segment_bytes == SEGMENT_BYTES
+    assert memory.program_segment == ARGUMENT_SEGMENTS
 
 
 def test_few_arguments_have_a_segment_each():

@@ -100,7 +100,7 @@ def test_with_any_one_value_wrong_it_is_refused_or_a_valid_op(name):
             )
             read = read_or_complaint(spoiled)
             if read is not None:
-                validate([read])
+                validate([read], cores=32)
                 assert read == sound or _within_memory(read), path
 
 
@@ -123,7 +123,7 @@ def test_with_any_one_number_changed_it_is_refused_or_a_valid_op(name):
                 continue
             read = read_or_complaint(spoiled)
             if read is not None:
-                validate([read])
+                validate([read], cores=32)
                 assert read == sound or _within_memory(read), path
 
 

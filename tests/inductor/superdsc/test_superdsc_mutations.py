@@ -50,7 +50,7 @@ def read(files):
 def check_reading(files):
     programs = read(files)
     for program in programs or ():
-        validate(program)
+        validate(program, cores=32)
 
 
 @pytest.mark.parametrize("symbolic", [False, True])

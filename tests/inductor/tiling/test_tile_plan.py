@@ -11,6 +11,7 @@ from torch_spyre.errors import UnsupportedError
 
 FP16, INT32 = DataFormats.SEN169_FP16, DataFormats.IEEE_INT32
 ROWS, COLUMNS = Symbol("c0", integer=True), Symbol("c1", integer=True)
+BUDGET = 2**20
 MATRIX = "floor(c1/64); c0; Mod(c1, 64)"
 
 
@@ -38,27 +39,27 @@ def replaced(source, place):
 
 
 def test_rows_are_computed_to_the_end_of_their_last_stick():
-    plan = plan_tiles([copy(4, 100)])
+    plan = plan_tiles([copy(4, 100)], BUDGET)
     assert plan.padded == {COLUMNS}
     assert plan.tile == {ROWS: 4, COLUMNS: 128}
 
 
 def test_not_where_elements_of_others_share_the_stick():
-    plan = plan_tiles([copy(4, 100, partial=True)])
+    plan = plan_tiles([copy(4, 100, partial=True)], BUDGET)
     assert not plan.padded and plan.tile[COLUMNS] == 100
 
 
 def test_not_where_sticks_end_at_different_elements():
     wide = tensor([3, 4, 32], MATRIX.replace("64", "32"), 0, dtype=INT32)
     narrow = tensor([2, 4, 64], MATRIX, 1, output=True)
-    assert not plan_tiles([spec("convert", 4, 70, wide, narrow)]).padded
-    assert plan_tiles([spec("convert", 4, 100, wide, narrow)]).padded == {COLUMNS}
+    assert not plan_tiles([spec("convert", 4, 70, wide, narrow)], BUDGET).padded
+    assert plan_tiles([spec("convert", 4, 100, wide, narrow)], BUDGET).padded == {COLUMNS}
 
 
 def test_sticks_in_the_scratchpad_do_not_matter():
     wide = tensor([3, 4, 32], MATRIX.replace("64", "32"), 0, dtype=INT32)
     flags = tensor([2, 4, 64], MATRIX, -1, output=True, name="flags")
-    plan = plan_tiles([spec("lesserthan", 4, 70, wide, flags, constants={"operand1": 0})])
+    plan = plan_tiles([spec("lesserthan", 4, 70, wide, flags, constants={"operand1": 0})], BUDGET)
     assert plan.tile[COLUMNS] == 96
 
 
@@ -66,7 +67,7 @@ def test_not_what_are_indices():
     indices = tensor([4, 32], "floor(c1/32); Mod(c1, 32)", 0, dtype=INT32, name="indices")
     table = tensor([1, 4, 64], "0; c0; IndirectAccess(indices)", 1)
     result = tensor([2, 4, 64], MATRIX, 2, output=True)
-    assert not plan_tiles([spec("identity", 4, 100, indices, table, result)]).padded
+    assert not plan_tiles([spec("identity", 4, 100, indices, table, result)], BUDGET).padded
 
 
 @pytest.mark.parametrize(("columns", "parts"), [(64, 1), (100, 2), (640, 10)])
@@ -84,7 +85,7 @@ def test_lanes_of_the_only_stick_are_not_shared():
 
 def test_parts_that_are_no_whole_sticks_are_refused():
     with pytest.raises(UnsupportedError, match="c1"):
-        plan_tiles([copy(4, 192, splits=(1, 2))])
+        plan_tiles([copy(4, 192, splits=(1, 2))], BUDGET)
 
 
 def test_tiles_shrink_until_they_fit():

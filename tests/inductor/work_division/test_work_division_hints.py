@@ -149,7 +149,7 @@ def test_limits_of_the_default_are_knobs_and_arguments():
     with knobs.override(MAX_BUCKETS="8", MIN_DEFAULT_GRANULARITY="1"), pytest.warns(UserWarning):
         assert granularity_of(512).granularity == 64
     with pytest.warns(UserWarning):
-        assert granularity_of(16, max_buckets=16, smallest_default=1).granularity == 1
+        assert granularity_of(16, max_buckets=16, min_default=1).granularity == 1
 
 
 @pytest.mark.parametrize(

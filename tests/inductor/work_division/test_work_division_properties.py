@@ -23,7 +23,6 @@ from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.work_division import (
     EARLIER,
     LATER,
-    SPAN_LIMIT_BYTES,
     Granularity,
     Problem,
     core_mapping,
@@ -32,9 +31,15 @@ from torch_spyre._inductor.work_division import (
     stick_adjusted,
 )
 from torch_spyre._inductor.work_division.arithmetic import divisors
-from torch_spyre._inductor.work_division.expressions import bounds, cuts, overlapping
+from torch_spyre._inductor.work_division.expressions import (
+    block_sizes,
+    bounds,
+    overlapping_symbols,
+)
+from torch_spyre.cards import load_card
 from torch_spyre.errors import SpanLimitError
 
+CARD = load_card("spyre")
 # Sizes with few divisors, many, and on both sides of a stick.
 size = st.one_of(
     st.sampled_from([1, 2, 3, 7, 12, 31, 63, 64, 65, 100, 127, 128, 192, 1000, 4096, 4097]),
@@ -87,8 +92,8 @@ def test_splits_divide_sticks_and_fit_cores_and_spans(spec, cores, model, idle_s
         assert units % splits[symbol] == 0
     assert prod(splits.values()) <= cores
     for arg in spec.args:
-        assert span_bytes(arg, spec.sizes, splits) <= SPAN_LIMIT_BYTES
-    assert sum(splits[symbol] > 1 for symbol in Problem(spec, cores).reduction_dims) <= 1
+        assert span_bytes(arg, spec.sizes, splits) <= CARD.memory.span_limit_bytes
+    assert sum(splits[symbol] > 1 for symbol in Problem(spec, CARD, cores).reduction_dims) <= 1
     assert divided(spec, cores, **options) == splits
     validate([with_splits(spec, splits)], cores)
 
@@ -148,13 +153,13 @@ written = st.one_of(
 def test_no_stick_is_written_by_two_cores_unless_they_combine(spec, cores):
     splits = divided(spec, cores)
     symbols = list(spec.iteration_space)
-    problem = Problem(spec, cores)
+    problem = Problem(spec, CARD, cores)
     mapping = core_mapping(with_splits(spec, splits))
     stick_of = sympy.lambdify(symbols, list(spec.output.device_coordinates[:-1]), modules="math")
     owner = {}
     for point in product(*(range(problem.sizes[symbol]) for symbol in symbols)):
         position = [
-            at // problem.share(symbol, splits[symbol])
+            at // problem.slice_size(symbol, splits[symbol])
             for symbol, at in zip(symbols, point, strict=True)
         ]
         core = tuple(
@@ -233,8 +238,8 @@ def test_bounds_of_coordinates_are_exact(expression, last, expected):
 
 
 def test_blocks_of_a_symbol_come_from_floors_and_moduli():
-    assert set(cuts(sympy.Mod(sympy.floor(C[0] / 64), 2))) == {(C[0], 64), (C[0], 128)}
-    assert set(cuts(C[0] + 3)) == set()
+    assert set(block_sizes(sympy.Mod(sympy.floor(C[0] / 64), 2))) == {(C[0], 64), (C[0], 128)}
+    assert set(block_sizes(C[0] + 3)) == set()
 
 
 @settings(max_examples=100, deadline=None)
@@ -243,7 +248,7 @@ def test_overlap_is_found_wherever_two_points_meet(first, second, rows, columns)
     expression = first * C[0] + second * C[1]
     values = [first * a + second * b for a in range(rows) for b in range(columns)]
     meets = len(set(values)) < len(values)
-    assert not meets or overlapping(expression, {C[0]: rows - 1, C[1]: columns - 1})
+    assert not meets or overlapping_symbols(expression, {C[0]: rows - 1, C[1]: columns - 1})
 
 
 @given(st.integers(1, 5000), st.none() | st.integers(1, 40))

@@ -23,10 +23,18 @@ from torch_spyre._inductor.work_division import (
     span_bytes,
     stick_adjusted,
 )
-from torch_spyre._inductor.work_division.matmul_cost import Sizes, Split, cheapest_split
+from torch_spyre._inductor.work_division.matmul_cost import (
+    Sizes,
+    Split,
+    card_rates,
+    cheapest_split,
+)
 from torch_spyre._inductor.work_division.rules import legal_splits
 from torch_spyre._inductor.work_division.span_reduction import reduce_spans
+from torch_spyre.cards import load_card
 from torch_spyre.errors import SpanLimitError
+
+CARD = load_card("spyre")
 
 KIB, MIB = 2**10, 2**20
 C0, C1, C2, C3 = C[:4]
@@ -41,7 +49,7 @@ def spans(spec, splits):
 
 
 def floors(spec):
-    problem = Problem(spec, 32)
+    problem = Problem(spec, CARD, 32)
     return named(reduce_spans(problem, legal_splits(problem)))
 
 
@@ -145,7 +153,7 @@ def test_matrix_products_are_divided_as_worked_out(
         if expected is not None:
             assert found == expected * MIB
     if price is not None:
-        problem = Problem(spec, 32)
+        problem = Problem(spec, CARD, 32)
         cheapest = cheapest_split(problem, legal_splits(problem), model)
         assert round(cheapest[1], 1) == price
 
@@ -156,7 +164,7 @@ def test_matrix_products_are_divided_as_worked_out(
     ids=["24", "25"],
 )
 def test_the_earlier_model_is_overruled_where_its_choice_leaves_cores_idle(spec, splits):
-    problem = Problem(spec, 32)
+    problem = Problem(spec, CARD, 32)
     cheapest, _ = cheapest_split(problem, legal_splits(problem), EARLIER)
     used = cheapest[C0] * cheapest[C1] * cheapest[C2]
     assert used == (16 if splits else 24)
@@ -166,18 +174,18 @@ def test_the_earlier_model_is_overruled_where_its_choice_leaves_cores_idle(spec,
 
 @pytest.mark.parametrize("spec", [matmul(1, 4096, 4096), matmul(64, 512, 32), matmul(1, 512, 32)])
 def test_products_without_rows_or_whole_sticks_of_columns_are_not_priced(spec):
-    problem = Problem(spec, 32)
+    problem = Problem(spec, CARD, 32)
     assert cheapest_split(problem, legal_splits(problem)) is None
 
 
 def test_the_earlier_price_is_compute_and_memory_and_a_tie_goes_to_fewer_rows():
     """Row 21: two splits cost the same."""
-    sizes = Sizes(1, 2048, 4096, 4096, shared=True)
+    sizes = Sizes(1, 2048, 4096, 4096, is_right_shared=True)
     compute = 2048 * 4096 * 4096 / 32 / 1.536e6
     memory = 67_108_864 / 204_800
     assert (round(compute, 2), round(memory, 2)) == (699.05, 327.68)
     for split in (Split(1, 4, 8, 1), Split(1, 8, 4, 1)):
-        assert EARLIER.price(sizes, split, 32) == pytest.approx(compute + memory)
+        assert EARLIER.cost(sizes, split, card_rates(CARD, 32)) == pytest.approx(compute + memory)
     assert named(divide(matmul(2048, 4096, 4096), cost_model=EARLIER)) == {"c0": 4, "c1": 8}
 
 
@@ -188,8 +196,8 @@ def test_cores_used_are_those_of_the_worked_rows():
 
 
 def test_a_batch_with_one_right_matrix_is_priced_by_the_later_model_only():
-    spec = batch_matmul(4, 512, 1024, 1024, shared=True)
-    problem = Problem(spec, 32)
+    spec = batch_matmul(4, 512, 1024, 1024, is_right_shared=True)
+    problem = Problem(spec, CARD, 32)
     legal = legal_splits(problem)
     assert cheapest_split(problem, legal, EARLIER) is None
     splits, _ = cheapest_split(problem, legal, LATER)

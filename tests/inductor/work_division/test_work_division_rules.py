@@ -9,7 +9,10 @@ from division_specs import C, column_sum, matmul, op_spec, pointwise, row_sum, t
 from torch_spyre._inductor.op_spec import IndirectAccess
 from torch_spyre._inductor.work_division import RULES, Constraints, Problem, divide
 from torch_spyre._inductor.work_division.rules import legal_splits
+from torch_spyre.cards import load_card
 from torch_spyre.errors import SpanLimitError, WorkDivisionError
+
+CARD = load_card("spyre")
 
 C0, C1, C2, C3 = C[:4]
 INDEX = IndirectAccess(sympy.Symbol("indices"))
@@ -20,7 +23,7 @@ def named(splits):
 
 
 def legal(spec, symbol, cores=32):
-    return legal_splits(Problem(spec, cores)).splits[symbol]
+    return legal_splits(Problem(spec, CARD, cores)).splits[symbol]
 
 
 def test_an_op_can_name_symbols_that_stay_whole():

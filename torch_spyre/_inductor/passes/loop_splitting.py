@@ -16,39 +16,39 @@ from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Node, Reduct
 from torch_spyre._inductor.passes.layouts import with_nodes
 from torch_spyre._inductor.passes.op_specs import specs_of
 from torch_spyre._inductor.passes.work_division import divided
-from torch_spyre.constants import MAX_CORES
 from torch_spyre.errors import SpanLimitError
 
 _STICK_BYTES = 128
 
 
-def cut_long_loops(bundle: Bundle, span_limit: int) -> Bundle:
-    groups = [part for group in bundle.groups for part in _parts(bundle, group, span_limit)]
+def cut_long_loops(bundle: Bundle) -> Bundle:
+    groups = [part for group in bundle.groups for part in _parts(bundle, group)]
     return replace(bundle, groups=tuple(groups))
 
 
-def _parts(bundle: Bundle, group: Sequence[LoopOp], limit: int) -> list[Sequence[LoopOp]]:
-    candidates = list(_outermost(bundle, group, limit))
+def _parts(bundle: Bundle, group: Sequence[LoopOp]) -> list[Sequence[LoopOp]]:
+    cores = bundle.card.compute.cores
+    candidates = list(_outermost(bundle, group))
     if not candidates:
         return [group]
     try:
-        divided(specs_of(bundle, group))
+        divided(specs_of(bundle, group), bundle.card)
         return [group]
     except SpanLimitError:
-        found = _symbol_to_cut(group, candidates)
+        found = _symbol_to_cut(group, candidates, cores)
         if found is None:
             raise
     symbol, unit, size = found
     units = -(-size // unit)
-    shared = units - units % MAX_CORES
+    shared = units - units % cores
     middle = unit * (shared if 0 < shared < units else units // 2)
     first = [_part(op, symbol, 0, middle) for op in group]
     second = [_part(op, symbol, middle, size - middle) for op in group]
-    return [*_parts(bundle, first, limit), *_parts(bundle, second, limit)]
+    return [*_parts(bundle, first), *_parts(bundle, second)]
 
 
 def _symbol_to_cut(
-    group: Sequence[LoopOp], candidates: Sequence[tuple[Symbol, int]]
+    group: Sequence[LoopOp], candidates: Sequence[tuple[Symbol, int]], cores: int
 ) -> tuple[Symbol, int, int] | None:
     """With its unit and size: the one of which a core has most units, however it is divided."""
     sizes = {symbol: size for op in group for symbol, size in op.sizes.items()}
@@ -62,16 +62,17 @@ def _symbol_to_cut(
         for symbol, unit in whole.items()
         if symbol not in reduced and sizes[symbol] > unit
     ]
-    return max(found, key=lambda each: _share(-(-each[2] // each[1])), default=None)
+    return max(found, key=lambda each: _share(-(-each[2] // each[1]), cores), default=None)
 
 
-def _share(units: int) -> int:
+def _share(units: int, cores: int) -> int:
     """Of one core, where as many as possible have the same."""
-    return units // max(cores for cores in range(1, MAX_CORES + 1) if units % cores == 0)
+    return units // max(split for split in range(1, cores + 1) if units % split == 0)
 
 
-def _outermost(bundle: Bundle, group: Sequence[LoopOp], limit: int) -> Iterator[tuple[Symbol, int]]:
+def _outermost(bundle: Bundle, group: Sequence[LoopOp]) -> Iterator[tuple[Symbol, int]]:
     """Symbols along the outermost dim of tensors beyond the limit, and what they are cut by."""
+    limit = bundle.card.memory.span_limit_bytes
     for op in group:
         accesses = [(op.target, op.write), *((load.buffer, load.index) for load in op.loads)]
         for name, index in accesses:

@@ -6,28 +6,28 @@ from math import gcd, prod
 
 from sympy import Symbol
 
-from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.to_ktir.attention_tiles import attention_splits, is_attention
 from torch_spyre._inductor.to_ktir.plan import Space, divisible_share, is_matmul, space_of
 from torch_spyre._inductor.to_ktir.reductions import FOLDS
-from torch_spyre._inductor.work_division import check_reach, divide
+from torch_spyre._inductor.work_division import check_span_limit, divide
+from torch_spyre.cards import CardDescription, usable_cores
 
 
-def divided(specs: Sequence[OpSpec]) -> list[OpSpec]:
+def divided(specs: Sequence[OpSpec], card: CardDescription) -> list[OpSpec]:
     """The specs with splits. The one with most work decides; the others follow."""
     space = space_of(specs)
     if is_attention(specs):
-        return _with_splits(specs, attention_splits(specs, space, knobs.division.cores))
+        return _with_splits(specs, attention_splits(specs, space, usable_cores(card)))
     leader = _shareable(specs, space)
     shared = frozenset() if leader is None else space.reduced
     if leader is None:
         leader = max(specs, key=lambda spec: (is_matmul(spec), prod(spec.sizes.values())))
-    splits = divide(_restricted(leader, specs, space, shared))
+    splits = divide(_restricted(leader, specs, space, shared), card)
     found = _with_splits(specs, _legal(space, splits))
     for spec in found:
         # The leader neither has all tensors, nor always gets the splits that it was given.
-        check_reach(spec)
+        check_span_limit(spec, card)
     return found
 
 

@@ -12,7 +12,7 @@ from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.to_ktir import build_module
 from torch_spyre._inductor.to_ktir.access import parameter
 from torch_spyre._inductor.to_ktir.kernel import parameters
-from torch_spyre._inductor.to_ktir.plan import TILE_BYTES
+from torch_spyre._inductor.to_ktir.plan import tile_budget
 from torch_spyre.backend.lowering import compile_function
 from torch_spyre.backend.program.cache import cache_key, program_cache
 from torch_spyre.backend.program.program import Program
@@ -54,7 +54,7 @@ def program_for(name: str, specs: Sequence[OpSpec]) -> Program:
         "opspec",
         name,
         repr(list(specs)),
-        card.model_dump_json(),
+        card.digest,
         str(knobs.division.k_fast),
         _front_end(),
     )
@@ -66,7 +66,7 @@ def program_for(name: str, specs: Sequence[OpSpec]) -> Program:
 
 
 def _compiled(name: str, specs: Sequence[OpSpec], card: CardDescription) -> tuple[Module, Program]:
-    budget = TILE_BYTES
+    budget = tile_budget(card)
     while True:
         module = build_module(name, specs, budget)
         function = module.functions[name]

@@ -24,7 +24,7 @@ from torch_spyre._inductor.to_ktir.attention_tiles import is_attention, plan_att
 from torch_spyre._inductor.to_ktir.coordinates import INDEX, emit_coordinate
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.indices import Index
-from torch_spyre._inductor.to_ktir.plan import TILE_BYTES, TilePlan, is_matmul, plan_tiles
+from torch_spyre._inductor.to_ktir.plan import TilePlan, is_matmul, plan_tiles, tile_budget
 from torch_spyre._inductor.to_ktir.pointwise import POINTWISE, WHERE, converted, emit_pointwise
 from torch_spyre._inductor.to_ktir.products import Product
 from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS, Reducer
@@ -33,17 +33,20 @@ from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.transfers import Transfers
 from torch_spyre._inductor.to_ktir.types import element_type
 from torch_spyre._inductor.work_division import CoreMapping, core_mapping
+from torch_spyre.cards import load_card
 from torch_spyre.errors import UnsupportedError
 from torch_spyre.ktir.dialects.ktdp.transfers import GetComputeTileIdOp
 from torch_spyre.ktir.module import Module
 
 
-def build_module(name: str, specs: Sequence[Spec], budget: int = TILE_BYTES) -> Module:
+def build_module(name: str, specs: Sequence[Spec], budget: int | None = None) -> Module:
     return Module(build_kernel(name, specs, budget))
 
 
-def build_kernel(name: str, specs: Sequence[Spec], budget: int = TILE_BYTES) -> ModuleOp:
-    """`budget` is how many bytes the tiles of a core may take."""
+def build_kernel(name: str, specs: Sequence[Spec], budget: int | None = None) -> ModuleOp:
+    """Build a kernel whose tiles take at most `budget` bytes of a core (None: `tile_budget`)."""
+    if budget is None:
+        budget = tile_budget(load_card())
     ops: list[OpSpec] = []
     for spec in flat(specs):
         if isinstance(spec, UnimplementedOp):

@@ -15,11 +15,9 @@ from torch_spyre._inductor.to_ktir.access import Access, access_of
 from torch_spyre._inductor.to_ktir.pointwise import POINTWISE
 from torch_spyre._inductor.to_ktir.tiles import Axis
 from torch_spyre._inductor.to_ktir.types import bytes_of, element_type
+from torch_spyre.cards import CardDescription
 from torch_spyre.errors import UnsupportedError
 
-# Bytes of tiles that are alive at once. Half of a scratchpad, so that the next tile can arrive
-# meanwhile; and small enough for the caches of a host that emulates the core.
-TILE_BYTES = 1 << 20
 # Sums over fewer elements than these cost more in accumulators than they save in room.
 _FEWEST_STREAMED = 256
 _MATMULS = ("batchmatmul", "matmul")
@@ -68,6 +66,15 @@ class TilePlan:
         return prod(-(-self.per_core[each] // self.tile[each]) for each in self.per_core)
 
 
+def tile_budget(card: CardDescription) -> int:
+    """Return the bytes that the live tiles of a core may take.
+
+    Half of the scratchpad, so that the next tile can be loaded meanwhile; and small enough for the
+    caches of a host that emulates the core.
+    """
+    return card.compute.lx_bytes // 2
+
+
 def is_matmul(spec: OpSpec) -> bool:
     return spec.op in _MATMULS
 
@@ -94,7 +101,7 @@ def space_of(specs: Sequence[OpSpec]) -> Space:
     return Space(sizes, splits, frozenset(reduced), accesses, frozenset(kept))
 
 
-def plan_tiles(specs: Sequence[OpSpec], budget: int = TILE_BYTES) -> TilePlan | None:
+def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
     """None if the kernel cannot be walked in tiles of this many bytes."""
     space = space_of(specs)
     padded = _padded(space)

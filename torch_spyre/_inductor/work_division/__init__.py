@@ -1,8 +1,8 @@
-"""How one op is divided over cores: splits of its symbols, and which core has which slice.
+"""Work division: splits of the symbols of an op, and the slices that every core computes.
 
-`divide` takes an `OpSpec` that is not divided and says into how many slices to cut each symbol; it
-knows nothing of Inductor. Rules say which splits are legal; three passes choose among them. See
-`docs/work-division.md`.
+`divide` accepts an `OpSpec` and returns the number of slices of every symbol; it does not depend on
+Inductor. Rules decide which splits are legal, and three passes choose among them. Limits and rates
+come from the card description. See `docs/work-division.md`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,15 +40,15 @@ from torch_spyre._inductor.work_division.rules import (
     legal_splits,
 )
 from torch_spyre._inductor.work_division.span_reduction import check_spans, reduce_spans
-from torch_spyre._inductor.work_division.spans import SPAN_LIMIT_BYTES, span_bytes
-from torch_spyre.constants import BYTES_IN_STICK, MAX_CORES
+from torch_spyre._inductor.work_division.spans import span_bytes
+from torch_spyre.cards import CardDescription, load_card, usable_cores
+from torch_spyre.constants import BYTES_IN_STICK
 from torch_spyre.errors import InvalidCoresError, WorkDivisionError
 
 __all__ = [
     "EARLIER",
     "LATER",
     "RULES",
-    "SPAN_LIMIT_BYTES",
     "Constraints",
     "CoreMapping",
     "CostModel",
@@ -56,7 +56,7 @@ __all__ = [
     "Granularity",
     "Problem",
     "Rule",
-    "check_reach",
+    "check_span_limit",
     "core_mapping",
     "core_slices",
     "divide",
@@ -68,6 +68,7 @@ __all__ = [
 
 def divide(
     spec: OpSpec,
+    card: CardDescription | None = None,
     *,
     cores: int | None = None,
     granularity: Mapping[sympy.Symbol, Granularity] = NO_GRANULARITY,
@@ -75,17 +76,18 @@ def divide(
     rules: Sequence[Rule] = RULES,
     cost_model: CostModel = LATER,
     idle_share_before_reductions: float = 0.0,
-    span_limit: int = SPAN_LIMIT_BYTES,
 ) -> dict[sympy.Symbol, int]:
-    """Into how many slices to cut each symbol of `spec`; their product is the cores it uses.
+    """Return the number of slices of every symbol of `spec`; their product is the cores it uses.
 
-    `cores` is SENCORES where it is None. A `hint` that names a symbol replaces all planning, unless
-    SPYRE_INDUCTOR_IGNORE_HINTS is set. For `idle_share_before_reductions` see `distribute`.
+    `card` is the card in use if it is None, and `cores` its usable cores (SENCORES). A `hint` that
+    names a symbol replaces all planning, unless SPYRE_INDUCTOR_IGNORE_HINTS is set. For
+    `idle_share_before_reductions` see `distribute`.
     """
-    cores = knobs.division.cores if cores is None else cores
-    if isinstance(cores, bool) or not 1 <= cores <= MAX_CORES:
-        raise InvalidCoresError(cores)
-    problem = Problem(spec, cores, granularity, span_limit)
+    card = card or load_card()
+    cores = usable_cores(card) if cores is None else cores
+    if isinstance(cores, bool) or not 1 <= cores <= card.compute.cores:
+        raise InvalidCoresError(cores, card.compute.cores)
+    problem = Problem(spec, card, cores, granularity)
     _check_dynamic_sizes(problem)
     legal = legal_splits(problem, rules)
     if hint and not knobs.division.ignore_hints:
@@ -96,13 +98,14 @@ def divide(
     return splits
 
 
-def check_reach(spec: OpSpec, span_limit: int = SPAN_LIMIT_BYTES) -> None:
-    """A `SpanLimitError` if a core of a spec that is divided reaches too far in a tensor."""
-    if any(_bytes(arg) > span_limit for arg in spec.args if not arg.in_scratchpad):
-        check_spans(Problem(spec, MAX_CORES, NO_GRANULARITY, span_limit), spec.splits)
+def check_span_limit(spec: OpSpec, card: CardDescription) -> None:
+    """Raise `SpanLimitError` if a tensor of a divided spec exceeds the span limit on a core."""
+    span_limit = card.memory.span_limit_bytes
+    if any(_device_bytes(arg) > span_limit for arg in spec.args if not arg.in_scratchpad):
+        check_spans(Problem(spec, card, card.compute.cores), spec.splits)
 
 
-def _bytes(arg: TensorArg) -> int:
+def _device_bytes(arg: TensorArg) -> int:
     return prod(arg.device_size[:-1]) * BYTES_IN_STICK
 
 
@@ -111,13 +114,13 @@ def _plan(
 ) -> dict[sympy.Symbol, int]:
     floors = reduce_spans(problem, legal)
     distributed = distribute(problem, legal, floors, idle_share_before_reductions=idle_share)
-    if not problem.is_matmul or floors != legal.least:
+    if not problem.is_matmul or floors != legal.minimum:
         return distributed
     cheapest = cheapest_split(problem, legal, cost_model)
     if cheapest is None:
         return distributed
     splits, _ = cheapest
-    if not cost_model.may_idle and prod(splits.values()) < prod(distributed.values()):
+    if not cost_model.may_leave_cores_idle and prod(splits.values()) < prod(distributed.values()):
         return distributed
     return splits
 

@@ -1,14 +1,16 @@
-"""Divisors."""
+"""Divisors of integers."""
 
 from functools import lru_cache
 from math import isqrt
 
 
 @lru_cache(maxsize=4096)
-def divisors(number: int, most: int | None = None) -> tuple[int, ...]:
-    """Those of a positive number in ascending order, none above `most`."""
-    limit = number if most is None else min(most, number)
-    if limit <= isqrt(number):
-        return tuple(each for each in range(1, limit + 1) if number % each == 0)
-    small = [each for each in range(1, isqrt(number) + 1) if number % each == 0]
-    return tuple(each for each in sorted({*small, *(number // s for s in small)}) if each <= limit)
+def divisors(number: int, limit: int | None = None) -> tuple[int, ...]:
+    """Return the divisors of a positive number in ascending order, none above `limit`."""
+    largest = number if limit is None else min(limit, number)
+    root = isqrt(number)
+    if largest <= root:
+        return tuple(divisor for divisor in range(1, largest + 1) if number % divisor == 0)
+    small = [divisor for divisor in range(1, root + 1) if number % divisor == 0]
+    large = [number // divisor for divisor in small]
+    return tuple(divisor for divisor in sorted({*small, *large}) if divisor <= largest)

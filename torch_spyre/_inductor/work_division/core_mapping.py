@@ -1,4 +1,4 @@
-"""Which core has which slice."""
+"""Maps cores to the slices of an op that they compute."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from torch_spyre._inductor.work_division.problem import MATMUL_OPS
 
 @dataclass(frozen=True)
 class Digit:
-    """A symbol's place in the number of a core: its slice is `(core // stride) % split`."""
+    """One digit of a core's number: the core's slice of a symbol, `(core // stride) % split`."""
 
     symbol: sympy.Symbol
     stride: int
@@ -26,7 +26,7 @@ class Digit:
 
 @dataclass(frozen=True)
 class CoreMapping:
-    """A core's number read as digits, one for each symbol that is split, the fastest first."""
+    """A core's number as mixed-radix digits, one for each split symbol, the fastest first."""
 
     symbols: tuple[sympy.Symbol, ...]
     digits: tuple[Digit, ...]
@@ -37,10 +37,11 @@ class CoreMapping:
 
     @cached_property
     def digit_of(self) -> Mapping[sympy.Symbol, Digit]:
-        """Of the symbols that are split; the slice of any other is 0."""
+        """Return the digits of the split symbols; the slice of any other symbol is 0."""
         return {digit.symbol: digit for digit in self.digits}
 
     def slices(self, core: int) -> dict[sympy.Symbol, int]:
+        """Return the index of the core's slice of every symbol."""
         if not 0 <= core < self.cores:
             raise IndexError(f"core {core} of {self.cores}")
         return {
@@ -50,14 +51,14 @@ class CoreMapping:
 
 
 def core_mapping(spec: OpSpec, *, k_fast: bool | None = None) -> CoreMapping:
-    """Slices in the order of the iteration space, its first symbol changing from core to core.
+    """Return the mapping in the order of the iteration space, its first symbol the fastest.
 
-    With `k_fast` (None: SPYRE_CORE_ID_K_FAST_EMISSION) cores that share the inner dim of a matrix
-    product are neighbours on the ring, so that a partial sum travels one hop.
+    With `k_fast` (None: SPYRE_CORE_ID_K_FAST_EMISSION) cores that split the inner dim of a matmul
+    are neighbours on the ring, so that a partial sum travels one hop.
     """
     symbols = tuple(spec.iteration_space)
     order = symbols
-    if _k_is_fast(spec, knobs.division.k_fast if k_fast is None else k_fast):
+    if _is_k_fast(spec, knobs.division.k_fast if k_fast is None else k_fast):
         order = (symbols[-1], *symbols[:-1])
     digits = []
     stride = 1
@@ -69,11 +70,11 @@ def core_mapping(spec: OpSpec, *, k_fast: bool | None = None) -> CoreMapping:
     return CoreMapping(symbols, tuple(digits))
 
 
-def _k_is_fast(spec: OpSpec, wanted: bool) -> bool:
+def _is_k_fast(spec: OpSpec, enabled: bool) -> bool:
     splits = list(spec.splits.values())
-    return wanted and spec.op in MATMUL_OPS and len(splits) >= 3 and splits[-1] > 1
+    return enabled and spec.op in MATMUL_OPS and len(splits) >= 3 and splits[-1] > 1
 
 
 def core_slices(spec: OpSpec, core: int, *, k_fast: bool | None = None) -> dict[sympy.Symbol, int]:
-    """For each symbol, which of its slices the core has."""
+    """Return the index of the core's slice of every symbol."""
     return core_mapping(spec, k_fast=k_fast).slices(core)

@@ -1,4 +1,4 @@
-"""Third pass: give the cores that are left to the largest dims."""
+"""Third pass: gives the remaining cores to the largest dims."""
 
 from collections.abc import Sequence
 from math import prod
@@ -17,10 +17,12 @@ def distribute(
     *,
     idle_share_before_reductions: float = 0.0,
 ) -> dict[sympy.Symbol, int]:
-    """Output dims first, the largest of them first; then at most one reduction dim.
+    """Return splits that use as many cores as possible, starting from `floors`.
 
-    A reduction dim is split only if more than `idle_share_before_reductions` of the cores would
-    have nothing to do: 0 splits it whenever a core is idle, 0.5 when more than half of them are.
+    Output dims are split first, the largest of them first; then at most one reduction dim.
+
+    The reduction dim is split only if more than `idle_share_before_reductions` of the cores would
+    be idle otherwise: 0 splits it whenever a core is idle, 0.5 when more than half of them are.
     """
     splits = dict(floors)
     if prod(splits.values()) > problem.cores:
@@ -31,7 +33,7 @@ def distribute(
             f"SENCORES={problem.cores} allows {problem.cores}",
         )
     for symbol in _largest_first(problem, problem.output_dims):
-        splits[symbol] = _largest(problem, legal, splits, symbol)
+        splits[symbol] = _largest_split(problem, legal, splits, symbol)
     idle = 1 - prod(splits.values()) / problem.cores
     if idle > idle_share_before_reductions:
         _split_one_reduction(problem, legal, splits)
@@ -41,24 +43,25 @@ def distribute(
 def _split_one_reduction(
     problem: Problem, legal: LegalSplits, splits: dict[sympy.Symbol, int]
 ) -> None:
-    # One that is split already, to bring a span within its limit, must be the only one.
+    # A reduction dim that span reduction has split must stay the only one.
     committed = [symbol for symbol in problem.reduction_dims if splits[symbol] > 1]
     candidates = _largest_first(problem, committed or problem.reduction_dims)
     if not candidates:
         return
-    best = max(candidates, key=lambda symbol: _largest(problem, legal, splits, symbol))
-    splits[best] = _largest(problem, legal, splits, best)
+    best = max(candidates, key=lambda symbol: _largest_split(problem, legal, splits, symbol))
+    splits[best] = _largest_split(problem, legal, splits, best)
 
 
 def _largest_first(problem: Problem, symbols: Sequence[sympy.Symbol]) -> list[sympy.Symbol]:
     return sorted(symbols, key=lambda symbol: -problem.units[symbol])
 
 
-def _largest(problem: Problem, legal: LegalSplits, splits: Splits, symbol: sympy.Symbol) -> int:
-    """The largest split of a symbol for which there are cores, never below what it has."""
-    others = prod(splits.values()) // splits[symbol]
+def _largest_split(
+    problem: Problem, legal: LegalSplits, splits: Splits, symbol: sympy.Symbol
+) -> int:
+    """Return the largest split of a symbol that the cores suffice for, at least its current one."""
+    current = splits[symbol]
+    limit = problem.cores * current // prod(splits.values())
     return max(
-        each
-        for each in legal.splits[symbol]
-        if each == splits[symbol] or splits[symbol] < each <= problem.cores // others
+        split for split in legal.splits[symbol] if split == current or current < split <= limit
     )

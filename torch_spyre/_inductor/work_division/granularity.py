@@ -1,4 +1,4 @@
-"""Sizes that are only known when the kernel runs: what their splits must divide."""
+"""Granularity of dynamic sizes, which are known only when the kernel runs."""
 
 import warnings
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from torch_spyre import knobs
 from torch_spyre._inductor.work_division.arithmetic import divisors
 from torch_spyre.errors import GranularityError
 
-# PyTorch sets this where the user said nothing, so it cannot be told from a wish for 2.
+# PyTorch sets this minimum by default, so it cannot be distinguished from a request for 2.
 _UNSET_MINIMUM = 2
 
 
@@ -15,7 +15,7 @@ _UNSET_MINIMUM = 2
 class Granularity:
     """A dynamic size: at most `max_size`, and always a multiple of `granularity`.
 
-    Plans are made for the largest size; splits divide the granularity, so they hold for every size.
+    Plans are for the largest size; splits divide the granularity, so they are legal for every size.
     """
 
     max_size: int
@@ -33,16 +33,16 @@ def granularity_of(
     min_size: int | None = None,
     *,
     max_buckets: int | None = None,
-    smallest_default: int | None = None,
+    min_default: int | None = None,
 ) -> Granularity:
-    """The granularity of a size marked dynamic with these limits.
+    """Return the granularity of a size that was marked dynamic with these limits.
 
-    A minimum that the user gave is the granularity. Without one it is the smallest divisor of the
-    maximum that is at least `smallest_default` and makes no more than `max_buckets` sizes: if None,
-    MIN_DEFAULT_GRANULARITY and MAX_BUCKETS.
+    A minimum from the user is the granularity. Without one it is the smallest divisor of the
+    maximum that is at least `min_default` (None: MIN_DEFAULT_GRANULARITY) and that allows at most
+    `max_buckets` sizes (None: MAX_BUCKETS).
     """
     buckets = knobs.division.max_buckets if max_buckets is None else max_buckets
-    smallest = knobs.division.smallest_granularity if smallest_default is None else smallest_default
+    least = knobs.division.smallest_granularity if min_default is None else min_default
     if max_size < 1:
         raise GranularityError(max_size, "it must be positive")
     if min_size is not None and min_size > _UNSET_MINIMUM:
@@ -55,13 +55,15 @@ def granularity_of(
                 f"MAX_BUCKETS={buckets} allows {buckets}",
             )
         return Granularity(max_size, min_size)
-    found = next(
-        (each for each in divisors(max_size) if each >= smallest and max_size // each <= buckets),
-        max_size,
+    candidates = (
+        divisor
+        for divisor in divisors(max_size)
+        if divisor >= least and max_size // divisor <= buckets
     )
+    granularity = next(candidates, max_size)
     warnings.warn(
-        f"dynamic size up to {max_size} without a minimum: it must be a multiple of {found}. "
-        f"mark_dynamic(..., min={found}) says so",
+        f"dynamic size up to {max_size} without a minimum: it must be a multiple of "
+        f"{granularity}. mark_dynamic(..., min={granularity}) states that",
         stacklevel=2,
     )
-    return Granularity(max_size, found)
+    return Granularity(max_size, granularity)

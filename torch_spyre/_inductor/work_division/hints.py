@@ -1,4 +1,4 @@
-"""Splits that a user asks for: taken as they are, or refused with the reason."""
+"""Splits that a user asks for: used unchanged, or rejected with the reason."""
 
 from collections.abc import Mapping
 from math import prod
@@ -16,14 +16,14 @@ logger = get_logger("spyre.inductor.work_division")
 def splits_from_hint(
     problem: Problem, legal: LegalSplits, hint: Mapping[sympy.Symbol, int]
 ) -> dict[sympy.Symbol, int]:
-    """Symbols that the hint does not name are not split: nothing is added to what was asked for."""
+    """Return the splits of a hint; symbols that it does not name are not split."""
     _check_values(problem, hint)
     _check_cores(problem, hint)
     splits = {symbol: hint.get(symbol, 1) for symbol in problem.symbols}
     for symbol, split in splits.items():
         _check_split(problem, legal, symbol, split)
-    shown = ", ".join(f"{symbol}={split}" for symbol, split in splits.items())
-    logger.debug("%s: user-hint %s", problem.spec.op, shown)
+    text = ", ".join(f"{symbol}={split}" for symbol, split in splits.items())
+    logger.debug("%s: user-hint %s", problem.spec.op, text)
     return splits
 
 

@@ -1,4 +1,4 @@
-"""One op as the passes see it: what there is to divide, and in which units."""
+"""The op that the passes divide: its dims, their sizes, and the units they are divided in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,11 +16,8 @@ from torch_spyre._inductor.work_division.expressions import (
     symbols_of,
 )
 from torch_spyre._inductor.work_division.granularity import Granularity
-from torch_spyre._inductor.work_division.spans import (
-    SPAN_LIMIT_BYTES,
-    coordinate_extent,
-    span_of_share,
-)
+from torch_spyre._inductor.work_division.spans import coordinate_extent, span_of_slice
+from torch_spyre.cards import CardDescription
 
 MATMUL_OPS = frozenset({"matmul", "batchmatmul", "batchmatmulfp8"})
 TOPK_OPS = frozenset({"topkvalue", "topkindex"})
@@ -31,30 +28,37 @@ NO_GRANULARITY: Mapping[sympy.Symbol, Granularity] = MappingProxyType({})
 
 
 def stick_variables(spec: OpSpec) -> dict[sympy.Symbol, int]:
-    """Symbols that run inside sticks, with the most elements in a stick of any such tensor."""
-    found: dict[sympy.Symbol, int] = {}
+    """Return the symbols that run inside sticks, with the elements of the largest such stick."""
+    elements: dict[sympy.Symbol, int] = {}
     for tensor in spec.args:
         inside = symbols_of(tensor.device_coordinates[-1])
         if len(inside) == 1:
             (symbol,) = inside
-            found[symbol] = max(found.get(symbol, 1), tensor.elements_per_stick)
-    return {symbol: found[symbol] for symbol in spec.iteration_space if symbol in found}
+            elements[symbol] = max(elements.get(symbol, 1), tensor.elements_per_stick)
+    return {symbol: elements[symbol] for symbol in spec.iteration_space if symbol in elements}
 
 
 def stick_adjusted(spec: OpSpec) -> dict[sympy.Symbol, int]:
-    """Sizes in the units that can be divided: sticks for stick variables, else elements."""
-    sticks = stick_variables(spec)
-    return {symbol: -(-size // sticks.get(symbol, 1)) for symbol, size in spec.sizes.items()}
+    """Return the sizes in the units that are divided: sticks for stick variables, else elements."""
+    stick_elements = stick_variables(spec)
+    return {
+        symbol: -(-size // stick_elements.get(symbol, 1)) for symbol, size in spec.sizes.items()
+    }
 
 
 @dataclass(frozen=True)
 class Problem:
-    """An op to divide, with what follows from it; computed once, when first asked for."""
+    """An op to divide over `cores` cores of a card."""
 
     spec: OpSpec
+    card: CardDescription
     cores: int
     granularity: Mapping[sympy.Symbol, Granularity] = field(default_factory=lambda: NO_GRANULARITY)
-    span_limit: int = SPAN_LIMIT_BYTES
+
+    @property
+    def span_limit(self) -> int:
+        """Return the largest legal span of a tensor on one core, in bytes."""
+        return self.card.memory.span_limit_bytes
 
     @property
     def is_matmul(self) -> bool:
@@ -74,56 +78,62 @@ class Problem:
 
     @cached_property
     def sizes(self) -> dict[sympy.Symbol, int]:
-        """In elements; the largest where a size is dynamic."""
+        """Return the sizes in elements, the largest ones where they are dynamic."""
         return self.spec.sizes | {
-            symbol: each.max_size for symbol, each in self.granularity.items()
+            symbol: dynamic.max_size for symbol, dynamic in self.granularity.items()
         }
 
     @cached_property
-    def sticks(self) -> dict[sympy.Symbol, int]:
+    def stick_elements(self) -> dict[sympy.Symbol, int]:
+        """Return the elements per stick of the stick variables."""
         return stick_variables(self.spec)
 
     @cached_property
     def units(self) -> dict[sympy.Symbol, int]:
-        """Sizes in sticks or elements: by these dims are ranked."""
+        """Return the sizes in sticks or elements, by which dims are ranked."""
         return {
-            symbol: -(-size // self.sticks.get(symbol, 1)) for symbol, size in self.sizes.items()
+            symbol: -(-size // self.stick_elements.get(symbol, 1))
+            for symbol, size in self.sizes.items()
         }
 
     @cached_property
     def divisible(self) -> dict[sympy.Symbol, int]:
-        """The number whose divisors are the splits of a symbol."""
-        return self.units | {symbol: each.granularity for symbol, each in self.granularity.items()}
+        """Return the numbers whose divisors are the splits of a symbol."""
+        return self.units | {
+            symbol: dynamic.granularity for symbol, dynamic in self.granularity.items()
+        }
 
     @cached_property
-    def written(self) -> frozenset[sympy.Symbol]:
-        """Symbols of the output, those within its sticks too."""
+    def output_symbols(self) -> frozenset[sympy.Symbol]:
+        """Return the symbols of the output, including those that run only inside its sticks."""
         return frozenset(
-            symbol for each in self.spec.output.device_coordinates for symbol in symbols_of(each)
+            symbol
+            for coordinate in self.spec.output.device_coordinates
+            for symbol in symbols_of(coordinate)
         )
 
     @cached_property
     def output_dims(self) -> tuple[sympy.Symbol, ...]:
-        """Symbols whose split gives each core its own sticks of the output."""
+        """Return the symbols whose split gives every core its own sticks of the output."""
         owned = {
             symbol
             for position in range(len(self.spec.output.device_size) - 1)
             for symbol in self.coordinate_symbols(self.spec.output, position)
-        } | self.scattered_entries
+        } | self.scattered_symbols
         return tuple(symbol for symbol in self.symbols if symbol in owned)
 
     @cached_property
     def reduction_dims(self) -> tuple[sympy.Symbol, ...]:
-        """Symbols whose split makes cores combine their results."""
+        """Return the symbols whose split makes cores combine their results."""
         return tuple(
             symbol
             for symbol in self.symbols
-            if symbol not in self.written and symbol not in self.scattered_entries
+            if symbol not in self.output_symbols and symbol not in self.scattered_symbols
         )
 
     @cached_property
-    def entries(self) -> frozenset[sympy.Symbol]:
-        """Symbols that run over the entries of index tensors."""
+    def index_symbols(self) -> frozenset[sympy.Symbol]:
+        """Return the symbols that run over the entries of index tensors."""
         names = {name for tensor in self.spec.args for name in index_tensors(tensor)}
         return frozenset(
             symbol
@@ -134,21 +144,25 @@ class Problem:
         )
 
     @cached_property
-    def scattered_entries(self) -> frozenset[sympy.Symbol]:
-        """Entries that write to places the data decide: each its own, so they count as output."""
-        return self.entries - self.written if is_indirect(self.spec.output) else frozenset()
+    def scattered_symbols(self) -> frozenset[sympy.Symbol]:
+        """Return the symbols of entries that a scatter writes: these count as output dims."""
+        return (
+            self.index_symbols - self.output_symbols
+            if is_indirect(self.spec.output)
+            else frozenset()
+        )
 
     @cached_property
     def spanning_tensors(self) -> tuple[TensorArg, ...]:
-        """Tensors whose span is limited: in device memory, and reached by coordinates alone."""
+        """Return the tensors whose span is limited: in device memory, and not indirect."""
         return tuple(
-            self._at_its_largest(tensor)
+            self._with_largest_sizes(tensor)
             for tensor in self.spec.args
             if not tensor.in_scratchpad and not is_indirect(tensor)
         )
 
-    def _at_its_largest(self, tensor: TensorArg) -> TensorArg:
-        """With room for the largest of its dynamic sizes, whatever size the spec was made for."""
+    def _with_largest_sizes(self, tensor: TensorArg) -> TensorArg:
+        """Return the tensor with device sizes for the largest of its dynamic sizes."""
         last = {symbol: size - 1 for symbol, size in self.sizes.items()}
         device_size = list(tensor.device_size)
         for position, coordinate in enumerate(tensor.device_coordinates[:-1]):
@@ -158,23 +172,25 @@ class Problem:
         return replace(tensor, device_size=device_size)
 
     def coordinate_symbols(self, tensor: TensorArg, position: int) -> set[sympy.Symbol]:
-        """None where the dim has one index only, whatever the coordinate says."""
+        """Return the symbols of a coordinate; none if the device dim has only one index."""
         if tensor.device_size[position] == 1:
             return set()
         return symbols_of(tensor.device_coordinates[position])
 
-    def share(self, symbol: sympy.Symbol, split: int) -> int:
-        """Elements that a core has of a symbol: whole sticks of a stick variable."""
-        if symbol not in self.sticks:
+    def slice_size(self, symbol: sympy.Symbol, split: int) -> int:
+        """Return the elements of a symbol that a core has: whole sticks of a stick variable."""
+        if symbol not in self.stick_elements:
             return self.sizes[symbol] // split
-        whole = -(-self.units[symbol] // split) * self.sticks[symbol]
-        return min(self.sizes[symbol], whole)
+        elements = -(-self.units[symbol] // split) * self.stick_elements[symbol]
+        return min(self.sizes[symbol], elements)
 
-    def shares(self, splits: Splits) -> dict[sympy.Symbol, int]:
-        return {symbol: self.share(symbol, splits.get(symbol, 1)) for symbol in self.symbols}
+    def slice_sizes(self, splits: Splits) -> dict[sympy.Symbol, int]:
+        return {symbol: self.slice_size(symbol, splits.get(symbol, 1)) for symbol in self.symbols}
 
     def span(self, tensor: TensorArg, splits: Splits) -> int:
-        return span_of_share(tensor, self.shares(splits))
+        """Return the span in bytes of a core's slice of a tensor."""
+        return span_of_slice(tensor, self.slice_sizes(splits))
 
     def extent(self, tensor: TensorArg, position: int, splits: Splits) -> int:
-        return coordinate_extent(tensor, position, self.shares(splits))
+        """Return the number of indices of a device dim that a core's slice spans."""
+        return coordinate_extent(tensor, position, self.slice_sizes(splits))

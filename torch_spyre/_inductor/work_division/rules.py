@@ -1,7 +1,8 @@
-"""Which splits of an op are legal: rules, each of which looks at one danger.
+"""Rules that decide which splits of an op are legal, one for each hazard.
 
-A rule gives symbols that must stay whole, or the splits a symbol may have. All passes, and hints,
-choose among what every rule leaves. To add one, write a function and list it in `RULES`.
+A rule returns symbols that must not be split, or the splits that a symbol may have. Passes and
+hints choose among the splits that every rule allows. To add a rule, write a function and list it
+in `RULES`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,22 +13,22 @@ import sympy
 from torch_spyre._inductor.op_spec import IndirectAccess, TensorArg
 from torch_spyre._inductor.work_division.arithmetic import divisors
 from torch_spyre._inductor.work_division.expressions import (
-    cuts,
+    block_sizes,
     index_tensors,
     is_indirect,
-    overlapping,
+    overlapping_symbols,
     symbols_of,
 )
 from torch_spyre._inductor.work_division.problem import Problem
 from torch_spyre.errors import WorkDivisionError
 
-MOST_RESULTS_OF_TOPK = 4
-"""Entries that one core can find at once."""
+MAX_TOPK_RESULTS = 4
+"""Number of the k results that a topk op can find on one core."""
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """Symbols that must not be split, and the splits that others are confined to."""
+    """Symbols that must not be split, and the splits that further symbols are limited to."""
 
     blocked: frozenset[sympy.Symbol] = frozenset()
     allowed: Mapping[sympy.Symbol, frozenset[int]] = field(default_factory=dict)
@@ -37,11 +38,12 @@ Rule = Callable[[Problem], Constraints]
 
 
 def block(symbols: Iterable[sympy.Symbol]) -> Constraints:
+    """Return constraints that forbid splitting these symbols."""
     return Constraints(blocked=frozenset(symbols))
 
 
 def unsplittable(problem: Problem) -> Constraints:
-    """The op says so itself: `op_info["unsplittable"]` names symbols."""
+    """Block the symbols that `op_info["unsplittable"]` names."""
     names: Sequence[str] = problem.spec.op_info.get("unsplittable", ())
     by_name = {str(symbol): symbol for symbol in problem.symbols}
     unknown = [name for name in names if name not in by_name]
@@ -55,16 +57,16 @@ def unsplittable(problem: Problem) -> Constraints:
 
 
 def whole_sticks_written(problem: Problem) -> Constraints:
-    """Two cores must not write parts of one stick.
+    """Keep two cores from writing parts of one stick.
 
     Splits of the output's stick variable are whole sticks unless something is added to it within
-    the stick: an offset that is no multiple of a stick, or a second symbol. Where data decide the
-    place in the stick, any two entries may meet in one.
+    the stick: an offset that is no multiple of a stick, or a second symbol. Where the index inside
+    the stick depends on data, any two entries may write the same stick.
     """
     output = problem.spec.output
     inside = sympy.sympify(output.device_coordinates[-1])
     if inside.has(IndirectAccess):
-        return block(problem.entries)
+        return block(problem.index_symbols)
     symbols = symbols_of(inside)
     aligned = len(symbols) == 1 and inside in (
         *symbols,
@@ -74,33 +76,35 @@ def whole_sticks_written(problem: Problem) -> Constraints:
 
 
 def one_writer(problem: Problem) -> Constraints:
-    """A dim that the output does not have is split only where cores combine: in reductions."""
+    """Allow splits of dims that the output lacks only where cores combine: in reductions."""
     return block(()) if problem.spec.is_reduction else block(problem.reduction_dims)
 
 
 def coordinate_mask(problem: Problem) -> Constraints:
-    """What lies beyond the end in the last stick is masked, and a mask cannot span cores."""
+    """Block reduced dims with a partial last stick: it is masked, and a mask cannot span cores."""
     return block(
         symbol
         for symbol in problem.reduction_dims
-        if problem.sizes[symbol] % problem.sticks.get(symbol, 1)
+        if problem.sizes[symbol] % problem.stick_elements.get(symbol, 1)
     )
 
 
 def restickify_padding(problem: Problem) -> Constraints:
-    """A restickify moves whole sticks: stick dims with a partial last one stay on one core."""
+    """Block stick dims with a partial last stick in a restickify, which moves whole sticks."""
     if not problem.is_restickify:
         return block(())
     return block(
-        symbol for symbol, elements in problem.sticks.items() if problem.sizes[symbol] % elements
+        symbol
+        for symbol, elements in problem.stick_elements.items()
+        if problem.sizes[symbol] % elements
     )
 
 
 def topk(problem: Problem) -> Constraints:
-    """The searched dim is whole on a core, and a core finds at most four of the k entries."""
+    """Block the searched dim, and split the k dim so that a core has at most four results."""
     if not problem.is_topk:
         return block(())
-    read = {
+    input_symbols = {
         symbol
         for tensor in problem.spec.inputs
         for coordinate in tensor.device_coordinates
@@ -108,31 +112,31 @@ def topk(problem: Problem) -> Constraints:
     }
     forced = {}
     for symbol in problem.symbols:
-        if symbol in read or symbol not in problem.written:
+        if symbol in input_symbols or symbol not in problem.output_symbols:
             continue
         size = problem.sizes[symbol]
         fitting = (
             split
             for split in divisors(problem.divisible[symbol])
-            if size <= MOST_RESULTS_OF_TOPK * split
+            if size <= MAX_TOPK_RESULTS * split
         )
         forced[symbol] = frozenset({split} if (split := next(fitting, None)) else ())
     return Constraints(frozenset(problem.reduction_dims), forced)
 
 
 def indirect_access(problem: Problem) -> Constraints:
-    """A table is shared by all cores at one address: of gather and scatter, only entries are split.
+    """Allow splits of gathers and scatters only along the entries of their index tensors.
 
-    A gather may split a partial last stick of entries if the output has room for all of it. A
-    scatter has no such room, and is not divided at all where it accumulates
-    (`op_info["accumulate"]`) or where several index tensors say where it writes.
+    All cores access a table at one address. A gather may split a partial last stick of entries if
+    the output has memory for all of it. A scatter has none, and is not divided at all if it
+    accumulates (`op_info["accumulate"]`) or writes through several index tensors.
     """
     tables = [tensor for tensor in problem.spec.args if is_indirect(tensor)]
     if not tables:
         return block(())
     output = problem.spec.output
-    scatters = is_indirect(output)
-    if scatters and (problem.spec.op_info.get("accumulate") or len(index_tensors(output)) > 1):
+    is_scatter = is_indirect(output)
+    if is_scatter and (problem.spec.op_info.get("accumulate") or len(index_tensors(output)) > 1):
         return block(problem.symbols)
     blocked = {
         symbol
@@ -140,17 +144,17 @@ def indirect_access(problem: Problem) -> Constraints:
         for coordinate in table.device_coordinates
         for symbol in symbols_of(coordinate)
     }
-    for symbol in problem.entries & problem.sticks.keys():
-        partial = problem.sizes[symbol] % problem.sticks[symbol]
-        if partial and (scatters or not _has_room(problem, output, symbol)):
+    for symbol in problem.index_symbols & problem.stick_elements.keys():
+        has_partial_stick = problem.sizes[symbol] % problem.stick_elements[symbol] != 0
+        if has_partial_stick and (is_scatter or not _holds_whole_sticks(problem, output, symbol)):
             blocked.add(symbol)
     return block(blocked)
 
 
-def _has_room(problem: Problem, output: TensorArg, symbol: sympy.Symbol) -> bool:
+def _holds_whole_sticks(problem: Problem, output: TensorArg, symbol: sympy.Symbol) -> bool:
     if symbol in symbols_of(output.device_coordinates[-1]):
-        return True  # its last stick is there as a whole
-    padded = problem.units[symbol] * problem.sticks[symbol]
+        return True  # along sticks, memory ends with a whole stick
+    padded = problem.units[symbol] * problem.stick_elements[symbol]
     return any(
         coordinate == symbol and size >= padded
         for size, coordinate in zip(output.device_size, output.device_coordinates, strict=True)
@@ -158,38 +162,41 @@ def _has_room(problem: Problem, output: TensorArg, symbol: sympy.Symbol) -> bool
 
 
 def aligned_ownership(problem: Problem) -> Constraints:
-    """A core's part of every tensor is one block: floors and moduli must not cut it.
+    """Allow splits whose slices align with the blocks of floors and moduli in coordinates.
 
-    Reading `x[i mod 2]` over 6 rows leaves 3 and 6: halves would begin in the middle of a pair.
+    Reading `x[i mod 2]` over 6 rows allows 3 and 6: halves would begin in the middle of a pair.
     """
     blocks: dict[sympy.Symbol, set[int]] = {}
-    broken: set[sympy.Symbol] = set()
+    unaligned: set[sympy.Symbol] = set()
     for tensor in problem.spec.args:
         for coordinate in tensor.device_coordinates:
-            for symbol, elements in cuts(coordinate):
+            for symbol, elements in block_sizes(coordinate):
                 if elements.denominator != 1:
-                    broken.add(symbol)
+                    unaligned.add(symbol)
                 elif 1 < elements < problem.sizes[symbol]:
                     blocks.setdefault(symbol, set()).add(int(elements))
 
-    def fits(symbol: sympy.Symbol, split: int) -> bool:
+    def is_aligned(symbol: sympy.Symbol, split: int) -> bool:
         units = problem.units[symbol] // split
-        share = units * problem.sticks.get(symbol, 1)
-        return split == 1 or all(share % each == 0 or each % share == 0 for each in blocks[symbol])
+        elements = units * problem.stick_elements.get(symbol, 1)
+        return split == 1 or all(
+            elements % block_size == 0 or block_size % elements == 0
+            for block_size in blocks[symbol]
+        )
 
     allowed = {
         symbol: frozenset(
             split
             for split in divisors(problem.divisible[symbol], problem.cores)
-            if fits(symbol, split)
+            if is_aligned(symbol, split)
         )
         for symbol in blocks
     }
-    return Constraints(frozenset(broken), allowed)
+    return Constraints(frozenset(unaligned), allowed)
 
 
 def single_reduction(problem: Problem) -> Constraints:
-    """Cores combine along one dim only; of a plain reduction over several, none is split."""
+    """Block plain reductions over several dims: cores combine along one dim only."""
     if problem.is_matmul or not problem.spec.is_reduction:
         return block(())
     reduced = [symbol for symbol in problem.reduction_dims if problem.sizes[symbol] > 1]
@@ -197,16 +204,13 @@ def single_reduction(problem: Problem) -> Constraints:
 
 
 def overlapping_windows(problem: Problem) -> Constraints:
-    """Symbols that sweep overlapping parts of a dim, as windows with a step below their size do.
-
-    The part that belongs to a slice is then no even share of the dim.
-    """
+    """Block symbols whose slices overlap in a dim, as windows with a step below their size do."""
     last = {symbol: size - 1 for symbol, size in problem.sizes.items()}
     return block(
         symbol
         for tensor in problem.spec.args
         for coordinate in tensor.device_coordinates
-        for symbol in overlapping(coordinate, last)
+        for symbol in overlapping_symbols(coordinate, last)
     )
 
 
@@ -226,22 +230,25 @@ RULES: tuple[Rule, ...] = (
 
 @dataclass(frozen=True)
 class LegalSplits:
-    """What the rules leave: for each symbol its splits in ascending order, none above the cores."""
+    """The splits of every symbol that all rules allow, ascending, none above the cores."""
 
     splits: Mapping[sympy.Symbol, tuple[int, ...]]
-    # Names of the rules that took something away, for messages.
+    # Names of the rules that removed splits of a symbol, for messages.
     limited_by: Mapping[sympy.Symbol, tuple[str, ...]]
 
     @property
-    def least(self) -> dict[sympy.Symbol, int]:
+    def minimum(self) -> dict[sympy.Symbol, int]:
+        """Return the smallest legal split of every symbol."""
         return {symbol: splits[0] for symbol, splits in self.splits.items()}
 
     def reason(self, symbol: sympy.Symbol) -> str:
+        """Return the rules that limit a symbol as text in parentheses, or nothing."""
         names = self.limited_by.get(symbol, ())
         return f" (limited by {', '.join(names)})" if names else ""
 
 
 def legal_splits(problem: Problem, rules: Sequence[Rule] = RULES) -> LegalSplits:
+    """Return the splits that all rules allow. Raises if a symbol has none."""
     legal = {
         symbol: set(divisors(problem.divisible[symbol], problem.cores))
         for symbol in problem.symbols
@@ -249,8 +256,8 @@ def legal_splits(problem: Problem, rules: Sequence[Rule] = RULES) -> LegalSplits
     limited_by: dict[sympy.Symbol, tuple[str, ...]] = {}
     for rule in rules:
         constraints = rule(problem)
-        only = {symbol: frozenset({1}) for symbol in constraints.blocked}
-        for symbol, allowed in (*constraints.allowed.items(), *only.items()):
+        whole = {symbol: frozenset({1}) for symbol in constraints.blocked}
+        for symbol, allowed in (*constraints.allowed.items(), *whole.items()):
             if legal[symbol] <= allowed:
                 continue
             legal[symbol] &= allowed
@@ -259,7 +266,7 @@ def legal_splits(problem: Problem, rules: Sequence[Rule] = RULES) -> LegalSplits
         if not splits:
             raise WorkDivisionError(
                 problem.spec.op,
-                f"no number of cores up to {problem.cores} may share {symbol} of size "
+                f"no number of cores up to {problem.cores} may divide {symbol} of size "
                 f"{problem.sizes[symbol]}; rules that limit it: "
                 f"{', '.join(limited_by[symbol])}",
             )

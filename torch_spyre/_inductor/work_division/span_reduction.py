@@ -1,8 +1,9 @@
-"""First pass: the fewest splits that bring every tensor within a core's window of addresses."""
+"""First pass: finds the fewest splits that keep every tensor within the span limit."""
 
 from collections.abc import Iterator
 from itertools import product
 from math import prod
+from operator import itemgetter
 
 import sympy
 
@@ -16,12 +17,12 @@ logger = get_logger("spyre.inductor.work_division")
 
 
 def reduce_spans(problem: Problem, legal: LegalSplits) -> dict[sympy.Symbol, int]:
-    """Splits that later passes may enlarge but not lessen.
+    """Return splits that later passes may increase but not decrease.
 
-    A tensor that cannot be brought within the limit gets the smallest span there is: other passes
-    may find better, and `check_spans` has the last word.
+    A tensor that cannot be brought within the limit gets the smallest possible span: later passes
+    may improve it, and `check_spans` raises if they do not.
     """
-    splits = legal.least
+    splits = legal.minimum
     for tensor in problem.spanning_tensors:
         splits = _reduce_span(problem, legal, tensor, splits)
     reductions = [symbol for symbol in problem.reduction_dims if splits[symbol] > 1]
@@ -43,9 +44,9 @@ def _reduce_span(
             break
         splits = _best_for_coordinate(problem, legal, tensor, position, splits)
         if problem.extent(tensor, position, splits) > 1:
-            break  # this dim sets the span, so dims further in cannot lessen it
+            break  # this dim sets the span, so splits of inner dims cannot reduce it
     if problem.span(tensor, splits) > problem.span_limit:
-        # No warning: an error follows, and who divides may cut the loops in parts instead.
+        # Not a warning: an error follows, which the caller may handle by splitting the loops.
         logger.debug(
             "Cannot satisfy span limit: %s, tensor of device size %s: %.1f MiB",
             problem.spec.op,
@@ -62,15 +63,21 @@ def _best_for_coordinate(
     position: int,
     splits: dict[sympy.Symbol, int],
 ) -> dict[sympy.Symbol, int]:
-    """Within the limit: the fewest cores, then the largest span. Else the smallest span."""
+    """Return the best splits of the symbols of one coordinate.
+
+    Among those within the limit: the fewest cores, then the largest span. Otherwise the smallest
+    span.
+    """
     candidates = [
-        (problem.span(tensor, each), prod(each.values()), each)
-        for each in _combinations(problem, legal, tensor, position, splits)
+        (problem.span(tensor, candidate), prod(candidate.values()), candidate)
+        for candidate in _combinations(problem, legal, tensor, position, splits)
     ]
-    within = [each for each in candidates if each[0] <= problem.span_limit]
-    if within:
-        return min(within, key=lambda each: (each[1], -each[0]))[2]
-    return min(candidates, key=lambda each: each[0], default=(0, 0, splits))[2]
+    within_limit = [
+        (cores, -span, c) for span, cores, c in candidates if span <= problem.span_limit
+    ]
+    if within_limit:
+        return min(within_limit, key=itemgetter(0, 1))[2]
+    return min(candidates, key=itemgetter(0), default=(0, 0, splits))[2]
 
 
 def _combinations(
@@ -83,26 +90,26 @@ def _combinations(
     inside = problem.coordinate_symbols(tensor, position)
     symbols = [symbol for symbol in problem.symbols if symbol in inside]
     choices = [
-        [each for each in legal.splits[symbol] if each >= splits[symbol]] for symbol in symbols
+        [split for split in legal.splits[symbol] if split >= splits[symbol]] for symbol in symbols
     ]
-    for chosen in product(*choices):
-        candidate = splits | dict(zip(symbols, chosen, strict=True))
+    for combination in product(*choices):
+        candidate = splits | dict(zip(symbols, combination, strict=True))
         if prod(candidate.values()) <= problem.cores:
             yield candidate
 
 
 def check_spans(problem: Problem, splits: Splits, legal: LegalSplits | None = None) -> None:
-    """Raises for the first tensor that is too far; `legal` says why a symbol is not split more."""
+    """Raise for the first tensor above the span limit; `legal` explains why splits are limited."""
     for tensor in problem.spanning_tensors:
         span = problem.span(tensor, splits)
         if span <= problem.span_limit:
             continue
-        touched = next(
+        outermost = next(
             position
             for position in range(len(tensor.device_size))
             if problem.extent(tensor, position, splits) > 1
         )
-        symbols = sorted(problem.coordinate_symbols(tensor, touched), key=str)
+        symbols = sorted(problem.coordinate_symbols(tensor, outermost), key=str)
         raise SpanLimitError(
             problem.spec.op,
             "input" if tensor.is_input else "output",
