@@ -117,7 +117,7 @@ def step(**work):
         (lambda: step(pt=(PtWork(macs=3, busiest_core_macs=4, rows=1),)), "3 macs on 2 cores"),
         (lambda: step(lx=(LxTraffic(bytes=9, busiest_core_bytes=4),)), "9 LX bytes"),
         (lambda: step(ddr=(read(256, busiest_core_bytes=0),)), "256 DDR bytes"),
-        (lambda: step(ddr_pattern=DdrPattern(kind="restickify")), "and no transfer"),
+        (lambda: step(ddr_pattern=DdrPattern(kind="restickify")), "without a transfer"),
         (lambda: DdrPattern(kind="cat_outer", rows=1), "cat_outer needs columns"),
         (lambda: DdrPattern(kind="row_reduction"), "row_reduction needs rows"),
         (lambda: write(128, cores=1, multicast=True), "cannot be multicast"),

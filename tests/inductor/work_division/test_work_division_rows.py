@@ -196,7 +196,7 @@ def test_cores_used_are_those_of_the_worked_rows():
 
 
 def test_a_batch_with_one_right_matrix_is_priced_by_the_later_model_only():
-    spec = batch_matmul(4, 512, 1024, 1024, is_right_shared=True)
+    spec = batch_matmul(4, 512, 1024, 1024, shared=True)
     problem = Problem(spec, CARD, 32)
     legal = legal_splits(problem)
     assert cheapest_split(problem, legal, EARLIER) is None

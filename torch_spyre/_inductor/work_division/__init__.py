@@ -129,7 +129,7 @@ def _check_dynamic_sizes(problem: Problem) -> None:
     for symbol in problem.granularity:
         if symbol not in problem.spec.iteration_space:
             raise WorkDivisionError(problem.spec.op, f"it has no symbol {symbol} to be dynamic")
-        if symbol in problem.sticks:
+        if symbol in problem.stick_elements:
             raise WorkDivisionError(
                 problem.spec.op,
                 f"symbolic stick dim {symbol} is not supported yet; mark another dim dynamic",

@@ -59,7 +59,7 @@ def _check_cores(problem: Problem, hint: Mapping[sympy.Symbol, int]) -> None:
 def _check_split(problem: Problem, legal: LegalSplits, symbol: sympy.Symbol, split: int) -> None:
     divisible = problem.divisible[symbol]
     if divisible % split:
-        unit = " sticks" if symbol in problem.sticks else ""
+        unit = " sticks" if symbol in problem.stick_elements else ""
         raise WorkDivisionHintError(
             problem.spec.op,
             f"{symbol} of size {problem.sizes[symbol]} is {divisible}{unit}, not evenly divisible "
