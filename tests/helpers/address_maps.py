@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from torch_spyre._inductor.superdsc.labels import MATMUL_OPS
+from torch_spyre._inductor.op_table import MATMUL_OPS
 
 
 def address_map(spec):

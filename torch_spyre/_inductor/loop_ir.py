@@ -12,6 +12,7 @@ import torch
 from sympy import Symbol
 
 from torch_spyre._inductor.attention_roles import ATTENTION_OPS
+from torch_spyre._inductor.op_table import MATMUL_OPS
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class LoopOp:
 
     @property
     def is_matmul(self) -> bool:
-        return isinstance(self.value, Reduction) and self.value.op == "batchmatmul"
+        return isinstance(self.value, Reduction) and self.value.op in MATMUL_OPS
 
     @property
     def is_attention(self) -> bool:

@@ -13,7 +13,6 @@ from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from torch_spyre._inductor.attention_roles import ATTENTION_OPS
 from torch_spyre._inductor.loop_ir import (
     Constant,
     Coordinate,
@@ -24,18 +23,17 @@ from torch_spyre._inductor.loop_ir import (
     Reduction,
     Step,
 )
-from torch_spyre._inductor.op_functions import (
-    EXCEEDS,
-    FOR_FLAGS,
-    GIVES_FLAGS,
-    OP_FUNCTIONS,
-    conversion,
+from torch_spyre._inductor.op_table import (
+    IDENTITY,
+    LOOP_OPS,
+    REDUCTION_TYPES,
+    WHERE,
+    Kind,
+    ResultType,
+    conversion_op,
 )
 from torch_spyre.dtypes import FLOAT_DTYPES, SIGNED_DTYPES
 from torch_spyre.errors import UnsupportedError
-
-MATMUL = "batchmatmul"
-_REDUCTIONS = ("sum", "prod", "max", "min", "argmax", "argmin", "mean", "any")
 
 
 class LoopTracer(DefaultHandler):
@@ -46,20 +44,21 @@ class LoopTracer(DefaultHandler):
         self.step = Interner().step
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
-        if name not in OP_FUNCTIONS:
+        record = LOOP_OPS.get(name)
+        if record is None:
             raise UnsupportedError(f"loop op {name}")
         inputs = self._of_one_type(args)
-        dtype = torch.bool if name in GIVES_FLAGS else inputs[0].dtype
-        if inputs[0].dtype is torch.bool and name in FOR_FLAGS:
-            return self.step(FOR_FLAGS[name], inputs, torch.bool)
-        result = self.step(OP_FUNCTIONS[name], inputs, dtype)
-        return self._wrapped(result) if name in EXCEEDS else result
+        if inputs[0].dtype is torch.bool and record.bool_variant is not None:
+            return self.step(record.bool_variant, inputs, torch.bool)
+        dtype = torch.bool if record.result is ResultType.BOOL else inputs[0].dtype
+        result = self.step(record.name, inputs, dtype)
+        return self._wrapped(result) if record.can_overflow else result
 
     def _wrapped(self, node: Node) -> Node:
         """A uint8, which has a slot of 32 bits, without the bits that it does not have."""
         if node.dtype is not torch.uint8:
             return node
-        return self.step(OP_FUNCTIONS["bitwise_and"], (node, Constant(255, node.dtype)), node.dtype)
+        return self._default("bitwise_and", (node, Constant(255, node.dtype)), {})
 
     def load(self, name: str, index: sympy.Expr) -> Node:
         name, index = _in_owner(name, index)
@@ -101,7 +100,7 @@ class LoopTracer(DefaultHandler):
 
     def where(self, condition: Node, input: Any, other: Any) -> Node:
         one, two = self._of_one_type((input, other))
-        return self.step("where3", (self.converted(condition, torch.bool), one, two), one.dtype)
+        return self.step(WHERE, (self.converted(condition, torch.bool), one, two), one.dtype)
 
     def square(self, x: Node) -> Node:
         return self._default("mul", (x, x), {})
@@ -112,7 +111,7 @@ class LoopTracer(DefaultHandler):
     def relu(self, x: Node) -> Node:
         if x.dtype not in FLOAT_DTYPES:
             return self._default("maximum", (x, Constant(0, x.dtype)), {})
-        return self.step(OP_FUNCTIONS["relu"], (x,), x.dtype)
+        return self._default("relu", (x,), {})
 
     def sign(self, x: Node) -> Node:
         zero = Constant(0, x.dtype)
@@ -120,20 +119,13 @@ class LoopTracer(DefaultHandler):
         below = self.converted(self._default("lt", (x, zero), {}), x.dtype)
         return self._default("sub", (above, below), {})
 
-    def clamp(self, x: Node, low: float, high: float) -> Node:
-        return self.step("clip", (x,), x.dtype, (("clipMin", low), ("clipMax", high)))
-
-    def softplus(self, x: Node, beta: float, threshold: float) -> Node:
-        constants = (("softplusBeta", beta), ("softplusThresh", threshold))
-        return self.step("softplus", (x,), x.dtype, constants)
-
     def masked(self, mask: Node, body: Callable[[], Node], other: float) -> Node:
         raise UnsupportedError("a masked read")
 
     def indirect_indexing(
         self, index: Node, size: sympy.Expr, check: bool = True, wrap_neg: bool = True
     ) -> Symbol:
-        while isinstance(index, Step) and index.op == "identity":
+        while isinstance(index, Step) and index.op == IDENTITY:
             (index,) = index.inputs
         if not isinstance(index, Load) or index.indirect:
             raise UnsupportedError("an index that is computed where it is used")
@@ -152,9 +144,9 @@ class LoopTracer(DefaultHandler):
             return Constant(_number(node.value, dtype), dtype)
         if isinstance(node, Coordinate) and dtype in SIGNED_DTYPES:
             return Coordinate(node.expression, dtype)
-        op = conversion(node.dtype, dtype)
+        op = conversion_op(node.dtype, dtype)
         inputs: tuple[Node, ...] = (node,)
-        if op == "notequal":
+        if dtype is torch.bool:
             inputs = (node, Constant(0, node.dtype))
         result = self.step(op, inputs, dtype)
         return result if node.dtype is torch.bool else self._wrapped(result)
@@ -257,26 +249,27 @@ def _node(value: Any) -> Node:
 def _reduction(handler: LoopTracer, data: ir.Reduction, inputs: Any) -> Reduction:
     nodes = tuple(map(_node, inputs)) if isinstance(inputs, tuple) else (_node(inputs),)
     kind: str = data.reduction_type
-    if kind == MATMUL:
-        return Reduction(kind, nodes)
-    if kind in ATTENTION_OPS:
+    record = REDUCTION_TYPES.get(kind)
+    if record is None:
+        raise UnsupportedError(f"reduction {kind}")
+    if record.kind is Kind.MATMUL:
+        return Reduction(record.name, nodes)
+    if record.kind is Kind.ATTENTION:
         *tensors, scale, causal = nodes
         assert isinstance(scale, Constant) and isinstance(causal, Constant)
-        return Reduction(kind, tuple(tensors), (("scale", scale.value), ("causal", causal.value)))
-    if kind not in _REDUCTIONS:
-        raise UnsupportedError(f"reduction {kind}")
+        values = (scale.value, causal.value)
+        constants = tuple(zip(record.constants, values, strict=True))
+        return Reduction(record.name, tuple(tensors), constants)
     (node,) = nodes
     if kind == "any":
-        kind, node = "max", handler.converted(node, torch.bool)
+        node = handler.converted(node, torch.bool)
     if node.dtype is torch.bool:
         # Flags are numbers in memory, and the folds work on numbers.
         node = handler.converted(node, torch.float16)
-    if kind == "mean":
-        count = 1
-        for size in data.reduction_ranges:
-            count *= concrete(size)
-        return Reduction(kind, (node,), (("scaling_factor", 1.0 / count),))
-    return Reduction(kind, (node,))
+    if record.reduction is not None and record.reduction.scale is not None:
+        count = _count(data.reduction_ranges)
+        return Reduction(record.name, (node,), ((record.reduction.scale, 1.0 / count),))
+    return Reduction(record.name, (node,))
 
 
 def _in_owner(name: str, index: sympy.Expr) -> tuple[str, sympy.Expr]:

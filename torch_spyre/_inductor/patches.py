@@ -19,8 +19,6 @@ from torch_spyre.errors import UnsupportedError
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
-# Loop ops of ours, which Inductor's own handlers do not have.
-_LOOP_OPS = ("silu", "gelu", "softplus", "clamp")
 _AHEAD_OF_TIME = (
     "AOTInductor: programs for the card are made when a graph is called with its tensors. Compile "
     "what was exported instead, with torch.compile(exported.module())"
@@ -64,7 +62,9 @@ def _loop_ops_of_ours() -> Any:
     """Inductor warns of an op in a loop body whose name its handlers do not have."""
     from torch._inductor.ops_handler import DefaultHandler
 
-    handle = {name: DefaultHandler._call_default(name) for name in _LOOP_OPS}
+    from torch_spyre._inductor.op_table import CUSTOM_LOOP_OPS
+
+    handle = {name: DefaultHandler._call_default(name) for name in CUSTOM_LOOP_OPS}
     return _attributes(DefaultHandler, handle)
 
 

@@ -8,7 +8,7 @@ import pytest
 from division_specs import C, matmul, pointwise, with_splits
 
 from torch_spyre import knobs
-from torch_spyre._inductor import config, inputs
+from torch_spyre._inductor import config, inputs, op_table
 from torch_spyre._inductor.runtime import programs
 from torch_spyre.backend.program import cache as program_cache
 from torch_spyre.testing.cards import write_card
@@ -65,6 +65,11 @@ def test_other_versions_do_not_share_programs(compiles, monkeypatch):
         patch.setattr(program_cache, "_compiler", lambda: "another")
         assert compiles()
     assert not compiles()
+
+
+def test_the_records_of_ops_are_part_of_the_key():
+    folder = Path(op_table.__file__).parent
+    assert set(folder.glob("*.py")) <= set(programs.front_end_files())
 
 
 def test_other_specs_and_names_are_other_programs(compiles):

@@ -8,9 +8,10 @@ from torch._inductor import ir
 from torch._inductor.lowering import full, to_dtype
 from torch._inductor.virtualized import ops
 
-from torch_spyre._inductor.loop_tracer import MATMUL, concrete
+from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.lowerings.memory import read_from_memory
 from torch_spyre._inductor.lowerings.registry import lowers
+from torch_spyre._inductor.op_table import MATMUL
 
 aten = torch.ops.aten
 

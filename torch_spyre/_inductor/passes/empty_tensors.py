@@ -1,13 +1,11 @@
 """Ops on nothing: no elements to make, or none to fold."""
 
-import math
 from dataclasses import replace
 
 from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.loop_ir import Constant, LoopOp, Reduction
+from torch_spyre._inductor.op_table import record_of
 from torch_spyre.errors import UnsupportedError
-
-_OF_NOTHING = {"sum": 0, "mean": math.nan, "prod": 1}
 
 
 def simplify_empty(bundle: Bundle) -> Bundle:
@@ -30,9 +28,9 @@ def simplify_empty(bundle: Bundle) -> Bundle:
 
 def _of_nothing(op: LoopOp) -> LoopOp:
     assert isinstance(op.value, Reduction)
-    kind = "sum" if op.is_matmul else op.value.op
-    if kind not in _OF_NOTHING:
-        raise UnsupportedError(f"{kind} of no elements")
+    rule = record_of(op.value.op).reduction
+    if rule is None or rule.of_empty is None:
+        raise UnsupportedError(f"{op.value.op} of no elements")
     sizes = {symbol: size for symbol, size in op.sizes.items() if symbol not in op.reduced}
-    value = Constant(_OF_NOTHING[kind], op.dtype)
+    value = Constant(rule.of_empty, op.dtype)
     return replace(op, sizes=sizes, reduced=(), value=value)

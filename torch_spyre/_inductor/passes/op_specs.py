@@ -30,9 +30,8 @@ from torch_spyre._inductor.op_spec import (
     index_names,
     sympify,
 )
+from torch_spyre._inductor.op_table import IDENTITY, INDEX, RESTICKIFY
 from torch_spyre.errors import UnsupportedError
-
-_INDEX = "index"
 
 
 def specs_of(bundle: Bundle, ops: Sequence[LoopOp]) -> list[OpSpec]:
@@ -114,19 +113,19 @@ class _SpecBuilder:
             operands, constants = self._operands(op, value)
             self._finish(op, value.op, False, operands, constants)
         elif isinstance(value, Coordinate):
-            self._finish(op, _INDEX, False, [], {}, expression=str(value.expression))
+            self._finish(op, INDEX, False, [], {}, expression=str(value.expression))
         elif isinstance(value, Constant):
-            self._finish(op, "identity", False, [], {"operand0": value.value})
+            self._finish(op, IDENTITY, False, [], {"operand0": value.value})
         else:
             self._finish(op, self._copy_name(op, value), False, [self._operand(op, value)], {})
 
     def _copy_name(self, op: LoopOp, load: Load) -> str:
         if load.buffer in self.kept:
-            return "identity"
+            return IDENTITY
         source = self._coordinates(self.bundle.tensors[load.buffer], load.index)[-1]
         target = self._coordinates(self.bundle.tensors[op.target], op.write)[-1]
         moves = source.free_symbols and source.free_symbols != target.free_symbols
-        return "ReStickifyOpHBM" if moves and not load.indirect else "identity"
+        return RESTICKIFY if moves and not load.indirect else IDENTITY
 
     def _finish(
         self,
@@ -147,7 +146,7 @@ class _SpecBuilder:
             kept = self._scratch_arg(op.target, kept_symbols, op.dtype, is_input=False)
             self.drafts.append(_Draft(name, is_reduction, symbols, [*operands, kept], dict(info)))
             self.kept[op.target] = _as_input(kept)
-            name, is_reduction, operands, info = "identity", False, [_as_input(kept)], {}
+            name, is_reduction, operands, info = IDENTITY, False, [_as_input(kept)], {}
             symbols = kept_symbols
         if memory is not None:
             if op.partial:
@@ -184,10 +183,10 @@ class _SpecBuilder:
             # Inductor's functions of indices become floor and Mod, which specs can spell.
             plain = expression(parse(node.expression, self.sizes))
             info = {"expression": str(plain)}
-            self.drafts.append(_Draft(_INDEX, False, symbols, [out], info))
+            self.drafts.append(_Draft(INDEX, False, symbols, [out], info))
         else:
             info = {"constants": {"operand0": node.value}}
-            self.drafts.append(_Draft("identity", False, symbols, [out], info))
+            self.drafts.append(_Draft(IDENTITY, False, symbols, [out], info))
         self.kept[value] = _as_input(out)
         return self.kept[value]
 

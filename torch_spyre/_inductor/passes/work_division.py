@@ -7,9 +7,9 @@ from math import gcd, prod
 from sympy import Symbol
 
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
+from torch_spyre._inductor.op_table import record_of
 from torch_spyre._inductor.to_ktir.attention_tiles import attention_splits, is_attention
 from torch_spyre._inductor.to_ktir.plan import Space, divisible_share, is_matmul, space_of
-from torch_spyre._inductor.to_ktir.reductions import FOLDS
 from torch_spyre._inductor.work_division import check_span_limit, divide
 from torch_spyre.cards import CardDescription, usable_cores
 
@@ -47,9 +47,12 @@ def _with_splits(specs: Sequence[OpSpec], splits: Mapping[Symbol, int]) -> list[
 def _shareable(specs: Sequence[OpSpec], space: Space) -> OpSpec | None:
     """The op that folds, if cores may do it together and one of them all that follows."""
     folding = [spec for spec in specs if spec.is_reduction]
-    if len(folding) != 1 or not (folding[0].op in FOLDS or is_matmul(folding[0])):
+    if len(folding) != 1:
         return None
     (fold,) = folding
+    rule = record_of(fold.op).reduction
+    if rule is None or not rule.is_combinable:
+        return None
     position = specs.index(fold)
     for spec in specs[:position]:
         # On the way to the fold, in slices like it.

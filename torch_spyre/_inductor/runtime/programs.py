@@ -92,9 +92,14 @@ def _compiled(name: str, specs: Sequence[OpSpec], card: CardDescription) -> tupl
 @functools.cache
 def _front_end() -> str:
     """The code that turns specs into KTIR: programs of another version must not be found."""
-    root = Path(torch_spyre.__file__).parent / "_inductor"
     digest = hashlib.sha256()
-    mapping = root / "work_division" / "core_mapping.py"
-    for path in sorted((*root.glob("to_ktir/*.py"), root / "op_spec.py", mapping)):
+    for path in front_end_files():
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def front_end_files() -> list[Path]:
+    """Return the files on which the KTIR of a list of specs depends."""
+    root = Path(torch_spyre.__file__).parent / "_inductor"
+    folders = (*root.glob("to_ktir/*.py"), *root.glob("op_table/*.py"))
+    return sorted((*folders, root / "op_spec.py", root / "work_division" / "core_mapping.py"))

@@ -4,10 +4,10 @@ A bundle is a folder with one JSON file for each op and a `bundle.mlir` that say
 they run and at which addresses.
 """
 
+from torch_spyre._inductor.op_table import PUBLIC_OPS
 from torch_spyre._inductor.superdsc.bundle import generate_bundle
 from torch_spyre._inductor.superdsc.emission import generate_sdsc
 from torch_spyre._inductor.superdsc.importing import import_bundle, import_programs
-from torch_spyre._inductor.superdsc.labels import PUBLIC_OPS
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
 from torch_spyre._inductor.superdsc.reading import import_sdsc
 from torch_spyre._inductor.superdsc.records import SDSCArgs, SDSCSpec

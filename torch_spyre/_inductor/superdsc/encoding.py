@@ -6,6 +6,7 @@ import struct
 import torch  # noqa: F401  # its libraries are those that _C needs
 
 from torch_spyre._C import DataFormats, encode_constant
+from torch_spyre._inductor.op_table import find_record
 
 MASK_CONSTANT = "samv-maskvalue"
 
@@ -22,8 +23,12 @@ def constant_format(op_format: DataFormats) -> DataFormats:
 
 
 def mask_value(op: str) -> float:
-    """What padding must hold so that the reduction does not notice it."""
-    return {"max": -math.inf, "min": math.inf}.get(op, 0.0)
+    """Return the value of padding that leaves the result of a reduction unchanged."""
+    record = find_record(op)
+    # Files of the public inventory are masked; reductions of ours slice their padding off.
+    if record is None or record.reduction is None or not record.is_public:
+        return 0.0
+    return record.reduction.initial
 
 
 def encoded(number: float, data_format: DataFormats) -> int:

@@ -19,10 +19,10 @@ import sympy
 from torch_spyre._C import DataFormats
 from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
+from torch_spyre._inductor.op_table import RESTICKIFY
 from torch_spyre._inductor.superdsc.accesses import Access
 from torch_spyre._inductor.superdsc.coordinates import NAME, integer_symbol, nontrivial
 from torch_spyre._inductor.superdsc.encoding import MASK_CONSTANT, decoded
-from torch_spyre._inductor.superdsc.labels import RESTICKIFY
 from torch_spyre._inductor.superdsc.public_form import (
     PublicDim,
     device_view,

@@ -8,6 +8,13 @@ import sympy
 from torch_spyre._C import DataFormats
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
+from torch_spyre._inductor.op_table import (
+    CONVERSION_OPS,
+    IDENTITY,
+    MATMUL_OPS,
+    RESTICKIFY,
+    TOPK_OPS,
+)
 from torch_spyre._inductor.superdsc.accesses import Access, accesses_of
 from torch_spyre._inductor.superdsc.encoding import (
     MASK_CONSTANT,
@@ -17,16 +24,11 @@ from torch_spyre._inductor.superdsc.encoding import (
 )
 from torch_spyre._inductor.superdsc.extensions import op_extension
 from torch_spyre._inductor.superdsc.labels import (
-    CONVERSION_OPS,
     DIM_LABELS,
-    IDENTITY,
     INDEX_LAYOUT_LABELS,
     LAYOUT_LABELS,
     MATMUL_LAYOUT_LABELS,
-    MATMUL_OPS,
     NONSTICK,
-    RESTICKIFY,
-    TOPK_OPS,
     dimension_labels,
     slices_of_cores,
     synthetic_label,

@@ -10,15 +10,11 @@ import sympy
 from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
+from torch_spyre._inductor.op_table import MATMUL_OPS, RESTICKIFY
 from torch_spyre._inductor.superdsc.bundle_text import Address
 from torch_spyre._inductor.superdsc.coordinates import NAME, integer_symbol
 from torch_spyre._inductor.superdsc.fields import Field
-from torch_spyre._inductor.superdsc.labels import (
-    MATMUL_OPS,
-    NONSTICK,
-    RESTICKIFY,
-    slices_of_cores,
-)
+from torch_spyre._inductor.superdsc.labels import NONSTICK, slices_of_cores
 from torch_spyre._inductor.superdsc.public_form import (
     real_dims,
     reduces,

@@ -7,18 +7,11 @@ import sympy
 
 from torch_spyre._inductor.attention_roles import ATTENTION, ATTENTION_OPS, ROLES, ROLES_INFO
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
+from torch_spyre._inductor.op_table import INDEX, find_record
 from torch_spyre._inductor.superdsc.coordinates import direct_symbols, parse
 from torch_spyre._inductor.superdsc.fields import Field
-from torch_spyre._inductor.to_ktir.coordinates import INDEX
 
 _FLAGS = ("accumulate", "partial")
-# Constants that an op cannot do without.
-_CONSTANTS = {
-    "clip": ("clipMin", "clipMax"),
-    "mean": ("scaling_factor",),
-    "softplus": ("softplusBeta", "softplusThresh"),
-    **dict.fromkeys(ATTENTION_OPS, ("scale", "causal")),
-}
 
 
 def read_op_info(told: Field) -> dict[str, Any]:
@@ -37,7 +30,8 @@ def read_op_info(told: Field) -> dict[str, Any]:
 
 def check_op_info(spec: OpSpec, told: Field, dsc: Field) -> None:
     """What some ops must have, against the tensors of this one."""
-    for name in _CONSTANTS.get(spec.op, ()):
+    record = find_record(spec.op)
+    for name in record.constants if record else ():
         if name not in spec.constants:
             dsc["constantInfo_"].fail(f"{spec.op} needs the constant {name!r}")
     if spec.op == INDEX and (not spec.inputs or told.get("expression") is not None):

@@ -8,10 +8,16 @@ import sympy
 from torch_spyre._C import DataFormats
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
+from torch_spyre._inductor.op_table import (
+    IDENTITY,
+    LAYER_NORM_SCALE,
+    MATMUL_OPS,
+    RESTICKIFY,
+    TOPK_OPS,
+)
 from torch_spyre._inductor.superdsc.accesses import Access
 from torch_spyre._inductor.superdsc.coordinates import address, direct_symbols, value
 from torch_spyre._inductor.superdsc.extensions import tensor_extension
-from torch_spyre._inductor.superdsc.labels import IDENTITY, MATMUL_OPS, RESTICKIFY, TOPK_OPS
 from torch_spyre._inductor.superdsc.public_form import rounded_up
 from torch_spyre._inductor.superdsc.records import (
     Dim,
@@ -44,7 +50,7 @@ def parse_tensor(
     scale = {label: 1 for label in own} | {label: -1 for label in missing}
     if own_stick is None and dims.stick in missing:
         scale[dims.stick] = -2
-    if spec.op == "layernormscale" and position == 0 and dims.stick in scale:
+    if spec.op == LAYER_NORM_SCALE and position == 0 and dims.stick in scale:
         scale[dims.stick] = -2
     labels = tuple([*own, *missing])
     stick = own_stick or dims.stick

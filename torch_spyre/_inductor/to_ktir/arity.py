@@ -1,38 +1,24 @@
-"""How many tensors and numbers an op takes. The compiler gives no others; an edited file may."""
+"""Checks of the operands in an OpSpec. The compiler emits valid ones; an edited file may not."""
 
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.to_ktir.coordinates import INDEX
-from torch_spyre._inductor.to_ktir.plan import is_matmul
-from torch_spyre._inductor.to_ktir.pointwise import COMPARISONS, POINTWISE, WHERE
-from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS
+from torch_spyre._inductor.op_table import find_record
 from torch_spyre.errors import UnsupportedError
 
-# A constant of this name and a number stands in the place of that operand.
+# A constant named `operand<position>` takes the position of that operand.
 OPERAND = "operand"
-_ARITHMETIC = "add sub mul realdiv fmod remainder maximum minimum pow copysign floordiv truncdiv"
-_BITS = "bitwiseand bitwiseor bitwisexor logicaland logicalor logicalxor shiftleft shiftright"
-TWO_OPERANDS = frozenset((*COMPARISONS, *_ARITHMETIC.split(), *_BITS.split()))
 
 
 def check_operands(spec: OpSpec) -> None:
-    wanted = _count(spec)
-    if wanted is None:
+    """Raise `UnsupportedError` if an op has no KTIR, or not the operands of its record."""
+    record = find_record(spec.op)
+    if record is None or not record.ktir:
+        raise UnsupportedError(f"{spec.op}: the compiler has no KTIR for it")
+    if record.arity is None:
         return
     constants = [name for name in spec.constants if name.startswith(OPERAND)]
     count = len(spec.operands) + len(constants)
-    if count != wanted:
-        raise UnsupportedError(f"{spec.op} of {count} operands: it takes {wanted}")
-    unknown = set(constants) - {f"{OPERAND}{place}" for place in range(count)}
+    if count != record.arity:
+        raise UnsupportedError(f"{spec.op} of {count} operands: it takes {record.arity}")
+    unknown = set(constants) - {f"{OPERAND}{position}" for position in range(count)}
     if unknown:
         raise UnsupportedError(f"{spec.op} with {', '.join(sorted(unknown))} among its constants")
-
-
-def _count(spec: OpSpec) -> int | None:
-    """None for ops that say so themselves."""
-    if is_matmul(spec) or spec.op in TWO_OPERANDS:
-        return 2
-    if spec.op == WHERE:
-        return 3
-    if spec.op == INDEX:
-        return 0
-    return 1 if spec.op in POINTWISE or spec.op in REDUCTIONS else None

@@ -18,11 +18,11 @@ from xdsl.ir import SSAValue
 from torch_spyre._inductor.attention_roles import ATTENTION
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.to_ktir.attention_tiles import roles_of
+from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.coordinates import emit_index
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.plan import TilePlan
-from torch_spyre._inductor.to_ktir.pointwise import converted
 from torch_spyre._inductor.to_ktir.tiles import Axis, Frame, Value
 from torch_spyre._inductor.to_ktir.transfers import Transfers
 from torch_spyre._inductor.to_ktir.types import F32, I32, element_type

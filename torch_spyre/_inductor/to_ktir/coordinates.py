@@ -12,15 +12,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from torch_spyre._inductor.op_spec import OpSpec, sympify
+from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.indices import IndexArithmetic
-from torch_spyre._inductor.to_ktir.pointwise import converted
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import I32, element_type
 from torch_spyre.errors import UnsupportedError
 from torch_spyre.ktir.dialects import arith as ktir_arith
-
-INDEX = "index"
 
 
 def emit_coordinate(emitter: Emitter, spec: OpSpec, frame: Frame) -> Value:

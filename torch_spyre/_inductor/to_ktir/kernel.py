@@ -17,17 +17,19 @@ from torch_spyre._inductor.op_spec import (
     index_names,
 )
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
+from torch_spyre._inductor.op_table import INDEX, POINTWISE_OPS, REDUCTION_OPS, WHERE
 from torch_spyre._inductor.to_ktir.access import parameter
 from torch_spyre._inductor.to_ktir.arity import OPERAND, check_operands
 from torch_spyre._inductor.to_ktir.attention import Attention
 from torch_spyre._inductor.to_ktir.attention_tiles import is_attention, plan_attention
-from torch_spyre._inductor.to_ktir.coordinates import INDEX, emit_coordinate
+from torch_spyre._inductor.to_ktir.conversions import converted
+from torch_spyre._inductor.to_ktir.coordinates import emit_coordinate
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.plan import TilePlan, is_matmul, plan_tiles, tile_budget
-from torch_spyre._inductor.to_ktir.pointwise import POINTWISE, WHERE, converted, emit_pointwise
+from torch_spyre._inductor.to_ktir.pointwise import emit_pointwise
 from torch_spyre._inductor.to_ktir.products import Product
-from torch_spyre._inductor.to_ktir.reductions import REDUCTIONS, Reducer
+from torch_spyre._inductor.to_ktir.reductions import Reducer
 from torch_spyre._inductor.to_ktir.sharing import Sharing, combined
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.transfers import Transfers
@@ -329,9 +331,9 @@ class _Scope:
     def run(self, spec: OpSpec) -> None:
         if spec.op == INDEX:
             self.put(spec, emit_coordinate(self.emitter, spec, self.frame))
-        elif spec.op in POINTWISE:
+        elif spec.op in POINTWISE_OPS:
             self._pointwise(spec)
-        elif spec.op in REDUCTIONS:
+        elif spec.op in REDUCTION_OPS:
             self._reduction(spec)
         else:
             raise UnsupportedError(f"{spec.op} in kernel {self.kernel.name}")

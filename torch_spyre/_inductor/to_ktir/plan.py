@@ -11,8 +11,8 @@ from math import gcd, lcm, prod
 from sympy import Symbol
 
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg, index_names
+from torch_spyre._inductor.op_table import MATMUL_OPS, POINTWISE_OPS
 from torch_spyre._inductor.to_ktir.access import Access, access_of
-from torch_spyre._inductor.to_ktir.pointwise import POINTWISE
 from torch_spyre._inductor.to_ktir.tiles import Axis
 from torch_spyre._inductor.to_ktir.types import bytes_of, element_type
 from torch_spyre.cards import CardDescription
@@ -20,7 +20,6 @@ from torch_spyre.errors import UnsupportedError
 
 # Sums over fewer elements than these cost more in accumulators than they save in room.
 _FEWEST_STREAMED = 256
-_MATMULS = ("batchmatmul", "matmul")
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def tile_budget(card: CardDescription) -> int:
 
 
 def is_matmul(spec: OpSpec) -> bool:
-    return spec.op in _MATMULS
+    return spec.op in MATMUL_OPS
 
 
 def space_of(specs: Sequence[OpSpec]) -> Space:
@@ -212,7 +211,7 @@ def _axes(
     plain = (
         not space.reduced
         and len(sticks) == 1
-        and all(spec.op in POINTWISE for spec in specs)
+        and all(spec.op in POINTWISE_OPS for spec in specs)
         and all(access.boxes is not None for access in in_memory)
         and output.stick_symbol in padded
         and all(

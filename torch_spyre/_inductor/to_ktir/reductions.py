@@ -1,131 +1,114 @@
-"""Ops that fold symbols: sums, extremes, and where extremes are."""
+"""Reductions over tiles: sums, extremes, and the indices of extremes."""
 
-import math as numbers
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AffineMapAttr
+from xdsl.dialects.builtin import AffineMapAttr, TensorType
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_table import Kind, ReductionRule, record_of
+from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
 from torch_spyre._inductor.to_ktir.indices import Index
-from torch_spyre._inductor.to_ktir.pointwise import converted
+from torch_spyre._inductor.to_ktir.pointwise import operand_class, operation_class
 from torch_spyre._inductor.to_ktir.types import F32, I32, bytes_of, is_float
+from torch_spyre.errors import UnsupportedError
 from torch_spyre.ktir.dialects import arith as ktir_arith
 
-_LARGEST_PLACE = (1 << 31) - 1
+_MAX_INDEX = (1 << 31) - 1
 
-Adder = Callable[[Operation], SSAValue]
-
-
-@dataclass(frozen=True)
-class Fold:
-    """One accumulator: what it starts with, and how an element joins it."""
-
-    for_floats: Callable[..., Operation]
-    for_integers: Callable[..., Operation]
-    start: float
-    # Sums of halves are kept in float32 while they are streamed, and rounded at the end.
-    wide: bool = False
-
-    def start_of(self, element: Attribute) -> float | int:
-        """What elements of this type start with: integers have no infinity but their last one."""
-        if is_float(element):
-            return self.start
-        if not numbers.isinf(self.start):
-            return int(self.start)
-        largest = (1 << (8 * bytes_of(element) - 1)) - 1
-        return largest if self.start > 0 else -largest - 1
+AddOperation = Callable[[Operation], SSAValue]
 
 
-FOLDS = {
-    "sum": Fold(arith.AddfOp, arith.AddiOp, 0.0, wide=True),
-    "mean": Fold(arith.AddfOp, arith.AddiOp, 0.0, wide=True),
-    "prod": Fold(arith.MulfOp, arith.MuliOp, 1.0, wide=True),
-    "max": Fold(arith.MaximumfOp, arith.MaxSIOp, -numbers.inf),
-    "min": Fold(arith.MinimumfOp, arith.MinSIOp, numbers.inf),
-}
-POSITIONS = ("argmax", "argmin")
-REDUCTIONS = (*FOLDS, *POSITIONS)
+def initial_value(rule: ReductionRule, element: Attribute) -> float | int:
+    """Return what an accumulator of this type starts with; integers have limits, not infinities."""
+    if is_float(element):
+        return rule.initial
+    if not math.isinf(rule.initial):
+        return int(rule.initial)
+    largest = (1 << (8 * bytes_of(element) - 1)) - 1
+    return largest if rule.initial > 0 else -largest - 1
 
 
 class Reducer:
-    """Folds tiles of one op: a start, a step for each tile, a result."""
+    """Reduces the tiles of one op: initial accumulators, a step for each tile, a result."""
 
     def __init__(self, emitter: Emitter, spec: OpSpec, shape: tuple[int, ...]) -> None:
         self.emitter, self.spec, self.shape = emitter, spec, shape
+        self.record = record_of(spec.op)
+        assert self.record.reduction is not None, spec.op
+        self.rule = self.record.reduction
+        self.returns_index = self.record.kind is Kind.ARG_REDUCTION
 
     def accumulator(self, element: Attribute, *, streamed: bool) -> Attribute:
-        """The type of the accumulator for elements of this type."""
-        fold = FOLDS.get(self.spec.op)
-        scaled = self.spec.op == "mean"
-        if fold and fold.wide and is_float(element) and bytes_of(element) < bytes_of(F32):
-            return F32 if streamed or scaled else element
+        """Return the type of the accumulator for elements of this type."""
+        is_narrow = is_float(element) and bytes_of(element) < bytes_of(F32)
+        if self.rule.is_wide and is_narrow and (streamed or self.rule.scale is not None):
+            return F32
         return element
 
     def begin(self, element: Attribute) -> list[SSAValue]:
+        """Emit the initial accumulators: a value, and an index if the op returns one."""
         emitter = self.emitter
-        if self.spec.op in POSITIONS:
-            extreme = FOLDS["max" if self.spec.op == "argmax" else "min"]
-            return [
-                emitter.splat(emitter.scalar(extreme.start_of(element), element), self.shape),
-                emitter.splat(emitter.scalar(_LARGEST_PLACE, I32), self.shape),
-            ]
-        fold = FOLDS[self.spec.op]
-        return [emitter.splat(emitter.scalar(fold.start_of(element), element), self.shape)]
+        initial = initial_value(self.rule, element)
+        accumulators = [emitter.splat(emitter.scalar(initial, element), self.shape)]
+        if self.returns_index:
+            accumulators.append(emitter.splat(emitter.scalar(_MAX_INDEX, I32), self.shape))
+        return accumulators
 
     def step(
         self,
         value: SSAValue,
-        so_far: Sequence[SSAValue],
+        accumulators: Sequence[SSAValue],
         dims: Sequence[int],
         origins: Sequence[Index],
         strides: Sequence[int],
     ) -> list[SSAValue]:
-        """Folds these dims of a tile in. `origins` and `strides` number the elements folded."""
-        if self.spec.op in POSITIONS:
-            return self._position(value, so_far, dims, origins, strides)
-        fold = FOLDS[self.spec.op]
-        value = converted(self.emitter, value, element_of(so_far[0]))
-        kind = fold.for_floats if is_float(element_of(value)) else fold.for_integers
-        return [self.emitter.reduce(value, so_far[0], dims, lambda one, other: kind(one, other))]
+        """Reduce dims of a tile; `origins` and `strides` give each reduced element its index."""
+        if self.returns_index:
+            return self._index_step(value, accumulators, dims, origins, strides)
+        (accumulator,) = accumulators
+        value = converted(self.emitter, value, element_of(accumulator))
+        return [self.emitter.reduce(value, accumulator, dims, self.combine)]
 
     def combine(self, left: SSAValue, right: SSAValue) -> Operation:
-        """Two accumulators made one."""
-        fold = FOLDS[self.spec.op]
-        kind = fold.for_floats if is_float(element_of(left)) else fold.for_integers
-        return kind(left, right)
+        """Return the operation that combines two accumulators, or an element with one."""
+        element = left.type if not isinstance(left.type, TensorType) else element_of(left)
+        form = self.record.form(operand_class(element))
+        if form is None:
+            raise UnsupportedError(f"{self.spec.op} on {element}")
+        return operation_class(form)(left, right)
 
-    def end(self, so_far: Sequence[SSAValue], result: Attribute) -> SSAValue:
-        if self.spec.op in POSITIONS:
-            return converted(self.emitter, so_far[1], result)
-        found = so_far[0]
-        if self.spec.op == "mean":
-            scale = self.spec.constants["scaling_factor"]
-            factor = self.emitter.splat(self.emitter.scalar(scale, element_of(found)), self.shape)
-            found = self.emitter.add(arith.MulfOp(found, factor))
-        return converted(self.emitter, found, result)
+    def end(self, accumulators: Sequence[SSAValue], result: Attribute) -> SSAValue:
+        """Emit the result in its element type."""
+        if self.returns_index:
+            return converted(self.emitter, accumulators[1], result)
+        total = accumulators[0]
+        if self.rule.scale is not None:
+            scale = self.emitter.scalar(self.spec.constants[self.rule.scale], element_of(total))
+            total = self.emitter.add(arith.MulfOp(total, self.emitter.splat(scale, self.shape)))
+        return converted(self.emitter, total, result)
 
-    def _position(
+    def _index_step(
         self,
         value: SSAValue,
-        so_far: Sequence[SSAValue],
+        accumulators: Sequence[SSAValue],
         dims: Sequence[int],
         origins: Sequence[Index],
         strides: Sequence[int],
     ) -> list[SSAValue]:
-        """The first place of the extreme; a NaN is more extreme than any number."""
+        """Emit the first index of the extreme. NaN is more extreme than any other value."""
         emitter, element = self.emitter, element_of(value)
         rank = len(shape_of(value))
         bases = [emitter.indices.value(origin) for origin in origins]
         factors = [emitter.indices.constant(stride) for stride in strides]
         block = Block(arg_types=[element, element, I32])
-        new, best, place = block.args
+        new, best, best_index = block.args
         ops: list[Operation] = []
 
         def add(operation: Operation) -> SSAValue:
@@ -135,18 +118,19 @@ class Reducer:
         total: SSAValue | None = None
         for dim, base, factor in zip(dims, bases, factors, strict=True):
             here = add(arith.AddiOp(add(IndexOp(dim)), base))
-            part = add(arith.MuliOp(here, factor))
-            total = part if total is None else add(arith.AddiOp(total, part))
+            term = add(arith.MuliOp(here, factor))
+            total = term if total is None else add(arith.AddiOp(total, term))
         assert total is not None
-        here = add(ktir_arith.IndexCastOp(total, I32))
-        compared = _compared_floats if is_float(element) else _compared_integers
-        better, same = compared(self.spec.op == "argmax", new, best, add)
-        earlier = add(arith.AndIOp(same, add(ktir_arith.CmpiOp("slt", here, place))))
-        take = add(arith.OrIOp(better, earlier))
-        chosen = add(ktir_arith.SelectOp(take, new, best))
-        where = add(ktir_arith.SelectOp(take, here, place))
-        block.add_ops([*ops, YieldOp(chosen, where)])
-        kept = AffineMap(
+        index = add(ktir_arith.IndexCastOp(total, I32))
+        compare = _compare_floats if is_float(element) else _compare_integers
+        is_better, is_same = compare(self.rule.initial < 0, new, best, add)
+        is_earlier = add(ktir_arith.CmpiOp("slt", index, best_index))
+        wins_tie = add(arith.AndIOp(is_same, is_earlier))
+        wins = add(arith.OrIOp(is_better, wins_tie))
+        extreme = add(ktir_arith.SelectOp(wins, new, best))
+        extreme_index = add(ktir_arith.SelectOp(wins, index, best_index))
+        block.add_ops([*ops, YieldOp(extreme, extreme_index)])
+        remaining_dims = AffineMap(
             rank, 0, tuple(AffineExpr.dimension(dim) for dim in range(rank) if dim not in dims)
         )
         iterators = [
@@ -155,32 +139,37 @@ class Reducer:
         ]
         operation = GenericOp(
             [value],
-            list(so_far),
+            list(accumulators),
             Region(block),
-            [AffineMapAttr(AffineMap.identity(rank)), AffineMapAttr(kept), AffineMapAttr(kept)],
+            [
+                AffineMapAttr(AffineMap.identity(rank)),
+                AffineMapAttr(remaining_dims),
+                AffineMapAttr(remaining_dims),
+            ],
             iterators,
-            [each.type for each in so_far],
+            [accumulator.type for accumulator in accumulators],
         )
         emitter.indices.block.add_op(operation)
         return list(operation.results)
 
 
-def _compared_floats(
-    largest: bool, new: SSAValue, best: SSAValue, add: Adder
+def _compare_floats(
+    is_max: bool, new: SSAValue, best: SSAValue, add: AddOperation
 ) -> tuple[SSAValue, SSAValue]:
-    """Is the new one more extreme, and is it the same? All that are not numbers are."""
-    better = add(ktir_arith.CmpfOp("ogt" if largest else "olt", new, best))
-    nan = add(ktir_arith.CmpfOp("uno", new, new))
-    best_nan = add(ktir_arith.CmpfOp("uno", best, best))
-    best_number = add(ktir_arith.CmpfOp("ord", best, best))
+    """Emit whether the new value is more extreme, and whether it ties. NaN ties with NaN."""
+    better = add(ktir_arith.CmpfOp("ogt" if is_max else "olt", new, best))
+    new_is_nan = add(ktir_arith.CmpfOp("uno", new, new))
+    best_is_nan = add(ktir_arith.CmpfOp("uno", best, best))
+    best_is_ordered = add(ktir_arith.CmpfOp("ord", best, best))
     equal = add(ktir_arith.CmpfOp("oeq", new, best))
-    same = add(arith.OrIOp(equal, add(arith.AndIOp(nan, best_nan))))
-    first_nan = add(arith.AndIOp(nan, best_number))
+    same = add(arith.OrIOp(equal, add(arith.AndIOp(new_is_nan, best_is_nan))))
+    first_nan = add(arith.AndIOp(new_is_nan, best_is_ordered))
     return add(arith.OrIOp(better, first_nan)), same
 
 
-def _compared_integers(
-    largest: bool, new: SSAValue, best: SSAValue, add: Adder
+def _compare_integers(
+    is_max: bool, new: SSAValue, best: SSAValue, add: AddOperation
 ) -> tuple[SSAValue, SSAValue]:
-    better = add(ktir_arith.CmpiOp("sgt" if largest else "slt", new, best))
+    """Emit whether the new value is more extreme, and whether it ties."""
+    better = add(ktir_arith.CmpiOp("sgt" if is_max else "slt", new, best))
     return better, add(ktir_arith.CmpiOp("eq", new, best))

@@ -1,4 +1,4 @@
-"""Data formats of the card as types of KTIR."""
+"""Maps the data formats of the card to element types of KTIR."""
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -28,20 +28,24 @@ _TYPES: dict[DataFormats, Attribute] = {
 
 
 def element_type(format: DataFormats) -> Attribute:
+    """Return the element type of a format; raise `UnsupportedError` if kernels have none."""
     if format not in _TYPES:
         raise UnsupportedError(f"kernels on tensors of {format.name}")
     return _TYPES[format]
 
 
 def tensor_type(element: Attribute, shape: tuple[int, ...]) -> TensorType[Attribute]:
+    """Return the type of a tensor value."""
     return TensorType(element, shape)
 
 
 def is_float(element: Attribute) -> bool:
+    """Return whether an element type is a float of any width."""
     return isinstance(element, AnyFloat)
 
 
 def bytes_of(element: Attribute) -> int:
+    """Return the width of an element in bytes; a bool takes one."""
     assert isinstance(element, AnyFloat | IntegerType)
     width: int = element.bitwidth if isinstance(element, AnyFloat) else element.width.data
     return max(1, width // 8)

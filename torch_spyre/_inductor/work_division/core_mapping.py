@@ -9,7 +9,7 @@ import sympy
 
 from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.work_division.problem import MATMUL_OPS
+from torch_spyre._inductor.op_table import MATMUL_OPS
 
 
 @dataclass(frozen=True)

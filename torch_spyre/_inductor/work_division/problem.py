@@ -9,6 +9,7 @@ from types import MappingProxyType
 import sympy
 
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
+from torch_spyre._inductor.op_table import MATMUL_OPS, RESTICKIFY, TOPK_OPS
 from torch_spyre._inductor.work_division.expressions import (
     bounds,
     index_tensors,
@@ -18,10 +19,6 @@ from torch_spyre._inductor.work_division.expressions import (
 from torch_spyre._inductor.work_division.granularity import Granularity
 from torch_spyre._inductor.work_division.spans import coordinate_extent, span_of_slice
 from torch_spyre.cards import CardDescription
-
-MATMUL_OPS = frozenset({"matmul", "batchmatmul", "batchmatmulfp8"})
-TOPK_OPS = frozenset({"topkvalue", "topkindex"})
-RESTICKIFY_PREFIX = "ReStickifyOp"
 
 Splits = Mapping[sympy.Symbol, int]
 NO_GRANULARITY: Mapping[sympy.Symbol, Granularity] = MappingProxyType({})
@@ -70,7 +67,7 @@ class Problem:
 
     @property
     def is_restickify(self) -> bool:
-        return self.spec.op.startswith(RESTICKIFY_PREFIX)
+        return self.spec.op == RESTICKIFY
 
     @cached_property
     def symbols(self) -> tuple[sympy.Symbol, ...]:

@@ -1,0 +1,103 @@
+"""Comparisons, logical ops, and the selection between two values."""
+
+from collections.abc import Callable
+
+import torch
+
+from torch_spyre._inductor.op_table.record import (
+    EXACT,
+    Kind,
+    KtirForm,
+    OpRecord,
+    ResultType,
+    comparison,
+    compound,
+    forms,
+    operation,
+)
+
+WHERE = "where3"
+
+
+def _comparison(
+    name: str,
+    loop_op: str,
+    reference: Callable[..., torch.Tensor],
+    predicates: tuple[str, str],
+    bool_variant: str | None = None,
+) -> OpRecord:
+    """Return the record of a comparison; the predicates are those of floats and of integers."""
+    of_floats, of_integers = predicates
+    return OpRecord(
+        name,
+        Kind.COMPARISON,
+        arity=2,
+        ktir=forms(
+            floats=comparison("arith.cmpf", of_floats),
+            integers=comparison("arith.cmpi", of_integers),
+        ),
+        reference=reference,
+        exactness=EXACT,
+        result=ResultType.BOOL,
+        loop_ops=(loop_op,),
+        bool_variant=bool_variant,
+        is_public=True,
+    )
+
+
+def _classification(name: str, form: KtirForm, reference: Callable[..., torch.Tensor]) -> OpRecord:
+    """Return the record of a predicate on single floats."""
+    return OpRecord(
+        name,
+        Kind.COMPARISON,
+        arity=1,
+        ktir=forms(floats=form),
+        reference=reference,
+        exactness=EXACT,
+        result=ResultType.BOOL,
+        loop_ops=(name,),
+    )
+
+
+def _logical(
+    name: str, loop_op: str, arity: int, form: KtirForm, reference: Callable[..., torch.Tensor]
+) -> OpRecord:
+    """Return the record of an op whose operands are converted to bool first."""
+    return OpRecord(
+        name,
+        Kind.LOGICAL,
+        arity=arity,
+        ktir=forms(bools=form),
+        reference=reference,
+        exactness=EXACT,
+        result=ResultType.BOOL,
+        loop_ops=(loop_op,),
+    )
+
+
+_SELECT = compound("select", "select")
+
+RECORDS = (
+    _comparison("equal", "eq", torch.eq, ("oeq", "eq")),
+    _comparison("notequal", "ne", torch.ne, ("une", "ne"), bool_variant="logicalxor"),
+    _comparison("lesserthan", "lt", torch.lt, ("olt", "slt")),
+    _comparison("lesserequal", "le", torch.le, ("ole", "sle")),
+    _comparison("greaterthan", "gt", torch.gt, ("ogt", "sgt")),
+    _comparison("greaterequal", "ge", torch.ge, ("oge", "sge")),
+    _classification("isnan", compound("isnan", "cmpf_uno"), torch.isnan),
+    _classification("isinf", compound("isinf", "absf", "cmpf_oeq"), torch.isinf),
+    _logical("logicaland", "logical_and", 2, operation("arith.andi"), torch.logical_and),
+    _logical("logicalor", "logical_or", 2, operation("arith.ori"), torch.logical_or),
+    _logical("logicalxor", "logical_xor", 2, operation("arith.xori"), torch.logical_xor),
+    _logical("logicalnot", "logical_not", 1, compound("complement", "xori"), torch.logical_not),
+    OpRecord(
+        WHERE,
+        Kind.SELECTION,
+        arity=3,
+        ktir=forms(floats=_SELECT, integers=_SELECT, bools=_SELECT),
+        reference=torch.where,
+        exactness=EXACT,
+        loop_ops=("where",),
+        is_public=True,
+    ),
+)
