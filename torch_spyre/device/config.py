@@ -1,7 +1,7 @@
-"""What the C++ runtime is told: which cards are visible, and how they behave.
+"""Configuration of the C++ runtime: the visible cards, and their properties.
 
-Called by C++, at most once each: `enumerate_cards` when somebody asks how many cards there are,
-`runtime_config` when the first one is used. The values come from `knobs` and the card description.
+C++ calls `enumerate_cards` when the number of cards is first needed, and `runtime_config` when the
+first card is used, both at most once. The values come from `knobs` and the card description.
 """
 
 from typing import Any
@@ -9,19 +9,19 @@ from typing import Any
 from torch_spyre import knobs
 from torch_spyre.errors import KnobError, SpyreError
 
-# A full ensemble: what SPYRE_DEVICES chooses from when AIU_WORLD_SIZE does not say how many
-# emulated cards there are.
+# Number of emulated cards that SPYRE_DEVICES selects from if AIU_WORLD_SIZE is not set.
 EMULATED_ENSEMBLE = 8
-# Beyond any machine: a mainframe takes 48.
-MOST_CARDS = 64
+# More than any machine has: a mainframe has at most 48.
+MAX_CARDS = 64
 
 
 def enumerate_cards() -> dict[str, Any]:
-    chosen = knobs.device.visible
-    present = knobs.device.world_size or (1 if chosen is None else EMULATED_ENSEMBLE)
-    if present > MOST_CARDS:
-        raise KnobError("AIU_WORLD_SIZE", str(present), f"an integer from 1 to {MOST_CARDS}")
-    cards = range(present) if chosen is None else [c for c in chosen if 0 <= c < present]
+    """Return the driver, the indices of the visible cards, and the default card."""
+    visible = knobs.device.visible
+    present = knobs.device.world_size or (1 if visible is None else EMULATED_ENSEMBLE)
+    if present > MAX_CARDS:
+        raise KnobError("AIU_WORLD_SIZE", str(present), f"an integer from 1 to {MAX_CARDS}")
+    cards = range(present) if visible is None else [c for c in visible if 0 <= c < present]
     return {
         "mode": knobs.device.driver,
         "cards": list(cards),
@@ -30,12 +30,13 @@ def enumerate_cards() -> dict[str, Any]:
 
 
 def runtime_config() -> dict[str, Any]:
+    """Return the properties of the card in use and the settings of the runtime."""
     if knobs.device.inductor_subprocess:
         raise SpyreError(
             "this process was started by Inductor to compile and must not open a card "
             "(IS_INDUCTOR_SPAWNED_SUBPROCESS is set)"
         )
-    # Late: the card description needs pydantic, which would slow down `import torch`.
+    # Imported here: the card description needs pydantic, which would slow down `import torch`.
     from torch_spyre.cards import load_card
 
     card = load_card()

@@ -40,7 +40,7 @@ class Split(NamedTuple):
 
 
 class CardRates(NamedTuple):
-    """What the cost models use of a card."""
+    """The rates of a card that the cost models use."""
 
     macs_per_us: float  # of one core, in 16-bit formats
     bytes_per_us: float  # of the device memory
