@@ -11,8 +11,9 @@ import torch
 from torch_spyre._inductor import decompositions, lowerings
 from torch_spyre._inductor.op_table import RECORDS, Emission, KtirForm, OperandClass, OpRecord
 from torch_spyre._inductor.pipeline import PASSES
-from torch_spyre.ops.native import COMPOSED, COPIES, eager_overloads
-from torch_spyre.ops.table import LOWERED
+from torch_spyre.ops.fallback_reasons import FAMILIES
+from torch_spyre.ops.native import eager_overloads
+from torch_spyre.ops.registry import CATEGORIES, ENTRIES, Kind
 
 _OPS_PAGE = """# Ops
 
@@ -56,10 +57,11 @@ def pass_table() -> str:
 
 def ops_page() -> str:
     """Return the page of all ops, `docs/ops.md`."""
-    eager = {_base(overload) for overload in eager_overloads()} | set(COMPOSED)
-    kinds = {name: kind for kind, names in LOWERED.items() for name in names}
+    eager = {_base(overload) for overload in eager_overloads()}
+    eager |= {entry.name for entry in ENTRIES.values() if entry.runs_op_by_op}
+    kinds = {name: kind for kind, names in CATEGORIES.items() for name in names}
     lines = [_OPS_PAGE]
-    for kind, names in LOWERED.items():
+    for kind, names in CATEGORIES.items():
         lines += [f"## {kind.capitalize()}", "", "| op | eager | compiled |", "|---|---|---|"]
         lines += [f"| `{name}` | {_eager(name, kind, eager)} | native |" for name in sorted(names)]
         lines.append("")
@@ -67,7 +69,34 @@ def ops_page() -> str:
     for name in sorted(eager - kinds.keys()):
         state = _decomposed(name)
         lines.append(f"| `{name}` | {state} | {state} |")
+    lines += ["", *_kernel_table(), "", *_fallback_table()]
     return "\n".join(lines) + "\n\n" + operation_table()
+
+
+def _kernel_table() -> list[str]:
+    """List the ops that Python functions implement by calling other ops of the card."""
+    lines = [
+        "## Kernels that call other ops",
+        "",
+        "Graphs call these in their eager form.",
+        "",
+        "| op | function |",
+        "|---|---|",
+    ]
+    for name, entry in sorted(ENTRIES.items()):
+        if entry.kind is Kind.KERNEL:
+            module, function = entry.function.split(":")
+            lines.append(f"| `{name}` | `ops/{module}.py`: `{function}` |")
+    return lines
+
+
+def _fallback_table() -> list[str]:
+    """List why ops that are not in the registry run on the CPU."""
+    lines = ["## Why other ops fall back", "", "| ops | reason |", "|---|---|"]
+    for reason, patterns in FAMILIES:
+        names = ", ".join(f"`{pattern}`" for pattern in patterns.split())
+        lines.append(f"| {names} | {reason} |")
+    return lines
 
 
 def operation_table() -> str:
@@ -115,7 +144,7 @@ def _eager(name: str, kind: str, eager: set[str]) -> str:
     overloads = [overload for overload in overloads if overload in registered]
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     is_on_card = any(has_kernel(overload, "PrivateUse1") for overload in overloads)
-    if is_on_card or name in (*COPIES, "fill"):  # the DMA engine does these
+    if is_on_card or ENTRIES[name].kind is Kind.COPY or name == "fill":  # the DMA engine runs it
         return "native"
     keys = ("CompositeImplicitAutograd", "CompositeExplicitAutograd")
     is_composed = any(has_kernel(overload, key) for overload in overloads for key in keys)

@@ -11,7 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from torch_spyre._inductor import decompositions
-from torch_spyre.ops.own import BODIES
+from torch_spyre.ops.spyre_ops import BODIES
 
 _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 

@@ -1,32 +1,21 @@
-"""Decides which ops of a decomposed graph run on the card; the others fall back, visibly."""
+"""Which ops of a graph run on the card, after decomposition. Any other falls back, visibly."""
 
 from collections.abc import Iterator
 
 import torch
 
 from torch_spyre.dtypes import COMPUTE_DTYPES, STORAGE_DTYPES
-from torch_spyre.ops.attention import OVERLOAD as ATTENTION_OP
-from torch_spyre.ops.table import LOWERED
+from torch_spyre.ops.registry import GRAPH_OPS, MOVING_GRAPH_OPS
 
-_PRIMS = ["convert_element_type", "iota", "broadcast_in_dim", "_unsafe_index_put_", "rev"]
-_ATEN = frozenset(name for names in LOWERED.values() for name in names)
-# Ops that move and convert elements: they accept dtypes that the card does not compute in.
-_MOVES = frozenset(
-    (*LOWERED["view"], "cat", "clone", "copy", "copy_", "convert_element_type", "empty")
-)
+_ALL_DTYPES = (*COMPUTE_DTYPES, *STORAGE_DTYPES)
 
 
 def is_native(target: object, values: Iterator[object]) -> bool:
     """Return whether the op runs on the card with these inputs and outputs."""
     if not isinstance(target, torch._ops.OpOverload):
         return target is torch.ops.aten or getattr(target, "__module__", "") == "_operator"
-    namespace, _, name = target._schema.name.partition("::")
-    is_registered = (
-        (namespace == "aten" and name in _ATEN)
-        or (namespace == "prims" and name in _PRIMS)
-        or target is ATTENTION_OP
-    )
-    if not is_registered:
+    name = target._schema.name
+    if name not in GRAPH_OPS:
         return False
-    dtypes = (*COMPUTE_DTYPES, *STORAGE_DTYPES) if name in _MOVES else COMPUTE_DTYPES
+    dtypes = _ALL_DTYPES if name in MOVING_GRAPH_OPS else COMPUTE_DTYPES
     return all(value.dtype in dtypes for value in values if isinstance(value, torch.Tensor))

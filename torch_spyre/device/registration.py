@@ -13,7 +13,7 @@ from torch_spyre.constants import DEVICE_NAME
 def register() -> None:
     import torch_spyre.device as module
     from torch_spyre.device import compiler, config, patches
-    from torch_spyre.ops import eager, experts, fallbacks, recurrent
+    from torch_spyre.ops import eager, fallbacks, grouped_mm, recurrent
 
     torch.utils.rename_privateuse1_backend(DEVICE_NAME)
     torch._register_device_module(DEVICE_NAME, module)
@@ -28,7 +28,7 @@ def register() -> None:
     patches.apply()
     recurrent.register()
     eager.register()
-    experts.register()
+    grouped_mm.register()
     compiler.register()
     # Threads of streams must be idle when the interpreter goes.
     atexit.register(_C._finish_work)

@@ -21,7 +21,8 @@ from torch_spyre.enablement.findings import OpCase, Verdict
 from torch_spyre.enablement.graph_verdict import graph_verdict
 from torch_spyre.enablement.signature import signature
 from torch_spyre.errors import CompilerFailure, UnsupportedError
-from torch_spyre.ops.complex_pairs import ComplexPair
+from torch_spyre.ops.complex_as_real import ComplexPair
+from torch_spyre.ops.fallback_reasons import fallback_reason
 from torch_spyre.ops.native import eager_overloads
 
 # Questions about a tensor: they are answered while a graph is traced.
@@ -111,7 +112,7 @@ class Capture(TorchDispatchMode):
         after = counters()
         if eager == "native" and after["fallbacks"] > before["fallbacks"]:
             eager, refusal = "fallback", self._refusal(func, args, kwargs)
-            reason = _why(refusal)
+            reason = _why(func, refusal)
             if isinstance(refusal, CompilerFailure):
                 compiled = "missing"  # of a graph it would be the end
         how = _how(before, after) if eager == "native" else "CPU"
@@ -185,9 +186,11 @@ def _how(before: dict[str, int], after: dict[str, int]) -> str:
     return "copy" if any(after[name] > before[name] for name in copied) else "view"
 
 
-def _why(refusal: UnsupportedError | None) -> str:
+def _why(func: torch._ops.OpOverload, refusal: UnsupportedError | None) -> str:
     if refusal is None:
-        return "no kernel"
+        schema = func._schema
+        name = schema.name.removeprefix("aten::")
+        return f"no kernel: {fallback_reason(name, schema.overload_name)}"
     if isinstance(refusal, CompilerFailure) and isinstance(refusal.__cause__, Exception):
         return f"the compiler fails: {first_line(refusal.__cause__)}"
     return first_line(refusal).removeprefix("Spyre backend does not support: ")

@@ -1,4 +1,4 @@
-"""`spyre::attention`: scaled dot-product attention as one op, for which there is a kernel."""
+"""`spyre::attention`: scaled dot-product attention as one op, which has one kernel."""
 
 import torch
 
@@ -12,16 +12,18 @@ _library.define(
 def _shapes(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_shapeless: object
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result, and the logarithm of each row's sum of exponentials.
+    """Return empty tensors like the result and the logarithm of the sum of exponentials per row.
 
-    Heads that were cut out of rows go back there: dims are in memory in the order of the query's.
-    Bias, mask and scale change no shape.
+    The dims of the result have the order in memory that those of the query have: heads that were
+    split off rows are merged without a copy. Bias, mask and scale change no shape.
     """
     rows = query.shape[:-1]
-    # Channels stay together whatever the query does with them.
+    # The channels stay innermost whatever their stride in the query is.
     order = sorted(range(3), key=query.stride().__getitem__, reverse=True)
-    places = [order.index(dim) for dim in range(3)]
-    result = query.new_empty((*(rows[dim] for dim in order), value.shape[-1])).permute(*places, 3)
+    positions = [order.index(dim) for dim in range(3)]
+    result = query.new_empty((*(rows[dim] for dim in order), value.shape[-1])).permute(
+        *positions, 3
+    )
     return result, query.new_empty(rows, dtype=torch.float32)
 
 

@@ -1,4 +1,4 @@
-"""Batch norms that change running statistics: ops that change nothing, and copies."""
+"""Batch norms that update running statistics: functional ops, and copies of the new statistics."""
 
 import torch
 
@@ -17,21 +17,21 @@ def native_batch_norm(
     eps: float,
 ) -> _Three:
     if not training and running_mean is not None and running_var is not None:
-        found: _Three = aten._native_batch_norm_legit_no_training(
+        result: _Three = aten._native_batch_norm_legit_no_training(
             x, weight, bias, running_mean, running_var, momentum, eps
         )
-        return found
+        return result
     if running_mean is None and running_var is None:
-        found = aten._native_batch_norm_legit.no_stats(x, weight, bias, training, momentum, eps)
-        return found
+        result = aten._native_batch_norm_legit.no_stats(x, weight, bias, training, momentum, eps)
+        return result
     if running_mean is None or running_var is None:
-        raise RuntimeError("batch norm: running_mean and running_var must be given both or neither")
-    result, mean, scale, new_mean, new_var = aten._native_batch_norm_legit_functional(
+        raise RuntimeError("batch norm: pass both running_mean and running_var, or neither")
+    output, mean, scale, new_mean, new_var = aten._native_batch_norm_legit_functional(
         x, weight, bias, running_mean, running_var, training, momentum, eps
     )
     running_mean.copy_(new_mean)
     running_var.copy_(new_var)
-    return result, mean, scale
+    return output, mean, scale
 
 
 def with_update(
@@ -56,14 +56,14 @@ def no_update(
     momentum: float,
     eps: float,
 ) -> tuple[torch.Tensor, ...]:
-    # Without statistics it is that of what it gets.
+    # Without running statistics, those of the input are used.
     training = running_mean is None
     stats = running_mean, running_var
     return *native_batch_norm(x, weight, bias, *stats, training, momentum, eps), _reserve(x)
 
 
 def _reserve(x: torch.Tensor) -> torch.Tensor:
-    """What libraries of other devices keep for the gradient: nothing."""
+    """Return the empty buffer in which libraries of other devices pass data to the gradient."""
     return torch.empty(0, dtype=torch.uint8, device=x.device)
 
 
@@ -81,7 +81,7 @@ def backward(
     reserve: torch.Tensor,
 ) -> _Three:
     stats = running_mean, running_var, mean, scale
-    found: _Three = aten.native_batch_norm_backward(
+    gradients: _Three = aten.native_batch_norm_backward(
         gradient, x, weight, *stats, update, eps, output_mask
     )
-    return found
+    return gradients

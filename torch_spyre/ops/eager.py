@@ -1,11 +1,12 @@
-"""Eager ops: each is a graph of one op, compiled when it is first called with such arguments.
+"""Kernels of eager ops: each call is a graph of one op, compiled for arguments of its kind.
 
-A kernel looks at the metadata of its arguments and finds the plan that was made for it. The
-compiler is imported when the first plan is made.
+A kernel looks up the plan for the metadata of its arguments. The compiler is imported when the
+first plan is made. The registry says which ops get which kernel.
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -13,120 +14,120 @@ import torch
 from torch_spyre import _C, knobs
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
-from torch_spyre.ops import (
-    attention,
-    batch_norm,
-    comparing,
-    duplicates,
-    host_indices,
-    loss_scaling,
-    optimizers,
-    sampling,
-    selecting,
-    varying_numbers,
-)
-from torch_spyre.ops.native import COMPOSED, eager_overloads
-from torch_spyre.ops.own import BODIES
+from torch_spyre.ops import attention, host_indices, nonzero, optimizers, scalar_arguments
+from torch_spyre.ops.fallback_reasons import CPU_KERNELS
+from torch_spyre.ops.native import eager_overloads
 from torch_spyre.ops.plans import Plan, Plans, keep
+from torch_spyre.ops.registry import ENTRIES, Kind, OpEntry, find_entry
+from torch_spyre.ops.spyre_ops import BODIES
 
 logger = get_logger(__name__)
 
-# Ops that do not only return what they compute: composed of ops that do.
-_COMPOSITIONS: dict[str, Callable[..., Any]] = {
-    "equal": comparing.equal,
-    "masked_select": selecting.masked_select,
-    "multinomial": sampling.multinomial,
-    "nonzero": selecting.nonzero,
-    "repeat_interleave.Tensor": selecting.repeat_interleave,
-    "_unique2": duplicates.unique,
-    "unique_consecutive": duplicates.unique_consecutive,
-    "_assert_async": selecting.assert_async,
-    "_assert_async.msg": selecting.assert_async,
-    "_amp_foreach_non_finite_check_and_unscale_": loss_scaling.unscale,
-    "_amp_update_scale_": loss_scaling.update_scale,
-    "_batch_norm_no_update": batch_norm.no_update,
-    "_batch_norm_with_update": batch_norm.with_update,
-    "_native_batch_norm_legit": batch_norm.native_batch_norm,
-    "batch_norm_backward": batch_norm.backward,
-    "native_batch_norm": batch_norm.native_batch_norm,
-}
-# torch.library unregisters what is not kept.
-_libraries: list[torch.library.Library] = []
-_composed_ops = torch.library.Library("aten", "IMPL")
+# torch.library takes the kernels of a library back when the library is collected.
+_native_kernels: list[torch.library.Library] = []
+_op_by_op_kernels = torch.library.Library("aten", "IMPL")
 _attention_kernel = torch.library.Library("spyre", "IMPL")
 
 
 def is_composed(overload: torch._ops.OpOverload) -> bool:
-    """Is the op made of others of the card where it is called, rather than by the compiler?"""
-    return overload.name().removeprefix("aten::") in _COMPOSITIONS
+    """Return whether the op calls other ops of the card from Python, without the compiler."""
+    schema = overload._schema
+    entry = find_entry(schema.name.removeprefix("aten::"), schema.overload_name)
+    return entry is not None and entry.kind is Kind.KERNEL and entry.is_overload
 
 
 def register() -> None:
+    """Register the kernels of the card, and of ops that have no CPU kernel to fall back to."""
+    _use_cpu_kernels(set())
     use_kernels(knobs.execution.eager == "native")
-    # The CPU has no such ops: they are composed of others in any case.
-    for name in COMPOSED:
-        overload = getattr(torch.ops.aten, name).default
-        _composed_ops.impl(overload, _composed(overload), "PrivateUse1")
+    for entry in ENTRIES.values():
+        if entry.runs_op_by_op:
+            overload = getattr(torch.ops.aten, entry.name).default
+            _op_by_op_kernels.impl(overload, _op_by_op(overload), "PrivateUse1")
     _attention_kernel.impl(attention.OVERLOAD, _attention(), "PrivateUse1")
 
 
 def use_kernels(native: bool) -> None:
-    """Registers a kernel for every overload that the compiler can do, or takes them back.
+    """Register the native kernels of all ops, or have each op run on the CPU instead.
 
-    Without them each op runs on the CPU: to tell the effect of a kernel from another.
+    The latter is for telling the effect of a kernel from other effects.
     """
-    if native == bool(_libraries):
+    if native == bool(_native_kernels):
         return
     _C._set_conversion_kernel(_conversions() if native else None)
-    if native:
-        _libraries.append(_library())
-    else:
-        _libraries.pop()._destroy()
+    if not native:
+        _native_kernels.pop()._destroy()
+        _use_cpu_kernels(set())
+        return
+    overloads = list(eager_overloads())
+    entries = [entry for entry in ENTRIES.values() if entry.kind is Kind.KERNEL]
+    names = {overload.name() for overload in overloads}
+    _use_cpu_kernels(names | {entry.dispatcher_name for entry in entries})
+    _native_kernels.append(_library(overloads, entries))
 
 
-def _library() -> torch.library.Library:
+def _use_cpu_kernels(native: set[str]) -> None:
+    """Have C++ register its CPU kernels, except for overloads that get a native one."""
+    _C._register_cpu_kernels(
+        [
+            (kernel.dispatcher_name, kernel.form)
+            for kernel in CPU_KERNELS.values()
+            if kernel.dispatcher_name not in native
+        ]
+    )
+
+
+def _library(
+    overloads: Sequence[torch._ops.OpOverload], entries: Sequence[OpEntry]
+) -> torch.library.Library:
     library = torch.library.Library("aten", "IMPL")
-    with warnings.catch_warnings():
-        # PyTorch composes some of these in ways that do not suit the CPU; the extension has them
-        # fall back whole, until they are overridden here.
-        warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
-        for overload in eager_overloads():
-            library.impl(overload, _kernel(overload, _on_cpu), "PrivateUse1", allow_override=True)
-        compositions = _COMPOSITIONS | optimizers.fused_kernels(_own_kernel)
-        for name, composition in compositions.items():
-            library.impl(name, _untraced(composition), "PrivateUse1", allow_override=True)
-        for name in ("complex", "polar", "view_as_complex"):
-            # Before autograd: what they make is traced as the real tensors it is made of.
-            for key in ("PrivateUse1", "AutogradPrivateUse1"):
-                library.impl(name, _complex_pairs(name), key, allow_override=True)
+    for overload in overloads:
+        library.impl(overload, _kernel(overload, _on_cpu), "PrivateUse1")
+    for entry, kernel in _functions(entries):
+        for key in entry.keys:
+            library.impl(entry.dispatcher_name.removeprefix("aten::"), _untraced(kernel), key)
     return library
 
 
-def _complex_pairs(name: str) -> Callable[..., Any]:
+def _functions(entries: Sequence[OpEntry]) -> Iterator[tuple[OpEntry, Callable[..., Any]]]:
+    """Yield the entries of kernels in Python with their functions."""
+    fused = optimizers.fused_kernels(_own_kernel)
+    for entry in entries:
+        module, function = entry.function.split(":")
+        name = entry.name.removesuffix(".default")
+        if name in fused:
+            yield entry, fused[name]
+        elif module == "complex_as_real":
+            yield entry, _complex(function)
+        else:
+            yield entry, getattr(import_module(f"torch_spyre.ops.{module}"), function)
+
+
+def _complex(name: str) -> Callable[..., Any]:
     def kernel(*args: Any) -> Any:
-        # PyTorch's class for these is not quick to import, and few need it.
-        from torch_spyre.ops import complex_pairs
+        # PyTorch's class of complex tensors is slow to import, and few programs need it.
+        from torch_spyre.ops import complex_as_real
 
-        return complex_pairs.MADE_BY[name](*args)
+        return complex_as_real.CONSTRUCTORS[name](*args)
 
-    return _untraced(kernel)
+    return kernel
 
 
 def _kernel(
     overload: torch._ops.OpOverload, otherwise: Callable[[torch._ops.OpOverload], Plan]
 ) -> Callable[..., Any]:
-    """`otherwise` makes the plan for calls that the compiler cannot do."""
+    """Return a kernel that calls plans; `otherwise` makes those that the compiler cannot."""
     plans = Plans()
-    varying = varying_numbers.Varying(overload, _plan_or_none)
+    generic = scalar_arguments.GenericPlans(overload, _plan_or_none)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         key = _C.arguments_key(args, kwargs)
         plan = plans.get(key)
         if plan is None:
-            general = varying.plan(args, kwargs)
-            if general is not None:
-                return general()
-            plan = _planned(overload, args, kwargs, otherwise)
+            call = generic.find_call(args, kwargs)
+            if call is not None:
+                return call()
+            plan = _make_plan(overload, args, kwargs, otherwise)
             if key is not None:
                 keep(plans, key, plan)
         return plan(args, kwargs)
@@ -135,7 +136,7 @@ def _kernel(
 
 
 def _own_kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
-    """What cannot be one plan is done op by op."""
+    """Return the kernel of one of our ops, which runs op by op where it cannot be one plan."""
 
     def op_by_op(_: torch._ops.OpOverload) -> Plan:
         return lambda args, kwargs: BODIES[overload](*args, **kwargs)
@@ -144,7 +145,10 @@ def _own_kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
 
 
 def _conversions() -> Callable[[torch.Tensor, torch.Tensor], bool]:
-    """Copies to another dtype, for the extension: it knows what else to do where there is none."""
+    """Return the kernel of copies to another dtype.
+
+    The extension calls it, and converts on the host where it returns False.
+    """
     plans = Plans()
     overload = torch.ops.aten.copy_.default
 
@@ -169,8 +173,8 @@ def _conversions() -> Callable[[torch.Tensor, torch.Tensor], bool]:
     return _untraced(convert)
 
 
-def _composed(overload: torch._ops.OpOverload) -> Callable[..., Any]:
-    """An op whose decomposition runs op by op."""
+def _op_by_op(overload: torch._ops.OpOverload) -> Callable[..., Any]:
+    """Return a kernel that runs the op's decomposition op by op."""
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         from torch_spyre._inductor import decompositions
@@ -181,32 +185,32 @@ def _composed(overload: torch._ops.OpOverload) -> Callable[..., Any]:
 
 
 def _attention() -> Callable[..., Any]:
-    """One kernel; without kernels, and where that one cannot do it, the ops it is made of."""
-    planned = _kernel(attention.OVERLOAD, lambda _: _attention_of_other_ops)
+    """Return the kernel of attention, which runs decomposed where no single kernel can do it."""
+    planned = _kernel(attention.OVERLOAD, lambda _: _decomposed_attention)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if _libraries:
+        if _native_kernels:
             return planned(*args, **kwargs)
-        return _attention_of_other_ops(args, kwargs)
+        return _decomposed_attention(args, kwargs)
 
     return _untraced(kernel)
 
 
-def _attention_of_other_ops(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _decomposed_attention(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     from torch_spyre._inductor.decompositions.attention import taken_apart
 
     return taken_apart(*args, **kwargs)
 
 
 def _untraced(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Dynamo looks at every Python frame that runs under it, also at those below a dispatcher."""
+    """Have Dynamo skip the kernel: it looks at every Python frame, also below the dispatcher."""
     dynamo = torch._C._dynamo.eval_frame
     skip = dynamo._FrameAction.SKIP
     dynamo.set_code_exec_strategy(kernel.__code__, dynamo._FrameExecStrategy(skip, skip))
     return kernel
 
 
-def _planned(
+def _make_plan(
     overload: torch._ops.OpOverload,
     args: Sequence[Any],
     kwargs: dict[str, Any],
@@ -216,13 +220,13 @@ def _planned(
         host_indices.plan(overload, args)
         or _plan_like_a_fake(overload, args)
         or _plan_or_none(overload, args, kwargs)
-        or selecting.plan_by_places(overload, args)
+        or nonzero.plan_mask_indexing(overload, args)
         or otherwise(overload)
     )
 
 
 def _plan_like_a_fake(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan | None:
-    """Zeros like a fake tensor: PyTorch tries ops on them whose results it cannot describe."""
+    """Plan zeros like a fake tensor, which PyTorch asks for to try ops without a fake kernel."""
     if overload is not torch.ops.aten.zeros_like.default:
         return None
     if args[0].untyped_storage().device.type != "meta":
@@ -233,7 +237,7 @@ def _plan_like_a_fake(overload: torch._ops.OpOverload, args: Sequence[Any]) -> P
 def _plan_or_none(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Plan | None:
-    """None for what the compiler cannot do."""
+    """Return the compiler's plan; None if it has none."""
     from torch_spyre._inductor.eager_op import plan_eager_op
 
     try:
@@ -247,23 +251,25 @@ def _plan_or_none(
 
 
 def _on_cpu(overload: torch._ops.OpOverload) -> Plan:
-    name, variant = overload._schema.name, overload._schema.overload_name
-
+    """Return a plan that runs the op on the CPU."""
     schema = overload._schema
-    takes_tensor = [str(argument.type) == "Tensor" for argument in schema.arguments]
+    name, variant = schema.name, schema.overload_name
+    is_tensor_argument = [str(argument.type) == "Tensor" for argument in schema.arguments]
 
     def plan(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        given = zip(args, takes_tensor, strict=False)
-        tensors = [_as_tensor(value, args) if wanted else value for value, wanted in given]
-        return _C._run_on_cpu(name, variant, tuple(tensors), kwargs)
+        values = [
+            _as_tensor(value, args) if is_tensor else value
+            for value, is_tensor in zip(args, is_tensor_argument, strict=False)
+        ]
+        return _C._run_on_cpu(name, variant, tuple(values), kwargs)
 
     return plan
 
 
 def _as_tensor(value: Any, args: Sequence[Any]) -> Any:
-    """Numbers that the dispatcher made of tensors, as tensors that decide no type."""
+    """Return a scalar that the dispatcher unwrapped as a tensor that takes no part in promotion."""
     if isinstance(value, torch.Tensor) or value is None:
         return value
-    other = next(each for each in args if isinstance(each, torch.Tensor))
-    # Converted afterwards: a tensor is not made of a number that its type cannot hold.
-    return torch.tensor(value).to(torch.result_type(other, value))
+    tensor = next(argument for argument in args if isinstance(argument, torch.Tensor))
+    # Converted afterwards: torch.tensor rejects values that the dtype cannot hold.
+    return torch.tensor(value).to(torch.result_type(tensor, value))

@@ -1,4 +1,4 @@
-"""The Python side of the CPU fallback: its warning and its refusal.
+"""The Python side of the CPU fallback: its warning and its error.
 
 The mechanism is `csrc/torch/cpu_call.cpp`.
 """
@@ -17,32 +17,32 @@ from torch_spyre.errors import FallbackError
 
 
 class FallbackWarning(UserWarning):
-    """An op has no kernel on the card and was computed on the CPU. Given once per op."""
+    """An op has no kernel on the card and ran on the CPU. Issued once per op."""
 
 
-# Where compiled graphs have ops from: generated code stands between those lines and the op.
+# The user's lines that ops of compiled graphs come from: the frames have generated code only.
 _lines_of_graphs: dict[str, tuple[str, int]] = {}
 
 
 def note_line(op: str, file: str, line: int) -> None:
-    """A compiled graph calls the op, for this line of the user's code."""
+    """Record the line of the user's code for which a compiled graph calls the op."""
     _lines_of_graphs[op] = (file, line)
 
 
 def warn(op: str) -> None:
-    """Warns at the line of the user's code that needed the op."""
+    """Warn at the line of the user's code that needs the op."""
     file, line, module = _users_line(op)
     warnings.warn_explicit(f"{op} is falling back to cpu", FallbackWarning, file, line, module)
 
 
 def refuse(op: str, arguments: Sequence[object]) -> NoReturn:
-    """Raises for an op that would fall back, at the line that needed it."""
+    """Raise for an op that would fall back, naming the line that needs it."""
     file, line, _ = _users_line(op)
-    raise FallbackError(op, [described(each) for each in arguments], f" at {file}:{line}")
+    raise FallbackError(op, [described(argument) for argument in arguments], f" at {file}:{line}")
 
 
 def described(argument: object) -> str:
-    """An argument in a message: of tensors what decides about kernels, and not their values."""
+    """Return an argument as text: of tensors dtype, shape and device, but not the values."""
     import torch
 
     if isinstance(argument, torch.Tensor):
@@ -54,26 +54,26 @@ def described(argument: object) -> str:
 
 
 def _users_line(op: str) -> tuple[str, int, str | None]:
-    """File, line and module of the user's code that needs the op."""
+    """Return file, line and module of the user's code that needs the op."""
     here = sys._getframe()
     frame = _users_frame(here) or _users_frame(_main_thread()) or here
     module = frame.f_globals.get("__name__")
     if op in _lines_of_graphs and "SpyreAsyncCompile" in frame.f_globals:
-        # The wrapper of a graph, as we have it generated: nobody's code.
+        # The generated wrapper of a graph.
         return *_lines_of_graphs[op], module
     return frame.f_code.co_filename, frame.f_lineno, module
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and frame.f_code.co_filename.startswith(_not_the_users()):
+    while frame is not None and frame.f_code.co_filename.startswith(_library_folders()):
         frame = frame.f_back
     return frame
 
 
 @functools.cache
-def _not_the_users() -> tuple[str, ...]:
-    """PyTorch's folder and ours, as code objects spell them: symbolic links are not resolved."""
-    # Here and not above: loading torch loads us, and needs this module whole.
+def _library_folders() -> tuple[str, ...]:
+    """Return PyTorch's folder and ours as code objects spell them, with symbolic links."""
+    # Not at the top: importing torch imports this module.
     import torch
 
     return tuple(
@@ -82,5 +82,5 @@ def _not_the_users() -> tuple[str, ...]:
 
 
 def _main_thread() -> FrameType | None:
-    """Where to look for threads that run no code of the user's, such as those of backward()."""
+    """Return the main thread's frame, for threads without user code such as those of backward()."""
     return sys._current_frames().get(threading.main_thread().ident or 0)

@@ -1,4 +1,4 @@
-"""Indices on the host for a tensor on the card, which PyTorch allows: they move there first."""
+"""Index tensors on the host for a tensor on the card: PyTorch allows them, so they are copied."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,37 +13,37 @@ _INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index
 
 
 def plan(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan | None:
-    """How to call the op, if this call has indices on the host."""
+    """Return a plan that copies the indices to the card; None if no index is on the host."""
     if overload._schema.name not in _INDEXING or not are_on_host(args[0], args[1]):
         return None
 
     def with_indices_moved(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        x, indices, *others = args
-        _check_places(x, indices)
-        moved = [None if each is None else each.to(x.device) for each in indices]
-        return overload(x, moved, *others, **kwargs)
+        x, indices, *remaining_args = args
+        _check_bounds(x, indices)
+        moved = [None if index is None else index.to(x.device) for index in indices]
+        return overload(x, moved, *remaining_args, **kwargs)
 
     return with_indices_moved
 
 
 def are_on_host(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> bool:
-    """Are some, and is the tensor on the card?"""
+    """Return whether the tensor is on the card and an index is not."""
     if x.device.type != DEVICE_NAME:
         return False
-    return any(each is not None and each.device.type == "cpu" for each in indices)
+    return any(index is not None and index.device.type == "cpu" for index in indices)
 
 
-def _check_places(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> None:
-    """At once: what is wrong with indices on the card surfaces when a kernel has run."""
+def _check_bounds(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> None:
+    """Raise if an index is out of bounds; on the card that surfaces after a kernel has run."""
     dim = 0
     for index in indices:
         if index is not None and index.dtype in MASK_DTYPES:
-            dim += index.dim()  # one flag for each place
+            dim += index.dim()  # a mask covers as many dims as it has
             continue
         if index is not None and index.device.type == "cpu" and index.numel():
-            size, (least, most) = x.shape[dim], map(int, index.aminmax())
-            if least < -size or most >= size:
-                wrong = least if least < -size else most
+            size, (minimum, maximum) = x.shape[dim], map(int, index.aminmax())
+            if minimum < -size or maximum >= size:
+                wrong = minimum if minimum < -size else maximum
                 raise IndexError(
                     f"index {wrong} is out of bounds for dimension {dim} with size {size}"
                 )

@@ -1,4 +1,4 @@
-"""What `torch.amp.GradScaler` asks of a device, composed of ops that have kernels."""
+"""The ops of `torch.amp.GradScaler`, composed of ops that have kernels."""
 
 import torch
 
@@ -6,10 +6,12 @@ import torch
 def unscale(
     gradients: list[torch.Tensor], found_inf: torch.Tensor, inverse_scale: torch.Tensor
 ) -> None:
-    """Multiplies the gradients, and sets the flag if any is not finite."""
+    """Multiply the gradients by the inverse scale; set `found_inf` if one is not finite."""
     for gradient in gradients:
-        odd = (gradient.isnan() | gradient.isinf()).any()
-        torch.maximum(found_inf, odd.to(found_inf.dtype).reshape(found_inf.shape), out=found_inf)
+        is_nonfinite = (gradient.isnan() | gradient.isinf()).any()
+        torch.maximum(
+            found_inf, is_nonfinite.to(found_inf.dtype).reshape(found_inf.shape), out=found_inf
+        )
         gradient.mul_(inverse_scale.to(gradient.dtype))
 
 
@@ -21,7 +23,7 @@ def update_scale(
     backoff_factor: float,
     growth_interval: int,
 ) -> torch.Tensor:
-    """Backs off after infinities; grows after enough steps without, unless that overflows."""
+    """Reduce the scale after infinities; grow it after enough steps without, up to its limit."""
     failed = found_inf != 0
     successes = growth_tracker + 1
     due = successes >= growth_interval

@@ -1,64 +1,59 @@
-"""The overloads that have an eager kernel: by name, without importing the compiler."""
+"""The overloads of registered ops that have a compiled eager kernel."""
 
 from collections.abc import Iterator
 
 import torch
 
-from torch_spyre.ops.table import LOWERED, MADE_OF_OTHERS
+from torch_spyre.ops.fallback_reasons import CPU_KERNELS
+from torch_spyre.ops.registry import ENTRIES, Kind, find_entry
 
-# Copies, and filling, which copies one element, in any dtype: the extension's own kernels.
-COPIES = ("clone", "copy", "copy_")
-_ELSEWHERE = ("aten::fill_.Scalar", "aten::fill_.Tensor")
-
-
-# Ops that return more than tensors: they are composed of the ones above.
-COMPOSED = (
-    "_scaled_dot_product_fused_attention_overrideable",
-    "_scaled_dot_product_fused_attention_overrideable_backward",
-    "bincount",
-)
+_COMPILED = (Kind.LOWERING, Kind.DECOMPOSITION)
 
 
 def eager_overloads() -> Iterator[torch._ops.OpOverload]:
-    # Packets list overloads of TorchScript's too, which no dispatcher knows.
-    known = set(torch._C._dispatch_get_all_op_names())
-    for name in _names():
+    """Yield every overload that the eager mode has the compiler plan."""
+    # Packets list overloads of TorchScript too, which the dispatcher does not have.
+    dispatched = set(torch._C._dispatch_get_all_op_names())
+    for name in _op_names():
         for packet_name in (name, f"{name}_"):
             packet = getattr(torch.ops.aten, packet_name, None)
             if packet is None:
                 continue
-            for variant in packet.overloads():
-                overload = getattr(packet, variant)
-                if overload.name() in known and _wanted(overload):
+            overloads = (getattr(packet, overload_name) for overload_name in packet.overloads())
+            for overload in overloads:
+                if overload.name() in dispatched and _has_compiled_kernel(overload):
                     yield overload
 
 
-def _names() -> Iterator[str]:
-    """Every op that computes: views and copies are the extension's own."""
-    for kind, names in LOWERED.items():
-        if kind not in ("view", "creation"):
-            yield from (name for name in names if name not in COPIES)
-    yield from MADE_OF_OTHERS
+def _op_names() -> Iterator[str]:
+    for entry in ENTRIES.values():
+        if entry.is_overload or entry.runs_op_by_op or entry.category == "creation":
+            continue
+        # Graphs may keep an in-place form, which here comes with the functional form.
+        is_in_place = entry.name.removesuffix("_") != entry.name
+        if entry.kind in _COMPILED and not (is_in_place and entry.name[:-1] in ENTRIES):
+            yield entry.name
 
 
-def _wanted(overload: torch._ops.OpOverload) -> bool:
-    """Not those that have a kernel, or that PyTorch composes before they reach a device."""
-    if overload.name() in _ELSEWHERE:
+def _has_compiled_kernel(overload: torch._ops.OpOverload) -> bool:
+    """Return whether a compiled kernel can stand for the overload."""
+    schema = overload._schema
+    op, variant = schema.name.removeprefix("aten::"), schema.overload_name
+    entry = find_entry(op, variant)
+    if entry is None or entry.is_overload:  # it has another kernel
         return False
-    keys = torch._C.DispatchKey
-    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
-    if has_kernel(overload.name(), keys.CompositeImplicitAutograd):
-        # But for those that the extension keeps whole.
-        return bool(has_kernel(overload.name(), keys.PrivateUse1))
-    arguments = overload._schema.arguments
-    kinds = [str(argument.type) for argument in arguments]
-    if any("Dimname" in kind or kind == "Generator" for kind in kinds):
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    if torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), composite):
+        # PyTorch composes it before it reaches a device, unless it is kept whole.
+        return f"{op}.{variant or 'default'}" in CPU_KERNELS
+    types = [str(argument.type) for argument in schema.arguments]
+    if any("Dimname" in type or type == "Generator" for type in types):
         return False
-    written = sum(
-        argument.alias_info is not None and argument.alias_info.is_write for argument in arguments
+    num_written = sum(
+        argument.alias_info is not None and argument.alias_info.is_write
+        for argument in schema.arguments
     )
-    if written != sum(each.alias_info is not None for each in overload._schema.returns):
-        # It changes more than it returns.
+    if num_written != sum(result.alias_info is not None for result in schema.returns):
+        # It writes arguments that it does not return.
         return False
-    returns = [str(each.type) for each in overload._schema.returns]
-    return bool(returns) and all("Tensor" in kind for kind in returns)
+    return bool(schema.returns) and all("Tensor" in str(result.type) for result in schema.returns)

@@ -1,7 +1,7 @@
 """PyTorch's fused optimizers (`fused=True`): the step of one parameter is one kernel.
 
-Everything is computed in float32 and rounded where it is stored. Numbers that change from step to
-step, such as the learning rate, are tensors: the kernel is the same for all of them.
+The kernel computes in float32 and rounds to the dtypes of the tensors that it writes. Scalars that
+change from step to step, such as the learning rate, are tensors, so that one kernel serves all.
 """
 
 import math
@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from torch_spyre.ops.own import defines
+from torch_spyre.ops.spyre_ops import defines
 
 Kernel = Callable[..., Any]
 Tensors = Sequence[torch.Tensor]
-# A tensor and what it becomes.
+# A tensor and its new value.
 Stored = tuple[torch.Tensor, torch.Tensor]
 _SCALING = "Tensor? grad_scale, Tensor? found_inf"
 
@@ -26,31 +26,33 @@ def _descent(
     maximize: bool,
     decay: float,
 ) -> torch.Tensor:
-    """What the parameter moves against."""
+    """Return the gradient that the parameter moves against, without scale, in float32."""
     exact = grad.float() if grad_scale is None else grad.float() / grad_scale
     exact = -exact if maximize else exact
     return exact if decay == 0 else exact + decay * param.float()
 
 
 def _unscaled(grad: torch.Tensor, grad_scale: torch.Tensor | None) -> list[Stored]:
-    """PyTorch's fused steps leave gradients without their scale."""
+    """Return the gradient without its scale, which PyTorch's fused steps write back."""
     return [] if grad_scale is None else [(grad, grad.float() / grad_scale)]
 
 
 def _store(found_inf: torch.Tensor | None, *pairs: Stored) -> None:
-    """Nothing changes in a step whose gradients overflowed."""
+    """Write the new values, unless the gradients of the step overflowed."""
     values = [value.to(target.dtype) for target, value in pairs]
     targets = [target for target, _ in pairs]
     if found_inf is not None:
         skipped = found_inf != 0
-        both = zip(targets, values, strict=True)
-        values = [torch.where(skipped, target, value) for target, value in both]
+        values = [
+            torch.where(skipped, target, value)
+            for target, value in zip(targets, values, strict=True)
+        ]
     for target, value in zip(targets, values, strict=True):
         target.copy_(value)
 
 
-def _bias(step: torch.Tensor, beta: float) -> torch.Tensor:
-    """1 - beta ** step, which cancels in the first of many steps."""
+def _bias_correction(step: torch.Tensor, beta: float) -> torch.Tensor:
+    """Return 1 - beta ** step, in a form that does not cancel in the first steps."""
     return torch.ones_like(step) if beta == 0 else -torch.expm1(step * math.log(beta))
 
 
@@ -79,13 +81,13 @@ def adam_step(
     descent = _descent(param, grad, grad_scale, maximize, 0 if decoupled else weight_decay)
     new_mean = mean.float() + (1 - beta1) * (descent - mean.float())
     new_square = beta2 * square.float() + (1 - beta2) * descent * descent
-    bias1, bias2 = (_bias(step, beta) for beta in (beta1, beta2))
+    bias1, bias2 = (_bias_correction(step, beta) for beta in (beta1, beta2))
     peak = new_square if largest is None else torch.maximum(largest.float(), new_square)
-    kept = param.float()
+    decayed = param.float()
     if decoupled and weight_decay != 0:
-        kept = kept - kept * (lr * weight_decay)
+        decayed = decayed - decayed * (lr * weight_decay)
     update = (lr / bias1) * new_mean / (peak.sqrt() / bias2.sqrt() + eps)
-    stored = [(param, kept - update), (mean, new_mean), (square, new_square)]
+    stored = [(param, decayed - update), (mean, new_mean), (square, new_square)]
     if largest is not None:
         stored.append((largest, peak))
     _store(found_inf, *stored, *_unscaled(grad, grad_scale))
@@ -167,10 +169,10 @@ def _adam(decoupled: bool, step: Kernel) -> Kernel:
     ) -> None:
         peaks = largest if amsgrad else [None] * len(params)
         rate = _rate(lr, params)
-        for each in zip(params, grads, means, squares, peaks, steps, strict=True):
-            settings = (rate, beta1, beta2, weight_decay, eps, maximize, decoupled)
-            _check("adam", *each[:-1])
-            step(*each, *settings, grad_scale, found_inf)
+        settings = (rate, beta1, beta2, weight_decay, eps, maximize, decoupled)
+        for tensors in zip(params, grads, means, squares, peaks, steps, strict=True):
+            _check("adam", *tensors[:-1])
+            step(*tensors, *settings, grad_scale, found_inf)
 
     return fused_adam
 
@@ -194,9 +196,9 @@ def _sgd(step: Kernel) -> Kernel:
         buffers: Sequence[torch.Tensor | None] = momentum_buffers or [None] * len(params)
         settings = (weight_decay, momentum, dampening, nesterov, maximize, is_first_step)
         rate = _rate(lr, params)
-        for each in zip(params, grads, buffers, strict=True):
-            _check("sgd", *each)
-            step(*each, rate, *settings, grad_scale, found_inf)
+        for tensors in zip(params, grads, buffers, strict=True):
+            _check("sgd", *tensors)
+            step(*tensors, rate, *settings, grad_scale, found_inf)
 
     return fused_sgd
 
@@ -217,24 +219,24 @@ def _adagrad(step: Kernel) -> Kernel:
         found_inf: torch.Tensor | None = None,
     ) -> None:
         rate = _rate(lr, params)
-        for each in zip(params, grads, totals, steps, strict=True):
-            _check("adagrad", *each[:-1])
-            step(*each, rate, lr_decay, weight_decay, eps, maximize, grad_scale, found_inf)
+        for tensors in zip(params, grads, totals, steps, strict=True):
+            _check("adagrad", *tensors[:-1])
+            step(*tensors, rate, lr_decay, weight_decay, eps, maximize, grad_scale, found_inf)
 
     return fused_adagrad
 
 
-def _check(name: str, param: torch.Tensor, *others: torch.Tensor | None) -> None:
-    for other in others:
-        if other is not None and (other.shape, other.device) != (param.shape, param.device):
+def _check(name: str, param: torch.Tensor, *states: torch.Tensor | None) -> None:
+    for state in states:
+        if state is not None and (state.shape, state.device) != (param.shape, param.device):
             raise RuntimeError(
                 f"{name}: a parameter of size {tuple(param.shape)} on {param.device} has a "
-                f"gradient or a state of size {tuple(other.shape)} on {other.device}"
+                f"gradient or a state of size {tuple(state.shape)} on {state.device}"
             )
 
 
 def _rate(lr: float | torch.Tensor, params: Tensors) -> torch.Tensor | None:
-    """On the card once for all parameters."""
+    """Return the learning rate in one tensor on the card, for all parameters."""
     if not params:
         return None
     if isinstance(lr, torch.Tensor):
@@ -243,9 +245,12 @@ def _rate(lr: float | torch.Tensor, params: Tensors) -> torch.Tensor | None:
 
 
 def fused_kernels(kernel: Callable[[torch._ops.OpOverload], Kernel]) -> dict[str, Kernel]:
-    """Overloads of PyTorch's, by name. `kernel` makes a callable of one of our ops."""
+    """Return the kernels of PyTorch's fused optimizers by overload.
+
+    `kernel` returns the kernel of an op of the `spyre` namespace.
+    """
     adam, sgd, adagrad = kernel(adam_step), kernel(sgd_step), kernel(adagrad_step)
-    made = {
+    functions = {
         "_fused_adam_": _adam(False, adam),
         "_fused_adamw_": _adam(True, adam),
         "_fused_sgd_": _sgd(sgd),
@@ -253,6 +258,6 @@ def fused_kernels(kernel: Callable[[torch._ops.OpOverload], Kernel]) -> dict[str
     }
     return {
         f"{name}{variant}": function
-        for name, function in made.items()
+        for name, function in functions.items()
         for variant in ("", ".tensor_lr")
     }

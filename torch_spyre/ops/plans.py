@@ -1,4 +1,4 @@
-"""What the kernels of eager ops keep: plans, by the metadata of their arguments."""
+"""The caches of plans that the kernels of eager ops hold, by the metadata of arguments."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,14 +6,14 @@ from weakref import WeakValueDictionary
 
 from torch_spyre import knobs
 
-# What one kind of call does.
+# Runs a call with arguments of one kind.
 Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
-# Of one op; the oldest goes first.
-_MOST = 4096
+# The capacity of one cache; the oldest plan is dropped first.
+_MAX_PLANS = 4096
 
 
 class Plans(dict[object, Any]):
-    """By a key of the arguments; `forget` finds it as long as its kernel lives."""
+    """Plans by key of the arguments. `forget` clears those of every live kernel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ _living: WeakValueDictionary[int, Plans] = WeakValueDictionary()
 
 
 def forget() -> None:
-    """Every op is compiled anew when it is called next, as after the start of a process."""
+    """Drop all plans, so that every op is compiled again, as at the start of a process."""
     for plans in list(_living.values()):
         plans.clear()
 
@@ -46,7 +46,8 @@ _compiled_for = _target()
 knobs.on_override(_forget_for_another_card)
 
 
-def keep(found: Plans, key: object, value: object) -> None:
-    if key not in found and len(found) >= _MOST:
-        found.pop(next(iter(found)), None)
-    found[key] = value
+def keep(plans: Plans, key: object, value: object) -> None:
+    """Add a plan to the cache."""
+    if key not in plans and len(plans) >= _MAX_PLANS:
+        plans.pop(next(iter(plans)), None)
+    plans[key] = value

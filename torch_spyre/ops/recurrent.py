@@ -1,14 +1,16 @@
-"""One step of an LSTM or a GRU from its gates, of which the card makes one kernel.
+"""One step of an LSTM or a GRU from its gates, as one kernel of the card.
 
-PyTorch asks devices outside its tree for these fused cells and has no CPU kernel of them, so the
-fallback needs them too. A CPU tensor never meets them otherwise: PyTorch composes its cells of
-other ops.
+PyTorch calls these fused cells on out-of-tree devices and has no CPU kernel of them, so the
+fallback needs them too. It calls them on no CPU tensor otherwise: there it composes cells of ops.
 """
 
-import warnings
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_impls import register_op_impl
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 aten = torch.ops.aten
 _kernels = torch.library.Library("aten", "IMPL")
@@ -21,9 +23,9 @@ def lstm_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The last result is for the gradient: the four gates."""
+    """Return the hidden state, the cell state, and the four gates for the gradient."""
     gates = _plus(_plus(input_gates + hidden_gates, input_bias), hidden_bias).chunk(4, 1)
-    into, forget, out = (torch.sigmoid(gates[place]) for place in (0, 1, 3))
+    into, forget, out = (torch.sigmoid(gates[index]) for index in (0, 1, 3))
     cell = torch.tanh(gates[2])
     cy = forget * cx + into * cell
     return out * torch.tanh(cy), cy, torch.cat([into, forget, cell, out], 1)
@@ -61,7 +63,7 @@ def gru_cell(
     input_bias: Tensor | None = None,
     hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The last result is for the gradient: gates, hidden state, and the hidden part of the last."""
+    """Return the hidden state, and for the gradient the gates and states it was computed from."""
     inputs = _plus(input_gates, input_bias).chunk(3, 1)
     hidden = _plus(hidden_gates, hidden_bias).chunk(3, 1)
     reset = torch.sigmoid(inputs[0] + hidden[0])
@@ -79,27 +81,40 @@ def gru_cell_backward(
     grad_reset = grad_fresh * hidden_new * reset * (1 - reset)
     grad_input = torch.cat([grad_reset, grad_update, grad_fresh], 1)
     grad_hidden = torch.cat([grad_reset, grad_update, grad_fresh * reset], 1)
-    of_biases = (grad_input.sum(0), grad_hidden.sum(0)) if has_bias else (None, None)
-    return grad_input, grad_hidden, grad_hy * update, *of_biases
+    grad_biases = (grad_input.sum(0), grad_hidden.sum(0)) if has_bias else (None, None)
+    return grad_input, grad_hidden, grad_hy * update, *grad_biases
 
 
 def _plus(gates: Tensor, bias: Tensor | None) -> Tensor:
     return gates if bias is None else gates + bias
 
 
-CELLS = {
+CELLS: dict[torch._ops.OpOverload, Callable[..., Any]] = {
     aten._thnn_fused_lstm_cell.default: lstm_cell,
     aten._thnn_fused_lstm_cell_backward_impl.default: lstm_cell_backward,
     aten._thnn_fused_gru_cell.default: gru_cell,
     aten._thnn_fused_gru_cell_backward.default: gru_cell_backward,
 }
+_LSTM_CELLS = (
+    aten._thnn_fused_lstm_cell.default,
+    aten._thnn_fused_lstm_cell_backward_impl.default,
+)
 
 
 def register() -> None:
-    """For the fallback, and for what asks for shapes: PyTorch cannot tell them all."""
-    with warnings.catch_warnings():
-        # That of LSTM cells fails without biases.
-        warnings.filterwarnings("ignore", "(?s).*Overriding a previously registered kernel")
-        for overload, cell in CELLS.items():
-            _kernels.impl(overload, cell, "CPU")
-            _kernels.impl(overload, cell, "Meta", allow_override=True)
+    """Register CPU kernels for the fallback, and the shapes of results where PyTorch has none."""
+    meta = torch._C.DispatchKey.Meta
+    for overload, cell in CELLS.items():
+        _kernels.impl(overload, cell, "CPU")
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(overload.name(), meta):
+            _kernels.impl(overload, cell, "Meta")
+    # PyTorch's Meta kernels of LSTM cells fail without biases, so fake tensors get their own.
+    for overload in _LSTM_CELLS:
+        register_op_impl(overload)(_run_cell)
+
+
+def _run_cell(
+    mode: FakeTensorMode, overload: torch._ops.OpOverload, *args: Any, **kwargs: Any
+) -> Any:
+    with mode:
+        return CELLS[overload](*args, **kwargs)

@@ -1,6 +1,6 @@
-"""Our own decompositions, and those of Inductor's that we do without."""
+"""The decompositions of graphs on the card: ours, and Inductor's except for ops that we lower."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -8,17 +8,14 @@ import torch
 
 from torch_spyre._inductor.decompositions.registry import OURS
 from torch_spyre.ops import recurrent
-
-aten = torch.ops.aten
-# One instruction of the card each: lowered as they are.
-_KEPT = (aten.silu, aten.gelu)
+from torch_spyre.ops.registry import ENTRIES
 
 
 @cache
 def table() -> dict[Any, Callable[..., Any]]:
     from torch._inductor.decomposition import select_decomp_table
 
-    # They register what they decompose.
+    # Importing them registers their decompositions.
     from torch_spyre._inductor.decompositions import (  # noqa: F401  # for their tables
         adaptive_pooling,
         antialiasing,
@@ -49,13 +46,17 @@ def table() -> dict[Any, Callable[..., Any]]:
         unpooling,
     )
 
-    found = dict(select_decomp_table())
-    # Products are products on the card, whatever their sizes; what we lower ourselves.
-    for overload in (aten.mm.default, aten.bmm.default, aten.index_select.default):
-        found.pop(overload, None)
-    for packet in _KEPT:
-        for name in packet.overloads():
-            found.pop(getattr(packet, name), None)
-    found.update(OURS)
-    found.update(recurrent.CELLS)
-    return found
+    decompositions = dict(select_decomp_table())
+    for overload in _kept_whole():
+        decompositions.pop(overload, None)
+    decompositions.update(OURS)
+    decompositions.update(recurrent.CELLS)
+    return decompositions
+
+
+def _kept_whole() -> Iterator[torch._ops.OpOverload]:
+    """Yield the overloads whose decomposition by PyTorch is not used: the card has the op."""
+    for entry in ENTRIES.values():
+        if entry.is_kept_whole:
+            packet = getattr(torch.ops.aten, entry.name)
+            yield from (getattr(packet, overload) for overload in packet.overloads())

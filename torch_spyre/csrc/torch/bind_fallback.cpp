@@ -23,11 +23,18 @@ py::object run_op_on_cpu(const std::string& name, const std::string& overload,
   return torch::jit::createPyObjectForStack(std::move(stack));
 }
 
+void register_kernels(const std::vector<std::pair<std::string, std::string>>& forms) {
+  std::vector<CpuKernel> kernels;
+  for (const auto& [op, form] : forms) kernels.push_back({op, form});
+  register_cpu_kernels(kernels);
+}
+
 }  // namespace
 
 void bind_fallback(py::module_& module) {
   module.def("_run_on_cpu", &run_op_on_cpu, py::arg("name"), py::arg("overload"), py::arg("args"),
              py::arg("kwargs"));
+  module.def("_register_cpu_kernels", &register_kernels, py::arg("forms"));
 }
 
 }  // namespace spyre

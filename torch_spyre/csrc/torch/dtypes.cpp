@@ -2,68 +2,92 @@
 
 #include <c10/util/Exception.h>
 
+#include <array>
+#include <string>
+
 #include "emulator/convert.h"
 
 namespace spyre {
 
+namespace {
+
 using c10::ScalarType;
 
-DataFormat device_format(ScalarType dtype) {
-  switch (dtype) {
-    case ScalarType::Half:
-    case ScalarType::BFloat16:
-    case ScalarType::Bool:
-      return DataFormat::SEN169_FP16;
-    case ScalarType::Float:
-      return DataFormat::IEEE_FP32;
-    case ScalarType::Char:
-    case ScalarType::QInt8:
-      return DataFormat::SENINT8;
-    case ScalarType::Short:
-      return DataFormat::SENINT16;
-    case ScalarType::Int:
-    case ScalarType::Long:
-      return DataFormat::IEEE_INT32;
-    case ScalarType::Byte:
-    case ScalarType::QUInt8:
-      return DataFormat::SENUINT32;
-    case ScalarType::QUInt4x2:
-    case ScalarType::QUInt2x4:
-      return DataFormat::SENUINT2;
-    case ScalarType::Float8_e4m3fn:
-      return DataFormat::SEN143_FP8;
-    case ScalarType::Float8_e5m2fnuz:
-      return DataFormat::SEN152_FP8;
-    default:
-      return DataFormat::INVALID;
+enum class Kind { kUnsupported, kHalf, kFloat, kFloat8, kInteger, kBool, kQuantized };
+
+struct DtypeRecord {
+  DataFormat device = DataFormat::INVALID;
+  DataFormat host = DataFormat::INVALID;
+  Kind kind = Kind::kUnsupported;
+};
+
+struct DtypeRow {
+  ScalarType dtype;
+  DtypeRecord record;
+};
+
+using enum DataFormat;
+
+// The table of dtypes; torch_spyre/dtype_table.py is that of the Python side. Format on the card,
+// format in host memory, kind. Layouts may be asked for with a quantized dtype; no tensor on a card
+// has one.
+constexpr DtypeRow kDtypes[] = {
+    {ScalarType::Half, {SEN169_FP16, IEEE_FP16, Kind::kHalf}},
+    {ScalarType::BFloat16, {SEN169_FP16, BFLOAT16, Kind::kHalf}},
+    {ScalarType::Float, {IEEE_FP32, IEEE_FP32, Kind::kFloat}},
+    {ScalarType::Bool, {SEN169_FP16, BOOL, Kind::kBool}},
+    {ScalarType::Char, {SENINT8, SENINT8, Kind::kInteger}},
+    {ScalarType::Byte, {SENUINT32, HOST_UINT8, Kind::kInteger}},
+    {ScalarType::Short, {SENINT16, SENINT16, Kind::kInteger}},
+    {ScalarType::Int, {IEEE_INT32, IEEE_INT32, Kind::kInteger}},
+    {ScalarType::Long, {IEEE_INT32, IEEE_INT64, Kind::kInteger}},
+    {ScalarType::Float8_e4m3fn, {SEN143_FP8, SEN143_FP8, Kind::kFloat8}},
+    {ScalarType::Float8_e5m2fnuz, {SEN152_FP8, SEN152_FP8, Kind::kFloat8}},
+    {ScalarType::QInt8, {SENINT8, SENINT8, Kind::kQuantized}},
+    {ScalarType::QUInt8, {SENUINT32, SENUINT32, Kind::kQuantized}},
+    {ScalarType::QUInt4x2, {SENUINT2, SENUINT2, Kind::kQuantized}},
+    {ScalarType::QUInt2x4, {SENUINT2, SENUINT2, Kind::kQuantized}},
+};
+
+constexpr size_t kNumDtypes = static_cast<size_t>(ScalarType::NumOptions) + 1;
+
+// The rows by dtype: copies ask for formats on every call.
+constexpr std::array<DtypeRecord, kNumDtypes> kRecords = [] {
+  std::array<DtypeRecord, kNumDtypes> records{};
+  records.fill(DtypeRecord{INVALID, INVALID, Kind::kUnsupported});
+  for (const DtypeRow& row : kDtypes) records[static_cast<size_t>(row.dtype)] = row.record;
+  return records;
+}();
+
+static_assert(kRecords[static_cast<size_t>(ScalarType::Double)].device == INVALID);
+
+const DtypeRecord& record_of(ScalarType dtype) { return kRecords[static_cast<size_t>(dtype)]; }
+
+std::string tensor_dtype_names() {
+  std::string names;
+  for (const DtypeRow& row : kDtypes) {
+    if (row.record.kind == Kind::kQuantized) continue;
+    if (!names.empty()) names += ", ";
+    names += c10::getDtypeNames(row.dtype).first;
   }
+  return names;
 }
 
+}  // namespace
+
+DataFormat device_format(ScalarType dtype) { return record_of(dtype).device; }
+
 DataFormat host_format(ScalarType dtype, DataFormat device) {
-  switch (dtype) {
-    case ScalarType::Half:
-      return DataFormat::IEEE_FP16;
-    case ScalarType::BFloat16:
-      return DataFormat::BFLOAT16;
-    case ScalarType::Bool:
-      return DataFormat::BOOL;
-    case ScalarType::Long:
-      return DataFormat::IEEE_INT64;
-    case ScalarType::Byte:
-      // Plain bytes, where a storage is raw.
-      return device == DataFormat::SENINT8 ? DataFormat::SENINT8 : DataFormat::HOST_UINT8;
-    default:
-      return device_format(dtype);
-  }
+  // Plain bytes, where a storage is raw.
+  if (dtype == ScalarType::Byte && device == SENINT8) return SENINT8;
+  return record_of(dtype).host;
 }
 
 DataFormat checked_device_format(ScalarType dtype) {
   const DataFormat format = device_format(dtype);
-  TORCH_CHECK(format != DataFormat::INVALID, "Spyre backend does not support dtype ", dtype, " (",
-              c10::getDtypeNames(dtype).first,
-              "). Supported: float16, bfloat16, float32, bool, int8, uint8, int16, int32, int64, "
-              "float8_e4m3fn, float8_e5m2fnuz; convert on the CPU first, for example with "
-              ".to(torch.float32).");
+  TORCH_CHECK(format != INVALID, "Spyre backend does not support dtype ", dtype, " (",
+              c10::getDtypeNames(dtype).first, "). Supported: ", tensor_dtype_names(),
+              "; convert on the CPU first, for example with .to(torch.float32).");
   return format;
 }
 
@@ -76,27 +100,18 @@ DataFormat checked_tensor_format(ScalarType dtype) {
 }
 
 bool holds_host_bits(ScalarType dtype) {
-  switch (device_format(dtype)) {
-    case DataFormat::SEN169_FP16:
-      return dtype == ScalarType::Half && emulator::ieee_fp16();
-    case DataFormat::IEEE_INT32:
-      return dtype == ScalarType::Int;
-    case DataFormat::SENUINT32:
-    case DataFormat::SENUINT2:
-    case DataFormat::INVALID:
-      return false;
-    default:
-      return true;
-  }
+  const DtypeRecord& record = record_of(dtype);
+  if (record.kind == Kind::kUnsupported || record.kind == Kind::kQuantized) return false;
+  if (dtype == ScalarType::Half) return emulator::ieee_fp16();
+  return record.device == record.host;
 }
 
 bool dma_converts(ScalarType from, ScalarType to) {
   if (from == to) return true;
-  const auto is_float = [](ScalarType dtype) {
-    return dtype == ScalarType::Half || dtype == ScalarType::BFloat16 || dtype == ScalarType::Float;
-  };
-  if (from == ScalarType::Bool) return to == ScalarType::Half || to == ScalarType::BFloat16;
-  return is_float(from) && is_float(to);
+  const Kind source = record_of(from).kind, target = record_of(to).kind;
+  if (source == Kind::kBool) return target == Kind::kHalf;
+  const auto is_float = [](Kind kind) { return kind == Kind::kHalf || kind == Kind::kFloat; };
+  return is_float(source) && is_float(target);
 }
 
 }  // namespace spyre

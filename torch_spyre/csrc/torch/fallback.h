@@ -38,4 +38,13 @@ struct CpuRun {
 // Runs `op` on CPU copies of the arguments on the stack and brings the results back.
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const CpuRun& how = {});
 
+// An op that runs whole on the CPU, or is made of copies, and how; cpu_kernels.cpp lists the forms.
+struct CpuKernel {
+  std::string op;
+  std::string form;
+};
+
+// Registers these kernels with the dispatcher in place of those of the call before.
+void register_cpu_kernels(const std::vector<CpuKernel>& kernels);
+
 }  // namespace spyre

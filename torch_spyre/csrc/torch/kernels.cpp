@@ -1,4 +1,4 @@
-// Ops that need a kernel of their own for the device to be right, whatever computes the rest.
+// Kernels in C++ that the device needs in eager mode and under the CPU fallback alike.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/empty_like.h>
@@ -47,9 +47,8 @@ Tensor& zero(Tensor& self) {
   return self;
 }
 
-// The card has no float64. Asked for it without a device, a tensor comes back to the host, which
-// has: code that measures or prints in float64 goes on working. It is a copy, no op that falls
-// back.
+// The card has no float64. A conversion to it that names no device returns a CPU tensor, so that
+// code which measures or prints in float64 works. It counts as a copy, not as a fallback.
 Tensor to_copy(const Tensor& self, std::optional<at::ScalarType> dtype,
                std::optional<at::Layout> layout, std::optional<at::Device> device,
                std::optional<bool> pin_memory, bool non_blocking,
@@ -76,53 +75,15 @@ void record_stream(Tensor& self, at::Stream stream) {
   c10::impl::getDeviceGuardImpl(kSpyre)->recordDataPtrOnStream(self.storage().data_ptr(), stream);
 }
 
-// PyTorch's draws from the CPU's generator.
+// PyTorch's kernel draws from the CPU's generator.
 std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
                                           std::optional<bool> train) {
   const auto mask_options = input.options().dtype(at::kBool);
   if (!train.value_or(true)) return {input.clone(), at::ones(input.sizes(), mask_options)};
-  const double kept = 1 - p;
-  const Tensor mask = at::empty_like(input, mask_options).bernoulli_(kept);
+  const double keep_probability = 1 - p;
+  const Tensor mask = at::empty_like(input, mask_options).bernoulli_(keep_probability);
   // In place, so that dropping out integers is an error, as on other devices.
-  return {(input * mask).mul_(kept == 0 ? 0 : 1 / kept), mask};
-}
-
-// The CPU kernels update the running statistics without saying so in their schemas.
-void run_with_statistics(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  static constexpr std::string_view statistics[] = {"running_mean", "running_var"};
-  run_on_cpu(op, stack, {.also_written = statistics});
-}
-
-void native_batch_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  constexpr size_t kTraining = 5;
-  const size_t base = stack->size() - op.schema().arguments().size();
-  if ((*stack)[base + kTraining].toBool()) return run_with_statistics(op, stack);
-  run_on_cpu(op, stack);
-}
-
-c10::OperatorHandle find_op(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
-}
-
-// PyTorch hands convolutions of out-of-tree devices to the "overrideable" ops, which have the
-// arguments of the plain ones but for one of the backward's.
-void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) {
-  static const c10::OperatorHandle plain = find_op("aten::convolution");
-  run_on_cpu(plain, stack);
-}
-
-void convolution_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  // bias_sizes is the fourth argument of the plain op; it matters only to callers that need the
-  // shape of a bias gradient, which is the number of output channels.
-  const size_t base = stack->size() - op.schema().arguments().size();
-  const Tensor weight = (*stack)[base + 2].toTensor();
-  const bool transposed = (*stack)[base + 6].toBool();
-  const int64_t groups = (*stack)[base + 8].toInt();
-  const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
-  stack->insert(stack->begin() + static_cast<std::ptrdiff_t>(base) + 3,
-                c10::IValue(std::vector<int64_t>{channels}));
-  static const c10::OperatorHandle plain = find_op("aten::convolution_backward");
-  run_on_cpu(plain, stack);
+  return {(input * mask).mul_(keep_probability == 0 ? 0 : 1 / keep_probability), mask};
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -135,18 +96,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("zero_", &zero);
   m.impl("record_stream", &record_stream);
   m.impl("native_dropout", &native_dropout);
-  for (const char* op : {"native_batch_norm", "native_batch_norm.out"}) {
-    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&native_batch_norm>());
-  }
-  for (const char* op : {"batch_norm_update_stats", "batch_norm_update_stats.out"}) {
-    m.impl(op, torch::CppFunction::makeFromBoxedFunction<&run_with_statistics>());
-  }
-  m.impl("convolution_overrideable", torch::CppFunction::makeFromBoxedFunction<&convolution>());
-  m.impl("convolution_backward_overrideable",
-         torch::CppFunction::makeFromBoxedFunction<&convolution_backward>());
 }
 
-// Without these a copy of a lazily negated or conjugated view calls itself for ever.
+// Without these a copy of a lazily negated or conjugated view recurses without end.
 TORCH_LIBRARY_IMPL(aten, Negative, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());

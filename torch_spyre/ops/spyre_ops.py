@@ -1,6 +1,6 @@
-"""Ops of our own, made of others: a call of one is one plan, where the others would be many.
+"""Ops of the `spyre` namespace: one plan for what would be a call of several ops.
 
-The dispatcher never sees them. They have schemas so that plans know what they write.
+No kernel of them is registered with the dispatcher. Their schemas tell plans what they write.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 _library = torch.library.Library("spyre", "FRAGMENT")
-# What each does, on the tensors it is given; the compiler traces it.
+# The functions that implement them; the compiler traces these.
 BODIES: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
 
 
 def defines(schema: str) -> Callable[[Callable[..., Any]], torch._ops.OpOverload]:
-    """The decorated function is what the op does; its name becomes the op."""
+    """Define an op that the decorated function implements; the function's name becomes the op."""
 
     def define(body: Callable[..., Any]) -> torch._ops.OpOverload:
         name = _library.define(schema)

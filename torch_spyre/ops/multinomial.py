@@ -1,11 +1,11 @@
-"""`torch.multinomial`: random numbers come from the host, as all do; the rest is the card's."""
+"""`torch.multinomial`: the host draws random values, and the card selects the samples."""
 
 import torch
 
 from torch_spyre import _C
 
-# Beyond, float32 does not tell categories apart.
-_MOST_CATEGORIES = 1 << 24
+# The CPU kernel has the same limit: float32 has no more distinct integers.
+_MAX_CATEGORIES = 1 << 24
 
 
 def multinomial(
@@ -15,29 +15,31 @@ def multinomial(
     *,
     generator: torch.Generator | None = None,
 ) -> torch.Tensor:
-    """The categories that are first when each waits a random time in proportion to 1 / weight."""
-    if not _is_race(weights, num_samples, replacement):
-        given = {"generator": generator}
+    """Return the categories with the largest ratios of weight to an exponential random value."""
+    if not _can_select_by_rank(weights, num_samples, replacement):
         result: torch.Tensor = _C._run_on_cpu(
-            "aten::multinomial", "", (weights, num_samples, replacement), given
+            "aten::multinomial",
+            "",
+            (weights, num_samples, replacement),
+            {"generator": generator},
         )
         return result
     _check_weights(weights)
-    waiting = torch.empty_like(weights).exponential_(1, generator=generator)
-    # Of the values that PyTorch computes on the CPU, in place for the same reason: one tensor less.
-    rank = torch.div(weights, waiting, out=waiting)
+    draws = torch.empty_like(weights).exponential_(1, generator=generator)
+    # The same values as PyTorch's CPU kernel, in place as there to save a tensor.
+    rank = torch.div(weights, draws, out=draws)
     if num_samples == 1:
         return rank.argmax(-1, keepdim=True)
     return rank.topk(num_samples, -1).indices
 
 
-def _is_race(weights: torch.Tensor, num_samples: int, replacement: bool) -> bool:
-    """Not what draws one sample after the other, nor what the CPU's kernel refuses in its words."""
+def _can_select_by_rank(weights: torch.Tensor, num_samples: int, replacement: bool) -> bool:
+    """Return False for samples drawn one by one, and for arguments that the CPU kernel rejects."""
     return (
         weights.dim() in (1, 2)
         and weights.is_floating_point()
         and weights.numel() > 0
-        and weights.shape[-1] <= _MOST_CATEGORIES
+        and weights.shape[-1] <= _MAX_CATEGORIES
         and (num_samples == 1 or (not replacement and 0 < num_samples <= weights.shape[-1]))
     )
 
@@ -45,7 +47,7 @@ def _is_race(weights: torch.Tensor, num_samples: int, replacement: bool) -> bool
 def _check_weights(weights: torch.Tensor) -> None:
     valid = (weights.amax() < float("inf")) & (weights.amin() >= 0)
     empty = (weights.sum(-1) == 0).any()
-    # The program waits once.
+    # One transfer to the host for both.
     is_valid, is_empty = torch.stack([valid, empty]).tolist()
     if not is_valid:
         raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")

@@ -1,8 +1,8 @@
-"""Complex tensors on the card: two real ones each, the parts of which PyTorch computes apart.
+"""Complex tensors on the card: a pair of real tensors, the real and the imaginary part.
 
-The card has no complex format. But models that turn pairs of elements as complex numbers go there
-and back between real tensors, by `polar`, `view_as_complex` and `view_as_real`; PyTorch has a class
-for what lies between, and graphs that are traced with it have real ops only.
+The card has no complex format. But models that rotate pairs of elements as complex numbers
+convert from and to real tensors by `polar`, `view_as_complex` and `view_as_real`. PyTorch has a
+tensor class for the values in between; a graph that is traced with it has real ops only.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _SCALED = (aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
 
 
 class ComplexPair(ComplexTensor):
-    """A complex tensor as two real ones. It shares no memory: nothing may be written to it."""
+    """A complex tensor as two real tensors. It aliases no other tensor and is read-only."""
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]  # torch names no types
@@ -36,13 +36,13 @@ class ComplexPair(ComplexTensor):
                 "is made of"
             )
         if func in _SCALED and isinstance(args[1], int | float):
-            # PyTorch's own would make a complex tensor of the number, on the host.
+            # PyTorch's class would make a complex host tensor of the scalar.
             return cls(func(args[0].re, args[1]), func(args[0].im, args[1]))
         if func is aten._to_copy.default and _is_host(kwargs.get("device")):
             parts = torch.complex(args[0].re.cpu(), args[0].im.cpu())
             return parts.to(kwargs.get("dtype") or parts.dtype)
         result = super().__torch_dispatch__(func, types, args, kwargs)
-        return tree_map_only(ComplexTensor, lambda made: cls(made.re, made.im), result)
+        return tree_map_only(ComplexTensor, lambda tensor: cls(tensor.re, tensor.im), result)
 
     @staticmethod
     def __tensor_unflatten__(
@@ -84,7 +84,7 @@ def view_as_complex(x: torch.Tensor) -> ComplexPair:
     return paired(x[..., 0], x[..., 1])
 
 
-MADE_BY: dict[str, Callable[..., ComplexPair]] = {
+CONSTRUCTORS: dict[str, Callable[..., ComplexPair]] = {
     "complex": paired,
     "polar": polar,
     "view_as_complex": view_as_complex,

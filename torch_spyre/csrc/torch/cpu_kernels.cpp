@@ -1,0 +1,133 @@
+// Kernels that run an op whole on the CPU, for ops that PyTorch would otherwise compose: of more
+// steps, each rounded to the card's formats, or by way of dtypes that the card lacks. Which ops
+// have one, and why, is in the registry of native ops (torch_spyre/ops/registry.py).
+#include <torch/library.h>
+
+#include <map>
+#include <memory>
+
+#include "torch/composites.h"
+#include "torch/fallback.h"
+
+namespace spyre {
+
+namespace {
+
+using at::Tensor;
+using c10::DispatchKey;
+using c10::OperatorHandle;
+using torch::CppFunction;
+using torch::jit::Stack;
+
+void whole_on_cpu(const OperatorHandle& op, Stack* stack) { run_on_cpu(op, stack); }
+
+void whole_on_cpu_with_gradients(const OperatorHandle& op, Stack* stack) {
+  run_on_cpu(op, stack, {.through_autograd = true});
+}
+
+// The CPU kernels update the running statistics, which their schemas do not declare.
+void run_with_statistics(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  static constexpr std::string_view statistics[] = {"running_mean", "running_var"};
+  run_on_cpu(op, stack, {.also_written = statistics});
+}
+
+void native_batch_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  constexpr size_t kTraining = 5;
+  const size_t base = stack->size() - op.schema().arguments().size();
+  if ((*stack)[base + kTraining].toBool()) return run_with_statistics(op, stack);
+  run_on_cpu(op, stack);
+}
+
+c10::OperatorHandle find_op(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+}
+
+// PyTorch dispatches convolutions of out-of-tree devices to the "overrideable" ops. They have the
+// arguments of the plain ops, except for bias_sizes of the backward.
+void convolution(const c10::OperatorHandle&, torch::jit::Stack* stack) {
+  static const c10::OperatorHandle plain = find_op("aten::convolution");
+  run_on_cpu(plain, stack);
+}
+
+void convolution_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  // bias_sizes is the fourth argument of the plain op; it matters only to callers that need the
+  // shape of a bias gradient, which is the number of output channels.
+  const size_t base = stack->size() - op.schema().arguments().size();
+  const Tensor weight = (*stack)[base + 2].toTensor();
+  const bool transposed = (*stack)[base + 6].toBool();
+  const int64_t groups = (*stack)[base + 8].toInt();
+  const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
+  stack->insert(stack->begin() + static_cast<std::ptrdiff_t>(base) + 3,
+                c10::IValue(std::vector<int64_t>{channels}));
+  static const c10::OperatorHandle plain = find_op("aten::convolution_backward");
+  run_on_cpu(plain, stack);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("native_batch_norm.out", CppFunction::makeFromBoxedFunction<&native_batch_norm>());
+  for (const char* op : {"batch_norm_update_stats", "batch_norm_update_stats.out"}) {
+    m.impl(op, CppFunction::makeFromBoxedFunction<&run_with_statistics>());
+  }
+  m.impl("convolution_overrideable", CppFunction::makeFromBoxedFunction<&convolution>());
+  m.impl("convolution_backward_overrideable",
+         CppFunction::makeFromBoxedFunction<&convolution_backward>());
+}
+
+// One set of registrations: its destructor takes them back.
+class CpuKernels {
+ public:
+  explicit CpuKernels(const std::vector<CpuKernel>& kernels) {
+    for (const CpuKernel& kernel : kernels) add(kernel);
+  }
+
+ private:
+  using Implement = void (*)(CpuKernels& kernels, const char* op);
+
+  void add(const CpuKernel& kernel) {
+    static const std::map<std::string_view, Implement> implementations = {
+        {"whole",
+         [](CpuKernels& kernels, const char* op) {
+           kernels.device_.impl(op, CppFunction::makeFromBoxedFunction<&whole_on_cpu>());
+         }},
+        {"whole with gradients",
+         [](CpuKernels& kernels, const char* op) {
+           kernels.device_.impl(op, with_gradients());
+           kernels.autograd_.impl(op, with_gradients());
+         }},
+        {"gradients",
+         [](CpuKernels& kernels, const char* op) { kernels.autograd_.impl(op, with_gradients()); }},
+        {"statistics",
+         [](CpuKernels& kernels, const char* op) {
+           kernels.device_.impl(op, CppFunction::makeFromBoxedFunction<&native_batch_norm>());
+         }},
+        {"select_scatter",
+         [](CpuKernels& kernels, const char* op) { kernels.device_.impl(op, &select_scatter); }},
+        {"slice_scatter",
+         [](CpuKernels& kernels, const char* op) { kernels.device_.impl(op, &slice_scatter); }},
+    };
+    const auto implement = implementations.find(kernel.form);
+    TORCH_INTERNAL_ASSERT(implement != implementations.end(), kernel.op, ": no form named ",
+                          kernel.form);
+    implement->second(*this, kernel.op.c_str());
+  }
+
+  static CppFunction with_gradients() {
+    return CppFunction::makeFromBoxedFunction<&whole_on_cpu_with_gradients>();
+  }
+
+  torch::Library device_{torch::Library::IMPL, "aten", DispatchKey::PrivateUse1, __FILE__,
+                         __LINE__};
+  torch::Library autograd_{torch::Library::IMPL, "aten", DispatchKey::AutogradPrivateUse1, __FILE__,
+                           __LINE__};
+};
+
+std::unique_ptr<CpuKernels> registered;
+
+}  // namespace
+
+void register_cpu_kernels(const std::vector<CpuKernel>& kernels) {
+  registered.reset();
+  registered = std::make_unique<CpuKernels>(kernels);
+}
+
+}  // namespace spyre
