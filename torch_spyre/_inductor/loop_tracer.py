@@ -254,12 +254,12 @@ def _reduction(handler: LoopTracer, data: ir.Reduction, inputs: Any) -> Reductio
         raise UnsupportedError(f"reduction {kind}")
     if record.kind is Kind.MATMUL:
         return Reduction(record.name, nodes)
-    if record.kind is Kind.ATTENTION:
-        *tensors, scale, causal = nodes
-        assert isinstance(scale, Constant) and isinstance(causal, Constant)
-        values = (scale.value, causal.value)
+    if record.kind is Kind.MULTI_LOOP:
+        # The inner function returns the tensors' elements, then the constants of the record.
+        tensors, scalars = nodes[: -len(record.constants)], nodes[-len(record.constants) :]
+        values = [node.value for node in scalars if isinstance(node, Constant)]
         constants = tuple(zip(record.constants, values, strict=True))
-        return Reduction(record.name, tuple(tensors), constants)
+        return Reduction(record.name, tensors, constants)
     (node,) = nodes
     if kind == "any":
         node = handler.converted(node, torch.bool)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from torch_spyre._inductor.op_table import (
+    attention,
     comparisons,
     data_movement,
     functions,
@@ -24,7 +25,7 @@ from torch_spyre._inductor.op_table.data_movement import (
     RESTICKIFY,
     conversion_op,
 )
-from torch_spyre._inductor.op_table.matmul import ATTENTION, LOGSUMEXP, MATMUL
+from torch_spyre._inductor.op_table.matmul import MATMUL
 from torch_spyre._inductor.op_table.public_inventory import LAYER_NORM_SCALE
 from torch_spyre._inductor.op_table.record import (
     Emission,
@@ -39,8 +40,6 @@ from torch_spyre._inductor.op_table.record import (
 from torch_spyre.errors import UnsupportedError
 
 __all__ = [
-    "ATTENTION",
-    "ATTENTION_OPS",
     "CONVERSION_OPS",
     "CUSTOM_LOOP_OPS",
     "Emission",
@@ -50,7 +49,6 @@ __all__ = [
     "Kind",
     "KtirForm",
     "LAYER_NORM_SCALE",
-    "LOGSUMEXP",
     "LOOP_OPS",
     "MATMUL",
     "MATMUL_OPS",
@@ -81,7 +79,7 @@ _ELEMENTWISE = (
     Kind.CONVERSION,
     Kind.DATA_MOVEMENT,
 )
-_REDUCING = (Kind.REDUCTION, Kind.ARG_REDUCTION, Kind.MATMUL, Kind.ATTENTION)
+_REDUCING = (Kind.REDUCTION, Kind.ARG_REDUCTION, Kind.MATMUL, Kind.MULTI_LOOP)
 
 
 def _by_name() -> Mapping[str, OpRecord]:
@@ -92,6 +90,7 @@ def _by_name() -> Mapping[str, OpRecord]:
         data_movement,
         reductions,
         matmul,
+        attention,
         public_inventory,
     )
     records = [record for module in modules for record in module.RECORDS]
@@ -140,7 +139,6 @@ CUSTOM_LOOP_OPS = tuple(name for name, record in LOOP_OPS.items() if record.is_c
 PUBLIC_OPS = frozenset(name for name, record in RECORDS.items() if record.is_public)
 MATMUL_OPS = names_of(Kind.MATMUL)
 TOPK_OPS = names_of(Kind.TOPK)
-ATTENTION_OPS = names_of(Kind.ATTENTION)
 # Conversions that SuperDSC has names for.
 CONVERSION_OPS = names_of(Kind.CONVERSION) & PUBLIC_OPS
 # Ops with KTIR that is emitted element by element, or reduced along dims.

@@ -25,7 +25,8 @@ class Kind(Enum):
     MATMUL = "matmul"
     TOPK = "top k"
     NORMALIZATION = "normalization"
-    ATTENTION = "attention"
+    # Several loops in one kernel, such as attention.
+    MULTI_LOOP = "several loops"
 
 
 class OperandClass(Enum):
