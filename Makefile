@@ -106,6 +106,10 @@ format: $(REQUIREMENTS) ## rewrite Python and C++ files in the project's style
 	$(BIN)/ruff format
 	@$(BIN)/clang-format -i $(CPP_FILES)
 
+.PHONY: generate
+generate: build ## write the files that derive from the instruction set
+	$(BIN)/python scripts/generate_instruction_set.py
+
 .PHONY: docs
 docs: $(DOCS_REQUIREMENTS) ## build the documentation into docs/_build
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build

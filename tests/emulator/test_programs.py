@@ -119,7 +119,7 @@ def test_matrix_product_adds_to_its_initial_value() -> None:
         build.transfer(tile, shape, [zero] * 3, view, store=False)
     sizes = build.all_constants([2, 3, 4, 5])
     a, b, c = tiles
-    build.emit(ins.MatrixProduct, *sizes, a, b, True, c, c)
+    build.emit(ins.Matmul, *sizes, a, b, True, c, c)
     view = build.view(arrays[2], F32, shapes[2])
     build.transfer(c, shapes[2], [zero] * 3, view, store=True)
     values = [torch.randint(-8, 8, shape).float() for shape in shapes]

@@ -122,7 +122,7 @@ def matmul(m, k, n, row_splits, column_splits):
     b = move(k, n, k, columns, zero, first_stick, store=False)
     out = move(m, n, rows, columns, first_row, first_stick, store=True)
     shape = build.all_constants([1, rows, columns, k])
-    build.emit(ins.MatrixProduct, *shape, a, b, False, a, out)
+    build.emit(ins.Matmul, *shape, a, b, False, a, out)
     return build
 
 
@@ -258,7 +258,7 @@ def test_batches_of_products_are_counted_as_such():
         Operand(tile.address, tile.bytes, F16, NO_REGISTER, row_major(size))
         for tile, size in zip(tiles, ([4, 16, 32], [4, 32, 8], [4, 16, 8]), strict=True)
     )
-    build.emit(ins.MatrixProduct, *build.all_constants([4, 16, 8, 32]), a, b, False, a, out)
+    build.emit(ins.Matmul, *build.all_constants([4, 16, 8, 32]), a, b, False, a, out)
     (step,) = record(build).steps
     (work,) = step.pt
     assert (work.kind, work.batch, work.macs) == ("batched", 4, 4 * 16 * 8 * 32)

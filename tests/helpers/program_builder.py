@@ -131,8 +131,8 @@ class ProgramBuilder:
             scratchpad_bytes=self.scratchpad_bytes,
             channels=self.channels,
             tables=tuple(self.tables),
-            places=tuple(
-                ins.Place(f"test.{found.mnemonic}", index + 1, 3)
+            locations=tuple(
+                ins.SourceLocation(f"test.{found.mnemonic}", index + 1, 3)
                 for index, found in enumerate(self.code)
             ),
             code=tuple(self.code),

@@ -40,15 +40,15 @@ class Interpreter:
         self.backwards = backwards
         self.registers = [0] * content.registers
         for constant in content.constants:
-            self.registers[constant.register] = constant.bits
+            self.registers[constant.destination] = constant.bits
         self.memory = {}
         base = 0
         given = iter(scalars)
         for argument in content.arguments:
             if not argument.is_array:
-                self.registers[argument.register] = next(given)
+                self.registers[argument.destination] = next(given)
                 continue
-            self.registers[argument.register] = base
+            self.registers[argument.destination] = base
             array = arrays[argument.name]
             for position in range(len(array)):
                 self.memory[base + position] = (array, position)
@@ -98,7 +98,7 @@ class Interpreter:
                 self.chain(instruction)
             case program.Reduce():
                 self.reduce(instruction)
-            case program.MatrixProduct():
+            case program.Matmul():
                 self.product(instruction)
             case program.Copy():
                 for point in self.points(instruction.extents):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from torch_spyre.backend.program.element_types import ElementType
 from torch_spyre.testing import formats
 
 Values = NDArray[np.float64]
@@ -25,36 +26,22 @@ Integers = NDArray[np.object_]
 
 
 @dataclass(frozen=True)
-class ElementType:
-    """A type as MLIR names it; `f16_ieee` is f16 while the card computes in binary16."""
+class CodeType:
+    """An element type by its MLIR name; `f16_ieee` is f16 while the card computes in binary16."""
 
     name: str
     bits: int
-
-    @property
-    def is_float(self) -> bool:
-        return not self.name.startswith("i")
+    is_float: bool
 
     @property
     def code_dtype(self) -> np.dtype[Any]:
+        """Return the dtype of an array of codes."""
         return np.dtype(f"uint{max(self.bits, 8)}")
 
 
 TYPES = {
-    kind.name: kind
-    for kind in (
-        ElementType("f16", 16),
-        ElementType("f16_ieee", 16),
-        ElementType("bf16", 16),
-        ElementType("f32", 32),
-        ElementType("f8E4M3FN", 8),
-        ElementType("f8E5M2FNUZ", 8),
-        ElementType("i1", 1),
-        ElementType("i8", 8),
-        ElementType("i16", 16),
-        ElementType("i32", 32),
-        ElementType("i64", 64),
-    )
+    "f16_ieee": CodeType("f16_ieee", 16, True),
+    **{type.mlir_name: CodeType(type.mlir_name, type.bits, type.is_float) for type in ElementType},
 }
 
 

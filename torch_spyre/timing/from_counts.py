@@ -18,7 +18,7 @@ from torch_spyre.backend.program.instructions import (
     ElementType,
     IndirectTransfer,
     Instruction,
-    MatrixProduct,
+    Matmul,
     ProgramContent,
     Receive,
     Reduce,
@@ -86,10 +86,10 @@ def record_of(content: ProgramContent, counts: Mapping[str, Any]) -> ProgramReco
 def _step(
     content: ProgramContent, instruction: Instruction, counts: InstructionCounts
 ) -> Step | None:
-    place = content.places[instruction.place]
+    location = content.locations[instruction.location]
     step = Step(
-        name=f"{place.op} [{counts['index']}]",
-        op=place.op,
+        name=f"{location.op} [{counts['index']}]",
+        op=location.op,
         cores=counts["cores"],
         pt=tuple(_matrix_work(instruction, counts)),
         sfp=tuple(_vector_work(instruction, counts)),
@@ -102,7 +102,7 @@ def _step(
 
 def _matrix_work(instruction: Instruction, counts: InstructionCounts) -> Iterator[PtWork]:
     macs, busiest = counts["macs"]
-    if not isinstance(instruction, MatrixProduct) or macs == 0:
+    if not isinstance(instruction, Matmul) or macs == 0:
         return
     yield PtWork(
         macs=macs,

@@ -3,7 +3,7 @@
 from compiling import compiled
 from program_interpreter import Interpreter
 
-from torch_spyre.backend.program.instructions import Chain, Copy, LoopBegin, MatrixProduct
+from torch_spyre.backend.program.instructions import Chain, Copy, LoopBegin, Matmul
 
 BOX = "affine_set<(d0, d1) : (d0 >= 0, -d0 + 3 >= 0, d1 >= 0, -d1 + 3 >= 0)>"
 TILE = f"{{access_tile_set = {BOX}}}"
@@ -71,7 +71,7 @@ def test_a_product_accumulates_in_place():
 }}
 """ + STORE.format("%r")
     (product,) = loop_body(code(text))
-    assert isinstance(product, MatrixProduct)
+    assert isinstance(product, Matmul)
     assert product.initial.address == product.output.address
 
 
@@ -82,7 +82,7 @@ def test_a_product_of_the_accumulator_with_itself_is_not_in_place():
   scf.yield %b : {T}
 }}
 """ + STORE.format("%r")
-    (product,) = [found for found in loop_body(code(text)) if isinstance(found, MatrixProduct)]
+    (product,) = [found for found in loop_body(code(text)) if isinstance(found, Matmul)]
     assert product.a.address != product.output.address
 
 

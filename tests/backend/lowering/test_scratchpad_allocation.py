@@ -13,7 +13,7 @@ from torch_spyre.backend.lowering import compile_function, placement
 from torch_spyre.backend.lowering.lives import Group, groups_of
 from torch_spyre.backend.lowering.placement import _first_fit, place
 from torch_spyre.backend.lowering.values import Buffer
-from torch_spyre.backend.program.instructions import MatrixProduct, Transfer
+from torch_spyre.backend.program.instructions import Matmul, Transfer
 from torch_spyre.cards import load_card
 from torch_spyre.errors import ScratchpadOverflowError
 
@@ -161,7 +161,7 @@ def product_of_squares(side):
 def test_a_right_operand_shares_its_address_with_nothing_while_there_is_room():
     square = 2 * 64 * 64
     shared = compiled(product_of_squares(64))
-    product = next(each for each in shared.code if isinstance(each, MatrixProduct))
+    product = next(each for each in shared.code if isinstance(each, Matmul))
     others = [
         each.tile
         for each in shared.code

@@ -128,7 +128,7 @@ class ChainBuilder:
     ) -> Elementwise:
         inputs, steps, numbers = self.numbered([handle for handle, _ in outputs])
         return Elementwise(
-            self.kernel.place,
+            self.kernel.location,
             extents,
             inputs,
             steps,

@@ -15,9 +15,9 @@ from torch_spyre.backend.lowering.nodes import (
     CopyTensor,
     Elementwise,
     For,
+    Matmul,
     Node,
     Output,
-    Product,
     regions_of,
     yielded_by,
 )
@@ -191,19 +191,19 @@ def _may_overwrite(node: Node, old: Buffer, new: Buffer) -> bool:
     match node:
         case CopyTensor():
             return node.source.buffer is old and _same_walk(node.source, node.destination)
-        case Product():
-            return may_accumulate(node) and node.initial is not None and node.initial.buffer is old
+        case Matmul():
+            return may_accumulate(node) and node.addend is not None and node.addend.buffer is old
         case Elementwise():
             return in_place(node, old, new)
     return False
 
 
-def may_accumulate(node: Product) -> bool:
+def may_accumulate(node: Matmul) -> bool:
     """May the product be written over its initial value?"""
     return (
-        node.initial is not None
-        and _same_walk(node.initial, node.output)
-        and node.initial.buffer not in (node.a.buffer, node.b.buffer)
+        node.addend is not None
+        and _same_walk(node.addend, node.output)
+        and node.addend.buffer not in (node.a.buffer, node.b.buffer)
     )
 
 

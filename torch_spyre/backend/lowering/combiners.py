@@ -14,7 +14,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from torch_spyre.backend.lowering.chains import ChainBuilder, Handle
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.nodes import IndexInput, ScalarInput
-from torch_spyre.backend.lowering.vector_ops import COMBINES
+from torch_spyre.backend.lowering.vector_ops import reduction_op
 from torch_spyre.backend.program.instructions import ChainStep
 from torch_spyre.ktir.dialects.arith import SelectOp
 
@@ -164,7 +164,7 @@ def _folded(
         case SelectOp():
             choices = operation.operands[1:]
         case Operation() if isinstance(operation, _EXTREMES) or (
-            alone and type(operation) in COMBINES
+            alone and reduction_op(operation) is not None
         ):
             choices = operation.operands
     others = [value for value in choices if value is not accumulator]
@@ -173,12 +173,13 @@ def _folded(
             "each result of a reduction's body comes from one op on its outs argument and a value "
             "of the element: one that adds, multiplies, takes the maximum or minimum, or selects"
         )
+    assert isinstance(operation, Operation), "only an op has choices"
     is_select = isinstance(operation, SelectOp)
     return FoldedResult(
         position,
         accumulator,
         others[0],
         result,
-        COMBINES.get(type(operation), "") if alone else "",
+        (reduction_op(operation) or "") if alone else "",
         follows_order=is_select and alone,
     )

@@ -79,21 +79,21 @@ def lower_produce(kernel: KernelContext, operation: InterTileProduceOp) -> None:
     kernel.channels += 1
     table = _table(kernel, [() if group < 0 else (group,) for group in group_of])
     body: list[Node] = []
-    place = kernel.place
+    location = kernel.location
     with kernel.region(body):
         group = _entry(kernel, table, kernel.constant(0))
         kernel.scalars[operation.body.block.args[0]] = group
         lower_block(kernel, operation.body.block)
-        kernel.place = place
+        kernel.location = location
         terminator = operation.body.block.last_op
         assert terminator is not None
         tiles = tuple(_whole(kernel, value) for value in terminator.operands)
-        kernel.add(PublishTiles(place, channel, tiles))
+        kernel.add(PublishTiles(location, channel, tiles))
     if all(group >= 0 for group in group_of):
         kernel.nodes.extend(body)
     else:
         produces = _length(kernel, table)
-        kernel.add(If(place, _is_positive(kernel, produces), body))
+        kernel.add(If(location, _is_positive(kernel, produces), body))
     kernel.tiles[operation.future] = Channel(channel, tiles)
 
 
@@ -122,21 +122,21 @@ def lower_delivery(kernel: KernelContext, operation: DeliveryOperation) -> None:
     table = _table(kernel, sources)
     kind = _KINDS[type(operation)]
     body: list[Node] = []
-    place = kernel.place
+    location = kernel.location
     with kernel.region(body):
         match operation:
             case FoldingOperation():
                 _fold(kernel, operation, channel, table, ranks, consumers, results)
             case _:
                 _collect(kernel, operation, channel, table, ranks, consumers, sources, results)
-        kernel.place = place
+        kernel.location = location
     if all(sources) or all(rank for rank in ranks):
         kernel.nodes.extend(body)
     else:
         takes_part = _length(kernel, _table(kernel, ranks))
-        kernel.add(If(place, _is_positive(kernel, takes_part), body, [], _buffers(results)))
+        kernel.add(If(location, _is_positive(kernel, takes_part), body, [], _buffers(results)))
     tile_bytes = sum(tile.buffer.bytes for tile in channel.tiles)
-    kernel.add(EndDelivery(place, channel.number, kind, kernel.cores, tile_bytes))
+    kernel.add(EndDelivery(location, channel.number, kind, kernel.cores, tile_bytes))
 
 
 def _buffers(results: tuple[TensorView, ...]) -> list[Buffer]:
@@ -180,7 +180,7 @@ def _fold(
     consumers: int,
     results: tuple[TensorView, ...],
 ) -> None:
-    place = kernel.place
+    location = kernel.location
     accumulators = tuple(kernel.new(tile.type, tile.extents, None) for tile in channel.tiles)
     sources = kernel.tables[table]
     seeds: list[Node] = []
@@ -196,11 +196,11 @@ def _fold(
             for value, accumulator in zip(operation.identities, accumulators, strict=True):
                 kernel.write(kernel.tensor(value), accumulator)
         some = _is_positive(kernel, _length(kernel, table))
-        kernel.add(If(place, some, seeds, identity, _buffers(accumulators)))
+        kernel.add(If(location, some, seeds, identity, _buffers(accumulators)))
     length = _length(kernel, table)
     position = kernel.registers.new((0, kernel.cores - 1))
     one = kernel.constant(1)
-    loop = For(place, position, one, length, one, [], _buffers(accumulators))
+    loop = For(location, position, one, length, one, [], _buffers(accumulators))
     kernel.add(loop)
     with kernel.region(loop.body):
         producer = _entry(kernel, table, position)
@@ -208,7 +208,7 @@ def _fold(
         for role, tile in enumerate(received):
             _receive_whole(kernel, channel, role, producer, tile)
         combined = _combine(kernel, operation.combiner.block, (*accumulators, *received))
-        kernel.place = place
+        kernel.location = location
         for found, accumulator in zip(combined, accumulators, strict=True):
             kernel.write(found, accumulator)
     if isinstance(operation, InterTileReduceScatterOp):
@@ -261,7 +261,7 @@ def _collect(
         for position, sender in enumerate(senders):
             kernel.add(
                 ReceiveTile(
-                    kernel.place,
+                    kernel.location,
                     channel.number,
                     role,
                     sender,
@@ -279,7 +279,7 @@ def _receive_whole(
 ) -> None:
     kernel.add(
         ReceiveTile(
-            kernel.place,
+            kernel.location,
             channel.number,
             role,
             producer,
@@ -309,7 +309,7 @@ def _entry(kernel: KernelContext, table: int, index: int) -> int:
         if all(found == (core,) for core, found in enumerate(entries)):
             return CORE_REGISTER
     destination = kernel.registers.new()
-    kernel.add(Plain(kernel.place, TableLookup(kernel.place, destination, table, index)))
+    kernel.add(Plain(kernel.location, TableLookup(kernel.location, destination, table, index)))
     return destination
 
 
@@ -318,7 +318,7 @@ def _length(kernel: KernelContext, table: int) -> int:
     if len(lengths) == 1:
         return kernel.constant(lengths.pop())
     destination = kernel.registers.new((0, max(lengths)))
-    kernel.add(Plain(kernel.place, TableLookup(kernel.place, destination, table)))
+    kernel.add(Plain(kernel.location, TableLookup(kernel.location, destination, table)))
     return destination
 
 

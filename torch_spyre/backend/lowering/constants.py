@@ -1,5 +1,6 @@
 """`arith.constant`: scalars, splats, and tensors whose elements the text spells out."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -67,5 +68,5 @@ def lower_constant(kernel: KernelContext, operation: arith.ConstantOp) -> None:
         return
     tensor = kernel.new(type, extents, result)
     lanes = tuple(lane_bits(found, type) for found in values)
-    kernel.add(WriteLiteral(kernel.place, tensor, lanes))
+    kernel.add(WriteLiteral(kernel.location, replace(tensor, strides=(1,)), lanes))
     kernel.tensors[result] = tensor

@@ -39,8 +39,8 @@ from torch_spyre.backend.program.instructions import (
     ElementType,
     FixedBuffer,
     Move,
-    Place,
     Scalar,
+    SourceLocation,
     View,
 )
 from torch_spyre.ktir.errors import KtirError
@@ -78,8 +78,8 @@ class KernelContext:
     # Views and tiles are names for memory: what a load or store needs of them.
     views: dict[SSAValue, tuple[View, ...]] = field(default_factory=dict)
     tiles: dict[SSAValue, object] = field(default_factory=dict)
-    places: list[Place] = field(default_factory=list)
-    place: int = 0
+    locations: list[SourceLocation] = field(default_factory=list)
+    location: int = 0
     operation: Operation | None = None
     # Runs before everything else, on every core.
     prologue: list[Node] = field(default_factory=list)
@@ -102,8 +102,8 @@ class KernelContext:
         if isinstance(location, FileLineColLoc):
             line, column = location.line.data, location.column.data
         self.operation = operation
-        self.place = len(self.places)
-        self.places.append(Place(operation.name, line, column))
+        self.location = len(self.locations)
+        self.locations.append(SourceLocation(operation.name, line, column))
 
     def error(self, problem: str) -> KtirError:
         assert self.operation is not None
@@ -148,8 +148,8 @@ class KernelContext:
         if key not in self._literals:
             register = self.registers.new()
             inputs = (self.constant(bits),)
-            convert = Scalar(self.place, "convertf", ElementType.F32, type, register, inputs)
-            self.prologue.append(Plain(self.place, convert))
+            convert = Scalar(self.location, "convertf", ElementType.F32, type, register, inputs)
+            self.prologue.append(Plain(self.location, convert))
             self._literals[key] = register
             self.literal_bits[register] = bits
         return self._literals[key]
@@ -179,8 +179,8 @@ class KernelContext:
         destination = self.registers.new(bounds)
         self.add(
             Plain(
-                self.place,
-                Scalar(self.place, op, operand, result, destination, tuple(inputs)),
+                self.location,
+                Scalar(self.location, op, operand, result, destination, tuple(inputs)),
             )
         )
         return destination
@@ -196,7 +196,7 @@ class KernelContext:
 
     def move(self, destination: int, source: int) -> None:
         if destination != source:
-            self.add(Plain(self.place, Move(self.place, destination, source)))
+            self.add(Plain(self.location, Move(self.location, destination, source)))
 
     def affine(
         self, expression: AffineExpr, dims: Sequence[int], symbols: Sequence[int] = ()
@@ -271,7 +271,7 @@ class KernelContext:
         self, type: ElementType, extents: tuple[Extent, ...], of: SSAValue | None
     ) -> TensorView:
         hint = of.name_hint if of is not None else None
-        name = f"%{hint}" if hint else self.places[self.place].op
+        name = f"%{hint}" if hint else self.locations[self.location].op
         return new_tensor(type, extents, name)
 
     def write(self, source: Tensor, destination: TensorView, *, whole: bool = True) -> None:
@@ -282,7 +282,7 @@ class KernelContext:
             case Splat():
                 self.add(
                     Elementwise(
-                        self.place,
+                        self.location,
                         destination.extents,
                         [ScalarInput(source.register, source.type)],
                         [],
@@ -291,7 +291,7 @@ class KernelContext:
                     )
                 )
             case TensorView():
-                self.add(CopyTensor(self.place, source, destination, whole))
+                self.add(CopyTensor(self.location, source, destination, whole))
 
     def in_memory(self, tensor: Tensor, of: SSAValue | None = None) -> TensorView:
         """The tensor in a buffer: where it is, or a new one."""

@@ -22,8 +22,8 @@ def lower_for(kernel: KernelContext, operation: scf.ForOp) -> None:
     variable, *arguments = block.args
     register = kernel.registers.new(bounds)
     kernel.scalars[variable] = register
-    loop = For(kernel.place, register, lower, upper, step)
-    place = kernel.place
+    loop = For(kernel.location, register, lower, upper, step)
+    location = kernel.location
     for argument, init, result in zip(arguments, operation.iter_args, operation.res, strict=True):
         if isinstance(argument.type, TensorType):
             tensor = kernel.tensor(init)
@@ -38,9 +38,9 @@ def lower_for(kernel: KernelContext, operation: scf.ForOp) -> None:
     kernel.add(loop)
     with kernel.region(loop.body):
         lower_block(kernel, block)
-        kernel.place = place
+        kernel.location = location
         _carry(kernel, _yielded(block), list(operation.res))
-    kernel.place = place
+    kernel.location = location
 
 
 def _yielded(block: Block) -> list[SSAValue]:
@@ -100,18 +100,18 @@ def lower_if(kernel: KernelContext, operation: scf.IfOp) -> None:
     if known is not None:
         _lower_taken(kernel, operation, operation.true_region if known else operation.false_region)
         return
-    branch = If(kernel.place, condition)
-    place = kernel.place
+    branch = If(kernel.location, condition)
+    location = kernel.location
     regions = [(operation.true_region, branch.then), (operation.false_region, branch.otherwise)]
     for region, nodes in regions:
         if not region.blocks:
             continue
         with kernel.region(nodes):
             lower_block(kernel, region.block)
-            kernel.place = place
+            kernel.location = location
             for value, result in zip(_yielded(region.block), operation.output, strict=True):
                 _give(kernel, branch, value, result)
-    kernel.place = place
+    kernel.location = location
     kernel.add(branch)
 
 

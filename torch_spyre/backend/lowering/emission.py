@@ -1,25 +1,44 @@
-"""From nodes to instructions: addresses in the place of buffers, jumps in the place of regions."""
+"""Translates nodes to instructions: addresses replace buffers, jumps replace regions.
 
-from dataclasses import replace
+A node becomes the instruction of its class. Each field of the instruction is the attribute of the
+node with the same name, converted by the field's type: a new node needs no code here.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 from torch_spyre.backend.lowering import nodes
 from torch_spyre.backend.lowering.values import Buffer, Extent, TensorView
 from torch_spyre.backend.program import instructions as program
+from torch_spyre.backend.program.description import Field, fields_of
+
+_NO_OPERAND = program.Operand(0, 0, program.ElementType.F16)
 
 
 class Emitter:
+    """Collects the instructions of a kernel whose buffers have addresses."""
+
     def __init__(self, addresses: dict[Buffer, int]) -> None:
         self.addresses = addresses
         self.code: list[program.Instruction] = []
+        self._conversions: dict[type, Callable[[Any], Any]] = {
+            program.Operand: self._operand,
+            program.Input: self._input,
+            program.Lookup: self._lookup,
+            program.ChainOutput: self._output,
+            program.PublishedTile: self._published,
+            int: _register_or_integer,
+        }
 
     def region(self, region: list[nodes.Node]) -> None:
+        """Append the instructions of a region."""
         for node in region:
             self._node(node)
 
     def _node(self, node: nodes.Node) -> None:
         match node:
             case nodes.Plain():
-                self.code.append(node.instruction)
+                self.code.append(node.finished)
             case nodes.For():
                 self._loop(node)
             case nodes.If():
@@ -29,127 +48,42 @@ class Emitter:
 
     def _loop(self, node: nodes.For) -> None:
         begin = len(self.code)
-        self.code.append(program.Jump(node.place, 0))
+        self.code.append(program.Jump(node.location, 0))
         self.region(node.body)
         end = len(self.code)
-        self.code.append(program.LoopEnd(node.place, begin))
+        self.code.append(program.LoopEnd(node.location, begin))
         self.code[begin] = program.LoopBegin(
-            node.place, node.variable, node.lower, node.upper, node.step, end
+            node.location, node.variable, node.lower, node.upper, node.step, end
         )
 
     def _branch(self, node: nodes.If) -> None:
         begin = len(self.code)
-        self.code.append(program.Jump(node.place, 0))
+        self.code.append(program.Jump(node.location, 0))
         self.region(node.then)
         if node.otherwise:
             skip = len(self.code)
-            self.code.append(program.Jump(node.place, 0))
-            self.code[begin] = program.Branch(node.place, node.condition, len(self.code))
+            self.code.append(program.Jump(node.location, 0))
+            self.code[begin] = program.Branch(node.location, node.condition, len(self.code))
             self.region(node.otherwise)
-            self.code[skip] = program.Jump(node.place, len(self.code))
+            self.code[skip] = program.Jump(node.location, len(self.code))
         else:
-            self.code[begin] = program.Branch(node.place, node.condition, len(self.code))
+            self.code[begin] = program.Branch(node.location, node.condition, len(self.code))
 
     def _instruction(self, node: nodes.Node) -> program.Instruction:
-        place = node.place
-        match node:
-            case nodes.ExtractElement():
-                extents = _registers(node.source.extents)
-                source = self._operand(node.source)
-                return program.Extract(place, node.destination, source, node.indices, extents)
-            case nodes.TileTransfer():
-                return program.Transfer(
-                    place,
-                    node.store,
-                    self._operand(node.tile),
-                    _registers(node.extents),
-                    node.anchor,
-                    node.views,
-                    node.points,
-                )
-            case nodes.IndirectTile():
-                return program.IndirectTransfer(
-                    place,
-                    node.store,
-                    self._operand(node.tile),
-                    _registers(node.variables),
-                    node.view,
-                    node.subscripts,
-                    node.points,
-                )
-            case nodes.Elementwise():
-                return program.Chain(
-                    place,
-                    _registers(node.extents),
-                    self._inputs(node),
-                    tuple(node.steps),
-                    self._lookups(node),
-                    tuple(
-                        program.ChainOutput(output.value, self._operand(output.tensor))
-                        for output in node.outputs
-                    ),
-                )
-            case nodes.Reduction():
-                return program.Reduce(
-                    place,
-                    _registers(node.chain.extents),
-                    self._inputs(node.chain),
-                    tuple(node.chain.steps),
-                    self._lookups(node.chain),
-                    node.reduced,
-                    node.values,
-                    node.combine,
-                    node.combiner,
-                    node.results,
-                    tuple(self._operand(found) for found in node.initial),
-                    tuple(self._operand(found) for found in node.outputs),
-                )
-            case nodes.Product():
-                initial = node.initial if node.initial is not None else node.output
-                return program.MatrixProduct(
-                    place,
-                    node.batch.register,
-                    node.rows.register,
-                    node.columns.register,
-                    node.inner.register,
-                    self._operand(node.a),
-                    self._operand(node.b),
-                    node.initial is not None,
-                    self._operand(initial),
-                    self._operand(node.output),
-                )
-            case nodes.CopyTensor():
-                return program.Copy(
-                    place,
-                    _registers(node.destination.extents),
-                    self._operand(node.source),
-                    self._operand(node.destination),
-                )
-            case nodes.WriteLiteral():
-                destination = replace(self._operand(node.destination), strides=(1,))
-                return program.Literal(place, destination, node.values)
-            case nodes.PublishTiles():
-                return program.Publish(
-                    place,
-                    node.channel,
-                    tuple(self._published(tile) for tile in node.tiles),
-                )
-            case nodes.ReceiveTile():
-                return program.Receive(
-                    place,
-                    node.channel,
-                    node.role,
-                    node.producer,
-                    node.source_offset,
-                    node.source_strides,
-                    self._operand(node.destination),
-                    _registers(node.extents),
-                )
-            case nodes.EndDelivery():
-                return program.Delivered(
-                    place, node.channel, node.kind, node.cores, node.tile_bytes
-                )
-        raise AssertionError(f"no instruction for {node}")
+        make: Any = node.instruction
+        fields = fields_of(node.instruction)
+        instruction: program.Instruction = make(
+            *(self._converted(field, getattr(node, field.name)) for field in fields)
+        )
+        return instruction
+
+    def _converted(self, field: Field, value: Any) -> Any:
+        convert = self._conversions.get(field.type.item)
+        if convert is None:
+            return tuple(value) if field.type.limits else value
+        return tuple(map(convert, value)) if field.type.limits else convert(value)
+
+    # --- Conversions by the type of a field -------------------------------------------------------
 
     def _operand(self, tensor: TensorView) -> program.Operand:
         skipped = tensor.offset * tensor.type.bytes
@@ -161,35 +95,29 @@ class Emitter:
             tensor.strides,
         )
 
-    def _inputs(self, chain: nodes.Elementwise) -> tuple[program.Input, ...]:
-        nothing = program.Operand(0, 0, program.ElementType.F16)
-        found = []
-        for entry in chain.inputs:
-            match entry:
-                case TensorView():
-                    operand = self._operand(entry)
-                    found.append(program.Input(program.InputKind.OPERAND, operand, entry.type))
-                case nodes.ScalarInput():
-                    found.append(
-                        program.Input(program.InputKind.SCALAR, nothing, entry.type, entry.register)
-                    )
-                case nodes.IndexInput():
-                    found.append(
-                        program.Input(
-                            program.InputKind.INDEX,
-                            nothing,
-                            program.ElementType.I64,
-                            program.NO_REGISTER,
-                            entry.dimension,
-                        )
-                    )
-        return tuple(found)
+    def _input(self, entry: nodes.ChainInput) -> program.Input:
+        match entry:
+            case TensorView():
+                return program.Input(program.InputKind.OPERAND, self._operand(entry), entry.type)
+            case nodes.ScalarInput():
+                kind = program.InputKind.SCALAR
+                return program.Input(kind, _NO_OPERAND, entry.type, entry.register)
+            case nodes.IndexInput():
+                return program.Input(
+                    program.InputKind.INDEX,
+                    _NO_OPERAND,
+                    program.ElementType.I64,
+                    program.NO_REGISTER,
+                    entry.dimension,
+                )
 
-    def _lookups(self, chain: nodes.Elementwise) -> tuple[program.Lookup, ...]:
-        return tuple(
-            program.Lookup(self._operand(found), _registers(found.extents))
-            for found in chain.lookups
+    def _lookup(self, tensor: TensorView) -> program.Lookup:
+        return program.Lookup(
+            self._operand(tensor), tuple(extent.register for extent in tensor.extents)
         )
+
+    def _output(self, output: nodes.Output) -> program.ChainOutput:
+        return program.ChainOutput(output.value, self._operand(output.tensor))
 
     def _published(self, tile: TensorView) -> program.PublishedTile:
         return program.PublishedTile(
@@ -197,5 +125,5 @@ class Emitter:
         )
 
 
-def _registers(extents: tuple[Extent, ...]) -> tuple[int, ...]:
-    return tuple(extent.register for extent in extents)
+def _register_or_integer(value: Extent | int) -> int:
+    return value.register if isinstance(value, Extent) else value

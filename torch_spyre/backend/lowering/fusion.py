@@ -128,7 +128,12 @@ class _Fusion:
         outputs = [Output(of_first(output.value), output.tensor) for output in first.outputs]
         outputs += [Output(self.moved[output.value], output.tensor) for output in second.outputs]
         return Elementwise(
-            second.place, first.extents, inputs, steps, [*first.lookups, *second.lookups], outputs
+            second.location,
+            first.extents,
+            inputs,
+            steps,
+            [*first.lookups, *second.lookups],
+            outputs,
         )
 
     def _can_absorb(self, chain: Elementwise, node: Reduction) -> bool:
@@ -177,7 +182,7 @@ def _can_join(chain: Elementwise, node: Elementwise) -> bool:
 
 
 def _depends(node: Node, chain: Elementwise) -> bool:
-    if isinstance(node, Plain) and isinstance(node.instruction, Move):
+    if isinstance(node, Plain) and isinstance(node.finished, Move):
         # Only moves change a register that something may have read already.
         return True
     written = set(chain.writes())
@@ -213,7 +218,7 @@ def _without_unused(chain: Elementwise, values: list[int]) -> tuple[Elementwise,
     looked_up = sorted({step.lookup for step in steps if step.lookup >= 0})
     lookups = {lookup: number for number, lookup in enumerate(looked_up)} | {-1: -1}
     shrunk = Elementwise(
-        chain.place,
+        chain.location,
         chain.extents,
         [found for value, found in enumerate(chain.inputs) if value in needed],
         [

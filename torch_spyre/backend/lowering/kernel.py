@@ -110,7 +110,7 @@ def compile_function(
         placed.peak,
         kernel.channels,
         tuple(kernel.tables),
-        tuple(kernel.places),
+        tuple(kernel.locations),
         tuple(emitter.code),
     )
 

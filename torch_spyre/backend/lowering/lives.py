@@ -7,8 +7,8 @@ from torch_spyre.backend.lowering.coalescing import in_place, may_accumulate
 from torch_spyre.backend.lowering.nodes import (
     Elementwise,
     For,
+    Matmul,
     Node,
-    Product,
     regions_of,
     yielded_by,
 )
@@ -59,7 +59,7 @@ class _Walk:
                 self.accesses[buffer].append(position)
             if isinstance(node, For):
                 # The end of a loop is a position of its own, outside the loop as its start is.
-                self.ends[position] = self._next(Node(node.place), loops)
+                self.ends[position] = self._next(Node(node.location), loops)
                 for buffer in yielded:
                     self.accesses[buffer].append(self.ends[position])
 
@@ -115,8 +115,8 @@ def _overwrites(node: Node) -> list[tuple[Buffer, Buffer]]:
                 for old in sorted(inputs, key=lambda buffer: buffer.id)
                 if old is not output.tensor.buffer and in_place(node, old, output.tensor.buffer)
             ]
-        case Product() if may_accumulate(node):
-            assert node.initial is not None
-            old, new = node.initial.buffer, node.output.buffer
+        case Matmul() if may_accumulate(node):
+            assert node.addend is not None
+            old, new = node.addend.buffer, node.output.buffer
             return [] if old is new else [(old, new)]
     return []

@@ -1,12 +1,16 @@
-"""The kernel between KTIR and instructions: what is done, on values that have no address yet.
+"""The form of a kernel between KTIR and instructions: values have buffers without an address.
 
-A node knows the buffers it reads and writes. Regions of loops and branches are lists of nodes.
+A node holds the buffers that it reads and writes. Regions of loops and branches are lists of nodes.
+The attributes of a node have the names of the fields of the `instruction` that it becomes, with
+tensors in place of operands and extents in place of registers (see `emission`).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torch_spyre.backend.lowering.values import Buffer, Extent, TensorView
+from torch_spyre.backend.program import instructions
 from torch_spyre.backend.program.instructions import (
     ChainStep,
     DeliveryKind,
@@ -19,27 +23,40 @@ from torch_spyre.backend.program.instructions import (
 
 @dataclass(eq=False)
 class Node:
-    place: int
+    """`location` is the index of the source location of the op that the node comes from."""
+
+    instruction: ClassVar[type[Instruction]]
+    location: int
 
     def reads(self) -> Iterator[Buffer]:
+        """Yield the buffers that the node reads, not those of its regions."""
         yield from ()
 
     def writes(self) -> Iterator[Buffer]:
+        """Yield the buffers that the node writes, not those of its regions."""
         yield from ()
 
 
 @dataclass(eq=False)
 class Plain(Node):
-    """An instruction that touches registers only."""
+    """A finished instruction, which uses registers only."""
 
-    instruction: Instruction
+    finished: Instruction
 
 
 @dataclass(eq=False)
 class ExtractElement(Node):
+    """A load of one element to a register."""
+
+    instruction = instructions.Extract
     destination: int
     source: TensorView
     indices: tuple[int, ...]
+
+    @property
+    def extents(self) -> tuple[Extent, ...]:
+        """Return the extents that the indices are checked against."""
+        return self.source.extents
 
     def reads(self) -> Iterator[Buffer]:
         yield self.source.buffer
@@ -47,7 +64,7 @@ class ExtractElement(Node):
 
 @dataclass(eq=False)
 class TileMove(Node):
-    """A tile on its way to memory (`store`) or from it."""
+    """A tile that is stored to memory (`store`) or loaded from it."""
 
     store: bool
     tile: TensorView
@@ -63,8 +80,9 @@ class TileMove(Node):
 
 @dataclass(eq=False)
 class TileTransfer(TileMove):
-    """`extents` and the tile's strides are in the order of the view's dims."""
+    """A transfer of a box; `extents` and the tile's strides are in the order of the view's dims."""
 
+    instruction = instructions.Transfer
     extents: tuple[Extent, ...]
     anchor: tuple[int, ...]
     views: tuple[View, ...]
@@ -73,6 +91,9 @@ class TileTransfer(TileMove):
 
 @dataclass(eq=False)
 class IndirectTile(TileMove):
+    """A transfer with computed coordinates."""
+
+    instruction = instructions.IndirectTransfer
     variables: tuple[Extent, ...]
     view: View
     subscripts: tuple[Subscript, ...]
@@ -81,12 +102,16 @@ class IndirectTile(TileMove):
 
 @dataclass(frozen=True)
 class ScalarInput:
+    """A register's scalar as an input of a chain."""
+
     register: int
     type: ElementType
 
 
 @dataclass(frozen=True)
 class IndexInput:
+    """The coordinate in a dimension as an input of a chain."""
+
     dimension: int
 
 
@@ -96,7 +121,7 @@ ChainInput = TensorView | ScalarInput | IndexInput
 
 @dataclass(frozen=True)
 class Output:
-    """Where a value goes; the strides are those of the iteration space."""
+    """The tensor that a value is stored to; its strides are those of the iteration space."""
 
     value: int
     tensor: TensorView
@@ -104,8 +129,9 @@ class Output:
 
 @dataclass(eq=False)
 class Elementwise(Node):
-    """Values are numbered: inputs first, then the results of the steps."""
+    """Elementwise work; values are numbered: inputs first, then the results of the steps."""
 
+    instruction = instructions.Chain
     extents: tuple[Extent, ...]
     inputs: list[ChainInput]
     steps: list[ChainStep]
@@ -113,8 +139,8 @@ class Elementwise(Node):
     outputs: list[Output]
 
     def reads(self) -> Iterator[Buffer]:
-        yield from (found.buffer for found in self.inputs if isinstance(found, TensorView))
-        yield from (found.buffer for found in self.lookups)
+        yield from (entry.buffer for entry in self.inputs if isinstance(entry, TensorView))
+        yield from (lookup.buffer for lookup in self.lookups)
 
     def writes(self) -> Iterator[Buffer]:
         yield from (output.tensor.buffer for output in self.outputs)
@@ -122,8 +148,9 @@ class Elementwise(Node):
 
 @dataclass(eq=False)
 class Reduction(Node):
-    """`chain` has no outputs of its own: its `values` are folded."""
+    """A reduction of the `values` of `chain`, which has no outputs of its own."""
 
+    instruction = instructions.Reduce
     chain: Elementwise
     reduced: tuple[int, ...]
     values: tuple[int, ...]
@@ -133,32 +160,63 @@ class Reduction(Node):
     initial: tuple[TensorView, ...]
     outputs: tuple[TensorView, ...]
 
+    @property
+    def extents(self) -> tuple[Extent, ...]:
+        """Return the iteration space."""
+        return self.chain.extents
+
+    @property
+    def inputs(self) -> list[ChainInput]:
+        """Return the inputs of the chain."""
+        return self.chain.inputs
+
+    @property
+    def steps(self) -> list[ChainStep]:
+        """Return the steps of the chain."""
+        return self.chain.steps
+
+    @property
+    def lookups(self) -> list[TensorView]:
+        """Return the lookups of the chain."""
+        return self.chain.lookups
+
     def reads(self) -> Iterator[Buffer]:
         yield from self.chain.reads()
-        yield from (found.buffer for found in self.initial)
+        yield from (tensor.buffer for tensor in self.initial)
 
     def writes(self) -> Iterator[Buffer]:
-        yield from (found.buffer for found in self.outputs)
+        yield from (tensor.buffer for tensor in self.outputs)
 
 
 @dataclass(eq=False)
-class Product(Node):
-    """Operands have three dims: batch, row, column."""
+class Matmul(Node):
+    """A matmul, added to `addend` if there is one; operands have dims batch, row, column."""
 
+    instruction = instructions.Matmul
     batch: Extent
     rows: Extent
     columns: Extent
     inner: Extent
     a: TensorView
     b: TensorView
-    initial: TensorView | None
+    addend: TensorView | None
     output: TensorView
+
+    @property
+    def has_initial(self) -> bool:
+        """Return whether something is added to."""
+        return self.addend is not None
+
+    @property
+    def initial(self) -> TensorView:
+        """Return the addend; without one, the output, which the instruction then ignores."""
+        return self.output if self.addend is None else self.addend
 
     def reads(self) -> Iterator[Buffer]:
         yield self.a.buffer
         yield self.b.buffer
-        if self.initial is not None:
-            yield self.initial.buffer
+        if self.addend is not None:
+            yield self.addend.buffer
 
     def writes(self) -> Iterator[Buffer]:
         yield self.output.buffer
@@ -166,11 +224,17 @@ class Product(Node):
 
 @dataclass(eq=False)
 class CopyTensor(Node):
-    """`whole`: every element of the destination's buffer is written, so it starts a value."""
+    """A copy; `whole` if it writes every element of the destination's buffer: it starts a value."""
 
+    instruction = instructions.Copy
     source: TensorView
     destination: TensorView
     whole: bool = True
+
+    @property
+    def extents(self) -> tuple[Extent, ...]:
+        """Return the extents of the destination, which are those of the copy."""
+        return self.destination.extents
 
     def reads(self) -> Iterator[Buffer]:
         yield self.source.buffer
@@ -183,8 +247,9 @@ class CopyTensor(Node):
 
 @dataclass(eq=False)
 class WriteLiteral(Node):
-    """Elements that the text spells out, as their codes."""
+    """Constant elements, as lanes, stored contiguously: the destination has one stride, 1."""
 
+    instruction = instructions.Literal
     destination: TensorView
     values: tuple[int, ...]
 
@@ -194,6 +259,9 @@ class WriteLiteral(Node):
 
 @dataclass(eq=False)
 class PublishTiles(Node):
+    """An offer of tiles to other cores."""
+
+    instruction = instructions.Publish
     channel: int
     tiles: tuple[TensorView, ...]
 
@@ -203,6 +271,9 @@ class PublishTiles(Node):
 
 @dataclass(eq=False)
 class ReceiveTile(Node):
+    """A copy of part of a published tile; `whole` as for `CopyTensor`."""
+
+    instruction = instructions.Receive
     channel: int
     role: int
     producer: int
@@ -222,6 +293,9 @@ class ReceiveTile(Node):
 
 @dataclass(eq=False)
 class EndDelivery(Node):
+    """The end of this core's round of a channel."""
+
+    instruction = instructions.Delivered
     channel: int
     kind: DeliveryKind
     cores: int
@@ -230,7 +304,7 @@ class EndDelivery(Node):
 
 @dataclass(eq=False)
 class For(Node):
-    """Tensors carried from trip to trip are in `carried`: live around the loop and in it."""
+    """A loop; `carried` are the tensors of its iteration arguments, live around and in the loop."""
 
     variable: int
     lower: int
@@ -242,6 +316,8 @@ class For(Node):
 
 @dataclass(eq=False)
 class If(Node):
+    """A branch; `results` are the tensors that both regions yield."""
+
     condition: int
     then: list[Node] = field(default_factory=list)
     otherwise: list[Node] = field(default_factory=list)
@@ -249,7 +325,7 @@ class If(Node):
 
 
 def regions_of(node: Node) -> list[list[Node]]:
-    """The regions that a node is around, in the order of the text."""
+    """Return the regions of a node in the order of the text."""
     match node:
         case For():
             return [node.body]
@@ -259,7 +335,7 @@ def regions_of(node: Node) -> list[list[Node]]:
 
 
 def yielded_by(node: Node) -> list[Buffer]:
-    """Buffers that the regions of a node hand on: they live as long as the node runs."""
+    """Return the buffers that the regions of a node yield: they are live while the node runs."""
     match node:
         case For():
             return node.carried

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from torch_spyre.backend.lowering.lives import Group, groups_of
-from torch_spyre.backend.lowering.nodes import Node, Product, regions_of
+from torch_spyre.backend.lowering.nodes import Matmul, Node, regions_of
 from torch_spyre.backend.lowering.values import Buffer
 from torch_spyre.constants import BYTES_IN_STICK
 
@@ -49,7 +49,7 @@ def place(nodes: list[Node], capacity: int) -> Placement:
 
 
 def _with_lasting_right_operands(groups: list[Group], nodes: list[Node]) -> list[Group]:
-    operands = {node.b.buffer for node in _all_nodes(nodes) if isinstance(node, Product)}
+    operands = {node.b.buffer for node in _all_nodes(nodes) if isinstance(node, Matmul)}
     end = max((group.end for group in groups), default=0)
     return [
         group if operands.isdisjoint(group.buffers) else replace(group, start=0, end=end)

@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.elementwise import with_strides
-from torch_spyre.backend.lowering.nodes import Product
+from torch_spyre.backend.lowering.nodes import Matmul
 from torch_spyre.backend.lowering.values import Extent, Splat, Tensor, TensorView, Undefined
 from torch_spyre.ktir.dialects.arith import ExtFOp, ExtSIOp
 
@@ -50,8 +50,8 @@ def lower_product(kernel: KernelContext, operation: LinalgStructuredOperation) -
 
     initial = None if _is_zero(kernel, init) else kernel.in_memory(init)
     kernel.add(
-        Product(
-            kernel.place,
+        Matmul(
+            kernel.location,
             sizes[loops.batch],
             sizes[loops.row],
             sizes[loops.column],

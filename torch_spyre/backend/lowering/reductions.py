@@ -28,7 +28,7 @@ from torch_spyre.backend.lowering.elementwise import (
 )
 from torch_spyre.backend.lowering.nodes import ChainInput, Elementwise, IndexInput, Reduction
 from torch_spyre.backend.lowering.values import Extent, Splat, Tensor, TensorView, Undefined
-from torch_spyre.backend.lowering.vector_ops import COMBINES, is_identity
+from torch_spyre.backend.lowering.vector_ops import is_identity, reduction_op
 from torch_spyre.backend.program.instructions import ElementType
 
 
@@ -65,8 +65,8 @@ def lower_reduce(kernel: KernelContext, operation: ReduceOp) -> None:
     inputs, steps, numbers = chain.numbered(folded)
     kernel.add(
         Reduction(
-            kernel.place,
-            Elementwise(kernel.place, extents, inputs, steps, chain.lookups, []),
+            kernel.location,
+            Elementwise(kernel.location, extents, inputs, steps, chain.lookups, []),
             reduced,
             tuple(numbers),
             combine,
@@ -85,11 +85,11 @@ def _named_combine(block: Block, element: SSAValue, accumulator: SSAValue) -> st
     if len(operations) != 2:
         return ""
     combining, terminator = operations
-    if type(combining) not in COMBINES or list(terminator.operands) != list(combining.results):
+    if list(terminator.operands) != list(combining.results):
         return ""
     if set(combining.operands) != {element, accumulator}:
         return ""
-    return COMBINES[type(combining)]
+    return reduction_op(combining) or ""
 
 
 def _initial(
@@ -112,7 +112,7 @@ def _changes_nothing(kernel: KernelContext, init: Tensor, combine: str) -> bool:
             return True
         case Splat() if combine:
             bits = kernel.number(init.register)
-            return bits is not None and is_identity(combine, bits, init.type)
+            return bits is not None and is_identity(combine, bits)
     return False
 
 
@@ -194,8 +194,8 @@ class _Folding:
                 initial.append(self._in_loops(first, kernel.in_memory(splat)))
         inputs, steps, numbers = chain.numbered(folded)
         reduction = Reduction(
-            kernel.place,
-            Elementwise(kernel.place, self.extents, inputs, steps, chain.lookups, []),
+            kernel.location,
+            Elementwise(kernel.location, self.extents, inputs, steps, chain.lookups, []),
             self.reduced,
             tuple(numbers),
             combine,

@@ -19,18 +19,10 @@ from torch_spyre.backend.program.instructions import (
 
 Bounds = tuple[int, int]
 
-_WIDTHS = {
-    ElementType.I1: 1,
-    ElementType.I8: 8,
-    ElementType.I16: 16,
-    ElementType.I32: 32,
-    ElementType.I64: 64,
-}
-
 
 def wrapped(value: int, type: ElementType) -> int:
     """Two's complement of the type's width; flags are 0 or 1."""
-    width = _WIDTHS[type]
+    width = type.bits
     value &= (1 << width) - 1
     if type is ElementType.I1 or value < 1 << (width - 1):
         return value
@@ -89,7 +81,7 @@ def fold(op: str, values: list[int], operand: ElementType, result: ElementType) 
     if op == "select":
         return values[1] if values[0] else values[2]
     if op in _UNSIGNED_CASTS:
-        return wrapped(values[0] & ((1 << _WIDTHS[operand]) - 1), result)
+        return wrapped(values[0] & ((1 << operand.bits) - 1), result)
     signed = [_signed(value, operand) for value in values]
     if op in _SIGNED_CASTS:
         return wrapped(signed[0], result)
@@ -126,7 +118,7 @@ def _either(left: Bounds | None, right: Bounds | None) -> Bounds | None:
 
 def limits(type: ElementType) -> Bounds:
     """What a register of this type holds."""
-    half = 1 << (_WIDTHS[type] - 1)
+    half = 1 << (type.bits - 1)
     return (0, 1) if type is ElementType.I1 else (-half, half - 1)
 
 

@@ -61,7 +61,7 @@ def lower_extract(kernel: KernelContext, operation: tensor.ExtractOp) -> None:
     found = kernel.in_memory(source)
     indices = tuple(kernel.scalar(index) for index in operation.indices)
     destination = kernel.registers.new()
-    kernel.add(ExtractElement(kernel.place, destination, found, indices))
+    kernel.add(ExtractElement(kernel.location, destination, found, indices))
     kernel.scalars[operation.result] = destination
 
 

@@ -230,13 +230,13 @@ def _move(
     if isinstance(tile, DirectTile):
         kernel.add(
             TileTransfer(
-                kernel.place, store, tensor, tile.extents, tile.anchor, tile.views, tile.points
+                kernel.location, store, tensor, tile.extents, tile.anchor, tile.views, tile.points
             )
         )
     else:
         kernel.add(
             IndirectTile(
-                kernel.place,
+                kernel.location,
                 store,
                 tensor,
                 tile.variables,

@@ -5,41 +5,25 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
-    Float32Type,
-    IndexType,
-    IntegerType,
-)
+from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute
 
+from torch_spyre.backend.program.element_types import ELEMENT_TYPES_BY_MLIR_NAME
 from torch_spyre.backend.program.instructions import NO_REGISTER, ElementType
 
-_FLOATS: dict[type[Attribute], ElementType] = {
-    Float16Type: ElementType.F16,
-    BFloat16Type: ElementType.BF16,
-    Float32Type: ElementType.F32,
-}
-_INTEGERS = {
-    1: ElementType.I1,
-    8: ElementType.I8,
-    16: ElementType.I16,
-    32: ElementType.I32,
-    64: ElementType.I64,
-}
 _ids = itertools.count()
 
 
-def element_type_of(found: Attribute) -> ElementType | None:
-    """None for a type that the card has no form of."""
-    if isinstance(found, IndexType):
+def element_type_of(attribute: Attribute) -> ElementType | None:
+    """Return the element type of a KTIR type; None for a type that the card does not have."""
+    if isinstance(attribute, IndexType):
         return ElementType.I64
-    if isinstance(found, IntegerType):
-        return _INTEGERS.get(found.width.data)
-    if type(found) in _FLOATS:
-        return _FLOATS[type(found)]
-    return {"f8E4M3FN": ElementType.F8E4M3, "f8E5M2FNUZ": ElementType.F8E5M2}.get(str(found))
+    if isinstance(attribute, IntegerType):
+        return ELEMENT_TYPES_BY_MLIR_NAME.get(f"i{attribute.width.data}")
+    # Printing is slow, and the builtin float types are named as they are spelled.
+    if attribute.name in ELEMENT_TYPES_BY_MLIR_NAME:
+        return ELEMENT_TYPES_BY_MLIR_NAME[attribute.name]
+    return ELEMENT_TYPES_BY_MLIR_NAME.get(str(attribute))
 
 
 @dataclass(frozen=True)

@@ -1,330 +1,340 @@
-"""The instructions of a device program and what they are made of.
+"""The instruction set of the card: one frozen dataclass per record and per instruction.
 
-All cores of the grid execute the same instructions; what differs is in the registers. A register is
-a 64-bit slot, so sizes and addresses that are known and those that are not look the same: known
-ones are in registers that the program's constants fill. The order of the fields is the order in
-the file (docs/program.md), and that of csrc/emulator/engine/program.h.
+This is the only description. The file form (`encoding.py`), the C++ structs, reader and checks
+(csrc/emulator/engine/generated/instructions.h) and the tables in docs/program.md derive from the
+classes, their docstrings and the roles of their fields. `make generate` writes the derived files.
+
+All cores of the grid execute the same instructions; only their registers differ. A register is a
+64-bit slot, so sizes and addresses known at compile time look like those that are not: the known
+ones are in registers that the program's constants fill. The order of fields is that of the file.
 """
 
-import enum
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from torch_spyre.backend.program.element_types import ElementType as ElementType
+from torch_spyre.backend.program.fields import (
+    Channel,
+    CodeIndex,
+    Destination,
+    Int32,
+    Integers,
+    Limit,
+    Location,
+    LookupIndex,
+    Op,
+    OptionalOp,
+    OptionalSource,
+    Points,
+    ReductionOp,
+    Size,
+    Size32,
+    Sizes,
+    Source,
+    Sources,
+    Table,
+    ValueNumbers,
+)
+from torch_spyre.backend.program.fields import DeliveryKind as DeliveryKind
+from torch_spyre.backend.program.fields import InputKind as InputKind
+from torch_spyre.backend.program.fields import Space as Space
+from torch_spyre.backend.program.fields import TermKind as TermKind
 
 NO_REGISTER = -1
-# Filled when a program starts: the core's flat id and its place in the grid.
+# Filled when a program starts: the core's flat id and its coordinates in the grid.
 CORE_REGISTER, CORE_X, CORE_Y, CORE_Z = 0, 1, 2, 3
 FIRST_FREE_REGISTER = 4
 
-
-class ElementType(enum.IntEnum):
-    """Types of elements and scalars; `index` is I64."""
-
-    F16 = 0
-    BF16 = 1
-    F32 = 2
-    F8E4M3 = 3
-    F8E5M2 = 4
-    I1 = 5
-    I8 = 6
-    I16 = 7
-    I32 = 8
-    I64 = 9
-
-    @property
-    def bytes(self) -> int:
-        return _BYTES[self]
-
-    @property
-    def is_float(self) -> bool:
-        return self <= ElementType.F8E5M2
-
-
-_BYTES = {
-    ElementType.F16: 2,
-    ElementType.BF16: 2,
-    ElementType.F32: 4,
-    ElementType.F8E4M3: 1,
-    ElementType.F8E5M2: 1,
-    ElementType.I1: 1,
-    ElementType.I8: 1,
-    ElementType.I16: 2,
-    ElementType.I32: 4,
-    ElementType.I64: 8,
-}
-
-
-class Space(enum.IntEnum):
-    """Where a view looks."""
-
-    GLOBAL = 0
-    SCRATCHPAD = 1
-
-
-class InputKind(enum.IntEnum):
-    """Where a chain's input comes from."""
-
-    OPERAND = 0
-    SCALAR = 1
-    INDEX = 2
-
-
-class TermKind(enum.IntEnum):
-    """Postfix arithmetic of subscripts."""
-
-    CONSTANT = 0
-    REGISTER = 1
-    VARIABLE = 2
-    ADD = 3
-    MULTIPLY = 4
-    FLOOR_DIVIDE = 5
-    CEIL_DIVIDE = 6
-    MODULO = 7
-
-
-class DeliveryKind(enum.IntEnum):
-    """How cores get what others published."""
-
-    CONSUME = 0
-    REDUCE = 1
-    REDUCE_SCATTER = 2
-    GATHER = 3
-    ALL_TO_ALL = 4
-    SCATTER = 5
+# --- Records that instructions consist of ---------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Operand:
-    """Elements in the core's scratchpad, inside the buffer [address, address + bytes)."""
+    """Elements in the core's scratchpad, inside the buffer [`address`, `address` + `bytes`).
+
+    `offset` is a register that counts elements. There is one stride, in elements, for each
+    dimension of the instruction.
+    """
 
     address: int
     bytes: int
     type: ElementType
-    offset: int = NO_REGISTER  # register: elements to add
-    strides: tuple[int, ...] = ()  # elements, one for each dimension of the instruction
+    offset: OptionalSource = NO_REGISTER
+    strides: Integers = ()
 
 
 @dataclass(frozen=True)
 class View:
-    """Memory as a kernel names it; `base`, `strides` and the rest are registers, in elements.
+    """Memory as a kernel addresses it; registers hold all quantities, in elements.
 
-    A partition of a distributed view holds the global coordinates [lower, lower + extents).
+    A scratchpad view addresses the window of `core`, or of the executing core if there is none. A
+    view with `lower` is a partition: it holds the global coordinates [`lower`, `lower` +
+    `extents`).
     """
 
     space: Space
     type: ElementType
-    core: int
-    base: int
-    strides: tuple[int, ...]
-    lower: tuple[int, ...] = ()
-    extents: tuple[int, ...] = ()
+    core: OptionalSource
+    base: Source
+    strides: Sources
+    lower: Sources = ()
+    extents: Sources = ()
 
 
 @dataclass(frozen=True)
 class Term:
+    """One term of a postfix expression on 64-bit integers.
+
+    `value` is the constant, or the number of the register or variable.
+    """
+
     kind: TermKind
     value: int = 0
 
 
-Expression = tuple[Term, ...]
+Expression = Annotated[tuple[Term, ...], Limit.TERMS]
 
 
 @dataclass(frozen=True)
 class Subscript:
-    """A coordinate: an expression of the variables, or the element of `index` at several."""
+    """A coordinate: the value of one expression, or the element of `index` at all of them."""
 
     indirect: bool
-    expressions: tuple[Expression, ...]
+    expressions: Annotated[tuple[Expression, ...], Limit.RANK]
     index: View
 
 
 @dataclass(frozen=True)
 class Input:
-    """An operand, a register's scalar everywhere, or the coordinate in one dimension (I64)."""
+    """A value of a chain: an operand, a register's scalar, or the coordinate in a dimension (i64).
+
+    `type` is the type of the value.
+    """
 
     kind: InputKind
     operand: Operand
     type: ElementType
-    source: int = NO_REGISTER
-    dimension: int = 0
+    source: OptionalSource = NO_REGISTER
+    dimension: Int32 = 0
 
 
 @dataclass(frozen=True)
 class ChainStep:
-    """One vector instruction. Values are numbered: the inputs first, then the steps' results."""
+    """A vector instruction on values of a chain, by number.
 
-    lookup: int  # -1, or the lookup whose element at the inputs' coordinates is the result
-    op: str
+    With a `lookup` that is not -1 the step instead returns the element of that lookup at the
+    coordinates in `inputs`.
+    """
+
+    lookup: LookupIndex
+    op: OptionalOp
     operand: ElementType
     result: ElementType
-    inputs: tuple[int, ...]
+    inputs: ValueNumbers
 
 
 @dataclass(frozen=True)
 class Lookup:
+    """A tensor that steps index; an index out of bounds is an `IndexError`."""
+
     operand: Operand
-    extents: tuple[int, ...]
+    extents: Sources
 
 
 @dataclass(frozen=True)
 class ChainOutput:
-    value: int
+    """The operand that a value of a chain is stored to."""
+
+    value: Int32
     operand: Operand
 
 
 @dataclass(frozen=True)
 class PublishedTile:
+    """The buffer that one role of a channel offers."""
+
     address: int
     bytes: int
 
 
+# --- Instructions ---------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Instruction:
-    """`place` is the index of the op in the kernel's text that this comes from."""
+    """`location` is the index of the source location of the op that the instruction comes from."""
 
     opcode: ClassVar[int]
     mnemonic: ClassVar[str]
-    place: int
+    # The line in listings, with fields in braces; empty if `listing` has a function for it.
+    form: ClassVar[str] = ""
+    location: Location
 
 
 @dataclass(frozen=True)
 class LoopBegin(Instruction):
-    """variable = lower; past `end` unless variable < upper."""
+    """Sets variable = lower; continues after the loop's `next`, at `end`, unless variable < upper.
+
+    A step that is not positive is an error.
+    """
 
     opcode, mnemonic = 1, "loop"
-    variable: int
-    lower: int
-    upper: int
-    step: int
-    end: int
+    form = "for {variable} = {lower} to {upper} step {step}"
+    variable: Destination
+    lower: Source
+    upper: Source
+    step: Source
+    end: CodeIndex
 
 
 @dataclass(frozen=True)
 class LoopEnd(Instruction):
+    """Adds the step of the loop at `begin`; continues with its body while variable < upper."""
+
     opcode, mnemonic = 2, "next"
-    begin: int
+    form = "next {begin}"
+    begin: CodeIndex
 
 
 @dataclass(frozen=True)
 class Branch(Instruction):
-    """Goes to `target` when the condition is 0."""
+    """Continues at `target` if the condition, an i1, is 0."""
 
     opcode, mnemonic = 3, "unless"
-    condition: int
-    target: int
+    form = "unless {condition} goto {target}"
+    condition: Source
+    target: CodeIndex
 
 
 @dataclass(frozen=True)
 class Jump(Instruction):
+    """Continues at `target`."""
+
     opcode, mnemonic = 4, "jump"
-    target: int
+    form = "goto {target}"
+    target: CodeIndex
 
 
 @dataclass(frozen=True)
 class Scalar(Instruction):
+    """Executes a vector instruction on registers."""
+
     opcode, mnemonic = 5, "scalar"
-    op: str
+    op: Op
     operand: ElementType
     result: ElementType
-    destination: int
-    inputs: tuple[int, ...]
+    destination: Destination
+    inputs: Sources
 
 
 @dataclass(frozen=True)
 class Move(Instruction):
+    """Copies a register."""
+
     opcode, mnemonic = 6, "move"
-    destination: int
-    source: int
+    form = "{destination} = {source}"
+    destination: Destination
+    source: Source
 
 
 @dataclass(frozen=True)
 class Extract(Instruction):
-    """One element of a tensor to a register."""
+    """Loads one element of a tensor to a register; an index out of bounds is an `IndexError`."""
 
     opcode, mnemonic = 7, "extract"
-    destination: int
+    form = "{destination} = element ({indices}) of {source}"
+    destination: Destination
     source: Operand
-    indices: tuple[int, ...]
-    extents: tuple[int, ...]
+    indices: Sources
+    extents: Sources
 
 
 @dataclass(frozen=True)
 class Transfer(Instruction):
-    """A tile between memory and scratchpad: element p lies at coordinate anchor + p of the view.
+    """Loads a tile from memory, or stores it: element p is at coordinate anchor + p of the view.
 
-    With several views each is a partition. With `points` (coordinates one after the other) the tile
-    is that list, and `extents` holds its length.
+    Several views are partitions of one. With `points`, coordinates one after the other, the tile
+    is this list, and `extents` holds its length.
     """
 
     opcode, mnemonic = 8, "transfer"
     store: bool
     tile: Operand
-    extents: tuple[int, ...]
-    anchor: tuple[int, ...]
-    views: tuple[View, ...]
-    points: tuple[int, ...] = ()
+    extents: Sources
+    anchor: Sources
+    views: Annotated[tuple[View, ...], Limit.VIEWS]
+    points: Points = ()
 
 
 @dataclass(frozen=True)
 class IndirectTransfer(Instruction):
-    """A tile whose coordinates are computed or read for each point of a space of variables.
+    """Loads or stores a tile whose coordinates are computed for each point of `variables`.
 
-    With `points` (their variables one after the other) the tile is that list, and `variables` holds
-    its length.
+    With `points`, variables one after the other, the tile is this list, and `variables` holds its
+    length. If a store has equal coordinates, the last one wins.
     """
 
     opcode, mnemonic = 9, "indirect"
     store: bool
     tile: Operand
-    variables: tuple[int, ...]
+    variables: Sources
     view: View
-    subscripts: tuple[Subscript, ...]
-    points: tuple[int, ...] = ()
+    subscripts: Annotated[tuple[Subscript, ...], Limit.RANK]
+    points: Points = ()
 
 
 @dataclass(frozen=True)
-class Chain(Instruction):
-    """Elementwise work on one iteration space; no intermediate touches the scratchpad."""
+class ChainBody(Instruction):
+    """The elementwise part that `chain` and `reduce` have in common.
+
+    Values are numbered: the inputs first, then the results of the steps.
+    """
+
+    extents: Sources
+    inputs: Annotated[tuple[Input, ...], Limit.STEPS]
+    steps: Annotated[tuple[ChainStep, ...], Limit.STEPS]
+    lookups: Annotated[tuple[Lookup, ...], Limit.STEPS]
+
+
+@dataclass(frozen=True)
+class Chain(ChainBody):
+    """Computes elementwise on one iteration space; no intermediate is in the scratchpad."""
 
     opcode, mnemonic = 10, "chain"
-    extents: tuple[int, ...]
-    inputs: tuple[Input, ...]
-    steps: tuple[ChainStep, ...]
-    lookups: tuple[Lookup, ...]
-    outputs: tuple[ChainOutput, ...]
+    outputs: Annotated[tuple[ChainOutput, ...], Limit.STEPS]
 
 
 @dataclass(frozen=True)
-class Reduce(Instruction):
-    """A chain whose `values` are folded along the `reduced` dimensions.
+class Reduce(ChainBody):
+    """Reduces `values` of a chain along the `reduced` dimensions.
 
-    With a `combine` there is one value, accumulated in float32 (or its integer type), combined once
-    with the initial value and rounded once. Else `combiner` folds accumulators (values 0..n-1) with
-    the next elements (n..2n-1), and `results` are the new accumulators.
+    With a `combine`, the name of a vector instruction, there is one value, accumulated in f32 or
+    the integer type and rounded once. Otherwise the steps of `combiner` combine the accumulators
+    (values 0 to n-1) with the next elements (n to 2n-1), and `results` are the new accumulators.
+    `initial` values are combined in once; there may be none. `initial` and `outputs` have stride 0
+    in reduced dimensions.
     """
 
     opcode, mnemonic = 11, "reduce"
-    extents: tuple[int, ...]
-    inputs: tuple[Input, ...]
-    steps: tuple[ChainStep, ...]
-    lookups: tuple[Lookup, ...]
-    reduced: tuple[int, ...]
-    values: tuple[int, ...]
-    combine: str  # "" for a combiner of several steps
-    combiner: tuple[ChainStep, ...]
-    results: tuple[int, ...]
-    initial: tuple[Operand, ...]
-    outputs: tuple[Operand, ...]
+    reduced: ValueNumbers
+    values: ValueNumbers
+    combine: ReductionOp
+    combiner: Annotated[tuple[ChainStep, ...], Limit.STEPS]
+    results: ValueNumbers
+    initial: Annotated[tuple[Operand, ...], Limit.STEPS]
+    outputs: Annotated[tuple[Operand, ...], Limit.STEPS]
 
 
 @dataclass(frozen=True)
-class MatrixProduct(Instruction):
-    """output = round(initial + a b); strides are for batch, row and column."""
+class Matmul(Instruction):
+    """Computes output = round(initial + a b); operands have strides for batch, row and column."""
 
     opcode, mnemonic = 12, "matmul"
-    batch: int
-    rows: int
-    columns: int
-    inner: int
+    batch: Source
+    rows: Source
+    columns: Source
+    inner: Source
     a: Operand
     b: Operand
     has_initial: bool
@@ -334,77 +344,81 @@ class MatrixProduct(Instruction):
 
 @dataclass(frozen=True)
 class Copy(Instruction):
-    """Elements as they are, to another place of the scratchpad."""
+    """Copies elements unchanged inside the scratchpad; source and destination do not overlap."""
 
     opcode, mnemonic = 13, "copy"
-    extents: tuple[int, ...]
+    form = "copy {source} to {destination}"
+    extents: Sources
     source: Operand
     destination: Operand
 
 
 @dataclass(frozen=True)
 class Publish(Instruction):
-    """Offers tiles of this core to others, one per role."""
+    """Offers tiles of this core to other cores, one for each role of the channel."""
 
     opcode, mnemonic = 14, "publish"
-    channel: int
-    tiles: tuple[PublishedTile, ...]
+    form = "publish {tiles} on channel {channel}"
+    channel: Channel
+    tiles: Annotated[tuple[PublishedTile, ...], Limit.ROLES]
 
 
 @dataclass(frozen=True)
 class Receive(Instruction):
-    """Takes part of what `producer` published in this round of the channel; waits for it."""
+    """Copies part of a tile that core `producer` published in this round; waits for it.
+
+    `source_offset` and `source_strides` count elements of the published tile.
+    """
 
     opcode, mnemonic = 15, "receive"
-    channel: int
-    role: int
-    producer: int
-    source_offset: int
-    source_strides: tuple[int, ...]
+    channel: Channel
+    role: Int32
+    producer: Source
+    source_offset: OptionalSource
+    source_strides: Integers
     destination: Operand
-    extents: tuple[int, ...]
+    extents: Sources
 
 
 @dataclass(frozen=True)
 class Delivered(Instruction):
-    """This core has all it wants of this round."""
+    """Ends this core's round of the channel; the other fields are for the timing model."""
 
     opcode, mnemonic = 16, "delivered"
-    channel: int
+    form = "delivered {kind} on channel {channel}: {cores} cores, {tile_bytes} bytes each"
+    channel: Channel
     kind: DeliveryKind
-    cores: int
-    tile_bytes: int
+    cores: Size32
+    tile_bytes: Size
 
 
 @dataclass(frozen=True)
 class TableLookup(Instruction):
-    """destination = tables[table][core][index], or that list's length without an index."""
+    """Loads tables[table][core][index], or the length of that list if there is no index."""
 
     opcode, mnemonic = 17, "table"
-    destination: int
-    table: int
-    index: int = NO_REGISTER
+    destination: Destination
+    table: Table
+    index: OptionalSource = NO_REGISTER
 
 
 @dataclass(frozen=True)
 class Literal(Instruction):
-    """Elements spelled out: float32 bits, rounded to the operand's type, or integers."""
+    """Writes constant elements: f32 bits, rounded to the operand's type, or integers."""
 
     opcode, mnemonic = 18, "literal"
     destination: Operand
-    values: tuple[int, ...]
+    values: Points
 
 
-INSTRUCTIONS: dict[int, type[Instruction]] = {
-    kind.opcode: kind for kind in Instruction.__subclasses__()
-}
+# --- The program ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Constant:
-    """`bits` fill the register: an integer, or a float32 in the low half."""
+    """`bits` fill the register: an integer, or an f32 in the low half."""
 
-    register: int
+    destination: Destination
     bits: int
 
 
@@ -412,31 +426,31 @@ class Constant:
 class Argument:
     """A scalar, or an array whose address in elements goes to the register.
 
-    `shape` is that of the view on it, where the kernel has just one plain view; it is checked.
+    `shape` is that of the only plain view of the array, if there is exactly one; launches check it.
     """
 
     name: str
     is_array: bool
-    register: int
+    destination: Destination
     type: ElementType
     has_shape: bool = False
-    shape: tuple[int, ...] = ()
+    shape: Sizes = ()
 
 
 @dataclass(frozen=True)
 class FixedBuffer:
-    """Memory at an address that the kernel's text fixes. `name` is that of the first view."""
+    """Memory at an address that the kernel's text fixes; `name` is that of the first view."""
 
     name: str
     address: int
     bytes: int
     type: ElementType
-    shape: tuple[int, ...]
+    shape: Sizes
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where an instruction comes from."""
+class SourceLocation:
+    """The op of the kernel's text that instructions come from."""
 
     op: str
     line: int
@@ -445,16 +459,33 @@ class Place:
 
 @dataclass(frozen=True)
 class ProgramContent:
-    """Everything a program is; `Program` adds the file form and its hash."""
+    """The content of a program file; `tables[table][core]` is a list of integers.
+
+    `scratchpad_bytes` is what the tensors need in each core.
+    """
 
     name: str
-    grid: tuple[int, ...]
-    registers: int
-    constants: tuple[Constant, ...]
-    arguments: tuple[Argument, ...]
-    fixed_buffers: tuple[FixedBuffer, ...]
+    grid: Annotated[tuple[int, ...], Limit.GRID]
+    registers: Int32
+    constants: Annotated[tuple[Constant, ...], Limit.REGISTERS]
+    arguments: Annotated[tuple[Argument, ...], Limit.ARGUMENTS]
+    fixed_buffers: Annotated[tuple[FixedBuffer, ...], Limit.ARGUMENTS]
     scratchpad_bytes: int
-    channels: int
-    tables: tuple[tuple[tuple[int, ...], ...], ...]
-    places: tuple[Place, ...]
-    code: tuple[Instruction, ...] = field(default=())
+    channels: Int32
+    tables: Annotated[tuple[Annotated[tuple[Points, ...], Limit.CORES], ...], Limit.TABLES]
+    locations: Annotated[tuple[SourceLocation, ...], Limit.INSTRUCTIONS]
+    code: Annotated[tuple[Instruction, ...], Limit.INSTRUCTIONS] = ()
+
+
+def _concrete_instructions(kind: type[Instruction]) -> Iterator[type[Instruction]]:
+    """Yield the classes below `kind` that have an opcode."""
+    for subclass in kind.__subclasses__():
+        if "opcode" in vars(subclass):
+            yield subclass
+        yield from _concrete_instructions(subclass)
+
+
+INSTRUCTIONS: dict[int, type[Instruction]] = {
+    kind.opcode: kind
+    for kind in sorted(_concrete_instructions(Instruction), key=lambda kind: kind.opcode)
+}

@@ -1,30 +1,28 @@
-"""A program as people read it: what it needs, and its instructions with where they come from."""
+"""The listing of a program: its needs, and its instructions with their source locations."""
 
+import enum
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from torch_spyre.backend.program.description import Field, fields_of
+from torch_spyre.backend.program.fields import Role
 from torch_spyre.backend.program.instructions import (
     Argument,
-    Branch,
     Chain,
     ChainStep,
-    Copy,
-    Delivered,
-    Extract,
     FixedBuffer,
     IndirectTransfer,
     Input,
     InputKind,
     Instruction,
-    Jump,
     Literal,
     Lookup,
     LoopBegin,
     LoopEnd,
-    MatrixProduct,
-    Move,
+    Matmul,
     Operand,
     ProgramContent,
-    Publish,
+    PublishedTile,
     Receive,
     Reduce,
     Scalar,
@@ -35,6 +33,7 @@ from torch_spyre.backend.program.naming import Names, by, shape, type_name
 
 _SOURCE_COLUMN = 72
 _SHOWN_VALUES = 8
+_REGISTERS = (Role.SOURCE, Role.OPTIONAL_SOURCE, Role.DESTINATION)
 
 
 def listing(content: ProgramContent) -> str:
@@ -61,13 +60,13 @@ def _header(content: ProgramContent) -> Iterator[str]:
     if content.tables:
         yield "tables, a list for each core"
         for number, lists in enumerate(content.tables):
-            yield f"  {number}  {' '.join(f'({by(found)})' for found in lists)}"
+            yield f"  {number}  {' '.join(f'({by(entries)})' for entries in lists)}"
 
 
 def _argument(argument: Argument) -> tuple[str, ...]:
     kind = "array" if argument.is_array else "scalar"
     extents = shape(argument.shape) if argument.has_shape else ""
-    register = f"r{argument.register}"
+    register = f"r{argument.destination}"
     return f"%{argument.name}", register, kind, type_name(argument.type), extents
 
 
@@ -100,19 +99,20 @@ def _code(content: ProgramContent) -> Iterator[str]:
 
 
 def _source(content: ProgramContent, instruction: Instruction) -> str:
-    if not 0 <= instruction.place < len(content.places):
+    if not 0 <= instruction.location < len(content.locations):
         return "unknown"
-    place = content.places[instruction.place]
-    return f"{place.op} {place.line}:{place.column}"
+    location = content.locations[instruction.location]
+    return f"{location.op} {location.line}:{location.column}"
 
 
 class _Writer:
-    """Instructions as text: the first line, and lines that belong under it."""
+    """Writes instructions as text: the first line, and the lines that belong to it."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
 
     def lines(self, instruction: Instruction) -> list[str]:
+        """Return the lines of an instruction."""
         match instruction:
             case Transfer() | IndirectTransfer():
                 return self._transfer(instruction)
@@ -123,92 +123,89 @@ class _Writer:
         return [self._line(instruction)]
 
     def _line(self, instruction: Instruction) -> str:
-        name, operand = self.names.register, self.names.operand
         match instruction:
-            case LoopBegin():
-                bounds = f"{name(instruction.lower)} to {name(instruction.upper)}"
-                return f"for {name(instruction.variable)} = {bounds} step {name(instruction.step)}"
-            case LoopEnd():
-                return f"next {instruction.begin}"
-            case Branch():
-                return f"unless {name(instruction.condition)} goto {instruction.target}"
-            case Jump():
-                return f"goto {instruction.target}"
             case Scalar():
-                types = _types(instruction)
-                inputs = (name(found, instruction.operand) for found in instruction.inputs)
-                result = name(instruction.destination)
-                return f"{result} = {instruction.op} {', '.join(inputs)} : {types}"
-            case Move():
-                return f"{name(instruction.destination)} = {name(instruction.source)}"
-            case Extract():
-                source = operand(instruction.source, instruction.extents)
-                point = by(map(name, instruction.indices))
-                return f"{name(instruction.destination)} = element ({point}) of {source}"
-            case MatrixProduct():
-                return self._product(instruction)
-            case Copy():
-                source = operand(instruction.source, instruction.extents)
-                return f"copy {source} to {operand(instruction.destination, instruction.extents)}"
-            case Literal():
-                shown = by(instruction.values[:_SHOWN_VALUES])
-                if len(instruction.values) > _SHOWN_VALUES:
-                    shown += f", ... ({len(instruction.values)} values)"
-                return f"{operand(instruction.destination, None)} = {shown}"
-            case TableLookup():
-                table = f"table {instruction.table} of this core"
-                found = f"length of {table}"
-                if instruction.index >= 0:
-                    found = f"entry {name(instruction.index)} of {table}"
-                return f"{name(instruction.destination)} = {found}"
-        return self._message(instruction)
-
-    def _message(self, instruction: Instruction) -> str:
-        match instruction:
-            case Publish():
-                tiles = (
-                    f"[{tile.address}, {tile.address + tile.bytes})" for tile in instruction.tiles
-                )
-                return f"publish {' '.join(tiles)} on channel {instruction.channel}"
+                return self._scalar(instruction)
+            case Matmul():
+                return self._matmul(instruction)
             case Receive():
-                register = self.names.register
-                target = self.names.operand(instruction.destination, instruction.extents)
-                source = f"core {register(instruction.producer)}, tile {instruction.role}"
-                start = self.names.start(instruction.source_offset)
-                walk = f"{start} by {by(instruction.source_strides)}"
-                channel = f"channel {instruction.channel}"
-                return f"receive {target} from {source}{walk} on {channel}"
-            case Delivered():
-                kind = instruction.kind.name.lower()
-                size = f"{instruction.cores} cores, {instruction.tile_bytes} bytes each"
-                return f"delivered {kind} on channel {instruction.channel}: {size}"
-        raise AssertionError(f"no text for {instruction}")
+                return self._receive(instruction)
+            case TableLookup():
+                return self._table_lookup(instruction)
+            case Literal():
+                return self._literal(instruction)
+        if not instruction.form:
+            raise AssertionError(f"no text for {instruction}")
+        return instruction.form.format_map(
+            {field.name: self._field(instruction, field) for field in fields_of(type(instruction))}
+        )
 
-    def _product(self, product: MatrixProduct) -> str:
+    def _field(self, instruction: Instruction, field: Field) -> str:
+        """Return the text of a field by its type."""
+        value = getattr(instruction, field.name)
+        values = value if field.type.limits else (value,)
+        if field.type.role in _REGISTERS:
+            return by(map(self.names.register, values))
+        if field.type.item is Operand:
+            # Operands of an instruction that is an iteration space have its extents.
+            extents = getattr(instruction, "extents", None)
+            return " ".join(self.names.operand(operand, extents) for operand in values)
+        if field.type.item is PublishedTile:
+            return " ".join(f"[{tile.address}, {tile.address + tile.bytes})" for tile in values)
+        if isinstance(value, enum.Enum):
+            return value.name.lower()
+        return by(values)
+
+    def _scalar(self, scalar: Scalar) -> str:
+        inputs = by(self.names.register(register, scalar.operand) for register in scalar.inputs)
+        result = self.names.register(scalar.destination)
+        return f"{result} = {scalar.op} {inputs} : {_types(scalar)}"
+
+    def _table_lookup(self, lookup: TableLookup) -> str:
+        table = f"table {lookup.table} of this core"
+        entry = f"length of {table}"
+        if lookup.index >= 0:
+            entry = f"entry {self.names.register(lookup.index)} of {table}"
+        return f"{self.names.register(lookup.destination)} = {entry}"
+
+    def _literal(self, literal: Literal) -> str:
+        values = by(literal.values[:_SHOWN_VALUES])
+        if len(literal.values) > _SHOWN_VALUES:
+            values += f", ... ({len(literal.values)} values)"
+        return f"{self.names.operand(literal.destination, None)} = {values}"
+
+    def _receive(self, receive: Receive) -> str:
+        target = self.names.operand(receive.destination, receive.extents)
+        source = f"core {self.names.register(receive.producer)}, tile {receive.role}"
+        start = self.names.start(receive.source_offset)
+        strides = f"{start} by {by(receive.source_strides)}"
+        return f"receive {target} from {source}{strides} on channel {receive.channel}"
+
+    def _matmul(self, matmul: Matmul) -> str:
         operand = self.names.operand
-        rows, columns, inner = product.rows, product.columns, product.inner
-        left = operand(product.a, (product.batch, rows, inner))
-        right = operand(product.b, (product.batch, inner, columns))
-        output = operand(product.output, (product.batch, rows, columns))
+        rows, columns, inner = matmul.rows, matmul.columns, matmul.inner
+        left = operand(matmul.a, (matmul.batch, rows, inner))
+        right = operand(matmul.b, (matmul.batch, inner, columns))
+        output = operand(matmul.output, (matmul.batch, rows, columns))
         initial = ""
-        if product.has_initial:
-            initial = f"{operand(product.initial, (product.batch, rows, columns))} + "
+        if matmul.has_initial:
+            initial = f"{operand(matmul.initial, (matmul.batch, rows, columns))} + "
         return f"matmul {output} = {initial}{left} x {right}"
 
     def _transfer(self, transfer: Transfer | IndirectTransfer) -> list[str]:
         verb, preposition = ("store", "to") if transfer.store else ("load", "from")
         if isinstance(transfer, Transfer):
             extents = transfer.extents
-            places = [self.names.view(view) for view in transfer.views]
-            where = f"at ({by(map(self.names.register, transfer.anchor))})"
+            views = [self.names.view(view) for view in transfer.views]
+            coordinates = f"at ({by(map(self.names.register, transfer.anchor))})"
         else:
             extents = transfer.variables
-            places = [self.names.view(transfer.view)]
-            where = f"at ({by(map(self.names.subscript, transfer.subscripts))})"
+            views = [self.names.view(transfer.view)]
+            coordinates = f"at ({by(map(self.names.subscript, transfer.subscripts))})"
         if transfer.points:
-            where += ", a list of points"
+            coordinates += ", a list of points"
         first = f"{verb} {self.names.operand(transfer.tile, extents)}"
-        return [first, *(f"{preposition} {place}" for place in places), where]
+        return [first, *(f"{preposition} {view}" for view in views), coordinates]
 
     def _chain(self, chain: Chain) -> list[str]:
         lines = [f"chain {self.names.extents(chain.extents)}", *self._values(chain)]
@@ -221,44 +218,44 @@ class _Writer:
         lines = [f"reduce {self.names.extents(reduce.extents)} {along}", *self._values(reduce)]
         kept = [size for dim, size in enumerate(reduce.extents) if dim not in reduce.reduced]
 
-        def folded(operand: Operand) -> str:
-            strides = operand.strides
-            walk = tuple(found for dim, found in enumerate(strides) if dim not in reduce.reduced)
-            without = Operand(operand.address, operand.bytes, operand.type, operand.offset, walk)
-            return self.names.operand(without, kept)
+        def result_operand(operand: Operand) -> str:
+            strides = tuple(
+                stride for dim, stride in enumerate(operand.strides) if dim not in reduce.reduced
+            )
+            return self.names.operand(replace(operand, strides=strides), kept)
 
         values = by(f"%{value}" for value in reduce.values)
-        start = f" from {' '.join(map(folded, reduce.initial))}" if reduce.initial else ""
+        start = f" from {' '.join(map(result_operand, reduce.initial))}" if reduce.initial else ""
         lines.append(f"fold {reduce.combine or 'the combiner'} of {values}{start}")
-        # Accumulators come first, then the elements folded in.
+        # Accumulators come first, then the elements that are combined with them.
         number = 2 * len(reduce.values)
         for position, step in enumerate(reduce.combiner):
             lines.append(f"  {self._step(number + position, step, ())}")
         if not reduce.combine:
             lines.append(f"  yields {by(f'%{value}' for value in reduce.results)}")
-        return [*lines, *(f"{folded(output)} = the result" for output in reduce.outputs)]
+        return [*lines, *(f"{result_operand(output)} = the result" for output in reduce.outputs)]
 
     def _values(self, chain: Chain | Reduce) -> Iterator[str]:
-        """One line for each value, numbered as the instruction numbers them."""
-        for number, found in enumerate(chain.inputs):
-            yield f"%{number} = {self._input(found, chain.extents)}"
+        """Yield one line for each value, numbered as the instruction numbers them."""
+        for number, entry in enumerate(chain.inputs):
+            yield f"%{number} = {self._input(entry, chain.extents)}"
         for number, step in enumerate(chain.steps, len(chain.inputs)):
             yield self._step(number, step, chain.lookups)
 
-    def _input(self, found: Input, extents: Sequence[int]) -> str:
-        match found.kind:
+    def _input(self, entry: Input, extents: Sequence[int]) -> str:
+        match entry.kind:
             case InputKind.SCALAR:
-                value = self.names.register(found.source, found.type)
-                return f"{value} : {type_name(found.type)}"
+                value = self.names.register(entry.source, entry.type)
+                return f"{value} : {type_name(entry.type)}"
             case InputKind.INDEX:
-                return f"index {found.dimension} : {type_name(found.type)}"
-        return self.names.operand(found.operand, extents)
+                return f"index {entry.dimension} : {type_name(entry.type)}"
+        return self.names.operand(entry.operand, extents)
 
     def _step(self, number: int, step: ChainStep, lookups: Sequence[Lookup]) -> str:
         inputs = by(f"%{value}" for value in step.inputs)
         if 0 <= step.lookup < len(lookups):
-            found = lookups[step.lookup]
-            table = self.names.operand(found.operand, found.extents)
+            lookup = lookups[step.lookup]
+            table = self.names.operand(lookup.operand, lookup.extents)
             return f"%{number} = element ({inputs}) of {table}"
         return f"%{number} = {step.op} {inputs} : {_types(step)}"
 

@@ -44,10 +44,10 @@ class Names:
     """Constants are shown as numbers, arguments and the core's place by name."""
 
     def __init__(self, content: ProgramContent) -> None:
-        self.constants = {found.register: found.bits for found in content.constants}
+        self.constants = {constant.destination: constant.bits for constant in content.constants}
         self.names = {CORE_REGISTER: "core", CORE_X: "core.x", CORE_Y: "core.y", CORE_Z: "core.z"}
         for argument in content.arguments:
-            self.names[argument.register] = f"%{argument.name}"
+            self.names[argument.destination] = f"%{argument.name}"
 
     def register(self, register: int, type: ElementType = ElementType.I64) -> str:
         if register not in self.constants:
