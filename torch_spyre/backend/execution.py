@@ -7,7 +7,7 @@ from torch_spyre import _C
 from torch_spyre.backend.arrays import ArrayArgument
 from torch_spyre.backend.launch import LaunchCost, launch
 from torch_spyre.backend.program.program import Program
-from torch_spyre.backend.program.recent import keep
+from torch_spyre.backend.program.recent import add_to_cache
 from torch_spyre.cards import load_card
 from torch_spyre.timing import Timing, estimate
 from torch_spyre.timing.from_counts import record_of
@@ -55,7 +55,7 @@ def timing_of(
     timing: Timing | None = program.timings.get(key)
     if timing is None:
         record = record_of(program.content, _counts(program, sizes, scalars, memories))
-        timing = keep(program.timings, key, estimate(record, card))
+        timing = add_to_cache(program.timings, key, estimate(record, card))
     return timing
 
 
@@ -72,7 +72,7 @@ def _counts(
     counts: dict[str, Any] | None = program.timings.get(key)
     if counts is None:
         found = _C.record_program(program.file, sizes, scalars, memories)
-        counts = keep(program.timings, key, found)
+        counts = add_to_cache(program.timings, key, found)
     return counts
 
 

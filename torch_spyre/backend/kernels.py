@@ -13,7 +13,7 @@ from torch_spyre.backend.lowering import compile_function
 from torch_spyre.backend.program.cache import cache_key, program_cache
 from torch_spyre.backend.program.instructions import Argument, FixedBuffer
 from torch_spyre.backend.program.program import Program
-from torch_spyre.backend.program.recent import keep
+from torch_spyre.backend.program.recent import add_to_cache
 from torch_spyre.cards import CardDescription, load_card
 from torch_spyre.errors import ScratchpadOverflowError
 from torch_spyre.ktir.errors import KtirError
@@ -58,7 +58,7 @@ def compile_kernel(
     program = module.programs.get(key)
     if program is None:
         found = _cached(module, function, scalars, values, arrays, card)
-        program = keep(module.programs, key, found)
+        program = add_to_cache(module.programs, key, found)
     return program
 
 

@@ -1,9 +1,9 @@
-"""The golden model of the vector unit: what every instruction computes, in float64.
+"""The golden model of the vector unit: the result of every instruction, computed in float64.
 
-`run(name, operand_type, result_type, *codes)` does to arrays of codes what the engine does: takes
-the numbers they stand for, applies the instruction's function below, rounds once. Float functions
-get and give float64; integer functions get and give Python integers, in arrays of objects, as
-signed numbers unless their name ends in `ui`.
+`run(name, operand_type, result_type, *codes)` computes on arrays of codes as the engine does: it
+decodes them, applies the instruction's function below and rounds once. Float functions accept and
+return float64; integer functions accept and return Python integers, in arrays of objects, signed
+unless the name ends in `ui`.
 """
 
 import math
@@ -53,7 +53,7 @@ def _bf16_values() -> Values:
 
 @cache
 def values_of_codes(name: str) -> Values:
-    """The value of every code of a float type of 8 or 16 bits."""
+    """Return the value of every code of a float type of 8 or 16 bits."""
     match name:
         case "f16":
             return formats.sen169_values()
@@ -71,9 +71,9 @@ def values_of_codes(name: str) -> Values:
 
 @cache
 def _magnitudes(name: str) -> tuple[Values, Values]:
-    """The numbers from 0 up, and what lies halfway between each and the next.
+    """Return the values from 0 up, and the midpoint of each and the next.
 
-    Formats with infinity have it as their last number, and 2**emax in its place for the middle.
+    Formats with infinity have it as their last value; for the midpoint, 2**emax replaces it.
     """
     values = values_of_codes(name)
     positive = values[: len(values) // 2]
@@ -85,12 +85,12 @@ def _magnitudes(name: str) -> tuple[Values, Values]:
 
 
 def _encode_small_float(name: str, values: Values) -> Codes:
-    """The nearest code, ties to even; too large is the largest number or infinity."""
+    """Return the nearest codes, ties to even; values out of range saturate or are infinite."""
     _, middles = _magnitudes(name)
     size = np.abs(values)
     below = np.searchsorted(middles, size, side="left")
     at_middle = middles[np.minimum(below, len(middles) - 1)] == size
-    # Codes ascend with their values, so the even one of two neighbours has an even number.
+    # Codes ascend with their values, so the even one of two neighbours is the tie's result.
     code = np.where(at_middle & (below % 2 == 1), below + 1, below)
     bits = TYPES[name].bits
     sign = np.where(np.signbit(values), 1 << (bits - 1), 0)
@@ -101,7 +101,7 @@ def _encode_small_float(name: str, values: Values) -> Codes:
 
 
 def encode_floats(name: str, values: Values) -> Codes:
-    """Each value rounded once to the type."""
+    """Return the codes of values, rounded once to the type."""
     if name == "f16":
         return formats.encode_sen169_result(values)
     if name == "f32":
@@ -119,7 +119,7 @@ def decode_floats(name: str, codes: Codes) -> Values:
 
 
 def convert_floats(operand_type: str, result_type: str, codes: Codes) -> Codes:
-    """Unlike arithmetic, conversions take the largest code of SEN169 for infinity."""
+    """Return converted codes; unlike arithmetic, conversions read SEN169's largest as infinity."""
     values = decode_floats(operand_type, codes)
     if operand_type == "f16":
         values = formats.largest_to_infinity(values)
@@ -129,10 +129,10 @@ def convert_floats(operand_type: str, result_type: str, codes: Codes) -> Codes:
 
 
 def ulp(name: str, values: Values) -> Values:
-    """The gap between the two numbers of the type around each value."""
+    """Return the distance between the two values of the type around each value."""
     size = np.abs(values)
     if name == "f32":
-        # All numbers of the last binade have the gap of its first.
+        # The spacing is the same in the whole last binade.
         return np.spacing(np.minimum(size, 2.0**127).astype(np.float32)).astype(np.float64)
     numbers, _ = _magnitudes(name)
     finite = numbers[np.isfinite(numbers)]
@@ -192,13 +192,13 @@ def rsqrt(x: Values) -> Values:
     return 1 / np.sqrt(x)
 
 
-def _each(function: Callable[[Any], float], arguments: NDArray[Any]) -> Values:
-    """For functions that NumPy lacks."""
+def _vectorized(function: Callable[[Any], float], arguments: NDArray[Any]) -> Values:
+    """Apply a scalar function that NumPy lacks to every element."""
     return np.asarray(np.vectorize(function, otypes=[np.float64])(arguments), dtype=np.float64)
 
 
 def erf(x: Values) -> Values:
-    return _each(math.erf, x)
+    return _vectorized(math.erf, x)
 
 
 def sigmoid(x: Values) -> Values:
@@ -210,8 +210,8 @@ def silu(x: Values) -> Values:
 
 
 def gelu(x: Values) -> Values:
-    """The exact form: x times the normal distribution's share below x."""
-    return x * _each(math.erfc, -x / math.sqrt(2)) / 2
+    """Return x times the cumulative normal distribution at x, exactly, without tanh."""
+    return x * _vectorized(math.erfc, -x / math.sqrt(2)) / 2
 
 
 def softplus(x: Values, beta: Values, threshold: Values) -> Values:
@@ -224,9 +224,9 @@ def layernormscale(variance: Values, epsilon: Values) -> Values:
 
 
 def fma(a: Values, b: Values, c: Values) -> Values:
-    """With round-to-odd, so that rounding the result again is as good as rounding once.
+    """Return a * b + c rounded to odd, so that rounding the result again equals rounding once.
 
-    The product of two float32 numbers is exact in float64; the error of the sum is, too.
+    The product of two float32 values is exact in float64; the error of the sum is, too.
     """
     product = a * b
     total = product + c
@@ -292,7 +292,7 @@ _ORDERED: dict[str, Callable[[Values, Values], NDArray[np.bool_]]] = {
 
 
 def compare_floats(predicate: str, a: Values, b: Values) -> NDArray[np.bool_]:
-    """Ordered predicates are false, unordered ones true where a or b is NaN."""
+    """Return the predicate; where a or b is NaN, ordered ones are false, unordered ones true."""
     unordered = np.isnan(a) | np.isnan(b)
     match predicate:
         case "false":
@@ -357,7 +357,7 @@ INTEGER_FUNCTIONS: dict[str, Callable[[int, int, int], int]] = {
 }
 
 
-def _takes_unsigned(name: str) -> bool:
+def _is_unsigned(name: str) -> bool:
     return name.endswith("ui") or name.startswith("cmpi_u")
 
 
@@ -365,7 +365,7 @@ def _takes_unsigned(name: str) -> bool:
 
 
 def float_to_integer(values: Values, bits: int, is_signed: bool) -> Integers:
-    """Towards zero, to the nearest limit; NaN gives 0."""
+    """Return integers rounded towards zero, saturated at the limits; NaN gives 0."""
     lowest = -(1 << (bits - 1)) if is_signed else 0
     highest = (1 << (bits - is_signed)) - 1
 
@@ -380,7 +380,7 @@ def float_to_integer(values: Values, bits: int, is_signed: bool) -> Integers:
 
 
 def integers_to_odd_floats(numbers: Integers) -> Values:
-    """As float64; where that is inexact, the odd neighbour, so that rounding again does no harm."""
+    """Return float64 values rounded to odd, so that rounding again equals rounding once."""
 
     def convert(number: int) -> float:
         size = abs(number)
@@ -389,17 +389,17 @@ def integers_to_odd_floats(numbers: Integers) -> Values:
         odd = kept | (size != kept << dropped)
         return math.copysign(math.ldexp(odd, dropped), number)
 
-    return _each(convert, numbers)
+    return _vectorized(convert, numbers)
 
 
 # --- Running --------------------------------------------------------------------------------------
 
 
 def exact(name: str, operand_type: str, *codes: Codes) -> Values:
-    """The result of a float instruction before it is rounded."""
+    """Return the result of a float instruction before it is rounded."""
     with np.errstate(all="ignore"):
-        numbers = [decode_floats(operand_type, each) for each in codes]
-        return np.asarray(FLOAT_FUNCTIONS[name](*numbers), dtype=np.float64)
+        operands = [decode_floats(operand_type, operand) for operand in codes]
+        return np.asarray(FLOAT_FUNCTIONS[name](*operands), dtype=np.float64)
 
 
 def _cast(name: str, operand_type: str, result_type: str, codes: Codes) -> Codes:
@@ -429,19 +429,19 @@ def _cast(name: str, operand_type: str, result_type: str, codes: Codes) -> Codes
 
 
 def run(name: str, operand_type: str, result_type: str, *codes: Codes) -> Codes:
-    """The codes that an instruction gives for arrays of codes."""
+    """Return the codes of an instruction's result for arrays of codes."""
     if name == "select":
         mask, first, second = codes
         return np.where(mask != 0, first, second)
     if name.startswith("cmpf_"):
-        a, b = (decode_floats(operand_type, each) for each in codes)
+        a, b = (decode_floats(operand_type, operand) for operand in codes)
         return compare_floats(name.removeprefix("cmpf_"), a, b).astype(np.uint8)
     if name in FLOAT_FUNCTIONS:
         return encode_floats(result_type, exact(name, operand_type, *codes))
     if name in INTEGER_FUNCTIONS:
-        read = unsigned_integers if _takes_unsigned(name) else signed_integers
-        numbers = [read(operand_type, each) for each in codes]
+        read = unsigned_integers if _is_unsigned(name) else signed_integers
+        operands = [read(operand_type, operand) for operand in codes]
         function = _elementwise(INTEGER_FUNCTIONS[name], TYPES[operand_type].bits)
         # An instruction with one operand ignores the second.
-        return encode_integers(result_type, function(numbers[0], numbers[-1]))
+        return encode_integers(result_type, function(operands[0], operands[-1]))
     return _cast(name, operand_type, result_type, codes[0])

@@ -10,7 +10,7 @@ from torch_spyre import ktir
 from torch_spyre.backend import execution
 from torch_spyre.backend.arrays import place
 from torch_spyre.backend.program.instructions import ElementType
-from torch_spyre.backend.program.recent import MOST_KEPT
+from torch_spyre.backend.program.recent import MAX_ENTRIES
 
 CORES = 16
 LINE = 64
@@ -98,12 +98,12 @@ func.func @scaled(%to: index, %n: index) {
 def test_other_scalars_each_time_do_not_pile_up():
     module = ktir.load(SCALED)
     to = np.zeros(8, np.int32)
-    for n in range(MOST_KEPT + 20):
+    for n in range(MAX_ENTRIES + 20):
         assert module.run("scaled", to=to, n=n)["to"][0] == n
     (program,) = module.programs.values()
-    assert len(program.timings) <= MOST_KEPT
-    for n in range(MOST_KEPT + 20):
+    assert len(program.timings) <= MAX_ENTRIES
+    for n in range(MAX_ENTRIES + 20):
         module.compile("scaled", n=n)
-    assert len(module.programs) <= MOST_KEPT
+    assert len(module.programs) <= MAX_ENTRIES
     # What was forgotten is made again.
     assert module.compile("scaled", n=0) == ktir.load(SCALED).compile("scaled", n=0)

@@ -1,4 +1,4 @@
-"""Building elementwise work: values with handles, numbered when the chain is finished."""
+"""Builds chains: values have handles, which are numbered when the chain is finished."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -49,10 +49,11 @@ class ChainBuilder:
     lookups: list[TensorView] = field(default_factory=list)
     values: dict[SSAValue, Handle] = field(default_factory=dict)
 
-    def input(self, found: ChainInput, type: ElementType) -> Handle:
-        if found in self.inputs:
-            return Handle(True, self.inputs.index(found), type)
-        self.inputs.append(found)
+    def input(self, entry: ChainInput, type: ElementType) -> Handle:
+        """Return an input of the chain; equal ones are the same."""
+        if entry in self.inputs:
+            return Handle(True, self.inputs.index(entry), type)
+        self.inputs.append(entry)
         return Handle(True, len(self.inputs) - 1, type)
 
     def scalar(self, register: int, type: ElementType) -> Handle:
@@ -61,37 +62,38 @@ class ChainBuilder:
     def index(self, dimension: int) -> Handle:
         return self.input(IndexInput(dimension), ElementType.I64)
 
-    def tensor(self, found: TensorView | Splat | Undefined, strides: tuple[int, ...]) -> Handle:
-        """An operand, with a stride for each dim of the iteration space."""
-        match found:
+    def tensor(self, value: TensorView | Splat | Undefined, strides: tuple[int, ...]) -> Handle:
+        """Return an operand as an input, with a stride for each dim of the iteration space."""
+        match value:
             case Undefined():
-                return self.scalar(self.kernel.constant(0), found.type)
+                return self.scalar(self.kernel.constant(0), value.type)
             case Splat():
-                return self.scalar(found.register, found.type)
+                return self.scalar(value.register, value.type)
             case TensorView():
-                return self.input(replace(found, strides=strides), found.type)
+                return self.input(replace(value, strides=strides), value.type)
 
     def step(self, op: str, operand: ElementType, result: ElementType, *inputs: Handle) -> Handle:
         self.steps.append(_Step(-1, op, operand, result, inputs))
         return Handle(False, len(self.steps) - 1, result)
 
-    def lookup(self, found: TensorView, *coordinates: Handle) -> Handle:
-        self.lookups.append(found)
+    def lookup(self, tensor: TensorView, *coordinates: Handle) -> Handle:
+        """Add a step that returns the element of a tensor at coordinates."""
+        self.lookups.append(tensor)
         self.steps.append(
-            _Step(len(self.lookups) - 1, "", ElementType.I64, found.type, coordinates)
+            _Step(len(self.lookups) - 1, "", ElementType.I64, tensor.type, coordinates)
         )
-        return Handle(False, len(self.steps) - 1, found.type)
+        return Handle(False, len(self.steps) - 1, tensor.type)
 
     def numbered(
-        self, wanted: Sequence[Handle], kept_inputs: int = 0
+        self, results: Sequence[Handle], fixed_inputs: int = 0
     ) -> tuple[list[ChainInput], list[ChainStep], list[int]]:
-        """Inputs and steps that the wanted values need, and the numbers of these values.
+        """Return the inputs and steps that the results depend on, and the numbers of the results.
 
-        The first `kept_inputs` inputs stay where they are, needed or not.
+        The first `fixed_inputs` inputs are retained at their positions even if unused.
         """
         steps: set[int] = set()
-        inputs = set(range(kept_inputs))
-        pending = list(wanted)
+        inputs = set(range(fixed_inputs))
+        pending = list(results)
         while pending:
             handle = pending.pop()
             if handle.is_input:
@@ -107,7 +109,6 @@ class ChainBuilder:
         def number(handle: Handle) -> int:
             return (input_numbers if handle.is_input else step_numbers)[handle.position]
 
-        kept = [self.steps[position] for position in sorted(steps)]
         return (
             [self.inputs[position] for position in sorted(inputs)],
             [
@@ -118,9 +119,9 @@ class ChainBuilder:
                     step.result,
                     tuple(number(handle) for handle in step.inputs),
                 )
-                for step in kept
+                for step in (self.steps[position] for position in sorted(steps))
             ],
-            [number(handle) for handle in wanted],
+            [number(handle) for handle in results],
         )
 
     def finish(
@@ -133,34 +134,35 @@ class ChainBuilder:
             inputs,
             steps,
             self.lookups,
-            [Output(number, found) for number, (_, found) in zip(numbers, outputs, strict=True)],
+            [Output(number, tensor) for number, (_, tensor) in zip(numbers, outputs, strict=True)],
         )
 
     # Regions of scalar ops
 
     def body(self, block: Block, arguments: list[Handle]) -> list[Handle]:
-        """Applies a region to its arguments; returns what its terminator yields."""
+        """Apply a region to its arguments; return the values that its terminator yields."""
         terminator = block.last_op
         assert terminator is not None, "regions end in a terminator"
         self.region(block, arguments, terminator)
-        return [self.value(found) for found in terminator.operands]
+        return [self.value(operand) for operand in terminator.operands]
 
     def region(self, block: Block, arguments: list[Handle], stop: Operation) -> None:
-        """Applies the ops before `stop`."""
+        """Apply the ops before `stop`."""
         self.values.update(zip(block.args, arguments, strict=True))
-        self.operations(itertools.takewhile(lambda each: each is not stop, block.ops))
+        self.operations(itertools.takewhile(lambda operation: operation is not stop, block.ops))
 
     def operations(self, operations: Iterable[Operation]) -> None:
         for operation in operations:
             self._operation(operation)
 
-    def value(self, found: SSAValue) -> Handle:
-        if found in self.values:
-            return self.values[found]
+    def value(self, value: SSAValue) -> Handle:
+        """Return the handle of a scalar."""
+        if value in self.values:
+            return self.values[value]
         # Defined outside the region: the same for every element.
-        type = self.kernel.element_type(found.type)
-        self.values[found] = self.scalar(self.kernel.scalar(found), type)
-        return self.values[found]
+        type = self.kernel.element_type(value.type)
+        self.values[value] = self.scalar(self.kernel.scalar(value), type)
+        return self.values[value]
 
     def _operation(self, operation: Operation) -> None:
         kernel = self.kernel
@@ -174,21 +176,21 @@ class ChainBuilder:
                 register = scalar_register(kernel, operation.value, type)
                 self.values[operation.result] = self.scalar(register, type)
             case tensor.ExtractOp():
-                found = kernel.in_memory(kernel.tensor(operation.tensor))
+                table = kernel.in_memory(kernel.tensor(operation.tensor))
                 coordinates = [self.value(index) for index in operation.indices]
-                self.values[operation.result] = self.lookup(found, *coordinates)
+                self.values[operation.result] = self.lookup(table, *coordinates)
             case _:
                 self._vector_op(operation)
 
     def _vector_op(self, operation: Operation) -> None:
-        found = vector_op(operation)
-        if found is None or any(isinstance(v.type, TensorType) for v in operation.operands):
+        op = vector_op(operation)
+        if op is None or any(isinstance(v.type, TensorType) for v in operation.operands):
             raise self.kernel.error(f"{operation.name} cannot stand in its region")
-        handles = [self.value(operand) for operand in found.operands]
-        operand_type = self.value(found.typed_operand).type
+        handles = [self.value(operand) for operand in op.operands]
+        operand_type = self.value(op.typed_operand).type
         handles += [
             self.scalar(self.kernel.literal(bits, operand_type), operand_type)
-            for bits in found.constants
+            for bits in op.constants
         ]
-        result = self.kernel.element_type(found.result.type)
-        self.values[found.result] = self.step(found.name, operand_type, result, *handles)
+        result = self.kernel.element_type(op.result.type)
+        self.values[op.result] = self.step(op.name, operand_type, result, *handles)

@@ -62,7 +62,7 @@ def combiner_of(
         builder.values[value] = Handle(True, position, kernel.element_type(value.type))
     builder.operations(_between(kernel, block, given, results))
     yielded = [builder.value(result) for result in results]
-    inputs, steps, numbered = builder.numbered(yielded, kept_inputs=len(given))
+    inputs, steps, numbered = builder.numbered(yielded, fixed_inputs=len(given))
     if builder.lookups:
         raise kernel.error("a combiner cannot read tensors")
     scalars = tuple(found for found in inputs if isinstance(found, ScalarInput))

@@ -1,7 +1,7 @@
-"""Registers: which exist, what is known of their contents, and integer arithmetic on them.
+"""The register file of a program while it is compiled, and constant folding of integer ops.
 
-What can be computed while compiling is; the rest becomes scalar instructions. Bounds are kept for
-integers, so that a size known only at run time can still get room in the scratchpad.
+Ops on constants are folded; the others become scalar instructions. Bounds of integers are tracked,
+so that a size known only at run time can still be allocated in the scratchpad.
 """
 
 import math
@@ -21,7 +21,7 @@ Bounds = tuple[int, int]
 
 
 def wrapped(value: int, type: ElementType) -> int:
-    """Two's complement of the type's width; flags are 0 or 1."""
+    """Return an integer wrapped to the type's width in two's complement; an I1 is 0 or 1."""
     width = type.bits
     value &= (1 << width) - 1
     if type is ElementType.I1 or value < 1 << (width - 1):
@@ -34,8 +34,8 @@ def _truncated(left: int, right: int) -> int:
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
-# On signed numbers.
-_FOLDS: dict[str, Callable[[int, int], int]] = {
+# On signed integers.
+_CONSTANT_FOLDS: dict[str, Callable[[int, int], int]] = {
     "addi": lambda a, b: a + b,
     "subi": lambda a, b: a - b,
     "muli": lambda a, b: a * b,
@@ -72,12 +72,12 @@ _UNSIGNED_CASTS = {"index_castui", "extui"}
 
 
 def _signed(lane: int, type: ElementType) -> int:
-    """A flag that is set is -1 as a signed number."""
+    """Return a lane as a signed integer: a true I1 is -1."""
     return -lane if type is ElementType.I1 else lane
 
 
 def fold(op: str, values: list[int], operand: ElementType, result: ElementType) -> int | None:
-    """The value of an integer op on lanes of the operand's type; None if it is not folded."""
+    """Return the result of an integer op on constant lanes; None if it is not folded."""
     if op == "select":
         return values[1] if values[0] else values[2]
     if op in _UNSIGNED_CASTS:
@@ -85,8 +85,8 @@ def fold(op: str, values: list[int], operand: ElementType, result: ElementType) 
     signed = [_signed(value, operand) for value in values]
     if op in _SIGNED_CASTS:
         return wrapped(signed[0], result)
-    if op in _FOLDS:
-        return wrapped(_FOLDS[op](*signed), result)
+    if op in _CONSTANT_FOLDS:
+        return wrapped(_CONSTANT_FOLDS[op](*signed), result)
     if op in _DIVISIONS and signed[1] > 0 and (op not in _UNSIGNED or signed[0] >= 0):
         return wrapped(_DIVISIONS[op](*signed), result)
     return None
@@ -95,14 +95,14 @@ def fold(op: str, values: list[int], operand: ElementType, result: ElementType) 
 def bound(
     op: str, ranges: Sequence[Bounds | None], operand: ElementType, result: ElementType
 ) -> Bounds | None:
-    """Bounds of the result of an op on bounded integers, where they are easily told."""
+    """Return the bounds of the result of an op on bounded integers; None if they are unknown."""
     if op.startswith("cmpi_"):
         return 0, 1
-    found = _select_bound(ranges) if op == "select" else _bound(op, ranges, operand)
-    # What might not fit the type wraps around, and then anything can come out.
-    if found is None or (wrapped(found[0], result), wrapped(found[1], result)) != found:
+    bounds = _select_bound(ranges) if op == "select" else _bound(op, ranges, operand)
+    # A result that may wrap around has no useful bounds.
+    if bounds is None or (wrapped(bounds[0], result), wrapped(bounds[1], result)) != bounds:
         return None
-    return found
+    return bounds
 
 
 def _select_bound(ranges: Sequence[Bounds | None]) -> Bounds | None:
@@ -117,20 +117,20 @@ def _either(left: Bounds | None, right: Bounds | None) -> Bounds | None:
 
 
 def limits(type: ElementType) -> Bounds:
-    """What a register of this type holds."""
+    """Return the bounds of a type."""
     half = 1 << (type.bits - 1)
     return (0, 1) if type is ElementType.I1 else (-half, half - 1)
 
 
 def _assumed(type: ElementType) -> Bounds:
-    """Nothing that is counted comes near the ends of 64 bits, where adding 1 may wrap around."""
+    """Return the bounds of an unbounded operand; sizes are far below the range of 64 bits."""
     return (-(1 << 62), 1 << 62) if type is ElementType.I64 else limits(type)
 
 
 def _bound(op: str, ranges: Sequence[Bounds | None], operand: ElementType) -> Bounds | None:
-    if op in _BOUNDED_BY_ONE and any(found is not None for found in ranges):
-        ranges = [_assumed(operand) if found is None else found for found in ranges]
-    known = [found for found in ranges if found is not None]
+    if op in _BOUNDED_BY_ONE and any(bounds is not None for bounds in ranges):
+        ranges = [_assumed(operand) if bounds is None else bounds for bounds in ranges]
+    known = [bounds for bounds in ranges if bounds is not None]
     if len(known) != len(ranges):
         return None
     if op in _SIGNED_CASTS:
@@ -154,7 +154,7 @@ def _bound(op: str, ranges: Sequence[Bounds | None], operand: ElementType) -> Bo
         case "maxsi":
             return max(a, c), max(b, d)
         case "minui" | "andi" if a >= 0 or c >= 0:
-            # A negative number is a large one without its sign, and has all high bits set.
+            # A negative integer is a large unsigned one, with all high bits set.
             return 0, min(high for low, high in known if low >= 0)
         case "maxui" if a >= 0 and c >= 0:
             return max(a, c), max(b, d)
@@ -171,7 +171,7 @@ def _bound(op: str, ranges: Sequence[Bounds | None], operand: ElementType) -> Bo
 
 
 class Registers:
-    """The register file of a program while it is compiled."""
+    """The registers of a program with their constants and bounds."""
 
     def __init__(self, grid: tuple[int, int, int]) -> None:
         self.count = FIRST_FREE_REGISTER
@@ -189,7 +189,7 @@ class Registers:
         return register
 
     def constant(self, bits: int) -> int:
-        """A register that holds these 64 bits from the start."""
+        """Return a register that holds these 64 bits from the start."""
         if bits not in self._constants:
             register = self.new((bits, bits))
             self._constants[bits] = register
@@ -209,7 +209,7 @@ class Registers:
         self._bounds[register] = bounds
 
     def widen(self, register: int, bounds: Bounds | None) -> None:
-        """The register may hold what these bounds allow too."""
+        """Extend the bounds of a register by others."""
         either = _either(self._bounds.pop(register, None), bounds)
         if either is not None:
             self._bounds[register] = either
@@ -219,7 +219,7 @@ class Registers:
 
 
 def float32_bits(value: float) -> int:
-    """What float32 cannot hold is infinite, integers of any size included."""
+    """Return the bits of a value as float32; values out of range, of any size, are infinite."""
     try:
         return int.from_bytes(struct.pack("<f", value), "little")
     except (OverflowError, struct.error):

@@ -1,4 +1,4 @@
-"""Going through the ops of a block: each is handed to the lowering of its kind."""
+"""Lowers the ops of a block, each by the handler of its class."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,14 +8,14 @@ from xdsl.ir import Block, Operation
 from torch_spyre.backend.lowering.context import KernelContext
 
 Handler = Callable[[KernelContext, Any], None]
-# Filled by `kernel`, which knows every lowering.
+# Filled by `kernel`, which imports every lowering.
 HANDLERS: dict[type[Operation], Handler] = {}
-# Tried for ops that have no handler of their own; the first that returns True has done it.
+# Tried in order for ops without a handler; the first that returns True has lowered the op.
 FALLBACKS: list[Callable[[KernelContext, Operation], bool]] = []
 
 
 def lower_block(kernel: KernelContext, block: Block) -> None:
-    """Everything but the terminator, which belongs to the op around the block."""
+    """Lower every op but the terminator, which belongs to the op around the block."""
     for operation in block.ops:
         if operation is block.last_op:
             return

@@ -17,7 +17,7 @@ from torch_spyre.backend.program.instructions import INSTRUCTIONS, Instruction, 
 from torch_spyre.errors import SpyreError
 
 MAGIC = b"SPYREPRG"
-# Raised with every change of the form or of what an instruction means.
+# Raised with every change of the form or of the meaning of an instruction.
 VERSION = 1
 HASH_BYTES = 32
 HEADER_BYTES = len(MAGIC) + 4 + 8 + HASH_BYTES
@@ -34,12 +34,14 @@ class ProgramError(SpyreError, ValueError):
 
 
 def encode(content: ProgramContent) -> bytes:
+    """Return the file of a program."""
     payload = bytearray()
     _writer(ProgramContent)(payload, content)
     return header(payload) + bytes(payload)
 
 
 def header(payload: bytes | bytearray) -> bytes:
+    """Return the header of a file with this content."""
     return b"".join(
         (
             MAGIC,
@@ -55,7 +57,7 @@ def content_hash(payload: bytes | bytearray) -> bytes:
 
 
 def payload_of(file: bytes) -> bytes:
-    """What follows the header, once all that the header says of it has been checked."""
+    """Return the content after the header; raise ProgramError unless it agrees with the header."""
     if len(file) < HEADER_BYTES or not file.startswith(MAGIC):
         raise ProgramError("not a program file")
     version = int.from_bytes(file[8:12], "little")
@@ -72,7 +74,7 @@ def payload_of(file: bytes) -> bytes:
 
 
 def decode(file: bytes) -> ProgramContent:
-    """Reads what `encode` wrote. That the program makes sense is for the engine to check."""
+    """Return the program in a file; the engine checks whether it is valid."""
     payload = payload_of(file)
     reader = Reader(payload)
     content: ProgramContent = _reader(ProgramContent)(reader)
@@ -82,6 +84,8 @@ def decode(file: bytes) -> ProgramContent:
 
 
 class Reader:
+    """Reads the integers and texts of a file."""
+
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.position = 0
@@ -102,7 +106,7 @@ class Reader:
         return (result >> 1) ^ -(result & 1)
 
     def length(self) -> int:
-        # Every item takes at least a byte, so no length can make us reserve more than the file has.
+        # Every item takes at least a byte, so a length beyond the file is wrong.
         length = self.integer()
         if not 0 <= length <= len(self.data) - self.position:
             raise ProgramError(f"a list of {length} items does not fit the file")
@@ -119,11 +123,11 @@ class Reader:
 
 
 def _write_integer(out: bytearray, value: int) -> None:
-    rest = (value << 1) ^ (value >> 63)
-    while rest >= 0x80:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
+    remaining = (value << 1) ^ (value >> 63)
+    while remaining >= 0x80:
+        out.append(remaining & 0x7F | 0x80)
+        remaining >>= 7
+    out.append(remaining)
 
 
 def _write_text(out: bytearray, value: str) -> None:

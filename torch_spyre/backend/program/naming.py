@@ -1,4 +1,4 @@
-"""Names for what a listing speaks of: registers, operands, views, subscripts."""
+"""The text of registers, operands, views and subscripts in listings."""
 
 import struct
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ def by(items: Iterable[object]) -> str:
 
 
 class Names:
-    """Constants are shown as numbers, arguments and the core's place by name."""
+    """Names of registers: constants by value, arguments and the core's coordinates by name."""
 
     def __init__(self, content: ProgramContent) -> None:
         self.constants = {constant.destination: constant.bits for constant in content.constants}
@@ -65,17 +65,17 @@ class Names:
         return "" if register == NO_REGISTER else f" from {self.register(register)}"
 
     def operand(self, operand: Operand, extents: Sequence[int] | None) -> str:
-        """[start, end) in bytes, type and extents; strides only where there are gaps."""
+        """Return [start, end) in bytes, type and extents; strides only if they are not dense."""
         stretch = f"[{operand.address}, {operand.address + operand.bytes})"
         text = f"{stretch} {type_name(operand.type)}"
         if extents is not None:
             text += f" {self.extents(extents)}"
-            if not self._is_plain(operand.strides, extents):
+            if not self._is_dense(operand.strides, extents):
                 text += f" by {by(operand.strides)}"
         return text + self.start(operand.offset)
 
-    def _is_plain(self, strides: Sequence[int], extents: Sequence[int]) -> bool:
-        """Row by row without gaps, as far as the extents are known."""
+    def _is_dense(self, strides: Sequence[int], extents: Sequence[int]) -> bool:
+        """Return whether strides are dense and row-major, as far as the extents are known."""
         if len(strides) != len(extents):
             return False
         expected = 1

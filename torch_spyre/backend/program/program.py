@@ -1,4 +1,4 @@
-"""A compiled program: what the card loads, with what people and tools want to know of it."""
+"""A compiled program: the file that a card loads, its content and its listing."""
 
 import os
 import tempfile
@@ -18,7 +18,7 @@ from torch_spyre.backend.program.instructions import Argument, ProgramContent
 
 
 def write_at_once(path: Path, content: bytes) -> None:
-    """Nobody ever sees half of the file, not even if this process is killed."""
+    """Write a file atomically: readers see all of it or nothing, even if this process is killed."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -34,20 +34,21 @@ class Program:
     """`file` is the form on disk; two programs are equal when these bytes are."""
 
     file: bytes
-    # What a card made of it, and what the clock said, so that a launch need not ask again.
+    # Caches of launches: the program as each card loaded it, and its modelled times.
     loaded: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     timings: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
     def of(content: ProgramContent) -> "Program":
+        """Return the program of a content."""
         program = Program(encode(content))
-        # Reading it back would give the same.
+        # Decoding the file would return the same.
         program.__dict__["content"] = content
         return program
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Program":
-        """Reads a saved program. That a card takes it shows when the card loads it."""
+        """Return a saved program; a card checks whether it is valid when it loads it."""
         try:
             file = Path(path).read_bytes()
         except OSError as error:
@@ -56,7 +57,7 @@ class Program:
         return Program(file)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file at once or not at all: nobody ever sees half of it."""
+        """Write the file atomically."""
         try:
             write_at_once(Path(path), self.file)
         except OSError as error:
@@ -64,11 +65,12 @@ class Program:
 
     @cached_property
     def content(self) -> ProgramContent:
+        """Return the decoded content."""
         return decode(self.file)
 
     @cached_property
     def hash(self) -> str:
-        """Names the content: the same kernel compiled the same way has the same hash."""
+        """Return the hash of the content: the same kernel compiled the same way has the same."""
         return self.file[HEADER_BYTES - 32 : HEADER_BYTES].hex()
 
     @property
@@ -80,7 +82,7 @@ class Program:
         return self.content.arguments
 
     def listing(self) -> str:
-        """The program as people read it."""
+        """Return the program as text."""
         from torch_spyre.backend.program.listing import listing
 
         return listing(self.content)
