@@ -44,7 +44,8 @@ def bundle(stages):
     """So many products of 64x64 halves, one after the other."""
     text = KERNEL.replace("VIEWS", "".join(VIEW.format(name) for name in "abc"))
     program = compile_kernel(ktir.load(text), "mul", {})
-    stage = (program.file, [0, 1, 2], [64 * 64 * 2] * 3, 0, 0, 0, False, False)
+    arrays = [_C.ArrayBinding.argument(index, 64 * 64 * 2) for index in range(3)]
+    stage = _C.BundleStage(program_file=program.file, arrays=arrays)
     return _C.Bundle("mul", [stage] * stages)
 
 

@@ -73,10 +73,50 @@ class LoadedProgram:
     @property
     def cores(self) -> int: ...
 
-# Program file, where each of its arrays is (an argument of `run`, or scratch memory -slot - 1) and
-# its bytes; time in picoseconds, bytes read from and written to device memory; whether cores run
-# one after the other, and the same for calls where two different slots are one memory.
-BundleStage = tuple[bytes, Sequence[int], Sequence[int], int, int, int, bool, bool]
+class ArrayBinding:
+    """The memory that one array of a program is bound to, and how many bytes it accesses."""
+
+    @staticmethod
+    def argument(index: int, bytes: int) -> ArrayBinding: ...
+    @staticmethod
+    def scratch(index: int, bytes: int) -> ArrayBinding: ...
+    @property
+    def is_argument(self) -> bool: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+
+class BundleStage:
+    """One program of a bundle, and the memory of its arrays in the order of its parameters.
+
+    `is_ordered` states whether cores run one after the other; `is_ordered_if_aliased` the same for
+    calls where arrays with different bindings are one allocation.
+    """
+
+    def __init__(
+        self,
+        *,
+        program_file: bytes,
+        arrays: Sequence[ArrayBinding],
+        time_ps: int = 0,
+        ddr_read_bytes: int = 0,
+        ddr_write_bytes: int = 0,
+        is_ordered: bool = False,
+        is_ordered_if_aliased: bool = False,
+    ) -> None: ...
+    @property
+    def arrays(self) -> list[ArrayBinding]: ...
+    @property
+    def time_ps(self) -> int: ...
+    @property
+    def ddr_read_bytes(self) -> int: ...
+    @property
+    def ddr_write_bytes(self) -> int: ...
+    @property
+    def is_ordered(self) -> bool: ...
+    @property
+    def is_ordered_if_aliased(self) -> bool: ...
 
 class Bundle:
     def __init__(

@@ -40,18 +40,26 @@ def pointwise(op):
     return compile_kernel(ktir.load(_TEXT.replace("{op}", op)), op, {})
 
 
-def stage(program, slots, *, ordered=False, ordered_if_aliased=False, sizes=None):
-    """A stage with the time that the clock gives it."""
-    sizes = [BYTES] * len(slots) if sizes is None else sizes
-    counts = _C.record_program(program.file, list(sizes), [])
+def scratch(index, size=BYTES):
+    """An array in a scratch buffer of the bundle."""
+    return _C.ArrayBinding.scratch(index, size)
+
+
+def argument(index, size=BYTES):
+    """An array in an argument of the call."""
+    return _C.ArrayBinding.argument(index, size)
+
+
+def stage(program, arrays, **options):
+    """A stage with the time that the clock gives it. Integers are indices of arguments."""
+    arrays = [argument(array) if isinstance(array, int) else array for array in arrays]
+    counts = _C.record_program(program.file, [array.bytes for array in arrays], [])
     timing = estimate(record_of(program.content, counts), load_card())
-    return (
-        program.file,
-        list(slots),
-        sizes,
-        timing.time_ps,
-        timing.ddr_read_bytes,
-        timing.ddr_write_bytes,
-        ordered,
-        ordered_if_aliased,
+    return _C.BundleStage(
+        program_file=program.file,
+        arrays=arrays,
+        time_ps=timing.time_ps,
+        ddr_read_bytes=timing.ddr_read_bytes,
+        ddr_write_bytes=timing.ddr_write_bytes,
+        **options,
     )

@@ -6,7 +6,7 @@ import pytest
 import torch
 from comparing import on_card
 
-from torch_spyre._inductor import async_compile
+from torch_spyre._inductor import driver
 
 
 @dataclass
@@ -41,11 +41,11 @@ class Kernels:
 def kernels_made(monkeypatch):
     found = Kernels()
 
-    class Noted(async_compile.Runner):
-        def __init__(self, name, stages, loops=None):
+    class Noted(driver.Runner):
+        def __init__(self, name, stages):
             found.names.append(name)
             found.programs.extend(map(list, stages))
-            super().__init__(name, stages, loops)
+            super().__init__(name, stages)
 
-    monkeypatch.setattr(async_compile, "Runner", Noted)
+    monkeypatch.setattr(driver, "Runner", Noted)
     return found

@@ -14,10 +14,10 @@ class ReadBack:
     def __init__(self, folder: Path) -> None:
         self.folder, self.checked = folder, 0
 
-    def runner(self, name, stages, loops=None):
+    def runner(self, name, stages):
         bundle = self.folder / f"{self.checked}_{name}"
         generate_bundle(name, bundle, [spec for stage in stages for spec in stage])
-        compiled = Runner(name, stages, loops)
+        compiled = Runner(name, stages)
         read = Runner(f"{name}_read_back", import_programs(bundle))
         return _Both(self, compiled, read)
 

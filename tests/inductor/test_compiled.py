@@ -399,13 +399,13 @@ def test_tables_of_inductor_stay_as_they_were():
 
 
 def test_a_graph_that_the_compiler_fails_on_runs_op_by_op(monkeypatch, caplog):
-    from torch_spyre._inductor import scheduling
+    from torch_spyre._inductor import driver
 
     def fails(bundle):
         raise ValueError("on purpose")
 
     before = tables()
-    monkeypatch.setattr(scheduling, "run_passes", fails)
+    monkeypatch.setattr(driver, "run_passes", fails)
     with (
         torch._inductor.config.patch(fx_graph_cache=False),
         pytest.warns(RuntimeWarning, match="failed with ValueError: on purpose"),

@@ -6,7 +6,7 @@ import torch
 from comparing import numbers, on_card
 from torch.nn import functional
 
-from torch_spyre._inductor import scheduling
+from torch_spyre._inductor import driver
 from torch_spyre._inductor.loop_ir import Constant, Coordinate, Load, text_of
 from torch_spyre._inductor.loop_tracer import LoopTracer
 from torch_spyre.errors import UnsupportedError
@@ -19,13 +19,13 @@ F16, F32, I32, BOOL = torch.float16, torch.float32, torch.int32, torch.bool
 def recorded(monkeypatch):
     """The loops of a compiled function, before any pass."""
     bundles = []
-    run = scheduling.run_passes
+    run = driver.run_passes
 
     def noted(bundle):
         bundles.append(bundle)
         return run(bundle)
 
-    monkeypatch.setattr(scheduling, "run_passes", noted)
+    monkeypatch.setattr(driver, "run_passes", noted)
 
     def record(function, *tensors):
         bundles.clear()

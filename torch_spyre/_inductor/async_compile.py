@@ -1,4 +1,4 @@
-"""What generated wrappers call to make kernels of the OpSpecs in their text."""
+"""Loads the kernels whose OpSpecs stand in the text of generated wrappers."""
 
 from collections.abc import Sequence
 from typing import NoReturn
@@ -6,6 +6,7 @@ from typing import NoReturn
 import torch
 from torch._inductor.async_compile import AsyncCompile
 
+from torch_spyre._inductor.driver import load_kernel
 from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, UnimplementedOp, flat
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.runtime.runner import Runner
@@ -19,35 +20,38 @@ logger = get_logger(__name__)
 
 
 class SpyreAsyncCompile(AsyncCompile):
-    """Inductor's, so that graphs with kernels for the CPU work too, and ours."""
+    """Extends Inductor's class, so that graphs with kernels for the CPU work too."""
 
     def sdsc(
         self,
         name: str,
         specs: Sequence[Sequence[OpSpec]] | Sequence[Spec],
-        loops: str | None = None,
-    ) -> "Runner | RefusedKernel":
-        """A kernel of programs; or of ops by hand, which are checked and cut into programs."""
+        loop_ir: str | None = None,
+    ) -> "Runner | UnimplementedKernel":
+        """Return a kernel of these stages, or of hand-written specs, validated and split in stages.
+
+        `loop_ir` is the text of the loops that the stages come from, for dumps.
+        """
         stages: list[Sequence[OpSpec]] = []
         by_hand: list[Spec] = []
-        for each in specs:
-            if isinstance(each, OpSpec | LoopSpec | UnimplementedOp):
-                by_hand.append(each)
+        for entry in specs:
+            if isinstance(entry, OpSpec | LoopSpec | UnimplementedOp):
+                by_hand.append(entry)
             else:
-                stages.append(each)
-        missing = [each.op for each in flat(by_hand) if isinstance(each, UnimplementedOp)]
+                stages.append(entry)
+        missing = [spec.op for spec in flat(by_hand) if isinstance(spec, UnimplementedOp)]
         if missing:
             logger.warning("kernel %s contains unimplemented operation %s", name, missing[0])
-            return RefusedKernel(name, missing[0])
+            return UnimplementedKernel(name, missing[0])
         if by_hand:
             validate(by_hand, load_card().compute.cores)
-            ops = [each for each in unroll_loop_specs(by_hand) if isinstance(each, OpSpec)]
+            ops = [spec for spec in unroll_loop_specs(by_hand) if isinstance(spec, OpSpec)]
             stages.extend(programs_of(with_scratchpad_names(ops)))
-        return Runner(name, stages, loops)
+        return load_kernel(name, stages, loop_ir)
 
 
-class RefusedKernel:
-    """Stands for a kernel with an op that the card cannot do: an error only if it is run."""
+class UnimplementedKernel:
+    """A kernel with an op that the card does not implement: an error only if it is run."""
 
     def __init__(self, name: str, op: str) -> None:
         self.name, self.op = name, op

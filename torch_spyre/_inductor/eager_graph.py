@@ -1,4 +1,4 @@
-"""The graph of one call: what the op does, in ops that are lowered."""
+"""Builds the graph of one eager call from ops that have lowerings."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,47 +17,47 @@ _COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
 
 
 class Call:
-    """An overload and its arguments, whose tensors can be others of the same kind."""
+    """An overload and its arguments, whose tensors can be replaced."""
 
     def __init__(
         self, overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> None:
         self.overload = overload
         self._leaves, self._structure = pytree.tree_flatten((args, kwargs))
-        self._places = [
-            place for place, leaf in enumerate(self._leaves) if isinstance(leaf, torch.Tensor)
+        self._positions = [
+            position for position, leaf in enumerate(self._leaves) if isinstance(leaf, torch.Tensor)
         ]
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        return [self._leaves[place] for place in self._places]
+        return [self._leaves[position] for position in self._positions]
 
     def arguments(self, values: Sequence[Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-        """With these in the place of its tensors."""
+        """Return the arguments with these values in place of the tensors."""
         filled = list(self._leaves)
-        for place, value in zip(self._places, values, strict=True):
-            filled[place] = value
+        for position, value in zip(self._positions, values, strict=True):
+            filled[position] = value
         args, kwargs = pytree.tree_unflatten(filled, self._structure)
         return args, kwargs
 
 
-def graph_of(
-    call: Call, fakes: Sequence[torch.Tensor], results: Sequence[Any], writes: bool
+def build_graph(
+    call: Call, fakes: Sequence[torch.Tensor], results: Sequence[Any], has_writes: bool
 ) -> torch.fx.GraphModule:
-    """`results` is what the call gives for fake tensors, if that is known."""
-    # Nobody runs the graph's Python code.
+    """Return the graph of a call; `results` are its results for fake tensors, if known."""
+    # The graph's Python code is never run.
     with _use_lazy_graph_module(True):
-        if not writes and len(results) == 1 and _lowered_as_it_is(call.overload):
-            return _of_one_node(call, fakes, results[0])
-        module = _traced(call, fakes)
-    if writes:
-        # Writes through indices go to the memory they change, and to no copy of it.
+        if not has_writes and len(results) == 1 and _has_direct_lowering(call.overload):
+            return _single_node_graph(call, fakes, results[0])
+        module = _trace(call, fakes)
+    if has_writes:
+        # Writes through indices go to the tensor itself instead of a copy.
         reinplace_inplaceable_ops_core(module.graph)
     return module
 
 
-def _lowered_as_it_is(overload: torch._ops.OpOverload) -> bool:
-    """Would tracing it give the very same op? It takes a quarter of the time of a compilation."""
+def _has_direct_lowering(overload: torch._ops.OpOverload) -> bool:
+    """Return whether tracing would yield the same op. Tracing takes a quarter of compile time."""
     schema = overload._schema
     return (
         overload in lowerings
@@ -65,27 +65,27 @@ def _lowered_as_it_is(overload: torch._ops.OpOverload) -> bool:
         and overload not in BODIES
         and not overload.has_kernel_for_dispatch_key(_COMPOSITE)
         and len(schema.returns) == 1
-        and all(each.alias_info is None for each in (*schema.arguments, *schema.returns))
+        and all(value.alias_info is None for value in (*schema.arguments, *schema.returns))
     )
 
 
-def _of_one_node(
+def _single_node_graph(
     call: Call, fakes: Sequence[torch.Tensor], result: torch.Tensor
 ) -> torch.fx.GraphModule:
     graph = torch.fx.Graph()
     inputs = []
-    for place, fake in enumerate(fakes):
-        node = graph.placeholder(f"arg{place}_1")
+    for position, fake in enumerate(fakes):
+        node = graph.placeholder(f"arg{position}_1")
         node.meta["val"] = fake
         inputs.append(node)
     args, kwargs = call.arguments(inputs)
-    made = graph.call_function(call.overload, tuple(args), kwargs)
-    made.meta["val"] = result
-    graph.output(made)
+    node = graph.call_function(call.overload, tuple(args), kwargs)
+    node.meta["val"] = result
+    graph.output(node)
     return torch.fx._lazy_graph_module._make_graph_module(torch.nn.Module(), graph)
 
 
-def _traced(call: Call, fakes: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
+def _trace(call: Call, fakes: Sequence[torch.Tensor]) -> torch.fx.GraphModule:
     def body(*values: torch.Tensor) -> Any:
         args, kwargs = call.arguments(values)
         return BODIES.get(call.overload, call.overload)(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""Plans for eager calls: a graph of one op through the same lowering and passes as any other."""
+"""Plans eager calls: the graph of one op goes through the same lowering and passes as any other."""
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,20 +16,18 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from torch_spyre import _C, knobs
+from torch_spyre import _C
 from torch_spyre._inductor.aliasing import check_aliasing, partially_aliased
 from torch_spyre._inductor.argument_checks import check_arguments
-from torch_spyre._inductor.bundle import Bundle, Tensor, loop_text
+from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.context import compiling
-from torch_spyre._inductor.eager_graph import Call, graph_of
+from torch_spyre._inductor.driver import BundleRequest, compile_bundle, load_bundle
+from torch_spyre._inductor.eager_graph import Call, build_graph
 from torch_spyre._inductor.inputs import describe
 from torch_spyre._inductor.layouts.sticks import default_layout
 from torch_spyre._inductor.loop_tracer import concrete
-from torch_spyre._inductor.lowered import bundle_of
 from torch_spyre._inductor.native_ops import is_native
-from torch_spyre._inductor.pipeline import run_passes
 from torch_spyre._inductor.registration import register
-from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import CompilerFailure, KnobError, UnsupportedError
 
@@ -41,8 +39,8 @@ _TRACING_KEYS = (
     torch._C.DispatchKey.PythonTLSSnapshot,
 )
 
-# What PyTorch raises for calls that it does not take. Anything else is a defect, not a refusal.
-_REFUSALS = (RuntimeError, ValueError, TypeError, IndexError)
+# What PyTorch raises for calls that it rejects. Any other error is a defect of the compiler.
+_REJECTIONS = (RuntimeError, ValueError, TypeError, IndexError)
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,12 @@ class View:
     offset: int
 
 
-# An argument by its place, a buffer by its name, a view of one, or nothing.
+# An argument by its position, a buffer by its name, a view of a buffer, or no tensor.
 Output = int | str | View | None
 
 
 class EagerPlan:
-    """What one kind of call does: makes the outputs, runs the bundle."""
+    """Allocates the outputs of one kind of call, and runs its bundle."""
 
     def __init__(
         self,
@@ -69,32 +67,30 @@ class EagerPlan:
         outputs: Sequence["Output"],
         structure: Any,
     ) -> None:
-        self.run = self._runner(bundle) if any(bundle.stages) else None
+        self.run = load_bundle(bundle).run if any(bundle.stages) else None
         self.outputs, self.structure = outputs, structure
-        self.made = [
-            (tensor.size, tensor.stride, tensor.dtype, _layout(tensor))
+        allocated = {
+            name: tensor
             for name, tensor in bundle.tensors.items()
             if name in bundle.results and name not in inputs
+        }
+        self.allocations = [
+            (tensor.size, tensor.stride, tensor.dtype, _layout(tensor))
+            for tensor in allocated.values()
         ]
-        made = [name for name in bundle.tensors if name in bundle.results and name not in inputs]
-        places = {name: place for place, name in enumerate((*inputs, *made))}
-        self.arguments = [places[name] for name in bundle.arguments]
-        self.places = places
-        self.single = structure.is_leaf()
-
-    def _runner(self, bundle: Bundle) -> Callable[..., None]:
-        loops = None if knobs.logging.dump is None else loop_text(bundle)
-        return Runner(bundle.name, bundle.stages, loops).run
+        self.positions = {name: position for position, name in enumerate((*inputs, *allocated))}
+        self.arguments = [self.positions[name] for name in bundle.arguments]
+        self.is_single = structure.is_leaf()
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensors = card_tensors(args, kwargs)
-        device = tensors[0].device if tensors else _wanted_device(kwargs)
-        for size, stride, dtype, layout in self.made:
+        device = tensors[0].device if tensors else _requested_device(kwargs)
+        for size, stride, dtype, layout in self.allocations:
             tensors.append(_C.spyre_empty_with_layout(size, stride, dtype, layout, device))
         if self.run is not None:
-            self.run(*[tensors[place] for place in self.arguments])
-        found = [self._output(each, tensors) for each in self.outputs]
-        return found[0] if self.single else pytree.tree_unflatten(found, self.structure)
+            self.run(*[tensors[position] for position in self.arguments])
+        results = [self._output(output, tensors) for output in self.outputs]
+        return results[0] if self.is_single else pytree.tree_unflatten(results, self.structure)
 
     def _output(self, output: "Output", tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
         if output is None:
@@ -102,27 +98,28 @@ class EagerPlan:
         if isinstance(output, int):
             return tensors[output]
         if isinstance(output, str):
-            return tensors[self.places[output]]
-        base = tensors[self.places[output.buffer]]
+            return tensors[self.positions[output]]
+        base = tensors[self.positions[output.buffer]]
         return _C.reinterpret_tensor(base, output.size, output.stride, output.offset)
 
 
 class ResizingPlan:
-    """Gives the targets of out= the sizes of the results; then it is another call."""
+    """Resizes the targets of out= to the sizes of the results, and calls the op again."""
 
     def __init__(self, overload: torch._ops.OpOverload, results: Sequence[torch.Tensor]) -> None:
         self.overload = overload
-        self.shapes = [(tuple(each.shape), tuple(each.stride())) for each in results]
+        self.shapes = [(tuple(result.shape), tuple(result.stride())) for result in results]
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         targets = _written_arguments(self.overload, args, kwargs)
         for target, (size, stride) in zip(targets, self.shapes, strict=True):
-            # One that has the size already keeps its strides.
+            # A target that has the size already retains its strides.
             if tuple(target.shape) == size:
                 continue
             _maybe_resize_out(target, size)  # warns as PyTorch does
             outermost_first = sorted(range(len(size)), key=lambda dim: -stride[dim])
-            # So that the layout is that of the strides; they are dense in an op's new results.
+            # Resized in the order of the strides, so that the device layout follows them. New
+            # results of an op are dense.
             target.resize_([size[dim] for dim in outermost_first])
             target.as_strided_(size, stride)
         return self.overload(*args, **kwargs)
@@ -133,10 +130,13 @@ def _is_resized(
     written: Sequence[torch.Tensor],
     results: Sequence[torch.Tensor],
 ) -> bool:
+    """Return whether a target of out= does not have the size of its result."""
     is_out = any(argument.is_out for argument in overload._schema.arguments)
     if not is_out or len(results) != len(written):
         return False
-    return any(one.shape != other.shape for one, other in zip(written, results, strict=True))
+    return any(
+        target.shape != result.shape for target, result in zip(written, results, strict=True)
+    )
 
 
 def _layout(tensor: Tensor) -> _C.SpyreTensorLayout:
@@ -144,35 +144,37 @@ def _layout(tensor: Tensor) -> _C.SpyreTensorLayout:
 
 
 def card_tensors(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """The tensors in the order of the arguments, also in lists; numbers on the host are moved."""
-    found: list[torch.Tensor] = []
+    """Return the tensors in the order of the arguments, also of lists; move host scalars."""
+    tensors: list[torch.Tensor] = []
     for value in (*args, *kwargs.values()):
         if isinstance(value, torch.Tensor):
-            found.append(value)
+            tensors.append(value)
         elif isinstance(value, list | tuple):
-            found.extend(each for each in value if isinstance(each, torch.Tensor))
-    if all(map(_on_card, found)):
-        return found
-    device = next(tensor.device for tensor in found if _on_card(tensor))
-    return [tensor if _on_card(tensor) else moved_number(tensor, device) for tensor in found]
+            tensors.extend(entry for entry in value if isinstance(entry, torch.Tensor))
+    if all(map(_is_on_card, tensors)):
+        return tensors
+    device = next(tensor.device for tensor in tensors if _is_on_card(tensor))
+    return [
+        tensor if _is_on_card(tensor) else move_host_scalar(tensor, device) for tensor in tensors
+    ]
 
 
-def moved_number(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A number in a tensor on the host is as good as one on the card."""
-    # Its type hardly ever decides the type of a result, and the card has no float64.
+def move_host_scalar(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a 0-d CPU tensor as a tensor on the card, which PyTorch allows in most ops."""
+    # Its dtype rarely decides the dtype of a result, and the card has no float64.
     dtype = torch.float32 if tensor.dtype is torch.float64 else tensor.dtype
     return tensor.to(device, dtype)
 
 
-def _on_card(tensor: torch.Tensor) -> bool:
-    # Quicker than comparing names, and asked for every tensor of every call.
-    return tensor.is_spyre  # type: ignore[attr-defined,no-any-return]  # there since our start
+def _is_on_card(tensor: torch.Tensor) -> bool:
+    # Faster than comparing device names, and called for every tensor of every call.
+    return tensor.is_spyre  # type: ignore[attr-defined,no-any-return]  # added on import
 
 
 def plan_eager_op(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> "EagerPlan | ResizingPlan":
-    """Compiles one call. Raises UnsupportedError for what the card cannot do."""
+    """Compile one call. Raise UnsupportedError for what the card cannot do."""
     register()
     call = Call(overload, args, kwargs)
     written = _written_arguments(overload, args, kwargs)
@@ -180,16 +182,16 @@ def plan_eager_op(
     tensors = card_tensors(args, kwargs)
     check_aliasing(written, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
-    with as_if_called_by_the_user(), torch.no_grad(), compiling():
+    with default_dispatch_keys(), torch.no_grad(), compiling():
         fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
-        with _quiet_meta_functions(), _refusals_unsupported(), mode:
+        with _quiet_meta_functions(), _rejections_as_unsupported(), mode:
             results = check_arguments(overload, written, *call.arguments(fakes))
             if _is_resized(overload, written, results):
                 return ResizingPlan(overload, results)
-            module = graph_of(call, fakes, results, writes=bool(written))
+            module = build_graph(call, fakes, results, has_writes=bool(written))
         _check_native(module)
         try:
-            return _lowered(overload, module, mode, fakes, tensors, written)
+            return _lower(overload, module, mode, fakes, tensors, written)
         except (UnsupportedError, KnobError, torch.OutOfMemoryError):
             raise
         except Exception as error:
@@ -198,7 +200,7 @@ def plan_eager_op(
 
 @contextmanager
 def _quiet_meta_functions() -> Iterator[None]:
-    """What is wrong with a call is raised; PyTorch would log it as an error as well."""
+    """Keep PyTorch from logging the errors of meta functions, which are raised anyway."""
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     disabled, logger.disabled = logger.disabled, True
     try:
@@ -207,8 +209,8 @@ def _quiet_meta_functions() -> Iterator[None]:
         logger.disabled = disabled
 
 
-def as_if_called_by_the_user() -> Any:
-    """Dispatch modes call kernels with keys excluded that tracing needs."""
+def default_dispatch_keys() -> Any:
+    """Include the dispatch keys that tracing needs, which dispatch modes exclude in kernels."""
     excluded = torch._C._dispatch_tls_local_exclude_set()
     for key in _TRACING_KEYS:
         excluded = excluded.remove(key)
@@ -216,17 +218,17 @@ def as_if_called_by_the_user() -> Any:
 
 
 @contextmanager
-def _refusals_unsupported() -> Iterator[None]:
-    """What PyTorch refuses falls back too: the CPU's kernel has the words that users know."""
+def _rejections_as_unsupported() -> Iterator[None]:
+    """Raise UnsupportedError for PyTorch's rejections: the CPU kernel raises the usual message."""
     try:
         yield
     except UnsupportedError:
         raise
-    except _REFUSALS as error:
+    except _REJECTIONS as error:
         raise UnsupportedError(f"{type(error).__name__} while tracing: {error}") from error
 
 
-def _wanted_device(kwargs: dict[str, Any]) -> torch.device:
+def _requested_device(kwargs: dict[str, Any]) -> torch.device:
     device = kwargs.get("device")
     if device is None or torch.device(device).index is None:
         return torch.device(DEVICE_NAME, _C.current_device())
@@ -234,29 +236,31 @@ def _wanted_device(kwargs: dict[str, Any]) -> torch.device:
 
 
 def _check_devices(tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:
-    host = [tensor for tensor in tensors if not _on_card(tensor)]
+    """Raise UnsupportedError for tensors on the host that are not scalars to be read."""
+    host = [tensor for tensor in tensors if not _is_on_card(tensor)]
     if any(tensor.dim() != 0 or tensor.device.type != "cpu" for tensor in host):
         raise UnsupportedError("tensors on the host and on the card in one op")
-    if any(each is tensor for each in written for tensor in host):
+    if any(target is tensor for target in written for tensor in host):
         raise UnsupportedError("writing to a tensor on the host")
-    decides = any(tensor.dtype is torch.float64 for tensor in host) and not any(
-        tensor.is_floating_point() for tensor in tensors if _on_card(tensor)
+    promotes_to_float64 = any(tensor.dtype is torch.float64 for tensor in host) and not any(
+        tensor.is_floating_point() for tensor in tensors if _is_on_card(tensor)
     )
-    if decides:
+    if promotes_to_float64:
         raise UnsupportedError("results of type float64")
 
 
 def _check_native(module: torch.fx.GraphModule) -> None:
+    """Raise UnsupportedError if an op of the graph is not native."""
     for node in module.graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
-        values = [each.meta.get("val") for each in node.all_input_nodes]
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
         values += pytree.tree_leaves(node.meta.get("val"))
         if not is_native(node.target, iter(values)):
             raise UnsupportedError(f"{node.target} on these types")
 
 
-def _lowered(
+def _lower(
     overload: torch._ops.OpOverload,
     module: torch.fx.GraphModule,
     mode: FakeTensorMode,
@@ -264,31 +268,30 @@ def _lowered(
     tensors: Sequence[torch.Tensor],
     written: Sequence[torch.Tensor],
 ) -> EagerPlan:
+    """Lower the graph with Inductor, and compile its buffers as one bundle."""
     graph = GraphLowering(module, example_inputs=fakes, shape_env=mode.shape_env, graph_id=0)
     with V.set_graph_handler(graph), V.set_fake_mode(mode), V.set_extern_kernel_nodes([]):
         try:
             graph.run(*fakes)
         except LoweringException as error:
             raise UnsupportedError(f"{overload}: {error}") from error
-        graph.graph_outputs = [_in_memory(output) for output in graph.graph_outputs]
+        graph.graph_outputs = [_reinterpreted(output) for output in graph.graph_outputs]
         inputs = list(graph.graph_input_names)
         known: dict[str, Tensor] = {}
         for name, tensor in zip(inputs, tensors, strict=True):
             described = describe(tensor)
             assert described is not None
             known[name] = replace(described, name=name)
-        _keep_strides(graph, module)
-        buffers = _buffers(graph)
+        _freeze_strides(graph, module)
+        buffers = _computed_buffers(graph)
         _check_strides(graph, module)
         outputs, results = _outputs(graph, inputs)
         if written:
-            # What an op changes is what it returns; its values need no memory of their own.
-            outputs, results = [_position(tensors, each) for each in written], []
+            # The op returns the tensors that it writes; no new memory is needed.
+            outputs, results = [_position(tensors, target) for target in written], []
         name = f"sdsc_{overload._schema.name.replace('::', '_')}"
-        bundle = bundle_of(name, buffers, known, results, graph)
-        shared = partially_aliased(tensors)
-        bundle = replace(bundle, partially_aliased=frozenset(inputs[place] for place in shared))
-        bundle = run_passes(bundle)
+        aliased = frozenset(inputs[position] for position in partially_aliased(tensors))
+        bundle = compile_bundle(BundleRequest(name, buffers, known, results, aliased), graph)
     example = _output_example(module)
     if written:
         example = tuple(written) if len(written) > 1 else written[0]
@@ -296,16 +299,16 @@ def _lowered(
     return EagerPlan(bundle, inputs, outputs, structure)
 
 
-def _in_memory(output: Any) -> Any:
-    """A view that Inductor left as one, as a view of memory."""
+def _reinterpreted(output: Any) -> Any:
+    """Return a view that Inductor has not realized as a reinterpreted buffer."""
     if not isinstance(output, ir.TensorBox):
         return output
     storage, layout = ir.as_storage_and_layout(output, freeze=True)
     return ir.ReinterpretView(data=storage, layout=layout)
 
 
-def _position(tensors: Sequence[torch.Tensor], wanted: torch.Tensor) -> int:
-    return next(place for place, each in enumerate(tensors) if each is wanted)
+def _position(tensors: Sequence[torch.Tensor], target: torch.Tensor) -> int:
+    return next(position for position, tensor in enumerate(tensors) if tensor is target)
 
 
 def _output_example(module: torch.fx.GraphModule) -> Any:
@@ -313,8 +316,8 @@ def _output_example(module: torch.fx.GraphModule) -> Any:
     return pytree.tree_map_only(torch.fx.Node, lambda node: node.meta["val"], output.args[0])
 
 
-def _keep_strides(graph: GraphLowering, module: torch.fx.GraphModule) -> None:
-    """Results have the strides that PyTorch gives them: those of their inputs, for most ops."""
+def _freeze_strides(graph: GraphLowering, module: torch.fx.GraphModule) -> None:
+    """Give results the strides that PyTorch gives them: those of their inputs, for most ops."""
     values = pytree.tree_leaves(_output_example(module))
     for output, value in zip(graph.graph_outputs, values, strict=False):
         data = output.data if isinstance(output, ir.StorageBox) else None
@@ -323,31 +326,32 @@ def _keep_strides(graph: GraphLowering, module: torch.fx.GraphModule) -> None:
 
 
 def _check_strides(graph: GraphLowering, module: torch.fx.GraphModule) -> None:
-    """Where a result could not be given PyTorch's strides, somebody else must make it."""
+    """Raise UnsupportedError for a result that does not have PyTorch's strides."""
     values = pytree.tree_leaves(_output_example(module))
     for output, value in zip(graph.graph_outputs, values, strict=False):
         if not isinstance(output, ir.StorageBox) or not isinstance(value, torch.Tensor):
             continue
-        found = [concrete(each) for each in output.get_stride()]
-        wanted = [step for size, step in zip(value.shape, value.stride(), strict=True) if size > 1]
-        if [step for size, step in zip(value.shape, found, strict=True) if size > 1] != wanted:
+        strides = list(map(concrete, output.get_stride()))
+        dims = zip(value.shape, strides, value.stride(), strict=True)
+        if any(size > 1 and stride != expected for size, stride, expected in dims):
             raise UnsupportedError(f"a result with strides {tuple(value.stride())}")
 
 
-def _buffers(graph: GraphLowering) -> list[ir.ComputedBuffer]:
-    found: list[ir.ComputedBuffer] = []
+def _computed_buffers(graph: GraphLowering) -> list[ir.ComputedBuffer]:
+    """Return the buffers that loops compute; raise UnsupportedError for other operations."""
+    buffers: list[ir.ComputedBuffer] = []
     for operation in graph.operations:
         if isinstance(operation, ir.ConcatKernel):
             continue
         if not isinstance(operation, ir.ComputedBuffer):
             raise UnsupportedError(f"{type(operation).__name__} in a graph of one op")
         operation.decide_layout()
-        found.append(operation)
-    return found
+        buffers.append(operation)
+    return buffers
 
 
 def _outputs(graph: GraphLowering, inputs: Sequence[str]) -> tuple[list[Output], list[str]]:
-    """What the call returns, and the buffers that hold it."""
+    """Return the outputs of the call, and the names of the new buffers that hold them."""
     outputs: list[Output] = []
     buffers: list[str] = []
     for output in graph.graph_outputs:
@@ -373,7 +377,7 @@ def _outputs(graph: GraphLowering, inputs: Sequence[str]) -> tuple[list[Output],
 def _written_arguments(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> list[torch.Tensor]:
-    """The arguments that the op changes and returns: `self` of in-place ops, `out`."""
+    """Return the arguments that the op writes and returns: `self` of in-place ops, `out`."""
     written: list[torch.Tensor] = []
     for position, argument in enumerate(overload._schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:

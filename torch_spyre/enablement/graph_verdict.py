@@ -10,7 +10,7 @@ from torch.utils import _pytree as pytree
 
 from torch_spyre._inductor import decompositions
 from torch_spyre._inductor.context import compiling
-from torch_spyre._inductor.eager_op import as_if_called_by_the_user
+from torch_spyre._inductor.eager_op import default_dispatch_keys
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.enablement.findings import Verdict
@@ -40,7 +40,7 @@ def graph_verdict(func: torch._ops.OpOverload, args: Any, kwargs: Any) -> tuple[
     mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
     fakes = [mode.from_tensor(leaves[place], static_shapes=True) for place in places]
     try:
-        with as_if_called_by_the_user(), torch.no_grad(), compiling(), mode:
+        with default_dispatch_keys(), torch.no_grad(), compiling(), mode:
             graph = make_fx(
                 torch.func.functionalize(call, remove="mutations"),
                 decomposition_table=decompositions.table(),

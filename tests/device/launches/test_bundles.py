@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 import torch
-from bundle_kernels import BYTES, SIDE, pointwise, stage
+from bundle_kernels import BYTES, SIDE, argument, pointwise, scratch, stage
 
 from torch_spyre import _C, knobs, ktir
 from torch_spyre.backend.kernels import compile_kernel
@@ -38,7 +38,7 @@ def on_card(count, value=None):
     return [tensor.to("spyre") for tensor in tensors]
 
 
-def test_a_stage_computes_on_the_arguments_of_its_slots(multiply):
+def test_a_stage_computes_on_the_arguments_that_its_arrays_are_bound_to(multiply):
     a, b, out = on_card(3)
     multiply.run(a, b, out)
     assert torch.equal(out.cpu(), a.cpu() * b.cpu())
@@ -47,7 +47,11 @@ def test_a_stage_computes_on_the_arguments_of_its_slots(multiply):
 def test_stages_run_in_order_and_pass_values_in_scratch_memory(mulf, addf):
     bundle = _C.Bundle(
         "chain",
-        [stage(mulf, [0, 1, -1]), stage(addf, [-1, 2, -2]), stage(addf, [-2, -1, 3])],
+        [
+            stage(mulf, [0, 1, scratch(0)]),
+            stage(addf, [scratch(0), 2, scratch(1)]),
+            stage(addf, [scratch(1), scratch(0), 3]),
+        ],
         scratch=[BYTES, BYTES],
     )
     a, b, c, out = on_card(4)
@@ -57,7 +61,7 @@ def test_stages_run_in_order_and_pass_values_in_scratch_memory(mulf, addf):
         assert torch.equal(out.cpu(), product + c.cpu() + product)
 
 
-def test_a_slot_may_stand_twice_in_a_stage(mulf):
+def test_arrays_of_a_stage_may_be_bound_to_one_argument(mulf):
     bundle = _C.Bundle("square", [stage(mulf, [0, 0, 0])])
     (a,) = on_card(1)
     expected = a.cpu() * a.cpu()
@@ -89,7 +93,7 @@ def test_arguments_stay_alive_until_the_queued_work_is_done(multiply):
 
 
 def test_scratch_memory_goes_back_when_the_call_has_run(mulf):
-    bundle = _C.Bundle("scratch", [stage(mulf, [0, 1, -1])], scratch=[BYTES])
+    bundle = _C.Bundle("scratch", [stage(mulf, [0, 1, scratch(0)])], scratch=[BYTES])
     a, b = on_card(2)
     torch.spyre.synchronize()
     before = torch.spyre.memory_stats()["active_bytes.all.current"]
@@ -119,7 +123,7 @@ def test_a_bundle_does_not_keep_its_arguments(multiply):
 
 
 def test_each_stage_counts_as_a_launch_and_is_charged(mulf, addf):
-    stages = [stage(mulf, [0, 1, -1]), stage(addf, [-1, 1, 2])]
+    stages = [stage(mulf, [0, 1, scratch(0)]), stage(addf, [scratch(0), 1, 2])]
     bundle = _C.Bundle("counted", stages, scratch=[BYTES])
     tensors = on_card(3)
     torch.spyre.synchronize()
@@ -128,11 +132,15 @@ def test_each_stage_counts_as_a_launch_and_is_charged(mulf, addf):
     torch.spyre.synchronize()
     after = _C.counters()
     assert after["launches"] - before["launches"] == 2
-    names = ("device_time_ps", "ddr_read_bytes", "ddr_write_bytes")
-    for position, name in enumerate(names, start=3):
-        charged = sum(found[position] for found in stages)
+    fields = {
+        "device_time_ps": "time_ps",
+        "ddr_read_bytes": "ddr_read_bytes",
+        "ddr_write_bytes": "ddr_write_bytes",
+    }
+    for counter, field in fields.items():
+        charged = sum(getattr(each, field) for each in stages)
         assert charged > 0
-        assert after[name] - before[name] == charged
+        assert after[counter] - before[counter] == charged
 
 
 @pytest.mark.parametrize(("mode", "computes", "charges"), [
@@ -188,8 +196,8 @@ print(out.cpu()[0, 0].item(), _C.counters()["device_time_ps"] > before)
 def test_aliased_arguments_choose_the_other_order():
     """Core 0 stores its row many times, core 1 once: in order, what core 1 stores stays."""
     program = compile_kernel(ktir.load(COMPETITION), "compete", {})
-    flags = {"ordered": False, "ordered_if_aliased": True}
-    bundle = _C.Bundle("compete", [stage(program, [0, 1], **flags)])
+    order = {"is_ordered": False, "is_ordered_if_aliased": True}
+    bundle = _C.Bundle("compete", [stage(program, [0, 1], **order)])
     memory = whole_numbers()
     card = memory.to("spyre")
     # Known to take long, it begins on several threads.
@@ -299,25 +307,39 @@ class TestRefusals:
             multiply.run(a, b, b)
 
     def test_stages_that_contradict_themselves(self, mulf):
-        good = stage(mulf, [0, 1, 2])
-        for changed, message in [
-            ((0, 1), "2 slots and the sizes of 3 arrays"),
-            ((0, 1, -2), "slot -2, and there are 1 scratch buffers"),
-            ((0, 1, -1), "needs 8192 bytes in slot -1, and that scratch buffer has 128"),
+        for array, message in [
+            (scratch(1), "scratch buffer 1, and there are 1"),
+            (scratch(0), "needs 8192 bytes of scratch buffer 0, which has 128"),
+            (scratch(-1), "uses scratch buffer -1"),
+            (argument(-1), "uses argument -1"),
+            (argument(2, -1), "an array has -1 bytes"),
         ]:
-            wrong = (good[0], changed, *good[2:])
+            arrays = [argument(0), argument(1), array]
+            wrong = _C.BundleStage(program_file=mulf.file, arrays=arrays)
             with pytest.raises(ValueError, match=message):
                 _C.Bundle("wrong", [wrong], scratch=[128])
-        with pytest.raises(ValueError, match="-1 bytes"):
-            _C.Bundle("wrong", [(good[0], [0, 1, 2], [1, 1, -1], *good[3:])])
+
+    def test_stages_are_records_with_named_fields(self, mulf):
+        made = stage(mulf, [0, scratch(1, 64)], is_ordered=True)
+        assert [(array.is_argument, array.index, array.bytes) for array in made.arrays] == [
+            (True, 0, BYTES),
+            (False, 1, 64),
+        ]
+        assert made.is_ordered and not made.is_ordered_if_aliased
+        with pytest.raises(TypeError):
+            _C.BundleStage(mulf.file, [])
+        with pytest.raises(TypeError):
+            _C.Bundle("tuple", [(mulf.file, [0, 1, 2], [BYTES] * 3, 0, 0, 0, False, False)])
 
     def test_a_program_that_is_none_or_takes_other_arguments(self, mulf):
-        good = stage(mulf, [0, 1, 2])
         a, b, out = on_card(3)
+        arrays = [argument(0), argument(1), argument(2)]
+        broken = _C.BundleStage(program_file=b"nothing", arrays=arrays)
         with pytest.raises(ValueError, match="bundle broken: .*program"):
-            _C.Bundle("broken", [(b"nothing", *good[1:])]).run(a, b, out)
+            _C.Bundle("broken", [broken]).run(a, b, out)
+        few = _C.BundleStage(program_file=mulf.file, arrays=arrays[:2])
         with pytest.raises(ValueError, match="mulf takes 3 arrays.* gives 2 arrays"):
-            _C.Bundle("few", [(good[0], [0, 1], [BYTES] * 2, *good[3:])]).run(a, b)
+            _C.Bundle("few", [few]).run(a, b)
 
     def test_an_object_that_was_never_made(self):
         with pytest.raises(TypeError, match="__init__"):

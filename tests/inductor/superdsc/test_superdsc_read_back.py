@@ -20,14 +20,13 @@ from test_eager_ops import (
     named,
 )
 
-from torch_spyre._inductor import async_compile, eager_op
+from torch_spyre._inductor import driver
 
 
 @pytest.fixture(autouse=True)
 def kernels_read_back(monkeypatch, tmp_path):
     harness = ReadBack(tmp_path)
-    monkeypatch.setattr(eager_op, "Runner", harness.runner)
-    monkeypatch.setattr(async_compile, "Runner", harness.runner)
+    monkeypatch.setattr(driver, "Runner", harness.runner)
     with warnings.catch_warnings():
         # The compiler's failures, those to write and read a bundle among them, are warnings.
         warnings.simplefilter("error", RuntimeWarning)

@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torch_spyre import knobs
+from torch_spyre._inductor.kernel_parameters import kernel_parameters
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.runtime import runner
-from torch_spyre._inductor.runtime.programs import held_bytes, module_for
+from torch_spyre._inductor.runtime.programs import module_for
 from torch_spyre._inductor.to_ktir.plan import space_of
 from torch_spyre._inductor.to_ktir.sharing import Sharing
 from torch_spyre._inductor.work_division import Digit
@@ -179,11 +180,12 @@ def test_other_folds_stay_on_one_core(function, stages):
 def test_the_ring_takes_time_and_no_two_cores_write_one_element(stages):
     check(lambda x: x.sum(-1), uniform(5, 2048), tolerance=HALF)
     ((specs, program),) = stages
-    timing = timing_of(program, held_bytes(specs), [])
+    array_bytes = [parameter.num_bytes for parameter in kernel_parameters(specs)]
+    timing = timing_of(program, array_bytes, [])
     assert splits(specs)[1] > 1
     assert timing.ring_byte_hops > 0
     assert timing.ring_exposed_ps > 0
-    assert not conflicts(program, held_bytes(specs))
+    assert not conflicts(program, array_bytes)
 
 
 def test_what_is_built_is_what_a_front_end_may_write(stages):

@@ -1,55 +1,67 @@
-"""A compiled bundle: called with its tensors, it queues its programs on the card."""
+"""The kernel of a bundle: called with its tensors, it queues its programs on the card."""
 
 from collections.abc import Sequence
 
-from torch_spyre import _C, knobs
+from torch_spyre import _C
+from torch_spyre._inductor.kernel_parameters import (
+    KernelParameter,
+    kernel_parameters,
+    num_arguments,
+)
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.runtime.dump import dump
-from torch_spyre._inductor.runtime.programs import held_bytes, program_for
-from torch_spyre._inductor.to_ktir.kernel import parameters
+from torch_spyre._inductor.runtime.programs import program_for
 from torch_spyre.backend.execution import conflicts, timing_of
 
 
 class Runner:
-    """`run` takes the bundle's arguments in order: inputs and outputs alike."""
+    """Loads one program per stage. `run` accepts the bundle's arguments in order, outputs too."""
 
-    def __init__(
-        self, name: str, stages: Sequence[Sequence[OpSpec]], loops: str | None = None
-    ) -> None:
+    def __init__(self, name: str, stages: Sequence[Sequence[OpSpec]]) -> None:
         self.name = name
-        if knobs.logging.dump is not None:
-            dump(knobs.logging.dump, name, stages, loops)
-        scratch: dict[str, int] = {}
-        made = [self._stage(position, specs, scratch) for position, specs in enumerate(stages)]
-        self.bundle = _C.Bundle(name, made, list(scratch.values()), _argument_count(stages))
+        scratch = _ScratchBuffers()
+        loaded = [
+            _load_stage(f"{name}_{position}", specs, scratch)
+            for position, specs in enumerate(stages)
+        ]
+        self.bundle = _C.Bundle(name, loaded, scratch.sizes, num_arguments(stages))
         self.run = self.bundle.run
 
-    def _stage(
-        self, position: int, specs: Sequence[OpSpec], scratch: dict[str, int]
-    ) -> "_C.BundleStage":
-        program = program_for(f"{self.name}_{position}", specs)
-        names, held = parameters(specs), held_bytes(specs)
-        slots = []
-        for name, size in zip(names, held, strict=True):
-            if name.startswith("pool_"):
-                scratch[name] = max(scratch.get(name, 0), size)
-                slots.append(-1 - list(scratch).index(name))
-            else:
-                slots.append(int(name.removeprefix("arg")))
-        timing = timing_of(program, held, [])
-        together = [0] * len(held)
-        return (
-            program.file,
-            slots,
-            held,
-            timing.time_ps,
-            timing.ddr_read_bytes,
-            timing.ddr_write_bytes,
-            conflicts(program, held),
-            conflicts(program, held, together),
-        )
+
+class _ScratchBuffers:
+    """Buffers that pass values from one stage to the next, as large as any stage needs them."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+
+    @property
+    def sizes(self) -> list[int]:
+        return list(self._sizes.values())
+
+    def index_of(self, parameter: KernelParameter) -> int:
+        """Return the index of the parameter's buffer, which is made on its first use."""
+        known = self._sizes.get(parameter.name, 0)
+        self._sizes[parameter.name] = max(known, parameter.num_bytes)
+        return list(self._sizes).index(parameter.name)
 
 
-def _argument_count(stages: Sequence[Sequence[OpSpec]]) -> int:
-    numbers = (arg.arg_index for specs in stages for spec in specs for arg in spec.args)
-    return 1 + max(numbers, default=-1)
+def _load_stage(name: str, specs: Sequence[OpSpec], scratch: _ScratchBuffers) -> "_C.BundleStage":
+    program = program_for(name, specs)
+    parameters = kernel_parameters(specs)
+    array_bytes = [parameter.num_bytes for parameter in parameters]
+    timing = timing_of(program, array_bytes, [])
+    all_in_one_memory = [0] * len(parameters)
+    return _C.BundleStage(
+        program_file=program.file,
+        arrays=[_bind_array(parameter, scratch) for parameter in parameters],
+        time_ps=timing.time_ps,
+        ddr_read_bytes=timing.ddr_read_bytes,
+        ddr_write_bytes=timing.ddr_write_bytes,
+        is_ordered=conflicts(program, array_bytes),
+        is_ordered_if_aliased=conflicts(program, array_bytes, all_in_one_memory),
+    )
+
+
+def _bind_array(parameter: KernelParameter, scratch: _ScratchBuffers) -> "_C.ArrayBinding":
+    if parameter.argument_index is None:
+        return _C.ArrayBinding.scratch(scratch.index_of(parameter), parameter.num_bytes)
+    return _C.ArrayBinding.argument(parameter.argument_index, parameter.num_bytes)

@@ -83,11 +83,6 @@ class Access:
         return None
 
 
-def parameter(arg: TensorArg) -> str:
-    """What the kernel's function calls the tensor's memory."""
-    return f"arg{arg.arg_index}" if arg.arg_index >= 0 else f"pool_{arg.name}"
-
-
 def row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
     strides = [1] * len(sizes)
     for position in range(len(sizes) - 2, -1, -1):

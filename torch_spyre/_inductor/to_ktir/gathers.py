@@ -7,8 +7,9 @@ from sympy import Symbol
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
+from torch_spyre._inductor.kernel_parameters import parameter_name
 from torch_spyre._inductor.op_spec import IndirectAccess, TensorArg, index_names
-from torch_spyre._inductor.to_ktir.access import Access, parameter, row_major
+from torch_spyre._inductor.to_ktir.access import Access, row_major
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import element_type, tensor_type
@@ -87,7 +88,9 @@ def _device_view(emitter: Emitter, bases: Mapping[str, SSAValue], arg: TensorArg
         for size, fewer in zip(arg.device_size, choices, strict=True)
     )
     element = element_type(arg.device_dtype)
-    return emitter.view(bases[parameter(arg)], 0, sizes, row_major(tuple(arg.device_size)), element)
+    return emitter.view(
+        bases[parameter_name(arg)], 0, sizes, row_major(tuple(arg.device_size)), element
+    )
 
 
 def _choices(coordinate: sympy.Expr) -> int | None:

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, ModuleOp, i
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
+from torch_spyre._inductor.kernel_parameters import kernel_parameters
 from torch_spyre._inductor.op_spec import (
     OpSpec,
     Spec,
@@ -18,7 +19,6 @@ from torch_spyre._inductor.op_spec import (
 )
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.op_table import INDEX, POINTWISE_OPS, REDUCTION_OPS, WHERE
-from torch_spyre._inductor.to_ktir.access import parameter
 from torch_spyre._inductor.to_ktir.arity import OPERAND, check_operands
 from torch_spyre._inductor.to_ktir.attention import Attention
 from torch_spyre._inductor.to_ktir.attention_tiles import is_attention, plan_attention
@@ -62,20 +62,12 @@ def build_kernel(name: str, specs: Sequence[Spec], budget: int | None = None) ->
     return ModuleOp([function])
 
 
-def parameters(specs: Sequence[OpSpec]) -> list[str]:
-    """The tensors in memory that a kernel touches, by name: arguments first, then the pool's."""
-    tensors = [arg for spec in specs for arg in spec.args if not arg.in_scratchpad]
-    arguments = sorted({arg.arg_index for arg in tensors if arg.arg_index >= 0})
-    pool = dict.fromkeys(parameter(arg) for arg in tensors if arg.arg_index < 0)
-    return [*(f"arg{index}" for index in arguments), *pool]
-
-
 class _Kernel:
     def __init__(self, name: str, specs: Sequence[OpSpec], plan: TilePlan) -> None:
         self.name, self.specs, self.plan = name, specs, plan
         self.space = plan.space
         self.mapping = _mapping(specs, plan)
-        names = parameters(specs)
+        names = [parameter.name for parameter in kernel_parameters(specs)]
         self.entry = Block(arg_types=[IndexType()] * len(names))
         for name, argument in zip(names, self.entry.args, strict=True):
             argument.name_hint = name

@@ -5,8 +5,9 @@ from math import prod
 
 from xdsl.ir import SSAValue
 
+from torch_spyre._inductor.kernel_parameters import parameter_name
 from torch_spyre._inductor.op_spec import index_names
-from torch_spyre._inductor.to_ktir.access import Access, Box, parameter
+from torch_spyre._inductor.to_ktir.access import Access, Box
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
 from torch_spyre._inductor.to_ktir.gathers import IndirectTile
 from torch_spyre._inductor.to_ktir.groups import Group, groups_of
@@ -90,7 +91,7 @@ class Transfers:
         assert access.boxes is not None
         dims = [dim for group in groups for dim in group.dims]
         view = self.emitter.view(
-            self.bases[parameter(access.arg)],
+            self.bases[parameter_name(access.arg)],
             sum(map(_fixed_offset, access.boxes)),
             tuple(dim.size for dim in dims) or (1,),
             tuple(dim.stride for dim in dims) or (1,),

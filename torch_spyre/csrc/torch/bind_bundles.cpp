@@ -11,10 +11,6 @@ namespace spyre {
 
 namespace {
 
-// Program file, slots, bytes of the arrays, time and memory traffic, ordered, ordered if aliased.
-using StageTuple = std::tuple<std::string, std::vector<int64_t>, std::vector<int64_t>, uint64_t,
-                              uint64_t, uint64_t, bool, bool>;
-
 // Where the options of launches come from, and what it said last. Both are guarded by Python's
 // lock; the function outlives the interpreter on purpose.
 py::function* read_options = nullptr;
@@ -44,16 +40,47 @@ std::shared_ptr<const LaunchOptions> launch_options() {
   return known_options = std::move(options);
 }
 
-std::shared_ptr<Bundle> make_bundle(std::string name, const std::vector<StageTuple>& given,
-                                    std::vector<int64_t> scratch,
-                                    std::optional<int64_t> arguments) {
-  std::vector<BundleStage> stages;
-  for (const auto& [file, slots, array_bytes, time_ps, read, written, ordered, if_aliased] :
-       given) {
-    stages.push_back({file, slots, array_bytes, {time_ps, read, written}, ordered, if_aliased});
-  }
-  return std::make_shared<Bundle>(std::move(name), std::move(stages), std::move(scratch),
-                                  arguments);
+BundleStage make_stage(std::string program_file, std::vector<ArrayBinding> arrays, uint64_t time_ps,
+                       uint64_t ddr_read_bytes, uint64_t ddr_write_bytes, bool is_ordered,
+                       bool is_ordered_if_aliased) {
+  return {std::move(program_file),
+          std::move(arrays),
+          {time_ps, ddr_read_bytes, ddr_write_bytes},
+          is_ordered,
+          is_ordered_if_aliased};
+}
+
+void bind_stages(py::module_& module) {
+  using Memory = ArrayBinding::Memory;
+  py::class_<ArrayBinding>(module, "ArrayBinding",
+                           "The memory that one array of a program is bound to.")
+      .def_static(
+          "argument",
+          [](int64_t index, int64_t bytes) {
+            return ArrayBinding{Memory::kArgument, index, bytes};
+          },
+          py::arg("index"), py::arg("bytes"), "Binds an array to an argument of the call.")
+      .def_static(
+          "scratch",
+          [](int64_t index, int64_t bytes) { return ArrayBinding{Memory::kScratch, index, bytes}; },
+          py::arg("index"), py::arg("bytes"), "Binds an array to a scratch buffer of the bundle.")
+      .def_property_readonly(
+          "is_argument", [](const ArrayBinding& self) { return self.memory == Memory::kArgument; })
+      .def_readonly("index", &ArrayBinding::index)
+      .def_readonly("bytes", &ArrayBinding::bytes);
+  py::class_<BundleStage>(module, "BundleStage",
+                          "One program of a bundle, and the memory of its arrays.")
+      .def(py::init(&make_stage), py::kw_only(), py::arg("program_file"), py::arg("arrays"),
+           py::arg("time_ps") = 0, py::arg("ddr_read_bytes") = 0, py::arg("ddr_write_bytes") = 0,
+           py::arg("is_ordered") = false, py::arg("is_ordered_if_aliased") = false)
+      .def_readonly("arrays", &BundleStage::arrays)
+      .def_readonly("is_ordered", &BundleStage::is_ordered)
+      .def_readonly("is_ordered_if_aliased", &BundleStage::is_ordered_if_aliased)
+      .def_property_readonly("time_ps", [](const BundleStage& self) { return self.cost.time_ps; })
+      .def_property_readonly("ddr_read_bytes",
+                             [](const BundleStage& self) { return self.cost.ddr_read_bytes; })
+      .def_property_readonly("ddr_write_bytes",
+                             [](const BundleStage& self) { return self.cost.ddr_write_bytes; });
 }
 
 Bundle& bundle_in(PyObject* self) {
@@ -93,11 +120,14 @@ PyMethodDef run_method = {
 }  // namespace
 
 void bind_bundles(py::module_& module) {
+  bind_stages(module);
   auto bundle =
       py::class_<Bundle, std::shared_ptr<Bundle>>(
           module, "Bundle", "Device programs that run one after the other on one call's memory.")
-          .def(py::init(&make_bundle), py::arg("name"), py::arg("stages"),
-               py::arg("scratch") = std::vector<int64_t>{}, py::arg("arguments") = py::none())
+          .def(py::init<std::string, std::vector<BundleStage>, std::vector<int64_t>,
+                        std::optional<int64_t>>(),
+               py::arg("name"), py::arg("stages"), py::arg("scratch") = std::vector<int64_t>{},
+               py::arg("arguments") = py::none())
           .def_property_readonly("name", &Bundle::name)
           .def_property_readonly("arguments", &Bundle::arguments)
           .def("__len__", &Bundle::stages);

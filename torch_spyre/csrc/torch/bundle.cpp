@@ -12,6 +12,14 @@
 
 namespace spyre {
 
+namespace {
+
+bool is_argument(const ArrayBinding& array) {
+  return array.memory == ArrayBinding::Memory::kArgument;
+}
+
+}  // namespace
+
 Bundle::Bundle(std::string name, std::vector<BundleStage> stages,
                std::vector<int64_t> scratch_bytes, std::optional<int64_t> arguments) {
   auto content = std::make_shared<Content>();
@@ -20,7 +28,9 @@ Bundle::Bundle(std::string name, std::vector<BundleStage> stages,
   content->scratch_bytes = std::move(scratch_bytes);
   int64_t highest = -1;
   for (const BundleStage& stage : content->stages) {
-    for (const int64_t slot : stage.slots) highest = std::max(highest, slot);
+    for (const ArrayBinding& array : stage.arrays) {
+      if (is_argument(array)) highest = std::max(highest, array.index);
+    }
   }
   const int64_t count = arguments.value_or(highest + 1);
   TORCH_CHECK_VALUE(count > highest, "bundle ", content->name, ": it takes ", count,
@@ -28,31 +38,27 @@ Bundle::Bundle(std::string name, std::vector<BundleStage> stages,
   content->argument_bytes.assign(static_cast<size_t>(count), 0);
   content_ = content;
   for (const BundleStage& stage : content->stages) {
-    check_stage(stage);
-    for (size_t i = 0; i < stage.slots.size(); ++i) {
-      if (stage.slots[i] < 0) continue;
-      int64_t& needed = content->argument_bytes[static_cast<size_t>(stage.slots[i])];
-      needed = std::max(needed, stage.array_bytes[i]);
+    for (const ArrayBinding& array : stage.arrays) {
+      check_array(array);
+      if (!is_argument(array)) continue;
+      int64_t& needed = content->argument_bytes[static_cast<size_t>(array.index)];
+      needed = std::max(needed, array.bytes);
     }
   }
 }
 
-void Bundle::check_stage(const BundleStage& stage) const {
-  TORCH_CHECK_VALUE(stage.slots.size() == stage.array_bytes.size(), "bundle ", name(),
-                    ": a stage has ", stage.slots.size(), " slots and the sizes of ",
-                    stage.array_bytes.size(), " arrays");
+void Bundle::check_array(const ArrayBinding& array) const {
+  const char* memory = is_argument(array) ? "argument " : "scratch buffer ";
+  TORCH_CHECK_VALUE(array.index >= 0, "bundle ", name(), ": a stage uses ", memory, array.index);
+  TORCH_CHECK_VALUE(array.bytes >= 0, "bundle ", name(), ": an array has ", array.bytes, " bytes");
+  if (is_argument(array)) return;
   const std::vector<int64_t>& scratch = content_->scratch_bytes;
-  for (size_t i = 0; i < stage.slots.size(); ++i) {
-    const int64_t slot = stage.slots[i], bytes = stage.array_bytes[i];
-    TORCH_CHECK_VALUE(bytes >= 0, "bundle ", name(), ": an array has ", bytes, " bytes");
-    if (slot >= 0) continue;
-    TORCH_CHECK_VALUE(slot >= -static_cast<int64_t>(scratch.size()), "bundle ", name(),
-                      ": a stage uses slot ", slot, ", and there are ", scratch.size(),
-                      " scratch buffers");
-    const int64_t room = scratch[static_cast<size_t>(-slot - 1)];
-    TORCH_CHECK_VALUE(bytes <= room, "bundle ", name(), ": a stage needs ", bytes,
-                      " bytes in slot ", slot, ", and that scratch buffer has ", room);
-  }
+  TORCH_CHECK_VALUE(array.index < static_cast<int64_t>(scratch.size()), "bundle ", name(),
+                    ": a stage uses scratch buffer ", array.index, ", and there are ",
+                    scratch.size());
+  const int64_t capacity = scratch[static_cast<size_t>(array.index)];
+  TORCH_CHECK_VALUE(array.bytes <= capacity, "bundle ", name(), ": a stage needs ", array.bytes,
+                    " bytes of scratch buffer ", array.index, ", which has ", capacity);
 }
 
 Bundle::Memory Bundle::memory_of_argument(size_t index, const at::Tensor& tensor,
@@ -121,25 +127,28 @@ struct Bundle::Work {
  private:
   void bind(const BundleStage& stage, flex::Launch& launch) const {
     launch.arrays.clear();
-    for (size_t i = 0; i < stage.slots.size(); ++i) {
-      flex::Place place = memory_in(stage.slots[i]).place;
-      place.bytes = static_cast<size_t>(stage.array_bytes[i]);
+    for (const ArrayBinding& array : stage.arrays) {
+      flex::Place place = memory_of(array).place;
+      place.bytes = static_cast<size_t>(array.bytes);
       launch.arrays.push_back(place);
     }
-    const bool matters = stage.ordered != stage.ordered_if_aliased;
-    launch.ordered = matters && is_aliased(stage) ? stage.ordered_if_aliased : stage.ordered;
+    const bool depends_on_aliasing = stage.is_ordered != stage.is_ordered_if_aliased;
+    launch.ordered =
+        depends_on_aliasing && is_aliased(stage) ? stage.is_ordered_if_aliased : stage.is_ordered;
   }
 
-  const Memory& memory_in(int64_t slot) const { return memories[loaded->content->index_of(slot)]; }
+  const Memory& memory_of(const ArrayBinding& array) const {
+    return memories[loaded->content->index_of(array)];
+  }
 
-  // Whether two different slots are one memory. What one slot means twice is known when a bundle is
-  // made.
+  // Whether two arrays with different bindings are one allocation. Arrays with equal bindings are
+  // known when the bundle is compiled.
   bool is_aliased(const BundleStage& stage) const {
-    for (size_t i = 0; i < stage.slots.size(); ++i) {
-      const flex::Allocation* owner = memory_in(stage.slots[i]).owner.get();
+    for (size_t i = 0; i < stage.arrays.size(); ++i) {
+      const flex::Allocation* owner = memory_of(stage.arrays[i]).owner.get();
       for (size_t j = 0; j < i && owner != nullptr; ++j) {
-        if (stage.slots[j] == stage.slots[i]) continue;
-        if (memory_in(stage.slots[j]).owner.get() == owner) return true;
+        if (stage.arrays[j].is_same_memory(stage.arrays[i])) continue;
+        if (memory_of(stage.arrays[j]).owner.get() == owner) return true;
       }
     }
     return false;
@@ -183,16 +192,17 @@ std::shared_ptr<const Bundle::Loaded> Bundle::load(c10::DeviceIndex card) const 
   for (const BundleStage& stage : content_->stages) {
     std::shared_ptr<const flex::LoadedProgram> program;
     try {
-      program = flex::Runtime::get().card(card).load_program(std::as_bytes(std::span(stage.file)));
+      program = flex::Runtime::get().card(card).load_program(
+          std::as_bytes(std::span(stage.program_file)));
     } catch (const flex::ProgramError& error) {
       TORCH_CHECK_VALUE(false, "bundle ", name(), ": ", error.what());
     }
-    TORCH_CHECK_VALUE(program->arrays() == static_cast<int64_t>(stage.slots.size()) &&
+    TORCH_CHECK_VALUE(program->arrays() == static_cast<int64_t>(stage.arrays.size()) &&
                           program->scalars() == 0 && program->fixed_bytes().empty(),
                       "bundle ", name(), ": kernel ", program->name(), " takes ", program->arrays(),
                       " arrays, ", program->scalars(), " scalars and ",
                       program->fixed_bytes().size(), " fixed buffers, and its stage gives ",
-                      stage.slots.size(), " arrays");
+                      stage.arrays.size(), " arrays");
     loaded->programs.push_back(std::move(program));
   }
   return loaded;

@@ -15,23 +15,35 @@
 
 namespace spyre {
 
-// One program of a bundle, and where its arrays come from.
+// The memory that one array of a program is bound to.
+struct ArrayBinding {
+  enum class Memory { kArgument, kScratch };
+  Memory memory = Memory::kArgument;
+  // Of the argument of the call, or of the scratch buffer of the bundle.
+  int64_t index = 0;
+  // How many bytes of that memory the program accesses, from its start.
+  int64_t bytes = 0;
+
+  bool is_same_memory(const ArrayBinding& other) const {
+    return memory == other.memory && index == other.index;
+  }
+};
+
+// One program of a bundle, and the memory of its arrays in the order of its parameters.
 struct BundleStage {
-  std::string file;
-  // For each array of the program: an argument of the call, or scratch memory number -slot - 1.
-  std::vector<int64_t> slots;
-  std::vector<int64_t> array_bytes;
+  std::string program_file;
+  std::vector<ArrayBinding> arrays;
   LaunchCost cost;
-  // Whether cores must run one after the other, and the same for calls where two different slots of
-  // the stage are one memory.
-  bool ordered = false;
-  bool ordered_if_aliased = false;
+  // Whether cores must run one after the other, and the same for calls where two arrays that are
+  // bound to different arguments or scratch buffers turn out to be one allocation.
+  bool is_ordered = false;
+  bool is_ordered_if_aliased = false;
 };
 
 // Made once, run often; every card loads the programs when it first needs them.
 class Bundle {
  public:
-  // `arguments`: how many a call takes, if the last ones are in no slot.
+  // `arguments`: how many a call takes, if no array is bound to the last ones.
   Bundle(std::string name, std::vector<BundleStage> stages, std::vector<int64_t> scratch_bytes,
          std::optional<int64_t> arguments);
 
@@ -39,7 +51,7 @@ class Bundle {
   size_t arguments() const { return content_->argument_bytes.size(); }
   size_t stages() const { return content_->stages.size(); }
 
-  // Where a call's memory is, arguments first, then scratch; held until the call has run.
+  // The memory of a call, arguments first, then scratch buffers; owned until the call has run.
   struct Memory {
     std::shared_ptr<flex::Allocation> owner;  // null: no bytes
     flex::Place place;
@@ -59,12 +71,14 @@ class Bundle {
     std::string name;
     std::vector<BundleStage> stages;
     std::vector<int64_t> scratch_bytes;
-    // What each argument must hold: the most that a stage accesses of it.
+    // The size that each argument must have: the most that a stage accesses of it.
     std::vector<int64_t> argument_bytes;
 
-    size_t index_of(int64_t slot) const {
-      return slot >= 0 ? static_cast<size_t>(slot)
-                       : argument_bytes.size() + static_cast<size_t>(-slot - 1);
+    // The index in `Call::memories`.
+    size_t index_of(const ArrayBinding& array) const {
+      const auto index = static_cast<size_t>(array.index);
+      return array.memory == ArrayBinding::Memory::kArgument ? index
+                                                             : argument_bytes.size() + index;
     }
   };
   // The programs on one card.
@@ -75,7 +89,7 @@ class Bundle {
   // A call on its way through a stream's queue.
   struct Work;
 
-  void check_stage(const BundleStage& stage) const;
+  void check_array(const ArrayBinding& array) const;
   Memory memory_of_argument(size_t index, const at::Tensor& tensor, c10::Device device) const;
   std::shared_ptr<const Loaded> loaded_on(c10::DeviceIndex card);
   std::shared_ptr<const Loaded> load(c10::DeviceIndex card) const;

@@ -1,0 +1,92 @@
+"""Builds a bundle from buffers of a graph that Inductor lowered."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch._inductor import ir
+from torch._inductor.graph import GraphLowering
+
+from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre._inductor.layouts.sticks import default_layout
+from torch_spyre._inductor.loop_tracer import concrete, trace_loop
+from torch_spyre.errors import UnsupportedError
+
+
+def tensor_of(name: str, layout: ir.Layout) -> Tensor:
+    """Return an Inductor buffer as a tensor without a device layout."""
+    size = tuple(map(concrete, layout.size))
+    stride = tuple(map(concrete, layout.stride))
+    return Tensor(name, size, stride, layout.dtype)
+
+
+def build_bundle(
+    name: str,
+    buffers: Sequence[ir.ComputedBuffer],
+    known: Mapping[str, Tensor],
+    results: Sequence[str],
+    graph: GraphLowering,
+    partially_aliased: frozenset[str] = frozenset(),
+) -> Bundle:
+    """Trace the loops of these buffers; return them as a bundle that no pass has seen.
+
+    `known` are the tensors that exist before the bundle runs; `results` the buffers that are read
+    after it.
+    """
+    ops = [trace_loop(buffer) for buffer in buffers]
+    tensors: dict[str, Tensor] = {}
+    for op in ops:
+        names = [op.target, *(load.buffer for load in op.loads)]
+        names += [index.buffer for index in op.indices]
+        for buffer in names:
+            if buffer not in tensors:
+                tensors[buffer] = known.get(buffer) or tensor_of(buffer, _layout(graph, buffer))
+    ops = [
+        replace(op, partial=True)
+        if op.target in known and not _owns_whole_sticks(tensors[op.target])
+        else op
+        for op in ops
+    ]
+    # The layout pass chooses for tensors that one op writes whole.
+    has_open_layout = {op.target for op in ops if op.target == op.name}
+    for buffer, tensor in tensors.items():
+        if tensor.layout is None and buffer not in has_open_layout:
+            layout = default_layout(tensor.size, tensor.stride, tensor.dtype)
+            tensors[buffer] = replace(tensor, layout=layout)
+    written = {op.target for op in ops}
+    # A write to a tensor that existed before is visible after the bundle, whoever reads it.
+    visible = {*results, *known}
+    outputs = [buffer for buffer in tensors if buffer in written and buffer in visible]
+    inputs = [buffer for buffer in tensors if buffer not in written]
+    return Bundle(
+        name,
+        tuple(ops),
+        tensors,
+        (*inputs, *outputs),
+        frozenset(outputs),
+        partially_aliased=partially_aliased,
+    )
+
+
+def _owns_whole_sticks(tensor: Tensor) -> bool:
+    """Return whether the sticks that the tensor does not fill hold no elements of other tensors.
+
+    They do, if the tensor is a slice of another whose rows are longer. Where the next row follows
+    without a gap on the host, rows are no longer than they seem.
+    """
+    assert tensor.layout is not None
+    lanes, along = tensor.layout.device_size[-1], tensor.layout.stride_map[-1]
+    dims = list(zip(tensor.size, tensor.stride, strict=True))
+    lengths = [size for size, stride in dims if stride == along and size > 1]
+    if along < 0 or not lengths or lengths[0] % lanes == 0:
+        return True
+    return any(size > 1 and stride == lengths[0] * along for size, stride in dims)
+
+
+def _layout(graph: GraphLowering, name: str) -> ir.Layout:
+    buffer: Any = graph.get_buffer(name)
+    layout = buffer.get_layout() if not isinstance(buffer, torch.Tensor) else None
+    if not isinstance(layout, ir.Layout):
+        raise UnsupportedError(f"a buffer with layout {type(layout).__name__}")
+    return layout

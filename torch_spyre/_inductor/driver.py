@@ -1,0 +1,79 @@
+"""Compiles loops that Inductor lowered to kernels that can be launched.
+
+There are two callers. An eager op (`eager_op.py`) loads the kernel of its bundle and calls it. A
+compiled graph (`scheduling.py`) writes the kernel as source into Inductor's wrapper; when that is
+imported, `async_compile.py` loads the same kernel.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch._inductor import ir
+from torch._inductor.graph import GraphLowering
+
+from torch_spyre import knobs
+from torch_spyre._inductor.bundle import Bundle, Tensor, loop_text
+from torch_spyre._inductor.bundle_builder import build_bundle
+from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.pipeline import run_passes
+from torch_spyre._inductor.runtime.dump import dump
+from torch_spyre._inductor.runtime.runner import Runner
+
+
+@dataclass(frozen=True)
+class BundleRequest:
+    """Loops that become one bundle, and what is known of the tensors around them."""
+
+    name: str
+    buffers: Sequence[ir.ComputedBuffer]
+    # Tensors that exist before the bundle runs, with their layouts.
+    known_tensors: Mapping[str, Tensor]
+    # Buffers that are read after the bundle has run.
+    results: Sequence[str]
+    # Arguments that share some, but not all, of their elements with another argument.
+    partially_aliased: frozenset[str] = frozenset()
+
+
+def compile_bundle(request: BundleRequest, graph: GraphLowering) -> Bundle:
+    """Trace the loops and run all passes; return the bundle with the OpSpecs of its stages."""
+    bundle = build_bundle(
+        request.name,
+        request.buffers,
+        request.known_tensors,
+        request.results,
+        graph,
+        request.partially_aliased,
+    )
+    return run_passes(bundle)
+
+
+def stages_source(bundle: Bundle) -> str:
+    """Return the Python source of the OpSpecs. Bundles with equal source are one kernel."""
+    stages = ", ".join(repr(list(specs)) for specs in bundle.stages)
+    return f"[{stages}]"
+
+
+def kernel_source(bundle: Bundle, name: str) -> str:
+    """Return the Python source that loads the bundle's kernel in a generated wrapper."""
+    loop_ir = _loop_ir(bundle)
+    dumped = "" if loop_ir is None else f", {loop_ir!r}"
+    return f"async_compile.sdsc({name!r}, {stages_source(bundle)}{dumped})"
+
+
+def load_bundle(bundle: Bundle) -> Runner:
+    """Return the kernel of a bundle that has passed through all passes."""
+    return load_kernel(bundle.name, bundle.stages, _loop_ir(bundle))
+
+
+def load_kernel(name: str, stages: Sequence[Sequence[OpSpec]], loop_ir: str | None) -> Runner:
+    """Compile the programs of all stages, or find them in the cache; dump them if asked to.
+
+    `loop_ir` is the text of the loops that the stages come from, for the dump.
+    """
+    if knobs.logging.dump is not None:
+        dump(knobs.logging.dump, name, stages, loop_ir)
+    return Runner(name, stages)
+
+
+def _loop_ir(bundle: Bundle) -> str | None:
+    return None if knobs.logging.dump is None else loop_text(bundle)
