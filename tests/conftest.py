@@ -10,6 +10,8 @@ pytest_plugins = ["card_fixtures"]
 # The tests of the device, its copies and its fallback are about these and not about kernels; and
 # kernels are compiled for every shape, of which they use thousands. Tests of kernels turn them on.
 os.environ.setdefault("TORCH_SPYRE_EAGER", "fallback")
+# A pass that leaves an invalid bundle fails the test and is named in the error.
+os.environ.setdefault("TORCH_SPYRE_VALIDATE_PASSES", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -219,6 +219,12 @@ class ExecutionKnobs(Section):
         "warn",
         "What happens when an op without a native kernel runs on the CPU.",
     )
+    validate_passes = Knob(
+        "TORCH_SPYRE_VALIDATE_PASSES",
+        BOOLEAN,
+        False,
+        "Validate the bundle after every compiler pass; an invalid one raises and names the pass.",
+    )
     downcast_warning = Knob(
         "TORCH_SPYRE_DOWNCAST_WARN",
         ON_UNLESS_OFF,
@@ -311,17 +317,25 @@ class DivisionKnobs(Section):
         True,
         "Cores that share the inner dim of a matrix product are neighbours on the ring.",
     )
+    # The following have no effect on compiled programs yet. Their readers exist and are tested:
+    # planning connects hints with `work_division.divide`, dynamic sizes use `granularity_of`.
     ignore_hints = Knob(
-        "SPYRE_INDUCTOR_IGNORE_HINTS", BOOLEAN, False, "Divide ops as if no work_div was asked for."
+        "SPYRE_INDUCTOR_IGNORE_HINTS",
+        BOOLEAN,
+        False,
+        "Reserved for hints: divide ops as if they had no work_div hint.",
     )
     max_buckets = Knob(
-        "MAX_BUCKETS", integer(1), 32, "Most sizes that a dynamic dim may have, up to its maximum."
+        "MAX_BUCKETS",
+        integer(1),
+        32,
+        "Reserved for dynamic sizes: maximum number of sizes of a dynamic dim.",
     )
     smallest_granularity = Knob(
         "MIN_DEFAULT_GRANULARITY",
         integer(1),
         4,
-        "Least granularity of a dynamic dim whose minimum was not given.",
+        "Reserved for dynamic sizes: minimum granularity of a dynamic dim without a minimum.",
     )
 
 

@@ -20,6 +20,7 @@ from torch_spyre import _C
 from torch_spyre._inductor.aliasing import check_aliasing, partially_aliased
 from torch_spyre._inductor.argument_checks import check_arguments
 from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre._inductor.bundle_validation import InvalidBundleError
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.driver import BundleRequest, compile_bundle, load_bundle
 from torch_spyre._inductor.eager_graph import Call, build_graph
@@ -192,7 +193,7 @@ def plan_eager_op(
         _check_native(module)
         try:
             return _lower(overload, module, mode, fakes, tensors, written)
-        except (UnsupportedError, KnobError, torch.OutOfMemoryError):
+        except (UnsupportedError, KnobError, InvalidBundleError, torch.OutOfMemoryError):
             raise
         except Exception as error:
             raise CompilerFailure(str(overload), error) from error

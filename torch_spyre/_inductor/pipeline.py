@@ -1,9 +1,15 @@
-"""The way of a bundle from loops to OpSpecs: one table of passes."""
+"""The passes that take a bundle from loops to OpSpecs: one table."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from torch_spyre import knobs
 from torch_spyre._inductor.bundle import Bundle
+from torch_spyre._inductor.bundle_validation import (
+    BundleForm,
+    InvalidBundleError,
+    validate_bundle,
+)
 from torch_spyre._inductor.loop_ir import LoopOp
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.passes.dead_code import eliminate_dead_code
@@ -11,7 +17,7 @@ from torch_spyre._inductor.passes.empty_tensors import simplify_empty
 from torch_spyre._inductor.passes.fusion import fuse
 from torch_spyre._inductor.passes.indirect_access import enforce_indirect_layouts
 from torch_spyre._inductor.passes.layouts import propagate_layouts
-from torch_spyre._inductor.passes.loop_splitting import cut_long_loops
+from torch_spyre._inductor.passes.loop_splitting import split_long_loops
 from torch_spyre._inductor.passes.op_specs import specs_of
 from torch_spyre._inductor.passes.work_division import divided
 from torch_spyre._inductor.to_ktir.attention_tiles import is_attention
@@ -21,13 +27,16 @@ from torch_spyre.errors import UnsupportedError
 
 @dataclass(frozen=True)
 class Pass:
+    """A function from bundle to bundle, and the form of the bundles that it returns."""
+
     name: str
     purpose: str
     run: Callable[[Bundle], Bundle]
+    form: BundleForm
 
 
-def _cores_for(bundle: Bundle, ops: Sequence[LoopOp]) -> int:
-    """Cores that would have work if the ops were one program; 0 if its tiles do not fit."""
+def _num_cores(bundle: Bundle, ops: Sequence[LoopOp]) -> int:
+    """Return how many cores the ops use as one program; 0 if they cannot be one program."""
     try:
         specs = divided(specs_of(bundle, ops), bundle.card)
         if is_attention(specs):
@@ -38,8 +47,16 @@ def _cores_for(bundle: Bundle, ops: Sequence[LoopOp]) -> int:
         return 0
 
 
+def _check_spans(bundle: Bundle, ops: Sequence[LoopOp]) -> None:
+    divided(specs_of(bundle, ops), bundle.card)
+
+
 def _fuse(bundle: Bundle) -> Bundle:
-    return fuse(bundle, _cores_for)
+    return fuse(bundle, _num_cores)
+
+
+def _split_long_loops(bundle: Bundle) -> Bundle:
+    return split_long_loops(bundle, _check_spans)
 
 
 def _make_specs(bundle: Bundle) -> Bundle:
@@ -56,22 +73,49 @@ def _validate(bundle: Bundle) -> Bundle:
     return bundle
 
 
-# Still to come, at these places: hints and coarse tiling before fusion, since tiles decide what
-# fits; scratchpad planning after work division, when a core's share of each tensor is known.
+# Still to come: hints and coarse tiling before fusion, since tiles decide which tensors fit;
+# scratchpad planning after work division, when a core's slice of each tensor is known.
+# fmt: off
 PASSES = (
-    Pass("dead code", "drop loops whose results nobody sees", eliminate_dead_code),
-    Pass("empty", "drop loops over nothing; folding nothing gives a constant", simplify_empty),
-    Pass("layouts", "give each tensor a layout; copy where sticks clash", propagate_layouts),
-    Pass("indirect access", "copy tables whose indexed dim is the stick", enforce_indirect_layouts),
-    Pass("fusion", "group loops whose intermediates can stay in the scratchpad", _fuse),
-    Pass("parts", "cut loops that would reach too far in a tensor", cut_long_loops),
-    Pass("specs", "make an OpSpec of each operation, on aligned symbols", _make_specs),
-    Pass("work division", "split the symbols over cores", _divide),
-    Pass("validation", "check what must hold of every spec", _validate),
+    Pass("dead code", "drop loops whose results are never read",
+         eliminate_dead_code, BundleForm.LOOPS),
+    Pass("empty tensors", "drop loops without points; reductions of no elements become constants",
+         simplify_empty, BundleForm.POINTS),
+    Pass("layouts", "give each tensor a layout; copy where sticks differ",
+         propagate_layouts, BundleForm.LAYOUTS),
+    Pass("indirect access", "copy tables whose indexed dim is the stick",
+         enforce_indirect_layouts, BundleForm.LAYOUTS),
+    Pass("fusion", "group loops whose intermediates can stay in the scratchpad",
+         _fuse, BundleForm.GROUPS),
+    Pass("loop splitting", "split loops that exceed the span limit of a tensor",
+         _split_long_loops, BundleForm.CHUNKS),
+    Pass("op specs", "make an OpSpec of each operation, on aligned symbols",
+         _make_specs, BundleForm.SPECS),
+    Pass("work division", "split the symbols over cores",
+         _divide, BundleForm.DIVIDED),
+    Pass("validation", "check the invariants of every OpSpec",
+         _validate, BundleForm.DIVIDED),
 )
+# fmt: on
 
 
 def run_passes(bundle: Bundle) -> Bundle:
-    for each in PASSES:
-        bundle = each.run(bundle)
+    """Return the bundle after all passes, with the OpSpecs of its stages.
+
+    With TORCH_SPYRE_VALIDATE_PASSES, raise InvalidBundleError after a pass that leaves an invalid
+    bundle.
+    """
+    is_validated = knobs.execution.validate_passes
+    for entry in PASSES:
+        bundle = entry.run(bundle)
+        if is_validated:
+            _validate_form(bundle, entry)
     return bundle
+
+
+def _validate_form(bundle: Bundle, entry: Pass) -> None:
+    try:
+        validate_bundle(bundle, entry.form)
+    except InvalidBundleError as error:
+        message = f"pass {entry.name!r} left an invalid bundle {bundle.name}: {error}"
+        raise InvalidBundleError(message) from None

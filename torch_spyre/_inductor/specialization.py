@@ -22,6 +22,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from torch_spyre import _C, knobs
+from torch_spyre._inductor.bundle_validation import InvalidBundleError
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.fx_passes import (
     announce_fallbacks,
@@ -158,7 +159,7 @@ def _reason(error: Exception) -> UnsupportedError:
         return UnsupportedError(f"a size that depends on data ({found.cond})")
     if isinstance(found, NotImplementedError):
         return UnsupportedError(str(found))
-    if isinstance(found, KnobError):
+    if isinstance(found, KnobError | InvalidBundleError):
         raise found
     if isinstance(found, torch.OutOfMemoryError):
         raise error

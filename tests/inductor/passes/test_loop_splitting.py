@@ -10,9 +10,9 @@ from loop_bundles import C0, C1, R0, bundle, load, loop, step, tensor, total
 
 from torch_spyre import knobs
 from torch_spyre._C import SpyreTensorLayout
+from torch_spyre._inductor import pipeline
 from torch_spyre._inductor.loop_ir import Coordinate, walk
-from torch_spyre._inductor.passes import loop_splitting
-from torch_spyre._inductor.passes.loop_splitting import cut_long_loops
+from torch_spyre._inductor.passes.loop_splitting import split_long_loops
 from torch_spyre.errors import SpanLimitError
 from torch_spyre.testing.cards import write_card
 
@@ -68,9 +68,9 @@ def test_a_table_that_no_number_of_cores_divides_is_turned_in_two_parts(native, 
 # --- what is cut, without running it --------------------------------------------------------------
 
 
-def cut(ops, tensors, results):
+def cut(ops, tensors, results, check_spans=pipeline._check_spans):
     whole = bundle(ops, tensors, results)
-    return cut_long_loops(replace(whole, groups=(tuple(ops),))).groups
+    return split_long_loops(replace(whole, groups=(tuple(ops),)), check_spans).groups
 
 
 def rows_and_words(op, words=WORDS, rows=32):
@@ -84,9 +84,8 @@ def test_what_can_be_divided_is_not_cut():
     assert op.sizes == {C0: 32, C1: 32 * 64}
 
 
-def test_small_tensors_are_not_even_looked_at(monkeypatch):
-    monkeypatch.setattr(loop_splitting, "divided", None)
-    ((op,),) = cut(*rows_and_words("neg", words=64, rows=2))
+def test_small_tensors_are_not_even_looked_at():
+    ((op,),) = cut(*rows_and_words("neg", words=64, rows=2), check_spans=None)
     assert op.sizes == {C0: 2, C1: 64}
 
 

@@ -1,4 +1,4 @@
-"""Drops loops whose results nobody sees."""
+"""Drops loops whose results are never read."""
 
 from dataclasses import replace
 
@@ -6,12 +6,13 @@ from torch_spyre._inductor.bundle import Bundle
 
 
 def eliminate_dead_code(bundle: Bundle) -> Bundle:
-    needed = set(bundle.results)
-    kept = []
+    """Drop the ops that write neither a result nor what a remaining op reads."""
+    live = set(bundle.results)
+    retained = []
     for op in reversed(bundle.ops):
-        if op.target not in needed and op.name not in needed:
+        if op.target not in live and op.name not in live:
             continue
-        kept.append(op)
-        needed.update(load.buffer for load in op.loads)
-        needed.update(index.buffer for index in op.indices)
-    return replace(bundle, ops=tuple(reversed(kept)))
+        retained.append(op)
+        live.update(load.buffer for load in op.loads)
+        live.update(index.buffer for index in op.indices)
+    return replace(bundle, ops=tuple(reversed(retained)))

@@ -1,4 +1,4 @@
-"""Ops on nothing: no elements to make, or none to fold."""
+"""Simplifies ops on empty tensors: ops without points, and reductions of no elements."""
 
 from dataclasses import replace
 
@@ -9,24 +9,24 @@ from torch_spyre.errors import UnsupportedError
 
 
 def simplify_empty(bundle: Bundle) -> Bundle:
-    """Drops ops without points; what folds nothing is a constant."""
+    """Drop ops without points, and replace reductions of no elements by constants."""
     ops = []
     for op in bundle.ops:
         if any(size == 0 for symbol, size in op.sizes.items() if symbol not in op.reduced):
             continue
         if any(op.sizes[symbol] == 0 for symbol in op.reduced):
-            op = _of_nothing(op)
+            op = _to_constant(op)
         ops.append(op)
-    touched = {op.target for op in ops}
+    accessed = {op.target for op in ops}
     for op in ops:
-        touched.update(load.buffer for load in op.loads)
-        touched.update(index.buffer for index in op.indices)
-    # No program knows the others, and a bundle takes as many arguments as its programs know.
-    arguments = tuple(name for name in bundle.arguments if name in touched)
+        accessed.update(load.buffer for load in op.loads)
+        accessed.update(index.buffer for index in op.indices)
+    # A kernel has no parameters for tensors that its ops do not access.
+    arguments = tuple(name for name in bundle.arguments if name in accessed)
     return replace(bundle, ops=tuple(ops), arguments=arguments)
 
 
-def _of_nothing(op: LoopOp) -> LoopOp:
+def _to_constant(op: LoopOp) -> LoopOp:
     assert isinstance(op.value, Reduction)
     rule = record_of(op.value.op).reduction
     if rule is None or rule.of_empty is None:

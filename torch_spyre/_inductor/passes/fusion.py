@@ -16,7 +16,8 @@ from sympy import Symbol
 
 from torch_spyre._inductor.attention_roles import ATTENTION_OPS
 from torch_spyre._inductor.bundle import Bundle
-from torch_spyre._inductor.loop_ir import Coordinate, Interner, Load, LoopOp, Node, Reduction, Step
+from torch_spyre._inductor.loop_ir import Interner, LoopOp, Reduction
+from torch_spyre._inductor.loop_rewriting import with_symbols
 
 
 @dataclass
@@ -65,7 +66,7 @@ def fuse(bundle: Bundle, cores_for: Callable[[Bundle, Sequence[LoopOp]], int]) -
                 break
         else:
             groups.append(_Group())
-            groups[-1].add(renamed(op, {}, interner))
+            groups[-1].add(with_symbols(op, {}, interner))
     return replace(bundle, groups=tuple(tuple(group.ops) for group in groups))
 
 
@@ -116,7 +117,7 @@ def _joined(
         return None
     if not _complete(mapping, group, op):
         return None
-    joined = renamed(op, mapping, interner)
+    joined = with_symbols(op, mapping, interner)
     if op.target in group.reads and (
         op.target in partially_aliased or not _replaces(group, joined)
     ):
@@ -231,52 +232,3 @@ def _complete(mapping: dict[Symbol, Symbol], group: _Group, op: LoopOp) -> bool:
             return False
         mapping[symbol] = free[-1]
     return True
-
-
-def renamed(op: LoopOp, mapping: Mapping[Symbol, Symbol], interner: Interner) -> LoopOp:
-    """The op in other symbols, its steps made by the interner."""
-
-    def expression(value: sympy.Expr) -> sympy.Expr:
-        return sympy.sympify(value).xreplace(mapping) if mapping else value
-
-    def indirect(found: Sequence[tuple[Symbol, Load]]) -> tuple[tuple[Symbol, Load], ...]:
-        return tuple(
-            (symbol, replace(index, index=expression(index.index))) for symbol, index in found
-        )
-
-    done: dict[Node, Node] = {}
-
-    def node(value: Node) -> Node:
-        if value in done:
-            return done[value]
-        made: Node
-        match value:
-            case Load():
-                made = replace(
-                    value, index=expression(value.index), indirect=indirect(value.indirect)
-                )
-            case Coordinate():
-                made = replace(value, expression=expression(value.expression))
-            case Step():
-                inputs = tuple(node(each) for each in value.inputs)
-                made = interner.step(value.op, inputs, value.dtype, value.constants)
-            case _:
-                made = value
-        done[value] = made
-        return made
-
-    value = op.value
-    if isinstance(value, Reduction):
-        changed: Node | Reduction = replace(
-            value, inputs=tuple(node(each) for each in value.inputs)
-        )
-    else:
-        changed = node(value)
-    return replace(
-        op,
-        sizes={mapping.get(symbol, symbol): size for symbol, size in op.sizes.items()},
-        reduced=tuple(mapping.get(symbol, symbol) for symbol in op.reduced),
-        value=changed,
-        write=expression(op.write),
-        scattered=indirect(op.scattered),
-    )

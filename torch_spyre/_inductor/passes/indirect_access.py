@@ -15,7 +15,7 @@ from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import device_coordinates, host_coordinates
 from torch_spyre._inductor.layouts.sticks import layout_with_stick
 from torch_spyre._inductor.loop_ir import Load, LoopOp, Node
-from torch_spyre._inductor.passes.layouts import with_nodes
+from torch_spyre._inductor.loop_rewriting import with_leaves
 from torch_spyre.errors import UnsupportedError
 
 _SPARSE = -1
@@ -41,7 +41,7 @@ def enforce_indirect_layouts(bundle: Bundle) -> Bundle:
                 known += fits
                 ops.append(_copy(tensors[load.buffer], fits[0], op))
             replaced[load] = replace(load, buffer=fits[0].name)
-        op = with_nodes(op, replaced)
+        op = with_leaves(op, replaced)
         copies.pop(op.target, None)
         if _accessible(op.write, op.scattered, op.sizes, tensors[op.target]):
             ops.append(op)

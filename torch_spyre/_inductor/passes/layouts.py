@@ -9,7 +9,8 @@ from sympy import Symbol
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import WRITE, Access, LayoutOp, Restickify, plan_layouts
 from torch_spyre._inductor.layouts.terms import expression, parse
-from torch_spyre._inductor.loop_ir import Load, LoopOp, Node, Reduction, Step
+from torch_spyre._inductor.loop_ir import Load, LoopOp, Reduction
+from torch_spyre._inductor.loop_rewriting import with_leaves
 
 
 def propagate_layouts(bundle: Bundle) -> Bundle:
@@ -98,7 +99,8 @@ def _with_copies(
         factors = {**positions, **replaced}
         op = replace(op, value=replace(op.value, inputs=tuple(factors.values())))
         return before, op, after
-    return before, with_nodes(op, {positions[place]: new for place, new in replaced.items()}), after
+    leaves = {positions[position]: load for position, load in replaced.items()}
+    return before, with_leaves(op, leaves), after
 
 
 def _read_positions(op: LoopOp) -> dict[int, Load]:
@@ -146,24 +148,3 @@ def _written_aside(
         op, name=copy.name, target=copy.name, write=copy.index, partial=False, scattered=()
     )
     return aside, moved
-
-
-def with_nodes(op: LoopOp, replaced: Mapping[Node, Node]) -> LoopOp:
-    """The op with other loads and coordinates."""
-    if not replaced:
-        return op
-    value = op.value
-    if isinstance(value, Reduction):
-        inputs = tuple(substitute(each, replaced, {}) for each in value.inputs)
-        return replace(op, value=replace(value, inputs=inputs))
-    return replace(op, value=substitute(value, replaced, {}))
-
-
-def substitute(node: Node, replaced: Mapping[Node, Node], done: dict[Node, Node]) -> Node:
-    """The same graph with other leaves."""
-    if not isinstance(node, Step):
-        return replaced.get(node, node)
-    if node not in done:
-        inputs = tuple(substitute(each, replaced, done) for each in node.inputs)
-        done[node] = Step(node.op, inputs, node.dtype, node.constants)
-    return done[node]

@@ -1,10 +1,10 @@
-"""Cuts loops in parts where a core would reach too far in a tensor, however they are divided.
+"""Splits loops where a core would exceed the span limit of a tensor, however they are divided.
 
-A vocabulary of 49,159 words is 769 sticks, a prime: no number of cores divides them. As 768 and one
-they are two programs, the first of which all cores share.
+A vocabulary of 49,159 words is 769 sticks, a prime: no number of cores divides them. Split into 768
+sticks and one, the loop is two programs, and all cores share the first.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import sympy
@@ -13,74 +13,82 @@ from sympy import Symbol
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import device_coordinates
 from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Node, Reduction, walk
-from torch_spyre._inductor.passes.layouts import with_nodes
-from torch_spyre._inductor.passes.op_specs import specs_of
-from torch_spyre._inductor.passes.work_division import divided
+from torch_spyre._inductor.loop_rewriting import with_leaves
 from torch_spyre.errors import SpanLimitError
 
 _STICK_BYTES = 128
+# Raises SpanLimitError if no division over cores keeps a group of loops within the span limit.
+SpanCheck = Callable[[Bundle, Sequence[LoopOp]], object]
 
 
-def cut_long_loops(bundle: Bundle) -> Bundle:
-    groups = [part for group in bundle.groups for part in _parts(bundle, group)]
+def split_long_loops(bundle: Bundle, check_spans: SpanCheck) -> Bundle:
+    """Split every group that exceeds the span limit into groups that do not."""
+    groups = [chunk for group in bundle.groups for chunk in _chunks(bundle, group, check_spans)]
     return replace(bundle, groups=tuple(groups))
 
 
-def _parts(bundle: Bundle, group: Sequence[LoopOp]) -> list[Sequence[LoopOp]]:
+def _chunks(
+    bundle: Bundle, group: Sequence[LoopOp], check_spans: SpanCheck
+) -> list[Sequence[LoopOp]]:
     cores = bundle.card.compute.cores
-    candidates = list(_outermost(bundle, group))
+    candidates = list(_outermost_symbols(bundle, group))
     if not candidates:
         return [group]
     try:
-        divided(specs_of(bundle, group), bundle.card)
+        check_spans(bundle, group)
         return [group]
     except SpanLimitError:
-        found = _symbol_to_cut(group, candidates, cores)
-        if found is None:
+        choice = _symbol_to_split(group, candidates, cores)
+        if choice is None:
             raise
-    symbol, unit, size = found
+    symbol, unit, size = choice
     units = -(-size // unit)
-    shared = units - units % cores
-    middle = unit * (shared if 0 < shared < units else units // 2)
-    first = [_part(op, symbol, 0, middle) for op in group]
-    second = [_part(op, symbol, middle, size - middle) for op in group]
-    return [*_parts(bundle, first), *_parts(bundle, second)]
+    divisible = units - units % cores
+    middle = unit * (divisible if 0 < divisible < units else units // 2)
+    first = [_chunk(op, symbol, 0, middle) for op in group]
+    second = [_chunk(op, symbol, middle, size - middle) for op in group]
+    return [*_chunks(bundle, first, check_spans), *_chunks(bundle, second, check_spans)]
 
 
-def _symbol_to_cut(
+def _symbol_to_split(
     group: Sequence[LoopOp], candidates: Sequence[tuple[Symbol, int]], cores: int
 ) -> tuple[Symbol, int, int] | None:
-    """With its unit and size: the one of which a core has most units, however it is divided."""
+    """Return the symbol of which a core has most units at best, with its unit and size."""
     sizes = {symbol: size for op in group for symbol, size in op.sizes.items()}
     reduced = {symbol for op in group for symbol in op.reduced}
-    whole: dict[Symbol, int] = {}
+    units: dict[Symbol, int] = {}
     for symbol, unit in candidates:
-        # What lies along the sticks of one tensor is cut there, wherever it lies in others.
-        whole[symbol] = max(unit, whole.get(symbol, 1))
-    found = [
+        # A symbol that runs along the sticks of one tensor is split between sticks of all.
+        units[symbol] = max(unit, units.get(symbol, 1))
+    choices = [
         (symbol, unit, sizes[symbol])
-        for symbol, unit in whole.items()
+        for symbol, unit in units.items()
         if symbol not in reduced and sizes[symbol] > unit
     ]
-    return max(found, key=lambda each: _share(-(-each[2] // each[1]), cores), default=None)
+
+    def units_per_core(choice: tuple[Symbol, int, int]) -> int:
+        _, unit, size = choice
+        return _units_per_core(-(-size // unit), cores)
+
+    return max(choices, key=units_per_core, default=None)
 
 
-def _share(units: int, cores: int) -> int:
-    """Of one core, where as many as possible have the same."""
+def _units_per_core(units: int, cores: int) -> int:
+    """Return the units of one core if as many cores as possible have equal slices."""
     return units // max(split for split in range(1, cores + 1) if units % split == 0)
 
 
-def _outermost(bundle: Bundle, group: Sequence[LoopOp]) -> Iterator[tuple[Symbol, int]]:
-    """Symbols along the outermost dim of tensors beyond the limit, and what they are cut by."""
+def _outermost_symbols(bundle: Bundle, group: Sequence[LoopOp]) -> Iterator[tuple[Symbol, int]]:
+    """Yield the symbols along the outermost dims of tensors over the limit, with their units."""
     limit = bundle.card.memory.span_limit_bytes
     for op in group:
         accesses = [(op.target, op.write), *((load.buffer, load.index) for load in op.loads)]
         for name, index in accesses:
             tensor = bundle.tensors[name]
-            if _bytes(tensor) <= limit:
+            if _device_bytes(tensor) <= limit:
                 continue
             for coordinate in _coordinates(tensor, op, index)[:-1]:
-                symbols = [each for each in coordinate.free_symbols if each in op.sizes]
+                symbols = [symbol for symbol in coordinate.free_symbols if symbol in op.sizes]
                 if len(symbols) == 1:
                     assert tensor.layout is not None
                     along_sticks = coordinate.has(sympy.floor)
@@ -88,7 +96,7 @@ def _outermost(bundle: Bundle, group: Sequence[LoopOp]) -> Iterator[tuple[Symbol
                     break
 
 
-def _bytes(tensor: Tensor) -> int:
+def _device_bytes(tensor: Tensor) -> int:
     assert tensor.layout is not None
     *outer, _ = tensor.layout.device_size
     return _STICK_BYTES * int(sympy.prod(outer))
@@ -97,31 +105,31 @@ def _bytes(tensor: Tensor) -> int:
 def _coordinates(tensor: Tensor, op: LoopOp, index: sympy.Expr) -> list[sympy.Expr]:
     layout = tensor.layout
     assert layout is not None
-    where = index + tensor.offset
-    return device_coordinates(layout.device_size, layout.stride_map, op.sizes, where)
+    offset = index + tensor.offset
+    return device_coordinates(layout.device_size, layout.stride_map, op.sizes, offset)
 
 
-def _part(op: LoopOp, symbol: Symbol, start: int, size: int) -> LoopOp:
-    """The op for `size` values of a symbol, from `start` on."""
+def _chunk(op: LoopOp, symbol: Symbol, start: int, size: int) -> LoopOp:
+    """Return the op for `size` values of a symbol, from `start` on."""
     if symbol not in op.sizes:
         return op
-    moved = {symbol: symbol + start}
+    shift = {symbol: symbol + start}
 
-    def move(load: Load) -> Load:
-        indirect = tuple((value, move(index)) for value, index in load.indirect)
-        return replace(load, index=load.index.xreplace(moved), indirect=indirect)
+    def shifted(load: Load) -> Load:
+        indirect = tuple((value, shifted(index)) for value, index in load.indirect)
+        return replace(load, index=load.index.xreplace(shift), indirect=indirect)
 
     roots = op.value.inputs if isinstance(op.value, Reduction) else (op.value,)
-    nodes: dict[Node, Node] = {
-        node: move(node)
+    leaves: dict[Node, Node] = {
+        node: shifted(node)
         if isinstance(node, Load)
-        else replace(node, expression=node.expression.xreplace(moved))
+        else replace(node, expression=node.expression.xreplace(shift))
         for node in walk(roots)
         if isinstance(node, Load | Coordinate)
     }
     return replace(
-        with_nodes(op, nodes),
+        with_leaves(op, leaves),
         sizes={**op.sizes, symbol: size},
-        write=op.write.xreplace(moved),
-        scattered=tuple((value, move(index)) for value, index in op.scattered),
+        write=op.write.xreplace(shift),
+        scattered=tuple((value, shifted(index)) for value, index in op.scattered),
     )
