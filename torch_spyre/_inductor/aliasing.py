@@ -1,65 +1,69 @@
-"""Refuses calls that write memory which they also read in another way, as PyTorch's kernels do."""
+"""Checks aliasing among the arguments of a call, as PyTorch's kernels do."""
 
 from collections.abc import Sequence
 
 import torch
 
-_WAY_OUT = "Please clone() the tensor before performing the operation."
+_ADVICE = "Please clone() the tensor before performing the operation."
 
 
 def check_aliasing(written: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
+    """Raise RuntimeError for a written tensor that overlaps itself or part of another."""
     for target in written:
         if torch._debug_has_internal_overlap(target) == 1:
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to "
-                f"a single memory location. {_WAY_OUT}"
+                f"a single memory location. {_ADVICE}"
             )
-        if any(_partly_the_same(target, other) for other in tensors if other is not target):
+        if any(_overlaps(target, tensor) for tensor in tensors if tensor is not target):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
-                f"tensor refer to a single memory location. {_WAY_OUT}"
+                f"tensor refer to a single memory location. {_ADVICE}"
             )
 
 
 def partially_aliased(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Places of tensors that may share memory with another, though not element by element."""
+    """Return the indices of tensors that may alias another, though not element by element."""
     return [
-        place
-        for place, one in enumerate(tensors)
-        if any(_same_storage(one, other) and not _same_view(one, other) for other in tensors)
+        index
+        for index, left in enumerate(tensors)
+        if any(_is_another_view(left, right) for right in tensors)
     ]
 
 
-def _same_storage(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
+def _has_same_storage(left: torch.Tensor, right: torch.Tensor) -> bool:
+    return bool(left.untyped_storage()._cdata == right.untyped_storage()._cdata)
 
 
-def _same_view(one: torch.Tensor, other: torch.Tensor) -> bool:
-    return (one.storage_offset(), one.shape, one.stride(), one.dtype) == (
-        other.storage_offset(),
-        other.shape,
-        other.stride(),
-        other.dtype,
-    )
+def _is_another_view(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Return whether both are views of one storage, but not the same view."""
+    return _has_same_storage(left, right) and _geometry(left) != _geometry(right)
 
 
-def _partly_the_same(target: torch.Tensor, other: torch.Tensor) -> bool:
-    """What is certain: tensors with gaps may or may not meet."""
-    if not _same_storage(target, other):
+def _geometry(tensor: torch.Tensor) -> tuple[object, ...]:
+    return tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def _overlaps(target: torch.Tensor, tensor: torch.Tensor) -> bool:
+    """Return whether two tensors certainly alias, but not element by element.
+
+    Tensors with gaps may alias or not, and count as not aliased.
+    """
+    if not _has_same_storage(target, tensor):
         return False
-    if target.numel() == 0 or other.numel() == 0:
+    if target.numel() == 0 or tensor.numel() == 0:
         return False
-    if not (_is_dense(target) and _is_dense(other)):
+    if not (_is_dense(target) and _is_dense(tensor)):
         return False
-    begin, other_begin = target.storage_offset(), other.storage_offset()
-    end, other_end = begin + target.numel(), other_begin + other.numel()
-    if (begin, end) == (other_begin, other_end):
-        return target.stride() != other.stride()
-    return begin < other_end and other_begin < end
+    target_begin, tensor_begin = target.storage_offset(), tensor.storage_offset()
+    target_end, tensor_end = target_begin + target.numel(), tensor_begin + tensor.numel()
+    if (target_begin, target_end) == (tensor_begin, tensor_end):
+        return target.stride() != tensor.stride()
+    return target_begin < tensor_end and tensor_begin < target_end
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Does it name every element of its part of memory, each once?"""
+    """Return whether the tensor has every element of its memory range exactly once."""
     expected = 1
     dims = sorted(zip(tensor.stride(), tensor.shape, strict=True))
     for stride, size in dims:

@@ -1,6 +1,6 @@
-"""Calls that PyTorch does not take are refused before they are decomposed.
+"""Rejects calls that PyTorch does not accept, before they are decomposed.
 
-Decompositions do not repeat what PyTorch asks of an op's arguments, and would cast to any target.
+Decompositions do not repeat PyTorch's checks of an op's arguments, and would cast to any target.
 """
 
 from collections.abc import Sequence
@@ -18,28 +18,29 @@ from torch.utils import _pytree as pytree
 from torch_spyre.dtypes import MASK_DTYPES
 from torch_spyre.errors import UnsupportedError
 
-# Unlike comparisons, these do not give flags as numbers.
-_FLAGS_ALONE = ("all", "any")
-
-
-# What an op's function for fake tensors raises where there is none, where it would have to know
-# data, and where it is broken: that of LSTM cells without bias looks at what is not there.
-_NO_ANSWER = (
+# Unlike comparisons, these write only to targets of bool or uint8.
+_BOOL_RESULTS = ("all", "any")
+# What meta functions raise where an op has none, where the result depends on data, and where they
+# are broken: that of LSTM cells reads the bias even if there is none.
+_META_FAILURES = (
     UnsupportedOperatorException,
     NotImplementedError,
     DataDependentOutputException,
     DynamicOutputShapeException,
     AttributeError,
 )
-# Their functions for fake tensors refuse what kernels take: halves other than bfloat16.
+# Their meta functions reject dtypes that the kernels support: float16.
 _TOO_STRICT = ("aten::_grouped_mm",)
-# Ops whose decompositions would take any type, and cut their results off to integers or flags.
-_ON_FLOATS = ("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu")
-_FLOATS_ALONE = (*_ON_FLOATS, "log_sigmoid_forward", "mish", "silu", "softplus", "softshrink")
-# How schemas write numbers, and types that any of them can be converted to.
-_NUMBERS = ("number", "Optional[number]")
-_ANY_NUMBER = (torch.bool, torch.complex64, torch.complex128)
-_NUMBERS_ALONE = ("abs", "argmax", "argmin", "ceil", "floor", "relu")
+# Ops whose decompositions would accept any dtype, and truncate results to integers or bools.
+_FLOAT_ONLY = (
+    *("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu"),
+    *("log_sigmoid_forward", "mish", "silu", "softplus", "softshrink"),
+)
+# Ops that do not support bool.
+_NOT_BOOL = ("abs", "argmax", "argmin", "ceil", "floor", "relu")
+# Types of scalars in schemas, and dtypes that any scalar can be converted to.
+_SCALAR_TYPES = ("number", "Optional[number]")
+_ANY_SCALAR_DTYPES = (torch.bool, torch.complex64, torch.complex128)
 
 
 def check_arguments(
@@ -48,87 +49,94 @@ def check_arguments(
     args: Sequence[Any],
     kwargs: dict[str, Any],
 ) -> list[torch.Tensor]:
-    """Called with fake tensors: what the op would make anew must go into what it writes.
+    """Check a call with fake tensors; return its results, or an empty list if unknown.
 
-    Gives these results, as far as PyTorch has an op that makes them.
+    Raise RuntimeError if a result cannot be cast to the tensor that the op writes, and
+    UnsupportedError for dtypes and scalars that the CPU kernel rejects with its own message.
     """
-    _check_type(overload, args)
-    _check_numbers(overload, args, kwargs)
+    _check_dtype(overload, args)
+    _check_scalars(overload, args, kwargs)
     if not written:
-        return _made(overload, args, kwargs)
-    functional = _functional(overload)
+        return _meta_results(overload, args, kwargs)
+    functional = _functional_overload(overload)
     if functional is None:
         return []
-    wanted = {argument.name for argument in functional._schema.arguments}
-    named = {name: value for name, value in kwargs.items() if name in wanted}
+    accepted = {argument.name for argument in functional._schema.arguments}
+    named = {name: value for name, value in kwargs.items() if name in accepted}
     name = overload._schema.name.removeprefix("aten::")
     results = pytree.tree_leaves(functional(*args, **named))
     for result, target in zip(results, written, strict=False):
-        if name in _FLAGS_ALONE and target.dtype not in MASK_DTYPES:
-            raise RuntimeError(f"{name} only supports bool tensor for result, got: {_name(target)}")
+        if name in _BOOL_RESULTS and target.dtype not in MASK_DTYPES:
+            raise RuntimeError(
+                f"{name} only supports bool tensor for result, got: {_type_name(target)}"
+            )
         if not torch.can_cast(result.dtype, target.dtype):
             raise RuntimeError(
-                f"result type {_name(result)} can't be cast to the desired output type "
-                f"{_name(target)}"
+                f"result type {_type_name(result)} can't be cast to the desired output type "
+                f"{_type_name(target)}"
             )
     return results
 
 
-def _check_type(overload: torch._ops.OpOverload, args: Sequence[Any]) -> None:
-    """Types that the CPU's kernel refuses go to it: its words are those that users know."""
+def _check_dtype(overload: torch._ops.OpOverload, args: Sequence[Any]) -> None:
+    """Raise UnsupportedError for dtypes that the CPU kernel rejects with its own message."""
     name = overload._schema.name.removeprefix("aten::").removesuffix("_")
-    first = next((each for each in args if isinstance(each, torch.Tensor)), None)
+    first = next((value for value in args if isinstance(value, torch.Tensor)), None)
     if first is None or first.is_floating_point():
         return
-    if name in _FLOATS_ALONE or (name in _NUMBERS_ALONE and first.dtype is torch.bool):
+    if name in _FLOAT_ONLY or (name in _NOT_BOOL and first.dtype is torch.bool):
         raise UnsupportedError(f"{overload} on {first.dtype}")
 
 
-def _check_numbers(
+def _check_scalars(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> None:
-    """Most kernels of the CPU refuse numbers that the type cannot hold; the others know what to do.
+    """Raise UnsupportedError for scalars that overflow the dtype, which most CPU kernels reject.
 
-    As in PyTorch, integers may be the opposite of what a type without a sign holds.
+    As in PyTorch, negative integers wrap around in unsigned dtypes.
     """
-    first = next((each for each in args if isinstance(each, torch.Tensor)), None)
-    if first is None or first.dtype in _ANY_NUMBER or first.is_floating_point():
+    first = next((value for value in args if isinstance(value, torch.Tensor)), None)
+    if first is None or first.dtype in _ANY_SCALAR_DTYPES or first.is_floating_point():
         return
     limits = torch.iinfo(first.dtype)
-    least = limits.min or -limits.max
-    for place, argument in enumerate(overload._schema.arguments):
-        value = args[place] if place < len(args) else kwargs.get(argument.name)
-        if str(argument.type) not in _NUMBERS or not isinstance(value, int | float):
+    min_integer = limits.min or -limits.max
+    for position, argument in enumerate(overload._schema.arguments):
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        if str(argument.type) not in _SCALAR_TYPES or not isinstance(value, int | float):
             continue
-        lowest = limits.min if isinstance(value, float) else least
-        if not lowest <= value <= limits.max:
+        minimum = limits.min if isinstance(value, float) else min_integer
+        if not minimum <= value <= limits.max:
             raise UnsupportedError(f"{overload} with {value} on {first.dtype}")
 
 
-def _made(
+def _meta_results(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> list[torch.Tensor]:
     if overload._schema.name not in _TOO_STRICT:
-        with suppress(*_NO_ANSWER):
+        with suppress(*_META_FAILURES):
             return pytree.tree_leaves(overload(*args, **kwargs))
     return []
 
 
-def _name(tensor: torch.Tensor) -> str:
-    """As PyTorch spells types in messages: Float, Int."""
+def _type_name(tensor: torch.Tensor) -> str:
+    """Return the dtype as PyTorch's messages spell it: Float, Int."""
     return tensor.type().rpartition(".")[2].removesuffix("Tensor")
 
 
-def _functional(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
-    """The overload that takes the same arguments and gives new tensors."""
+def _functional_overload(overload: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
+    """Return the overload that accepts the same arguments and returns new tensors."""
     name = overload._schema.name.removeprefix("aten::").removesuffix("_")
     packet = getattr(torch.ops.aten, name, None)
     if packet is None:
         return None
-    inputs = [(each.name, str(each.type)) for each in overload._schema.arguments if not each.is_out]
+    inputs = [argument for argument in overload._schema.arguments if not argument.is_out]
     for variant in packet.overloads():
-        found: torch._ops.OpOverload = getattr(packet, variant)
-        arguments = [(each.name, str(each.type)) for each in found._schema.arguments]
-        if arguments == inputs and not found._schema.is_mutable:
-            return found
+        candidate: torch._ops.OpOverload = getattr(packet, variant)
+        schema = candidate._schema
+        if not schema.is_mutable and _signature(schema.arguments) == _signature(inputs):
+            return candidate
     return None
+
+
+def _signature(arguments: Sequence[Any]) -> list[tuple[str, str]]:
+    return [(argument.name, str(argument.type)) for argument in arguments]

@@ -20,6 +20,7 @@ def compile_graph(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
+    """Compile a graph that Dynamo captured; graphs without the card go to Inductor unchanged."""
     patches = dict(options or {})
     if mode is not None:
         patches |= torch._inductor.list_mode_options(mode)
@@ -31,7 +32,7 @@ def compile_graph(
         compiled = compile_fx(
             module,
             example_inputs,
-            inner_compile=specializing,  # type: ignore[arg-type]  # no OutputCode: it has many
+            inner_compile=specializing,  # type: ignore[arg-type]  # a function, no OutputCode
             decompositions=decompositions.table(),
             config_patches={**patches, **OPTIONS},
         )
@@ -39,23 +40,24 @@ def compile_graph(
 
 
 def _function(compiled: object) -> Callable[..., Any]:
-    # compile_fx gives text or weights too, for other ways to compile.
+    # In other modes compile_fx returns text or weights.
     assert callable(compiled)
     return compiled
 
 
 def touches_card(module: torch.fx.GraphModule, example_inputs: Sequence[Any]) -> bool:
-    if any(_on_card(value) for value in example_inputs):
+    """Return whether an input or a node of the graph is on the card."""
+    if any(_is_on_card(value) for value in example_inputs):
         return True
     for node in module.graph.nodes:
         values = [node.meta.get("val"), node.meta.get("example_value")]
         values += [*node.args, *node.kwargs.values()]
-        if any(_on_card(each) for each in torch.utils._pytree.tree_leaves(values)):
+        if any(_is_on_card(value) for value in torch.utils._pytree.tree_leaves(values)):
             return True
     return False
 
 
-def _on_card(value: object) -> bool:
+def _is_on_card(value: object) -> bool:
     if isinstance(value, torch.Tensor):
         return value.device.type == DEVICE_NAME
     if isinstance(value, torch.device):

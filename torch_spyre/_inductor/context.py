@@ -1,4 +1,4 @@
-"""What a compilation for the card needs: our options of Inductor, and its patches."""
+"""The context of a compilation for the card: options of Inductor, and patches."""
 
 import gc
 from collections.abc import Iterator
@@ -11,19 +11,19 @@ from torch._inductor import config as inductor_config
 
 from torch_spyre._inductor import lowerings, patches
 
-# Inductor's options for our graphs, and why.
+# Options of Inductor for graphs on the card.
 OPTIONS: dict[str, Any] = {
-    # Work division splits reductions over cores; two kernels instead of one are not wanted.
+    # Work division splits reductions over cores; two kernels instead of one would be slower.
     "split_reductions": False,
     # Small sums would become chains of additions.
     "unroll_reductions_threshold": 1,
-    # A product and a transpose stay two things.
+    # A matmul and a transpose remain two ops.
     "permute_fusion": False,
     # Buffers of equal size can differ in their layouts.
     "allow_buffer_reuse": False,
     "inplace_buffers": False,
     "benchmark_harness": False,
-    # The patterns make ops for other hardware: addmm out of mm and add, softmax in float32.
+    # The patterns target other hardware: addmm from mm and add, softmax in float32.
     "pattern_matcher": False,
     "max_autotune": False,
     "max_autotune_gemm": False,
@@ -35,16 +35,16 @@ OPTIONS: dict[str, Any] = {
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Enters what a compilation for the card needs; nested or failed, all is as before after it.
+    """Apply the options and patches; undo them on exit, also after errors. Can be nested.
 
-    One thread at a time, and none that compiles for another device: what is changed, and what
-    PyTorch keeps of a trace, is the same for all threads. Dynamo refuses calls while it sees a
-    trace outside of its own sessions, so this is one.
+    Holds Dynamo's compile lock, since the patches and PyTorch's tracing state are global: no other
+    thread compiles, for any device. Dynamo rejects calls during a trace outside of its own compile
+    sessions, so this is one.
     """
     with (
         compile_lock,
         torch.compiler._compile_session_context(),
-        _without_collection(),
+        _without_garbage_collection(),
         patches.for_the_card(lowerings.TABLE),
         inductor_config.patch(OPTIONS),
     ):
@@ -52,8 +52,8 @@ def compiling() -> Iterator[None]:
 
 
 @contextmanager
-def _without_collection() -> Iterator[None]:
-    """Looking for garbage takes a sixth of the time of a compiler, and finds little."""
+def _without_garbage_collection() -> Iterator[None]:
+    """Disable garbage collection, which takes a sixth of compile time and frees little."""
     enabled = gc.isenabled()
     gc.disable()
     try:

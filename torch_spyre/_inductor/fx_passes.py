@@ -1,4 +1,4 @@
-"""Passes over a graph before it is lowered: what must move, what must run elsewhere."""
+"""Passes over FX graphs before lowering: fallbacks, host scalars and host indices."""
 
 import hashlib
 import re
@@ -17,62 +17,62 @@ from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import FallbackError, UnsupportedError
 from torch_spyre.ops import eager, fallbacks
 
-# As stack traces of graphs have them, the innermost last.
-_USERS_LINE = re.compile(r'File "([^"]+)", line (\d+)')
+# A frame in the stack trace of a node, the innermost last.
+_STACK_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 # Ops that copy from one device to another.
 _ACROSS_DEVICES = (
     torch.ops.aten.copy.default,
     torch.ops.aten.copy_.default,
     torch.ops.prims.device_put.default,
 )
-# Ops that graphs call as they are, and that compute nothing.
+# Ops that only copy, and have no kernel of the compiler.
 _COPIES = (torch.ops.prims.device_put.default,)
-# Ops whose indices may be on the host whatever they index.
+# Ops whose indices may be on the host while the indexed tensor is on the card.
 _INDEXING = (torch.ops.aten.index, torch.ops.aten.index_put, torch.ops.aten.index_put_)
 
 
 class MarkFallbacks(CustomGraphModulePass):
-    """Ops on the card that have no kernel call their eager form, which falls back and says so."""
+    """Marks ops on the card that are not native: they call their eager form, which falls back."""
 
     def __call__(self, module: torch.fx.GraphModule) -> None:
-        for node in _without_kernel(module):
+        for node in _non_native_nodes(module):
             node.meta["should_fallback"] = True
 
     def uuid(self) -> Any:
         return source_hash()
 
 
-def _without_kernel(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
-    """Ops on the card that nothing lowers."""
+def _non_native_nodes(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """Yield the ops on the card that have no lowering."""
     for node in module.graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
             continue
-        values = [each.meta.get("val") for each in node.all_input_nodes]
+        values = [operand.meta.get("val") for operand in node.all_input_nodes]
         values += pytree.tree_leaves(node.meta.get("val"))
-        if any(map(_on_card, values)) and not is_native(node.target, iter(values)):
+        if any(map(_is_on_card, values)) and not is_native(node.target, iter(values)):
             yield node
 
 
 def announce_fallbacks(module: torch.fx.GraphModule) -> None:
-    """Remembers for which lines of the user's ops will fall back, or refuses the first."""
-    for node in _without_kernel(module):
+    """Note the source lines of ops that will fall back; raise FallbackError if that is an error."""
+    for node in _non_native_nodes(module):
         if node.target in _COPIES:
             continue
         if isinstance(node.target, torch._ops.OpOverload) and eager.is_composed(node.target):
             continue
-        found = users_line(node)
+        location = users_line(node)
         if knobs.execution.fallback == "error":
-            where = f" at {found[0]}:{found[1]}" if found else ""
+            where = f" at {location[0]}:{location[1]}" if location else ""
             arguments = [*node.args, *node.kwargs.values()]
             raise FallbackError(str(node.target), list(map(_described, arguments)), where)
-        if found:
-            fallbacks.note_line(str(node.target), *found)
+        if location:
+            fallbacks.note_line(str(node.target), *location)
 
 
 def users_line(node: torch.fx.Node) -> tuple[str, int] | None:
-    """File and line of the user's code that a node comes from, where that is known."""
-    found = _USERS_LINE.findall(node.meta.get("stack_trace") or "")
-    return (found[-1][0], int(found[-1][1])) if found else None
+    """Return file and line of the user's code that a node comes from, or None if unknown."""
+    frames = _STACK_FRAME.findall(node.meta.get("stack_trace") or "")
+    return (frames[-1][0], int(frames[-1][1])) if frames else None
 
 
 def _described(argument: object) -> str:
@@ -80,8 +80,8 @@ def _described(argument: object) -> str:
     return fallbacks.described(value)
 
 
-def refuse_inner_graphs(module: torch.fx.GraphModule) -> None:
-    """Ops that take functions, as branches, loops and `flex_attention` do."""
+def reject_subgraphs(module: torch.fx.GraphModule) -> None:
+    """Raise UnsupportedError for ops with functions as arguments: `cond`, `flex_attention`."""
     for node in module.graph.nodes:
         if node.op == "get_attr" and isinstance(
             getattr(module, str(node.target), None), torch.fx.GraphModule
@@ -89,14 +89,14 @@ def refuse_inner_graphs(module: torch.fx.GraphModule) -> None:
             raise UnsupportedError("graphs inside of a graph")
 
 
-def move_numbers_and_indices(module: torch.fx.GraphModule) -> None:
-    """What is allowed to be on the host joins ops on the card: kernels read it from there."""
+def move_host_scalars_and_indices(module: torch.fx.GraphModule) -> None:
+    """Copy host scalars and host indices of ops on the card to the card."""
     moved: dict[torch.fx.Node, torch.fx.Node] = {}
     for node in module.graph.nodes:
         if node.op != "call_function" or node.target in _ACROSS_DEVICES:
             continue
-        values = {each: each.meta.get("val") for each in node.all_input_nodes}
-        device = next((value.device for value in values.values() if _on_card(value)), None)
+        values = {operand: operand.meta.get("val") for operand in node.all_input_nodes}
+        device = next((value.device for value in values.values() if _is_on_card(value)), None)
         if device is None:
             continue
         for source, value in values.items():
@@ -131,16 +131,16 @@ def _moved(
     return node
 
 
-def _on_card(value: object) -> bool:
+def _is_on_card(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
 
 
 @cache
 def source_hash() -> str:
-    """Of the whole front end: graphs compiled by another version must not be found."""
+    """Return a digest of the front end's sources, a part of the keys of Inductor's caches."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
-    # Which ops are native decides what graphs call, too.
+    # The registry of native ops decides which eager forms graphs call.
     sources = (*folder.glob("**/*.py"), *folder.parent.glob("ops/*.py"))
     for path in sorted((*sources, *folder.parent.glob("dtype*.py"))):
         digest.update(path.read_bytes())

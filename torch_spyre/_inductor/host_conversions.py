@@ -1,4 +1,4 @@
-"""Conversions to float64, which the card has not: as in eager mode, the result is on the CPU."""
+"""Runs conversions to float64 on the CPU, as in eager mode, since the card has no float64."""
 
 import warnings
 from typing import Any
@@ -16,10 +16,10 @@ _prims = torch.ops.prims
 
 
 class HostConversions(torch.fx.Interpreter):
-    """Runs a graph; what follows such a conversion is computed on the CPU too."""
+    """Interprets a graph. Ops on the result of such a conversion run on the CPU too."""
 
     def run_node(self, node: torch.fx.Node) -> Any:
-        operand = node.args[0] if _to_float64(node) else None
+        operand = node.args[0] if _is_float64_conversion(node) else None
         source = self.env.get(operand) if isinstance(operand, torch.fx.Node) else None
         if not isinstance(source, torch.Tensor) or source.device.type != DEVICE_NAME:
             return super().run_node(node)
@@ -29,12 +29,11 @@ class HostConversions(torch.fx.Interpreter):
         return _prims.convert_element_type.default(host, torch.float64)
 
 
-def _to_float64(node: torch.fx.Node) -> bool:
+def _is_float64_conversion(node: torch.fx.Node) -> bool:
     if node.target is _prims.convert_element_type.default:
         return node.args[1] is torch.float64
-    given = node.kwargs
     return (
         node.target is torch.ops.aten._to_copy.default
-        and given.get("dtype") is torch.float64
-        and given.get("device") is None
+        and node.kwargs.get("dtype") is torch.float64
+        and node.kwargs.get("device") is None
     )

@@ -1,9 +1,8 @@
-"""A graph compiled for the very tensors it is called with, once for each kind of them.
+"""Compiles a graph for the tensors it is called with, once for each combination of metadata.
 
-Device layouts are not part of what Dynamo and AOTAutograd know, and programs are for fixed sizes.
-So a graph is compiled when it is first called: then there are real tensors, whatever their sizes,
-strides and layouts. Graphs with symbolic sizes get one variant for each of the first sizes they
-meet, and for those of the others that they meet again.
+Dynamo and AOTAutograd have no device layouts, and programs are for fixed sizes. So a graph is
+compiled when it is first called with real tensors, for their sizes, strides and layouts. Graphs
+with symbolic sizes get one variant for each of the first sizes, and for later sizes that recur.
 """
 
 import threading
@@ -26,8 +25,8 @@ from torch_spyre._inductor.bundle_validation import InvalidBundleError
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.fx_passes import (
     announce_fallbacks,
-    move_numbers_and_indices,
-    refuse_inner_graphs,
+    move_host_scalars_and_indices,
+    reject_subgraphs,
 )
 from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
@@ -38,11 +37,11 @@ from torch_spyre.ops.plans import Plans
 logger = get_logger(__name__)
 
 Compiled = Callable[[list[Any]], Any]
-# Variants of one graph that are kept; the oldest goes first.
-_MOST_VARIANTS = 256
-# A graph that has met so many kinds of inputs, as one with a growing cache does, will meet more.
-# Compiling takes longer than running op by op, so it waits until a kind comes again.
-_COMPILED_AT_ONCE = 4
+# Variants of one graph that are cached; the oldest is evicted first.
+_MAX_VARIANTS = 256
+# A graph with more variants, such as a decoder with a growing cache, is likely to get many more.
+# Compiling takes longer than running op by op, so later inputs are compiled when they recur.
+_MAX_IMMEDIATE_VARIANTS = 4
 
 
 class Specializing:
@@ -51,51 +50,51 @@ class Specializing:
     def __init__(self, module: torch.fx.GraphModule, options: dict[str, Any]) -> None:
         self.module, self.options = module, options
         self.variants = Plans()
-        self.met_once: dict[object, None] = {}
+        self.keys_seen_once: dict[object, None] = {}
         self.lock = threading.Lock()
-        # An op of the graph fell back where it ran by itself, and that was forbidden.
-        self.only_compiled = False
+        # Set when an op fell back while the graph ran op by op, and fallbacks are errors.
+        self.must_compile = False
 
     def __call__(self, arguments: list[Any]) -> Any:
         key = _C.arguments_key(tuple(arguments))
         if key is None:
-            ragged = any(isinstance(value, torch.SymInt) for value in arguments)
-            return (self._of_ragged if ragged else self._compile(arguments))(arguments)
+            is_ragged = any(isinstance(value, torch.SymInt) for value in arguments)
+            return (self._ragged_variant if is_ragged else self._compile(arguments))(arguments)
         variant: Compiled | None = self.variants.get(key)
         if variant is None:
             with self.lock:
                 variant = self.variants.get(key)
                 if variant is None and self._is_worth_compiling(key):
                     variant = self._compile(arguments)
-                    _keep(self.variants, key, variant)
+                    _insert(self.variants, key, variant)
         return self._run_op_by_op(arguments) if variant is None else variant(arguments)
 
     def _run_op_by_op(self, arguments: list[Any]) -> Any:
         run = HostConversions(self.module).boxed_run
         if knobs.execution.fallback != "error":
             return run(arguments)
-        # What is forbidden is judged by the graph, as it is when the graph is compiled.
+        # The graph decides which fallbacks are errors, as it does when it is compiled.
         announce_fallbacks(self.module)
         try:
             return run(list(arguments))
         except FallbackError:
-            # Nothing is written before the end of a graph, so it may run again.
-            self.only_compiled = True
+            # Functional graphs write to their inputs last, so it can run again.
+            self.must_compile = True
             return self(arguments)
 
     def _is_worth_compiling(self, key: object) -> bool:
-        few = len(self.variants) < _COMPILED_AT_ONCE
-        if few or key in self.met_once or self.only_compiled:
-            self.met_once.pop(key, None)
+        has_few = len(self.variants) < _MAX_IMMEDIATE_VARIANTS
+        if has_few or key in self.keys_seen_once or self.must_compile:
+            self.keys_seen_once.pop(key, None)
             return True
-        _keep(self.met_once, key, None)
+        _insert(self.keys_seen_once, key, None)
         return False
 
     @cached_property
-    def _of_ragged(self) -> Compiled:
-        """For sizes that stand for lengths that differ: no trace takes them for numbers."""
+    def _ragged_variant(self) -> Compiled:
+        """The variant for sizes of nested tensors, which cannot be traced as integers."""
         announce_fallbacks(self.module)
-        return _one_by_one(self.module, UnsupportedError("ragged sizes in a graph"))
+        return _op_by_op(self.module, UnsupportedError("ragged sizes in a graph"))
 
     def _compile(self, arguments: Sequence[Any]) -> Compiled:
         announce_fallbacks(self.module)
@@ -107,30 +106,30 @@ class Specializing:
             for value in arguments
         ]
         with torch.no_grad(), compiling():
-            module = self._traced(mode, fakes)
+            module = self._trace(mode, fakes)
             context = TracingContext(mode)
             with tracing(context), V.set_fake_mode(mode), compiling_for(arguments):
                 try:
-                    refuse_inner_graphs(module)
+                    reject_subgraphs(module)
                     compiled: Compiled = compile_fx_inner(module, fakes, **self.options)
                 except Exception as error:
                     reason = _reason(error)
-                    # What was compiled has been changed on the way.
-                    return _one_by_one(self._traced(mode, fakes), reason)
+                    # Compiling has modified the traced graph.
+                    return _op_by_op(self._trace(mode, fakes), reason)
         return compiled
 
-    def _traced(self, mode: FakeTensorMode, fakes: Sequence[Any]) -> torch.fx.GraphModule:
-        """The graph with what these inputs are: sizes become numbers, strides the real ones."""
-        # Interpreted, so that nodes keep the names and lines of the ops they come from.
+    def _trace(self, mode: FakeTensorMode, fakes: Sequence[Any]) -> torch.fx.GraphModule:
+        """Return the graph for these inputs, with concrete sizes and strides."""
+        # Interpreted, so that nodes retain the names and source lines of their ops.
         graph = HostConversions(self.module).run
         with mode, torch.fx.traceback.preserve_node_meta():
             module = make_fx(graph, tracing_mode="real")(*fakes)
-            move_numbers_and_indices(module)
+            move_host_scalars_and_indices(module)
         return module
 
 
-def _keep(variants: dict[object, Any], key: object, value: Any) -> None:
-    if len(variants) >= _MOST_VARIANTS:
+def _insert(variants: dict[object, Any], key: object, value: Any) -> None:
+    if len(variants) >= _MAX_VARIANTS:
         del variants[next(iter(variants))]
     variants[key] = value
 
@@ -138,50 +137,50 @@ def _keep(variants: dict[object, Any], key: object, value: Any) -> None:
 def specializing(
     module: torch.fx.GraphModule, example_inputs: Sequence[Any], **options: Any
 ) -> Compiled:
-    """Takes the place of Inductor's inner compiler."""
-    kept = ("is_backward", "is_inference", "static_input_idxs", "graph_id", "layout_opt")
-    variants = Specializing(module, {name: options[name] for name in kept if name in options})
+    """Return a graph that compiles itself when it is called; replaces Inductor's inner compiler."""
+    retained = ("is_backward", "is_inference", "static_input_idxs", "graph_id", "layout_opt")
+    variants = Specializing(module, {name: options[name] for name in retained if name in options})
 
-    # A function: AOTAutograd marks what it gets, and wraps it.
+    # A function, since AOTAutograd sets attributes on it and wraps it.
     def compiled(arguments: list[Any]) -> Any:
         return variants(arguments)
 
-    compiled._boxed_call = True  # type: ignore[attr-defined]  # it takes its arguments as a list
+    compiled._boxed_call = True  # type: ignore[attr-defined]  # arguments are one list
     return compiled
 
 
 def _reason(error: Exception) -> UnsupportedError:
-    """What the card or Inductor cannot do, or a mistake of ours: that is said loudly."""
-    found = _innermost(error)
-    if isinstance(found, UnsupportedError):
-        return found
-    if isinstance(found, GuardOnDataDependentSymNode):
-        return UnsupportedError(f"a size that depends on data ({found.cond})")
-    if isinstance(found, NotImplementedError):
-        return UnsupportedError(str(found))
-    if isinstance(found, KnobError | InvalidBundleError):
-        raise found
-    if isinstance(found, torch.OutOfMemoryError):
+    """Return why a graph cannot be compiled; warn if that is a bug of the compiler."""
+    cause = _innermost(error)
+    if isinstance(cause, UnsupportedError):
+        return cause
+    if isinstance(cause, GuardOnDataDependentSymNode):
+        return UnsupportedError(f"a size that depends on data ({cause.cond})")
+    if isinstance(cause, NotImplementedError):
+        return UnsupportedError(str(cause))
+    if isinstance(cause, KnobError | InvalidBundleError):
+        raise cause
+    if isinstance(cause, torch.OutOfMemoryError):
         raise error
-    failure = CompilerFailure("a graph", found)
+    failure = CompilerFailure("a graph", cause)
     warnings.warn(str(failure), RuntimeWarning, stacklevel=2)
     logger.error("%s", failure, exc_info=error)
     return failure
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Under what Inductor wraps errors in."""
+    """Return the error that Inductor's errors wrap."""
     while not isinstance(error, UnsupportedError | KnobError):
         inner = error.inner_exception if isinstance(error, InductorError) else error.__cause__
         if isinstance(error, LoweringException):
-            inner = error.__context__  # which it hides, having copied the text
+            inner = error.__context__  # raised from None, with a copy of the text
         if inner is None:
             break
         error = inner
     return error
 
 
-def _one_by_one(module: torch.fx.GraphModule, reason: UnsupportedError) -> Compiled:
-    """The ops of a graph that cannot be compiled as one, each as if it were called eagerly."""
+def _op_by_op(module: torch.fx.GraphModule, reason: UnsupportedError) -> Compiled:
+    """Return a function that runs the ops of a graph eagerly."""
     logger.warning("a compiled graph runs op by op: %s", reason)
     return torch.fx.Interpreter(module).boxed_run
