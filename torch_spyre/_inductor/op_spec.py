@@ -1,14 +1,15 @@
-"""What a kernel computes: a list of `OpSpec`s, with `LoopSpec`s around those that repeat.
+"""The specification of a kernel: a list of `OpSpec`s, with `LoopSpec`s around those that repeat.
 
 An `OpSpec` is one operation of the hardware over an iteration space that is divided over cores.
-Everything after it (KTIR, SuperDSC) is derived from these records alone, and the text of generated
-wrappers rebuilds them: their `repr` is Python source.
+KTIR and SuperDSC are derived from these records alone. Their `repr` is Python source, from which
+generated wrappers rebuild them.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import sympy
@@ -20,10 +21,10 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 class IndirectAccess(sympy.Function):  # type: ignore[misc]  # sympy has no types
-    """In a coordinate: the value of an index tensor (named) at the current point.
+    """In a coordinate: the value of the named index tensor at the current point.
 
-    A number may follow the name: there are so many places to choose from, fewer than the device
-    dim has. Others belong to somebody else, or are padding.
+    The second argument, if there is one, is the number of valid indices, where the device dim is
+    longer: its other elements are padding, or belong to another tensor.
     """
 
     @property
@@ -37,7 +38,7 @@ class IndirectAccess(sympy.Function):  # type: ignore[misc]  # sympy has no type
 
 @lru_cache(maxsize=4096)
 def sympify(text: str) -> sympy.Expr:
-    """sympy's, made quick for what specs hold: names, numbers, and texts seen before."""
+    """Parse an expression as sympy does, but faster for names, integers and repeated texts."""
     if _NAME.fullmatch(text):
         return sympy.Symbol(text, integer=True)
     if text.isdigit():
@@ -49,20 +50,20 @@ def sympify(text: str) -> sympy.Expr:
 
 @dataclass(frozen=True)
 class TensorArg:
-    """A tensor of an op: where it is, and which element of it belongs to a point of the space."""
+    """A tensor of an op: its memory, and the element that each point of the space accesses."""
 
     is_input: bool
-    # Position among the kernel's arguments; -1 for what lies in the scratchpad or the pool.
+    # Position among the kernel's arguments; -1 for tensors in the scratchpad or the pool.
     arg_index: int
     device_dtype: DataFormats
     device_size: Sequence[int]
     device_coordinates: Sequence[sympy.Expr]
     # One of hbm, pool, lx: bytes from the start of that memory.
     allocation: Mapping[str, int]
-    # Host elements from one index of a device dim to the next; -1 where the dim is made up.
+    # Host elements from one index of a device dim to the next; -1 for a synthetic dim.
     stride_map: Sequence[int] | None = None
     per_tile_fixed: bool = False
-    # Of the buffer, for tensors that other specs of the kernel refer to.
+    # The name of the buffer, by which other specs of the kernel refer to it.
     name: str | None = None
 
     def __hash__(self) -> int:
@@ -77,7 +78,7 @@ class TensorArg:
         return "lx" in self.allocation
 
     def __repr__(self) -> str:
-        coordinates = ", ".join(_expression(each) for each in self.device_coordinates)
+        coordinates = ", ".join(map(_expression, self.device_coordinates))
         stride_map = None if self.stride_map is None else list(self.stride_map)
         return (
             f"TensorArg(is_input={self.is_input}, arg_index={self.arg_index}, "
@@ -96,23 +97,23 @@ class OpSpec:
 
     op: str
     is_reduction: bool
-    # Symbol -> (size, cores that share it). Output dims first, reduction dims last.
+    # Symbol -> (size, number of cores it is split over). Output dims first, reduced dims last.
     iteration_space: Mapping[sympy.Symbol, tuple[sympy.Expr, int]]
     # Index tensors, inputs, the output last.
     args: Sequence[TensorArg]
     op_info: Mapping[str, Any] = field(default_factory=dict)
-    # Divided by enclosing loops, outermost first.
+    # Symbols that enclosing loops tile, outermost first.
     tiled_symbols: Sequence[sympy.Symbol] = ()
 
     @property
     def index_args(self) -> Sequence[TensorArg]:
-        """The tensors that only say where others are read or written. They come first."""
+        """The index tensors, which come first. They select elements of other tensors."""
         names = {name for arg in self.args for name in index_names(arg)}
         return self.args[: len(names)]
 
     @property
     def operands(self) -> Sequence[TensorArg]:
-        """The inputs that are computed with."""
+        """The inputs without the index tensors."""
         return [arg for arg in self.args[len(self.index_args) :] if arg.is_input]
 
     @property
@@ -125,10 +126,8 @@ class OpSpec:
 
     @property
     def cores(self) -> int:
-        used = 1
-        for _, split in self.iteration_space.values():
-            used *= split
-        return used
+        """The number of cores that the op is divided over."""
+        return prod(split for _, split in self.iteration_space.values())
 
     @property
     def sizes(self) -> dict[sympy.Symbol, int]:
@@ -140,8 +139,8 @@ class OpSpec:
 
     @property
     def constants(self) -> Mapping[str, float]:
-        found: Mapping[str, float] = self.op_info.get("constants", {})
-        return found
+        constants: Mapping[str, float] = self.op_info.get("constants", {})
+        return constants
 
     def __repr__(self) -> str:
         space = ", ".join(
@@ -160,14 +159,14 @@ class OpSpec:
 
 @dataclass(frozen=True)
 class UnimplementedOp:
-    """An op that the card cannot do: the kernel that holds it raises when it is run."""
+    """An op that the card does not implement: a kernel that contains it raises when it runs."""
 
     op: str
 
 
 @dataclass(frozen=True)
 class LoopSpec:
-    """Specs that are repeated, each time on the next part of their tiled symbols."""
+    """Specs that are repeated, each time on the next tile of their tiled symbols."""
 
     count: sympy.Expr
     body: Sequence["Spec"]
@@ -183,7 +182,7 @@ Spec = OpSpec | LoopSpec | UnimplementedOp
 
 
 def flat(specs: Sequence[Spec]) -> Iterator[OpSpec | UnimplementedOp]:
-    """Every op, depth first."""
+    """Yield every op, depth first."""
     for spec in specs:
         if isinstance(spec, LoopSpec):
             yield from flat(spec.body)
@@ -192,14 +191,14 @@ def flat(specs: Sequence[Spec]) -> Iterator[OpSpec | UnimplementedOp]:
 
 
 def index_names(arg: TensorArg) -> list[str]:
-    """The index tensors that say where this one is read."""
+    """Return the names of the index tensors that select the elements of this one."""
     return [name for coordinate in arg.device_coordinates for name in _indices_in(coordinate)]
 
 
-# Every part of the compiler asks, and most coordinates are alike.
+# Called often, and most coordinates are alike.
 @lru_cache(maxsize=4096)
 def _indices_in(coordinate: sympy.Expr | int) -> tuple[str, ...]:
-    return tuple(found.tensor for found in sympy.sympify(coordinate).atoms(IndirectAccess))
+    return tuple(lookup.tensor for lookup in sympy.sympify(coordinate).atoms(IndirectAccess))
 
 
 def _expression(value: sympy.Expr | int) -> str:

@@ -12,7 +12,7 @@ from torch_spyre.errors import UnsupportedError
 class SpyreWrapper(PythonWrapperCodegen):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch has no types here
-        # Layouts that bundles chose for the buffers they make.
+        # The layouts of the buffers that bundles write.
         self.layouts: dict[str, SpyreTensorLayout] = {}
 
     @staticmethod

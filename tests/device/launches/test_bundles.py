@@ -320,12 +320,13 @@ class TestRefusals:
                 _C.Bundle("wrong", [wrong], scratch=[128])
 
     def test_stages_are_records_with_named_fields(self, mulf):
-        made = stage(mulf, [0, scratch(1, 64)], is_ordered=True)
-        assert [(array.is_argument, array.index, array.bytes) for array in made.arrays] == [
+        arrays = [argument(0), scratch(1, 64)]
+        record = _C.BundleStage(program_file=mulf.file, arrays=arrays, is_ordered=True)
+        assert [(array.is_argument, array.index, array.bytes) for array in record.arrays] == [
             (True, 0, BYTES),
             (False, 1, 64),
         ]
-        assert made.is_ordered and not made.is_ordered_if_aliased
+        assert record.is_ordered and not record.is_ordered_if_aliased
         with pytest.raises(TypeError):
             _C.BundleStage(mulf.file, [])
         with pytest.raises(TypeError):

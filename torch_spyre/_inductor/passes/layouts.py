@@ -9,7 +9,7 @@ from sympy import Symbol
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import WRITE, Access, LayoutOp, Restickify, plan_layouts
 from torch_spyre._inductor.layouts.terms import expression, parse
-from torch_spyre._inductor.loop_ir import Load, LoopOp, Reduction
+from torch_spyre._inductor.loop_ir import Load, LoopOp, Node, Reduction
 from torch_spyre._inductor.loop_rewriting import with_leaves
 
 
@@ -99,7 +99,7 @@ def _with_copies(
         factors = {**positions, **replaced}
         op = replace(op, value=replace(op.value, inputs=tuple(factors.values())))
         return before, op, after
-    leaves = {positions[position]: load for position, load in replaced.items()}
+    leaves: dict[Node, Node] = {positions[position]: load for position, load in replaced.items()}
     return before, with_leaves(op, leaves), after
 
 
