@@ -1,3 +1,4 @@
+import inspect
 import os
 import sys
 
@@ -27,18 +28,28 @@ plans_of = None
 
 
 @pytest.fixture
-def kernels(monkeypatch, request):
+def plan_scope(request):
+    """The name of the tests that share the plans of eager ops: the test, or its marked file.
+
+    A folder whose tests only compare values overrides this, to compile each op once a file.
+    """
+    shared = request.node.get_closest_marker("shared_plans") is not None
+    return request.module.__name__ if shared else request.node.nodeid
+
+
+@pytest.fixture
+def kernels(monkeypatch, request, plan_scope):
     """Eager ops run on the card, in child processes too.
 
-    Each test compiles its ops anew, unless its file is marked `shared_plans`: then the file does.
+    A test that patches something compiles its ops anew, whatever the scope of plans.
     """
     global plans_of
     from torch_spyre.ops import eager, plans
 
     monkeypatch.setenv("TORCH_SPYRE_EAGER", "native")
     eager.use_kernels(True)
-    shared = request.node.get_closest_marker("shared_plans") is not None
-    owner = request.module.__name__ if shared else request.node.nodeid
+    patches = "monkeypatch" in inspect.signature(request.function).parameters
+    owner = request.node.nodeid if patches else plan_scope
     if plans_of != owner:
         plans.forget()
     plans_of = owner
