@@ -168,7 +168,7 @@ def test_a_wrong_result_is_said_to_differ(spyre, tmp_path, monkeypatch):
     outcomes = {each["name"]: each["attempt"] for each in json.loads(data.read_text())["modules"]}
     assert code == 0
     assert outcomes["Odd"]["outcome"] == "differs"
-    assert outcomes["Linear"]["message"].startswith("it was not called")
+    assert outcomes["Linear"]["message"].startswith("the module was not called")
 
 
 def test_a_compiled_model_is_timed_and_tried(spyre, tmp_path):
@@ -253,7 +253,7 @@ def test_what_is_wrong_with_a_configuration_is_said_in_a_line(spyre, tiny, conte
         (["bert", "--prompt", "600"], 1, "fewer than 512 tokens"),
         (["llama", "--html", "/nosuch/page.html"], 1, "cannot write"),
         (["llama", "--batch", "0"], 2, "--batch"),
-        (["llama", "--batch", "99999999999"], 1, "ask for less with --batch"),
+        (["llama", "--batch", "99999999999"], 1, "reduce --batch or --prompt"),
         (["llama", "--mode", "quickly"], 2, "--mode"),
         ([], 2, "MODEL_OR_SCRIPT"),
     ],

@@ -1,8 +1,9 @@
-"""The ops of a model, each with what the card makes of it.
+"""Record every op that a model calls and whether it is native, a fallback or missing.
 
-The model runs eagerly on the card at its full size, on memory that nobody has touched, with the
-timing model only: nothing is computed, but every op takes the way it takes in earnest. An op that
-the card cannot do at all is written down, its results are made up, and the model goes on.
+The model runs eagerly on the card at full size with uncommitted memory and in timing mode: nothing
+is computed, but every op takes its usual path through dispatch and compilation. An op that raises
+is recorded as missing, its results are replaced by uninitialized tensors of the right shapes, and
+the model continues.
 """
 
 from collections import defaultdict
@@ -25,13 +26,13 @@ from torch_spyre.ops.complex_as_real import ComplexPair
 from torch_spyre.ops.fallback_reasons import fallback_reason
 from torch_spyre.ops.native import eager_overloads
 
-# Questions about a tensor: they are answered while a graph is traced.
+# Queries of tensor metadata, which tracing resolves.
 _NOT_OPS = ("prim::device", "aten::is_pinned")
 
 
 @contextmanager
 def silent_fallbacks() -> Iterator[None]:
-    """They are counted, and that is enough here."""
+    """Suppress fallback warnings inside the context; fallbacks are still counted."""
     _C._set_fallback_policy("silent")
     try:
         yield
@@ -41,13 +42,13 @@ def silent_fallbacks() -> Iterator[None]:
 
 @contextmanager
 def track_modules(stack: list[str], model: torch.nn.Module) -> Iterator[None]:
-    """While inside, `stack` has the classes of the modules that are being called."""
+    """Keep in `stack` the class names of the modules being called while inside the context."""
     handles = []
-    for part in model.modules():
-        name = type(part).__name__
-        handles.append(part.register_forward_pre_hook(lambda *_, name=name: stack.append(name)))
+    for module in model.modules():
+        name = type(module).__name__
+        handles.append(module.register_forward_pre_hook(lambda *_, name=name: stack.append(name)))
         handles.append(
-            part.register_forward_hook(lambda *_: stack.pop() and None, always_call=True)
+            module.register_forward_hook(lambda *_: stack.pop() and None, always_call=True)
         )
     try:
         yield
@@ -57,15 +58,20 @@ def track_modules(stack: list[str], model: torch.nn.Module) -> Iterator[None]:
 
 
 class Capture(TorchDispatchMode):
-    """Writes down every op on the card; `stack` says in which modules."""
+    """Record every op on the card together with the modules in `stack` that called it.
 
-    def __init__(self, stack: list[str], told: Callable[[str], None] = lambda op: None) -> None:
+    `on_new_op` is called with the name of each op that has not been recorded before.
+    """
+
+    def __init__(
+        self, stack: list[str], on_new_op: Callable[[str], None] = lambda op: None
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch has no types here
         self.cases: dict[tuple[str, str], OpCase] = {}
         self.cases_of: dict[str, set[tuple[str, str]]] = defaultdict(set)
         self.calls_of: dict[str, int] = defaultdict(int)
         self.step = ""
-        self._stack, self._told = stack, told
+        self._stack, self._on_new_op = stack, on_new_op
         self._eager = frozenset(eager_overloads())
 
     def __torch_dispatch__(
@@ -77,52 +83,54 @@ class Capture(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         if any(issubclass(kind, ComplexPair) for kind in types):
-            return NotImplemented  # it calls real ops, which come here one by one, as in a graph
+            return NotImplemented  # it dispatches to real ops, which are recorded one by one
         if func._schema.name in _NOT_OPS or not _concerns_card(args, kwargs):
             return func(*args, **kwargs)
         key = str(func), signature(func, args, kwargs)
         case = self.cases.get(key)
         if case is None:
-            self._told(key[0])
-            case, result = self._first(key, func, args, kwargs)
+            self._on_new_op(key[0])
+            case, result = self._run_new_case(key, func, args, kwargs)
             self.cases[key] = case
+        elif case.eager == "missing":
+            result = uninitialized_results(func, args, kwargs)
         else:
-            made = uninitialized_results if case.eager == "missing" else _called
-            result = made(func, args, kwargs)
+            result = func(*args, **kwargs)
         case.calls[self.step] = case.calls.get(self.step, 0) + 1
-        inside = dict.fromkeys(self._stack)
-        case.modules = list(dict.fromkeys([*case.modules, *list(inside)[-1:]]))
-        for name in inside:
+        module_names = dict.fromkeys(self._stack)
+        case.modules = list(dict.fromkeys([*case.modules, *list(module_names)[-1:]]))
+        for name in module_names:
             self.cases_of[name].add(key)
         return result
 
-    def _first(
+    def _run_new_case(
         self, key: tuple[str, str], func: torch._ops.OpOverload, args: Any, kwargs: Any
     ) -> tuple[OpCase, Any]:
+        """Run an op for the first time; return its case and its result."""
         compiled, graph_reason = graph_verdict(func, args, kwargs)
         before = counters()
         eager: Verdict = "native"
         reason = ""
         try:
             result = func(*args, **kwargs)
-        except Exception as error:  # any: what an op says to these arguments is a finding
+        except Exception as error:  # any: an op that raises is a finding
             eager, reason = "missing", first_line(error)
             compiled = "missing" if compiled == "fallback" else compiled
             result = uninitialized_results(func, args, kwargs)
         after = counters()
         if eager == "native" and after["fallbacks"] > before["fallbacks"]:
-            eager, refusal = "fallback", self._refusal(func, args, kwargs)
-            reason = _why(func, refusal)
-            if isinstance(refusal, CompilerFailure):
-                compiled = "missing"  # of a graph it would be the end
-        how = _how(before, after) if eager == "native" else "CPU"
+            eager, compiler_error = "fallback", self._compiler_error(func, args, kwargs)
+            reason = _reason(func, compiler_error)
+            if isinstance(compiler_error, CompilerFailure):
+                compiled = "missing"  # a graph with this op would fail
+        how = _execution_kind(before, after) if eager == "native" else "CPU"
         reason = reason or (graph_reason if compiled != "native" else "")
         return OpCase(*key, eager, compiled, how, reason), result
 
-    def _refusal(
+    def _compiler_error(
         self, func: torch._ops.OpOverload, args: Any, kwargs: Any
     ) -> UnsupportedError | None:
-        """What the compiler says to an op that it is asked for; the kernel keeps it to itself."""
+        """Return the error that compiling this call raises; the eager kernel only logs it."""
         from torch_spyre._inductor.eager_op import plan_eager_op
 
         if func not in self._eager:
@@ -135,28 +143,31 @@ class Capture(TorchDispatchMode):
 
 
 def uninitialized_results(func: torch._ops.OpOverload, args: Any, kwargs: Any) -> Any:
-    """Results of the right shapes without values, on the card; what is written stays as it was."""
-    tensors = pytree.tree_leaves((args, kwargs))
-    there: dict[int, torch.Tensor] = {}
+    """Return uninitialized results on the card; tensors that the op would write stay unchanged.
+
+    Shapes, strides and dtypes come from running the op on the meta device.
+    """
+    leaves = pytree.tree_leaves((args, kwargs))
+    originals: dict[int, torch.Tensor] = {}
 
     def to_meta(tensor: torch.Tensor) -> torch.Tensor:
         shadow = torch.empty_strided(
             tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta"
         )
-        there[id(shadow)] = tensor
+        originals[id(shadow)] = tensor
         return shadow
 
-    shadows = {id(each): to_meta(each) for each in tensors if isinstance(each, torch.Tensor)}
+    shadows = {id(leaf): to_meta(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)}
     meta_args, meta_kwargs = pytree.tree_map_only(
-        torch.Tensor, lambda each: shadows[id(each)], (args, kwargs)
+        torch.Tensor, lambda tensor: shadows[id(tensor)], (args, kwargs)
     )
     if "device" in meta_kwargs:
         meta_kwargs["device"] = torch.device("meta")
     results = func(*meta_args, **meta_kwargs)
 
     def to_card(tensor: torch.Tensor) -> torch.Tensor:
-        if id(tensor) in there:
-            return there[id(tensor)]
+        if id(tensor) in originals:
+            return originals[id(tensor)]
         return torch.empty_strided(
             tensor.shape, tensor.stride(), dtype=tensor.dtype, device=DEVICE_NAME
         )
@@ -164,37 +175,37 @@ def uninitialized_results(func: torch._ops.OpOverload, args: Any, kwargs: Any) -
     return pytree.tree_map_only(torch.Tensor, to_card, results)
 
 
-def _called(func: torch._ops.OpOverload, args: Any, kwargs: Any) -> Any:
-    return func(*args, **kwargs)
-
-
 def _concerns_card(args: Any, kwargs: Any) -> bool:
-    wanted = kwargs.get("device")
-    if wanted is not None and torch.device(wanted).type == DEVICE_NAME:
+    """Return whether a call reads tensors on the card or creates one there."""
+    device = kwargs.get("device")
+    if device is not None and torch.device(device).type == DEVICE_NAME:
         return True
-    return any(map(_on_card, pytree.tree_leaves((args, kwargs))))
+    return any(map(_is_on_card, pytree.tree_leaves((args, kwargs))))
 
 
-def _on_card(value: object) -> bool:
+def _is_on_card(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
 
 
-def _how(before: dict[str, int], after: dict[str, int]) -> str:
+def _execution_kind(before: dict[str, int], after: dict[str, int]) -> str:
+    """Return how the card executed an op, from the counters before and after it."""
     if after["launches"] > before["launches"]:
         return "kernel"
-    copied = ("h2d_bytes", "d2h_bytes", "d2d_bytes")
-    return "copy" if any(after[name] > before[name] for name in copied) else "view"
+    copy_counters = ("h2d_bytes", "d2h_bytes", "d2d_bytes")
+    return "copy" if any(after[name] > before[name] for name in copy_counters) else "view"
 
 
-def _why(func: torch._ops.OpOverload, refusal: UnsupportedError | None) -> str:
-    if refusal is None:
+def _reason(func: torch._ops.OpOverload, error: UnsupportedError | None) -> str:
+    """Return why an op fell back: the compiler's error, or the registry's reason without one."""
+    if error is None:
         schema = func._schema
         name = schema.name.removeprefix("aten::")
         return f"no kernel: {fallback_reason(name, schema.overload_name)}"
-    if isinstance(refusal, CompilerFailure) and isinstance(refusal.__cause__, Exception):
-        return f"the compiler fails: {first_line(refusal.__cause__)}"
-    return first_line(refusal).removeprefix("Spyre backend does not support: ")
+    if isinstance(error, CompilerFailure) and isinstance(error.__cause__, Exception):
+        return f"the compiler fails: {first_line(error.__cause__)}"
+    return first_line(error).removeprefix("Spyre backend does not support: ")
 
 
 def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or its type where the message is empty."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

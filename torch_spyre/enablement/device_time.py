@@ -1,7 +1,7 @@
-"""Device time of a model at its full size, by the card's timing model.
+"""Estimate the device time of a full-size model with the card's timing model.
 
-No weight has a value, and no kernel computes: programs are compiled, and their device time is the
-sum of what the timing model says of each. Copies and ops on the CPU are not in it.
+Weights are uninitialized and kernels compute nothing: programs are compiled, and the estimate is
+the sum of their modelled times. Copies and ops on the CPU are not included.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from torch_spyre.enablement.weights import move_to_card
 
 
 class StepClock:
-    """Given to `run_steps`, it keeps what each step took on the device's clock."""
+    """A callback for `run_steps` that collects the device time and counters of each step."""
 
     def __init__(self) -> None:
         self.times: list[StepTime] = []
@@ -47,35 +47,38 @@ def _counters() -> dict[str, int]:
 
 
 def rounds(repeated: Sequence[RepeatedLayer]) -> int:
-    """How many models `compiled_times` compiles."""
+    """Return how many models `compiled_times` compiles."""
     return 1 + sum(kind.count > 1 for kind in repeated)
 
 
 def compiled_times(
-    source: ModelSource, batch: int, prompt: int, told: Callable[[], None]
+    source: ModelSource, batch: int, prompt: int, on_model_compiled: Callable[[], None]
 ) -> list[StepTime]:
-    """Compiled as a whole with one layer of each kind, and again with one more of each in turn.
+    """Return the time of each step of the full model, extrapolated from small layer counts.
 
-    The full model is the first plus, for every further layer, what one more had added.
+    The model is compiled with one layer of each kind, and again with a second layer of each kind in
+    turn. The full model takes the first time plus, for every further layer, the difference that the
+    second layer made.
     """
     kinds = list(source.repeated())
     one = {kind.name: 1 for kind in kinds}
     totals = _compiled(source, one if kinds else None, batch, prompt)
     base = list(totals)
-    told()
+    on_model_compiled()
     for kind in kinds:
         if kind.count == 1:
             continue
-        more = _compiled(source, {**one, kind.name: 2}, batch, prompt)
+        with_second_layer = _compiled(source, {**one, kind.name: 2}, batch, prompt)
         totals = [
-            _with_layers(total, kind, first, second)
-            for total, first, second in zip(totals, base, more, strict=True)
+            _extrapolated(total, kind, first, second)
+            for total, first, second in zip(totals, base, with_second_layer, strict=True)
         ]
-        told()
+        on_model_compiled()
     return totals
 
 
-def _with_layers(total: StepTime, kind: RepeatedLayer, one: StepTime, two: StepTime) -> StepTime:
+def _extrapolated(total: StepTime, kind: RepeatedLayer, one: StepTime, two: StepTime) -> StepTime:
+    """Return `total` with the cost of the further layers of a kind added."""
     further = kind.count - 1
     added = two.seconds - one.seconds
     return replace(

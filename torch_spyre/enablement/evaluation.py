@@ -1,4 +1,4 @@
-"""The whole of `spyre enable` without showing anything: from a model to findings."""
+"""Evaluate a model: run every analysis of `spyre enable` and return the findings."""
 
 import logging
 import warnings
@@ -31,38 +31,38 @@ from torch_spyre.enablement.model_source import ModelSource, Step, run_steps
 from torch_spyre.enablement.weights import move_to_card
 from torch_spyre.ops.eager import use_kernels
 
-# Words in a prompt that modules are tried with; their number decides no kernel's road.
-_TRIED_PROMPT = 16
+# Tokens of the prompt for module trials; the length does not change which kernels are native.
+_TRIAL_PROMPT = 16
 
 
 class Progress:
-    """Told what is being done; this one shows nothing."""
+    """Receives progress events; this base class ignores them."""
 
-    def begin(self, what: str, total: int | None) -> None:
-        """A part of the work, with its number of steps if that is known."""
+    def begin(self, stage: str, total: int | None) -> None:
+        """Begin a stage of `total` steps, or of an unknown number of them."""
 
-    def advance(self, what: str = "") -> None:
-        """One step is done, or `what` is being looked at."""
+    def advance(self, item: str = "") -> None:
+        """Complete one step; `item` names what is being processed."""
 
 
 def evaluate(
     source: ModelSource, *, mode: Mode, batch: int, prompt: int, attempts: bool, progress: Progress
 ) -> Findings:
-    """Everything that can be found out about a model."""
+    """Return the findings about a model; errors of the model itself become notes."""
     notes: list[str] = []
     with _quietly(), _kernels(), silent_fallbacks():
         full = source.build()
         kinds = _module_kinds(full)
-        parameters = sum(each.numel() for each in full.parameters())
-        held = sum(each.nbytes for each in full.parameters())
-        capture, times = _captured(source, full, batch, prompt, notes, progress)
+        parameters = sum(tensor.numel() for tensor in full.parameters())
+        weight_bytes = sum(tensor.nbytes for tensor in full.parameters())
+        capture, times = _capture_ops(source, full, batch, prompt, notes, progress)
         del full
         cases = list(capture.cases.values())
-        _judge(kinds, capture, mode)
+        _set_verdicts(kinds, capture, mode)
         if mode == "compiled":
-            times = _compiled(source, batch, prompt, times, notes, progress)
+            times = _time_compiled(source, batch, prompt, times, notes, progress)
         if attempts:
-            _attempt(source, kinds, capture, mode, notes, progress)
+            _try_modules(source, kinds, capture, mode, notes, progress)
     return Findings(
         name=source.name,
         kind=source.kind,
@@ -71,7 +71,7 @@ def evaluate(
         batch=batch,
         prompt=prompt,
         parameters=parameters,
-        weight_bytes=held,
+        weight_bytes=weight_bytes,
         card=load_card().identity.name,
         torch_version=torch.__version__,
         ops=cases,
@@ -83,7 +83,7 @@ def evaluate(
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """What warnings and logs would say is among the findings."""
+    """Suppress warnings and logs, whose content is part of the findings."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -96,7 +96,7 @@ def _quietly() -> Iterator[None]:
 
 @contextmanager
 def _kernels() -> Iterator[None]:
-    """Eager ops on the card, also where TORCH_SPYRE_EAGER says otherwise."""
+    """Run eager ops on the card even if TORCH_SPYRE_EAGER disables them."""
     use_kernels(True)
     try:
         yield
@@ -105,20 +105,20 @@ def _kernels() -> Iterator[None]:
 
 
 def _module_kinds(model: torch.nn.Module) -> dict[str, ModuleKind]:
-    """From the outside in, as a reader expects them."""
+    """Return the module classes of a model, outer modules first."""
     kinds: dict[str, ModuleKind] = {}
-    counts = Counter(type(part).__name__ for part in model.modules())
+    counts = Counter(type(module).__name__ for module in model.modules())
     called = module_trials.kinds_of(model)
-    for path, part in model.named_modules():
-        name = type(part).__name__
+    for path, module in model.named_modules():
+        name = type(module).__name__
         if name in kinds or name not in called:
             continue
-        size = sum(each.numel() for each in part.parameters())
+        size = sum(tensor.numel() for tensor in module.parameters())
         kinds[name] = ModuleKind(name, counts[name], size, path or "(the model)", "native", {})
     return kinds
 
 
-def _captured(
+def _capture_ops(
     source: ModelSource,
     model: torch.nn.Module,
     batch: int,
@@ -126,12 +126,12 @@ def _captured(
     notes: list[str],
     progress: Progress,
 ) -> tuple[Capture, list[StepTime]]:
-    progress.begin("Asking the card about each op", None)
+    progress.begin("Running each op on the card", None)
     stack: list[str] = []
     clock = StepClock()
     capture = Capture(stack, progress.advance)
 
-    def around(step: Step, call: Callable[[], Any]) -> Any:
+    def run_captured(step: Step, call: Callable[[], Any]) -> Any:
         capture.step = step.name
         with capture:
             return clock(step, call)
@@ -141,8 +141,8 @@ def _captured(
     timing_only = knobs.override(SPYRE_EMU_MODE="timing")
     try:
         with torch.no_grad(), timing_only, track_modules(stack, model):
-            run_steps(model, steps, "spyre", around)
-    except Exception as error:  # any: a model that stops is a finding, and so is what came before
+            run_steps(model, steps, "spyre", run_captured)
+    except Exception as error:  # any: a model that stops is a finding, as are the ops before it
         where = f" in {stack[-1]}" if stack else ""
         notes.append(
             f"The model stopped{where} on the card, so later ops are not listed: "
@@ -151,14 +151,14 @@ def _captured(
     return capture, clock.times
 
 
-def _judge(kinds: dict[str, ModuleKind], capture: Capture, mode: Mode) -> None:
+def _set_verdicts(kinds: dict[str, ModuleKind], capture: Capture, mode: Mode) -> None:
     for name, kind in kinds.items():
         verdicts = [capture.cases[key].verdict(mode) for key in capture.cases_of[name]]
         kind.verdict = worst(verdicts)
         kind.cases = {verdict: verdicts.count(verdict) for verdict in VERDICTS}
 
 
-def _compiled(
+def _time_compiled(
     source: ModelSource,
     batch: int,
     prompt: int,
@@ -171,13 +171,13 @@ def _compiled(
         return compiled_times(source, batch, prompt, progress.advance)
     except Exception as error:  # any: a model that does not compile is a finding
         notes.append(
-            "The compiler did not get through the full-size model; times are those of eager ops: "
+            "The full-size model could not be compiled; times are those of eager ops: "
             f"{type(error).__name__}: {first_line(error)}"
         )
         return eager
 
 
-def _attempt(
+def _try_modules(
     source: ModelSource,
     kinds: dict[str, ModuleKind],
     capture: Capture,
@@ -188,14 +188,14 @@ def _attempt(
     small = source.small()
     if small is None:
         notes.append(
-            "Modules were not tried: the model is too large, or its weights have no values."
+            "Modules were not tried: the model is too large, or its weights are on the meta device."
         )
         return
-    step = source.steps(small, 1, _TRIED_PROMPT)[0]
+    step = source.steps(small, 1, _TRIAL_PROMPT)[0]
     names = [name for name in module_trials.kinds_of(small) if name in kinds]
     progress.begin("Trying modules on the card", len(names))
     for name in names:
         cases = [capture.cases[key] for key in capture.cases_of[name]]
-        ops = sum(case.how != "view" and step.name in case.calls for case in cases)
-        kinds[name].attempt = module_trials.try_kind(small, name, step, mode, ops)
+        num_ops = sum(case.how != "view" and step.name in case.calls for case in cases)
+        kinds[name].attempt = module_trials.try_kind(small, name, step, mode, num_ops)
         progress.advance(name)

@@ -1,9 +1,9 @@
-"""What was found out about a model: plain data, from which JSON, page and tables are made."""
+"""The findings about a model: plain data that the JSON, HTML and terminal reports present."""
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-# Worst last: a module is as good as the worst of its ops.
+# Ordered from best to worst: the verdict of a module is the worst of its ops.
 Verdict = Literal["native", "fallback", "missing"]
 VERDICTS: tuple[Verdict, ...] = ("native", "fallback", "missing")
 Mode = Literal["eager", "compiled"]
@@ -15,13 +15,13 @@ def worst(verdicts: list[Verdict]) -> Verdict:
 
 @dataclass
 class OpCase:
-    """One op with one kind of arguments, wherever in the model it is called so."""
+    """One op with one signature of arguments, over all of its calls in the model."""
 
     op: str
     signature: str
     eager: Verdict
     compiled: Verdict
-    # How the card does it when it is called by itself: kernel, copy, view.
+    # How the card executes the op eagerly: kernel, copy, view.
     how: str
     reason: str
     calls: dict[str, int] = field(default_factory=dict)
@@ -33,11 +33,11 @@ class OpCase:
 
 @dataclass(frozen=True)
 class Attempt:
-    """A kind of module on the card, with the rest of the model on the CPU."""
+    """The result of running the modules of one class on the card, all others on the CPU."""
 
     outcome: Literal["agrees", "differs", "fails"]
     fallbacks: int
-    # The largest relative error of an output, and what rounding to the card's format explains.
+    # The largest relative error of an output, and the bound that rounding to the format explains.
     error: float | None
     bound: float | None
     message: str
@@ -58,7 +58,7 @@ class ModuleKind:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Device time of one call, by the card's timing model."""
+    """The device time of one call according to the card's timing model."""
 
     step: str
     tokens: int
@@ -66,7 +66,7 @@ class StepTime:
     launches: int
     fallbacks: int
     ddr_bytes: int
-    # What a layer more of each kind adds, where the whole was computed so.
+    # The time that one more layer of each kind adds, where the total was extrapolated.
     seconds_per_layer: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -93,7 +93,7 @@ class Findings:
     ops: list[OpCase]
     modules: list[ModuleKind]
     times: list[StepTime]
-    # What could not be found out, and why.
+    # What could not be determined, and why.
     notes: list[str]
 
     def count(self, verdict: Verdict) -> int:

@@ -1,11 +1,11 @@
-"""Numbers and sentences that the terminal and the page have in common."""
+"""Format values and sentences that the terminal and the HTML report share."""
 
 from torch_spyre.enablement.findings import Attempt, Findings, StepTime
 
 ESTIMATE = (
-    "Device time is an estimate: the sum of what the card's timing model says of the kernels that "
-    "were compiled for this model at its full size, on one card. Copies between host and card, "
-    "queueing on the host and ops on the CPU are not in it."
+    "Device time is an estimate: the sum of the timing model's times for the kernels that were "
+    "compiled for this model at its full size, on one card. Copies between host and card, "
+    "queueing on the host and ops on the CPU are not included."
 )
 
 
@@ -46,7 +46,7 @@ def rate(value: float) -> str:
 
 
 def extrapolation(time: StepTime) -> str:
-    """How the time of the whole was made, where it was not simply added up."""
+    """Return the time per layer from which the total was extrapolated, or an empty string."""
     added = time.seconds_per_layer.items()
     return ", ".join(f"{seconds(value)} for each of its {name}" for name, value in added)
 

@@ -1,4 +1,4 @@
-"""Findings as one HTML page that needs nothing else."""
+"""Render findings as one self-contained HTML page."""
 
 from collections.abc import Iterable
 from html import escape
@@ -24,12 +24,12 @@ td.missing, td.fails { color: var(--missing); font-weight: 600 }
 .note { border-left: .3rem solid var(--fallback); padding: .3rem 1rem }
 .quiet { opacity: .75 } input { font: inherit; padding: .3rem .6rem; width: 20rem }
 """
-# Headers sort, and the box filters the table of ops.
+# Clicking a header sorts its table; the input box filters the table of ops.
 _SCRIPT = """
 for (const head of document.querySelectorAll("th")) head.onclick = () => {
-  const body = head.closest("table").tBodies[0], place = head.cellIndex;
+  const body = head.closest("table").tBodies[0], column = head.cellIndex;
   const order = head.dataset.order = -(head.dataset.order || -1);
-  const key = row => row.cells[place].textContent;
+  const key = row => row.cells[column].textContent;
   const rows = [...body.rows].sort((a, b) =>
     order * key(a).localeCompare(key(b), undefined, {numeric: true}));
   body.append(...rows);
@@ -42,9 +42,10 @@ box.oninput = () => {
 """
 
 
-def page(findings: Findings) -> str:
+def html_page(findings: Findings) -> str:
+    """Return the page; the findings are embedded in it as JSON."""
     title = f"{findings.name} on Spyre"
-    # "</" would end the script element wherever it stood.
+    # An unescaped "</" would end the script element.
     data = as_json(findings).replace("</", "<\\/")
     return f"""<!doctype html>
 <html lang="en">
@@ -62,9 +63,10 @@ def page(findings: Findings) -> str:
 {_times(findings)}
 <p class="quiet">{escape(formatting.ESTIMATE)}</p>
 <h2>Modules</h2>
-<p class="quiet">A kind of module is as good as the worst op inside. It was tried on the card in a
-small model, with the rest on the CPU. Its error is that of its outputs against float32, relative
-to their norm; the bound is what rounding to the card's format explains.</p>
+<p class="quiet">The verdict of a module class is that of its worst op. Its modules were run on the
+card in a small model with all other modules on the CPU. The error is that of their outputs against
+float32, relative to the norm; the bound is the error that rounding to the card's format explains.
+</p>
 {_modules(findings)}
 <h2>Calls</h2>
 <p><input id="filter" placeholder="filter" aria-label="filter"></p>
@@ -86,13 +88,13 @@ def _bar(findings: Findings) -> str:
         f'<div class="{verdict}" style="flex: {count}" title="{count} {verdict}"></div>'
         for verdict, count in counts.items()
     )
-    words = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    return f'<div class="bar">{bars}</div><p>{words}, of {len(findings.ops)} kinds of calls.</p>'
+    text = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    return f'<div class="bar">{bars}</div><p>{text}, of {len(findings.ops)} distinct calls.</p>'
 
 
 def _times(findings: Findings) -> str:
     if not findings.times:
-        return "<p>Not known: see the notes.</p>"
+        return "<p>Unknown: see the notes.</p>"
     rows = [
         [
             (time.step, ""),
@@ -148,8 +150,8 @@ def _ops(findings: Findings) -> str:
 
 
 def _table(name: str, heads: str, rows: Iterable[list[tuple[str, str]]]) -> str:
-    """Cells are a text and a class of the style."""
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads.split("|"))
+    """Return a table; a cell is a pair of text and CSS class."""
+    head = "".join(f"<th>{escape(title)}</th>" for title in heads.split("|"))
     body = "".join(f"<tr>{''.join(_cell(*cell) for cell in row)}</tr>\n" for row in rows)
     return f'<table id="{name}"><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>'
 

@@ -1,4 +1,4 @@
-"""Findings as JSON."""
+"""Write findings as JSON."""
 
 import json
 from dataclasses import asdict
@@ -6,20 +6,20 @@ from typing import Any
 
 from torch_spyre.enablement.findings import VERDICTS, Findings
 
-# Of the form of the JSON: grows when something that was there changes its meaning or goes.
+# The schema version: incremented when a key changes its meaning or is removed.
 VERSION = 1
 
 
 def as_dict(findings: Findings) -> dict[str, Any]:
-    found = asdict(findings)
-    for step, time in zip(found["times"], findings.times, strict=True):
+    fields = asdict(findings)
+    for step, time in zip(fields["times"], findings.times, strict=True):
         step["seconds_per_token"] = time.seconds_per_token
         step["tokens_per_second"] = time.tokens_per_second
     summary = {verdict: findings.count(verdict) for verdict in VERDICTS}
     return {
         "version": VERSION,
         "summary": {**summary, "native_share": findings.native_share},
-        **found,
+        **fields,
     }
 
 

@@ -1,4 +1,4 @@
-"""From what the user typed to a model."""
+"""Find the model that a command-line argument names."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from torch_spyre.enablement.transformers_models import from_file, from_name
 
 
 def find_model(text: str) -> ModelSource:
-    """A script, a configuration, a published name, a model type, or the name of a class."""
+    """Return the model of a script, a configuration, a published name, a model type or a class."""
     path = Path(text)
     if path.suffix == ".py":
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""A model to look at: how to build it in any size, and what to call it with."""
+"""The interface of a model to evaluate: how to build it at any size and with which inputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ Arguments = tuple[Sequence[Any], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Step:
-    """One call of the model. `arguments` takes what the step before returned.
+    """One call of the model. `arguments` maps the previous step's output to this step's arguments.
 
-    It gives None where there is nothing to go on with, such as a cache that was not returned.
+    It returns None where the step cannot run, for example because no cache was returned.
     """
 
     name: str
@@ -24,7 +24,7 @@ class Step:
 
 @dataclass(frozen=True)
 class RepeatedLayer:
-    """Layers that are all alike: what they are called, and how many the model has."""
+    """A kind of identical layers: its name and how many of them the model has."""
 
     name: str
     count: int
@@ -36,16 +36,16 @@ class ModelSource(Protocol):
     source: str
 
     def repeated(self) -> Sequence[RepeatedLayer]:
-        """The layers whose number can be chosen; none if it cannot."""
+        """Return the kinds of layers whose count can be chosen, or none."""
 
     def build(self, layers: Mapping[str, int] | None = None) -> torch.nn.Module:
-        """The full-size model on the meta device, with so many layers of each kind."""
+        """Return the full-size model on the meta device, with `layers` layers of each kind."""
 
     def small(self) -> torch.nn.Module | None:
-        """The same kinds of modules in small, with weights on the CPU; None if it has no small."""
+        """Return a small model of the same module classes on the CPU, or None if there is none."""
 
     def steps(self, model: torch.nn.Module, batch: int, prompt: int) -> Sequence[Step]:
-        """What a user of the model calls, in order, with tensors on the CPU."""
+        """Return the calls that a user of the model makes, in order, with tensors on the CPU."""
 
 
 def run_steps(
@@ -54,18 +54,18 @@ def run_steps(
     device: str | torch.device,
     around: Callable[[Step, Callable[[], Any]], Any] = lambda step, call: call(),
 ) -> None:
-    """Calls the model step by step; `around` is given each call to make."""
+    """Call the model step by step; `around` receives each call and makes it."""
     output: Any = None
     for step in steps:
-        given = step.arguments(output)
-        if given is None:
+        arguments = step.arguments(output)
+        if arguments is None:
             return
-        args, kwargs = moved(given, device)
+        args, kwargs = to_device(arguments, device)
         output = around(step, partial(model, *args, **kwargs))
 
 
-def moved(value: Any, device: str | torch.device) -> Any:
-    """Tensors on another device, in whatever they are nested; caches stay where they are."""
+def to_device(value: Any, device: str | torch.device) -> Any:
+    """Return a nested structure with its tensors on `device`; opaque objects stay as they are."""
     return torch.utils._pytree.tree_map_only(
         torch.Tensor, lambda tensor: tensor.to(device), value, is_leaf=_is_opaque
     )

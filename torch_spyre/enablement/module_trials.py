@@ -1,8 +1,8 @@
-"""Each kind of module on the card, with the rest of the model on the CPU.
+"""Run the modules of one class on the card with all other modules of the model on the CPU.
 
-The model is a small one of the same kinds. All modules of one kind move to the card (compiled: the
-first of them), take their inputs there and bring their outputs back. What each returns is compared
-with what the CPU computes from the same inputs in float32.
+The model is a small one with the same module classes. All modules of one class (in compiled mode:
+the first of them) move to the card; their inputs are copied there and their outputs back. Each
+output is compared with the CPU's result for the same inputs in float32.
 """
 
 import copy
@@ -22,97 +22,106 @@ from torch_spyre.enablement.weights import replace_tensors
 
 # Half a unit in the last place of the card's 16-bit format, which has 9 bits of fraction.
 _ROUNDING = 2.0**-10
-# Errors of one op after the other add up like a random walk; this much further is no chance.
+# Rounding errors of successive ops add up like a random walk; beyond this factor of its standard
+# deviation an error is not explained by rounding.
 _MARGIN = 4.0
 _NEVER_CALLED = (torch.nn.ModuleList, torch.nn.ModuleDict)
 
 
 def kinds_of(model: torch.nn.Module) -> list[str]:
-    """The classes of a model's modules, those inside others first."""
+    """Return the class names of a model's modules, the most deeply nested first."""
     depth: dict[str, int] = {}
-    for path, part in model.named_modules():
-        if isinstance(part, _NEVER_CALLED):
+    for path, module in model.named_modules():
+        if isinstance(module, _NEVER_CALLED):
             continue
         level = 0 if not path else 1 + path.count(".")
-        name = type(part).__name__
+        name = type(module).__name__
         depth[name] = max(depth.get(name, 0), level)
     return sorted(depth, key=lambda name: -depth[name])
 
 
-def try_kind(model: torch.nn.Module, kind: str, step: Step, mode: Mode, ops: int) -> Attempt:
-    """`ops` is how many ops such a module calls: each rounds once."""
-    bound = _MARGIN * _ROUNDING * math.sqrt(max(ops, 1))
+def try_kind(model: torch.nn.Module, kind: str, step: Step, mode: Mode, num_ops: int) -> Attempt:
+    """Run the modules of class `kind` on the card and return how well they agree with the CPU.
+
+    Such a module calls `num_ops` ops, each of which rounds once; this decides the error bound.
+    """
+    bound = _MARGIN * _ROUNDING * math.sqrt(max(num_ops, 1))
     candidate = copy.deepcopy(model)
-    parts = _innermost(candidate, kind)
+    modules = _innermost(candidate, kind)
     if mode == "compiled":
-        parts = parts[:1]  # each is compiled apart, which takes seconds
+        modules = modules[:1]  # each is compiled separately, which takes seconds
     errors: list[float] = []
     before = _fallbacks()
     torch._dynamo.reset()
     try:
-        for part in parts:
-            _move(part, mode, errors)
-        args, kwargs = _without_cache(step)
+        for module in modules:
+            _run_on_card(module, mode, errors)
+        args, kwargs = _first_arguments_without_cache(step)
         with torch.no_grad():
             candidate(*args, **kwargs)
-    except Exception as error:  # any: that a module does not run is a finding
+    except Exception as error:  # any: a module that does not run is a finding
         message = f"{type(error).__name__}: {first_line(error)}"
         return Attempt("fails", _fallbacks() - before, None, bound, message)
     if not errors:
-        return Attempt("fails", 0, None, bound, "it was not called, or returned no tensor")
+        return Attempt("fails", 0, None, bound, "the module was not called or returned no tensor")
     worst = max(errors)
     outcome: Any = "agrees" if worst <= bound else "differs"
     return Attempt(outcome, _fallbacks() - before, worst, bound, "")
 
 
 def _innermost(model: torch.nn.Module, kind: str) -> Sequence[torch.nn.Module]:
-    """The modules of a kind that have none of the same kind inside."""
-    found = [part for part in model.modules() if type(part).__name__ == kind]
+    """Return the modules of a class that contain no other module of the same class."""
+    matches = [module for module in model.modules() if type(module).__name__ == kind]
     return [
-        part
-        for part in found
-        if not any(inner is not part and inner in found for inner in part.modules())
+        module
+        for module in matches
+        if not any(inner is not module and inner in matches for inner in module.modules())
     ]
 
 
-def _without_cache(step: Step) -> tuple[Sequence[Any], dict[str, Any]]:
-    """The module and its reference would both write to a cache."""
-    given = step.arguments(None)
-    assert given is not None, "the first step needs none before it"
-    args, kwargs = given
+def _first_arguments_without_cache(step: Step) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Return the arguments of a first step; the module and its reference must share no cache."""
+    arguments = step.arguments(None)
+    assert arguments is not None, "a first step depends on no previous output"
+    args, kwargs = arguments
     return args, {**kwargs, **({"use_cache": False} if "use_cache" in kwargs else {})}
 
 
-def _move(part: torch.nn.Module, mode: Mode, errors: list[float]) -> None:
-    """From now on the module computes on the card what its callers on the CPU ask it for."""
-    reference = copy.deepcopy(part).float()
-    replace_tensors(part, lambda tensor: tensor.detach().clone())
-    part.to(DEVICE_NAME)
-    forward_on_card: Callable[..., Any] = part.forward
+def _run_on_card(module: torch.nn.Module, mode: Mode, errors: list[float]) -> None:
+    """Move a module to the card and wrap its `forward` for callers on the CPU.
+
+    Each call appends the errors of its outputs against a float32 copy of the module on the CPU.
+    """
+    reference = copy.deepcopy(module).float()
+    replace_tensors(module, lambda tensor: tensor.detach().clone())
+    module.to(DEVICE_NAME)
+    forward_on_card: Callable[..., Any] = module.forward
     if mode == "compiled":
-        forward_on_card = torch.compile(part.forward, dynamic=False)
+        forward_on_card = torch.compile(module.forward, dynamic=False)
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        there_args, there_kwargs = _each_tensor((args, kwargs), lambda each: each.to(DEVICE_NAME))
-        result = _each_tensor(forward_on_card(*there_args, **there_kwargs), lambda each: each.cpu())
-        exact_args, exact_kwargs = _each_tensor((args, kwargs), _widened)
-        errors.extend(_errors(result, reference(*exact_args, **exact_kwargs)))
+        card_args, card_kwargs = _map_tensors((args, kwargs), lambda tensor: tensor.to(DEVICE_NAME))
+        result = _map_tensors(
+            forward_on_card(*card_args, **card_kwargs), lambda tensor: tensor.cpu()
+        )
+        exact_args, exact_kwargs = _map_tensors((args, kwargs), _to_float32)
+        errors.extend(_relative_errors(result, reference(*exact_args, **exact_kwargs)))
         return result
 
-    part.forward = forward
+    module.forward = forward
 
 
-def _each_tensor(value: Any, convert: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def _map_tensors(value: Any, convert: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     return pytree.tree_map_only(torch.Tensor, convert, value)
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
+def _to_float32(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.is_floating_point() else tensor
 
 
-def _errors(found: Any, wanted: Any) -> Iterator[float]:
-    """Of each tensor the norm of the difference over the norm of what is right."""
-    pairs = zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True)
+def _relative_errors(actual: Any, expected: Any) -> Iterator[float]:
+    """Yield for each tensor the norm of the difference relative to the norm of the reference."""
+    pairs = zip(pytree.tree_leaves(actual), pytree.tree_leaves(expected), strict=True)
     for result, exact in pairs:
         if not isinstance(exact, torch.Tensor):
             continue

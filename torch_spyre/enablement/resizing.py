@@ -1,4 +1,4 @@
-"""Configurations of transformers with other numbers of layers, and in small."""
+"""Change the size of transformers configurations: other layer counts, and small variants."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -6,9 +6,9 @@ from typing import Any
 
 from torch_spyre.enablement.model_source import RepeatedLayer
 
-# By the name that every configuration understands; T5 and Whisper count decoders apart.
+# Names of layer counts; T5 and Whisper count the layers of the decoder separately.
 _LAYER_COUNTS = ("num_hidden_layers", "num_decoder_layers", "decoder_layers")
-# Most of each that a small model has. Widths are reduced apart: they depend on each other.
+# Upper limits in a small model. Widths depend on each other and are reduced in `_narrow`.
 _SMALL = {
     "intermediate_size": 512,
     "shared_intermediate_size": 256,
@@ -31,75 +31,78 @@ _SMALL_WIDTH = _SMALL_HEADS * _SMALL_HEAD
 
 
 def repeated(config: Any) -> list[RepeatedLayer]:
-    """The kinds of layers that a configuration gives numbers of."""
-    found: list[RepeatedLayer] = []
-    for prefix, part in _parts(config):
-        for key in _counts(part):
-            kinds = _kinds(part, key)
+    """Return the kinds of layers whose counts a configuration states."""
+    layers: list[RepeatedLayer] = []
+    for prefix, part in _configs(config):
+        for key in _layer_count_keys(part):
+            kinds = _layer_types(part, key)
             if kinds is None:
-                found.append(RepeatedLayer(_label(prefix, key), getattr(part, key)))
+                layers.append(RepeatedLayer(_label(prefix, key), getattr(part, key)))
                 continue
             for kind in dict.fromkeys(kinds):
-                found.append(RepeatedLayer(f"{prefix}{kind}", kinds.count(kind)))
-    return found
+                layers.append(RepeatedLayer(f"{prefix}{kind}", kinds.count(kind)))
+    return layers
 
 
 def with_layers(config: Any, layers: Mapping[str, int]) -> Any:
-    """With other numbers of layers, by the names that `repeated` gives them."""
-    changed = copy.deepcopy(config)
-    for prefix, part in _parts(changed):
-        for key in _counts(part):
-            kinds = _kinds(part, key)
+    """Return a copy with other layer counts, by the names that `repeated` returns."""
+    resized = copy.deepcopy(config)
+    for prefix, part in _configs(resized):
+        for key in _layer_count_keys(part):
+            kinds = _layer_types(part, key)
             if kinds is None:
                 setattr(part, key, layers[_label(prefix, key)])
                 continue
-            wanted = [kind for kind in dict.fromkeys(kinds) for _ in range(layers[prefix + kind])]
-            part.layer_types = wanted
-            setattr(part, key, len(wanted))
-    return changed
+            types = [kind for kind in dict.fromkeys(kinds) for _ in range(layers[prefix + kind])]
+            part.layer_types = types
+            setattr(part, key, len(types))
+    return resized
 
 
 def small(config: Any) -> Any:
-    """The same architecture with a layer or two of each kind, narrow, with few words."""
-    found = repeated(config)
-    alone = len(found) == 1
-    changed = with_layers(config, {each.name: min(each.count, 1 + alone) for each in found})
-    for _, part in _parts(changed):
+    """Return the same architecture with one or two layers of each kind, narrow widths, few tokens.
+
+    A model with a single kind of layer keeps two of them, so that one follows another.
+    """
+    layers = repeated(config)
+    max_layers = 2 if len(layers) == 1 else 1
+    resized = with_layers(config, {layer.name: min(layer.count, max_layers) for layer in layers})
+    for _, part in _configs(resized):
         _narrow(part)
-        for key, most in _SMALL.items():
+        for key, limit in _SMALL.items():
             value = getattr(part, key, None)
-            if isinstance(value, int) and value > most:
-                setattr(part, key, most)
+            if isinstance(value, int) and value > limit:
+                setattr(part, key, limit)
         _shrink_images(part)
-        _keep_tokens_known(part)
-    return changed
+        _clamp_special_tokens(part)
+    return resized
 
 
-def _parts(config: Any) -> Iterator[tuple[str, Any]]:
-    """The configuration and those inside it, with what to put before the names of their layers."""
+def _configs(config: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the configuration and its nested ones, each with a prefix for its layers' names."""
     yield "", config
     for name in getattr(config, "sub_configs", {}):
         part = getattr(config, name, None)
         if part is not None:
             prefix = f"{name.removesuffix('_config')} "
-            yield from ((prefix + inner, each) for inner, each in _parts(part))
+            yield from ((prefix + inner, nested) for inner, nested in _configs(part))
 
 
-def _counts(part: Any) -> list[str]:
-    """The counts of a configuration: none twice where one name stands for another."""
+def _layer_count_keys(part: Any) -> list[str]:
+    """Return the names of a configuration's layer counts, without aliases of the same count."""
     aliases = getattr(part, "attribute_map", {})
-    found = {aliases.get(key, key): key for key in _LAYER_COUNTS if _count(part, key)}
-    return list(found.values())
+    keys = {aliases.get(key, key): key for key in _LAYER_COUNTS if _has_count(part, key)}
+    return list(keys.values())
 
 
-def _count(part: Any, key: str) -> bool:
+def _has_count(part: Any, key: str) -> bool:
     value = getattr(part, key, None)
     return isinstance(value, int) and value > 0
 
 
-def _kinds(part: Any, key: str) -> list[str] | None:
-    kinds = getattr(part, "layer_types", None)
-    return list(kinds) if kinds and key == "num_hidden_layers" else None
+def _layer_types(part: Any, key: str) -> list[str] | None:
+    types = getattr(part, "layer_types", None)
+    return list(types) if types and key == "num_hidden_layers" else None
 
 
 def _label(prefix: str, key: str) -> str:
@@ -129,13 +132,14 @@ def _shrink_images(part: Any) -> None:
         part.image_size = min(image, 4 * patch)
 
 
-def _keep_tokens_known(part: Any) -> None:
-    words = getattr(part, "vocab_size", None)
-    if not isinstance(words, int):
+def _clamp_special_tokens(part: Any) -> None:
+    """Move special tokens into the vocabulary."""
+    vocab_size = getattr(part, "vocab_size", None)
+    if not isinstance(vocab_size, int):
         return
     for key in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
         value = getattr(part, key, None)
-        if isinstance(value, int) and value >= words:
-            setattr(part, key, words - 1)
+        if isinstance(value, int) and value >= vocab_size:
+            setattr(part, key, vocab_size - 1)
         elif isinstance(value, list):
-            setattr(part, key, [min(each, words - 1) for each in value])
+            setattr(part, key, [min(token, vocab_size - 1) for token in value])

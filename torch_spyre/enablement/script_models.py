@@ -1,4 +1,4 @@
-"""Models that a script defines: any `torch.nn.Module`, with what to call it with."""
+"""Models defined by a script: any `torch.nn.Module` together with its inputs."""
 
 import runpy
 import traceback
@@ -11,12 +11,12 @@ import torch
 from torch_spyre.enablement.errors import ModelInputError
 from torch_spyre.enablement.model_source import Arguments, RepeatedLayer, Step
 
-# What is tried is copied, once for each kind of module.
-_MOST_TRIED_BYTES = 512 * 2**20
+# Module trials copy the model once per module class.
+_MAX_TRIAL_BYTES = 512 * 2**20
 
 
 class ScriptModel:
-    """`model` and `inputs` of a script, and `tokens` if it says how many a call is for."""
+    """The variables `model` and `inputs` of a script, and `tokens` (per call) if it is defined."""
 
     def __init__(self, path: Path) -> None:
         self.name, self.source = path.stem, str(path)
@@ -35,7 +35,7 @@ class ScriptModel:
             raise ModelInputError(f"{path}: `tokens` is how many tokens a call is for, at least 1")
         self.kind = type(model).__name__
         self._model, self._tokens = model.eval(), tokens
-        self._given: Arguments = ((), inputs) if isinstance(inputs, dict) else (inputs, {})
+        self._inputs: Arguments = ((), inputs) if isinstance(inputs, dict) else (inputs, {})
 
     def repeated(self) -> Sequence[RepeatedLayer]:
         return ()
@@ -47,12 +47,12 @@ class ScriptModel:
 
     def small(self) -> torch.nn.Module | None:
         tensors = [*self._model.parameters(), *self._model.buffers()]
-        held = sum(tensor.nbytes for tensor in tensors)
-        there = all(tensor.device.type == "cpu" for tensor in tensors)
-        return self._model if there and held <= _MOST_TRIED_BYTES else None
+        total_bytes = sum(tensor.nbytes for tensor in tensors)
+        is_on_cpu = all(tensor.device.type == "cpu" for tensor in tensors)
+        return self._model if is_on_cpu and total_bytes <= _MAX_TRIAL_BYTES else None
 
     def steps(self, model: torch.nn.Module, batch: int, prompt: int) -> Sequence[Step]:
-        return [Step("forward", self._tokens, lambda _: self._given)]
+        return [Step("forward", self._tokens, lambda _: self._inputs)]
 
 
 def _run(path: Path) -> dict[str, Any]:

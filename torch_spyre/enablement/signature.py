@@ -1,4 +1,4 @@
-"""Arguments of an op as text: what decides which kernel it gets."""
+"""Describe the arguments of an op as text: the properties that select its kernel."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ _ABBREVIATIONS = {dtype: record.abbreviation for dtype, record in RECORDS.items(
 
 
 def signature(func: torch._ops.OpOverload, args: Any, kwargs: dict[str, Any]) -> str:
-    """Tensors as dtype and sizes, with strides where they are not those of a plain tensor."""
-    given = [_text(value) for value in args]
-    given += [f"{name}={_text(value)}" for name, value in kwargs.items() if value is not None]
-    return f"({', '.join(given)})"
+    """Return the arguments as text: tensors by dtype and sizes, with strides if not contiguous."""
+    texts = [_text(value) for value in args]
+    texts += [f"{name}={_text(value)}" for name, value in kwargs.items() if value is not None]
+    return f"({', '.join(texts)})"
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Findings in the terminal."""
+"""Print findings in the terminal."""
 
 from textwrap import shorten
 
@@ -11,11 +11,11 @@ from torch_spyre.enablement import formatting
 from torch_spyre.enablement.findings import VERDICTS, Findings, OpCase, Verdict
 
 _COLOURS: dict[Verdict, str] = {"native": "green", "fallback": "yellow", "missing": "red"}
-# The worst modules and ops come first in the reader's mind; the page has all of them.
-_MOST_ROWS = 40
-_MOST_LETTERS = 120
+# The HTML report lists all ops.
+_MAX_ROWS = 40
+_MAX_REASON_CHARACTERS = 120
 _BOX = box.SIMPLE_HEAD
-# Eighty columns are few.
+# Narrow, so that tables fit in 80 columns.
 _PADDING = (0, 1, 0, 0)
 
 
@@ -35,7 +35,7 @@ def _summary(findings: Findings) -> Table:
     table.add_row("from", Text(findings.source))
     table.add_row("run", f"{findings.mode}, batch {findings.batch}, prompt {findings.prompt}")
     counts = ", ".join(f"{findings.count(verdict)} {verdict}" for verdict in VERDICTS)
-    table.add_row("ops", f"{counts} ({findings.native_share:.0%} of the kinds of calls are native)")
+    table.add_row("ops", f"{counts} ({findings.native_share:.0%} of the distinct calls are native)")
     return table
 
 
@@ -45,10 +45,10 @@ def _modules(findings: Findings) -> Table:
         title="Modules", box=_BOX, padding=_PADDING,
     )  # fmt: skip
     for kind in findings.modules:
-        numbers = [str(kind.cases.get(verdict, 0)) for verdict in VERDICTS]
-        tried = Text(formatting.attempt(kind.attempt))
+        counts = [str(kind.cases.get(verdict, 0)) for verdict in VERDICTS]
+        attempt = Text(formatting.attempt(kind.attempt))
         name = Text(kind.name, style=_COLOURS[kind.verdict])
-        table.add_row(name, str(kind.instances), *numbers, tried)
+        table.add_row(name, str(kind.instances), *counts, attempt)
     return table
 
 
@@ -59,17 +59,17 @@ def _ops(findings: Findings) -> Table:
     )  # fmt: skip
     cases = [case for case in findings.ops if case.verdict(findings.mode) != "native"]
     cases.sort(key=lambda case: -VERDICTS.index(case.verdict(findings.mode)))
-    for case in cases[:_MOST_ROWS]:
+    for case in cases[:_MAX_ROWS]:
         table.add_row(
             Text(case.op),
             Text(case.signature),
             _verdict(case.eager),
             _verdict(case.compiled),
             calls(case),
-            Text(shorten(case.reason, _MOST_LETTERS, placeholder=" ...")),
+            Text(shorten(case.reason, _MAX_REASON_CHARACTERS, placeholder=" ...")),
         )
-    if len(cases) > _MOST_ROWS:
-        table.caption = f"{len(cases) - _MOST_ROWS} more are in the page and the JSON"
+    if len(cases) > _MAX_ROWS:
+        table.caption = f"{len(cases) - _MAX_ROWS} more are in the HTML report and the JSON"
     return table
 
 

@@ -1,4 +1,4 @@
-"""Models of transformers: by type, class, configuration file or published name."""
+"""Models of transformers, found by type, class, configuration file or published name."""
 
 import functools
 import importlib
@@ -22,7 +22,7 @@ from torch_spyre.enablement.errors import (
 )
 from torch_spyre.enablement.model_source import Arguments, RepeatedLayer, Step
 
-# What a model type stands for: the first of these tables that has it.
+# The mappings in which the class of a model type is looked up, in this order.
 _HEADS = (
     "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
     "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING",
@@ -31,18 +31,19 @@ _HEADS = (
     "MODEL_MAPPING",
 )
 DTYPE = torch.float16
-_MOST_ELEMENTS = 2**28
+_MAX_INPUT_ELEMENTS = 2**28
 
 
 @functools.cache
 def published() -> dict[str, dict[str, Any]]:
-    """Published models by name: their configuration and where the figures are from."""
+    """Return published models by name: their configurations and the sources of these."""
     text = (Path(__file__).parent / "published.yaml").read_text()
-    found: dict[str, dict[str, Any]] = yaml.safe_load(text)
-    return found
+    models: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return models
 
 
 def library() -> Any:
+    """Return the transformers package, or raise MissingPackageError."""
     try:
         return importlib.import_module("transformers")
     except ImportError as error:
@@ -52,7 +53,7 @@ def library() -> Any:
 
 
 class TransformersModel:
-    """A configuration, and the class of model that it is for."""
+    """A configuration together with its model class."""
 
     def __init__(self, name: str, config: Any, model_class: Any, source: str) -> None:
         self.name, self.source = name, source
@@ -65,14 +66,14 @@ class TransformersModel:
     def build(self, layers: Mapping[str, int] | None = None) -> torch.nn.Module:
         config = self._config if layers is None else resizing.with_layers(self._config, layers)
         with torch.device("meta"):
-            return self._made(config)
+            return self._instantiate(config)
 
     def small(self) -> torch.nn.Module | None:
         torch.manual_seed(0)
-        return self._made(resizing.small(self._config))
+        return self._instantiate(resizing.small(self._config))
 
-    def _made(self, config: Any) -> torch.nn.Module:
-        with _errors_are_about(self.name), _quiet():
+    def _instantiate(self, config: Any) -> torch.nn.Module:
+        with _errors_as_model_input(self.name), _quiet():
             model: torch.nn.Module = self._class._from_config(config, dtype=DTYPE)
         return model.eval()
 
@@ -81,7 +82,7 @@ class TransformersModel:
 
 
 def from_name(name: str) -> TransformersModel:
-    """A published name, a model type or the name of a class."""
+    """Return the model of a published name, a model type or a class name."""
     entry = published().get(name.lower())
     if entry is not None:
         values = dict(entry["config"])
@@ -91,14 +92,16 @@ def from_name(name: str) -> TransformersModel:
     if name in transformers.CONFIG_MAPPING:
         config = _config(name, name, {})
         return TransformersModel(name, config, _class_for(name, config), "defaults of the type")
-    found: Any = getattr(transformers, name, None) if name.isidentifier() else None
-    is_model = inspect.isclass(found) and issubclass(found, transformers.PreTrainedModel)
+    model_class: Any = getattr(transformers, name, None) if name.isidentifier() else None
+    is_model = inspect.isclass(model_class) and issubclass(
+        model_class, transformers.PreTrainedModel
+    )
     if is_model:
-        if found.config_class is None:
+        if model_class.config_class is None:
             raise ModelInputError(f"{name} is a base class: name one of its models")
-        with _errors_are_about(name):
-            config = found.config_class()
-        return TransformersModel(name, config, found, "defaults of the class")
+        with _errors_as_model_input(name):
+            config = model_class.config_class()
+        return TransformersModel(name, config, model_class, "defaults of the class")
     raise ModelNotFoundError(
         f"{name!r} is no model type or class of transformers, no file, and none of the published "
         f"models {', '.join(published())}"
@@ -106,7 +109,7 @@ def from_name(name: str) -> TransformersModel:
 
 
 def from_file(path: Path) -> TransformersModel:
-    """A config.json, or a folder that has one."""
+    """Return the model of a config.json, or of a folder that contains one."""
     file = path / "config.json" if path.is_dir() else path
     try:
         values = json.loads(file.read_text())
@@ -125,37 +128,37 @@ def _config(name: str, model_type: str, values: dict[str, Any]) -> Any:
     known = library().CONFIG_MAPPING
     if model_type not in known:
         raise ModelNotFoundError(f"{name}: transformers has no model type {model_type!r}")
-    with _errors_are_about(name), _quiet():
+    with _errors_as_model_input(name), _quiet():
         return known[model_type].from_dict(values)
 
 
 def _class_for(name: str, config: Any) -> Any:
     transformers = library()
-    for named in config.architectures or ():
-        found = getattr(transformers, named, None)
-        if found is not None:
-            return found
+    for architecture in config.architectures or ():
+        model_class = getattr(transformers, architecture, None)
+        if model_class is not None:
+            return model_class
     for table in _HEADS:
         mapping = getattr(transformers, table)
         if type(config) in mapping:
-            found = mapping[type(config)]
-            return found[0] if isinstance(found, tuple) else found
+            model_class = mapping[type(config)]
+            return model_class[0] if isinstance(model_class, tuple) else model_class
     raise ModelInputError(f"{name}: transformers has no model for {type(config).__name__}")
 
 
 @contextmanager
-def _errors_are_about(name: str) -> Iterator[None]:
-    """What transformers says about a configuration is said about the user's."""
+def _errors_as_model_input(name: str) -> Iterator[None]:
+    """Raise errors of transformers as ModelInputError about the user's configuration."""
     try:
         yield
-    except Exception as error:  # any: it reads what the user wrote
+    except Exception as error:  # any: transformers validates the user's values in many ways
         text = " ".join(str(error).split()) or "no reason given"
         raise ModelInputError(f"{name}: {type(error).__name__}: {text}") from error
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without its remarks on configurations, which are mostly about those we made small."""
+    """Suppress the messages of transformers, most of which concern the small configurations."""
     logging = library().logging
     before = logging.get_verbosity()
     logging.set_verbosity_error()
@@ -170,80 +173,80 @@ def _quiet() -> Iterator[None]:
 def _steps(model: Any, batch: int, prompt: int) -> list[Step]:
     accepted = inspect.signature(model.forward).parameters
     config = model.config
-    given = _inputs(model, accepted, batch, prompt)
+    inputs = _inputs(model, accepted, batch, prompt)
     if not model.can_generate():
-        return [Step("forward", batch * _positions(config, given), lambda _: ((), given))]
-    given["use_cache"] = True
+        return [Step("forward", batch * _num_positions(config, inputs), lambda _: ((), inputs))]
+    inputs["use_cache"] = True
     if "logits_to_keep" in accepted:
-        given["logits_to_keep"] = 1  # as `generate` does
+        inputs["logits_to_keep"] = 1  # as `generate` does
     next_token = torch.full((batch, 1), 7)
 
     def decode(output: Any) -> Arguments | None:
         cache = getattr(output, "past_key_values", None)
         if cache is None:
             return None
-        again: dict[str, Any] = {"use_cache": True, "past_key_values": cache}
+        cached: dict[str, Any] = {"use_cache": True, "past_key_values": cache}
         if not config.is_encoder_decoder:
-            return (), {**again, "input_ids": next_token}
+            return (), {**cached, "input_ids": next_token}
         encoded = (output.encoder_last_hidden_state,)
-        return (), {**again, "decoder_input_ids": next_token, "encoder_outputs": encoded}
+        return (), {**cached, "decoder_input_ids": next_token, "encoder_outputs": encoded}
 
     return [
-        Step("prefill", batch * _positions(config, given), lambda _: ((), dict(given))),
+        Step("prefill", batch * _num_positions(config, inputs), lambda _: ((), dict(inputs))),
         Step("decode", batch, decode),
     ]
 
 
-def _positions(config: Any, given: Mapping[str, torch.Tensor]) -> int:
-    """What a call is for: tokens of a prompt, else patches of an image or frames of a sound."""
-    if "input_ids" in given:
-        return given["input_ids"].shape[1]
-    if "input_features" in given:
+def _num_positions(config: Any, inputs: Mapping[str, torch.Tensor]) -> int:
+    """Return the positions of one call: prompt tokens, image patches or audio frames."""
+    if "input_ids" in inputs:
+        return inputs["input_ids"].shape[1]
+    if "input_features" in inputs:
         return int(config.max_source_positions)
     patch = getattr(config, "patch_size", None)
-    pixels = given["pixel_values"][0, 0].numel()
+    pixels = inputs["pixel_values"][0, 0].numel()
     return pixels // patch**2 if isinstance(patch, int) else 1
 
 
 def _inputs(model: Any, accepted: Mapping[str, Any], batch: int, prompt: int) -> dict[str, Any]:
     config, main = model.config, model.main_input_name
     generator = torch.Generator().manual_seed(0)
-    found: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     if "input_ids" in accepted:
         text = config.get_text_config()
         _check_length(type(model).__name__, text, prompt)
-        # From 5 on: many models keep the first few for padding and the like.
-        found["input_ids"] = torch.randint(
+        # From 5 on: many models reserve the first ids for padding and other special tokens.
+        inputs["input_ids"] = torch.randint(
             5, text.vocab_size, _size(batch, prompt), generator=generator
         )
     if main == "pixel_values" or ("pixel_values" in accepted and not model.can_generate()):
         vision = getattr(config, "vision_config", config)
         image = _size(batch, vision.num_channels, vision.image_size, vision.image_size)
-        found["pixel_values"] = torch.randn(image, generator=generator).to(DTYPE)
+        inputs["pixel_values"] = torch.randn(image, generator=generator).to(DTYPE)
     if main == "input_features" and hasattr(config, "num_mel_bins"):
-        sound = _size(batch, config.num_mel_bins, 2 * config.max_source_positions)
-        found["input_features"] = torch.randn(sound, generator=generator).to(DTYPE)
+        audio = _size(batch, config.num_mel_bins, 2 * config.max_source_positions)
+        inputs["input_features"] = torch.randn(audio, generator=generator).to(DTYPE)
     if config.is_encoder_decoder:
-        found["decoder_input_ids"] = torch.full((batch, 1), 7)
-    if main not in found:
+        inputs["decoder_input_ids"] = torch.full((batch, 1), 7)
+    if main not in inputs:
         raise ModelInputError(
             f"{type(model).__name__} takes {main!r}, which is not made here: write a script that "
             "defines model and inputs"
         )
-    return found
+    return inputs
 
 
 def _size(*size: int) -> tuple[int, ...]:
-    """Of an input, if the host can be expected to hold it."""
-    if math.prod(size) > _MOST_ELEMENTS:
+    """Return the size of an input, or raise if the host cannot be expected to hold it."""
+    if math.prod(size) > _MAX_INPUT_ELEMENTS:
         raise ModelInputError(
-            f"an input of size {list(size)} has more than {_MOST_ELEMENTS:,} elements: ask for "
-            "less with --batch and --prompt"
+            f"an input of size {list(size)} has more than {_MAX_INPUT_ELEMENTS:,} elements: "
+            "reduce --batch or --prompt"
         )
     return size
 
 
 def _check_length(name: str, config: Any, prompt: int) -> None:
-    most = getattr(config, "max_position_embeddings", None)
-    if isinstance(most, int) and prompt >= most:
-        raise ModelInputError(f"{name} takes fewer than {most} tokens; --prompt asks for {prompt}")
+    limit = getattr(config, "max_position_embeddings", None)
+    if isinstance(limit, int) and prompt >= limit:
+        raise ModelInputError(f"{name} takes fewer than {limit} tokens; --prompt asks for {prompt}")

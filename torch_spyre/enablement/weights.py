@@ -1,4 +1,4 @@
-"""Parameters and buffers in other places, with other values or without any."""
+"""Replace the parameters and buffers of a model: on another device, with or without values."""
 
 import copy
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from torch_spyre.device.patches.layout_arguments import to_layout
 
 
 def to_meta_device(model: torch.nn.Module) -> torch.nn.Module:
-    """The same model without memory; the one given keeps its own."""
+    """Return a copy of the model on the meta device; the original is unchanged."""
     memo = {
         id(tensor): _like(tensor, tensor.to("meta"))
         for tensor in (*model.parameters(), *model.buffers())
@@ -23,14 +23,14 @@ def to_meta_device(model: torch.nn.Module) -> torch.nn.Module:
 def move_to_card(
     model: torch.nn.Module, values: Callable[[torch.Tensor], torch.Tensor] | None = None
 ) -> torch.nn.Module:
-    """Changes a model on the meta device into one on the card, tensor by tensor.
+    """Move a model from the meta device to the card, tensor by tensor, and return it.
 
-    `values` makes of each a tensor on the host, of which there is never more than one. Without it
-    nobody touches the memory: it costs the host nothing, so models of any size that the card holds
-    can be timed. Weights of linear layers have the layout that `Module.to` gives them.
+    `values` maps each meta tensor to a tensor on the host; at most one of these exists at a time.
+    Without it the device memory is never touched and costs the host nothing, so models of any size
+    that the card holds can be timed. Weights of linear layers get the layout of `Module.to`.
     """
-    linears = [part for part in model.modules() if isinstance(part, torch.nn.Linear)]
-    weights = {id(part.weight) for part in linears if part.weight.dim() == 2}
+    linears = [module for module in model.modules() if isinstance(module, torch.nn.Linear)]
+    weights = {id(linear.weight) for linear in linears if linear.weight.dim() == 2}
     device = torch.device(DEVICE_NAME, _C.current_device())
 
     def convert(tensor: torch.Tensor) -> torch.Tensor:
@@ -51,18 +51,21 @@ def move_to_card(
 def replace_tensors(
     model: torch.nn.Module, convert: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:
-    """Others for a module's parameters and buffers. Ties inside it stay, those to others end."""
-    kept: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-    for part in model.modules():
-        places: tuple[dict[str, Any], ...] = (part._parameters, part._buffers)
-        for tensors in places:
+    """Replace a module's parameters and buffers by converted ones.
+
+    Tensors that are tied inside the module stay tied; ties to tensors outside of it end.
+    """
+    # Holds the old tensor too, so that its id is not reused.
+    replacements: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    for module in model.modules():
+        tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+        for tensors in tables:
             for name, tensor in tensors.items():
                 if tensor is None:
                     continue
-                if id(tensor) not in kept:
-                    # The old one is kept too: its id must not become another's.
-                    kept[id(tensor)] = tensor, _like(tensor, convert(tensor))
-                tensors[name] = kept[id(tensor)][1]
+                if id(tensor) not in replacements:
+                    replacements[id(tensor)] = tensor, _like(tensor, convert(tensor))
+                tensors[name] = replacements[id(tensor)][1]
 
 
 def _like(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""`spyre enable`: what of a model runs on the card, what does not, and how long it would take."""
+"""`spyre enable`: report which ops of a model are native and estimate its device time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,15 +55,15 @@ def enable(
         if path is not None and not path.resolve().parent.is_dir():
             raise OutputError(path, FileNotFoundError(2, "there is no such folder"))
     from torch_spyre.enablement.evaluation import evaluate
-    from torch_spyre.enablement.html_report import page
+    from torch_spyre.enablement.html_report import html_page
     from torch_spyre.enablement.json_report import as_json
     from torch_spyre.enablement.model_lookup import find_model
     from torch_spyre.enablement.terminal_report import show
 
-    subject = find_model(model)
+    source = find_model(model)
     with _progress() as progress:
         findings = evaluate(
-            subject,
+            source,
             mode=mode.value,
             batch=batch,
             prompt=prompt,
@@ -74,12 +74,12 @@ def enable(
     if json is not None:
         _write(json, as_json(findings))
     if html is not None:
-        _write(html, page(findings))
+        _write(html, html_page(findings))
 
 
 @contextmanager
 def _progress() -> Iterator["Progress"]:
-    """A bar on stderr while there is a terminal to show it."""
+    """Show a progress bar on stderr if it is a terminal."""
     from torch_spyre.enablement.evaluation import Progress
 
     columns = (
@@ -94,13 +94,13 @@ def _progress() -> Iterator["Progress"]:
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
 
         class Shown(Progress):
-            def begin(self, what: str, total: int | None) -> None:
-                for before in bar.tasks:
-                    bar.update(before.id, total=before.completed, current="")
-                bar.add_task(what, total=total, current="")
+            def begin(self, stage: str, total: int | None) -> None:
+                for finished in bar.tasks:
+                    bar.update(finished.id, total=finished.completed, current="")
+                bar.add_task(stage, total=total, current="")
 
-            def advance(self, what: str = "") -> None:
-                bar.update(bar.task_ids[-1], advance=1, current=what)
+            def advance(self, item: str = "") -> None:
+                bar.update(bar.task_ids[-1], advance=1, current=item)
 
         yield Shown()
 
