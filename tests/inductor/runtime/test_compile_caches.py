@@ -132,8 +132,8 @@ def test_graphs_are_compiled_anew_when_other_ops_are_native(monkeypatch):
     before = fx_passes.source_hash.__wrapped__()
     read = Path.read_bytes
 
-    def another_table(path):
-        return b"another list" if path.name == "table.py" else read(path)
+    def other_registry(path):
+        return b"another list" if path.name == "registry.py" else read(path)
 
-    monkeypatch.setattr(Path, "read_bytes", another_table)
+    monkeypatch.setattr(Path, "read_bytes", other_registry)
     assert fx_passes.source_hash.__wrapped__() != before
