@@ -11,7 +11,7 @@ import sympy
 import torch
 from sympy import Symbol
 
-from torch_spyre._inductor.attention_roles import ATTENTION_OPS
+from torch_spyre._inductor.multi_loop.registry import find_multi_loop_op
 from torch_spyre._inductor.op_table import MATMUL_OPS
 
 
@@ -91,14 +91,14 @@ class LoopOp:
         return isinstance(self.value, Reduction) and self.value.op in MATMUL_OPS
 
     @property
-    def is_attention(self) -> bool:
-        """Attention, or what belongs to it: a program of its own."""
-        return isinstance(self.value, Reduction) and self.value.op in ATTENTION_OPS
+    def is_multi_loop(self) -> bool:
+        """Whether this is a loop of a multi-loop op, which has a program of its own."""
+        return isinstance(self.value, Reduction) and find_multi_loop_op(self.value.op) is not None
 
     @property
     def reads(self) -> tuple[Load, ...]:
         """What is read, in places of its own: a product has two factors, be they one tensor."""
-        if isinstance(self.value, Reduction) and (self.is_matmul or self.is_attention):
+        if isinstance(self.value, Reduction) and (self.is_matmul or self.is_multi_loop):
             return tuple(each for each in self.value.inputs if isinstance(each, Load))
         return self.loads
 

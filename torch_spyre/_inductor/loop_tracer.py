@@ -23,6 +23,8 @@ from torch_spyre._inductor.loop_ir import (
     Reduction,
     Step,
 )
+from torch_spyre._inductor.multi_loop.interface import MultiLoopOp
+from torch_spyre._inductor.multi_loop.registry import find_multi_loop_op
 from torch_spyre._inductor.op_table import (
     IDENTITY,
     LOOP_OPS,
@@ -249,17 +251,14 @@ def _node(value: Any) -> Node:
 def _reduction(handler: LoopTracer, data: ir.Reduction, inputs: Any) -> Reduction:
     nodes = tuple(map(_node, inputs)) if isinstance(inputs, tuple) else (_node(inputs),)
     kind: str = data.reduction_type
+    multi_loop = find_multi_loop_op(kind)
+    if multi_loop is not None:
+        return _multi_loop(multi_loop, kind, nodes)
     record = REDUCTION_TYPES.get(kind)
     if record is None:
         raise UnsupportedError(f"reduction {kind}")
     if record.kind is Kind.MATMUL:
         return Reduction(record.name, nodes)
-    if record.kind is Kind.MULTI_LOOP:
-        # The inner function returns the tensors' elements, then the constants of the record.
-        tensors, scalars = nodes[: -len(record.constants)], nodes[-len(record.constants) :]
-        values = [node.value for node in scalars if isinstance(node, Constant)]
-        constants = tuple(zip(record.constants, values, strict=True))
-        return Reduction(record.name, tensors, constants)
     (node,) = nodes
     if kind == "any":
         node = handler.converted(node, torch.bool)
@@ -270,6 +269,14 @@ def _reduction(handler: LoopTracer, data: ir.Reduction, inputs: Any) -> Reductio
         count = _count(data.reduction_ranges)
         return Reduction(record.name, (node,), ((record.reduction.scale, 1.0 / count),))
     return Reduction(record.name, (node,))
+
+
+def _multi_loop(op: MultiLoopOp, kind: str, nodes: tuple[Node, ...]) -> Reduction:
+    """Return the loop of a multi-loop op, whose inner function returns its constants last."""
+    num_tensors = len(nodes) - len(op.constants)
+    tensors, scalars = nodes[:num_tensors], nodes[num_tensors:]
+    values = [node.value for node in scalars if isinstance(node, Constant)]
+    return Reduction(kind, tensors, tuple(zip(op.constants, values, strict=True)))
 
 
 def _in_owner(name: str, index: sympy.Expr) -> tuple[str, sympy.Expr]:

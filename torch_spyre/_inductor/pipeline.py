@@ -20,7 +20,6 @@ from torch_spyre._inductor.passes.layouts import propagate_layouts
 from torch_spyre._inductor.passes.loop_splitting import split_long_loops
 from torch_spyre._inductor.passes.op_specs import specs_of
 from torch_spyre._inductor.passes.work_division import divided
-from torch_spyre._inductor.to_ktir.attention_tiles import is_attention
 from torch_spyre._inductor.to_ktir.plan import plan_tiles, tile_budget
 from torch_spyre.errors import UnsupportedError
 
@@ -39,8 +38,6 @@ def _num_cores(bundle: Bundle, ops: Sequence[LoopOp]) -> int:
     """Return how many cores the ops use as one program; 0 if they cannot be one program."""
     try:
         specs = divided(specs_of(bundle, ops), bundle.card)
-        if is_attention(specs):
-            return specs[0].cores
         plan = plan_tiles(specs, tile_budget(bundle.card))
         return specs[0].cores if plan is not None else 0
     except UnsupportedError:

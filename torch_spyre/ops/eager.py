@@ -197,9 +197,9 @@ def _attention() -> Callable[..., Any]:
 
 
 def _decomposed_attention(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    from torch_spyre._inductor.decompositions.attention import taken_apart
+    from torch_spyre._inductor.decompositions.attention import decomposed_attention
 
-    return taken_apart(*args, **kwargs)
+    return decomposed_attention(*args, **kwargs)
 
 
 def _untraced(kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -88,7 +88,7 @@ def test_host_coordinates_of_index_values_are_the_values():
 
 
 def test_an_index_between_elements_is_refused():
-    with pytest.raises(ValueError, match="lies between the elements"):
+    with pytest.raises(ValueError, match="is not the offset of an element"):
         device_coordinates([4], [2], {d0: 4}, 2 * d0 + 1)
 
 

@@ -18,8 +18,8 @@ from torch_spyre._inductor.layouts import (
     device_coordinates,
     plan_layouts,
 )
-from torch_spyre._inductor.layouts.choice import BEAM_WIDTH
 from torch_spyre._inductor.layouts.coordinates import layout_coordinates
+from torch_spyre._inductor.layouts.layout_search import BEAM_WIDTH
 from torch_spyre._inductor.layouts.sticks import StickKind, are_compatible, classify
 from torch_spyre._inductor.layouts.terms import names, parse
 from torch_spyre.testing import layouts as golden

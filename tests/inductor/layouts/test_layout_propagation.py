@@ -297,5 +297,5 @@ def test_a_change_inside_sticks_goes_through_a_copy_behind_the_op():
 
 def test_a_change_of_what_nothing_wrote_is_refused():
     op = pointwise(made("out", 4), kind="mutation")
-    with pytest.raises(ValueError, match="changes out, which nothing wrote before"):
+    with pytest.raises(ValueError, match="mutates out, which has no layout yet"):
         plan_layouts([], [op])

@@ -3,7 +3,7 @@ import sympy
 from layout_graphs import F16, F32, D, row_major
 
 from torch_spyre._C import SpyreTensorLayout
-from torch_spyre._inductor.layouts.coordinates import layout_coordinates, place
+from torch_spyre._inductor.layouts.coordinates import layout_coordinates, linear_coordinates
 from torch_spyre._inductor.layouts.sticks import (
     Stick,
     StickKind,
@@ -87,12 +87,12 @@ def test_sticks_of_two_lengths_fit_together():
 
 def test_a_matching_dim_is_the_only_one_with_the_variable_as_it_is():
     ranges = {d0: 512, d1: 256}
-    host = place((512, 256), (256, 1), parse(256 * d0 + d1, ranges))
+    host = linear_coordinates((512, 256), (256, 1), parse(256 * d0 + d1, ranges))
     assert matching_dim(host, "d1") == 1
     assert matching_dim(host, "d2") is None
-    shifted = place((512, 256), (256, 1), parse(256 * d0 + d1 + 3, {d0: 512, d1: 200}))
+    shifted = linear_coordinates((512, 256), (256, 1), parse(256 * d0 + d1 + 3, {d0: 512, d1: 200}))
     assert matching_dim(shifted, "d1") is None
-    diagonal = place((256, 256), (256, 1), parse(257 * d0, {d0: 256}))
+    diagonal = linear_coordinates((256, 256), (256, 1), parse(257 * d0, {d0: 256}))
     assert matching_dim(diagonal, "d0") is None
 
 

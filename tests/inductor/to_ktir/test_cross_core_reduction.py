@@ -10,8 +10,8 @@ from torch_spyre._inductor.kernel_parameters import kernel_parameters
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.runtime import runner
 from torch_spyre._inductor.runtime.programs import module_for
+from torch_spyre._inductor.to_ktir.cross_core_reduction import CoreGroups
 from torch_spyre._inductor.to_ktir.plan import space_of
-from torch_spyre._inductor.to_ktir.sharing import Sharing
 from torch_spyre._inductor.work_division import Digit
 from torch_spyre.backend.execution import conflicts, timing_of
 from torch_spyre.ktir.affine import contains, points
@@ -201,12 +201,12 @@ def test_what_is_built_is_what_a_front_end_may_write(stages):
 def test_groups_are_the_cores_that_differ_in_one_digit(stride, split, outer, symbol):
     cores = stride * split * outer
     digit = Digit(symbol, stride, split)
-    sharing = Sharing(digit, cores)
+    core_groups = CoreGroups(digit, cores)
     everyone = torch.arange(cores)[:, None].numpy()
     seen = []
-    for (group,) in points(sharing.groups).tolist():
-        members = contains(sharing.members, everyone, [group]).nonzero()[0].tolist()
-        first = contains(sharing.first, everyone, [group]).nonzero()[0].tolist()
+    for (group,) in points(core_groups.groups).tolist():
+        members = contains(core_groups.members, everyone, [group]).nonzero()[0].tolist()
+        first = contains(core_groups.first_members, everyone, [group]).nonzero()[0].tolist()
         assert [digit.slice_of(core) for core in members] == list(range(split))
         assert len({core - digit.slice_of(core) * stride for core in members}) == 1
         assert first == members[:1] == [group]

@@ -1,8 +1,8 @@
-"""Scaled dot-product attention: one kernel, or taken apart; and its gradients.
+"""Decomposes scaled dot-product attention into its kernel, or into matmuls; and its gradients.
 
-Taken apart it is products and a softmax. Scores are scaled through the queries. Rows whose every
-score is masked give zeros, as PyTorch's safe softmax does. Heads that share keys and values are
-rows of one product.
+Without the kernel it is two matmuls and a softmax. Scores are scaled through the queries. Rows in
+which all scores are masked yield zeros, as in PyTorch's safe softmax. Query heads that share keys
+and values are rows of one matmul.
 """
 
 import math
@@ -15,8 +15,8 @@ from torch_spyre.dtypes import FLOAT_DTYPES
 from torch_spyre.ops.attention import OVERLOAD as ATTENTION_OP
 
 aten = torch.ops.aten
-# More of them leave too little room for keys in a scratchpad.
-MOST_CHANNELS = 1024
+# With more channels, too few keys fit the scratchpad.
+MAX_CHANNELS = 1024
 
 
 @decomposes(aten._scaled_dot_product_fused_attention_overrideable.default)
@@ -33,14 +33,14 @@ def attention(
 ) -> tuple[Any, ...]:
     has_batches = query.dim() != 3
     if not has_batches:
-        query, key, value = (each.unsqueeze(0) for each in (query, key, value))
+        query, key, value = (x.unsqueeze(0) for x in (query, key, value))
     if key.shape[-2] == 0:
         result = query.new_zeros((*query.shape[:-1], value.shape[-1]))
         logsumexp = query.new_zeros(query.shape[:-1], dtype=torch.float32)
     elif has_kernel(query, key, value, attn_bias, dropout_p):
         result, logsumexp = ATTENTION_OP(query, key, value, attn_bias, is_causal, scale)
     else:
-        result, logsumexp = taken_apart(query, key, value, attn_bias, is_causal, scale)
+        result, logsumexp = decomposed_attention(query, key, value, attn_bias, is_causal, scale)
     none = query.new_empty((), dtype=torch.int64)
     return (
         result if has_batches else result.squeeze(0),
@@ -62,7 +62,10 @@ def has_kernel(
     bias: torch.Tensor | None,
     dropout_p: float,
 ) -> bool:
-    """Can the card's kernel do it? It folds keys and channels, of which there must be several."""
+    """Return whether the card's kernel supports these operands.
+
+    It reduces keys and channels, so there must be more than one of each.
+    """
     tensors = (query, key, value)
     if dropout_p > 0 or any(tensor.dim() != 4 for tensor in tensors):
         return False
@@ -74,11 +77,11 @@ def has_kernel(
         return False
     if key.shape[1] != value.shape[1] or query.shape[1] % key.shape[1]:
         return False
-    folded = (key.shape[2], key.shape[3], value.shape[3])
-    return all(size > 1 for size in folded) and all(size <= MOST_CHANNELS for size in folded[1:])
+    keys, inner, channels = key.shape[2], key.shape[3], value.shape[3]
+    return keys > 1 and 1 < inner <= MAX_CHANNELS and 1 < channels <= MAX_CHANNELS
 
 
-def taken_apart(
+def decomposed_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -86,15 +89,15 @@ def taken_apart(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The result and the logarithms of the rows' sums, by other ops."""
+    """Return the result and the logsumexp of each row, computed without the kernel."""
     scores = _scores(query, key, bias, is_causal, scale)
-    largest = scores.amax(-1, keepdim=True)
-    largest = torch.where(largest == -math.inf, torch.zeros_like(largest), largest)
-    weights = torch.exp(scores - largest)
+    maximum = scores.amax(-1, keepdim=True)
+    maximum = torch.where(maximum == -math.inf, torch.zeros_like(maximum), maximum)
+    weights = torch.exp(scores - maximum)
     total = weights.sum(-1, keepdim=True)
     total = torch.where(total == 0, torch.ones_like(total), total)
-    result = _heads(_rows(weights.to(value.dtype), key) @ value, query) / total
-    return result.to(query.dtype), (largest + torch.log(total)).squeeze(-1).to(torch.float32)
+    result = _split_heads(_merge_heads(weights.to(value.dtype), key) @ value, query) / total
+    return result.to(query.dtype), (maximum + torch.log(total)).squeeze(-1).to(torch.float32)
 
 
 @decomposes(aten._scaled_dot_product_fused_attention_overrideable_backward.default)
@@ -120,44 +123,44 @@ def attention_backward(
 ) -> tuple[Any, ...]:
     has_batches = query.dim() != 3
     if not has_batches:
-        rows = (grad_out, query, key, value, out, logsumexp)
-        grad_out, query, key, value, out, logsumexp = (each.unsqueeze(0) for each in rows)
+        tensors = (grad_out, query, key, value, out, logsumexp)
+        grad_out, query, key, value, out, logsumexp = (x.unsqueeze(0) for x in tensors)
     factor = _factor(query, scale)
     scores = _scores(query, key, attn_bias, is_causal, scale)
     weights = torch.exp(scores - logsumexp.unsqueeze(-1).to(scores.dtype))
     if attn_bias is not None:
-        # Beside a lowest number that masks all of a row, the logarithm of its sum is lost.
+        # In a row masked by the lowest finite value, logsumexp absorbs the logarithm of the sum.
         total = weights.sum(-1, keepdim=True)
         weights = weights / torch.where(total == 0, torch.ones_like(total), total)
     weights = weights.to(query.dtype)
-    grad_weights = _heads(_rows(grad_out, key) @ value.transpose(-1, -2), query)
-    along = (grad_out * out).sum(-1, keepdim=True)
-    grad_scores = weights * (grad_weights - along)
-    grad_query = _heads(_rows(grad_scores, key) @ key, query) * factor
-    grad_key = _rows(grad_scores, key).transpose(-1, -2) @ _rows(query, key) * factor
-    grad_value = _rows(weights, key).transpose(-1, -2) @ _rows(grad_out, key)
+    grad_weights = _split_heads(_merge_heads(grad_out, key) @ value.transpose(-1, -2), query)
+    mean_grad = (grad_out * out).sum(-1, keepdim=True)
+    grad_scores = weights * (grad_weights - mean_grad)
+    grad_query = _split_heads(_merge_heads(grad_scores, key) @ key, query) * factor
+    grad_key = _merge_heads(grad_scores, key).transpose(-1, -2) @ _merge_heads(query, key) * factor
+    grad_value = _merge_heads(weights, key).transpose(-1, -2) @ _merge_heads(grad_out, key)
     grad_bias = None
     if attn_bias is not None and grad_input_mask[3]:
         grad_bias = grad_scores.sum_to_size(attn_bias.shape)
     gradients = (grad_query, grad_key, grad_value)
-    return *(each if has_batches else each.squeeze(0) for each in gradients), grad_bias
+    return *(x if has_batches else x.squeeze(0) for x in gradients), grad_bias
 
 
 def _factor(query: torch.Tensor, scale: float | None) -> float:
     return 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
 
 
-def _rows(x: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """Query heads that share a key head, one below the other."""
+def _merge_heads(x: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
+    """Return query heads as heads of keys, the rows of those that share one concatenated."""
     if x.shape[1] == key.shape[1]:
         return x
     batch, heads, rows, width = x.shape
-    shared = heads // key.shape[1]
-    return x.reshape(batch, key.shape[1], shared * rows, width)
+    group_size = heads // key.shape[1]
+    return x.reshape(batch, key.shape[1], group_size * rows, width)
 
 
-def _heads(x: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
-    """The way back."""
+def _split_heads(x: torch.Tensor, query: torch.Tensor) -> torch.Tensor:
+    """Undo `_merge_heads`."""
     return x.reshape(*query.shape[:-1], x.shape[-1])
 
 
@@ -169,10 +172,10 @@ def _scores(
     scale: float | None,
 ) -> torch.Tensor:
     scaled = query * _factor(query, scale)
-    scores = _heads(_rows(scaled, key) @ key.transpose(-1, -2), query)
+    scores = _split_heads(_merge_heads(scaled, key) @ key.transpose(-1, -2), query)
     if is_causal:
         rows = torch.arange(scores.shape[-2], device=scores.device).unsqueeze(-1)
         columns = torch.arange(scores.shape[-1], device=scores.device)
         scores = torch.where(columns <= rows, scores, -math.inf)
-    # The lowest number of float16 leaves eight bits of a score, and only float32 has them.
+    # The lowest value of float16 leaves eight bits of a score, which only float32 retains.
     return scores if bias is None else scores.to(torch.float32) + bias.to(torch.float32)

@@ -1,15 +1,14 @@
-"""How the compiler reads tensor layouts, and which layout each buffer of a graph gets.
+"""Layout planning: device coordinates of accesses, and the layout of each buffer of a graph.
 
-`coordinates` says where an access lands in a tiled buffer, `alignment` rewrites the loops of an op
-so that its coordinates are plain, `sticks` says which accesses can be computed on together and
-which copies make them so, `propagation` lists the layouts an op could write, and `choice` picks
-among them. Pure functions of sizes, strides and indices; nothing here knows Inductor.
+`coordinates` computes the device coordinates of an access, `alignment` splits the loops of an op so
+that these are loop variables, `sticks` decides which accesses are compatible and which copies make
+them so, `propagation` lists the candidate layouts of an op's result, and `layout_search` chooses
+among them. All are pure functions of sizes, strides and indices, independent of Inductor.
 """
 
 import torch  # noqa: F401  (first: our library needs its libraries)
 
 from torch_spyre._inductor.layouts.alignment import Alignment, align
-from torch_spyre._inductor.layouts.choice import plan_layouts
 from torch_spyre._inductor.layouts.coordinates import device_coordinates, host_coordinates
 from torch_spyre._inductor.layouts.graph import (
     WRITE,
@@ -19,6 +18,7 @@ from torch_spyre._inductor.layouts.graph import (
     LayoutPlan,
     Restickify,
 )
+from torch_spyre._inductor.layouts.layout_search import plan_layouts
 
 __all__ = [
     "WRITE",

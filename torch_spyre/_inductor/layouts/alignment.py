@@ -1,9 +1,10 @@
-"""Loops cut so that each coordinate of each tensor is plain.
+"""Splits loops so that the coordinates of tensors are loop variables without divisions.
 
-A view that merges dims leaves coordinates such as `Mod(d, 10)` and `floor(d/10)`. Where the loop
-over `d` is two loops, over 10 and over the rest, these are loop variables. Only the division in
-sticks stays: `floor(e/64)` with `Mod(e, 64)`. A tensor whose cuts do not fit those of the output
-and of the tensors before it keeps its divisions; it can be read element by element only.
+A view that merges dims leaves coordinates such as `Mod(d, 10)` and `floor(d/10)`. If the loop over
+`d` is split into an inner loop of 10 and an outer loop, these coordinates are loop variables. Only
+the division into sticks remains: `floor(e/64)` with `Mod(e, 64)`. A tensor whose split points
+conflict with those of the output or of an earlier tensor keeps its divisions; it can only be read
+element by element.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,10 +18,10 @@ from torch_spyre._inductor.layouts.terms import (
     Linear,
     Variable,
     add,
-    digit,
     digits,
     expression,
-    linear,
+    make_digit,
+    make_linear,
     parse,
     scale,
     split,
@@ -29,13 +30,15 @@ from torch_spyre._inductor.layouts.terms import (
 
 @dataclass(frozen=True)
 class Alignment:
-    # The loops, in the order of those they come from, the innermost part of each first.
+    """Split loops, and the coordinates of each tensor in terms of them."""
+
+    # The loops in the order of the original ones, the innermost segment of each first.
     ranges: Mapping[sympy.Symbol, int]
-    # For each former loop its parts, and how far one step of the part steps in the former.
+    # For each original loop its segments, with the step of each in the original loop.
     segments: Mapping[sympy.Symbol, Sequence[tuple[sympy.Symbol, int]]]
-    # For each tensor.
+    # One entry for each tensor.
     coordinates: Sequence[Sequence[sympy.Expr]]
-    # Whether only divisions in sticks are left in the tensor's coordinates.
+    # For each tensor, whether its coordinates contain no divisions but those into sticks.
     is_plain: Sequence[bool]
 
 
@@ -43,18 +46,18 @@ def align(
     ranges: Mapping[sympy.Symbol, int],
     accesses: Sequence[tuple[Sequence[int], Sequence[sympy.Expr]]],
 ) -> Alignment:
-    """Cuts the loops for tensors with the given (device size, device coordinates), output last."""
-    parsed = [tuple(parse(each, ranges) for each in coordinates) for _, coordinates in accesses]
-    cuts = _Cuts({symbol.name: int(size) for symbol, size in ranges.items()})
+    """Split the loops for tensors with these (device size, device coordinates), output last."""
+    parsed = [tuple(parse(value, ranges) for value in coordinates) for _, coordinates in accesses]
+    split_points = _SplitPoints({symbol.name: int(size) for symbol, size in ranges.items()})
     for position in (len(accesses) - 1, *range(len(accesses) - 1)):
         device_size, _ = accesses[position]
-        cuts.admit(parsed[position], device_size[-1])
-    new_ranges, segments, values = _cut_loops(ranges, cuts.points)
-    rewritten = [[substitute(each, values) for each in coordinates] for coordinates in parsed]
+        split_points.add_tensor(parsed[position], device_size[-1])
+    new_ranges, segments, values = _split_loops(ranges, split_points.points)
+    rewritten = [[substitute(value, values) for value in coordinates] for coordinates in parsed]
     return Alignment(
         new_ranges,
         segments,
-        [[expression(each) for each in coordinates] for coordinates in rewritten],
+        [[expression(value) for value in coordinates] for coordinates in rewritten],
         [
             _is_plain(coordinates, device_size[-1])
             for coordinates, (device_size, _) in zip(rewritten, accesses, strict=True)
@@ -63,112 +66,117 @@ def align(
 
 
 def _is_plain(coordinates: Sequence[Linear], per_stick: int) -> bool:
-    """Whether nothing is divided but the one sum that runs along the sticks, and in sticks."""
+    """Return whether the only division is that of the sum along the sticks into sticks."""
     stick = coordinates[-1]
-    along = [each.base for _, each in stick.terms]
+    stick_bases = [digit.base for _, digit in stick.terms]
     return all(
-        each.divisor == 1 and each.modulus in (0, per_stick) for _, each in stick.terms
+        digit.divisor == 1 and digit.modulus in (0, per_stick) for _, digit in stick.terms
     ) and all(
-        (each.divisor, each.modulus) == (1, 0)
-        or ((each.divisor, each.modulus) == (per_stick, 0) and [each.base] == along)
+        (digit.divisor, digit.modulus) == (1, 0)
+        or ((digit.divisor, digit.modulus) == (per_stick, 0) and [digit.base] == stick_bases)
         for coordinate in coordinates[:-1]
-        for _, each in coordinate.terms
+        for _, digit in coordinate.terms
     )
 
 
-class _Cuts:
-    """The points where each loop is cut, and the sticks that must stay whole."""
+class _SplitPoints:
+    """The points where each loop is split, and the stick sizes that must not be split."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.points: dict[str, list[int]] = {name: [] for name in sizes}
         self._sizes = sizes
         self._sticks: dict[str, set[int]] = {name: set() for name in sizes}
 
-    def admit(self, coordinates: Sequence[Linear], per_stick: int) -> None:
-        """Adds the cuts of one tensor, for each loop if they fit those there are."""
+    def add_tensor(self, coordinates: Sequence[Linear], per_stick: int) -> None:
+        """Add the split points of one tensor for every loop where they are compatible."""
         stick_names = _stick_names(coordinates[-1], per_stick) & self.points.keys()
         sticks = dict.fromkeys(stick_names, per_stick)
-        wanted: dict[str, set[int]] = {name: set() for name in sticks}
+        new_points: dict[str, set[int]] = {name: set() for name in sticks}
         for coordinate in coordinates:
-            for variable, each in digits(coordinate):
+            for variable, digit in digits(coordinate):
                 if variable.name in self.points:
-                    wanted.setdefault(str(variable.name), set()).update(_cut_points(each))
-        for name, points in wanted.items():
-            # Where sticks cannot stay whole, they are a cut like others.
-            if not self._admit(name, points, sticks.get(name)) and name in sticks:
-                self._admit(name, points, None)
+                    points = new_points.setdefault(str(variable.name), set())
+                    points.update(_points_of_digit(digit))
+        for name, points in new_points.items():
+            # If the sticks cannot stay whole, their size is a split point like any other.
+            if not self._add(name, points, sticks.get(name)) and name in sticks:
+                self._add(name, points, None)
 
-    def _admit(self, name: str, points: set[int], stick: int | None) -> bool:
+    def _add(self, name: str, points: set[int], stick: int | None) -> bool:
+        """Add split points to a loop; return False if they conflict with those it has."""
         size = self._sizes[name]
         inner = {point for point in points if 1 < point < size and point != stick}
         merged = sorted(inner.union(self.points[name]))
         sticks = self._sticks[name] | ({stick} if stick else set())
-        chain = all(large % small == 0 for small, large in pairwise([*merged, size]))
-        whole = all(point % each == 0 for point in merged for each in sticks)
-        if merged and not (chain and whole):
+        is_chain = all(large % small == 0 for small, large in pairwise([*merged, size]))
+        keeps_sticks = all(point % stick_size == 0 for point in merged for stick_size in sticks)
+        if merged and not (is_chain and keeps_sticks):
             return False
         self.points[name] = merged
         self._sticks[name] = sticks
         return True
 
 
-def _cut_points(each: Digit) -> tuple[int, int]:
-    return each.divisor, each.divisor * each.modulus
+def _points_of_digit(digit: Digit) -> tuple[int, int]:
+    return digit.divisor, digit.divisor * digit.modulus
 
 
 def _stick_names(coordinate: Linear, per_stick: int) -> set[str]:
-    """The loops that run along sticks: those of `e` in the coordinate `Mod(e, per_stick)`."""
+    """Return the loops along the sticks: those of `e` in the coordinate `Mod(e, per_stick)`."""
     if len(coordinate.terms) != 1:
         return set()
-    coefficient, each = coordinate.terms[0]
-    if coefficient != 1 or each.divisor != 1 or each.modulus not in (0, per_stick):
+    coefficient, digit = coordinate.terms[0]
+    if coefficient != 1 or digit.divisor != 1 or digit.modulus not in (0, per_stick):
         return set()
-    inner = each.base.terms if isinstance(each.base, Linear) else ((1, each),)
+    summands = digit.base.terms if isinstance(digit.base, Linear) else ((1, digit),)
     return {
-        str(part.base.name)
-        for factor, part in inner
-        if factor == 1 and part.divisor == 1 and part.modulus in (0, each.modulus)
-        if isinstance(part.base, Variable)
+        str(summand.base.name)
+        for factor, summand in summands
+        if factor == 1 and summand.divisor == 1 and summand.modulus in (0, digit.modulus)
+        if isinstance(summand.base, Variable)
     }
 
 
-def _cut_loops(
+def _split_loops(
     ranges: Mapping[sympy.Symbol, int], points: Mapping[str, Sequence[int]]
 ) -> tuple[
     dict[sympy.Symbol, int],
     dict[sympy.Symbol, list[tuple[sympy.Symbol, int]]],
     dict[str, Linear],
 ]:
-    taken = {symbol.name for symbol in ranges}
-    fresh = (name for count in range(1 << 30) if (name := f"z{count}") not in taken)
+    """Return the ranges and segments of the split loops, and each split loop as their sum."""
+    used_names = {symbol.name for symbol in ranges}
+    new_names = (name for count in range(1 << 30) if (name := f"z{count}") not in used_names)
     new_ranges: dict[sympy.Symbol, int] = {}
     segments: dict[sympy.Symbol, list[tuple[sympy.Symbol, int]]] = {}
     values: dict[str, Linear] = {}
     for symbol, size in ranges.items():
         ends = [1, *points[symbol.name], int(size)]
         parts: list[tuple[sympy.Symbol, int]] = []
-        for stride, end in pairwise(ends):
-            name = next(fresh) if parts else symbol.name
-            parts.append((sympy.Symbol(name, integer=True), stride))
-            new_ranges[parts[-1][0]] = end // stride
+        for step, end in pairwise(ends):
+            part = sympy.Symbol(next(new_names) if parts else symbol.name, integer=True)
+            parts.append((part, step))
+            new_ranges[part] = end // step
         segments[symbol] = parts
         if len(parts) > 1:
-            terms = [(stride, digit(Variable(s.name, new_ranges[s]))) for s, stride in parts]
-            values[symbol.name] = linear(0, terms)
+            values[symbol.name] = make_linear(
+                0,
+                [(step, make_digit(Variable(part.name, new_ranges[part]))) for part, step in parts],
+            )
     return new_ranges, segments, values
 
 
 def substitute(value: Linear, values: Mapping[str, Linear]) -> Linear:
-    """The value with loop variables replaced by sums."""
+    """Return the value with loop variables replaced by sums."""
     total = Linear(value.constant, ())
-    for coefficient, each in value.terms:
-        base = _substitute_base(each.base, values)
+    for coefficient, digit in value.terms:
+        base = _substitute_base(digit.base, values)
         if base is None:
-            part = Linear(0, ((1, each),))
+            replaced = Linear(0, ((1, digit),))
         else:
-            part = split(base, each.divisor)[0]
-            part = split(part, each.modulus)[1] if each.modulus else part
-        total = add(total, scale(part, coefficient))
+            replaced = split(base, digit.divisor)[0]
+            replaced = split(replaced, digit.modulus)[1] if digit.modulus else replaced
+        total = add(total, scale(replaced, coefficient))
     return total
 
 

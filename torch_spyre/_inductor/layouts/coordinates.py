@@ -1,8 +1,8 @@
-"""Where an access of a loop lands in a tiled buffer, one coordinate per device dim.
+"""Computes the device coordinates of an access, one for each dim of a tiled buffer.
 
 A host offset is a mixed-radix number: the strides of the device dims are the place values, the
-coordinates its digits. So coordinates come from dividing the index by each stride in turn, largest
-first, which is exact for every view, ragged sticks included.
+coordinates its digits. Dividing the index by each stride in turn, largest first, gives the
+coordinates; this is exact for every view, including those with partly filled sticks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ from torch_spyre._inductor.layouts.terms import (
     Digit,
     Linear,
     Variable,
-    digit,
     expression,
-    linear,
+    make_digit,
+    make_linear,
     parse,
     split,
 )
@@ -31,12 +31,12 @@ def device_coordinates(
     ranges: Mapping[sympy.Symbol, int],
     index: sympy.Expr | int,
 ) -> list[sympy.Expr]:
-    """The coordinates of host offset `index`, for loop variables with the given ranges.
+    """Return the coordinates of host offset `index`, for loop variables with these ranges.
 
     Dims without a host stride (synthetic, replicated) and dims of size 1 have coordinate 0.
     """
-    found = place(tuple(device_size), tuple(stride_map), parse(index, ranges))
-    return [expression(each) for each in found]
+    coordinates = linear_coordinates(tuple(device_size), tuple(stride_map), parse(index, ranges))
+    return [expression(coordinate) for coordinate in coordinates]
 
 
 def host_coordinates(
@@ -45,40 +45,47 @@ def host_coordinates(
     ranges: Mapping[sympy.Symbol, int],
     index: sympy.Expr | int,
 ) -> list[sympy.Expr]:
-    """The index in each host dim that `index` stands for."""
-    found, rest = divide_on_host(tuple(size), tuple(stride), parse(index, ranges))
-    _check_remainder(size, stride, index, rest)
-    return [expression(each) for each in found]
+    """Return the index along each host dim for host offset `index`."""
+    coordinates, remainder = divide_on_host(tuple(size), tuple(stride), parse(index, ranges))
+    _check_remainder(size, stride, index, remainder)
+    return [expression(coordinate) for coordinate in coordinates]
 
 
-def place(size: tuple[int, ...], stride: tuple[int, ...], index: Linear) -> tuple[Linear, ...]:
-    """`device_coordinates` on records."""
-    found, rest = divide(size, stride, index)
-    _check_remainder(size, stride, index, rest)
-    return found
+def linear_coordinates(
+    size: tuple[int, ...], stride: tuple[int, ...], index: Linear
+) -> tuple[Linear, ...]:
+    """Return `device_coordinates` as `Linear` records."""
+    coordinates, remainder = divide(size, stride, index)
+    _check_remainder(size, stride, index, remainder)
+    return coordinates
 
 
 def _check_remainder(
-    size: Sequence[int], stride: Sequence[int], index: Linear | sympy.Expr | int, rest: Linear
+    size: Sequence[int], stride: Sequence[int], index: Linear | sympy.Expr | int, remainder: Linear
 ) -> None:
-    if not rest.is_zero:
-        shown = expression(index) if isinstance(index, Linear) else index
-        raise ValueError(
-            f"index {shown} lies between the elements of a buffer with size {list(size)} and "
-            f"strides {list(stride)}: {expression(rest)} is left over"
-        )
+    if remainder.is_zero:
+        return
+    shown = expression(index) if isinstance(index, Linear) else index
+    raise ValueError(
+        f"index {shown} is not the offset of an element of a buffer with size {list(size)} and "
+        f"strides {list(stride)}: the remainder is {expression(remainder)}"
+    )
 
 
 @lru_cache(maxsize=1 << 14)
 def divide(
     size: tuple[int, ...], stride: tuple[int, ...], index: Linear
 ) -> tuple[tuple[Linear, ...], Linear]:
-    """The device coordinates, and what is left of an index that lies between elements."""
+    """Return the device coordinates, and the remainder, nonzero between elements."""
     extents = _extents(size, stride)
-    per_stick, step = size[-1], stride[-1]
-    counts = [n for n, each in zip(size, stride, strict=True) if each == step * per_stick]
-    # A host dim along the stick goes on in the dim that counts its sticks.
-    extents[step] = per_stick * min(counts, default=1)
+    per_stick, stick_stride = size[-1], stride[-1]
+    counts = [
+        extent
+        for extent, step in zip(size, stride, strict=True)
+        if step == stick_stride * per_stick
+    ]
+    # A host dim along the stick continues in the device dim that counts its sticks.
+    extents[stick_stride] = per_stick * min(counts, default=1)
     return _divide(size, stride, _bounded(index, extents))
 
 
@@ -86,7 +93,7 @@ def divide(
 def divide_on_host(
     size: tuple[int, ...], stride: tuple[int, ...], index: Linear
 ) -> tuple[tuple[Linear, ...], Linear]:
-    """`divide` for host dims, where there are no sticks."""
+    """Return the host coordinates and the remainder: `divide` without sticks."""
     return _divide(size, stride, _bounded(index, _extents(size, stride)))
 
 
@@ -95,46 +102,47 @@ def _divide(
 ) -> tuple[tuple[Linear, ...], Linear]:
     dims = [dim for dim, step in enumerate(stride) if step > 0 and size[dim] > 1]
     dims.sort(key=lambda dim: -stride[dim])
-    found = [ZERO] * len(size)
-    rest = index
+    coordinates = [ZERO] * len(size)
+    remainder = index
     for dim in dims:
-        found[dim], rest = split(rest, stride[dim])
-    return tuple(found), rest
+        coordinates[dim], remainder = split(remainder, stride[dim])
+    return tuple(coordinates), remainder
 
 
 def _extents(size: tuple[int, ...], stride: tuple[int, ...]) -> dict[int, int]:
-    """Elements along each stride. A dim of one element may have the stride of another dim."""
-    found: dict[int, int] = {}
+    """Return the extent for each stride. A dim of size 1 may have the stride of another dim."""
+    extents: dict[int, int] = {}
     for extent, step in zip(size, stride, strict=True):
-        found[step] = max(extent, found.get(step, 0))
-    return found
+        extents[step] = max(extent, extents.get(step, 0))
+    return extents
 
 
 def _bounded(index: Linear, extents: Mapping[int, int]) -> Linear:
-    """Values of index tensors are as many as the dim has elements that they step through."""
-    if all(each.high < UNBOUNDED - 1 for _, each in index.terms):
+    """Bound the values of index tensors by the extent of the dim that they index."""
+    if all(digit.high < UNBOUNDED - 1 for _, digit in index.terms):
         return index
-    return linear(
+    return make_linear(
         index.constant,
         (
-            (coefficient, _bounded_digit(each, extents.get(coefficient, UNBOUNDED)))
-            for coefficient, each in index.terms
+            (coefficient, _bounded_digit(digit, extents.get(coefficient, UNBOUNDED)))
+            for coefficient, digit in index.terms
         ),
     )
 
 
-def _bounded_digit(each: Digit, extent: int) -> Digit:
-    if isinstance(each.base, Variable) and each.base.size == UNBOUNDED and each.divisor == 1:
-        return digit(Variable(each.base.name, extent))
-    return each
+def _bounded_digit(digit: Digit, extent: int) -> Digit:
+    if isinstance(digit.base, Variable) and digit.base.size == UNBOUNDED and digit.divisor == 1:
+        return make_digit(Variable(digit.base.name, extent))
+    return digit
 
 
 @lru_cache(maxsize=1 << 12)
 def sizes_and_strides(layout: SpyreTensorLayout) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Read once: every look at these fields of a layout makes new lists."""
+    """Return device sizes and strides as tuples; cached, as each read of the fields copies."""
     return tuple(layout.device_size), tuple(layout.stride_map)
 
 
 def layout_coordinates(layout: SpyreTensorLayout, index: Linear) -> tuple[Linear, ...]:
+    """Return the device coordinates of host offset `index` in a layout."""
     size, stride = sizes_and_strides(layout)
-    return place(size, stride, index)
+    return linear_coordinates(size, stride, index)

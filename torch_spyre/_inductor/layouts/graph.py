@@ -1,4 +1,4 @@
-"""What layout planning knows of a graph (buffers, the accesses of each op), and what it decides."""
+"""The input of layout planning (buffers, ops with their accesses) and its result, a plan."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,21 +9,22 @@ import torch
 
 from torch_spyre._C import SpyreTensorLayout, get_elem_in_stick
 from torch_spyre._inductor.layouts.terms import Linear, digits, names, parse
+from torch_spyre._inductor.multi_loop.registry import find_multi_loop_op
 
+# Kinds with a rule in `propagation.py`; the name of a multi-loop op is a kind, too.
 # fmt: off
 KINDS = frozenset({
     "pointwise", "reduction", "matmul", "exx2", "topk", "clone", "fill", "fallback", "mutation",
-    "attention", "attentionlogsumexp",
 })
 # fmt: on
 
-# The position of a copy that stands behind an op, between its result and where it goes.
+# The read position of a copy after an op, from the buffer that it writes to its destination.
 WRITE = -1
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory with host sizes and strides; `layout` is known for inputs, and planned for others."""
+    """A buffer with host sizes and strides; its layout is None until it has been planned."""
 
     name: str
     size: tuple[int, ...]
@@ -42,16 +43,16 @@ class Access:
 
     buffer: Buffer
     index: sympy.Expr
-    # The tensor holds indices for another access: any layout will do.
+    # Whether the buffer holds indices for another access; any layout is valid then.
     is_index: bool = False
-    # Symbols that stand for values of an index tensor -> the loop symbols that tensor is read at.
-    # Without an entry: all loop symbols that are not in the index themselves.
+    # Symbols that are values of an index tensor -> the loop symbols that tensor is read at.
+    # Without an entry: all loop symbols that do not occur in the index.
     indirect: Mapping[sympy.Symbol, frozenset[sympy.Symbol]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class LayoutOp:
-    """One op: what it reads and writes for each point of its loops."""
+    """The reads and the write of one op at each point of its loops."""
 
     name: str
     kind: str
@@ -61,14 +62,14 @@ class LayoutOp:
     write: Access
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
+        if self.kind not in KINDS and find_multi_loop_op(self.kind) is None:
             raise ValueError(f"{self.name}: op kind {self.kind!r} is not one of {sorted(KINDS)}")
         if self.kind == "matmul" and len(self.reads) < 2:
             raise ValueError(f"{self.name}: a matmul reads two tensors, not {len(self.reads)}")
 
     @cached_property
     def loops(self) -> dict[str, int]:
-        """The loops that run more than once."""
+        """The sizes of the loops of more than one iteration, by name."""
         return {symbol.name: int(n) for symbol, n in self.ranges.items() if int(n) > 1}
 
     @cached_property
@@ -85,32 +86,32 @@ class LayoutOp:
         return [name for name in self.loops if name not in written]
 
     def is_indirect(self, index: Linear) -> bool:
-        """Are values of index tensors in it? Those of one element depend on no loop."""
+        """Return whether the index contains values of index tensors."""
         return any(variable.name not in self.loops for variable, _ in digits(index))
 
     def indirect_loops(self, access: Access, index: Linear) -> frozenset[str]:
-        """The loops that the access depends on through index tensors."""
-        given = {symbol.name: loops for symbol, loops in access.indirect.items()}
-        direct = names(index)
-        found: set[str] = set()
+        """Return the loops that the access depends on through index tensors."""
+        loops_of_value = {symbol.name: loops for symbol, loops in access.indirect.items()}
+        direct_loops = names(index)
+        indirect_loops: set[str] = set()
         for variable, _ in digits(index):
-            if variable.name in given:
-                found.update(symbol.name for symbol in given[str(variable.name)])
+            if variable.name in loops_of_value:
+                indirect_loops.update(loop.name for loop in loops_of_value[str(variable.name)])
             elif variable.name not in self.loops:
-                found.update(self.loops.keys() - direct)
-        return frozenset(found)
+                indirect_loops.update(self.loops.keys() - direct_loops)
+        return frozenset(indirect_loops)
 
 
 @dataclass(frozen=True)
 class Restickify:
-    """A copy to make before an op (or behind it, if `read_position` is `WRITE`).
+    """A copy before an op (or after it, if `read_position` is `WRITE`).
 
     Kind `restickify` copies the whole source buffer to `target_layout`; the op then reads the copy
-    through its own index. Kind `gather` reads the source through the op's index (element by
-    element if need be) for all points of `ranges`, the loops that the access depends on, into a
-    buffer of `size` and `stride`, which the op then reads at `index`. Kind `scatter` is a gather
-    the other way round: the op writes such a buffer, and the copy moves it to where the op should
-    have written. Copies with equal `name` are one copy.
+    at the same index. Kind `gather` reads the source at the op's index (element by element if
+    necessary) for all points of `ranges`, the loops that the access depends on, into a buffer of
+    `size` and `stride`, which the op then reads at `index`. Kind `scatter` is the inverse of a
+    gather: the op writes such a buffer, and the copy moves it to the op's destination. Copies with
+    the same `name` are one copy.
     """
 
     name: str
@@ -130,8 +131,10 @@ class Restickify:
 
 @dataclass(frozen=True)
 class LayoutPlan:
-    # Of every buffer that is read or written, inputs included.
+    """Layouts of all buffers, and the copies that the ops need with them."""
+
+    # Includes the inputs.
     layouts: Mapping[str, SpyreTensorLayout]
     copies: Sequence[Restickify]
-    # Device elements that the copies move.
+    # The number of device elements that the copies move.
     cost: int

@@ -1,6 +1,6 @@
-"""The layouts that an op could write, and what each asks of the tensors it reads.
+"""Lists the candidate layouts of an op's result, and what each requires of its reads.
 
-Candidates are listed in order of preference: of two that cost the same, the earlier is taken.
+Candidates are in order of preference: of two with the same cost, the search takes the earlier.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,86 +18,90 @@ from torch_spyre._inductor.layouts.sticks import (
     ANY,
     Copy,
     Requirement,
+    StickCandidate,
     StickKind,
     classify,
     default_layout,
     gather_copy,
     layout_with_stick,
     matching_dim,
-    meets,
     ordered_layout,
+    satisfies,
     varies_within_sticks,
 )
 from torch_spyre._inductor.layouts.terms import Linear, names
+from torch_spyre._inductor.multi_loop.registry import multi_loop_op
 
 SPARSE = -1
 
-# What an op requires of each of its reads.
+# The requirement on each read of an op.
 Choice = tuple[Requirement, ...]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A layout for the written buffer. Any one of `choices` makes the op computable."""
+    """A layout for the written buffer; the reads must satisfy any one of `choices`."""
 
     layout: SpyreTensorLayout
     choices: Sequence[Choice]
-    # Set if the op cannot write there directly: it writes this buffer, which is then copied.
+    # Set if the op cannot write this layout: it writes the source of this copy instead.
     scatter: Copy | None = None
 
 
-# Buffer name -> the layouts it may have.
+# Buffer name -> the layouts that it can have.
 Known = Mapping[str, Sequence[SpyreTensorLayout]]
 
 
 def candidates(op: LayoutOp, known: Known) -> list[Candidate]:
+    """Return the candidates of an op, best first; there is at least one."""
     target = op.write.buffer
     if target.name in known:
-        return [_into(op, layout) for layout in known[target.name]]
-    found = list(_RULES[op.kind](op, known))
-    if found:
-        return found
+        return [_into_layout(op, layout) for layout in known[target.name]]
+    rule = _RULES.get(op.kind, _multi_loop)
+    op_candidates = list(rule(op, known))
+    if op_candidates:
+        return op_candidates
     size, stride, dtype = target.size, target.stride, target.dtype
-    return [_into(op, default_layout(size, stride, dtype))]
+    return [_into_layout(op, default_layout(size, stride, dtype))]
 
 
 # --- Rules ----------------------------------------------------------------------------------------
 
 
 def _pointwise(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    """Sticks of the inputs first, then any other dim of the output."""
-    twins, sticks, is_sparse = _input_sticks(op, known)
-    # One element per stick wastes memory: for inputs that have it, or if nothing else goes.
-    preferred = [*twins, *sticks, None] if is_sparse else [*twins, *sticks]
-    for stick in _unique([*preferred, *_other_sticks(op), None]):
-        layout = twins[stick] if stick in twins else _layout_for(op, stick)
+    """Yield the sticks of the inputs first, then any other dim of the output."""
+    same_frame, sticks, is_sparse = _input_sticks(op, known)
+    # One element per stick wastes memory: preferred only if an input has such a layout.
+    preferred = [*same_frame, *sticks, None] if is_sparse else [*same_frame, *sticks]
+    for stick in _unique([*preferred, *_output_sticks(op), None]):
+        layout = same_frame[stick] if stick in same_frame else _layout_for(op, stick)
         if layout is not None:
-            yield Candidate(layout, [_alike(op, stick)])
+            yield Candidate(layout, [_along_stick(op, stick)])
 
 
 def _reduction(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    """The input's stick if it survives, else one result per stick; then other dims."""
+    """Yield the input's stick unless it is reduced, else one result per stick; then other dims."""
     _, sticks, is_sparse = _input_sticks(op, known)
-    surviving = [stick for stick in sticks if stick not in op.reduced]
-    order: list[Requirement] = list(surviving)
-    if is_sparse or len(surviving) < len(sticks) or not surviving:
+    retained = [stick for stick in sticks if stick not in op.reduced]
+    order: list[Requirement] = list(retained)
+    if is_sparse or len(retained) < len(sticks) or not retained:
         order.append(None)
-    for stick in _unique([*order, *_other_sticks(op), None]):
+    for stick in _unique([*order, *_output_sticks(op), None]):
         layout = _layout_for(op, stick)
         if layout is not None:
             yield Candidate(layout, _choices(op, stick))
 
 
 def _topk(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    """Like a reduction whose stick may not be the reduced dim."""
+    """Yield the candidates of a reduction whose stick must not be the reduced dim."""
     _, sticks, _ = _input_sticks(op, known)
-    read = names(op.read_indices[0])
-    surviving = [stick for stick in sticks if stick not in op.reduced]
-    others = [stick for stick in _other_sticks(op) if stick in read]
-    for stick in _unique([*surviving, *others, None]):
+    read_loops = names(op.read_indices[0])
+    retained = [stick for stick in sticks if stick not in op.reduced]
+    other_sticks = [stick for stick in _output_sticks(op) if stick in read_loops]
+    for stick in _unique([*retained, *other_sticks, None]):
         layout = _layout_for(op, stick)
         if layout is not None:
-            yield Candidate(layout, [_alike(op, stick)])
+            yield Candidate(layout, [_along_stick(op, stick)])
 
 
 def _exx2(op: LayoutOp, known: Known) -> Iterator[Candidate]:
@@ -107,97 +111,88 @@ def _exx2(op: LayoutOp, known: Known) -> Iterator[Candidate]:
 
 
 def _matmul(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    """The first operand's sticks along K, the second's and the result's along N."""
+    """Require the first operand's sticks along K, the second's and the result's along N."""
     left, right = (names(index) for index in op.read_indices[:2])
     written = names(op.write_index)
-    # N, not M, tells the operands apart: a single row has no variable.
+    # N, not M, distinguishes the operands: a single row has no variable.
     inner = [name for name in op.loops if name in left and name not in written]
     outer = [name for name in op.loops if name in right & written - left]
     by_stick: dict[Requirement, list[Choice]] = {}
-    for k, n in product(_last_first(inner), _last_first(outer)):
-        by_stick.setdefault(n, []).append((k, n, *_alike(op, n)[2:]))
+    for k, n in product(_innermost_first(inner), _innermost_first(outer)):
+        by_stick.setdefault(n, []).append((k, n, *_along_stick(op, n)[2:]))
     for n, choices in by_stick.items():
-        layout = _layout_for(op, n, in_place=True)
+        layout = _layout_for(op, n, keep_order=True)
         if layout is not None:
             yield Candidate(layout, choices)
 
 
-def _attention(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    """Sticks along channels: of query and key, of value and result. A bias: along keys."""
-    channel = _written_loops(op)[-1]
-    keys, inner = op.reduced
-    yield _attending(op, channel, (inner, inner, channel, keys))
+def _multi_loop(op: LayoutOp, known: Known) -> Iterator[Candidate]:
+    """Yield the candidates that a multi-loop op proposes."""
+    for sticks in multi_loop_op(op.kind).stick_candidates(op):
+        in_order = sticks.written is not None
+        layout = _layout_for(op, sticks.written, keep_order=in_order)
+        if layout is not None:
+            yield Candidate(layout, [_multi_loop_choice(op, sticks)])
 
 
-def _logsumexp(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    """The same without value; one result per stick."""
-    keys, inner = op.reduced
-    yield _attending(op, None, (inner, inner, keys))
-
-
-def _attending(op: LayoutOp, written: Requirement, sticks: Sequence[str]) -> Candidate:
-    layout = _layout_for(op, written, in_place=written is not None)
-    assert layout is not None, "results of attention are row-major"
-    reads = enumerate(sticks[: len(op.reads)])
-    return Candidate(layout, [tuple(_requirement(op, *each) for each in reads)])
+def _multi_loop_choice(op: LayoutOp, sticks: StickCandidate) -> Choice:
+    return tuple(_requirement(op, *read) for read in enumerate(sticks.reads))
 
 
 def _fill(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    """Any stick is right, so that no consumer has to pay."""
+    """Yield every stick, so that no consumer needs a copy."""
     for name in reversed(_written_loops(op)):
-        layout = _layout_for(op, name, in_place=True)
+        layout = _layout_for(op, name, keep_order=True)
         if layout is not None:
-            yield Candidate(layout, [_free(op)])
+            yield Candidate(layout, [_unconstrained(op)])
     yield from _row_major(op, known)
 
 
 def _row_major(op: LayoutOp, known: Known) -> Iterator[Candidate]:
     target = op.write.buffer
-    yield Candidate(default_layout(target.size, target.stride, target.dtype), [_free(op)])
+    yield Candidate(default_layout(target.size, target.stride, target.dtype), [_unconstrained(op)])
 
 
-def _in_place(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    raise ValueError(f"{op.name} changes {op.write.buffer.name}, which nothing wrote before")
+def _mutation(op: LayoutOp, known: Known) -> Iterator[Candidate]:
+    raise ValueError(f"{op.name} mutates {op.write.buffer.name}, which has no layout yet")
 
 
 _RULES: Mapping[str, Callable[[LayoutOp, Known], Iterator[Candidate]]] = {
     "pointwise": _pointwise,
     "reduction": _reduction,
     "matmul": _matmul,
-    "attention": _attention,
-    "attentionlogsumexp": _logsumexp,
     "exx2": _exx2,
     "topk": _topk,
     "clone": _row_major,
     "fill": _fill,
     "fallback": _row_major,
-    "mutation": _in_place,
+    "mutation": _mutation,
 }
 
-# Copies read and write through any coordinates; fallbacks do not run on the card.
+# Copies read and write any coordinates; fallbacks do not run on the card.
 _UNCONSTRAINED = {"clone", "fill", "fallback"}
 
 
-# --- Writing to a given layout --------------------------------------------------------------------
+# --- Writing a buffer of known layout -------------------------------------------------------------
 
 
-def _into(op: LayoutOp, layout: SpyreTensorLayout) -> Candidate:
-    """Writes a buffer whose layout is settled, through a copy if the op cannot do it itself."""
+def _into_layout(op: LayoutOp, layout: SpyreTensorLayout) -> Candidate:
+    """Return the candidate with this layout, through a copy if the op cannot write it."""
     if op.kind in _UNCONSTRAINED:
-        return Candidate(layout, [_free(op)])
+        return Candidate(layout, [_unconstrained(op)])
     coordinates = layout_coordinates(layout, op.write_index)
     stick = classify(coordinates[-1], sizes_and_strides(layout)[0][-1])
     indirect = op.indirect_loops(op.write, op.write_index)
     if stick.kind in (StickKind.NONE, StickKind.OFFSET_FREE):
         choices = _choices_for_written(op, stick.variable)
-        fits = meets(coordinates, layout.device_size[-1], stick.variable, indirect)
+        fits = satisfies(coordinates, layout.device_size[-1], stick.variable, indirect)
         if fits and choices:
             return Candidate(layout, choices)
-    # Of a matmul, N alone will do; of all other ops, any loop.
+    # A matmul can only write along N, most other ops along any loop.
     name, choices = next(
-        (each, choices)
-        for each in (*reversed(_written_loops(op)), None)
-        if (choices := _choices_for_written(op, each))
+        (stick, choices)
+        for stick in (*reversed(_written_loops(op)), None)
+        if (choices := _choices_for_written(op, stick))
     )
     reason = "the op cannot write to places that are not aligned with the sticks"
     dtype = op.write.buffer.dtype
@@ -206,29 +201,35 @@ def _into(op: LayoutOp, layout: SpyreTensorLayout) -> Candidate:
 
 
 def _choices_for_written(op: LayoutOp, stick: Requirement) -> Sequence[Choice]:
-    """What the op requires of its reads if it writes along `stick`; nothing if it cannot."""
+    """Return the choices of an op that writes along `stick`; none if it cannot."""
+    if op.kind not in _RULES:
+        proposals = multi_loop_op(op.kind).stick_candidates(op)
+        return [
+            _multi_loop_choice(op, proposal) for proposal in proposals if proposal.written == stick
+        ]
     if op.kind != "matmul":
         return _choices(op, stick)
     left, right = (names(index) for index in op.read_indices[:2])
     if (stick is None) != (not right & names(op.write_index) - left) or stick in left:
         return []
-    inner = _last_first([name for name in op.reduced if name in left])
-    return [(k, stick, *_alike(op, stick)[2:]) for k in inner]
+    inner = _innermost_first([name for name in op.reduced if name in left])
+    return [(k, stick, *_along_stick(op, stick)[2:]) for k in inner]
 
 
-# --- Pieces ---------------------------------------------------------------------------------------
+# --- Requirements and layouts ---------------------------------------------------------------------
 
 
-def _free(op: LayoutOp) -> Choice:
+def _unconstrained(op: LayoutOp) -> Choice:
     return (ANY,) * len(op.reads)
 
 
-def _alike(op: LayoutOp, stick: Requirement) -> Choice:
-    """All tensors advance along the same stick, or stay while it runs."""
+def _along_stick(op: LayoutOp, stick: Requirement) -> Choice:
+    """Require that every read advances along the same stick, or is constant along it."""
     return tuple(_requirement(op, position, stick) for position in range(len(op.reads)))
 
 
 def _requirement(op: LayoutOp, position: int, stick: Requirement) -> Requirement:
+    """Return the requirement on one read of an op that runs along `stick`."""
     access, index = op.reads[position], op.read_indices[position]
     if access.is_index:
         return ANY
@@ -240,26 +241,32 @@ def _requirement(op: LayoutOp, position: int, stick: Requirement) -> Requirement
 
 
 def _choices(op: LayoutOp, stick: Requirement) -> list[Choice]:
-    """One result per stick comes from sticks along a reduced dim, or from single elements."""
+    """Return the choices for a written stick.
+
+    One result per stick comes from sticks along a reduced dim, or from single elements.
+    """
     if stick is not None or op.kind == "topk":
-        return [_alike(op, stick)]
-    along = [_alike(op, name) for name in reversed(op.reduced)]
-    return along if op.kind == "exx2" and along else [*along, _alike(op, None)]
+        return [_along_stick(op, stick)]
+    reduced = [_along_stick(op, name) for name in reversed(op.reduced)]
+    return reduced if op.kind == "exx2" and reduced else [*reduced, _along_stick(op, None)]
 
 
 def _input_sticks(
     op: LayoutOp, known: Known
 ) -> tuple[dict[Requirement, SpyreTensorLayout], list[Requirement], bool]:
-    """Layouts of inputs with the output's frame by stick, all inputs' sticks, any without."""
+    """Return layouts of reads with the output's frame by stick, all sticks, and any sparse read.
+
+    A read has the output's frame if it has the same index, sizes and strides.
+    """
     target = op.write.buffer
-    twins: dict[Requirement, SpyreTensorLayout] = {}
-    found: set[Requirement] = set()
+    same_frame: dict[Requirement, SpyreTensorLayout] = {}
+    sticks: set[Requirement] = set()
     is_sparse = False
     for access, index in zip(op.reads, op.read_indices, strict=True):
         if access.is_index or not index.terms:
             continue
         source = access.buffer
-        is_twin = (index, source.size, source.stride) == (
+        has_same_frame = (index, source.size, source.stride) == (
             op.write_index, target.size, target.stride
         )  # fmt: skip
         indirect = op.indirect_loops(access, index)
@@ -267,74 +274,77 @@ def _input_sticks(
             coordinates = layout_coordinates(layout, index)
             per_stick = sizes_and_strides(layout)[0][-1]
             stick = classify(coordinates[-1], per_stick)
-            if not meets(coordinates, per_stick, stick.variable, indirect):
+            if not satisfies(coordinates, per_stick, stick.variable, indirect):
                 continue
             if stick.variable is not None and stick.variable not in op.loops:
                 continue
-            if is_twin and per_stick == target.per_stick and _is_filled(layout, coordinates):
-                twins.setdefault(stick.variable, _retyped(layout, op))
+            is_reusable = has_same_frame and per_stick == target.per_stick
+            if is_reusable and _is_filled(layout, coordinates):
+                same_frame.setdefault(stick.variable, _with_written_dtype(layout, op))
             if stick.variable is not None:
-                found.add(stick.variable)
+                sticks.add(stick.variable)
             elif index == op.write_index:
                 is_sparse = True
-    return twins, [name for name in op.loops if name in found], is_sparse
+    return same_frame, [name for name in op.loops if name in sticks], is_sparse
 
 
 def _is_filled(layout: SpyreTensorLayout, coordinates: Sequence[Linear]) -> bool:
-    """Whether the layout is for as many elements: that of a slice's base is for more."""
+    """Return whether the access covers the layout; a slice's base has more elements."""
     outer = zip(coordinates[:-1], sizes_and_strides(layout)[0][:-1], strict=True)
     return all(coordinate.bounds[1] + 1 >= extent for coordinate, extent in outer)
 
 
-def _retyped(layout: SpyreTensorLayout, op: LayoutOp) -> SpyreTensorLayout:
+def _with_written_dtype(layout: SpyreTensorLayout, op: LayoutOp) -> SpyreTensorLayout:
     target = op.write.buffer
-    like = default_layout(target.size, target.stride, target.dtype)
-    if like.device_dtype == layout.device_dtype:
+    device_dtype = default_layout(target.size, target.stride, target.dtype).device_dtype
+    if device_dtype == layout.device_dtype:
         return layout
     device_size, stride_map = sizes_and_strides(layout)
-    return SpyreTensorLayout(device_size, stride_map, like.device_dtype)
+    return SpyreTensorLayout(device_size, stride_map, device_dtype)
 
 
 def _written_loops(op: LayoutOp) -> list[str]:
     return [name for name in op.loops if name not in op.reduced]
 
 
-def _other_sticks(op: LayoutOp) -> list[str]:
-    """Every dim of the output: those of whole sticks first, ragged ones need padding."""
+def _output_sticks(op: LayoutOp) -> list[str]:
+    """Return the loops of the output, those of whole sticks first: the others need padding."""
     per_stick = op.write.buffer.per_stick
     return sorted(_written_loops(op), key=lambda name: op.loops[name] % per_stick != 0)
 
 
 def _layout_for(
-    op: LayoutOp, stick: Requirement, in_place: bool = False
+    op: LayoutOp, stick: Requirement, keep_order: bool = False
 ) -> SpyreTensorLayout | None:
-    """The output with its stick along a loop; None if no layout of the output has that stick."""
+    """Return the output's layout with sticks along a loop; None without such a layout.
+
+    Outer dims are in order with `keep_order`; otherwise dims of size 1 come last.
+    """
     target = op.write.buffer
-    host, rest = divide_on_host(target.size, target.stride, op.write_index)
-    if not rest.is_zero:
+    host, remainder = divide_on_host(target.size, target.stride, op.write_index)
+    if not remainder.is_zero:
         return None
     dim = SPARSE if stick is None else matching_dim(host, stick)
     if dim is None:
         return None
-    if in_place and stick is None:
+    if keep_order and stick is None:
         layout = default_layout(target.size, target.stride, target.dtype)
-        if _writes(op, layout, stick):
+        if _can_write(op, layout, stick):
             return layout
-    others = [each for each in range(len(target.size)) if each != dim]
-    if not in_place:
-        # Dims of one element last: what runs lies next to the stick.
-        others.sort(key=lambda each: not host[each].terms)
-    layout = ordered_layout(target.size, target.stride, target.dtype, (*others, dim))
-    return layout if _writes(op, layout, stick) else None
+    outer_dims = [outer for outer in range(len(target.size)) if outer != dim]
+    if not keep_order:
+        outer_dims.sort(key=lambda outer: not host[outer].terms)
+    layout = ordered_layout(target.size, target.stride, target.dtype, (*outer_dims, dim))
+    return layout if _can_write(op, layout, stick) else None
 
 
-def _writes(op: LayoutOp, layout: SpyreTensorLayout, stick: Requirement) -> bool:
+def _can_write(op: LayoutOp, layout: SpyreTensorLayout, stick: Requirement) -> bool:
     coordinates: tuple[Linear, ...] = layout_coordinates(layout, op.write_index)
     indirect = op.indirect_loops(op.write, op.write_index)
-    return meets(coordinates, sizes_and_strides(layout)[0][-1], stick, indirect)
+    return satisfies(coordinates, sizes_and_strides(layout)[0][-1], stick, indirect)
 
 
-def _last_first(loops: Sequence[str]) -> list[Requirement]:
+def _innermost_first(loops: Sequence[str]) -> list[Requirement]:
     return [*reversed(loops)] or [None]
 
 

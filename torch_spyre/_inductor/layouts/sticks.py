@@ -1,9 +1,9 @@
-"""Which accesses can be computed on together, and which copies make them so.
+"""Decides which accesses are compatible within an op, and which copies make them so.
 
 All tensors of an op advance along one loop variable inside their sticks, or stay in slot 0 while it
-runs (they are broadcast along the stick). An access that does otherwise needs a copy first: of the
-whole buffer to a layout with another stick, or, where no layout helps, of the values as they are
-read.
+runs (they are broadcast along the stick). Any other access needs a copy first: of the whole buffer
+to a layout with another stick, or, if there is no such layout, of the elements in the order in
+which they are read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,32 +24,44 @@ from torch_spyre._inductor.layouts.coordinates import (
 from torch_spyre._inductor.layouts.terms import (
     Linear,
     Variable,
-    digit,
     digits,
-    linear,
+    make_digit,
+    make_linear,
     names,
 )
 
-# A requirement on an access: a variable's name along the stick, None for slot 0, or anything.
+# A requirement on an access: the variable along its sticks, None for slot 0, or ANY.
 ANY = "*"
 Requirement = str | None
 
-# A gather moves single elements, a restickify whole tiles: it wins where it moves half as many.
+# The cost of an element relative to a restickify: a gather moves single elements, not whole tiles.
 GATHER_COST = 2
 
 
+@dataclass(frozen=True)
+class StickCandidate:
+    """The stick of an op's result, and the stick that each of its reads has with it."""
+
+    written: Requirement
+    reads: tuple[Requirement, ...]
+
+
 class StickKind(Enum):
+    """The form of the last device coordinate of an access."""
+
     # Slot 0 only.
     NONE = "none"
     # `v` or `Mod(v, elements per stick)`.
     OFFSET_FREE = "offset-free"
-    # The same plus a constant; or a constant slot.
+    # The same plus a constant; or a constant slot other than 0.
     OFFSET = "offset"
     UNSUPPORTED = "unsupported"
 
 
 @dataclass(frozen=True)
 class Stick:
+    """How an access moves inside sticks, and the variable that it moves with."""
+
     kind: StickKind
     variable: str | None = None
 
@@ -59,42 +71,42 @@ _UNSUPPORTED = Stick(StickKind.UNSUPPORTED)
 
 
 def classify(coordinate: Linear, per_stick: int) -> Stick:
-    """How an access moves inside sticks, from its last device coordinate."""
+    """Return how an access moves inside sticks, from its last device coordinate."""
     if not coordinate.terms:
         return Stick(StickKind.OFFSET) if coordinate.constant else _NO_STICK
-    coefficient, each = coordinate.terms[0]
+    coefficient, digit = coordinate.terms[0]
     offset = coordinate.constant
-    if len(coordinate.terms) > 1 or coefficient != 1 or each.divisor != 1:
+    if len(coordinate.terms) > 1 or coefficient != 1 or digit.divisor != 1:
         return _UNSUPPORTED
-    if isinstance(each.base, Linear):
+    if isinstance(digit.base, Linear):
         # Mod(v + c, elements per stick)
-        inner = each.base.terms
+        inner = digit.base.terms
         if len(inner) > 1 or inner[0][0] != 1 or inner[0][1][1:3] != (1, 0):
             return _UNSUPPORTED
-        offset += each.base.constant
+        offset += digit.base.constant
         base = inner[0][1].base
     else:
-        base = each.base
-    if each.modulus not in (0, per_stick) or not isinstance(base, Variable):
+        base = digit.base
+    if digit.modulus not in (0, per_stick) or not isinstance(base, Variable):
         return _UNSUPPORTED
     kind = StickKind.OFFSET if offset else StickKind.OFFSET_FREE
     return Stick(kind, str(base.name))
 
 
 def varies_within_sticks(values: Iterable[Linear], variable: str, per_stick: int) -> bool:
-    """Whether any of the values changes while `variable` runs along one stick."""
+    """Return whether any of the values changes while `variable` runs along one stick."""
     return any(
-        each.divisor % per_stick != 0
+        digit.divisor % per_stick != 0
         for value in values
-        for base, each in digits(value)
+        for base, digit in digits(value)
         if base.name == variable
     )
 
 
-def meets(
+def satisfies(
     coordinates: Sequence[Linear], per_stick: int, required: Requirement, indirect: frozenset[str]
 ) -> bool:
-    """Whether an access with these device coordinates does what the op requires of it."""
+    """Return whether an access with these device coordinates satisfies the requirement."""
     if required == ANY:
         return True
     stick = classify(coordinates[-1], per_stick)
@@ -108,17 +120,17 @@ def meets(
 
 
 def are_compatible(accesses: Sequence[tuple[Sequence[Linear], int]]) -> bool:
-    """Whether accesses with these (device coordinates, elements per stick) fit in one op."""
+    """Return whether one op can have these accesses: (device coordinates, elements per stick)."""
     sticks = [classify(coordinates[-1], per_stick) for coordinates, per_stick in accesses]
     if any(stick.kind in (StickKind.OFFSET, StickKind.UNSUPPORTED) for stick in sticks):
         return False
     variables = {stick.variable for stick in sticks} - {None}
     if len(variables) > 1:
         return False
-    longest = max((per_stick for _, per_stick in accesses), default=1)
+    max_per_stick = max((per_stick for _, per_stick in accesses), default=1)
     return not any(
         varies_within_sticks(
-            coordinates[:-1], str(variable), per_stick if stick.variable else longest
+            coordinates[:-1], str(variable), per_stick if stick.variable else max_per_stick
         )
         for variable in variables
         for (coordinates, per_stick), stick in zip(accesses, sticks, strict=True)
@@ -126,30 +138,30 @@ def are_compatible(accesses: Sequence[tuple[Sequence[Linear], int]]) -> bool:
 
 
 def matching_dim(coordinates: Sequence[Linear], variable: str) -> int | None:
-    """The one dim whose coordinate is the variable itself, or `Mod` of it."""
-    found = [dim for dim, each in enumerate(coordinates) if _is_variable(each, variable)]
-    return found[0] if len(found) == 1 else None
+    """Return the only dim whose coordinate is the variable or its `Mod`; None without one."""
+    dims = [dim for dim, coordinate in enumerate(coordinates) if _is_variable(coordinate, variable)]
+    return dims[0] if len(dims) == 1 else None
 
 
 def _is_variable(value: Linear, variable: str) -> bool:
     if value.constant or len(value.terms) != 1:
         return False
-    coefficient, each = value.terms[0]
+    coefficient, digit = value.terms[0]
     return (
         coefficient == 1
-        and each.divisor == 1
-        and isinstance(each.base, Variable)
-        and each.base.name == variable
+        and digit.divisor == 1
+        and isinstance(digit.base, Variable)
+        and digit.base.name == variable
     )
 
 
-# --- Other layouts for the same buffer ------------------------------------------------------------
+# --- Layouts of a buffer --------------------------------------------------------------------------
 
 
 def layout_with_stick(
     size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, stick_dim: int
 ) -> SpyreTensorLayout:
-    """Dims in their order, the stick along `stick_dim`; -1 for one element in each stick."""
+    """Return the layout with dims in order and sticks along `stick_dim`; -1 is sparse."""
     return ordered_layout(size, stride, dtype, _order(len(size), stick_dim))
 
 
@@ -177,7 +189,7 @@ def restickified(
     layout: SpyreTensorLayout,
     new_dim: int,
 ) -> SpyreTensorLayout:
-    """The layout with its stick moved to another host dim, all else in place where it can be."""
+    """Return the layout with its stick along another host dim, other dims in place if possible."""
     device_size, stride_map = sizes_and_strides(layout)
     per_stick = device_size[-1]
     old_dims = [d for d, step in enumerate(stride) if step == stride_map[-1] and size[d] > 1]
@@ -204,6 +216,8 @@ def restickified(
 
 @dataclass(frozen=True)
 class Copy:
+    """A copy that makes an access satisfy a requirement; see `Restickify` for the kinds."""
+
     kind: str
     size: tuple[int, ...]
     stride: tuple[int, ...]
@@ -228,17 +242,17 @@ def copy_needed(
     indirect: frozenset[str],
     loops: tuple[tuple[str, int], ...],
 ) -> Copy | None:
-    """The cheapest copy after which the access does what is required; None if it does already."""
+    """Return the cheapest copy that satisfies the requirement; None if none is needed."""
     coordinates = layout_coordinates(layout, index)
     per_stick = sizes_and_strides(layout)[0][-1]
-    if meets(coordinates, per_stick, required, indirect):
+    if satisfies(coordinates, per_stick, required, indirect):
         return None
     reason = _reason(classify(coordinates[-1], per_stick), required)
     gather = gather_copy(dtype, index, required, indirect, dict(loops), reason)
     target = _restickify_target(size, stride, dtype, layout, index, required)
-    if target is None or not _holds(target, index, required, indirect):
+    if target is None or not _is_valid_target(target, index, required, indirect):
         return gather
-    is_sparse = -1 in (sizes_and_strides(each)[1][-1] for each in (layout, target))
+    is_sparse = -1 in (sizes_and_strides(end)[1][-1] for end in (layout, target))
     cost = device_elements(layout)
     cost = max(cost, device_elements(target)) if is_sparse else cost
     restickify = Copy("restickify", size, stride, target, index, reason, cost)
@@ -253,26 +267,29 @@ def _restickify_target(
     index: Linear,
     required: Requirement,
 ) -> SpyreTensorLayout | None:
+    """Return the layout of the whole buffer with the required stick; None without one."""
     if any(step == 0 and extent > 1 for extent, step in zip(size, stride, strict=True)):
         return None
     if required is None:
         return layout_with_stick(size, stride, dtype, -1)
-    host, rest = divide_on_host(size, stride, index)
-    new_dim = matching_dim(host, required) if rest.is_zero else None
+    host, remainder = divide_on_host(size, stride, index)
+    new_dim = matching_dim(host, required) if remainder.is_zero else None
     return None if new_dim is None else restickified(size, stride, dtype, layout, new_dim)
 
 
-def _holds(
+def _is_valid_target(
     layout: SpyreTensorLayout, index: Linear, required: Requirement, indirect: frozenset[str]
 ) -> bool:
-    """Whether the layout has a place for every element that is read, and the right stick."""
+    """Return whether the layout has every element that is read, along the required stick."""
     device_size, stride_map = sizes_and_strides(layout)
-    coordinates, rest = divide(device_size, stride_map, index)
-    inside = all(
-        each.bounds[0] >= 0 and each.bounds[1] < extent
-        for each, extent in zip(coordinates, device_size, strict=True)
+    coordinates, remainder = divide(device_size, stride_map, index)
+    in_bounds = all(
+        coordinate.bounds[0] >= 0 and coordinate.bounds[1] < extent
+        for coordinate, extent in zip(coordinates, device_size, strict=True)
     )
-    return rest.is_zero and inside and meets(coordinates, device_size[-1], required, indirect)
+    if not remainder.is_zero or not in_bounds:
+        return False
+    return satisfies(coordinates, device_size[-1], required, indirect)
 
 
 def gather_copy(
@@ -283,27 +300,27 @@ def gather_copy(
     loops: Mapping[str, int],
     reason: str,
 ) -> Copy:
-    """A row-major buffer over the loops that the access depends on, with the required stick."""
-    used = names(index) | indirect
-    dims = {name: extent for name, extent in loops.items() if name in used}
+    """Return a copy to a row-major buffer over the loops of the access, with the required stick."""
+    used_loops = names(index) | indirect
+    dims = {name: extent for name, extent in loops.items() if name in used_loops}
     size = tuple(dims.values())
     stride = tuple(prod(size[dim + 1 :]) for dim in range(len(size)))
     stick_dim = -1 if required is None else list(dims).index(required)
     layout = layout_with_stick(size, stride, dtype, stick_dim)
     terms = [
-        (step, digit(Variable(name, extent)))
+        (step, make_digit(Variable(name, extent)))
         for (name, extent), step in zip(dims.items(), stride, strict=True)
     ]
     cost = GATHER_COST * device_elements(layout)
-    return Copy("gather", size, stride, layout, linear(0, terms), reason, cost)
+    return Copy("gather", size, stride, layout, make_linear(0, terms), reason, cost)
 
 
 def _reason(stick: Stick, required: Requirement) -> str:
-    wanted = "one element per stick" if required is None else f"sticks along {required}"
+    expected = "one element per stick" if required is None else f"sticks along {required}"
     if stick.kind is StickKind.NONE:
-        return f"one element per stick, the op needs {wanted}"
+        return f"one element per stick, the op needs {expected}"
     if stick.kind is StickKind.UNSUPPORTED:
-        return f"the access is not aligned with the sticks, the op needs {wanted}"
+        return f"the access is not aligned with the sticks, the op needs {expected}"
     if stick.kind is StickKind.OFFSET:
-        return f"the access starts inside a stick, the op needs {wanted}"
-    return f"sticks along {stick.variable}, the op needs {wanted}"
+        return f"the access starts inside a stick, the op needs {expected}"
+    return f"sticks along {stick.variable}, the op needs {expected}"

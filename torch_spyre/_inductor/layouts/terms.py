@@ -1,10 +1,9 @@
-"""Index arithmetic on small integer records.
+"""Integer index arithmetic on small records, as sympy's is too slow for the layout search.
 
 An index is a `Linear`: a constant plus coefficients times digits, where a `Digit` is
 `(base // divisor) % modulus` and a base is a loop variable or, where sums carry, another `Linear`.
-Dividing such a sum is exact: `split` cuts each term where the division asks for it, and wraps the
-whole sum in a division only if its terms do not separate. sympy appears in `parse` and
-`expression` alone, because its arithmetic is a thousand times slower.
+Dividing such a sum is exact: `split` divides each term where it can, and wraps the whole sum in a
+division only if its terms do not separate. `parse` and `expression` convert from and to sympy.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,13 +14,13 @@ from typing import NamedTuple
 import sympy
 from torch.utils._sympy import functions as torch_functions
 
-# The end of what is not bounded: the values of an index tensor, say.
+# The size of a variable without a known bound, such as a value of an index tensor.
 UNBOUNDED = 1 << 62
-_CACHED = 1 << 16
+_CACHE_SIZE = 1 << 16
 
 
 class Variable(NamedTuple):
-    """A loop variable with values 0 to size - 1, or an expression that is taken as it is."""
+    """A loop variable with values 0 to size - 1, or an opaque sympy expression."""
 
     name: str | sympy.Expr
     size: int
@@ -32,7 +31,7 @@ class Variable(NamedTuple):
 
 
 class Digit(NamedTuple):
-    """`(base // divisor) % modulus`, without the latter if it is 0; from `low` to `high`."""
+    """`(base // divisor) % modulus`, from `low` to `high`; a modulus of 0 means none."""
 
     base: "Variable | Linear"
     divisor: int
@@ -64,39 +63,41 @@ class Linear(NamedTuple):
 ZERO = Linear(0, ())
 
 
-def digit(base: Variable | Linear, divisor: int = 1, modulus: int = 0) -> Digit:
+def make_digit(base: Variable | Linear, divisor: int = 1, modulus: int = 0) -> Digit:
+    """Return the digit with its bounds, without a modulus that changes nothing."""
     low, high = (bound // divisor for bound in base.bounds)
     if modulus == 0 or (low >= 0 and high < modulus):
         return Digit(base, divisor, 0, low, high)
     return Digit(base, divisor, modulus, 0, modulus - 1)
 
 
-def linear(constant: int, terms: Iterable[tuple[int, Digit]]) -> Linear:
-    """The sum, with equal digits added up and the pieces of one digit put together again."""
+def make_linear(constant: int, terms: Iterable[tuple[int, Digit]]) -> Linear:
+    """Return the normalized sum: equal digits are added, adjacent ones of a base are merged."""
     coefficients: dict[Digit, int] = {}
-    for coefficient, each in terms:
-        if each.low == each.high:
-            constant += coefficient * each.low
+    for coefficient, digit in terms:
+        if digit.low == digit.high:
+            constant += coefficient * digit.low
         else:
-            coefficients[each] = coefficients.get(each, 0) + coefficient
-    found = [(each, coefficient) for each, coefficient in coefficients.items() if coefficient]
-    while (pair := _adjacent(found)) is not None:
+            coefficients[digit] = coefficients.get(digit, 0) + coefficient
+    summands = [(digit, coefficient) for digit, coefficient in coefficients.items() if coefficient]
+    while (pair := _adjacent_digits(summands)) is not None:
         finer, coarser = pair
         fine, coefficient = finer
         modulus = fine.modulus * coarser[0].modulus
-        found[found.index(finer)] = (digit(fine.base, fine.divisor, modulus), coefficient)
-        found.remove(coarser)
-    return Linear(constant, tuple((coefficient, each) for each, coefficient in found))
+        merged = make_digit(fine.base, fine.divisor, modulus)
+        summands[summands.index(finer)] = (merged, coefficient)
+        summands.remove(coarser)
+    return Linear(constant, tuple((coefficient, digit) for digit, coefficient in summands))
 
 
-def _adjacent(
-    found: list[tuple[Digit, int]],
+def _adjacent_digits(
+    summands: list[tuple[Digit, int]],
 ) -> tuple[tuple[Digit, int], tuple[Digit, int]] | None:
-    """Two digits of one base that together are one longer digit."""
-    if len({each.base for each, _ in found}) == len(found):
+    """Return two digits of one base that together are one longer digit, the finer first."""
+    if len({digit.base for digit, _ in summands}) == len(summands):
         return None
-    for fine, coefficient in found:
-        for coarse, larger in found:
+    for fine, coefficient in summands:
+        for coarse, larger in summands:
             if (
                 fine.modulus > 0
                 and larger == coefficient * fine.modulus
@@ -108,91 +109,91 @@ def _adjacent(
 
 
 def add(left: Linear, right: Linear) -> Linear:
-    return linear(left.constant + right.constant, (*left.terms, *right.terms))
+    return make_linear(left.constant + right.constant, (*left.terms, *right.terms))
 
 
 def scale(value: Linear, factor: int) -> Linear:
-    return linear(value.constant * factor, ((factor * c, each) for c, each in value.terms))
+    return make_linear(value.constant * factor, ((factor * c, digit) for c, digit in value.terms))
 
 
 # --- Division -------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=_CACHED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def split(value: Linear, divisor: int) -> tuple[Linear, Linear]:
-    """`value // divisor` and `value % divisor`."""
+    """Return `value // divisor` and `value % divisor`."""
     if divisor == 1:
         return value, ZERO
     quotient, remainder = divmod(value.constant, divisor)
     multiples: list[tuple[int, Digit]] = []
-    rest: list[tuple[int, Digit]] = []
-    for coefficient, each in value.terms:
+    remaining_terms: list[tuple[int, Digit]] = []
+    for coefficient, digit in value.terms:
         if abs(coefficient) > divisor or coefficient % divisor == 0:
             times, coefficient = divmod(coefficient, divisor)
-            multiples.append((times, each))
+            multiples.append((times, digit))
         if coefficient:
-            rest.append((coefficient, each))
-    pieces = [_cut_term(coefficient, each, divisor) for coefficient, each in rest]
-    low = linear(remainder, (piece for _, small in pieces for piece in small))
-    first, last = low.bounds
-    separate = all(large or small for large, small in pieces)
-    if separate and first >= 0 and last < divisor:
-        carries = [piece for large, _ in pieces for piece in large]
-        return linear(quotient, (*multiples, *carries)), low
-    carried, low = _split_whole(linear(remainder, rest), divisor)
-    return add(linear(quotient, multiples), carried), low
+            remaining_terms.append((coefficient, digit))
+    split_terms = [_split_term(*term, divisor) for term in remaining_terms]
+    low = make_linear(remainder, (term for _, lows in split_terms for term in lows))
+    minimum, maximum = low.bounds
+    is_separable = all(highs or lows for highs, lows in split_terms)
+    if is_separable and minimum >= 0 and maximum < divisor:
+        carries = [term for highs, _ in split_terms for term in highs]
+        return make_linear(quotient, (*multiples, *carries)), low
+    carried, low = _split_whole(make_linear(remainder, remaining_terms), divisor)
+    return add(make_linear(quotient, multiples), carried), low
 
 
-def _cut_term(
-    coefficient: int, each: Digit, divisor: int
+def _split_term(
+    coefficient: int, digit: Digit, divisor: int
 ) -> tuple[list[tuple[int, Digit]], list[tuple[int, Digit]]]:
-    """The term's share of quotient and remainder; both empty if it cannot be cut there."""
+    """Return the term's terms of quotient and remainder; both empty if it does not separate."""
     size = abs(coefficient)
-    if size * max(abs(each.low), abs(each.high)) < divisor:
-        return [], [(coefficient, each)]
+    if size * max(abs(digit.low), abs(digit.high)) < divisor:
+        return [], [(coefficient, digit)]
     if divisor % size:
         return [], []
-    coarse, fine = cut(each, divisor // size)
+    coarse, fine = split_digit(digit, divisor // size)
     return [(coefficient // size, coarse)], [(coefficient, fine)]
 
 
-def cut(each: Digit, at: int) -> tuple[Digit, Digit]:
-    """`each // at` and `each % at`."""
-    if each.modulus % at == 0:
-        # The remaining modulus 1 would mean "always 0" where digit() reads 0 as "none".
-        coarse = digit(each.base, each.divisor * at, each.modulus // at)
-        if each.modulus == at:
-            coarse = digit(Variable("", 1))
-        return coarse, digit(each.base, each.divisor, at)
-    whole = Linear(0, ((1, each),))
-    return digit(whole, at), digit(whole, 1, at)
+def split_digit(digit: Digit, divisor: int) -> tuple[Digit, Digit]:
+    """Return `digit // divisor` and `digit % divisor`."""
+    if digit.modulus % divisor == 0:
+        # The remaining modulus 1 would mean "always 0" where make_digit() reads 0 as "none".
+        coarse = make_digit(digit.base, digit.divisor * divisor, digit.modulus // divisor)
+        if digit.modulus == divisor:
+            coarse = make_digit(Variable("", 1))
+        return coarse, make_digit(digit.base, digit.divisor, divisor)
+    whole = Linear(0, ((1, digit),))
+    return make_digit(whole, divisor), make_digit(whole, 1, divisor)
 
 
 def _split_whole(value: Linear, divisor: int) -> tuple[Linear, Linear]:
-    """For sums that carry: the division stays, over as little as possible."""
+    """Return quotient and remainder of a sum that carries, with the division reduced."""
     common = gcd(divisor, *(coefficient for coefficient, _ in value.terms))
     offset, within = divmod(value.constant, common)
-    reduced = Linear(offset, tuple((c // common, each) for c, each in value.terms))
+    reduced = Linear(offset, tuple((c // common, digit) for c, digit in value.terms))
     divisor //= common
     if divisor == 1:
         return reduced, Linear(within, ())
     if reduced.constant == 0 and len(reduced.terms) == 1 and reduced.terms[0][0] == 1:
-        coarse, fine = cut(reduced.terms[0][1], divisor)
+        coarse, fine = split_digit(reduced.terms[0][1], divisor)
     else:
-        coarse, fine = digit(reduced, divisor), digit(reduced, 1, divisor)
-    return linear(0, [(1, coarse)]), linear(within, [(common, fine)])
+        coarse, fine = make_digit(reduced, divisor), make_digit(reduced, 1, divisor)
+    return make_linear(0, [(1, coarse)]), make_linear(within, [(common, fine)])
 
 
 # --- To and from sympy ----------------------------------------------------------------------------
 
 
 def parse(index: sympy.Expr | int, ranges: Mapping[sympy.Symbol, int]) -> Linear:
-    """The index as a record; symbols without a range, and what is no index arithmetic, as is."""
+    """Return the index as a record; what is no index arithmetic becomes an unbounded variable."""
     sizes = tuple((symbol.name, int(size)) for symbol, size in ranges.items())
     return _parse_cached(sympy.sympify(index), sizes)
 
 
-@lru_cache(maxsize=_CACHED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _parse_cached(index: sympy.Expr, sizes: tuple[tuple[str, int], ...]) -> Linear:
     return _parse(index, dict(sizes))
 
@@ -201,11 +202,13 @@ def _parse(index: sympy.Expr, sizes: Mapping[str, int]) -> Linear:
     if index.is_Integer:
         return Linear(int(index), ())
     if index.is_Symbol:
-        return linear(0, [(1, digit(Variable(index.name, sizes.get(index.name, UNBOUNDED))))])
+        return make_linear(
+            0, [(1, make_digit(Variable(index.name, sizes.get(index.name, UNBOUNDED))))]
+        )
     if index.is_Add:
         total = ZERO
-        for each in index.args:
-            total = add(total, _parse(each, sizes))
+        for term in index.args:
+            total = add(total, _parse(term, sizes))
         return total
     match index:
         case torch_functions.Identity():
@@ -222,36 +225,38 @@ def _parse(index: sympy.Expr, sizes: Mapping[str, int]) -> Linear:
         case sympy.floor():
             divisor, dividend = _over_common_denominator(index.args[0])
             return split(_parse(dividend, sizes), divisor)[0]
-    coefficient, rest = index.as_coeff_Mul()
+    coefficient, factor = index.as_coeff_Mul()
     if coefficient.is_Integer and coefficient != 1:
-        return scale(_parse(rest, sizes), int(coefficient))
-    return linear(0, [(1, digit(Variable(index, UNBOUNDED)))])
+        return scale(_parse(factor, sizes), int(coefficient))
+    return make_linear(0, [(1, make_digit(Variable(index, UNBOUNDED)))])
 
 
 def _are_positive(arguments: Iterable[sympy.Expr]) -> bool:
-    return all(each.is_Integer and each > 0 for each in arguments)
+    return all(argument.is_Integer and argument > 0 for argument in arguments)
 
 
 def _over_common_denominator(value: sympy.Expr) -> tuple[int, sympy.Expr]:
-    terms = [each.as_coeff_Mul() for each in sympy.Add.make_args(value)]
+    """Return the common denominator of a sum, and the sum times it."""
+    terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(value)]
     if not all(coefficient.is_Rational for coefficient, _ in terms):
         return 1, value
     divisor = lcm(*(int(coefficient.q) for coefficient, _ in terms))
-    return divisor, sympy.Add(*(coefficient * divisor * rest for coefficient, rest in terms))
+    return divisor, sympy.Add(*(coefficient * divisor * factor for coefficient, factor in terms))
 
 
-@lru_cache(maxsize=_CACHED)
+@lru_cache(maxsize=_CACHE_SIZE)
 def expression(value: Linear) -> sympy.Expr:
-    terms = [coefficient * _digit_expression(each) for coefficient, each in value.terms]
+    """Return the index as a sympy expression."""
+    terms = [coefficient * _digit_expression(digit) for coefficient, digit in value.terms]
     return sympy.Add(value.constant, *terms)
 
 
-@lru_cache(maxsize=_CACHED)
-def _digit_expression(each: Digit) -> sympy.Expr:
-    result = _base_expression(each.base)
-    if each.divisor > 1:
-        result = sympy.floor(result / each.divisor)
-    return sympy.Mod(result, each.modulus) if each.modulus else result
+@lru_cache(maxsize=_CACHE_SIZE)
+def _digit_expression(digit: Digit) -> sympy.Expr:
+    result = _base_expression(digit.base)
+    if digit.divisor > 1:
+        result = sympy.floor(result / digit.divisor)
+    return sympy.Mod(result, digit.modulus) if digit.modulus else result
 
 
 def _base_expression(base: Variable | Linear) -> sympy.Expr:
@@ -260,18 +265,18 @@ def _base_expression(base: Variable | Linear) -> sympy.Expr:
     return sympy.Symbol(base.name, integer=True) if isinstance(base.name, str) else base.name
 
 
-# --- Questions ------------------------------------------------------------------------------------
+# --- Variables of an index ------------------------------------------------------------------------
 
 
 def digits(value: Linear) -> Iterator[tuple[Variable, Digit]]:
-    """Every digit of a variable, those inside wrapped sums included."""
-    for _, each in value.terms:
-        if isinstance(each.base, Linear):
-            yield from digits(each.base)
+    """Yield every digit with its variable, including digits inside nested sums."""
+    for _, digit in value.terms:
+        if isinstance(digit.base, Linear):
+            yield from digits(digit.base)
         else:
-            yield each.base, each
+            yield digit.base, digit
 
 
 def names(value: Linear) -> set[str]:
-    """The symbols that the value depends on."""
+    """Return the names of the variables that the value depends on."""
     return {variable.name for variable, _ in digits(value) if isinstance(variable.name, str)}

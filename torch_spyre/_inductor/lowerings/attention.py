@@ -1,8 +1,8 @@
-"""Attention as a loop of its own kind: what each element of the result is made of.
+"""Lowers attention to two loops of its own kinds: see `multi_loop/attention`.
 
-Its points are batch, head, query row and channel of the value; it folds keys and channels of the
-queries. The logarithms of the rows' sums, which gradients need, are a second loop over the same
-tensors; both become one program.
+The points of the first are batch, head, query row and channel of the value; it reduces keys and
+channels of the queries. The logsumexp of each row, which the gradients need, is a second loop over
+the same tensors; both become one program.
 """
 
 import math
@@ -14,10 +14,11 @@ from torch._inductor import ir
 from torch._inductor.virtualized import V, ops
 from torch.utils._sympy.functions import FloorDiv
 
-from torch_spyre._inductor.attention_roles import ATTENTION, LOGSUMEXP
 from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.lowerings.memory import read_from_memory
+from torch_spyre._inductor.lowerings.multi_loop import multi_loop_reduction
 from torch_spyre._inductor.lowerings.registry import lowers
+from torch_spyre._inductor.op_table.attention import ATTENTION, LOGSUMEXP
 from torch_spyre.ops.attention import OVERLOAD
 
 
@@ -31,61 +32,48 @@ def _attention(
     scale: float | None,
 ) -> tuple[ir.TensorBox, ir.TensorBox]:
     batch, heads, rows, inner = query.get_size()
-    keys, shared = key.get_size()[2], concrete(heads) // concrete(key.get_size()[1])
+    keys, group_size = key.get_size()[2], concrete(heads) // concrete(key.get_size()[1])
     factor = 1.0 / math.sqrt(concrete(inner)) if scale is None else float(scale)
-    load_query, load_key, load_value = (read_from_memory(each) for each in (query, key, value))
-    load_bias = None if bias is None else _broadcast(bias)
+    load_query, load_key, load_value = (read_from_memory(x) for x in (query, key, value))
+    load_bias = None if bias is None else _broadcast_loader(bias)
 
-    def sums(index: Sequence[Any], along: Sequence[Any]) -> tuple[Any, ...]:
-        """What the scores are made of: tensors, then numbers."""
+    def logsumexp_operands(index: Sequence[Any], reduced: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the operands of a score: tensors, then constants."""
         b, h, row = index[:3]
-        at, channel = along
+        key_index, channel = reduced
         query_and_key = (
             load_query([b, h, row, channel]),
-            load_key([b, FloorDiv(h, shared), at, channel]),
+            load_key([b, FloorDiv(h, group_size), key_index, channel]),
         )
-        added = () if load_bias is None else (load_bias([b, h, row, at]),)
-        numbers = (ops.constant(factor, torch.float32), ops.constant(is_causal, torch.bool))
-        return (*query_and_key, *added, *numbers)
+        biases = () if load_bias is None else (load_bias([b, h, row, key_index]),)
+        constants = (ops.constant(factor, torch.float32), ops.constant(is_causal, torch.bool))
+        return (*query_and_key, *biases, *constants)
 
-    def result(index: Sequence[Any], along: Sequence[Any]) -> tuple[Any, ...]:
+    def attention_operands(index: Sequence[Any], reduced: Sequence[Any]) -> tuple[Any, ...]:
         b, h, _, channel = index
-        summed = sums(index, along)
-        value_here = load_value([b, FloorDiv(h, shared), along[0], channel])
-        return (*summed[:2], value_here, *summed[2:])
-
-    def folded(kind: str, inner_fn: Any, ranges: list[Any], like: torch.Tensor) -> ir.TensorBox:
-        made = ir.TensorBox.create(
-            ir.Reduction(
-                device=query.get_device_or_error(),
-                dtype=like.dtype,
-                inner_fn=inner_fn,
-                ranges=ranges,
-                reduction_ranges=[keys, inner],
-                reduction_type=kind,  # type: ignore[arg-type]  # a kind of our own
-                src_dtype=query.get_dtype(),
-                reduction_hint=ir.ReductionHint.DEFAULT,
-            )
-        )
-        made.realize()
-        # In memory of its own: nothing else may say where the program writes.
-        ir.as_storage_and_layout(made, freeze=True, exact_strides=list(like.stride()))
-        return made
+        query_element, key_element, *others = logsumexp_operands(index, reduced)
+        loaded_value = load_value([b, FloorDiv(h, group_size), reduced[0], channel])
+        return (query_element, key_element, loaded_value, *others)
 
     results = V.graph.current_node.meta["val"]
-    size = [batch, heads, rows]
+    rows_size, reduced_size = [batch, heads, rows], [keys, inner]
+    result_size = [*rows_size, value.get_size()[3]]
     return (
-        folded(ATTENTION, result, [*size, value.get_size()[3]], results[0]),
-        folded(LOGSUMEXP, sums, size, results[1]),
+        multi_loop_reduction(
+            ATTENTION, attention_operands, result_size, reduced_size, query, results[0]
+        ),
+        multi_loop_reduction(
+            LOGSUMEXP, logsumexp_operands, rows_size, reduced_size, query, results[1]
+        ),
     )
 
 
-def _broadcast(bias: ir.TensorBox) -> Any:
-    """Loads at four coordinates from a tensor that may have fewer, or a single element of some."""
-    load, size = read_from_memory(bias), [concrete(each) for each in bias.get_size()]
+def _broadcast_loader(bias: ir.TensorBox) -> Any:
+    """Return a loader at four coordinates for a tensor that is broadcast to four dims."""
+    load, sizes = read_from_memory(bias), [concrete(size) for size in bias.get_size()]
 
-    def at(index: Sequence[Any]) -> Any:
-        own = index[len(index) - len(size) :]
-        return load([0 if extent == 1 else each for each, extent in zip(own, size, strict=True)])
+    def broadcast_load(index: Sequence[Any]) -> Any:
+        trailing = index[len(index) - len(sizes) :]
+        return load([0 if size == 1 else i for i, size in zip(trailing, sizes, strict=True)])
 
-    return at
+    return broadcast_load

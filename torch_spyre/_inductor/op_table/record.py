@@ -25,7 +25,7 @@ class Kind(Enum):
     MATMUL = "matmul"
     TOPK = "top k"
     NORMALIZATION = "normalization"
-    # Several loops in one kernel, such as attention.
+    # Several loops in one kernel; see `multi_loop/`.
     MULTI_LOOP = "several loops"
 
 

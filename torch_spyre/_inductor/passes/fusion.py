@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 import sympy
 from sympy import Symbol
 
-from torch_spyre._inductor.attention_roles import ATTENTION_OPS
 from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.loop_ir import Interner, LoopOp, Reduction
 from torch_spyre._inductor.loop_rewriting import with_symbols
+from torch_spyre._inductor.multi_loop.registry import multi_loop_op
 
 
 @dataclass
@@ -103,8 +103,8 @@ def _joined(
         return None
     if op.is_matmul or op.target in group.made:
         return None
-    if op.is_attention or group.ops[0].is_attention:
-        return op if _same_scores(group, op) and op.target not in group.reads else None
+    if op.is_multi_loop or group.ops[0].is_multi_loop:
+        return op if _can_merge(group, op) and op.target not in group.reads else None
     if any(load.indirect or load.buffer in group.replaced for load in op.loads):
         return None
     mapping: dict[Symbol, Symbol] = {}
@@ -155,15 +155,13 @@ def _replaces(group: _Group, op: LoopOp) -> bool:
     )
 
 
-def _same_scores(group: _Group, op: LoopOp) -> bool:
-    """Attention gives the sums of its rows on the way: the same tensors in the same symbols."""
-    (first, *others), sums = group.ops, op.value
-    if others or not isinstance(first.value, Reduction) or not isinstance(sums, Reduction):
+def _can_merge(group: _Group, op: LoopOp) -> bool:
+    """Return whether the kernel of a multi-loop op computes `op` as well, in the same symbols."""
+    value = group.ops[0].value
+    if not op.is_multi_loop or not group.ops[0].is_multi_loop:
         return False
-    if (first.value.op, sums.op) != ATTENTION_OPS or first.value.constants != sums.constants:
-        return False
-    query, key, _, *bias = first.value.inputs
-    return (query, key, *bias) == sums.inputs
+    assert isinstance(value, Reduction)
+    return multi_loop_op(value.op).can_merge(group.ops, op)
 
 
 def _matched(

@@ -62,7 +62,7 @@ def _kind(op: LoopOp) -> str:
         return "mutation"
     if op.is_matmul:
         return "matmul"
-    if isinstance(op.value, Reduction) and op.is_attention:
+    if isinstance(op.value, Reduction) and op.is_multi_loop:
         return op.value.op
     if isinstance(op.value, Reduction):
         return "reduction"

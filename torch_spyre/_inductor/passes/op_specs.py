@@ -9,7 +9,6 @@ import torch
 from sympy import Symbol
 
 from torch_spyre._C import SpyreTensorLayout, get_device_dtype, get_elem_in_stick
-from torch_spyre._inductor.attention_roles import ATTENTION_OPS, ROLES, ROLES_INFO
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import align, device_coordinates
 from torch_spyre._inductor.layouts.terms import expression, parse
@@ -23,6 +22,8 @@ from torch_spyre._inductor.loop_ir import (
     Step,
     walk,
 )
+from torch_spyre._inductor.multi_loop.registry import find_multi_loop_op
+from torch_spyre._inductor.multi_loop.roles import ROLES_INFO, LoopRoles
 from torch_spyre._inductor.op_spec import (
     IndirectAccess,
     OpSpec,
@@ -283,8 +284,10 @@ class _SpecBuilder:
         parts = {symbol: [part for part, _ in found.segments[symbol]] for symbol in self.sizes}
         for draft in self.drafts:
             draft.cut(found.segments)
-            if draft.op in ATTENTION_OPS:
-                draft.info[ROLES_INFO] = _roles(found.segments)
+            multi_loop = find_multi_loop_op(draft.op)
+            if multi_loop is not None:
+                roles = LoopRoles.from_segments(multi_loop.roles, found.segments)
+                draft.info[ROLES_INFO] = roles.to_op_info()
         return [self._spec(draft, coordinates, parts, found.ranges) for draft in self.drafts]
 
     def _spec(
@@ -326,16 +329,6 @@ class _SpecBuilder:
             device_size=[*(ranges[part] for part in plain), stick],
             device_coordinates=[*plain, sympy.S.Zero],
         )
-
-
-def _roles(
-    segments: Mapping[Symbol, Sequence[tuple[Symbol, int]]],
-) -> dict[str, dict[str, int]]:
-    by_name = {symbol.name: parts for symbol, parts in segments.items()}
-    return {
-        role: {part.name: step for part, step in reversed(by_name.get(name, ()))}
-        for role, name in ROLES.items()
-    }
 
 
 def _as_input(arg: TensorArg) -> TensorArg:

@@ -6,9 +6,9 @@ from math import gcd, prod
 
 from sympy import Symbol
 
+from torch_spyre._inductor.multi_loop.registry import multi_loop_op_of
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_table import record_of
-from torch_spyre._inductor.to_ktir.attention_tiles import attention_splits, is_attention
 from torch_spyre._inductor.to_ktir.plan import Space, divisible_share, is_matmul, space_of
 from torch_spyre._inductor.work_division import check_span_limit, divide
 from torch_spyre.cards import CardDescription, usable_cores
@@ -17,8 +17,9 @@ from torch_spyre.cards import CardDescription, usable_cores
 def divided(specs: Sequence[OpSpec], card: CardDescription) -> list[OpSpec]:
     """The specs with splits. The one with most work decides; the others follow."""
     space = space_of(specs)
-    if is_attention(specs):
-        return _with_splits(specs, attention_splits(specs, space, usable_cores(card)))
+    multi_loop = multi_loop_op_of(specs)
+    if multi_loop is not None:
+        return _with_splits(specs, multi_loop.core_splits(specs, space, usable_cores(card)))
     leader = _shareable(specs, space)
     shared = frozenset() if leader is None else space.reduced
     if leader is None:

@@ -84,6 +84,7 @@ def _front_end() -> str:
 def front_end_files() -> list[Path]:
     """Return the files on which the KTIR of a list of specs depends."""
     root = Path(torch_spyre.__file__).parent / "_inductor"
-    folders = (*root.glob("to_ktir/*.py"), *root.glob("op_table/*.py"))
+    patterns = ("to_ktir/*.py", "multi_loop/**/*.py", "op_table/*.py")
+    folders = (path for pattern in patterns for path in root.glob(pattern))
     files = ("op_spec.py", "kernel_parameters.py", "work_division/core_mapping.py")
     return sorted((*folders, *(root / file for file in files)))

@@ -1,4 +1,4 @@
-"""From OpSpecs to KTIR: tiles, loops over them, and the ops on them."""
+"""Emits KTIR from OpSpecs: loops over tiles, transfers between memory and scratchpad, and ops."""
 
 from torch_spyre._inductor.to_ktir.kernel import build_kernel, build_module
 

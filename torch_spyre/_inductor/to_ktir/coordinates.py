@@ -1,4 +1,4 @@
-"""The op that gives each point a number made of its coordinates."""
+"""Emits the op whose elements are functions of their coordinates."""
 
 from collections.abc import Callable, Mapping
 
@@ -22,18 +22,19 @@ from torch_spyre.ktir.dialects import arith as ktir_arith
 
 
 def emit_coordinate(emitter: Emitter, spec: OpSpec, frame: Frame) -> Value:
-    """`op_info["expression"]` of the symbols, as a tensor."""
+    """Emit the value of `op_info["expression"]` at each point of the tile."""
     expression = sympify(spec.op_info["expression"])
     return emit_index(emitter, expression, element_type(spec.output.device_dtype), frame)
 
 
 def emit_index(emitter: Emitter, expression: sympy.Expr, result: Attribute, frame: Frame) -> Value:
+    """Emit the value of an expression of symbols at each point of the tile."""
     if expression.is_Integer:
         return Value(emitter.scalar(int(expression), result), ())
     axes = frame.axes_of(frozenset(expression.free_symbols))
     shape = frame.shape(axes)
     target = emitter.empty(I32, shape)
-    # Constants and origins stand before the op: its region computes with them.
+    # Constants and origins are emitted before the op; its region captures them.
     block = Block(arg_types=[I32])
     operations: list[Operation] = []
 
@@ -41,19 +42,19 @@ def emit_index(emitter: Emitter, expression: sympy.Expr, result: Attribute, fram
         operations.append(operation)
         return operation.results[0]
 
-    places: dict[Symbol, SSAValue] = {}
-    for position, axis in enumerate(axes):
+    values: dict[Symbol, SSAValue] = {}
+    for dim, axis in enumerate(axes):
         origin = emitter.indices.value(frame.origins[axis.symbol])
         if axis.part == "stick":
-            sticks = emitter.indices.constant(frame.stick)
-            part = add(arith.MuliOp(add(IndexOp(position)), sticks))
+            per_stick = emitter.indices.constant(frame.stick)
+            offset = add(arith.MuliOp(add(IndexOp(dim)), per_stick))
         else:
-            part = add(IndexOp(position))
-        before = places.get(axis.symbol, origin)
-        places[axis.symbol] = add(arith.AddiOp(part, before))
-    total = _emit(expression, places, add, emitter.indices)
-    number = add(ktir_arith.IndexCastOp(total, I32))
-    block.add_ops([*operations, YieldOp(number)])
+            offset = add(IndexOp(dim))
+        base = values.get(axis.symbol, origin)
+        values[axis.symbol] = add(arith.AddiOp(offset, base))
+    index = _emit(expression, values, add, emitter.indices)
+    integer = add(ktir_arith.IndexCastOp(index, I32))
+    block.add_ops([*operations, YieldOp(integer)])
     raw = emitter.add(
         GenericOp(
             [],
@@ -69,30 +70,27 @@ def emit_index(emitter: Emitter, expression: sympy.Expr, result: Attribute, fram
 
 def _emit(
     expression: sympy.Expr,
-    places: Mapping[Symbol, SSAValue],
+    values: Mapping[Symbol, SSAValue],
     add: Callable[[Operation], SSAValue],
     indices: IndexArithmetic,
 ) -> SSAValue:
+    """Emit an expression of symbols, whose SSA values are in `values`."""
     if expression.is_Integer:
         return indices.constant(int(expression))
     if expression.is_Symbol:
-        return places[expression]
-    if isinstance(expression, sympy.Add):
-        first, *others = (_emit(each, places, add, indices) for each in expression.args)
-        for each in others:
-            first = add(arith.AddiOp(first, each))
-        return first
-    if isinstance(expression, sympy.Mul):
-        first, *others = (_emit(each, places, add, indices) for each in expression.args)
-        for each in others:
-            first = add(arith.MuliOp(first, each))
-        return first
+        return values[expression]
+    if isinstance(expression, sympy.Add | sympy.Mul):
+        kind = arith.AddiOp if isinstance(expression, sympy.Add) else arith.MuliOp
+        result, *operands = (_emit(arg, values, add, indices) for arg in expression.args)
+        for operand in operands:
+            result = add(kind(result, operand))
+        return result
     if isinstance(expression, sympy.Mod):
-        value, modulus = (_emit(each, places, add, indices) for each in expression.args)
+        value, modulus = (_emit(arg, values, add, indices) for arg in expression.args)
         quotient = add(arith.FloorDivSIOp(value, modulus))
         return add(arith.SubiOp(value, add(arith.MuliOp(quotient, modulus))))
     if isinstance(expression, sympy.floor):
         numerator, denominator = sympy.fraction(sympy.together(expression.args[0]))
-        value = _emit(sympy.expand(numerator), places, add, indices)
+        value = _emit(sympy.expand(numerator), values, add, indices)
         return add(arith.FloorDivSIOp(value, indices.constant(int(denominator))))
-    raise UnsupportedError(f"an index like {expression}")
+    raise UnsupportedError(f"an index that is not integer arithmetic: {expression}")

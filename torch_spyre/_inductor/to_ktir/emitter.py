@@ -1,4 +1,4 @@
-"""Ops of KTIR on tiles, one method each. Shapes are static; views of tensors cost nothing."""
+"""Emits KTIR ops on tiles, one method each. Shapes are static; views of tensors are free."""
 
 from collections.abc import Callable, Sequence
 from math import isinf
@@ -30,9 +30,9 @@ from torch_spyre.ktir.dialects.ktdp.views import ConstructMemoryViewOp, full_box
 from torch_spyre.ktir.dialects.tensor import ExpandShapeOp
 
 Shape = tuple[int, ...]
-# The text of IR has f16 in IEEE's form, which the card's format exceeds on both sides: an epsilon
-# of 1e-8 would be no more than 0. What lies beyond is written in f32.
-_LITERALS_OF_F16 = (2.0**-14, 65504.0)
+# f16 literals in the text of IR are IEEE's, whose range the card's format exceeds on both sides: an
+# epsilon of 1e-8 would become 0. Values outside this range are f32 literals that are truncated.
+_F16_LITERAL_RANGE = (2.0**-14, 65504.0)
 
 
 def shape_of(value: SSAValue) -> Shape:
@@ -41,25 +41,25 @@ def shape_of(value: SSAValue) -> Shape:
 
 
 def element_of(value: SSAValue) -> Attribute:
-    found: Attribute = value.type.element_type  # type: ignore[attr-defined]  # callers hold tensors
-    return found
+    element: Attribute = value.type.element_type  # type: ignore[attr-defined]  # as in shape_of
+    return element
 
 
 def _constant(value: float | int | bool, element: Attribute) -> list[Operation]:
-    """The ops that make a constant, the constant itself last."""
+    """Return the ops of a constant; the last one has the value."""
     if not isinstance(element, AnyFloat):
         assert isinstance(element, IntegerType)
         return [arith.ConstantOp(IntegerAttr(int(value), element))]
     number = float(value)
-    smallest, largest = _LITERALS_OF_F16
-    if element != F16 or number == 0 or smallest <= abs(number) <= largest or isinf(number):
+    minimum, maximum = _F16_LITERAL_RANGE
+    if element != F16 or number == 0 or minimum <= abs(number) <= maximum or isinf(number):
         return [arith.ConstantOp(FloatAttr(number, element))]
     exact = arith.ConstantOp(FloatAttr(number, F32))
     return [exact, arith.TruncFOp(exact.result, element)]
 
 
 class Emitter:
-    """Appends to the current block of a function."""
+    """Appends ops to the current block of a function."""
 
     def __init__(self, entry: Block) -> None:
         self.indices = IndexArithmetic(entry)
@@ -74,22 +74,22 @@ class Emitter:
     def view(
         self, base: SSAValue, offset: int, sizes: Shape, strides: Shape, element: Attribute
     ) -> SSAValue:
-        """An array over memory. Made once, at the start of the function."""
+        """Return a memory view; equal ones are emitted once, at the start of the function."""
         key = (base, offset, sizes, strides, element)
         if key not in self._views:
-            at = base if offset == 0 else self._at_entry_sum(base, offset)
-            operation = ConstructMemoryViewOp(at, sizes, strides, MemRefType(element, sizes))
+            address = base if offset == 0 else self._entry_sum(base, offset)
+            operation = ConstructMemoryViewOp(address, sizes, strides, MemRefType(element, sizes))
             self._add_at_entry(operation)
             self._views[key] = operation.result
         return self._views[key]
 
-    def _at_entry_sum(self, base: SSAValue, offset: int) -> SSAValue:
+    def _entry_sum(self, base: SSAValue, offset: int) -> SSAValue:
         operation = arith.AddiOp(base, self.indices.constant(offset))
         self._add_at_entry(operation)
         return operation.result
 
     def _add_at_entry(self, operation: Operation) -> None:
-        """Before what the entry block does, after the constants that this may need."""
+        """Insert an op before the body of the entry block, after the constants it may need."""
         anchor = self._entry_anchor
         if anchor is None:
             self.indices.entry.add_op(operation)
@@ -99,7 +99,7 @@ class Emitter:
     _entry_anchor: Operation | None = None
 
     def begin_body(self, anchor: Operation) -> None:
-        """What comes from now on follows `anchor`; views and constants still go before it."""
+        """Emit the ops from now on after `anchor`; views and constants still go before it."""
         self._entry_anchor = anchor
 
     def load(self, view: SSAValue, origins: Sequence[Index], sizes: Shape) -> SSAValue:
@@ -117,7 +117,7 @@ class Emitter:
     # Scalars and constants
 
     def scalar(self, value: float | int | bool, element: Attribute) -> SSAValue:
-        """A constant; made once, at the start of the function."""
+        """Return a constant; equal ones are emitted once, at the start of the function."""
         key = (repr(value), element)
         if key not in self._scalars:
             operations = _constant(value, element)
@@ -158,8 +158,8 @@ class Emitter:
         steps = strides or (1,) * len(sizes)
         if sizes == shape_of(value):
             return value
-        found = tensor_type(element_of(value), sizes)
-        return self.add(tensor.ExtractSliceOp(value, offsets, sizes, steps, found))
+        result = tensor_type(element_of(value), sizes)
+        return self.add(tensor.ExtractSliceOp(value, offsets, sizes, steps, result))
 
     def insert(
         self, value: SSAValue, into: SSAValue, offsets: Shape, strides: Shape | None = None
@@ -172,41 +172,41 @@ class Emitter:
         )
 
     def reshape(self, value: SSAValue, groups: Sequence[Sequence[int]], shape: Shape) -> SSAValue:
-        """Joins the dims of each group, or, of the shape's dims, makes each group of one."""
+        """Emit a collapse of each group of dims to one, or an expansion of each dim to a group."""
         if shape == shape_of(value):
             return value
         reassociation = ArrayAttr(
             [ArrayAttr([IntegerAttr(dim, i64) for dim in group]) for group in groups]
         )
-        found = tensor_type(element_of(value), shape)
+        result = tensor_type(element_of(value), shape)
         if len(shape) < len(shape_of(value)):
             operation: Operation = tensor.CollapseShapeOp.build(
                 operands=[value],
-                result_types=[found],
+                result_types=[result],
                 properties={"reassociation": reassociation},
             )
         else:
-            operation = ExpandShapeOp(value, shape, reassociation, found)
+            operation = ExpandShapeOp(value, shape, reassociation, result)
         return self.add(operation)
 
-    # Work
+    # Arithmetic
 
     def generic(
         self, scalar_op: Callable[..., Operation], operands: Sequence[SSAValue]
     ) -> SSAValue:
-        """An op that exists on scalars only, applied to each element."""
+        """Emit an op that exists on scalars only, applied to each element."""
         shape, element = shape_of(operands[0]), element_of(operands[0])
         target = self.empty(element, shape)
-        block = Block(arg_types=[*(element_of(each) for each in operands), element])
+        block = Block(arg_types=[*(element_of(operand) for operand in operands), element])
         operation = scalar_op(*block.args[:-1])
         block.add_ops([operation, YieldOp(operation.results[0])])
-        same = AffineMapAttr(AffineMap.identity(len(shape)))
+        identity = AffineMapAttr(AffineMap.identity(len(shape)))
         return self.add(
             GenericOp(
                 operands,
                 [target],
                 Region(block),
-                [same] * (len(operands) + 1),
+                [identity] * (len(operands) + 1),
                 [IteratorTypeAttr.parallel()] * len(shape),
                 [target.type],
             )
@@ -219,13 +219,15 @@ class Emitter:
         dims: Sequence[int],
         combine: Callable[[SSAValue, SSAValue], Operation],
     ) -> SSAValue:
-        """Folds dims of a value; `combine` takes an element and the accumulator."""
+        """Emit a reduction of dims; `combine` accepts an element and the accumulator."""
         element = element_of(value)
         block = Block(arg_types=[element, element])
         operation = combine(*block.args)
         block.add_ops([operation, YieldOp(operation.results[0])])
-        where = DenseArrayBase.from_list(i64, dims)
-        return self.add(ReduceOp(value, initial, where, Region(block)))
+        dimensions = DenseArrayBase.from_list(i64, dims)
+        return self.add(ReduceOp(value, initial, dimensions, Region(block)))
+
+    # Control flow
 
     def loop(
         self,
@@ -234,12 +236,15 @@ class Emitter:
         carried: Sequence[SSAValue],
         body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> list[SSAValue]:
-        """`body` gets a multiple of `step`, and what the last trip yielded."""
+        """Emit a loop and return its results; a single iteration needs no loop.
+
+        `body` accepts the index, a multiple of `step`, and the values of the previous iteration.
+        """
         if trips == 1:
             return list(body(Index(0), carried))
-        return self.between(Index(0), Index(trips * step), step, carried, body)
+        return self.loop_between(Index(0), Index(trips * step), step, carried, body)
 
-    def between(
+    def loop_between(
         self,
         lower: Index,
         upper: Index,
@@ -247,25 +252,25 @@ class Emitter:
         carried: Sequence[SSAValue],
         body: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> list[SSAValue]:
-        """The same from `lower`, a multiple of `step`, to below `upper`: perhaps not at all."""
-        outside = self.indices.block
-        block = Block(arg_types=[IndexType(), *(each.type for each in carried)])
+        """Emit a loop from `lower`, a multiple of `step`, to below `upper`."""
+        enclosing = self.indices.block
+        block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
         self.indices.block = block
-        variable, *so_far = block.args
-        yielded = body(Index(0, variable, step), so_far)
+        variable, *values = block.args
+        yielded = body(Index(0, variable, step), values)
         block.add_op(scf.YieldOp(*yielded))
-        self.indices.block = outside
-        first, end = (self.indices.value(each) for each in (lower, upper))
-        operation = scf.ForOp(first, end, self.indices.constant(step), carried, block)
-        outside.add_op(operation)
+        self.indices.block = enclosing
+        start, end = (self.indices.value(bound) for bound in (lower, upper))
+        operation = scf.ForOp(start, end, self.indices.constant(step), carried, block)
+        enclosing.add_op(operation)
         return list(operation.results)
 
     def branch(self, condition: SSAValue, body: Callable[[], None]) -> None:
-        """What `body` emits happens only where the condition holds; nothing comes of it."""
-        outside = self.indices.block
+        """Emit ops that are executed only if the condition holds, without results."""
+        enclosing = self.indices.block
         block = Block()
         self.indices.block = block
         body()
         block.add_op(scf.YieldOp())
-        self.indices.block = outside
-        outside.add_op(scf.IfOp(condition, [], Region(block)))
+        self.indices.block = enclosing
+        enclosing.add_op(scf.IfOp(condition, [], Region(block)))

@@ -1,4 +1,4 @@
-"""Integers of a kernel: known ones are folded, others become `arith` ops on `index`."""
+"""Index arithmetic of a kernel: constants are folded, the rest becomes `arith` ops on `index`."""
 
 from dataclasses import dataclass
 from math import gcd
@@ -14,19 +14,20 @@ _INDEX = IndexType()
 
 @dataclass(frozen=True)
 class Index:
-    """`value` plus `offset`; `value` is a multiple of `multiple`, and absent where all is known."""
+    """`value` plus `offset`. `value` is a multiple of `multiple`; None in a known constant."""
 
     offset: int
     value: SSAValue | None = None
     multiple: int = 0
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
+        """Whether the index is a constant."""
         return self.value is None
 
     def modulo(self, divisor: int) -> int:
-        """What is left of it; asks for something that is the same on every core and trip."""
-        assert self.multiple % divisor == 0, f"{self} modulo {divisor} is not one number"
+        """Return the remainder, which must be the same on every core and in every iteration."""
+        assert self.multiple % divisor == 0, f"{self} modulo {divisor} is not a constant"
         return self.offset % divisor
 
 
@@ -54,7 +55,7 @@ class IndexArithmetic:
         return self._constants[value]
 
     def value(self, index: Index) -> SSAValue:
-        """As one SSA value."""
+        """Emit the index as one SSA value."""
         if index.value is None:
             return self.constant(index.offset)
         if not index.offset:
@@ -64,8 +65,8 @@ class IndexArithmetic:
     def plus(self, left: Index, right: Index) -> Index:
         offset = left.offset + right.offset
         if left.value is None or right.value is None:
-            found = left if right.value is None else right
-            return Index(offset, found.value, found.multiple)
+            variable = left if right.value is None else right
+            return Index(offset, variable.value, variable.multiple)
         total = self.add_op(arith.AddiOp(left.value, right.value))
         return Index(offset, total, gcd(left.multiple, right.multiple))
 
@@ -78,7 +79,7 @@ class IndexArithmetic:
         return Index(index.offset * factor, product, index.multiple * factor)
 
     def divided(self, index: Index, divisor: int) -> Index:
-        """Where the division is exact but for what is known."""
+        """Emit the quotient, rounded down. The divisor must divide `index.multiple`."""
         if divisor == 1:
             return index
         offset = index.offset // divisor
@@ -92,7 +93,7 @@ class IndexArithmetic:
         return self.add_op(CmpiOp("eq", value, self.constant(0)))
 
     def digit(self, value: SSAValue, stride: int, radix: int, whole: int) -> SSAValue:
-        """(value // stride) % radix, for a value below `whole`."""
+        """Emit `(value // stride) % radix`, for a value below `whole`."""
         if stride > 1:
             value = self.add_op(arith.DivUIOp(value, self.constant(stride)))
         if stride * radix < whole:

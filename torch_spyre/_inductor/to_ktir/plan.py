@@ -10,6 +10,7 @@ from math import gcd, lcm, prod
 
 from sympy import Symbol
 
+from torch_spyre._inductor.multi_loop.registry import multi_loop_op_of
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg, index_names
 from torch_spyre._inductor.op_table import MATMUL_OPS, POINTWISE_OPS
 from torch_spyre._inductor.to_ktir.access import Access, access_of
@@ -102,6 +103,9 @@ def space_of(specs: Sequence[OpSpec]) -> Space:
 
 def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
     """None if the kernel cannot be walked in tiles of this many bytes."""
+    multi_loop = multi_loop_op_of(specs)
+    if multi_loop is not None:
+        return multi_loop.plan_tiles(specs, budget)
     space = space_of(specs)
     padded = _padded(space)
     per_core = {symbol: _per_core(space, symbol, padded) for symbol in space.sizes}

@@ -1,8 +1,8 @@
-"""One layout for each buffer of a graph, so that copies move as few elements as possible.
+"""Chooses one layout for each buffer of a graph, so that copies move as few elements as possible.
 
-A beam search over the ops in order: a state is what has been decided so far, of which only the
-layouts and copies that later ops can still read make a difference. The greedy alternative keeps
-a single state.
+This is a beam search over the ops in order. A state holds the decisions so far; states that agree
+on the layouts and copies that later ops can still read are equivalent. The greedy alternative
+retains a single state.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,12 +34,12 @@ def plan_layouts(
     global_search: bool = True,
     beam_width: int = BEAM_WIDTH,
 ) -> LayoutPlan:
-    """Decides the layout of every buffer that the ops write, given those of the inputs."""
+    """Return the layout of every buffer that the ops write, from those of the inputs."""
     known: dict[str, list[SpyreTensorLayout]] = {}
-    for each in inputs:
-        if each.layout is None:
-            raise ValueError(f"graph input {each.name} has no device layout")
-        known[each.name] = [each.layout]
+    for buffer in inputs:
+        if buffer.layout is None:
+            raise ValueError(f"graph input {buffer.name} has no device layout")
+        known[buffer.name] = [buffer.layout]
     states = [_State(0, {name: layouts[0] for name, layouts in known.items()}, frozenset())]
     steps = _steps(ops, known)
     width = beam_width if global_search else 1
@@ -53,10 +53,10 @@ def plan_layouts(
 
 @dataclass(frozen=True)
 class _Edge:
-    """What a read costs with one layout of its buffer and one requirement."""
+    """The copy that a read needs for one layout of its buffer and one requirement."""
 
     copy: Copy | None
-    # Equal for copies that can be shared.
+    # Equal for reads that one copy serves.
     key: tuple[object, ...]
 
     @cached_property
@@ -65,19 +65,19 @@ class _Edge:
 
 
 class _Step:
-    """An op in its place in the graph, with everything that the search asks about it."""
+    """An op at its position in the graph, with its candidates and the costs of its reads."""
 
     def __init__(
         self,
         op: LayoutOp,
-        found: Sequence[Candidate],
+        op_candidates: Sequence[Candidate],
         versions: Mapping[str, int],
         needed_later: frozenset[str],
     ) -> None:
         self.op = op
-        self.candidates = found
+        self.candidates = op_candidates
         self.needed_later = needed_later
-        # A copy made before its source was changed does not serve a reader behind the change.
+        # A copy made before its source was mutated does not serve a read after the mutation.
         self._versions = [versions.get(read.buffer.name, 0) for read in op.reads]
         self._edges: dict[tuple[int, SpyreTensorLayout, Requirement], _Edge] = {}
         self._loops = tuple(op.loops.items())
@@ -99,16 +99,18 @@ class _Step:
         )
         if copy is None:
             return _Edge(None, ())
-        shared: tuple[object, ...] = (source.name, self._versions[position], copy.layout)
+        copy_key: tuple[object, ...] = (source.name, self._versions[position], copy.layout)
         if copy.kind == "gather":
-            # Index values are the readers' own, so such gathers are not shared.
-            own = (self.op.name, position) if self.op.is_indirect(index) else None
-            shared += (index, copy.index, own)
-        return _Edge(copy, shared)
+            # Index values belong to one read, so a gather through them serves no other read.
+            reader = (self.op.name, position) if self.op.is_indirect(index) else None
+            copy_key += (index, copy.index, reader)
+        return _Edge(copy, copy_key)
 
     def cheapest(self, candidate: Candidate, state: "_State") -> tuple[int, Sequence[_Edge]]:
+        """Return the cost and the reads of the candidate's cheapest choice."""
         return min(
-            (self._cost(choice, state) for choice in candidate.choices), key=lambda found: found[0]
+            (self._cost(choice, state) for choice in candidate.choices),
+            key=lambda cost_and_edges: cost_and_edges[0],
         )
 
     def _cost(self, choice: Choice, state: "_State") -> tuple[int, Sequence[_Edge]]:
@@ -116,8 +118,8 @@ class _Step:
             self.edge(position, state.layouts[access.buffer.name], required)
             for position, (access, required) in enumerate(zip(self.op.reads, choice, strict=True))
         ]
-        fresh = {edge.key: edge.cost for edge in edges if edge.key not in state.copies}
-        return sum(fresh.values()), edges
+        new_copies = {edge.key: edge.cost for edge in edges if edge.key not in state.copies}
+        return sum(new_copies.values()), edges
 
 
 def _steps(ops: Sequence[LayoutOp], known: dict[str, list[SpyreTensorLayout]]) -> list[_Step]:
@@ -132,13 +134,13 @@ def _steps(ops: Sequence[LayoutOp], known: dict[str, list[SpyreTensorLayout]]) -
     steps = []
     for op, needed in zip(ops, needed_later, strict=True):
         _check_reads(op, known)
-        found = candidates(op, known)
-        steps.append(_Step(op, found, dict(versions), needed))
+        op_candidates = candidates(op, known)
+        steps.append(_Step(op, op_candidates, dict(versions), needed))
         target = op.write.buffer.name
         if target in known:
             versions[target] = versions.get(target, 0) + 1
         else:
-            known[target] = list(dict.fromkeys(each.layout for each in found))
+            known[target] = list(dict.fromkeys(candidate.layout for candidate in op_candidates))
     return steps
 
 
@@ -162,43 +164,44 @@ class _Decision:
 @dataclass(frozen=True)
 class _State:
     cost: int
-    # Of the buffers that later ops read or write.
+    # Layouts of the buffers, and keys of the copies, that later ops use.
     layouts: Layouts
     copies: frozenset[tuple[object, ...]]
     last: _Decision | None = None
 
     @property
-    def outlook(self) -> tuple[object, ...]:
-        """All that later decisions depend on."""
+    def equivalence_key(self) -> tuple[object, ...]:
+        """Everything that later decisions depend on: equal for equivalent states."""
         return frozenset(self.layouts.items()), self.copies
 
 
 def _advance(step: _Step, states: Sequence[_State], width: int) -> list[_State]:
+    """Return the cheapest states after one more op, at most `width`."""
     options = []
     target = step.op.write.buffer.name
     for state in states:
-        settled = state.layouts.get(target)
+        fixed_layout = state.layouts.get(target)
         for candidate in step.candidates:
-            if settled is not None and candidate.layout != settled:
+            if fixed_layout is not None and candidate.layout != fixed_layout:
                 continue
             cost, edges = step.cheapest(candidate, state)
             if candidate.scatter is not None:
                 cost += candidate.scatter.cost
             options.append((state.cost + cost, state, candidate, edges))
             if cost == 0 and target not in step.needed_later:
-                # Nothing asks for another layout, and none is cheaper.
+                # No later op reads the buffer, and no candidate is cheaper.
                 break
     options.sort(key=lambda option: option[0])
-    found: dict[tuple[object, ...], _State] = {}
+    next_states: dict[tuple[object, ...], _State] = {}
     for cost, state, candidate, edges in options:
-        reached = _reached(step, cost, state, candidate, edges)
-        found.setdefault(reached.outlook, reached)
-        if len(found) == width:
+        next_state = _next_state(step, cost, state, candidate, edges)
+        next_states.setdefault(next_state.equivalence_key, next_state)
+        if len(next_states) == width:
             break
-    return list(found.values())
+    return list(next_states.values())
 
 
-def _reached(
+def _next_state(
     step: _Step, cost: int, state: _State, candidate: Candidate, edges: Sequence[_Edge]
 ) -> _State:
     needed = step.needed_later
@@ -206,8 +209,8 @@ def _reached(
     target = step.op.write.buffer.name
     if target in needed:
         layouts[target] = candidate.layout
-    made = state.copies.union(edge.key for edge in edges if edge.copy is not None)
-    copies = frozenset(key for key in made if key[0] in needed)
+    all_copies = state.copies.union(edge.key for edge in edges if edge.copy is not None)
+    copies = frozenset(key for key in all_copies if key[0] in needed)
     return _State(cost, layouts, copies, _Decision(step, candidate, edges, state.last))
 
 
@@ -220,7 +223,7 @@ def _plan(inputs: Sequence[Buffer], best: _State) -> LayoutPlan:
     while last is not None:
         decisions.append(last)
         last = last.before
-    layouts = {each.name: each.layout for each in inputs if each.layout is not None}
+    layouts = {buffer.name: buffer.layout for buffer in inputs if buffer.layout is not None}
     copies: list[Restickify] = []
     labels: dict[tuple[object, ...], str] = {}
     for decision in reversed(decisions):

@@ -1,4 +1,4 @@
-"""Cores that fold one result together: each a slice of what is folded, combined over the ring."""
+"""Emits reductions that cores split: each reduces a slice, and the ring combines the partials."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,57 +22,59 @@ Combine = Callable[[SSAValue, SSAValue], Operation]
 
 
 @dataclass(frozen=True)
-class Sharing:
-    """Groups of cores whose numbers differ in one digit. A group is named after its first core."""
+class CoreGroups:
+    """Groups of cores whose ids differ in one digit. A group's id is that of its first core."""
 
     digit: Digit
     cores: int
 
     @property
     def groups(self) -> AffineSet:
-        """First cores: those with slice 0."""
+        """The ids of all groups: cores with slice 0."""
         core = AffineExpr.dimension(0)
         slice = (core // self.digit.stride) % self.digit.split
-        everyone = box_set([self.cores])
-        return AffineSet(1, 0, (*everyone.constraints, _equal(slice)))
+        all_cores = box_set([self.cores])
+        return AffineSet(1, 0, (*all_cores.constraints, _equals_zero(slice)))
 
     @property
     def members(self) -> AffineSet:
-        steps = AffineExpr.dimension(0) - AffineExpr.symbol(0)
+        """The cores of the group whose id is the symbol."""
+        distance = AffineExpr.dimension(0) - AffineExpr.symbol(0)
         stride = self.digit.stride
         last = stride * (self.digit.split - 1)
-        constraints = [_at_least(steps), _at_least(-steps + last)]
+        constraints = [_is_nonnegative(distance), _is_nonnegative(-distance + last)]
         if stride > 1:
-            constraints.append(_equal(steps % stride))
+            constraints.append(_equals_zero(distance % stride))
         return AffineSet(1, 1, tuple(constraints))
 
     @property
-    def first(self) -> AffineSet:
-        return AffineSet(1, 1, (_equal(AffineExpr.dimension(0) - AffineExpr.symbol(0)),))
+    def first_members(self) -> AffineSet:
+        """The first core of the group whose id is the symbol."""
+        return AffineSet(1, 1, (_equals_zero(AffineExpr.dimension(0) - AffineExpr.symbol(0)),))
 
 
-def _equal(expression: AffineExpr) -> AffineConstraintExpr:
+def _equals_zero(expression: AffineExpr) -> AffineConstraintExpr:
     return AffineConstraintExpr(AffineConstraintKind.eq, expression, AffineExpr.constant(0))
 
 
-def _at_least(expression: AffineExpr) -> AffineConstraintExpr:
+def _is_nonnegative(expression: AffineExpr) -> AffineConstraintExpr:
     return AffineConstraintExpr(AffineConstraintKind.ge, expression, AffineExpr.constant(0))
 
 
-def combined(
-    emitter: Emitter, sharing: Sharing, partial: SSAValue, identity: SSAValue, combine: Combine
+def reduce_across_cores(
+    emitter: Emitter, groups: CoreGroups, partial: SSAValue, identity: SSAValue, combine: Combine
 ) -> SSAValue:
-    """What the partial results of a group make together; only its first core gets it."""
-    future_type = TileFutureType([partial.type], sharing.groups)
+    """Emit the combination of a group's partial results; only its first core receives it."""
+    future_type = TileFutureType([partial.type], groups.groups)
     produced = Block([YieldPartialOp(partial)], arg_types=[IndexType()])
-    future = emitter.add(InterTileProduceOp(sharing.members, future_type, Region(produced)))
+    future = emitter.add(InterTileProduceOp(groups.members, future_type, Region(produced)))
     block = Block(arg_types=[partial.type, partial.type])
-    both = combine(*block.args)
-    block.add_ops([both, YieldReducedOp(both.results[0])])
+    reduced = combine(*block.args)
+    block.add_ops([reduced, YieldReducedOp(reduced.results[0])])
     return emitter.add(
         InterTileReduceOp(
             future,
-            sharing.first,
+            groups.first_members,
             [partial.type],
             identities=[identity],
             combiner=Region(block),

@@ -1,4 +1,4 @@
-"""Reads and writes that are no rectangle: coordinates are computed, or read from memory."""
+"""Emits accesses that are not rectangles: coordinates are computed, or read from memory."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ from torch_spyre.ktir.dialects.ktdp.views import full_box
 
 
 class IndirectTile:
-    """The places of an access at the points of a tile, each computed or read from memory."""
+    """The coordinates of an access at the points of a tile."""
 
     def __init__(
         self,
@@ -41,19 +41,19 @@ class IndirectTile:
         self.axes = frame.axes_of(symbols)
         assert all(axis.part == "whole" for axis in self.axes)
         self.shape = frame.shape(self.axes)
-        # The maps' domain: captured values first, then the variables.
+        # The domain of the affine maps: captured values first, then the variables.
         origins = [frame.origins[axis.symbol] for axis in self.axes]
         captured = [origin.value for origin in origins if origin.value is not None]
-        places: dict[Symbol, AffineExpr] = {}
+        positions: dict[Symbol, AffineExpr] = {}
         next_captured = 0
         for position, (axis, origin) in enumerate(zip(self.axes, origins, strict=True)):
-            here = AffineExpr.dimension(len(captured) + position) + origin.offset
+            index = AffineExpr.dimension(len(captured) + position) + origin.offset
             if origin.value is not None:
-                here = here + AffineExpr.dimension(next_captured)
+                index = index + AffineExpr.dimension(next_captured)
                 next_captured += 1
-            places[axis.symbol] = here
+            positions[axis.symbol] = index
         subscripts = [
-            _subscript(emitter, bases, coordinate, places, indices)
+            _subscript(emitter, bases, coordinate, positions, indices)
             for coordinate in access.arg.device_coordinates
         ]
         tile = ConstructIndirectAccessTileOp(
@@ -68,24 +68,24 @@ class IndirectTile:
         self.tile = tile.result
 
     def gather(self) -> Value:
-        """The elements that are there."""
+        """Emit a load of the elements."""
         load = LoadOp(self.tile, tensor_type(self.element, self.shape))
         return Value(self.emitter.add(load), self.axes)
 
     def scatter(self, value: Value) -> None:
-        """Puts elements there. Of those that go to one place, the last stays."""
+        """Emit a store to the elements. If several go to one element, the last one wins."""
         self.emitter.indices.block.add_op(StoreOp(value.ssa, self.tile))
 
 
 def _device_view(emitter: Emitter, bases: Mapping[str, SSAValue], arg: TensorArg) -> SSAValue:
-    """All of a tensor; of a dim that is indexed, what there is to choose from.
+    """Return a view of a whole tensor, whose indexed dims have the size that is indexed.
 
-    So indices beyond it are found to be out of range.
+    The size excludes padding, so that indices into it are found to be out of bounds.
     """
-    choices = map(_choices, arg.device_coordinates)
+    limits = map(_index_limit, arg.device_coordinates)
     sizes = tuple(
-        size if fewer is None else fewer
-        for size, fewer in zip(arg.device_size, choices, strict=True)
+        size if limit is None else limit
+        for size, limit in zip(arg.device_size, limits, strict=True)
     )
     element = element_type(arg.device_dtype)
     return emitter.view(
@@ -93,7 +93,8 @@ def _device_view(emitter: Emitter, bases: Mapping[str, SSAValue], arg: TensorArg
     )
 
 
-def _choices(coordinate: sympy.Expr) -> int | None:
+def _index_limit(coordinate: sympy.Expr) -> int | None:
+    """Return the number of valid indices of a coordinate that is read from memory, if known."""
     coordinate = sympy.sympify(coordinate)
     return coordinate.choices if isinstance(coordinate, IndirectAccess) else None
 
@@ -102,36 +103,36 @@ def _subscript(
     emitter: Emitter,
     bases: Mapping[str, SSAValue],
     coordinate: sympy.Expr,
-    places: Mapping[Symbol, AffineExpr],
+    positions: Mapping[Symbol, AffineExpr],
     indices: Mapping[str, Access],
 ) -> Subscript:
     coordinate = sympy.sympify(coordinate)
     if isinstance(coordinate, IndirectAccess):
         index = indices[coordinate.tensor].arg
-        expressions = tuple(_affine(each, places) for each in index.device_coordinates)
+        expressions = tuple(_affine(value, positions) for value in index.device_coordinates)
         return Subscript(expressions, _device_view(emitter, bases, index))
-    return Subscript((_affine(coordinate, places),))
+    return Subscript((_affine(coordinate, positions),))
 
 
-def _affine(expression: sympy.Expr, places: Mapping[Symbol, AffineExpr]) -> AffineExpr:
+def _affine(expression: sympy.Expr, positions: Mapping[Symbol, AffineExpr]) -> AffineExpr:
     expression = sympy.sympify(expression)
     if expression.is_Integer:
         return AffineExpr.constant(int(expression))
     if expression.is_Symbol:
-        return places[expression]
+        return positions[expression]
     if isinstance(expression, sympy.Add):
-        first, *others = (_affine(each, places) for each in expression.args)
-        for each in others:
-            first = first + each
-        return first
+        total, *terms = (_affine(term, positions) for term in expression.args)
+        for term in terms:
+            total = total + term
+        return total
     if isinstance(expression, sympy.Mul):
-        factor, rest = expression.as_coeff_Mul()
-        if factor.is_Integer:
-            return _affine(rest, places) * int(factor)
+        coefficient, factor = expression.as_coeff_Mul()
+        if coefficient.is_Integer:
+            return _affine(factor, positions) * int(coefficient)
     if isinstance(expression, sympy.Mod):
         value, modulus = expression.args
-        return _affine(value, places) % int(modulus)
+        return _affine(value, positions) % int(modulus)
     if isinstance(expression, sympy.floor):
         numerator, denominator = sympy.fraction(sympy.together(expression.args[0]))
-        return _affine(sympy.expand(numerator), places) // int(denominator)
-    raise UnsupportedError(f"an index like {expression}")
+        return _affine(sympy.expand(numerator), positions) // int(denominator)
+    raise UnsupportedError(f"an index that is not affine: {expression}")

@@ -1,4 +1,4 @@
-"""How a tile's axes lie along the dims of a tensor in device memory."""
+"""Maps the axes of a tile to the dims of a tensor in device memory."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from torch_spyre._inductor.to_ktir.tiles import Axis, Frame
 
 @dataclass(frozen=True)
 class ViewDim:
-    """A dim of a memory view, and what of it the tile takes."""
+    """A dim of a memory view, and the range of it that the tile covers."""
 
     size: int
     stride: int
@@ -22,11 +22,11 @@ class ViewDim:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Axes of a tile that lie along one dim of elements, largest factor first.
+class AxisGroup:
+    """Axes of a tile along one dim of elements, largest factor first.
 
-    The dim is one dim of memory, or two: which stick and which lane. From `lead` on, an element of
-    `factors[-1]` belongs to the tile.
+    The dim is one dim of memory, or two: sticks and lanes. The tile begins at element `lead` of the
+    loaded range; its elements are `factors[-1]` apart.
     """
 
     axes: tuple[Axis, ...]
@@ -37,87 +37,91 @@ class Group:
 
     @property
     def length(self) -> int:
-        """Elements that are loaded."""
+        """The number of elements that are loaded."""
         return prod(dim.length for dim in self.dims)
 
     @property
     def run(self) -> int:
-        """Elements from the first of the tile on that hold all of it, with several axes."""
+        """With several axes, the number of elements from the first that contain the tile."""
         return self.factors[0] * self.extents[0]
 
     @property
     def radices(self) -> tuple[int, ...]:
-        """Sizes into which a run splits: one for each axis, with what lies between."""
-        inner = [
+        """The sizes that a run splits into: one for each axis, including gaps."""
+        ratios = [
             outer // inner for outer, inner in zip(self.factors, self.factors[1:], strict=False)
         ]
-        return (self.extents[0], *inner)
+        return (self.extents[0], *ratios)
 
     @property
     def has_gaps(self) -> bool:
         return self.factors[-1] != 1 or self.radices != self.extents
 
 
-def groups_of(access: Access, frame: Frame, arithmetic: IndexArithmetic) -> list[Group] | None:
-    """Groups in the order of the frame's axes, lanes last, as in memory.
+def axis_groups(
+    access: Access, frame: Frame, arithmetic: IndexArithmetic
+) -> list[AxisGroup] | None:
+    """Return groups in the order of the frame's axes, lanes last, as in memory.
 
-    None where the tile is no rectangle.
+    Return None if the tile is not a rectangle of the tensor.
     """
     if access.boxes is None:
         return None
-    groups: list[Group] = []
+    groups: list[AxisGroup] = []
     for box in access.boxes:
         if not box.sum.terms:
             continue
-        found = _groups_along(box, frame, arithmetic)
-        if found is None:
+        box_groups = _groups_of_box(box, frame, arithmetic)
+        if box_groups is None:
             return None
-        groups.extend(found)
-    position = {axis: place for place, axis in enumerate(frame.axes)}
+        groups.extend(box_groups)
+    position = {axis: index for index, axis in enumerate(frame.axes)}
     return sorted(groups, key=lambda group: (len(group.dims), position[group.axes[-1]]))
 
 
-def _groups_along(box: Box, frame: Frame, arithmetic: IndexArithmetic) -> Sequence[Group] | None:
-    """Symbols that step over whole sticks, or along no stick, are dims of the view."""
+def _groups_of_box(
+    box: Box, frame: Frame, arithmetic: IndexArithmetic
+) -> Sequence[AxisGroup] | None:
+    """Return a group for each symbol that steps over whole sticks, and one for those within."""
     groups = []
-    along = []
+    stick_terms = []
     for symbol, factor in box.sum.terms:
         if box.is_stick and factor % box.stick:
-            along.append((symbol, factor))
+            stick_terms.append((symbol, factor))
             continue
         stride = box.stride * (factor // box.stick if box.is_stick else factor)
         axes = [axis for axis in frame.axes if axis.symbol == symbol]
         dim = ViewDim(box.size, stride, frame.origins[symbol], frame.extents[symbol])
         assert len(axes) == 1
-        groups.append(Group((axes[0],), (1,), (dim.length,), (dim,)))
-    if not along:
+        groups.append(AxisGroup((axes[0],), (1,), (dim.length,), (dim,)))
+    if not stick_terms:
         return groups
-    lanes = _along_sticks(box, along, frame, arithmetic)
-    return None if lanes is None else [*groups, *lanes]
+    stick_groups = _groups_along_sticks(box, stick_terms, frame, arithmetic)
+    return None if stick_groups is None else [*groups, *stick_groups]
 
 
-def _along_sticks(
+def _groups_along_sticks(
     box: Box,
     terms: Sequence[tuple[Symbol, int]],
     frame: Frame,
     arithmetic: IndexArithmetic,
-) -> Sequence[Group] | None:
+) -> Sequence[AxisGroup] | None:
     origin = Index(box.sum.constant % box.stick)
     for symbol, factor in terms:
         origin = arithmetic.plus(origin, arithmetic.times(frame.origins[symbol], factor))
     symbols = [symbol for symbol, _ in terms]
     axes = tuple(axis for symbol in symbols for axis in frame.axes if axis.symbol == symbol)
     if len(axes) > len(symbols):
-        return _stick_and_lane(box, axes, origin, frame, arithmetic)
+        return _stick_and_lane_groups(box, axes, origin, frame, arithmetic)
     factors = tuple(factor for _, factor in terms)
     extents = tuple(frame.extents[symbol] for symbol in symbols)
-    nested = all(
+    is_nested = all(
         outer % inner == 0 and inner * extent <= outer
         for outer, inner, extent in zip(factors, factors[1:], extents[1:], strict=False)
     )
-    if not nested or (len(factors) > 1 and factors[-1] != 1):
+    if not is_nested or (len(factors) > 1 and factors[-1] != 1):
         return None
-    # With several axes, whole multiples of the largest factor: they can be split apart.
+    # With several axes, a multiple of the largest factor, so that a reshape can split the axes.
     length = factors[0] * extents[0] if len(factors) > 1 else 1 + factors[0] * (extents[0] - 1)
     lead = origin.modulo(box.stick)
     aligned = Index(origin.offset - lead, origin.value, origin.multiple)
@@ -127,17 +131,17 @@ def _along_sticks(
         ViewDim(box.size, box.stride, first, sticks),
         ViewDim(box.stick, 1, Index(0), box.stick),
     )
-    return [Group(axes, factors, extents, dims, lead)]
+    return [AxisGroup(axes, factors, extents, dims, lead)]
 
 
-def _stick_and_lane(
+def _stick_and_lane_groups(
     box: Box, axes: tuple[Axis, ...], origin: Index, frame: Frame, arithmetic: IndexArithmetic
-) -> Sequence[Group]:
+) -> Sequence[AxisGroup]:
     stick, lane = axes
     count = frame.extent(stick)
     sticks = ViewDim(box.size, box.stride, arithmetic.divided(origin, box.stick), count)
     lanes = ViewDim(box.stick, 1, Index(0), box.stick)
     return [
-        Group((stick,), (1,), (count,), (sticks,)),
-        Group((lane,), (1,), (box.stick,), (lanes,)),
+        AxisGroup((stick,), (1,), (count,), (sticks,)),
+        AxisGroup((lane,), (1,), (box.stick,), (lanes,)),
     ]

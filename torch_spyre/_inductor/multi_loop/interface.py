@@ -1,0 +1,80 @@
+"""The interface between the compiler and an op that is several loops in one kernel.
+
+Before the passes such an op is a reduction of a kind of its own: `lowerings/` makes a loop over all
+points of the result and all reduced points, whose inner function returns a tuple of the loaded
+elements, followed by constants. The passes treat that loop as one op. Where they need more than its
+reads and its write, they ask the `MultiLoopOp` that has registered the kind.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from sympy import Symbol
+
+if TYPE_CHECKING:
+    import torch
+
+    from torch_spyre._inductor.layouts.graph import LayoutOp
+    from torch_spyre._inductor.layouts.sticks import StickCandidate
+    from torch_spyre._inductor.loop_ir import LoopOp
+    from torch_spyre._inductor.multi_loop.roles import LoopRoles
+    from torch_spyre._inductor.op_spec import OpSpec
+    from torch_spyre._inductor.superdsc.fields import Field
+    from torch_spyre._inductor.to_ktir.context import KernelContext
+    from torch_spyre._inductor.to_ktir.plan import Space, TilePlan
+    from torch_spyre._inductor.to_ktir.tiles import Frame
+
+
+class MultiLoopOp(ABC):
+    """An op of several loops, as the passes and the emitter see it."""
+
+    # The overload that the lowering is registered for. It runs on the card as it is.
+    overload: ClassVar["torch._ops.OpOverload"]
+    # The kinds of loops that belong to the op: the reduction types of its lowering, and the names
+    # of its OpSpecs. Results after the first are by-products that the same kernel can compute.
+    names: ClassVar[tuple[str, ...]]
+    # The constants that follow the tensors in the tuples of the inner functions.
+    constants: ClassVar[tuple[str, ...]]
+    # The symbol of the traced loop in each role: `c<n>` for dim n of the result, `r<n>` for reduced
+    # dims. Alignment can split them; `op_info` of a spec records the parts (`LoopRoles`).
+    roles: ClassVar[Mapping[str, str]]
+
+    @abstractmethod
+    def stick_candidates(self, op: "LayoutOp") -> Sequence["StickCandidate"]:
+        """Return the sticks of the result and of the reads that the op supports, best first."""
+
+    @abstractmethod
+    def can_merge(self, group: Sequence["LoopOp"], op: "LoopOp") -> bool:
+        """Return whether one kernel computes `group`, loops of this op, and also `op`.
+
+        `op` is a loop of this or of another multi-loop op; no other loops are fused with these.
+        """
+
+    @abstractmethod
+    def core_splits(
+        self, specs: Sequence["OpSpec"], space: "Space", cores: int
+    ) -> Mapping[Symbol, int]:
+        """Return into how many slices each symbol is split; their product is at most `cores`."""
+
+    @abstractmethod
+    def plan_tiles(self, specs: Sequence["OpSpec"], budget: int) -> "TilePlan | None":
+        """Return tiles that use at most `budget` bytes of LX; None if there are none.
+
+        The kernel loops over the tiles of all symbols that are not streamed. `emit_tile` emits the
+        loops over the streamed ones.
+        """
+
+    @abstractmethod
+    def emit_tile(self, kernel: "KernelContext", frame: "Frame") -> None:
+        """Emit the instructions for one tile, from the loads to the stores of all results."""
+
+    @abstractmethod
+    def check_op_info(
+        self, spec: "OpSpec", roles: "LoopRoles", info: "Field", dsc: "Field"
+    ) -> None:
+        """Check a spec that was read from a file against its tensors.
+
+        `roles` are well-formed; `info` is the field of the roles and `dsc` that of the whole op,
+        whose `fail` raises an error with the location in the file.
+        """

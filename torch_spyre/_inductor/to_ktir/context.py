@@ -1,0 +1,27 @@
+"""The parts of a kernel that its loops and ops are emitted with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.to_ktir.access import Access
+from torch_spyre._inductor.to_ktir.emitter import Emitter
+from torch_spyre._inductor.to_ktir.plan import Space, TilePlan
+from torch_spyre._inductor.to_ktir.transfers import Transfers
+
+
+@dataclass(frozen=True)
+class KernelContext:
+    """One kernel while it is emitted."""
+
+    name: str
+    specs: Sequence[OpSpec]
+    plan: TilePlan
+    emitter: Emitter
+    transfers: Transfers
+    # Accesses of the index tensors, by tensor name.
+    index_tensors: Mapping[str, Access]
+
+    @property
+    def space(self) -> Space:
+        return self.plan.space
