@@ -7,7 +7,7 @@ from comparing import numbers, on_card
 from torch.nn import functional
 
 from torch_spyre._inductor import driver
-from torch_spyre._inductor.loop_ir import Constant, Coordinate, Load, text_of
+from torch_spyre._inductor.loop_ir import Constant, Coordinate, Load, format_loop_op
 from torch_spyre._inductor.loop_tracer import LoopTracer
 from torch_spyre.errors import UnsupportedError
 
@@ -63,7 +63,7 @@ def test_views_are_indices(recorded):
 
 def test_a_chain_is_one_loop_of_steps_made_once(recorded):
     (op,) = recorded(lambda x: (x + 1) * (x + 1), numbers(6, 70))
-    assert text_of(op).splitlines()[1:] == [
+    assert format_loop_op(op).splitlines()[1:] == [
         "  %0 = arg0_1[70*c0 + c1] : float16",
         "  %1 = 1 : float16",
         "  %2 = add %0, %1 : float16",

@@ -1,7 +1,7 @@
-"""A bundle: what one call of a compiled kernel does, from loops to OpSpecs.
+"""A bundle: the loops of one kernel call, and the OpSpecs that the passes make of them.
 
-The passes of `pipeline.py` take a `Bundle` from one form to the next; `Bundle.stages` is what the
-back end gets: lists of OpSpecs, each list one program on the card, run one after the other.
+The passes of `pipeline.py` take a `Bundle` from one form to the next. The back end compiles
+`Bundle.stages`: lists of OpSpecs, each list one program, which run one after the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,21 +11,21 @@ import torch
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts import Buffer
-from torch_spyre._inductor.loop_ir import LoopOp, text_of
+from torch_spyre._inductor.loop_ir import LoopOp, format_loop_op
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre.cards import CardDescription, load_card
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """Memory that a bundle touches: sizes and strides on the host, and where it lies."""
+    """A tensor that a bundle accesses: its sizes and strides on the host, and its device layout."""
 
     name: str
     size: tuple[int, ...]
     stride: tuple[int, ...]
     dtype: torch.dtype
     layout: SpyreTensorLayout | None = None
-    # Elements from the start of its storage, for inputs that are views.
+    # Storage offset in elements, for inputs that are views.
     offset: int = 0
 
     def as_buffer(self) -> Buffer:
@@ -34,16 +34,16 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Loops in order, the tensors they touch, and which of these others can see."""
+    """Loops in order, the tensors that they access, and those visible outside of the bundle."""
 
     name: str
     ops: Sequence[LoopOp]
     tensors: Mapping[str, Tensor]
-    # Arguments of the call, in order. All others live in the pool while the bundle runs.
+    # The arguments of the call, in order. Other tensors are in the pool while the bundle runs.
     arguments: Sequence[str]
-    # Written here and needed afterwards.
+    # Tensors that are written, and read after the bundle has run.
     results: frozenset[str]
-    # Arguments that share memory with others, though not point for point.
+    # Arguments that alias others, though not element by element.
     partially_aliased: frozenset[str] = frozenset()
     # Groups of ops, each of which becomes one program.
     groups: Sequence[Sequence[LoopOp]] = ()
@@ -52,10 +52,10 @@ class Bundle:
     card: CardDescription = field(default_factory=load_card)
 
 
-def loop_text(bundle: Bundle) -> str:
-    """The loops of a bundle as people read them, grouped by program."""
+def format_loops(bundle: Bundle) -> str:
+    """Return the text of the loops of a bundle, grouped by program."""
     groups = bundle.groups or (bundle.ops,)
     return "\n\n".join(
-        f"# program {number}\n" + "\n".join(text_of(op) for op in group)
+        f"# program {number}\n" + "\n".join(map(format_loop_op, group))
         for number, group in enumerate(groups)
     )

@@ -12,7 +12,7 @@ import sympy
 from sympy import Symbol
 
 from torch_spyre._inductor.bundle import Bundle
-from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Node, Reduction, walk
+from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Reduction, traverse
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
 
@@ -67,7 +67,7 @@ def _check_symbols(op: LoopOp) -> None:
     loops = frozenset(op.sizes)
     looked_up = frozenset(symbol for symbol, _ in op.scattered)
     _require_symbols(op, op.write, loops | looked_up, "its write")
-    for node in walk(_roots(op)):
+    for node in traverse(op.roots):
         if isinstance(node, Coordinate):
             _require_symbols(op, node.expression, loops, "a coordinate")
         if isinstance(node, Load):
@@ -165,10 +165,6 @@ def _check_splits(specs: Sequence[OpSpec], form: BundleForm) -> None:
             _require_spec(spec, agrees, f"{symbol} is {(int(size), split)}, but also {shared}")
             is_expected = split == 1 or form >= BundleForm.DIVIDED
             _require_spec(spec, is_expected, f"{symbol} is split before work division")
-
-
-def _roots(op: LoopOp) -> Sequence[Node]:
-    return op.value.inputs if isinstance(op.value, Reduction) else (op.value,)
 
 
 def _touched(op: LoopOp) -> Iterator[str]:

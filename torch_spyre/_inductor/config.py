@@ -1,11 +1,11 @@
-"""What decides how graphs are compiled. Inductor hashes it into the keys of its caches."""
+"""Settings that generated code depends on. Inductor hashes them into the keys of its caches."""
 
 import sys
 
 from torch.utils._config_module import install_config_module
 
-# Of the graph being compiled: sizes, strides, offset and device layout of each input. Set for the
-# time of one compilation, so that graphs for other layouts are not found in the cache.
+# The sizes, strides, offset and device layout of each input of the graph being compiled. Set
+# during one compilation, so that the cache does not return graphs for other layouts.
 input_layouts: str = ""
 # Everything else that changes generated code: knobs, the version, and the card.
 environment: str = ""

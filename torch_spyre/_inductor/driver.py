@@ -12,7 +12,7 @@ from torch._inductor import ir
 from torch._inductor.graph import GraphLowering
 
 from torch_spyre import knobs
-from torch_spyre._inductor.bundle import Bundle, Tensor, loop_text
+from torch_spyre._inductor.bundle import Bundle, Tensor, format_loops
 from torch_spyre._inductor.bundle_builder import build_bundle
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.pipeline import run_passes
@@ -76,4 +76,4 @@ def load_kernel(name: str, stages: Sequence[Sequence[OpSpec]], loop_ir: str | No
 
 
 def _loop_ir(bundle: Bundle) -> str | None:
-    return None if knobs.logging.dump is None else loop_text(bundle)
+    return None if knobs.logging.dump is None else format_loops(bundle)

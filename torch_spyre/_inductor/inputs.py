@@ -1,8 +1,9 @@
-"""What is known of a graph's inputs while it is compiled: sizes, strides, layouts."""
+"""The sizes, strides and layouts of a graph's inputs while it is compiled."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ _inputs: ContextVar[Sequence[Tensor | None]] = ContextVar("inputs", default=())
 
 
 def describe(value: object) -> Tensor | None:
-    """None for what is not a tensor on the card."""
+    """Return the metadata of a tensor on the card, without a name; None for other values."""
     if not isinstance(value, torch.Tensor) or value.device.type != DEVICE_NAME:
         return None
     return Tensor(
@@ -33,12 +34,9 @@ def describe(value: object) -> Tensor | None:
 
 @contextmanager
 def compiling_for(values: Sequence[object]) -> Iterator[None]:
-    """Compiles for these inputs, and says so in the keys of Inductor's caches."""
+    """Compile for these inputs; add their metadata to the keys of Inductor's caches."""
     described = [describe(value) for value in values]
-    text = "; ".join(
-        "-" if each is None else f"{each.size} {each.stride} {each.offset} {each.layout!r}"
-        for each in described
-    )
+    text = "; ".join(map(_cache_text, described))
     token = _inputs.set(described)
     try:
         settings: Any = config
@@ -48,8 +46,14 @@ def compiling_for(values: Sequence[object]) -> Iterator[None]:
         _inputs.reset(token)
 
 
+def _cache_text(tensor: Tensor | None) -> str:
+    if tensor is None:
+        return "-"
+    return f"{tensor.size} {tensor.stride} {tensor.offset} {tensor.layout!r}"
+
+
 def _environment() -> str:
-    """What else changes generated code."""
+    """Return the other settings that generated code depends on."""
     division = knobs.DivisionKnobs.title
     settings = [f"{knob.name}={knob.value()}" for knob in knobs.of_section(division)]
     dump = f"dump={knobs.logging.dump is not None}"
@@ -57,12 +61,10 @@ def _environment() -> str:
 
 
 def known_inputs(graph: Any) -> dict[str, Tensor]:
-    """The graph's inputs on the card, by the names they have there."""
-    from dataclasses import replace
-
+    """Return the inputs of the graph that are on the card, by their names in the graph."""
     described = _inputs.get()
-    found = {}
+    tensors = {}
     for name, tensor in zip(graph.graph_input_names, described, strict=False):
         if tensor is not None:
-            found[name] = replace(tensor, name=name)
-    return found
+            tensors[name] = replace(tensor, name=name)
+    return tensors

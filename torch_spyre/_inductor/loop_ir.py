@@ -1,7 +1,7 @@
-"""Loops as the passes see them: what Inductor lowered, read once into records of our own.
+"""The loop IR: the loops that Inductor lowered, as records of our own.
 
-A `LoopOp` is one buffer of Inductor's: every point of a space is computed by a small graph of steps
-from elements that are loaded, and stored, or reduced along some symbols first.
+A `LoopOp` is one buffer of Inductor. A graph of steps computes every point of an iteration space
+from loaded elements; the result is stored, or reduced along some symbols and then stored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from torch_spyre._inductor.op_table import MATMUL_OPS
 
 @dataclass(frozen=True)
 class Constant:
-    """A number that is the same everywhere."""
+    """A value that is the same at every point."""
 
     value: float | int | bool
     dtype: torch.dtype
@@ -25,9 +25,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Load:
-    """The element of a buffer at a host offset. Symbols of `indirect` are values of loads.
+    """The element of a buffer at a host offset.
 
-    A load whose value is an index says how many `choices` there are.
+    Symbols of `indirect` are values of index tensors. The load of an index tensor states how many
+    `choices` its values have: the size of the indexed dim.
     """
 
     buffer: str
@@ -39,7 +40,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Coordinate:
-    """A number made of the point's coordinates."""
+    """An integer expression of the point's coordinates."""
 
     expression: sympy.Expr
     dtype: torch.dtype
@@ -47,7 +48,7 @@ class Coordinate:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """An operation of the hardware on values before it. Equal only to itself: see `Interner`."""
+    """An operation of the hardware on other nodes. Equal only to itself: see `Interner`."""
 
     op: str
     inputs: tuple["Node", ...]
@@ -60,7 +61,7 @@ Node = Constant | Load | Coordinate | Step
 
 @dataclass(frozen=True)
 class Reduction:
-    """What happens along the reduced symbols: a reduction, or a product of two values."""
+    """The operation along the reduced symbols: a reduction of one value, or a matmul of two."""
 
     op: str
     inputs: tuple[Node, ...]
@@ -69,9 +70,9 @@ class Reduction:
 
 @dataclass(frozen=True)
 class LoopOp:
-    """One buffer's computation."""
+    """The computation of one buffer."""
 
-    # The buffer of Inductor's that this is, and the one whose memory it writes.
+    # The buffer of Inductor, and the buffer whose memory it writes.
     name: str
     target: str
     dtype: torch.dtype
@@ -79,11 +80,11 @@ class LoopOp:
     reduced: tuple[Symbol, ...]
     value: Node | Reduction
     write: sympy.Expr
-    # Does it leave some of the target's elements as they were?
+    # Whether some elements of the target are not written.
     partial: bool = False
-    # Symbols of `write` that are values of loads: what is scattered.
+    # Symbols of `write` that are values of index tensors, for scatter.
     scattered: tuple[tuple[Symbol, "Load"], ...] = ()
-    # For messages: the ops of the user's graph that it comes from.
+    # The ops of the user's graph that it comes from, for messages.
     origins: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -105,22 +106,22 @@ class LoopOp:
     @property
     def loads(self) -> tuple[Load, ...]:
         """Every load once, in the order of their first use."""
-        found: dict[Load, None] = {}
-        roots = self.value.inputs if isinstance(self.value, Reduction) else (self.value,)
-        for node in walk(roots):
-            if isinstance(node, Load):
-                found[node] = None
-        return tuple(found)
+        return tuple(node for node in traverse(self.roots) if isinstance(node, Load))
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """The nodes that are reduced or stored."""
+        return self.value.inputs if isinstance(self.value, Reduction) else (self.value,)
 
     @property
     def indices(self) -> tuple[Load, ...]:
-        """The loads whose values say where others read, or where the op writes."""
+        """The loads of index tensors, whose values select the elements to read or write."""
         reads = [index for load in self.loads for _, index in load.indirect]
         return tuple(dict.fromkeys((*reads, *(index for _, index in self.scattered))))
 
 
 class Interner:
-    """Makes every step once, so that equal work is one object and graphs stay graphs."""
+    """Makes equal steps one object, so that common subexpressions are computed once."""
 
     def __init__(self) -> None:
         self._steps: dict[object, Step] = {}
@@ -132,7 +133,7 @@ class Interner:
         dtype: torch.dtype,
         constants: tuple[tuple[str, float], ...] = (),
     ) -> Step:
-        # 0.0 and -0.0, 1 and True are equal and are not the same constant.
+        # 0.0 and -0.0, 1 and True are equal in Python, but different constants.
         key = (op, tuple(map(_identity, inputs)), dtype, repr(constants))
         if key not in self._steps:
             self._steps[key] = Step(op, inputs, dtype, constants)
@@ -143,62 +144,61 @@ def _identity(node: Node) -> object:
     return (repr(node.value), node.dtype) if isinstance(node, Constant) else node
 
 
-def walk(roots: Sequence[Node]) -> list[Node]:
-    """Every node once, inputs before what uses them."""
-    seen: dict[Node, None] = {}
+def traverse(roots: Sequence[Node]) -> list[Node]:
+    """Return every node once, in postorder: inputs before their users."""
+    visited: dict[Node, None] = {}
 
     def visit(node: Node) -> None:
-        if node in seen:
+        if node in visited:
             return
         if isinstance(node, Step):
-            for each in node.inputs:
-                visit(each)
-        seen[node] = None
+            for operand in node.inputs:
+                visit(operand)
+        visited[node] = None
 
     for root in roots:
         visit(root)
-    return list(seen)
+    return list(visited)
 
 
-def text_of(op: LoopOp) -> str:
-    """The op as people read it: one line for each value."""
+def format_loop_op(op: LoopOp) -> str:
+    """Return the text of the op, one line for each value."""
     names: dict[Node, str] = {}
-    lines = [f"{op.name}: {_space(op)}"]
-    roots = op.value.inputs if isinstance(op.value, Reduction) else (op.value,)
-    for node in walk(roots):
+    lines = [f"{op.name}: {_format_space(op)}"]
+    for node in traverse(op.roots):
         names[node] = f"%{len(names)}"
-        lines.append(f"  {names[node]} = {_node_text(node, names)}")
-    result = names[roots[0]]
+        lines.append(f"  {names[node]} = {_format_node(node, names)}")
+    result = names[op.roots[0]]
     if isinstance(op.value, Reduction):
         reduced = ", ".join(symbol.name for symbol in op.reduced)
-        operands = ", ".join(names[root] for root in roots)
+        operands = ", ".join(names[root] for root in op.roots)
         constants = "".join(f" {name}={value}" for name, value in op.value.constants)
         result = f"{op.value.op}[{reduced}]({operands}){constants}"
     partial = " (partial)" if op.partial else ""
-    lines.append(f"  {op.target}[{op.write}] = {result}{partial}{_where(op.scattered)}")
+    lines.append(f"  {op.target}[{op.write}] = {result}{partial}{_format_lookups(op.scattered)}")
     return "\n".join(lines)
 
 
-def _space(op: LoopOp) -> str:
+def _format_space(op: LoopOp) -> str:
     return " ".join(f"{symbol.name}<{size}" for symbol, size in op.sizes.items()) or "one point"
 
 
-def _node_text(node: Node, names: Mapping[Node, str]) -> str:
+def _format_node(node: Node, names: Mapping[Node, str]) -> str:
     kind = str(node.dtype).removeprefix("torch.")
     match node:
         case Constant(value=value):
             return f"{value} : {kind}"
         case Load(buffer=buffer, index=index, indirect=indirect):
-            return f"{buffer}[{index}] : {kind}{_where(indirect)}"
+            return f"{buffer}[{index}] : {kind}{_format_lookups(indirect)}"
         case Coordinate(expression=expression):
             return f"index {expression} : {kind}"
         case Step(op=op, inputs=inputs, constants=constants):
-            operands = ", ".join(names[each] for each in inputs)
-            given = "".join(f" {name}={value}" for name, value in constants)
-            return f"{op} {operands}{given} : {kind}"
+            operands = ", ".join(names[operand] for operand in inputs)
+            attributes = "".join(f" {name}={value}" for name, value in constants)
+            return f"{op} {operands}{attributes} : {kind}"
 
 
-def _where(indirect: Sequence[tuple[Symbol, Load]]) -> str:
+def _format_lookups(indirect: Sequence[tuple[Symbol, Load]]) -> str:
     return "".join(
         f" with {symbol.name} = {source.buffer}[{source.index}]" for symbol, source in indirect
     )

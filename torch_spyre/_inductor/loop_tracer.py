@@ -1,4 +1,4 @@
-"""Reads what Inductor lowered: runs the inner functions of its loops and records them."""
+"""Traces the loops that Inductor lowered: runs their inner functions and records each op."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ from torch_spyre.errors import UnsupportedError
 
 
 class LoopTracer(DefaultHandler):
-    """Inductor's handler of loop ops: every call becomes a node."""
+    """A handler of Inductor's loop ops that turns every call into a node."""
 
     def __init__(self) -> None:
         self.indirect: dict[Symbol, Load] = {}
@@ -49,32 +49,35 @@ class LoopTracer(DefaultHandler):
         record = LOOP_OPS.get(name)
         if record is None:
             raise UnsupportedError(f"loop op {name}")
-        inputs = self._of_one_type(args)
+        inputs = self._promoted(args)
         if inputs[0].dtype is torch.bool and record.bool_variant is not None:
             return self.step(record.bool_variant, inputs, torch.bool)
         dtype = torch.bool if record.result is ResultType.BOOL else inputs[0].dtype
         result = self.step(record.name, inputs, dtype)
-        return self._wrapped(result) if record.can_overflow else result
+        return self._wrapped_to_width(result) if record.can_overflow else result
 
-    def _wrapped(self, node: Node) -> Node:
-        """A uint8, which has a slot of 32 bits, without the bits that it does not have."""
+    def _wrapped_to_width(self, node: Node) -> Node:
+        """Return a uint8 modulo 256: the card computes it in 32 bits."""
         if node.dtype is not torch.uint8:
             return node
         return self._default("bitwise_and", (node, Constant(255, node.dtype)), {})
 
     def load(self, name: str, index: sympy.Expr) -> Node:
         name, index = _in_owner(name, index)
-        return Load(name, sympy.expand(index), V.graph.get_dtype(name), self.used(name, index))
+        indirect = self.index_loads(name, index)
+        return Load(name, sympy.expand(index), V.graph.get_dtype(name), indirect)
 
-    def used(self, name: str, index: sympy.Expr) -> tuple[tuple[Symbol, Load], ...]:
-        """The values of loads that an access to a buffer depends on."""
-        found = tuple((key, value) for key, value in self.indirect.items() if index.has(key))
-        for symbol, value in found:
-            self._check_indexed(name, index, symbol, value.choices or 0)
-        return found
+    def index_loads(self, name: str, index: sympy.Expr) -> tuple[tuple[Symbol, Load], ...]:
+        """Return the loads of index tensors that an access to a buffer depends on."""
+        loads = tuple((symbol, load) for symbol, load in self.indirect.items() if index.has(symbol))
+        for symbol, load in loads:
+            self._check_indexed_dim(name, index, symbol, load.choices or 0)
+        return loads
 
-    def _check_indexed(self, name: str, index: sympy.Expr, symbol: Symbol, choices: int) -> None:
-        """Indices go along one dim of what they index."""
+    def _check_indexed_dim(
+        self, name: str, index: sympy.Expr, symbol: Symbol, choices: int
+    ) -> None:
+        """Raise UnsupportedError unless the index selects along one dim of the buffer."""
         layout = V.graph.get_buffer(name).get_layout()
         factor = sympy.expand(index).coeff(symbol)
         dims = zip(map(concrete, layout.stride), map(concrete, layout.size), strict=True)
@@ -82,11 +85,11 @@ class LoopTracer(DefaultHandler):
             raise UnsupportedError("indices along several dims of a tensor")
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Node:
-        whole = not (dtype.is_floating_point or dtype.is_complex)
-        return Constant(_number(value, dtype) if whole else value, dtype)
+        is_integer = not (dtype.is_floating_point or dtype.is_complex)
+        return Constant(_scalar(value, dtype) if is_integer else value, dtype)
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Node:
-        expr = _in_plain_terms(sympy.sympify(expr))
+        expr = _without_inductor_functions(sympy.sympify(expr))
         if expr.is_Integer:
             return Constant(int(expr), dtype)
         return Coordinate(expr, dtype)
@@ -101,8 +104,9 @@ class LoopTracer(DefaultHandler):
         return self.converted(x, dtype)
 
     def where(self, condition: Node, input: Any, other: Any) -> Node:
-        one, two = self._of_one_type((input, other))
-        return self.step(WHERE, (self.converted(condition, torch.bool), one, two), one.dtype)
+        if_true, if_false = self._promoted((input, other))
+        operands = (self.converted(condition, torch.bool), if_true, if_false)
+        return self.step(WHERE, operands, if_true.dtype)
 
     def square(self, x: Node) -> Node:
         return self._default("mul", (x, x), {})
@@ -143,7 +147,7 @@ class LoopTracer(DefaultHandler):
         if node.dtype == dtype:
             return node
         if isinstance(node, Constant):
-            return Constant(_number(node.value, dtype), dtype)
+            return Constant(_scalar(node.value, dtype), dtype)
         if isinstance(node, Coordinate) and dtype in SIGNED_DTYPES:
             return Coordinate(node.expression, dtype)
         op = conversion_op(node.dtype, dtype)
@@ -151,11 +155,11 @@ class LoopTracer(DefaultHandler):
         if dtype is torch.bool:
             inputs = (node, Constant(0, node.dtype))
         result = self.step(op, inputs, dtype)
-        return result if node.dtype is torch.bool else self._wrapped(result)
+        return result if node.dtype is torch.bool else self._wrapped_to_width(result)
 
-    def _of_one_type(self, args: Sequence[Any]) -> tuple[Node, ...]:
-        """Operands of one type: numbers in the code take the type of what they meet."""
-        nodes = [each if isinstance(each, Node) else None for each in args]
+    def _promoted(self, args: Sequence[Any]) -> tuple[Node, ...]:
+        """Return the operands in one dtype. Python scalars do not take part in promotion."""
+        nodes = [arg if isinstance(arg, Node) else None for arg in args]
         typed = [node for node in nodes if node is not None and not isinstance(node, Constant)]
         constants = [node for node in nodes if isinstance(node, Constant)]
         dtype = None
@@ -165,13 +169,13 @@ class LoopTracer(DefaultHandler):
         return tuple(
             self.converted(node, dtype)
             if node is not None
-            else Constant(_number(arg, dtype), dtype)
+            else Constant(_scalar(arg, dtype), dtype)
             for node, arg in zip(nodes, args, strict=True)
         )
 
 
-def _in_plain_terms(expr: sympy.Expr) -> sympy.Expr:
-    """Without functions of Inductor's."""
+def _without_inductor_functions(expr: sympy.Expr) -> sympy.Expr:
+    """Return the expression with floor and Mod in place of Inductor's functions."""
     expr = expr.replace(FloorDiv, lambda value, divisor: sympy.floor(value / divisor))
     return expr.replace(
         ModularIndexing,
@@ -179,19 +183,19 @@ def _in_plain_terms(expr: sympy.Expr) -> sympy.Expr:
     )
 
 
-def _number(value: float | int | bool, dtype: torch.dtype) -> float | int | bool:
-    """The number as its type holds it: integers lose the bits that it does not have."""
+def _scalar(value: float | int | bool, dtype: torch.dtype) -> float | int | bool:
+    """Return a scalar converted to the dtype; integers wrap around."""
     if dtype is torch.bool:
         return bool(value)
     if dtype.is_floating_point or not isfinite(value):
         return float(value)
     limits = torch.iinfo(dtype)
-    lowest, choices = int(limits.min), 1 << int(limits.bits)
-    return (int(value) - lowest) % choices + lowest
+    minimum, num_values = int(limits.min), 1 << int(limits.bits)
+    return (int(value) - minimum) % num_values + minimum
 
 
 def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
-    """The loops of one buffer."""
+    """Return the loop op of one buffer; raise UnsupportedError for loops of another kind."""
     data = buffer.data
     if not isinstance(data, ir.Pointwise | ir.Reduction):
         raise UnsupportedError(f"loops of kind {type(data).__name__}")
@@ -223,7 +227,7 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
                 raise UnsupportedError(f"a store of kind {data.scatter_mode}")
             where = data.output_indexer(points)
     target, index, partial = _destination(buffer, where)
-    scattered = handler.used(target, index)
+    scattered = handler.index_loads(target, index)
     return LoopOp(
         buffer.get_name(),
         target,

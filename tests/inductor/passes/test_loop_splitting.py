@@ -11,7 +11,7 @@ from loop_bundles import C0, C1, R0, bundle, load, loop, step, tensor, total
 from torch_spyre import knobs
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor import pipeline
-from torch_spyre._inductor.loop_ir import Coordinate, walk
+from torch_spyre._inductor.loop_ir import Coordinate, traverse
 from torch_spyre._inductor.passes.loop_splitting import split_long_loops
 from torch_spyre.errors import SpanLimitError
 from torch_spyre.testing.cards import write_card
@@ -104,7 +104,7 @@ def test_numbers_made_of_coordinates_move_along():
     numbered = step("add", load("x", WORDS * C0 + C1), Coordinate(C1, torch.float16))
     groups = cut([replace(ops[0], value=numbered)], tensors, results)
     (second,) = groups[1]
-    (number,) = [each for each in walk([second.value]) if isinstance(each, Coordinate)]
+    (number,) = [each for each in traverse([second.value]) if isinstance(each, Coordinate)]
     assert number.expression == C1 + groups[0][0].sizes[C1]
 
 

@@ -130,7 +130,7 @@ def test_one_index_tensor_is_read_in_one_way():
     second = load("y", COLUMNS * C2 + C1, indirect=((C2, load("i", C0 + 8, torch.int32)),))
     i = tensor("i", 16, dtype=torch.int32)
     op = loop("a", {C0: 8, C1: COLUMNS}, step("add", first, second), HERE)
-    with pytest.raises(UnsupportedError, match="indices from several places of one tensor"):
+    with pytest.raises(UnsupportedError, match="different accesses to one index tensor"):
         specs([op], X, Y, i, tensor("a", 8, COLUMNS))
 
 

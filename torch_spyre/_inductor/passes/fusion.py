@@ -1,11 +1,11 @@
-"""Groups ops into programs: chains whose intermediates never leave the core.
+"""Fuses ops into programs whose intermediates never leave the core.
 
-An op joins the group before it if it reads what the group made at the very points where it was
-made, and if the tiles of all still fit. So does one that only reads an input that the group reads,
-point for point. Its symbols are renamed to those of the group.
+An op is added to an earlier group if it reads the group's results at the points where they are
+computed, or reads an input of the group at the same points, and if the tiles of all ops still fit.
+Its symbols are renamed to those of the group.
 
-An op may replace what the group has read, as ops in place do, if every point is replaced by the
-core that has read it, and by nobody else.
+An op may overwrite an input of the group, as in-place ops do, if the core that reads an element is
+the only one that overwrites it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ from torch_spyre._inductor.multi_loop.registry import multi_loop_op
 class _Group:
     ops: list[LoopOp] = field(default_factory=list)
     sizes: dict[Symbol, int] = field(default_factory=dict)
-    # Buffers made here, and the index they were written at.
-    made: dict[str, sympy.Expr] = field(default_factory=dict)
+    # Buffers that the group writes, and the index of the write.
+    written: dict[str, sympy.Expr] = field(default_factory=dict)
     reads: dict[str, list[sympy.Expr]] = field(default_factory=dict)
-    # Inputs that were read here before they were written: they are no longer what was loaded.
-    replaced: set[str] = field(default_factory=set)
-    # That have work; 0 while nobody has asked.
+    # Inputs that the group reads and then overwrites.
+    overwritten: set[str] = field(default_factory=set)
+    # Number of cores that have work; 0 if not computed yet.
     cores: int = 0
 
     def add(self, op: LoopOp) -> None:
@@ -37,31 +37,34 @@ class _Group:
         for symbol, size in op.sizes.items():
             self.sizes.setdefault(symbol, size)
         if not op.partial:
-            self.made[op.target] = op.write
+            self.written[op.target] = op.write
         for load in op.loads:
             self.reads.setdefault(load.buffer, []).append(load.index)
         for index in op.indices:
             self.reads.setdefault(index.buffer, []).append(index.index)
         if op.target in self.reads:
-            self.replaced.add(op.target)
+            self.overwritten.add(op.target)
 
     @property
     def is_pointwise(self) -> bool:
         return not any(isinstance(op.value, Reduction) or op.indices for op in self.ops)
 
 
-def fuse(bundle: Bundle, cores_for: Callable[[Bundle, Sequence[LoopOp]], int]) -> Bundle:
-    """`cores_for` says how many cores ops would use as one program; 0 if they cannot be one."""
+def fuse(bundle: Bundle, num_cores: Callable[[Bundle, Sequence[LoopOp]], int]) -> Bundle:
+    """Group the ops of a bundle into programs.
+
+    `num_cores` returns how many cores the ops use as one program; 0 if they cannot be one.
+    """
     groups: list[_Group] = []
     interner = Interner()
     for op in bundle.ops:
-        for group in _reachable(groups, op):
-            joined = _joined(group, op, interner, bundle.partially_aliased)
-            if joined is None:
+        for group in _candidate_groups(groups, op):
+            member = _as_member(group, op, interner, bundle.partially_aliased)
+            if member is None:
                 continue
-            cores = cores_for(bundle, [*group.ops, joined])
-            if cores and not _idles(group, cores, bundle, cores_for):
-                group.add(joined)
+            cores = num_cores(bundle, [*group.ops, member])
+            if cores and not _loses_cores(group, cores, bundle, num_cores):
+                group.add(member)
                 group.cores = cores
                 break
         else:
@@ -70,63 +73,72 @@ def fuse(bundle: Bundle, cores_for: Callable[[Bundle, Sequence[LoopOp]], int]) -
     return replace(bundle, groups=tuple(tuple(group.ops) for group in groups))
 
 
-def _idles(
+def _loses_cores(
     group: _Group,
     cores: int,
     bundle: Bundle,
-    cores_for: Callable[[Bundle, Sequence[LoopOp]], int],
+    num_cores: Callable[[Bundle, Sequence[LoopOp]], int],
 ) -> bool:
-    """Would a product lose cores to what joins it? Its work is worth more than a trip to memory."""
+    """Return whether a matmul would use fewer cores with the new op than without.
+
+    Its work is worth more than the memory traffic that fusion saves.
+    """
     if not group.ops[0].is_matmul:
         return False
     if not group.cores:
-        group.cores = cores_for(bundle, group.ops)
+        group.cores = num_cores(bundle, group.ops)
     return cores < group.cores
 
 
-def _reachable(groups: Sequence[_Group], op: LoopOp) -> Iterator[_Group]:
-    """Groups that the op could be moved back to, the last first: past those it has no part in."""
-    touched = {op.target, *(load.buffer for load in op.loads)}
-    touched |= {index.buffer for index in op.indices}
+def _candidate_groups(groups: Sequence[_Group], op: LoopOp) -> Iterator[_Group]:
+    """Yield the groups that the op can be moved to, the last first.
+
+    The op can move past groups that neither write what it accesses nor read what it writes.
+    """
+    accessed = {op.target, *(load.buffer for load in op.loads)}
+    accessed |= {index.buffer for index in op.indices}
     for group in reversed(groups):
         yield group
-        written = {each.target for each in group.ops}
-        if written & touched or op.target in group.reads:
+        written = {member.target for member in group.ops}
+        if written & accessed or op.target in group.reads:
             return
 
 
-def _joined(
+def _as_member(
     group: _Group, op: LoopOp, interner: Interner, partially_aliased: frozenset[str]
 ) -> LoopOp | None:
-    """The op in the group's symbols; None if it must stand apart."""
-    if op.partial or any(each.partial for each in group.ops):
+    """Return the op in the group's symbols; None if it cannot be fused with the group."""
+    if op.partial or any(member.partial for member in group.ops):
         return None
-    if op.is_matmul or op.target in group.made:
+    if op.is_matmul or op.target in group.written:
         return None
     if op.is_multi_loop or group.ops[0].is_multi_loop:
         return op if _can_merge(group, op) and op.target not in group.reads else None
-    if any(load.indirect or load.buffer in group.replaced for load in op.loads):
+    if any(load.indirect or load.buffer in group.overwritten for load in op.loads):
         return None
     mapping: dict[Symbol, Symbol] = {}
-    shared = [load for load in op.loads if load.buffer in group.made]
+    shared = [load for load in op.loads if load.buffer in group.written]
     for load in shared:
-        found = _matched(load.index, op.sizes, group.made[load.buffer], group.sizes)
-        if found is None or not _merge(mapping, found):
+        renames = _matching_renames(load.index, op.sizes, group.written[load.buffer], group.sizes)
+        if renames is None or not _merge(mapping, renames):
             return None
-    if not shared and not _reads_alike(group, op, mapping):
+    if not shared and not _reads_same_points(group, op, mapping):
         return None
     if not _complete(mapping, group, op):
         return None
-    joined = with_symbols(op, mapping, interner)
+    member = with_symbols(op, mapping, interner)
     if op.target in group.reads and (
-        op.target in partially_aliased or not _replaces(group, joined)
+        op.target in partially_aliased or not _overwrites_same_points(group, member)
     ):
         return None
-    return joined
+    return member
 
 
-def _reads_alike(group: _Group, op: LoopOp, mapping: dict[Symbol, Symbol]) -> bool:
-    """Do both go over the same points, and read one input at each? Then `mapping` is filled."""
+def _reads_same_points(group: _Group, op: LoopOp, mapping: dict[Symbol, Symbol]) -> bool:
+    """Return whether both iterate over the same points and read one input at each.
+
+    If so, add the renames to `mapping`.
+    """
     if isinstance(op.value, Reduction) or op.scattered or not group.is_pointwise:
         return False
     sizes = {symbol for symbol, size in op.sizes.items() if size > 1}
@@ -134,18 +146,20 @@ def _reads_alike(group: _Group, op: LoopOp, mapping: dict[Symbol, Symbol]) -> bo
         if not sizes or not sizes <= load.index.free_symbols:
             continue
         for index in group.reads.get(load.buffer, ()):
-            found = _matched(load.index, op.sizes, index, group.sizes)
-            if found is not None and len(found) == _extent(group.sizes) and _merge(mapping, found):
+            renames = _matching_renames(load.index, op.sizes, index, group.sizes)
+            if renames is None or len(renames) != _num_loops(group.sizes):
+                continue
+            if _merge(mapping, renames):
                 return True
     return False
 
 
-def _extent(sizes: Mapping[Symbol, int]) -> int:
+def _num_loops(sizes: Mapping[Symbol, int]) -> int:
     return sum(size > 1 for size in sizes.values())
 
 
-def _replaces(group: _Group, op: LoopOp) -> bool:
-    """Does each point of what the op writes go where the group has read it, at the same point?"""
+def _overwrites_same_points(group: _Group, op: LoopOp) -> bool:
+    """Return whether the op writes each element at the point where the group reads it."""
     if isinstance(op.value, Reduction) or not group.is_pointwise:
         return False
     symbols = {symbol for symbol, size in (group.sizes | dict(op.sizes)).items() if size > 1}
@@ -164,67 +178,71 @@ def _can_merge(group: _Group, op: LoopOp) -> bool:
     return multi_loop_op(value.op).can_merge(group.ops, op)
 
 
-def _matched(
+def _matching_renames(
     read: sympy.Expr,
     read_sizes: Mapping[Symbol, int],
     written: sympy.Expr,
     written_sizes: Mapping[Symbol, int],
 ) -> dict[Symbol, Symbol] | None:
-    """Renames that make two indices the same one."""
-    ours, theirs = _terms(read), _terms(written)
-    if ours is None or theirs is None or ours.keys() != theirs.keys():
+    """Return the renames of symbols that make two indices equal; None if there are none."""
+    read_terms, written_terms = _terms(read), _terms(written)
+    if read_terms is None or written_terms is None or read_terms.keys() != written_terms.keys():
         return None
     renames: dict[Symbol, Symbol] = {}
-    for factor, symbol in ours.items():
+    for factor, symbol in read_terms.items():
         if factor == 0:
-            if symbol != theirs[0]:
+            if symbol != written_terms[0]:
                 return None
             continue
-        other = theirs[factor]
-        # What was looked up is no loop, and has no size.
-        if other not in written_sizes or read_sizes[symbol] != written_sizes[other]:
+        target = written_terms[factor]
+        # Values of index tensors are no loops, and have no size.
+        if target not in written_sizes or read_sizes[symbol] != written_sizes[target]:
             return None
-        renames[symbol] = other
+        renames[symbol] = target
     return renames
 
 
 def _terms(index: sympy.Expr) -> dict[int, object] | None:
-    """Symbols by their factor; the constant has factor 0."""
-    found: dict[int, object] = {0: 0}
+    """Return the symbols of a linear index by factor, and its constant at 0; None if nonlinear."""
+    terms: dict[int, object] = {0: 0}
     for term, factor in sympy.sympify(index).as_coefficients_dict().items():
         if term == 1:
-            found[0] = int(factor)
-        elif term.is_Symbol and factor.is_Integer and int(factor) not in found:
-            found[int(factor)] = term
+            terms[0] = int(factor)
+        elif term.is_Symbol and factor.is_Integer and int(factor) not in terms:
+            terms[int(factor)] = term
         else:
             return None
-    return found
+    return terms
 
 
-def _merge(mapping: dict[Symbol, Symbol], more: Mapping[Symbol, Symbol]) -> bool:
-    for symbol, other in more.items():
-        if mapping.setdefault(symbol, other) != other:
+def _merge(mapping: dict[Symbol, Symbol], renames: Mapping[Symbol, Symbol]) -> bool:
+    """Add renames to the mapping; return whether it remains one-to-one."""
+    for symbol, target in renames.items():
+        if mapping.setdefault(symbol, target) != target:
             return False
     return len(set(mapping.values())) == len(mapping)
 
 
 def _complete(mapping: dict[Symbol, Symbol], group: _Group, op: LoopOp) -> bool:
-    """Symbols that no shared buffer names: those under which a common input is read alike."""
+    """Map the remaining symbols; return False if a symbol has no counterpart in the group.
+
+    Preferred are symbols under which both read a common input at the same index.
+    """
     for load in op.loads:
         for index in group.reads.get(load.buffer, ()):
-            found = _matched(load.index, op.sizes, index, group.sizes)
-            if found is None:
+            renames = _matching_renames(load.index, op.sizes, index, group.sizes)
+            if renames is None:
                 continue
             trial = dict(mapping)
-            if _merge(trial, found):
+            if _merge(trial, renames):
                 mapping.update(trial)
     for symbol, size in op.sizes.items():
         if symbol in mapping:
             continue
         free = [
-            other
-            for other, extent in group.sizes.items()
-            if extent == size and other not in mapping.values()
+            candidate
+            for candidate, extent in group.sizes.items()
+            if extent == size and candidate not in mapping.values()
         ]
         if not free:
             return False

@@ -1,8 +1,8 @@
-"""Makes tensors accessible that are read or written through indices.
+"""Gives tensors that are read or written through indices a layout that allows it.
 
-An index must be alone in its device dim. Where the dim that is indexed lies along sticks, the
-tensor is copied first, with its sticks along another dim, or with one element to a stick if there
-is no other; and copied back, if it is written.
+An index must be the only term of its device coordinate. If the indexed dim lies along sticks, the
+tensor is copied to a table with sticks along another dim, or with one element per stick if there is
+no other dim; a table that is written is copied back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,27 +23,30 @@ Indirect = Sequence[tuple[Symbol, Load]]
 
 
 def enforce_indirect_layouts(bundle: Bundle) -> Bundle:
+    """Copy tensors whose indexed dims cannot be indexed, and let the ops access the copies."""
     tensors = dict(bundle.tensors)
     ops: list[LoopOp] = []
-    # Copies of what has not been written since: a table is often read by many ops.
+    # Copies of tensors that have not been written since: many ops may read one table.
     copies: dict[str, list[Tensor]] = {}
     for op in bundle.ops:
-        replaced: dict[Node, Node] = {}
+        replacements: dict[Node, Node] = {}
         for load in op.loads:
-            if _accessible(load.index, load.indirect, op.sizes, tensors[load.buffer]):
+            if _is_accessible(load.index, load.indirect, op.sizes, tensors[load.buffer]):
                 continue
             known = copies.setdefault(load.buffer, [])
-            fits = [
-                each for each in known if _accessible(load.index, load.indirect, op.sizes, each)
+            tables = [
+                table
+                for table in known
+                if _is_accessible(load.index, load.indirect, op.sizes, table)
             ]
-            if not fits:
-                fits = [_table(load.buffer, load.index, load.indirect, op.sizes, tensors)]
-                known += fits
-                ops.append(_copy(tensors[load.buffer], fits[0], op))
-            replaced[load] = replace(load, buffer=fits[0].name)
-        op = with_leaves(op, replaced)
+            if not tables:
+                tables = [_table(load.buffer, load.index, load.indirect, op.sizes, tensors)]
+                known += tables
+                ops.append(_copy(tensors[load.buffer], tables[0], op))
+            replacements[load] = replace(load, buffer=tables[0].name)
+        op = with_leaves(op, replacements)
         copies.pop(op.target, None)
-        if _accessible(op.write, op.scattered, op.sizes, tensors[op.target]):
+        if _is_accessible(op.write, op.scattered, op.sizes, tensors[op.target]):
             ops.append(op)
             continue
         target = tensors[op.target]
@@ -54,9 +57,10 @@ def enforce_indirect_layouts(bundle: Bundle) -> Bundle:
     return replace(bundle, ops=tuple(ops), tensors=tensors)
 
 
-def _accessible(
+def _is_accessible(
     index: sympy.Expr, indirect: Indirect, sizes: Mapping[Symbol, int], tensor: Tensor
 ) -> bool:
+    """Return whether every index is the only term of its device coordinate."""
     if not indirect:
         return True
     assert tensor.layout is not None
@@ -65,7 +69,7 @@ def _accessible(
     symbols = {symbol for symbol, _ in indirect}
     for extent, coordinate in zip(size, coordinates, strict=True):
         if coordinate in symbols:
-            # A view may see several device dims as one.
+            # A view may merge several device dims into one.
             factor = index.coeff(coordinate)
             if extent < max(_extents(tensor, factor), default=0):
                 return False
@@ -86,27 +90,27 @@ def _table(
     sizes: Mapping[Symbol, int],
     tensors: dict[str, Tensor],
 ) -> Tensor:
-    """A tensor like this one, in a layout in which the index can be used."""
+    """Add a tensor of the same size, in a layout that can be indexed; return it."""
     source = _unambiguous(tensors[name])
     symbols = {symbol for symbol, _ in indirect}
-    where = host_coordinates(source.size, source.stride, sizes, index)
+    coordinates = host_coordinates(source.size, source.stride, sizes, index)
     free = [
         dim
-        for dim, coordinate in enumerate(where)
+        for dim, coordinate in enumerate(coordinates)
         if source.size[dim] > 1 and not coordinate.free_symbols & symbols
     ]
     stick = free[-1] if free else _SPARSE
     layout = layout_with_stick(source.size, source.stride, source.dtype, stick)
-    made = f"{source.name}_table{len(tensors)}"
-    table = Tensor(made, source.size, source.stride, source.dtype, layout)
-    if not _accessible(index, indirect, sizes, table):
-        raise UnsupportedError("indices along dims that cannot be told apart")
-    tensors[made] = table
+    table_name = f"{source.name}_table{len(tensors)}"
+    table = Tensor(table_name, source.size, source.stride, source.dtype, layout)
+    if not _is_accessible(index, indirect, sizes, table):
+        raise UnsupportedError("indices along dims with equal strides")
+    tensors[table_name] = table
     return table
 
 
 def _copy(source: Tensor, target: Tensor, op: LoopOp) -> LoopOp:
-    """All of one tensor into the other."""
+    """Return the op that copies a whole tensor."""
     dims = [Symbol(f"c{dim}", integer=True) for dim in range(len(source.size))]
     sizes = {symbol: size for symbol, size in zip(dims, source.size, strict=True) if size > 1}
     index = sympy.Add(
@@ -119,7 +123,7 @@ def _copy(source: Tensor, target: Tensor, op: LoopOp) -> LoopOp:
 
 
 def _unambiguous(tensor: Tensor) -> Tensor:
-    """Dims of one element have strides that no other dim has."""
-    most = max(size * stride for size, stride in zip(tensor.size, tensor.stride, strict=True))
+    """Return the tensor with strides of size-1 dims that no other dim has."""
+    unused = max(size * stride for size, stride in zip(tensor.size, tensor.stride, strict=True))
     dims = zip(tensor.size, tensor.stride, strict=True)
-    return replace(tensor, stride=tuple(stride if size > 1 else most for size, stride in dims))
+    return replace(tensor, stride=tuple(stride if size > 1 else unused for size, stride in dims))

@@ -1,4 +1,4 @@
-"""Gives every tensor a layout, and inserts the copies that ops need to compute on them."""
+"""Gives every tensor a layout, and inserts the copies that ops need."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from torch_spyre._inductor.loop_rewriting import with_leaves
 
 
 def propagate_layouts(bundle: Bundle) -> Bundle:
-    """Chooses layouts for the whole bundle at once, so that few bytes move between them."""
+    """Choose layouts for the whole bundle at once, so that copies between them are few."""
     ops = [_layout_op(op, bundle.tensors) for op in bundle.ops]
     known = [tensor.as_buffer() for tensor in bundle.tensors.values() if tensor.layout is not None]
     plan = plan_layouts(known, ops)
@@ -25,10 +25,10 @@ def propagate_layouts(bundle: Bundle) -> Bundle:
     copies: dict[str, list[Restickify]] = {}
     for copy in plan.copies:
         copies.setdefault(copy.op_name, []).append(copy)
-    made: set[str] = set()
+    inserted: set[str] = set()
     result: list[LoopOp] = []
     for op in bundle.ops:
-        before, changed, after = _with_copies(op, copies.get(op.name, []), tensors, made)
+        before, changed, after = _with_copies(op, copies.get(op.name, []), tensors, inserted)
         result.extend((*before, changed, *after))
     return replace(bundle, ops=tuple(result), tensors=tensors)
 
@@ -36,9 +36,9 @@ def propagate_layouts(bundle: Bundle) -> Bundle:
 def _layout_op(op: LoopOp, tensors: Mapping[str, Tensor]) -> LayoutOp:
     reads = []
     for load in op.reads:
-        where = load.index + tensors[load.buffer].offset
+        offset = load.index + tensors[load.buffer].offset
         reads.append(
-            Access(tensors[load.buffer].as_buffer(), where, indirect=_loops(load.indirect))
+            Access(tensors[load.buffer].as_buffer(), offset, indirect=_loops(load.indirect))
         )
         reads.extend(_index_access(index, tensors) for _, index in load.indirect)
     reads.extend(_index_access(index, tensors) for _, index in op.scattered)
@@ -48,7 +48,7 @@ def _layout_op(op: LoopOp, tensors: Mapping[str, Tensor]) -> LayoutOp:
 
 
 def _loops(indirect: Sequence[tuple[Symbol, Load]]) -> dict[Symbol, frozenset[Symbol]]:
-    """The symbols that each value of an index tensor depends on."""
+    """Return the symbols that each value of an index tensor depends on."""
     return {symbol: frozenset(index.index.free_symbols) for symbol, index in indirect}
 
 
@@ -72,7 +72,7 @@ def _kind(op: LoopOp) -> str:
 
 
 def _with_copies(
-    op: LoopOp, copies: list[Restickify], tensors: dict[str, Tensor], made: set[str]
+    op: LoopOp, copies: list[Restickify], tensors: dict[str, Tensor], inserted: set[str]
 ) -> tuple[list[LoopOp], LoopOp, list[LoopOp]]:
     before: list[LoopOp] = []
     after: list[LoopOp] = []
@@ -80,13 +80,13 @@ def _with_copies(
     replaced: dict[int, Load] = {}
     for copy in copies:
         if copy.read_position == WRITE:
-            op, moved = _written_aside(op, copy, tensors)
-            after.append(moved)
+            op, copy_back = _write_to_buffer(op, copy, tensors)
+            after.append(copy_back)
             continue
         load = positions[copy.read_position]
         source = tensors[load.buffer]
-        if copy.name not in made:
-            made.add(copy.name)
+        if copy.name not in inserted:
+            inserted.add(copy.name)
             before.append(_copy(load, copy, source, op))
             tensors[copy.name] = Tensor(
                 copy.name, tuple(copy.size), tuple(copy.stride), copy.dtype, copy.target_layout
@@ -104,19 +104,19 @@ def _with_copies(
 
 
 def _read_positions(op: LoopOp) -> dict[int, Load]:
-    """Loads by their place among the reads that the planner saw: index tensors count too."""
+    """Return the loads by their position among the reads of the `LayoutOp`, with index tensors."""
     positions: dict[int, Load] = {}
-    place = 0
+    position = 0
     for load in op.reads:
-        positions[place] = load
-        place += 1 + len(load.indirect)
+        positions[position] = load
+        position += 1 + len(load.indirect)
     return positions
 
 
 def _copy(load: Load, copy: Restickify, source: Tensor, op: LoopOp) -> LoopOp:
     if copy.kind == "gather":
         sizes = {symbol: int(size) for symbol, size in copy.ranges.items() if int(size) > 1}
-        # Only the op's sizes tell that loops which are not copied along do not matter.
+        # Simplified with the op's sizes, since the copy does not have all of its loops.
         value = replace(load, index=expression(parse(load.index, op.sizes)))
         return LoopOp(
             copy.name, copy.name, load.dtype, sizes, (), value, copy.index, origins=op.origins
@@ -134,17 +134,17 @@ def _copy(load: Load, copy: Restickify, source: Tensor, op: LoopOp) -> LoopOp:
     return LoopOp(copy.name, copy.name, load.dtype, sizes, (), value, index, origins=op.origins)
 
 
-def _written_aside(
+def _write_to_buffer(
     op: LoopOp, copy: Restickify, tensors: dict[str, Tensor]
 ) -> tuple[LoopOp, LoopOp]:
-    """The op into a buffer of its own, and the copy from there to where it should have gone."""
+    """Return the op with a new buffer as target, and the copy from there to the real target."""
     tensors[copy.name] = Tensor(
         copy.name, tuple(copy.size), tuple(copy.stride), copy.dtype, copy.target_layout
     )
     sizes = {symbol: int(size) for symbol, size in copy.ranges.items() if int(size) > 1}
     value = Load(copy.name, copy.index, op.dtype)
-    moved = replace(op, sizes=sizes, reduced=(), value=value)
-    aside = replace(
+    copy_back = replace(op, sizes=sizes, reduced=(), value=value)
+    redirected = replace(
         op, name=copy.name, target=copy.name, write=copy.index, partial=False, scattered=()
     )
-    return aside, moved
+    return redirected, copy_back

@@ -12,7 +12,7 @@ from sympy import Symbol
 
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import device_coordinates
-from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Node, Reduction, walk
+from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Node, traverse
 from torch_spyre._inductor.loop_rewriting import with_leaves
 from torch_spyre.errors import SpanLimitError
 
@@ -119,12 +119,11 @@ def _chunk(op: LoopOp, symbol: Symbol, start: int, size: int) -> LoopOp:
         indirect = tuple((value, shifted(index)) for value, index in load.indirect)
         return replace(load, index=load.index.xreplace(shift), indirect=indirect)
 
-    roots = op.value.inputs if isinstance(op.value, Reduction) else (op.value,)
     leaves: dict[Node, Node] = {
         node: shifted(node)
         if isinstance(node, Load)
         else replace(node, expression=node.expression.xreplace(shift))
-        for node in walk(roots)
+        for node in traverse(op.roots)
         if isinstance(node, Load | Coordinate)
     }
     return replace(

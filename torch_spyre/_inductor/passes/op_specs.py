@@ -1,4 +1,4 @@
-"""From a group of ops to OpSpecs: one for every operation of the hardware."""
+"""Makes the OpSpecs of a group of loop ops: one for every operation of the hardware."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ from torch_spyre._inductor.loop_ir import (
     Node,
     Reduction,
     Step,
-    walk,
+    traverse,
 )
 from torch_spyre._inductor.multi_loop.registry import find_multi_loop_op
 from torch_spyre._inductor.multi_loop.roles import ROLES_INFO, LoopRoles
@@ -36,7 +36,7 @@ from torch_spyre.errors import UnsupportedError
 
 
 def specs_of(bundle: Bundle, ops: Sequence[LoopOp]) -> list[OpSpec]:
-    """The group's OpSpecs, not divided."""
+    """Return the OpSpecs of a group, not divided over cores."""
     builder = _SpecBuilder(bundle, ops)
     for op in ops:
         builder.add(op)
@@ -45,7 +45,7 @@ def specs_of(bundle: Bundle, ops: Sequence[LoopOp]) -> list[OpSpec]:
 
 @dataclass
 class _Draft:
-    """A spec while coordinates are still in the symbols that Inductor gave."""
+    """A spec whose coordinates are still in the symbols of the traced loops."""
 
     op: str
     is_reduction: bool
@@ -53,8 +53,8 @@ class _Draft:
     args: list[TensorArg]
     info: dict[str, object] = field(default_factory=dict)
 
-    def cut(self, segments: Mapping[Symbol, Sequence[tuple[Symbol, int]]]) -> None:
-        """Coordinates that the op computes with, in the symbols that the loops were cut into."""
+    def split(self, segments: Mapping[Symbol, Sequence[tuple[Symbol, int]]]) -> None:
+        """Rewrite the op's index expression in the symbols that alignment split the loops into."""
         if "expression" in self.info:
             whole = {
                 symbol: sympy.Add(*(part * step for part, step in parts))
@@ -70,42 +70,43 @@ class _SpecBuilder:
         for op in ops:
             for symbol, size in op.sizes.items():
                 self.sizes.setdefault(symbol, size)
-        made = {op.target for op in ops}
-        self.stored = made & (bundle.results | self._read_by_others(ops))
-        self.read_here = {load.buffer for op in ops for load in op.loads} & made
+        written = {op.target for op in ops}
+        self.stored = written & (bundle.results | self._read_by_other_groups(ops))
+        self.read_here = {load.buffer for op in ops for load in op.loads} & written
         self.drafts: list[_Draft] = []
         self.numbers = count()
-        self.kept: dict[object, TensorArg] = {}
+        # Values in the scratchpad, by buffer or by node.
+        self.in_scratchpad: dict[object, TensorArg] = {}
         self.index_tensors: dict[str, TensorArg] = {}
         self.stick = self._stick_symbol(ops)
 
-    def _read_by_others(self, ops: Sequence[LoopOp]) -> set[str]:
-        ours = {op.name for op in ops}
+    def _read_by_other_groups(self, ops: Sequence[LoopOp]) -> set[str]:
+        group = {op.name for op in ops}
         return {
             load.buffer
             for op in self.bundle.ops
-            if op.name not in ours
+            if op.name not in group
             for load in (*op.loads, *op.indices)
         }
 
     def _stick_symbol(self, ops: Sequence[LoopOp]) -> tuple[Symbol, int] | None:
-        """Which symbol runs along sticks in what stays in the scratchpad."""
+        """Return the symbol along the sticks of scratchpad tensors, and the elements per stick."""
         for op in reversed(ops):
             for name, index in [(op.target, op.write), *((x.buffer, x.index) for x in op.loads)]:
                 tensor = self.bundle.tensors[name]
                 lane = self._coordinates(tensor, index)[-1]
-                symbols = [each for each in lane.free_symbols if each in self.sizes]
+                symbols = [symbol for symbol in lane.free_symbols if symbol in self.sizes]
                 if len(symbols) == 1:
                     return symbols[0], _layout(tensor).device_size[-1]
         return None
 
     def add(self, op: LoopOp) -> None:
         if isinstance(op.value, Reduction):
-            inputs = [self._operand(op, each) for each in op.value.inputs]
+            inputs = [self._operand(op, node) for node in op.value.inputs]
             constants = dict(op.value.constants)
             self._finish(op, op.value.op, True, inputs, constants)
             return
-        nodes = walk([op.value])
+        nodes = traverse([op.value])
         for node in nodes[:-1]:
             if isinstance(node, Step):
                 self._operand(op, node)
@@ -121,7 +122,7 @@ class _SpecBuilder:
             self._finish(op, self._copy_name(op, value), False, [self._operand(op, value)], {})
 
     def _copy_name(self, op: LoopOp, load: Load) -> str:
-        if load.buffer in self.kept:
+        if load.buffer in self.in_scratchpad:
             return IDENTITY
         source = self._coordinates(self.bundle.tensors[load.buffer], load.index)[-1]
         target = self._coordinates(self.bundle.tensors[op.target], op.write)[-1]
@@ -137,18 +138,18 @@ class _SpecBuilder:
         constants: Mapping[str, float],
         **info: object,
     ) -> None:
-        """The spec that makes the op's buffer: in the scratchpad, in memory, or in both."""
+        """Add the spec that writes the op's buffer: in the scratchpad, in memory, or in both."""
         symbols = list(op.sizes)
         info = {**({"constants": dict(constants)} if constants else {}), **info}
         stored = op.target in self.stored or op.partial
         memory = self._memory_arg(op) if stored else None
         if op.target in self.read_here or memory is None:
-            kept_symbols = [symbol for symbol in symbols if symbol not in op.reduced]
-            kept = self._scratch_arg(op.target, kept_symbols, op.dtype, is_input=False)
-            self.drafts.append(_Draft(name, is_reduction, symbols, [*operands, kept], dict(info)))
-            self.kept[op.target] = _as_input(kept)
-            name, is_reduction, operands, info = IDENTITY, False, [_as_input(kept)], {}
-            symbols = kept_symbols
+            remaining = [symbol for symbol in symbols if symbol not in op.reduced]
+            value = self._scratch_arg(op.target, remaining, op.dtype, is_input=False)
+            self.drafts.append(_Draft(name, is_reduction, symbols, [*operands, value], dict(info)))
+            self.in_scratchpad[op.target] = _as_input(value)
+            name, is_reduction, operands, info = IDENTITY, False, [_as_input(value)], {}
+            symbols = remaining
         if memory is not None:
             if op.partial:
                 info["partial"] = True
@@ -157,39 +158,39 @@ class _SpecBuilder:
     def _operands(self, op: LoopOp, step: Step) -> tuple[list[TensorArg], dict[str, float]]:
         operands: list[TensorArg] = []
         constants: dict[str, float] = dict(step.constants)
-        for position, each in enumerate(step.inputs):
-            if isinstance(each, Constant):
-                constants[f"operand{position}"] = each.value
+        for position, node in enumerate(step.inputs):
+            if isinstance(node, Constant):
+                constants[f"operand{position}"] = node.value
             else:
-                operands.append(self._operand(op, each))
+                operands.append(self._operand(op, node))
         return operands, constants
 
     def _operand(self, op: LoopOp, node: Node) -> TensorArg:
-        """A node as an input: what is loaded, or a value that a spec keeps in the scratchpad."""
+        """Return a node as an input: a loaded tensor, or a value in the scratchpad."""
         if isinstance(node, Load):
-            if node.buffer in self.kept:
-                return self.kept[node.buffer]
+            if node.buffer in self.in_scratchpad:
+                return self.in_scratchpad[node.buffer]
             return self._load_arg(node)
         symbols = list(op.sizes)
         # An op of the same group may need the value at other points.
         value = (node, frozenset(symbols))
-        if value in self.kept:
-            return self.kept[value]
+        if value in self.in_scratchpad:
+            return self.in_scratchpad[value]
         out = self._scratch_arg(f"t{next(self.numbers)}", symbols, node.dtype, is_input=False)
         if isinstance(node, Step):
             operands, constants = self._operands(op, node)
             info: dict[str, object] = {"constants": constants} if constants else {}
             self.drafts.append(_Draft(node.op, False, symbols, [*operands, out], info))
         elif isinstance(node, Coordinate):
-            # Inductor's functions of indices become floor and Mod, which specs can spell.
+            # Specs spell Inductor's index functions as floor and Mod.
             plain = expression(parse(node.expression, self.sizes))
             info = {"expression": str(plain)}
             self.drafts.append(_Draft(INDEX, False, symbols, [out], info))
         else:
             info = {"constants": {"operand0": node.value}}
             self.drafts.append(_Draft(IDENTITY, False, symbols, [out], info))
-        self.kept[value] = _as_input(out)
-        return self.kept[value]
+        self.in_scratchpad[value] = _as_input(out)
+        return self.in_scratchpad[value]
 
     # Tensors
 
@@ -209,22 +210,22 @@ class _SpecBuilder:
         coordinates: Sequence[sympy.Expr],
         indirect: Sequence[tuple[Symbol, Load]],
     ) -> list[sympy.Expr]:
-        """With index tensors named in place of the symbols for their values."""
-        found = list(coordinates)
+        """Return the coordinates with lookups in index tensors in place of their symbols."""
+        indexed = list(coordinates)
         for symbol, index in indirect:
             source = self.bundle.tensors[index.buffer]
             where = self._coordinates(source, index.index)
             arg = self._arg(source, where, is_input=True)
             if self.index_tensors.setdefault(index.buffer, arg) != arg:
-                raise UnsupportedError("indices from several places of one tensor")
-            if symbol not in found:
+                raise UnsupportedError("different accesses to one index tensor")
+            if symbol not in indexed:
                 raise UnsupportedError("an index that is no coordinate of its tensor")
             extents = _layout(tensor).device_size
-            found = [
-                _lookup(index, extent) if each == symbol else each
-                for each, extent in zip(found, extents, strict=True)
+            indexed = [
+                _lookup(index, extent) if coordinate == symbol else coordinate
+                for coordinate, extent in zip(indexed, extents, strict=True)
             ]
-        return found
+        return indexed
 
     def _coordinates(self, tensor: Tensor, index: sympy.Expr) -> list[sympy.Expr]:
         layout = _layout(tensor)
@@ -236,11 +237,11 @@ class _SpecBuilder:
     ) -> TensorArg:
         layout = _layout(tensor)
         arguments = list(self.bundle.arguments)
-        place = arguments.index(tensor.name) if tensor.name in arguments else -1
-        allocation = {"hbm": 0} if place >= 0 else {"pool": 0}
+        position = arguments.index(tensor.name) if tensor.name in arguments else -1
+        allocation = {"hbm": 0} if position >= 0 else {"pool": 0}
         return TensorArg(
             is_input,
-            place,
+            position,
             layout.device_dtype,
             layout.device_size,
             coordinates,
@@ -252,7 +253,7 @@ class _SpecBuilder:
     def _scratch_arg(
         self, name: str, symbols: Sequence[Symbol], dtype: torch.dtype, *, is_input: bool
     ) -> TensorArg:
-        """A value of one tile: the symbol that runs along sticks has its two dims."""
+        """Return a tensor in the scratchpad; the symbol along sticks has two dims."""
         format = get_device_dtype(dtype)
         stick = get_elem_in_stick(dtype)
         outer = [symbol for symbol in symbols if self.stick is None or symbol != self.stick[0]]
@@ -270,7 +271,7 @@ class _SpecBuilder:
     # Alignment
 
     def aligned(self) -> list[OpSpec]:
-        """Cuts symbols so that views become plain coordinates, and makes the specs."""
+        """Split symbols so that views become plain coordinates; return the specs."""
         for draft in self.drafts:
             draft.args[:0] = [
                 self.index_tensors[name]
@@ -279,16 +280,16 @@ class _SpecBuilder:
         args = list(dict.fromkeys(arg for draft in self.drafts for arg in draft.args))
         in_memory = [arg for arg in args if not arg.in_scratchpad]
         accesses = [(arg.device_size, arg.device_coordinates) for arg in in_memory]
-        found = align(self.sizes, accesses)
-        coordinates = dict(zip(in_memory, found.coordinates, strict=True))
-        parts = {symbol: [part for part, _ in found.segments[symbol]] for symbol in self.sizes}
+        alignment = align(self.sizes, accesses)
+        coordinates = dict(zip(in_memory, alignment.coordinates, strict=True))
+        parts = {symbol: [part for part, _ in alignment.segments[symbol]] for symbol in self.sizes}
         for draft in self.drafts:
-            draft.cut(found.segments)
+            draft.split(alignment.segments)
             multi_loop = find_multi_loop_op(draft.op)
             if multi_loop is not None:
-                roles = LoopRoles.from_segments(multi_loop.roles, found.segments)
+                roles = LoopRoles.from_segments(multi_loop.roles, alignment.segments)
                 draft.info[ROLES_INFO] = roles.to_op_info()
-        return [self._spec(draft, coordinates, parts, found.ranges) for draft in self.drafts]
+        return [self._spec(draft, coordinates, parts, alignment.ranges) for draft in self.drafts]
 
     def _spec(
         self,
@@ -300,7 +301,7 @@ class _SpecBuilder:
         args = [
             replace(arg, device_coordinates=tuple(coordinates[arg]))
             if arg in coordinates
-            else self._cut(arg, parts, ranges)
+            else self._split_scratch_arg(arg, parts, ranges)
             for arg in draft.args
         ]
         space = {
@@ -310,14 +311,14 @@ class _SpecBuilder:
         }
         return OpSpec(draft.op, draft.is_reduction, space, args, draft.info)
 
-    def _cut(
+    def _split_scratch_arg(
         self,
         arg: TensorArg,
         parts: Mapping[Symbol, Sequence[Symbol]],
         ranges: Mapping[Symbol, int],
     ) -> TensorArg:
-        """A value in the scratchpad whose symbols were cut: a dim for every part."""
-        used = {symbol for each in arg.device_coordinates for symbol in each.free_symbols}
+        """Return a tensor in the scratchpad with one dim for every part of its symbols."""
+        used = {symbol for index in arg.device_coordinates for symbol in index.free_symbols}
         if all(len(parts[symbol]) == 1 for symbol in used):
             return arg
         plain = [
@@ -336,7 +337,7 @@ def _as_input(arg: TensorArg) -> TensorArg:
 
 
 def _lookup(index: Load, extent: int) -> IndirectAccess:
-    """The coordinate in a dim of that extent; fewer choices are said, as others are errors."""
+    """Return the lookup in a dim of this extent; fewer valid indices are stated."""
     name = sympy.Symbol(index.buffer)
     if index.choices is None or index.choices >= extent:
         return IndirectAccess(name)
