@@ -20,7 +20,7 @@ from torch_spyre._inductor.passes.layouts import propagate_layouts
 from torch_spyre._inductor.passes.loop_splitting import split_long_loops
 from torch_spyre._inductor.passes.op_specs import specs_of
 from torch_spyre._inductor.passes.work_division import divided
-from torch_spyre._inductor.to_ktir.plan import plan_tiles, tile_budget
+from torch_spyre._inductor.tiling.tile_plan import plan_tiles, tile_budget
 from torch_spyre.errors import UnsupportedError
 
 

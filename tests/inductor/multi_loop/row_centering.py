@@ -17,9 +17,11 @@ from torch_spyre._inductor.lowerings.registry import lowers
 from torch_spyre._inductor.multi_loop.interface import MultiLoopOp
 from torch_spyre._inductor.multi_loop.registry import register
 from torch_spyre._inductor.multi_loop.roles import LoopRoles
-from torch_spyre._inductor.to_ktir.plan import TilePlan, space_of
+from torch_spyre._inductor.tiling.axis import Axis
+from torch_spyre._inductor.tiling.iteration_space import IterationSpace
+from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.tile_loops import emit_tile_loops
-from torch_spyre._inductor.to_ktir.tiles import Axis, Value
+from torch_spyre._inductor.to_ktir.tiles import Value
 from torch_spyre._inductor.to_ktir.types import F32
 
 CENTERED, MAXIMA = "rowcentered", "rowmaxima"
@@ -77,7 +79,7 @@ class RowCentering(MultiLoopOp):
         return {row: max(n for n in range(1, cores + 1) if space.sizes[row] % n == 0)}
 
     def plan_tiles(self, specs, budget):
-        space = space_of(specs)
+        space = IterationSpace.from_specs(specs)
         symbols = self._symbols(specs, space)
         (row,), columns = symbols["row"], (*symbols["column"], *symbols["reduced"])
         per_core = {symbol: size // space.splits[symbol] for symbol, size in space.sizes.items()}

@@ -6,7 +6,8 @@ from sympy import Symbol
 
 from torch_spyre._C import DataFormats
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg, sympify
-from torch_spyre._inductor.to_ktir.plan import divisible_share, plan_tiles, space_of
+from torch_spyre._inductor.tiling.iteration_space import IterationSpace
+from torch_spyre._inductor.tiling.tile_plan import plan_tiles
 from torch_spyre.errors import UnsupportedError
 
 FP16, INT32 = DataFormats.SEN169_FP16, DataFormats.IEEE_INT32
@@ -72,15 +73,15 @@ def test_not_what_are_indices():
 
 @pytest.mark.parametrize(("columns", "parts"), [(64, 1), (100, 2), (640, 10)])
 def test_cores_share_whole_sticks(columns, parts):
-    space = space_of([copy(4, columns)])
-    assert divisible_share(space, COLUMNS) == parts
-    assert divisible_share(space, ROWS) == 4
+    space = IterationSpace.from_specs([copy(4, columns)])
+    assert space.num_units(COLUMNS) == parts
+    assert space.num_units(ROWS) == 4
 
 
 def test_lanes_of_the_only_stick_are_not_shared():
     source, target = tensor([4, 40, 64], "c0; c1; 0", 0), tensor([1, 4, 64], "0; c0; c1", 1)
-    space = space_of([spec("identity", 4, 40, source, replaced(target, 1))])
-    assert divisible_share(space, COLUMNS) == 1
+    space = IterationSpace.from_specs([spec("identity", 4, 40, source, replaced(target, 1))])
+    assert space.num_units(COLUMNS) == 1
 
 
 def test_parts_that_are_no_whole_sticks_are_refused():
@@ -91,7 +92,7 @@ def test_parts_that_are_no_whole_sticks_are_refused():
 def test_tiles_shrink_until_they_fit():
     plan = plan_tiles([copy(1024, 4096)], budget=1 << 20)
     assert 2 * 2 * plan.tile[ROWS] * plan.tile[COLUMNS] <= 1 << 20
-    assert plan.tile[COLUMNS] % 64 == 0 and plan.tiles > 1
+    assert plan.tile[COLUMNS] % 64 == 0 and plan.num_tiles > 1
 
 
 def test_what_cannot_shrink_does_not_fit():
@@ -100,6 +101,6 @@ def test_what_cannot_shrink_does_not_fit():
 
 def test_ops_of_a_kernel_agree_on_sizes_and_divisions():
     with pytest.raises(UnsupportedError, match="c0 with sizes 4 and 5"):
-        space_of([copy(4, 64), copy(5, 64)])
+        IterationSpace.from_specs([copy(4, 64), copy(5, 64)])
     with pytest.raises(UnsupportedError, match="c0 divided by 1 and 2"):
-        space_of([copy(4, 64), copy(4, 64, splits=(2, 1))])
+        IterationSpace.from_specs([copy(4, 64), copy(4, 64, splits=(2, 1))])

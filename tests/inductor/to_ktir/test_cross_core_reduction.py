@@ -10,8 +10,8 @@ from torch_spyre._inductor.kernel_parameters import kernel_parameters
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.runtime import runner
 from torch_spyre._inductor.runtime.programs import module_for
+from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre._inductor.to_ktir.cross_core_reduction import CoreGroups
-from torch_spyre._inductor.to_ktir.plan import space_of
 from torch_spyre._inductor.work_division import Digit
 from torch_spyre.backend.execution import conflicts, timing_of
 from torch_spyre.ktir.affine import contains, points
@@ -56,8 +56,8 @@ def uniform(*shape, dtype=torch.float16):
 
 
 def splits(specs):
-    space = space_of(specs)
-    shared = space.shared
+    space = IterationSpace.from_specs(specs)
+    shared = space.cross_core_reduction
     return space.cores, 1 if shared is None else space.splits[shared]
 
 

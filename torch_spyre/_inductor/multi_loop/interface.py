@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from torch_spyre._inductor.multi_loop.roles import LoopRoles
     from torch_spyre._inductor.op_spec import OpSpec
     from torch_spyre._inductor.superdsc.fields import Field
+    from torch_spyre._inductor.tiling.iteration_space import IterationSpace
+    from torch_spyre._inductor.tiling.tile_plan import TilePlan
     from torch_spyre._inductor.to_ktir.context import KernelContext
-    from torch_spyre._inductor.to_ktir.plan import Space, TilePlan
     from torch_spyre._inductor.to_ktir.tiles import Frame
 
 
@@ -53,7 +54,7 @@ class MultiLoopOp(ABC):
 
     @abstractmethod
     def core_splits(
-        self, specs: Sequence["OpSpec"], space: "Space", cores: int
+        self, specs: Sequence["OpSpec"], space: "IterationSpace", cores: int
     ) -> Mapping[Symbol, int]:
         """Return into how many slices each symbol is split; their product is at most `cores`."""
 

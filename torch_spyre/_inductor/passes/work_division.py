@@ -1,4 +1,4 @@
-"""Divides the specs of a program over cores: all alike, for they share their tiles."""
+"""Divides the specs of a program over cores. All have equal splits, since they share tiles."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,27 +9,28 @@ from sympy import Symbol
 from torch_spyre._inductor.multi_loop.registry import multi_loop_op_of
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_table import record_of
-from torch_spyre._inductor.to_ktir.plan import Space, divisible_share, is_matmul, space_of
+from torch_spyre._inductor.tiling.iteration_space import IterationSpace
+from torch_spyre._inductor.tiling.tile_plan import is_matmul
 from torch_spyre._inductor.work_division import check_span_limit, divide
 from torch_spyre.cards import CardDescription, usable_cores
 
 
 def divided(specs: Sequence[OpSpec], card: CardDescription) -> list[OpSpec]:
-    """The specs with splits. The one with most work decides; the others follow."""
-    space = space_of(specs)
+    """Return the specs with splits, chosen for the spec with most work."""
+    space = IterationSpace.from_specs(specs)
     multi_loop = multi_loop_op_of(specs)
     if multi_loop is not None:
         return _with_splits(specs, multi_loop.core_splits(specs, space, usable_cores(card)))
-    leader = _shareable(specs, space)
+    leader = _combinable_reduction(specs, space)
     shared = frozenset() if leader is None else space.reduced
     if leader is None:
         leader = max(specs, key=lambda spec: (is_matmul(spec), prod(spec.sizes.values())))
     splits = divide(_restricted(leader, specs, space, shared), card)
-    found = _with_splits(specs, _legal(space, splits))
-    for spec in found:
-        # The leader neither has all tensors, nor always gets the splits that it was given.
+    result = _with_splits(specs, _legal_splits(space, splits))
+    for spec in result:
+        # Other specs have tensors that the leader has not, and legal splits may be smaller.
         check_span_limit(spec, card)
-    return found
+    return result
 
 
 def _with_splits(specs: Sequence[OpSpec], splits: Mapping[Symbol, int]) -> list[OpSpec]:
@@ -45,63 +46,64 @@ def _with_splits(specs: Sequence[OpSpec], splits: Mapping[Symbol, int]) -> list[
     ]
 
 
-def _shareable(specs: Sequence[OpSpec], space: Space) -> OpSpec | None:
-    """The op that folds, if cores may do it together and one of them all that follows."""
-    folding = [spec for spec in specs if spec.is_reduction]
-    if len(folding) != 1:
+def _combinable_reduction(specs: Sequence[OpSpec], space: IterationSpace) -> OpSpec | None:
+    """Return the only reduction, if several cores can reduce slices and one computes the rest."""
+    reductions = [spec for spec in specs if spec.is_reduction]
+    if len(reductions) != 1:
         return None
-    (fold,) = folding
-    rule = record_of(fold.op).reduction
+    (reduction,) = reductions
+    rule = record_of(reduction.op).reduction
     if rule is None or not rule.is_combinable:
         return None
-    position = specs.index(fold)
+    position = specs.index(reduction)
     for spec in specs[:position]:
-        # On the way to the fold, in slices like it.
+        # Specs before the reduction compute its input, in the same slices.
         if not spec.output.in_scratchpad or not set(spec.sizes) & space.reduced:
             return None
-    results = {fold.output.name}
+    results = {reduction.output.name}
     for spec in specs[position + 1 :]:
-        waits = any(arg.in_scratchpad and arg.name in results for arg in spec.inputs)
-        if not waits or set(spec.sizes) & space.reduced or not set(spec.sizes) <= set(fold.sizes):
+        symbols = set(spec.sizes)
+        reads_result = any(arg.in_scratchpad and arg.name in results for arg in spec.inputs)
+        if not reads_result or symbols & space.reduced or not symbols <= set(reduction.sizes):
             return None
         results.add(spec.output.name)
-    return fold
+    return reduction
 
 
 def _restricted(
-    leader: OpSpec, specs: Sequence[OpSpec], space: Space, shared: frozenset[Symbol]
+    leader: OpSpec, specs: Sequence[OpSpec], space: IterationSpace, shared: frozenset[Symbol]
 ) -> OpSpec:
-    """Symbols must stay whole that some op folds, or that some result in memory does not have.
+    """Return the leader with the symbols that must not be split.
 
-    But for shared ones: cores combine what they fold of these. Others run along one stick of some
-    tensor, which the leader need not know.
+    These are reduced symbols, symbols that a result in memory does not have, and symbols within
+    one stick of some tensor. Symbols of `shared` can be split: cores combine their reductions.
     """
     whole = set(space.reduced) - shared
-    whole |= {symbol for symbol in space.sizes if divisible_share(space, symbol) == 1}
+    whole |= {symbol for symbol in space.sizes if space.num_units(symbol) == 1}
     for spec in specs:
         if not spec.output.in_scratchpad:
             whole |= set(space.sizes) - space.accesses[spec.output].symbols - shared
         if spec.op_info.get("partial"):
             whole |= space.accesses[spec.output].stick_symbols
         if space.accesses[spec.output].boxes is None:
-            whole |= _entangled(spec.output)
+            whole |= _coupled_symbols(spec.output)
     names = [symbol.name for symbol in leader.iteration_space if symbol in whole]
     return replace(leader, op_info={**leader.op_info, "unsplittable": names})
 
 
-def _entangled(output: TensorArg) -> set[Symbol]:
-    """Symbols that do not say alone which index of a dim is written: cores would share sticks."""
+def _coupled_symbols(output: TensorArg) -> set[Symbol]:
+    """Return the symbols that are coupled in a device coordinate: cores would share sticks."""
     inside, lane = output.device_coordinates[:-1], output.device_coordinates[-1]
-    found = set(lane.free_symbols)
-    return found.union(*(each.free_symbols for each in inside if not each.is_Symbol))
+    coupled = [index.free_symbols for index in inside if not index.is_Symbol]
+    return set(lane.free_symbols).union(*coupled)
 
 
-def _legal(space: Space, splits: Mapping[Symbol, int]) -> dict[Symbol, int]:
-    """Splits whose shares are whole sticks of every tensor of the group."""
-    found: dict[Symbol, int] = {}
+def _legal_splits(space: IterationSpace, splits: Mapping[Symbol, int]) -> dict[Symbol, int]:
+    """Return splits whose slices are whole sticks of every tensor of the group."""
+    legal: dict[Symbol, int] = {}
     for symbol, split in splits.items():
-        units = divisible_share(space, symbol)
+        units = space.num_units(symbol)
         while units % split:
             split = gcd(units, split) if gcd(units, split) > 1 else 1
-        found[symbol] = split
-    return found
+        legal[symbol] = split
+    return legal

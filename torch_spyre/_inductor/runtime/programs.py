@@ -8,8 +8,8 @@ from pathlib import Path
 import torch_spyre
 from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.tiling.tile_plan import tile_budget
 from torch_spyre._inductor.to_ktir import build_module
-from torch_spyre._inductor.to_ktir.plan import tile_budget
 from torch_spyre.backend.lowering import compile_function
 from torch_spyre.backend.program.cache import cache_key, program_cache
 from torch_spyre.backend.program.program import Program
@@ -84,7 +84,7 @@ def _front_end() -> str:
 def front_end_files() -> list[Path]:
     """Return the files on which the KTIR of a list of specs depends."""
     root = Path(torch_spyre.__file__).parent / "_inductor"
-    patterns = ("to_ktir/*.py", "multi_loop/**/*.py", "op_table/*.py")
+    patterns = ("tiling/*.py", "to_ktir/*.py", "multi_loop/**/*.py", "op_table/*.py")
     folders = (path for pattern in patterns for path in root.glob(pattern))
     files = ("op_spec.py", "kernel_parameters.py", "work_division/core_mapping.py")
     return sorted((*folders, *(root / file for file in files)))

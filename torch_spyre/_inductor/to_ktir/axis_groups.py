@@ -6,9 +6,10 @@ from math import prod
 
 from sympy import Symbol
 
-from torch_spyre._inductor.to_ktir.access import Access, Box
+from torch_spyre._inductor.tiling.access import Access, Box
+from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.to_ktir.indices import Index, IndexArithmetic
-from torch_spyre._inductor.to_ktir.tiles import Axis, Frame
+from torch_spyre._inductor.to_ktir.tiles import Frame
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.to_ktir.access import Access
+from torch_spyre._inductor.tiling.access import Access
+from torch_spyre._inductor.tiling.iteration_space import IterationSpace
+from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.emitter import Emitter
-from torch_spyre._inductor.to_ktir.plan import Space, TilePlan
 from torch_spyre._inductor.to_ktir.transfers import Transfers
 
 
@@ -23,5 +24,5 @@ class KernelContext:
     index_tensors: Mapping[str, Access]
 
     @property
-    def space(self) -> Space:
+    def space(self) -> IterationSpace:
         return self.plan.space

@@ -9,7 +9,7 @@ from xdsl.ir.affine import AffineExpr
 
 from torch_spyre._inductor.kernel_parameters import parameter_name
 from torch_spyre._inductor.op_spec import IndirectAccess, TensorArg, index_names
-from torch_spyre._inductor.to_ktir.access import Access, row_major
+from torch_spyre._inductor.tiling.access import Access, row_major
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import element_type, tensor_type

@@ -11,12 +11,12 @@ from xdsl.ir import Block, Region, SSAValue
 from torch_spyre._inductor.kernel_parameters import kernel_parameters
 from torch_spyre._inductor.multi_loop.registry import multi_loop_op_of
 from torch_spyre._inductor.op_spec import OpSpec, Spec, UnimplementedOp, flat
+from torch_spyre._inductor.tiling.tile_plan import TilePlan, is_matmul, plan_tiles, tile_budget
 from torch_spyre._inductor.to_ktir.arity import check_operands
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.cross_core_reduction import CoreGroups
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.indices import Index
-from torch_spyre._inductor.to_ktir.plan import TilePlan, is_matmul, plan_tiles, tile_budget
 from torch_spyre._inductor.to_ktir.scope import TileScope
 from torch_spyre._inductor.to_ktir.streaming import Stream
 from torch_spyre._inductor.to_ktir.tile_loops import emit_tile_loops
@@ -126,13 +126,13 @@ class _KernelBuilder:
     def _emit_stream(self, scope: TileScope) -> None:
         stream = Stream(self.context, scope)
         stream.emit()
-        if self.space.shared is None:
+        if self.space.cross_core_reduction is None:
             stream.finish()
             return
-        digit = self.mapping.digit_of[self.space.shared]
+        digit = self.mapping.digit_of[self.space.cross_core_reduction]
         stream.combine_cores(CoreGroups(digit, self.space.cores))
         # Only the first core of each group receives the combined accumulators.
-        is_first = self.emitter.indices.is_zero(self.slices[self.space.shared])
+        is_first = self.emitter.indices.is_zero(self.slices[self.space.cross_core_reduction])
         self.emitter.branch(is_first, stream.finish)
 
 

@@ -8,10 +8,11 @@ from xdsl.dialects import arith
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.to_ktir.access import access_of
+from torch_spyre._inductor.tiling.access import access_of
+from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
-from torch_spyre._inductor.to_ktir.tiles import Axis, Frame, Value
+from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import F32, I32, element_type, is_float
 from torch_spyre.ktir.dialects.linalg import BatchMatmulOp, MatmulOp
 

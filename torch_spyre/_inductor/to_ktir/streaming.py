@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from xdsl.ir import Operation, SSAValue
 
 from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.tiling.tile_plan import is_matmul
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.cross_core_reduction import CoreGroups, reduce_across_cores
 from torch_spyre._inductor.to_ktir.matmul import Matmul
-from torch_spyre._inductor.to_ktir.plan import is_matmul
 from torch_spyre._inductor.to_ktir.reductions import Reducer
 from torch_spyre._inductor.to_ktir.scope import TileScope
 from torch_spyre._inductor.to_ktir.tile_loops import emit_tile_loops

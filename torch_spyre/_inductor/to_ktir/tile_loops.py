@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from sympy import Symbol
 from xdsl.ir import SSAValue
 
+from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.indices import Index
-from torch_spyre._inductor.to_ktir.plan import TilePlan
 from torch_spyre._inductor.to_ktir.tiles import Frame
 
 # Emits one tile from the values that the previous tile returned.

@@ -7,15 +7,8 @@ from sympy import Symbol
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
+from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.to_ktir.indices import Index
-
-
-@dataclass(frozen=True)
-class Axis:
-    """A dim of a value. A symbol along sticks may be two: which stick, which lane (`part`)."""
-
-    symbol: Symbol
-    part: str = "whole"  # or "stick", or "lane"
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from xdsl.ir import SSAValue
 
 from torch_spyre._inductor.kernel_parameters import parameter_name
 from torch_spyre._inductor.op_spec import index_names
-from torch_spyre._inductor.to_ktir.access import Access, Box
+from torch_spyre._inductor.tiling.access import Access, Box
+from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.to_ktir.axis_groups import AxisGroup, axis_groups
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.indirect_access import IndirectTile
-from torch_spyre._inductor.to_ktir.tiles import Axis, Frame, Value
+from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import element_type
 from torch_spyre.errors import UnsupportedError
 

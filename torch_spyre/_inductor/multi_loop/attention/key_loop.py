@@ -8,9 +8,9 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from torch_spyre._inductor.multi_loop.attention.operands import AttentionOperands
+from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.indices import Index
-from torch_spyre._inductor.to_ktir.plan import TilePlan
 from torch_spyre._inductor.to_ktir.tiles import Frame
 
 Values = Sequence[SSAValue]

@@ -16,8 +16,9 @@ from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_table import record_of
 from torch_spyre._inductor.op_table.attention import ATTENTION, LOGSUMEXP
 from torch_spyre._inductor.superdsc.fields import Field
+from torch_spyre._inductor.tiling.iteration_space import IterationSpace
+from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.context import KernelContext
-from torch_spyre._inductor.to_ktir.plan import Space, TilePlan
 from torch_spyre._inductor.to_ktir.tiles import Frame
 from torch_spyre.ops.attention import OVERLOAD
 
@@ -54,7 +55,7 @@ class AttentionOp(MultiLoopOp):
         return (query, key, *bias) == logsumexp.inputs
 
     def core_splits(
-        self, specs: Sequence[OpSpec], space: Space, cores: int
+        self, specs: Sequence[OpSpec], space: IterationSpace, cores: int
     ) -> Mapping[Symbol, int]:
         return tiling.core_splits(specs, space, cores)
 

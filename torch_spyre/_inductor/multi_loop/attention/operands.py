@@ -9,7 +9,7 @@ from sympy import Symbol
 from torch_spyre._inductor.multi_loop.roles import LoopRoles
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_table.attention import ATTENTION
-from torch_spyre._inductor.to_ktir.plan import Space
+from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class AttentionOperands:
     key_index: sympy.Expr
 
     @staticmethod
-    def from_specs(specs: Sequence[OpSpec], space: Space) -> "AttentionOperands":
+    def from_specs(specs: Sequence[OpSpec], space: IterationSpace) -> "AttentionOperands":
         """Return the operands of a kernel, whose specs may include the logsumexp."""
         spec = next((spec for spec in specs if spec.op == ATTENTION), specs[0])
         query, key, *optional = spec.inputs

@@ -9,10 +9,11 @@ from xdsl.ir import SSAValue
 
 from torch_spyre._inductor.multi_loop.attention.operands import AttentionOperands
 from torch_spyre._inductor.op_spec import TensorArg
+from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.emitter import element_of, shape_of
-from torch_spyre._inductor.to_ktir.tiles import Axis, Frame, Value
+from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import F32, element_type
 from torch_spyre.ktir.dialects import arith as ktir_arith
 

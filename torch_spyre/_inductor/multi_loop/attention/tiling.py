@@ -11,8 +11,9 @@ from sympy import Symbol
 
 from torch_spyre._inductor.multi_loop.attention.operands import AttentionOperands
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.to_ktir.plan import Space, TilePlan, space_of
-from torch_spyre._inductor.to_ktir.tiles import Axis
+from torch_spyre._inductor.tiling.axis import Axis
+from torch_spyre._inductor.tiling.iteration_space import IterationSpace
+from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.types import F32, bytes_of, element_type
 
 # Enough rows to fill the matrix unit many times; more would only take LX from the keys.
@@ -24,7 +25,7 @@ _KEY_GRANULE = 64
 _MIN_KEYS = 256
 
 
-def core_splits(specs: Sequence[OpSpec], space: Space, cores: int) -> dict[Symbol, int]:
+def core_splits(specs: Sequence[OpSpec], space: IterationSpace, cores: int) -> dict[Symbol, int]:
     """Return splits that use as many cores as possible, and among these split most heads."""
     operands = AttentionOperands.from_specs(specs, space)
     symbols = (*operands.batch, *operands.rows)
@@ -42,7 +43,7 @@ def _divisors(size: int, maximum: int) -> list[int]:
 
 def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
     """Return the best tiles of at most `budget` bytes; None if the smallest are larger."""
-    space = space_of(specs)
+    space = IterationSpace.from_specs(specs)
     operands = AttentionOperands.from_specs(specs, space)
     per_core = {symbol: size // space.splits[symbol] for symbol, size in space.sizes.items()}
     order = (*operands.batch, *operands.rows, *operands.keys, *operands.inner, *operands.values)
@@ -60,7 +61,7 @@ def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
 
 def _tile_sizes(
     operands: AttentionOperands,
-    space: Space,
+    space: IterationSpace,
     per_core: Mapping[Symbol, int],
     max_keys: int | None,
 ) -> Iterator[tuple[int, int]]:

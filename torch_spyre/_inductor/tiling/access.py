@@ -1,9 +1,9 @@
-"""How a tensor is read or written at the points of a tile, from its device coordinates.
+"""Describes how a tensor is accessed at the points of a tile, from its device coordinates.
 
 Nearly every access is a *box*: each coordinate is a sum of symbols with constant factors, so that a
-tile of the iteration space touches a rectangle of the tensor. The stick's two device dims (which
-stick, which lane) count as one dim of elements. Any other access is read element by element, by
-evaluating its coordinates.
+tile of the iteration space accesses a rectangle of the tensor. The stick's two device dims (which
+stick, which lane) count as one dim of elements. Other accesses evaluate their coordinates for every
+element.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Sum:
         return tuple(symbol for symbol, _ in self.terms)
 
     def length(self, extents: Mapping[Symbol, int]) -> int:
-        """How many numbers lie from its least to its largest value."""
+        """Return the number of integers from its minimum to its maximum."""
         return 1 + sum(factor * (extents[symbol] - 1) for symbol, factor in self.terms)
 
 
@@ -37,12 +37,12 @@ class Box:
     """One dim of a rectangle in device memory: `stride` elements from one index to the next."""
 
     sum: Sum
-    # Of the device dim: from one index to the next, and how many there are.
+    # Stride and size of the device dim.
     stride: int
     size: int
-    # Elements per stick, for the dim of elements that the sticks make.
+    # Elements per stick, for the dim that merges sticks and lanes.
     stick: int = 0
-    # The lanes of a stick that holds all there is.
+    # Whether this is the lane of a tensor with one stick.
     is_lane: bool = False
 
     @property
@@ -52,7 +52,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Access:
-    """A tensor as a kernel touches it. `boxes` is None where only its coordinates say where."""
+    """The access of a kernel to a tensor. `boxes` is None if it is no rectangle."""
 
     arg: TensorArg
     boxes: tuple[Box, ...] | None
@@ -60,19 +60,19 @@ class Access:
     @property
     def symbols(self) -> frozenset[Symbol]:
         return frozenset(
-            symbol for each in self.arg.device_coordinates for symbol in _symbols(each)
+            symbol for index in self.arg.device_coordinates for symbol in _symbols(index)
         )
 
     @property
     def stick_symbols(self) -> frozenset[Symbol]:
-        """Those whose steps move along sticks."""
+        """The symbols that run along sticks."""
         if self.boxes is None:
             return frozenset()
         return frozenset(symbol for box in self.boxes if box.is_stick for symbol in box.sum.symbols)
 
     @property
     def stick_symbol(self) -> Symbol | None:
-        """The symbol that runs along the sticks, where one alone does, without gaps or offset."""
+        """The only symbol that runs along the sticks, without gaps or offset; None if not so."""
         if self.boxes is None:
             return None
         for box in self.boxes:
@@ -84,6 +84,7 @@ class Access:
 
 
 def row_major(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides of a contiguous tensor."""
     strides = [1] * len(sizes)
     for position in range(len(sizes) - 2, -1, -1):
         strides[position] = strides[position + 1] * sizes[position + 1]
@@ -104,30 +105,30 @@ def _boxes(sizes: tuple[int, ...], coordinates: tuple[sympy.Expr, ...]) -> tuple
     paired = False
     for position, coordinate in enumerate(coordinates[:-1]):
         if inner is not None and not paired:
-            # Other symbols may step over whole sticks.
+            # Other symbols may have strides of whole sticks.
             whole = sympy.sympify(coordinate) - sympy.floor(inner / stick)
             total = _sum(sympy.expand(inner + whole * stick))
             if total is not None:
                 boxes.append(Box(total, strides[position], sizes[position], stick))
                 paired = True
                 continue
-        found = _sum(coordinate)
-        if found is None:
+        plain = _sum(coordinate)
+        if plain is None:
             return None
-        boxes.append(Box(found, strides[position], sizes[position]))
+        boxes.append(Box(plain, strides[position], sizes[position]))
     if not paired:
-        # The whole of it lies in one stick: the lane is a plain sum.
-        found = _sum(lane)
-        if found is None:
+        # The tensor has one stick: the lane is a plain sum.
+        lane_sum = _sum(lane)
+        if lane_sum is None:
             return None
-        boxes.append(Box(found, 1, stick, is_lane=True))
-    return _each_symbol_once(tuple(boxes))
+        boxes.append(Box(lane_sum, 1, stick, is_lane=True))
+    return _without_diagonals(tuple(boxes))
 
 
-def _each_symbol_once(boxes: tuple[Box, ...]) -> tuple[Box, ...] | None:
-    """Diagonals have a symbol in two dims: no rectangle."""
-    seen = [symbol for box in boxes for symbol in box.sum.symbols]
-    return boxes if len(seen) == len(set(seen)) else None
+def _without_diagonals(boxes: tuple[Box, ...]) -> tuple[Box, ...] | None:
+    """Return None for a diagonal, which has a symbol in two dims and is no rectangle."""
+    symbols = [symbol for box in boxes for symbol in box.sum.symbols]
+    return boxes if len(symbols) == len(set(symbols)) else None
 
 
 def _modulo_of(lane: sympy.Expr, stick: int) -> sympy.Expr | None:
@@ -150,7 +151,7 @@ def _sum(expression: sympy.Expr) -> Sum | None:
             return None
     if constant < 0:
         return None
-    return Sum(constant, tuple(sorted(terms, key=lambda each: (-each[1], each[0].name))))
+    return Sum(constant, tuple(sorted(terms, key=lambda term: (-term[1], term[0].name))))
 
 
 def _symbols(expression: sympy.Expr) -> frozenset[Symbol]:
@@ -159,4 +160,4 @@ def _symbols(expression: sympy.Expr) -> frozenset[Symbol]:
         return frozenset()
     if expression.is_Symbol:
         return frozenset((expression,))
-    return frozenset(symbol for each in expression.args for symbol in _symbols(each))
+    return frozenset(symbol for arg in expression.args for symbol in _symbols(arg))

@@ -1,0 +1,128 @@
+"""The iteration space that the OpSpecs of a kernel share, and a core's slice of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd, lcm, prod
+
+from sympy import Symbol
+
+from torch_spyre._inductor.op_spec import OpSpec, TensorArg, index_names
+from torch_spyre._inductor.tiling.access import Access, access_of
+from torch_spyre.errors import UnsupportedError
+
+
+@dataclass(frozen=True)
+class IterationSpace:
+    """The sizes and splits of all symbols of a kernel, and how its tensors are accessed."""
+
+    sizes: Mapping[Symbol, int]
+    splits: Mapping[Symbol, int]
+    reduced: frozenset[Symbol]
+    accesses: Mapping[TensorArg, Access]
+    # Symbols along sticks that also hold elements which the kernel must not change.
+    partially_written: frozenset[Symbol] = frozenset()
+
+    @classmethod
+    def from_specs(cls, specs: Sequence[OpSpec]) -> "IterationSpace":
+        """Return the space of these specs; raise UnsupportedError if they do not share one."""
+        sizes: dict[Symbol, int] = {}
+        splits: dict[Symbol, int] = {}
+        reduced: set[Symbol] = set()
+        accesses: dict[TensorArg, Access] = {}
+        partially_written: set[Symbol] = set()
+        for spec in specs:
+            for symbol, size in spec.sizes.items():
+                if sizes.setdefault(symbol, size) != size:
+                    raise UnsupportedError(f"{symbol} with sizes {sizes[symbol]} and {size}")
+                split = spec.splits[symbol]
+                if splits.setdefault(symbol, split) != split:
+                    raise UnsupportedError(f"{symbol} divided by {splits[symbol]} and {split}")
+            for arg in spec.args:
+                accesses[arg] = access_of(arg)
+            if spec.op_info.get("partial"):
+                partially_written |= accesses[spec.output].stick_symbols
+            if spec.is_reduction:
+                reduced |= set(spec.sizes) - accesses[spec.output].symbols
+        return cls(sizes, splits, frozenset(reduced), accesses, frozenset(partially_written))
+
+    @property
+    def cores(self) -> int:
+        return prod(self.splits.values())
+
+    @property
+    def cross_core_reduction(self) -> Symbol | None:
+        """The reduced symbol that is split over cores, whose partial results are combined."""
+        symbols = [s for s in self.sizes if s in self.reduced and self.splits[s] > 1]
+        if len(symbols) > 1:
+            raise UnsupportedError(
+                f"cores that share the sums over both {symbols[0]} and {symbols[1]}"
+            )
+        return symbols[0] if symbols else None
+
+    @property
+    def memory_accesses(self) -> list[Access]:
+        """The accesses of tensors in device memory."""
+        return [access for arg, access in self.accesses.items() if not arg.in_scratchpad]
+
+    def padded_symbols(self) -> frozenset[Symbol]:
+        """Return the symbols that run along whole sticks of every tensor that has them.
+
+        Kernels compute on the padding of these sticks too. The sticks of all tensors must end at
+        the same element, and index tensors must not be among them: padding is no index.
+        """
+        indices = {name for arg in self.accesses for name in index_names(arg)}
+        along_sticks: set[Symbol] = set()
+        excluded = set(self.partially_written)
+        for access in self.memory_accesses:
+            if access.stick_symbol is not None:
+                along_sticks.add(access.stick_symbol)
+            excluded |= access.symbols - {access.stick_symbol}
+            if access.arg.name in indices:
+                excluded |= access.symbols
+        return frozenset(
+            symbol
+            for symbol in along_sticks - excluded
+            if len({round_up(self.sizes[symbol], stick) for stick in self._sticks(symbol)}) == 1
+        )
+
+    def _sticks(self, symbol: Symbol) -> set[int]:
+        """Return the elements per stick of the tensors whose sticks run along the symbol."""
+        along = [access for access in self.memory_accesses if symbol in access.stick_symbols]
+        return {access.arg.elements_per_stick for access in along}
+
+    def granule(self, symbol: Symbol) -> int:
+        """Return the multiple at which tiles begin, so that all begin at one lane of a stick."""
+        granule = 1
+        for access in self.memory_accesses:
+            stick = access.arg.elements_per_stick
+            for box in access.boxes or ():
+                factor = dict(box.sum.terms).get(symbol)
+                if factor and (box.is_stick or box.is_lane):
+                    granule = lcm(granule, stick // gcd(stick, factor))
+        return granule
+
+    def num_units(self, symbol: Symbol) -> int:
+        """Return the number of elements or sticks of a symbol: a split must divide it."""
+        granule = self.granule(symbol)
+        size = self.sizes[symbol]
+        # Padding may be computed, but not reduced.
+        if symbol in self.padded_symbols() - self.reduced:
+            return -(-size // granule)
+        return size // granule if size % granule == 0 else 1
+
+    def slice_size(self, symbol: Symbol, padded: frozenset[Symbol]) -> int:
+        """Return the size of a core's slice; raise UnsupportedError if it splits a stick."""
+        size, split = self.sizes[symbol], self.splits[symbol]
+        if symbol in padded and not (symbol in self.reduced and split > 1):
+            size = round_up(size, self.granule(symbol))
+        if size % split:
+            raise UnsupportedError(f"{symbol} of size {size} divided over {split} cores")
+        size //= split
+        if split > 1 and size % self.granule(symbol):
+            raise UnsupportedError(f"{symbol}: {size} elements per core, which split a stick")
+        return size
+
+
+def round_up(size: int, multiple: int) -> int:
+    """Return the smallest multiple that is not less than the size."""
+    return -(-size // multiple) * multiple
