@@ -1,4 +1,4 @@
-"""What the KTIR tests share: texts around the lines under test, and equality of modules."""
+"""Helpers of the KTIR tests: wrap lines in a module, compare modules, expect errors."""
 
 from pathlib import Path
 
@@ -13,39 +13,39 @@ GLOBAL = "#ktdp.memory_space<global>"
 
 
 def function(body, arguments="%p: index, %q: index, %n: index", grid=None):
-    """A module with one function of these lines."""
+    """Return the text of a module with one function of these lines."""
     attributes = f" attributes {{grid = {grid}}}" if grid else ""
     return f"module {{\nfunc.func @f({arguments}){attributes} {{\n{body}\nreturn\n}}\n}}\n"
 
 
 def assert_same(left, right):
-    """Two modules have the same ops, attributes, operands and types."""
+    """Assert that two modules have the same ops, attributes, operands and types."""
     assert left.operation.is_structurally_equivalent(right.operation)
-    for one, other in zip(left.operation.walk(), right.operation.walk(), strict=True):
-        assert type(one) is type(other)
-        assert one.result_types == other.result_types
+    for left_op, right_op in zip(left.operation.walk(), right.operation.walk(), strict=True):
+        assert type(left_op) is type(right_op)
+        assert left_op.result_types == right_op.result_types
 
 
-def accepted(body, **options):
-    """Loads the lines, checks that they print and read back the same, and returns the text."""
+def round_trip(body, **options):
+    """Load the lines, assert that the printed text parses to the same module, and return it."""
     module = ktir.load(function(body, **options))
     text = str(module)
-    again = ktir.load(text)
-    assert_same(module, again)
-    assert str(again) == text
+    reparsed = ktir.load(text)
+    assert_same(module, reparsed)
+    assert str(reparsed) == text
     return text
 
 
-def refused(body, match, *, strict=False, **options):
-    """Loads the lines, expects a KtirError with a place and this message, and returns it."""
+def assert_rejected(body, match, *, strict=False, **options):
+    """Load the lines, assert that it raises a KtirError with a location, and return the error."""
     with pytest.raises(ktir.KtirError, match=match) as caught:
         ktir.load(function(body, **options), strict=strict)
-    assert caught.value.place is not None
-    assert caught.value.place.source_line in function(body, **options)
+    assert caught.value.location is not None
+    assert caught.value.location.source_line in function(body, **options)
     return caught.value
 
 
 def line_with(text, part):
-    """The only line of a text that holds a part, without its indentation."""
+    """Return the only line of a text that contains `part`, without indentation."""
     (line,) = (line.strip() for line in text.splitlines() if part in line)
     return line

@@ -1,4 +1,4 @@
-"""The API around a module: functions, text, kernels of our own, import cost."""
+"""The module API: functions, text, round trips of sample kernels, import cost."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ TEXT = """module {
 """
 
 
-def test_functions_come_by_name_in_order():
+def test_functions_are_listed_in_source_order():
     functions = ktir.load(TEXT).functions
     assert list(functions) == ["first", "second", "third"]
     assert [function.is_kernel for function in functions.values()] == [True, False, True]
@@ -33,7 +33,7 @@ def test_a_grid_has_three_dims_and_one_core_by_default():
     assert functions["third"].grid == (1, 1, 1) and functions["third"].cores == 1
 
 
-def test_arguments_keep_their_names():
+def test_arguments_have_the_names_of_the_text():
     arguments = ktir.load(TEXT).functions["first"].arguments
     assert [(argument.name, str(argument.type)) for argument in arguments] == [
         ("x_1", "index"),
@@ -46,7 +46,7 @@ def test_arguments_keep_their_names():
     ]
 
 
-def test_names_survive_printing():
+def test_names_are_preserved_by_printing():
     module = ktir.load(
         "func.func @f(%a_1: index, %a: index) {\n%a_2 = arith.addi %a_1, %a : index\n"
         "scf.for %i = %a to %a_1 step %a_2 {\n%b = arith.addi %i, %a : index\n}\n"
@@ -59,21 +59,21 @@ def test_names_survive_printing():
     assert str(ktir.load(text)) == text
 
 
-def test_text_and_path_give_the_same_module():
+def test_text_and_path_load_the_same_module():
     for path in KERNELS:
         assert str(ktir.load(path)) == str(ktir.load(str(path))) == str(ktir.load(path.read_text()))
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
-def test_our_kernels_verify_without_warnings_and_round_trip(path):
+def test_sample_kernels_verify_without_warnings_and_round_trip(path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         module = ktir.load(path)
         module.verify()
     text = str(module)
-    again = ktir.load(text)
-    assert_same(module, again)
-    assert str(again) == text
+    reparsed = ktir.load(text)
+    assert_same(module, reparsed)
+    assert str(reparsed) == text
 
 
 def test_a_clone_prints_the_same_text():
@@ -81,11 +81,11 @@ def test_a_clone_prints_the_same_text():
     assert_same(module, ktir.Module(module.operation.clone()))
 
 
-def test_ktir_needs_neither_torch_nor_a_card():
+def test_importing_ktir_does_not_import_torch():
     code = "import sys, torch_spyre.ktir; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_matmul_kernel_prints_like_this():
+def test_the_matmul_kernel_prints_the_expected_text():
     path = next(path for path in KERNELS if path.stem == "matmul")
     assert str(ktir.load(path)) == path.with_suffix(".expected").read_text()

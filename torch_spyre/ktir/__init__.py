@@ -4,7 +4,7 @@
 `import torch` loads may import it.
 """
 
-from torch_spyre.ktir.errors import KtirError, KtirWarning, SetError, SourcePlace
+from torch_spyre.ktir.errors import KtirError, KtirWarning, SetError, SourceLocation
 from torch_spyre.ktir.module import Argument, Function, Module, load
 
 __all__ = [
@@ -14,6 +14,6 @@ __all__ = [
     "KtirWarning",
     "Module",
     "SetError",
-    "SourcePlace",
+    "SourceLocation",
     "load",
 ]

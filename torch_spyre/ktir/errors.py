@@ -1,20 +1,20 @@
-"""What can be wrong with a KTIR text: one error class, which points at its place, and a warning."""
+"""Errors and warnings about KTIR text, with the source location that they point at."""
 
 from dataclasses import dataclass
 
 from torch_spyre.errors import SpyreError
 
-_LONGEST_EXCERPT = 160
+_MAX_EXCERPT = 160
 
 
 def _printable(text: str) -> str:
-    """A damaged text may hold anything; none of it may steer a terminal."""
+    """Replace control characters, so that a malformed text cannot send commands to a terminal."""
     return "".join(char if char.isprintable() else " " for char in text)
 
 
 @dataclass(frozen=True)
-class SourcePlace:
-    """A stretch of one source line. Line and column count from one."""
+class SourceLocation:
+    """A range of columns in one source line. Line and column count from one."""
 
     file: str
     line: int
@@ -26,9 +26,9 @@ class SourcePlace:
         return f"{self.file}:{self.line}:{self.column}"
 
     def excerpt(self) -> str:
-        """The source line with a caret under every column of the stretch, cut where it is long."""
-        start = max(0, self.column - 1 - _LONGEST_EXCERPT // 2)
-        shown = self.source_line[start : start + _LONGEST_EXCERPT]
+        """Return the source line, truncated if it is long, with carets under the range."""
+        start = max(0, self.column - 1 - _MAX_EXCERPT // 2)
+        shown = self.source_line[start : start + _MAX_EXCERPT]
         printable = _printable(shown)
         before = self.column - 1 - start
         carets = "^" * max(1, min(self.length, len(printable) - before))
@@ -36,25 +36,25 @@ class SourcePlace:
 
 
 class KtirError(SpyreError, ValueError):
-    """A KTIR text is malformed, or breaks a rule of an operation."""
+    """A KTIR text is malformed or fails verification."""
 
     keeps_lines = True
 
-    def __init__(self, problem: str, place: SourcePlace | None = None) -> None:
+    def __init__(self, problem: str, location: SourceLocation | None = None) -> None:
         self.problem = problem = "\n".join(map(_printable, problem.split("\n")))
-        self.place = place
-        if place is None:
+        self.location = location
+        if location is None:
             super().__init__(problem)
         else:
-            super().__init__(f"{place}: {problem}\n{place.excerpt()}")
+            super().__init__(f"{location}: {problem}\n{location.excerpt()}")
 
 
 class SetError(SpyreError, ValueError):
-    """The points of an affine set cannot be listed: it has no end, or it is far too large."""
+    """The points of an affine set cannot be enumerated: it is unbounded or too large."""
 
     def __init__(self, affine_set: object, problem: str) -> None:
         super().__init__(f"affine_set<{affine_set}>: {problem}")
 
 
 class KtirWarning(UserWarning):
-    """A KTIR text is legal, and probably does not mean what its author wanted."""
+    """A KTIR text is legal but probably not what its author intended."""

@@ -1,4 +1,4 @@
-"""A KTIR module as users hold it: its functions, its text, its verification."""
+"""The user-facing KTIR module: its functions, text, verification and execution."""
 
 import os
 from collections.abc import Hashable, Mapping
@@ -34,7 +34,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Function:
-    """What a function declares. `grid` always has three dims, x first."""
+    """The signature of a function. `grid` always has three dims, x first."""
 
     name: str
     grid: tuple[int, int, int]
@@ -48,7 +48,7 @@ class Function:
 
     @property
     def is_kernel(self) -> bool:
-        """Kernels have a body and return nothing."""
+        """Return whether the function has a body and no results, as kernels do."""
         return bool(self.operation.body.blocks) and not self.operation.function_type.outputs.data
 
 
@@ -58,14 +58,14 @@ class Module:
 
     operation: ModuleOp
     source: Source | None = None
-    # Programs compiled of its functions, by what they were compiled for.
+    # Compiled programs of its functions, by the card and scalars they were compiled for.
     programs: dict[Hashable, "Program"] = field(default_factory=dict, compare=False, repr=False)
-    # Functions whose shapes depend on scalars: each set of scalars makes another program.
+    # Functions whose shapes depend on scalars: every combination of scalars needs its own program.
     compiled_with_scalars: set[str] = field(default_factory=set, compare=False, repr=False)
 
     @cached_property
     def functions(self) -> Mapping[str, Function]:
-        """The functions by name, in the order of the text."""
+        """Return the functions by name, in source order."""
         return {
             operation.sym_name.data: _function(operation)
             for operation in self.operation.body.block.ops
@@ -73,29 +73,32 @@ class Module:
         }
 
     def verify(self, *, strict: bool = False) -> None:
-        """Checks every rule. Strict mode drops what the interpreter allows and the front end not:
-        loads, stores and reduces that change the shape of a tensor."""
+        """Verify the module; raise KtirError if it is invalid.
+
+        Strict mode also rejects what the reference interpreter accepts and the front end does not:
+        loads, stores and reduces that change the shape of a tensor.
+        """
         verify_module(self.operation, self.source, strict=strict)
 
-    # The back end and the card load when they are first needed: reading a text needs neither.
+    # The back end is imported on first use: parsing and verification do not need it.
 
     def compile(self, function: str, /, **scalars: "Scalar") -> "Program":
-        """The device program of a function, with the scalars given compiled in."""
+        """Compile a function to a device program, specialized to the given scalars."""
         from torch_spyre.backend.kernels import compile_kernel
 
         return compile_kernel(self, function, scalars)
 
     def estimate(self, function: str, /, **scalars: "Scalar") -> "Timing":
-        """What a function would take on the card. Nothing runs."""
+        """Estimate the run time of a function on the card, without running it."""
         from torch_spyre.backend.kernels import estimate_kernel
 
         return estimate_kernel(self, function, scalars)
 
     def run(self, function: str, /, **arguments: Any) -> "dict[str, NDArray[Any]]":
-        """Runs a function on the current card and returns every array by name.
+        """Run a function on the current card and return every array by name.
 
-        Arrays (NumPy or torch, on the host or a card) are copied to device memory; scalars go by
-        value.
+        Arrays (NumPy or torch, on the host or a card) are copied to device memory; scalars are
+        passed by value.
         """
         from torch_spyre.backend.kernels import run_kernel
 
@@ -106,7 +109,7 @@ class Module:
 
 
 def load(path_or_text: str | os.PathLike[str], *, strict: bool = False) -> Module:
-    """Reads and verifies a module from a file, or from a text with several lines."""
+    """Parse and verify a module from a file, or from a text with several lines."""
     source = _source(path_or_text)
     module = Module(parse_text(source), source)
     module.verify(strict=strict)
@@ -133,8 +136,8 @@ def _function(operation: FuncOp) -> Function:
         operation.sym_name.data,
         grid_of(operation),
         tuple(
-            Argument(name or f"arg{position}", found)
-            for position, (name, found) in enumerate(zip(names, types, strict=True))
+            Argument(name or f"arg{position}", argument_type)
+            for position, (name, argument_type) in enumerate(zip(names, types, strict=True))
         ),
         operation,
     )

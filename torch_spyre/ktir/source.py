@@ -1,11 +1,11 @@
-"""The text of a KTIR module, and the line and column of every position in it."""
+"""The text of a KTIR module, with conversion of positions to lines and columns."""
 
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
-from torch_spyre.ktir.errors import SourcePlace
+from torch_spyre.ktir.errors import SourceLocation
 
 _WORD = re.compile(r"[\w.$]+")
 
@@ -22,21 +22,23 @@ class Source:
         return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def line_and_column(self, position: int) -> tuple[int, int]:
+        """Return the line and column, counted from one, of a position in the text."""
         line = bisect_right(self._line_starts, position)
         return line, position - self._line_starts[line - 1] + 1
 
     def line_text(self, line: int) -> str:
+        """Return a line, counted from one, without its newline."""
         start = self._line_starts[line - 1]
         end = self.text.find("\n", start)
         return self.text[start:] if end < 0 else self.text[start:end]
 
-    def place(self, start: int, end: int) -> SourcePlace:
-        """The place of a span; a span over several lines is cut to its first."""
+    def location(self, start: int, end: int) -> SourceLocation:
+        """Return the location of a span, truncated to its first line."""
         line, column = self.line_and_column(min(start, len(self.text)))
-        return SourcePlace(self.name, line, column, max(1, end - start), self.line_text(line))
+        return SourceLocation(self.name, line, column, max(1, end - start), self.line_text(line))
 
-    def word_at(self, line: int, column: int) -> SourcePlace:
-        """The place of the word that begins at a line and column, such as the name of an op."""
+    def word_at(self, line: int, column: int) -> SourceLocation:
+        """Return the location of the word that begins at a line and column, such as an op name."""
         source_line = self.line_text(line)
         word = _WORD.match(source_line, column - 1)
-        return SourcePlace(self.name, line, column, len(word[0]) if word else 1, source_line)
+        return SourceLocation(self.name, line, column, len(word[0]) if word else 1, source_line)

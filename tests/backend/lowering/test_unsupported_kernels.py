@@ -29,9 +29,9 @@ def refused(body, match, *, at, **options):
     text = kernel(body, **options)
     with pytest.raises(KtirError, match=match) as caught:
         compiled(text)
-    place = caught.value.place
-    assert place is not None
-    assert at in place.source_line
+    location = caught.value.location
+    assert location is not None
+    assert at in location.source_line
     assert at in str(caught.value)
     return str(caught.value)
 

@@ -1,4 +1,4 @@
-"""Random affine expressions: text, structure and value agree."""
+"""Random affine expressions: parsing, printing and evaluation are consistent."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def grow(inner):
         st.tuples(inner, divisors).map(lambda pair: pair[0] // pair[1]),
         st.tuples(inner, divisors).map(lambda pair: pair[0].ceil_div(pair[1])),
         st.tuples(inner, divisors).map(lambda pair: pair[0] % pair[1]),
-        inner.map(lambda one: -one),
+        inner.map(lambda expression: -expression),
     )
 
 
@@ -45,24 +45,24 @@ LEAVES = st.one_of(
 EXPRESSIONS = st.recursive(LEAVES, grow, max_leaves=8)
 
 
-def read_map(text):
+def parse_attribute(text):
     return KtirParser(Source("<test>", text)).parse_attribute().data
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(EXPRESSIONS, max_size=3))
-def test_a_map_reads_back_as_the_same_structure(expressions):
+def test_a_printed_map_parses_to_the_same_structure(expressions):
     affine_map = AffineMap(DIMS, SYMBOLS, tuple(expressions))
-    # Building an expression simplifies it, and building the result again may once more.
-    settled = read_map(format_map(affine_map))
-    assert read_map(format_map(settled)) == settled
+    # Constructing an expression simplifies it, and constructing the result may simplify it again.
+    simplified = parse_attribute(format_map(affine_map))
+    assert parse_attribute(format_map(simplified)) == simplified
     for point in POINTS[::7]:
-        assert settled.eval(point, SYMBOL_VALUES) == affine_map.eval(point, SYMBOL_VALUES)
+        assert simplified.eval(point, SYMBOL_VALUES) == affine_map.eval(point, SYMBOL_VALUES)
 
 
 @settings(max_examples=300, deadline=None)
 @given(EXPRESSIONS)
-def test_arrays_evaluate_like_numbers(expression):
+def test_arrays_evaluate_like_integers(expression):
     columns = [np.array(column, np.int64) for column in zip(*POINTS, strict=True)]
     values = np.broadcast_to(evaluate(expression, columns, SYMBOL_VALUES), len(POINTS))
     expected = [expression.eval(point, SYMBOL_VALUES) for point in POINTS]
@@ -76,7 +76,7 @@ CONSTRAINTS = st.builds(
 
 
 def boxed(constraints, size=4):
-    """The constraints inside a small box around zero, so that every set has an end."""
+    """Return the set of these constraints within a small box around zero, so that it is bounded."""
     limits = []
     for position in range(DIMS):
         dim = AffineExpr.dimension(position)
@@ -94,7 +94,7 @@ def brute_force(affine_set, size=4):
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(CONSTRAINTS, max_size=3))
-def test_points_and_bounds_are_those_of_a_search(constraints):
+def test_points_and_bounds_match_brute_force(constraints):
     affine_set = boxed(constraints)
     expected = brute_force(affine_set)
     assert points(affine_set, SYMBOL_VALUES).tolist() == expected.tolist()
@@ -108,8 +108,8 @@ def test_points_and_bounds_are_those_of_a_search(constraints):
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(CONSTRAINTS, max_size=3))
-def test_a_set_reads_back_with_the_same_points(constraints):
+def test_a_printed_set_parses_to_the_same_points(constraints):
     affine_set = boxed(constraints)
-    settled = read_map(format_set(affine_set))
-    assert read_map(format_set(settled)) == settled
-    assert brute_force(settled).tolist() == brute_force(affine_set).tolist()
+    simplified = parse_attribute(format_set(affine_set))
+    assert parse_attribute(format_set(simplified)) == simplified
+    assert brute_force(simplified).tolist() == brute_force(affine_set).tolist()

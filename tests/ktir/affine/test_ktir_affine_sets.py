@@ -24,11 +24,11 @@ from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.syntax.parser import KtirParser
 
 
-def read_set(text):
+def parse_set(text):
     return KtirParser(Source("<test>", text)).parse_affine_set()
 
 
-def read_map(text):
+def parse_map(text):
     return KtirParser(Source("<test>", text)).parse_affine_map()
 
 
@@ -51,51 +51,51 @@ def read_map(text):
     ],
 )
 def test_points_of_one_dim(text, expected):
-    assert points(read_set(text))[:, 0].tolist() == expected
-    assert count_points(read_set(text)) == len(expected)
+    assert points(parse_set(text))[:, 0].tolist() == expected
+    assert count_points(parse_set(text)) == len(expected)
 
 
 def test_points_are_lexicographic():
-    box = read_set("(a, b) : (a >= 1, a <= 2, b >= 0, b <= 2)")
+    box = parse_set("(a, b) : (a >= 1, a <= 2, b >= 0, b <= 2)")
     assert points(box).tolist() == [[1, 0], [1, 1], [1, 2], [2, 0], [2, 1], [2, 2]]
-    triangle = read_set("(a, b) : (a >= 0, a <= 2, b >= 0, a - b >= 0)")
+    triangle = parse_set("(a, b) : (a >= 0, a <= 2, b >= 0, a - b >= 0)")
     assert points(triangle).tolist() == [[0, 0], [1, 0], [1, 1], [2, 0], [2, 1], [2, 2]]
 
 
 def test_rank_zero_has_one_point_or_none():
-    assert points(read_set("() : ()")).shape == (1, 0)
-    assert bounds(read_set("() : ()")) == ()
-    assert count_points(read_set("() : (1 >= 2)")) == 0
-    assert bounds(read_set("() : (1 >= 2)")) is None
+    assert points(parse_set("() : ()")).shape == (1, 0)
+    assert bounds(parse_set("() : ()")) == ()
+    assert count_points(parse_set("() : (1 >= 2)")) == 0
+    assert bounds(parse_set("() : (1 >= 2)")) is None
 
 
 def test_symbols_are_bound_by_position():
-    pair = read_set("(i)[g] : (i - 2 * g >= 0, -i + 2 * g + 1 >= 0)")
+    pair = parse_set("(i)[g] : (i - 2 * g >= 0, -i + 2 * g + 1 >= 0)")
     assert points(pair, [3])[:, 0].tolist() == [6, 7]
     assert points(bind_symbols(pair, [3]))[:, 0].tolist() == [6, 7]
-    strided = read_set("(i)[g] : (i >= 0, i <= 7, (i - g) mod 2 == 0)")
+    strided = parse_set("(i)[g] : (i >= 0, i <= 7, (i - g) mod 2 == 0)")
     assert points(strided, [1])[:, 0].tolist() == [1, 3, 5, 7]
     with pytest.raises(SetError, match="1 symbols need values, 0 given"):
         points(pair)
 
 
-def test_a_box_is_told_from_other_sets():
+def test_boxes_are_recognised():
     assert as_box(box_set([4, 64])) == (Interval(0, 3), Interval(0, 63))
-    assert as_box(read_set("(a, b) : (a >= 0, a <= 3, b >= a, b <= 3)")) is None
-    assert as_box(read_set("(a) : (a >= 0, a <= 3, a mod 2 == 0)")) is None
-    assert as_box(read_set("(a)[s] : (a >= s, a <= 2 * s)"), [5]) == (Interval(5, 10),)
+    assert as_box(parse_set("(a, b) : (a >= 0, a <= 3, b >= a, b <= 3)")) is None
+    assert as_box(parse_set("(a) : (a >= 0, a <= 3, a mod 2 == 0)")) is None
+    assert as_box(parse_set("(a)[s] : (a >= s, a <= 2 * s)"), [5]) == (Interval(5, 10),)
 
 
 def test_bounds_are_exact():
-    triangle = read_set("(a, b) : (a >= 0, b >= 0, a + b <= 3, b >= 2 * a)")
+    triangle = parse_set("(a, b) : (a >= 0, b >= 0, a + b <= 3, b >= 2 * a)")
     assert bounds(triangle) == (Interval(0, 1), Interval(0, 3))
-    assert bounds(read_set("(a) : (a >= 0, a <= 9, a mod 4 == 3)")) == (Interval(3, 7),)
-    assert bounds(read_set("(a) : (a >= 3, a <= 1)")) is None
-    assert bounds(read_set("(a, b) : (a >= 3, a <= 1, b >= a, b <= 2)")) is None
+    assert bounds(parse_set("(a) : (a >= 0, a <= 9, a mod 4 == 3)")) == (Interval(3, 7),)
+    assert bounds(parse_set("(a) : (a >= 3, a <= 1)")) is None
+    assert bounds(parse_set("(a, b) : (a >= 3, a <= 1, b >= a, b <= 2)")) is None
 
 
-def test_entangled_sets_are_bounded_by_elimination():
-    diamond = read_set("(a, b) : (a + b >= 0, a + b <= 3, a - b >= 0, a - b <= 1)")
+def test_coupled_dims_are_bounded_by_elimination():
+    diamond = parse_set("(a, b) : (a + b >= 0, a + b <= 3, a - b >= 0, a - b <= 1)")
     expected = [
         [a, b]
         for a, b in itertools.product(range(-5, 6), repeat=2)
@@ -115,35 +115,35 @@ def test_entangled_sets_are_bounded_by_elimination():
         ("(a, b) : (a - b == 0)", "d0"),
     ],
 )
-def test_a_set_without_end_is_an_error(text, dim):
+def test_an_unbounded_set_is_an_error(text, dim):
     with pytest.raises(SetError, match=f"unbounded along {dim}"):
-        points(read_set(text))
+        points(parse_set(text))
 
 
-def test_a_set_that_is_far_too_large_is_an_error():
+def test_a_set_with_too_many_points_is_an_error():
     with pytest.raises(SetError, match="the limit is"):
         points(box_set([1 << 20, 1 << 20]))
     with pytest.raises(SetError, match="the limit is"):
-        points(read_set("(a, b) : (a >= 0, a <= 1000000, b >= a, b <= 1000000)"))
+        points(parse_set("(a, b) : (a >= 0, a <= 1000000, b >= a, b <= 1000000)"))
     assert count_points(box_set([1 << 20, 1 << 20])) == 1 << 40
 
 
-def test_large_sets_are_listed_in_pieces():
-    half = read_set("(a, b) : (a >= 0, a <= 1999, b >= 0, b <= 1999, a - b >= 0)")
+def test_large_sets_are_enumerated_in_chunks():
+    half = parse_set("(a, b) : (a >= 0, a <= 1999, b >= 0, b <= 1999, a - b >= 0)")
     assert count_points(half) == 2000 * 2001 // 2
-    wide = read_set("(a, b) : (a >= 0, a <= 1, b >= 0, b <= 2000000, (a + b) mod 2 == 0)")
+    wide = parse_set("(a, b) : (a >= 0, a <= 1, b >= 0, b <= 2000000, (a + b) mod 2 == 0)")
     assert count_points(wide) == 2000001
 
 
 def test_membership_of_many_points_at_once():
-    triangle = read_set("(a, b)[s] : (a >= 0, a <= s, b >= 0, b <= a)")
+    triangle = parse_set("(a, b)[s] : (a >= 0, a <= s, b >= 0, b <= a)")
     candidates = np.array([[0, 0], [1, 2], [2, 2], [4, 0], [-1, 0]], np.int64)
     assert contains(triangle, candidates, [3]).tolist() == [True, False, True, False, False]
 
 
 def test_maps_are_evaluated_on_many_points_at_once():
     images = evaluate_map(
-        read_map("(a, b)[s] -> (a * 2 + s, b floordiv 3, b ceildiv 3, b mod 3, 7)"),
+        parse_map("(a, b)[s] -> (a * 2 + s, b floordiv 3, b ceildiv 3, b mod 3, 7)"),
         np.array([[1, -4], [2, 4]], np.int64),
         [10],
     )
@@ -151,9 +151,9 @@ def test_maps_are_evaluated_on_many_points_at_once():
 
 
 def test_permutations_are_recognised():
-    assert permutation_of(read_map("(a, b, c) -> (c, a, b)")) == (2, 0, 1)
-    assert permutation_of(read_map("(a, b) -> (a, a)")) is None
-    assert permutation_of(read_map("(a, b) -> (a)")) is None
-    assert permutation_of(read_map("(a, b) -> (a, b + 0)")) == (0, 1)
-    assert permutation_of(read_map("(a, b) -> (a, b + 1)")) is None
-    assert is_identity(AffineMap.identity(3)) and not is_identity(read_map("(a, b) -> (b, a)"))
+    assert permutation_of(parse_map("(a, b, c) -> (c, a, b)")) == (2, 0, 1)
+    assert permutation_of(parse_map("(a, b) -> (a, a)")) is None
+    assert permutation_of(parse_map("(a, b) -> (a)")) is None
+    assert permutation_of(parse_map("(a, b) -> (a, b + 0)")) == (0, 1)
+    assert permutation_of(parse_map("(a, b) -> (a, b + 1)")) is None
+    assert is_identity(AffineMap.identity(3)) and not is_identity(parse_map("(a, b) -> (b, a)"))

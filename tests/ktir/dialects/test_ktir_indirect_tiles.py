@@ -1,7 +1,7 @@
 """construct_indirect_access_tile: captured values, intermediate variables, index views."""
 
 import pytest
-from ktir_texts import BOX4X64, accepted, function, line_with, refused
+from ktir_texts import BOX4X64, assert_rejected, function, line_with, round_trip
 
 from torch_spyre import ktir
 
@@ -9,7 +9,7 @@ VIEWS = """%table = ktdp.construct_memory_view %p, sizes: [32, 64], strides: [64
   : memref<32x64xf16>
 %ids = ktdp.construct_memory_view %q, sizes: [4], strides: [1] {} : memref<4xi32>
 %pages = ktdp.construct_memory_view %q, sizes: [2, 4], strides: [4, 1] {} : memref<2x4xi64>
-%halves = ktdp.construct_memory_view %q, sizes: [4], strides: [1] {} : memref<4xf16>
+%floats = ktdp.construct_memory_view %q, sizes: [4], strides: [1] {} : memref<4xf16>
 """
 IDENTITY = "affine_map<(d0, d1) -> (d0, d1)>"
 
@@ -31,12 +31,12 @@ def tile(
 def tile_operation(line):
     module = ktir.load(function(line))
     name = "ktdp.construct_indirect_access_tile"
-    (found,) = (op for op in module.operation.walk() if op.name == name)
-    return found
+    (operation,) = (op for op in module.operation.walk() if op.name == name)
+    return operation
 
 
 def test_a_gather_prints_as_written():
-    assert line_with(accepted(tile()), "indirect") == (
+    assert line_with(round_trip(tile()), "indirect") == (
         "%t = ktdp.construct_indirect_access_tile intermediate_variables(%r, %c) "
         "%table[ind(%ids[%r]), (%c)] {variables_space_set = #set3, variables_space_order = #map} "
         ": memref<32x64xf16>, memref<4xi32> -> !ktdp.access_tile<4x64xindex>"
@@ -52,7 +52,7 @@ def test_maps_are_over_captured_values_then_variables():
     )
     assert [value.name_hint for value in operation.captured] == ["n", "q"]
     assert operation.kinds == [True, False]
-    assert [str(found) for found in operation.maps] == [
+    assert [str(affine_map) for affine_map in operation.maps] == [
         "(d0, d1, d2, d3) -> (d0, ((d3 + d1) floordiv 64))",
         "(d0, d1, d2, d3) -> (((d3 mod 64) + d1))",
     ]
@@ -62,7 +62,7 @@ def test_the_hidden_region_ends_with_its_terminator():
     operation = tile_operation(tile())
     assert [inner.name for inner in operation.variables.block.ops] == ["ktdp.region_terminator"]
     assert [str(argument.type) for argument in operation.variables.block.args] == ["index"] * 2
-    assert "region_terminator" not in accepted(tile())
+    assert "region_terminator" not in round_trip(tile())
 
 
 @pytest.mark.parametrize(
@@ -75,19 +75,19 @@ def test_the_hidden_region_ends_with_its_terminator():
         ("(%n), (%r)", "(%n), (%r)"),
     ],
 )
-def test_direct_subscripts_may_stand_without_parentheses(written, printed):
+def test_direct_subscripts_need_no_parentheses(written, printed):
     types = "memref<32x64xf16>" + (", memref<4xi32>" if "ind" in written else "")
-    assert f"%table[{printed}]" in accepted(tile(written, types))
+    assert f"%table[{printed}]" in round_trip(tile(written, types))
 
 
 def test_several_index_views_are_listed_in_the_order_of_the_subscripts():
-    accepted(
+    round_trip(
         tile(
             "ind(%ids[%r]), ind(%pages[%n, %r])",
             "memref<32x64xf16>, memref<4xi32>, memref<2x4xi64>",
         )
     )
-    refused(
+    assert_rejected(
         tile(
             "ind(%ids[%r]), ind(%pages[%n, %r])",
             "memref<32x64xf16>, memref<2x4xi64>, memref<4xi32>",
@@ -99,30 +99,30 @@ def test_several_index_views_are_listed_in_the_order_of_the_subscripts():
 def test_an_order_may_permute():
     swap = "affine_map<(d0, d1) -> (d1, d0)>"
     attributes = f"variables_space_set = {BOX4X64}, variables_space_order = {swap}"
-    accepted(tile(attributes=attributes, result="<64x4xindex>"))
+    round_trip(tile(attributes=attributes, result="<64x4xindex>"))
 
 
 def test_a_missing_order_is_the_identity():
-    assert IDENTITY in accepted(tile(attributes=f"variables_space_set = {BOX4X64}"))
+    assert IDENTITY in round_trip(tile(attributes=f"variables_space_set = {BOX4X64}"))
 
 
 def test_symbols_bind_to_operands():
     symbolic = "affine_set<(d0, d1)[s] : (d0 >= 0, d0 <= s, d1 >= 0, d1 <= 63)>"
     attributes = f"variables_space_set = {symbolic}"
-    assert "] symbols(%n) {" in accepted(
+    assert "] symbols(%n) {" in round_trip(
         tile(attributes=attributes, result="<?x64xindex>", symbols=" symbols(%n)")
     )
-    refused(tile(attributes=attributes), "has 1 symbols, and 0 symbol operands are given")
+    assert_rejected(tile(attributes=attributes), "has 1 symbols, but there are 0 symbol operands")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"subscripts": "ind(%ids[%r])"}, "1 subscripts for a base of rank 2"),
-        ({"types": "memref<32x64xf16>"}, "1 indirect subscripts, and 0 index view types"),
-        ({"subscripts": "(%r), (%c)"}, "0 indirect subscripts, and 1 index view types"),
+        ({"types": "memref<32x64xf16>"}, "1 indirect subscripts, but 0 index view types"),
+        ({"subscripts": "(%r), (%c)"}, "0 indirect subscripts, but 1 index view types"),
         ({"subscripts": "ind(%ids[%r, %c]), (%c)"}, "subscript 0 has 2 expressions, not 1"),
-        ({"variables": "%r"}, "1 intermediate variables, and variables_space_set has 2 dims"),
+        ({"variables": "%r"}, "1 intermediate variables, but variables_space_set has 2 dims"),
         ({"variables": "%r, %r"}, "an intermediate variable is listed twice"),
         ({"result": "<256xindex>"}, "the tile has rank 1"),
         ({"attributes": f"variables_space_order = {IDENTITY}"}, "variables_space_set is missing"),
@@ -144,18 +144,18 @@ def test_symbols_bind_to_operands():
         ),
         (
             {
-                "subscripts": "ind(%halves[%r]), (%c)",
+                "subscripts": "ind(%floats[%r]), (%c)",
                 "types": "memref<32x64xf16>, memref<4xf16>",
             },
             "the index view of subscript 0 holds f16",
         ),
     ],
 )
-def test_a_malformed_indirect_tile_is_refused(changes, message):
-    refused(tile(**changes), message)
+def test_a_malformed_indirect_tile_is_rejected(changes, message):
+    assert_rejected(tile(**changes), message)
 
 
-def test_a_variable_bound_outside_is_that_value_if_its_range_is_zero():
+def test_a_variable_defined_outside_has_its_outer_value_if_its_range_is_zero():
     only_zero = "affine_set<(d0, d1) : (d0 == 0, d1 >= 0, -d1 + 63 >= 0)>"
     line = tile(
         "ind(%ids[%n]), (%c)",
@@ -165,15 +165,15 @@ def test_a_variable_bound_outside_is_that_value_if_its_range_is_zero():
     )
     operation = tile_operation(line)
     assert [value.name_hint for value in operation.captured] == ["n"]
-    accepted(line)
-    refused(
+    round_trip(line)
+    assert_rejected(
         tile("ind(%ids[%n]), (%c)", variables="%n, %c"),
-        "%n is bound outside, so as an intermediate variable its range must be only 0",
+        "%n is defined outside, so its range as an intermediate variable must be 0 only",
     )
 
 
-def test_names_of_variables_stay_apart_from_later_values():
+def test_names_of_variables_do_not_collide_with_later_values():
     later = "\n%r = arith.constant 1 : index\n%s = arith.addi %r, %r : index"
-    text = accepted(tile() + later)
+    text = round_trip(tile() + later)
     assert "intermediate_variables(%r, %c)" in text
     assert "%r_1 = arith.constant 1 : index" in text

@@ -1,7 +1,7 @@
-"""produce, consume, reduce and the four collectives: syntax, rules, groups of cores."""
+"""produce, consume, reduce and the four collectives: syntax, verification, groups of cores."""
 
 import pytest
-from ktir_texts import accepted, function, line_with, refused
+from ktir_texts import assert_rejected, function, line_with, round_trip
 
 from torch_spyre import ktir
 
@@ -49,7 +49,7 @@ CONSUMERS = f"consumer_tiles_per_group = {PAIR}"
 
 
 def test_a_reduce_prints_as_written():
-    text = accepted(produce() + reduce(), grid="[4]")
+    text = round_trip(produce() + reduce(), grid="[4]")
     assert line_with(text, "produce") == (
         "%f = ktdp.inter_tile_produce producer_tiles_per_group = #set : tensor<4x64xf16> -> "
         "<(tensor<4x64xf16>), groups = #set1> {"
@@ -62,10 +62,10 @@ def test_a_reduce_prints_as_written():
     assert "^bb0(%gid: index):" in text and "^bb0(%l: tensor<4x64xf16>," in text
 
 
-def test_a_reduce_may_group_the_elements_differently():
-    accepted(produce() + reduce(result="tensor<256xf16>"), grid="[4]")
-    refused(produce() + reduce(result="tensor<255xf16>"), "cannot hold partial", grid="[4]")
-    refused(
+def test_a_reduce_may_change_the_shape_of_its_result():
+    round_trip(produce() + reduce(result="tensor<256xf16>"), grid="[4]")
+    assert_rejected(produce() + reduce(result="tensor<255xf16>"), "cannot hold partial", grid="[4]")
+    assert_rejected(
         produce() + reduce(result="tensor<256xf16>"),
         "differs from partial",
         grid="[4]",
@@ -73,7 +73,7 @@ def test_a_reduce_may_group_the_elements_differently():
     )
 
 
-def test_tuples_of_tensors_travel_together():
+def test_a_future_may_have_several_tensors():
     both = future(T, "tensor<4xi32>")
     index = "%i = arith.constant dense<1> : tensor<4xi32>\n"
     region = (
@@ -86,93 +86,101 @@ def test_tuples_of_tensors_travel_together():
         declared=both,
         result=f"{T}, tensor<4xi32>",
         region=region,
-    ).replace("%out =", "%out, %where =")
-    accepted(lines + line, grid="[4]")
+    ).replace("%out =", "%out, %indices =")
+    round_trip(lines + line, grid="[4]")
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
         (produce(yielded="%z4 : tensor<4xf16>"), "the region yields"),
-        (produce(producers="affine_set<(i, j) : (i == j)>"), "over one core id"),
+        (produce(producers="affine_set<(i, j) : (i == j)>"), "expected one dim, the core id"),
         (produce(producers="affine_set<(i)[g, h] : (i == g + h)>"), "at most 1 symbols"),
         (produce(producers="affine_map<(i) -> (i)>"), "expected an affine set"),
         (produce().replace("%gid: index", "%gid: i32"), "one argument, the group id"),
         (produce().replace("%gid: index", "%gid: index, %h: index"), "one argument"),
         (produce().replace("-> <", ": tensor<9xf16> -> <"), "differ from the future's"),
-        (produce() + reduce(identity="identity()"), "identity needs one tensor"),
-        (produce() + reduce(region=combiner("tensor<4xf16>")), "the combiner takes"),
-        (produce() + reduce(consumers="affine_set<(i, j) : (i == j)>"), "over one core id"),
+        (produce() + reduce(identity="identity()"), "identity must have one tensor"),
+        (produce() + reduce(region=combiner("tensor<4xf16>")), "the arguments of the combiner"),
+        (
+            produce() + reduce(consumers="affine_set<(i, j) : (i == j)>"),
+            "expected one dim, the core id",
+        ),
         (produce() + reduce(consumers="7"), "must be an affine set"),
         (
             produce() + reduce(result=f"{T}, {T}").replace("%out", "%out:2"),
-            "2 results, and the future has 1",
+            "2 results, but the future has 1",
         ),
         (produce() + reduce(identity=f"identity(%z : {T}), color = unit"), "no clause color"),
         (
             produce() + deliver("reduce", f"identity(%z : {T})") + combiner(),
             "consumer.* is missing",
         ),
-        (produce() + reduce() + "\n" + reduce().replace("%out", "%more"), "a future has one use"),
+        (
+            produce() + reduce() + "\n" + reduce().replace("%out", "%more"),
+            "a future must have one use",
+        ),
         ("ktdp.yield_partial %x : tensor<4x64xf16>", "%x is used but never defined"),
-        # xDSL checks traits in no fixed order: the place and the parent are both wrong here.
+        # xDSL checks traits in no fixed order, and both the position and the parent are invalid.
         (CONSTANTS + f"ktdp.yield_partial %x : {T}", "the last operation|expects parent op"),
         (CONSTANTS + f"ktdp.yield_reduced %x : {T}", "must be the last operation"),
         (f"scf.if %b {{\n{CONSTANTS}ktdp.yield_reduced %x : {T}\n}}", "instead of scf.yield"),
     ],
 )
-def test_malformed_communication_is_refused(lines, message):
+def test_malformed_communication_is_rejected(lines, message):
     four = "%z4 = arith.constant dense<0.0> : tensor<4xf16>\n%b = arith.constant true\n"
-    refused(four + lines, message, grid="[4]")
+    assert_rejected(four + lines, message, grid="[4]")
 
 
-def test_clauses_come_in_any_order_and_may_be_attributes():
+def test_clauses_may_be_in_any_order_or_attributes():
     swapped = (
         f"%out = ktdp.inter_tile_reduce(%f) identity(%z : {T}), {CONSUMERS} "
         f": {future()} -> {T} {combiner()}"
     )
-    accepted(produce() + swapped, grid="[4]")
+    round_trip(produce() + swapped, grid="[4]")
     as_attribute = deliver("gather", f"{CONSUMERS} {{gather_dimensions = [0]}}", "tensor<8x64xf16>")
-    assert "gather_dimensions = [0] :" in accepted(produce() + as_attribute, grid="[4]")
+    assert "gather_dimensions = [0] :" in round_trip(produce() + as_attribute, grid="[4]")
 
 
-def test_a_core_in_two_groups_is_refused():
+def test_a_core_in_two_groups_is_rejected():
     overlapping = "affine_set<(i)[g] : (i - g >= 0, -i + g + 1 >= 0)>"
-    refused(produce(overlapping) + reduce(), "core 1 is in 2 groups", grid="[4]")
+    assert_rejected(produce(overlapping) + reduce(), "core 1 is in 2 groups", grid="[4]")
 
 
-def test_a_core_in_no_group_is_refused_for_a_reduce():
-    refused(produce() + reduce(), "core 4 is in no group", grid="[5]")
+def test_a_core_in_no_group_is_rejected_for_a_reduce():
+    assert_rejected(produce() + reduce(), "core 4 is in no group", grid="[5]")
 
 
-def test_a_core_in_no_group_may_be_kept_out_by_a_condition():
+def test_a_core_in_no_group_is_allowed_inside_a_condition():
     inside = produce() + reduce()
     lines = f"%on = arith.cmpi slt, %p, %q : index\nscf.if %on {{\n{inside}\n}}"
-    accepted(lines, grid="[5]")
+    round_trip(lines, grid="[5]")
 
 
-def test_a_future_that_nothing_takes_is_a_warning():
-    with pytest.warns(ktir.KtirWarning, match="nothing takes this future"):
+def test_an_unused_future_is_a_warning():
+    with pytest.warns(ktir.KtirWarning, match="this future is never used"):
         ktir.load(function(produce(), grid="[4]"))
 
 
-def test_unbounded_groups_are_refused():
-    endless = future(groups="affine_set<(g) : (g >= 0)>")
-    refused(produce(declared=endless) + reduce(declared=endless), "unbounded along d0", grid="[4]")
+def test_unbounded_groups_are_rejected():
+    unbounded = future(groups="affine_set<(g) : (g >= 0)>")
+    assert_rejected(
+        produce(declared=unbounded) + reduce(declared=unbounded), "unbounded along d0", grid="[4]"
+    )
 
 
-def test_strict_mode_wants_all_producers_or_one_consumer():
-    accepted(produce() + reduce(FIRST), grid="[4]")
-    everyone = "affine_set<(i) : (i >= 0, i <= 3)>"
+def test_strict_mode_requires_all_producers_or_one_consumer():
+    round_trip(produce() + reduce(FIRST), grid="[4]")
+    all_cores = "affine_set<(i) : (i >= 0, i <= 3)>"
     one_group = future(groups="affine_set<(g) : (g == 0)>")
-    some = "affine_set<(i)[g] : (i >= 1, i <= 2)>"
-    lines = produce(everyone, declared=one_group) + reduce(some, declared=one_group)
-    accepted(lines, grid="[4]")
-    refused(lines, "neither all its producers nor one core", grid="[4]", strict=True)
+    two_cores = "affine_set<(i)[g] : (i >= 1, i <= 2)>"
+    lines = produce(all_cores, declared=one_group) + reduce(two_cores, declared=one_group)
+    round_trip(lines, grid="[4]")
+    assert_rejected(lines, "neither all its producers nor one core", grid="[4]", strict=True)
 
 
-@pytest.mark.parametrize("around", ["linalg.generic", "tensor.generate", "inter_tile_produce"])
-def test_communication_stands_in_functions_loops_and_conditions_only(around):
+@pytest.mark.parametrize("parent", ["linalg.generic", "tensor.generate", "inter_tile_produce"])
+def test_communication_is_rejected_inside_other_regions(parent):
     inner = produce(name="inner").removeprefix(CONSTANTS) + reduce(name="inner")
     wrapped = {
         "tensor.generate": f"%t = tensor.generate {{\n^bb0(%i: index):\n{inner}\n"
@@ -184,26 +192,26 @@ def test_communication_stands_in_functions_loops_and_conditions_only(around):
         .removeprefix(CONSTANTS)
         .replace("ktdp.yield", inner.replace("%gid", "%gid2") + "\nktdp.yield", 1)
         + reduce().replace("%out", "%outer").replace("%s", "%s2").replace("%l", "%l2"),
-    }[around]
+    }[parent]
     setup = "%c = arith.constant 1.0 : f16\n%e = tensor.empty() : tensor<4xf16>\n" + CONSTANTS
-    refused(setup + wrapped, f"cannot stand inside .*{around.split('.')[-1]}", grid="[4]")
+    assert_rejected(setup + wrapped, f"not allowed inside .*{parent.split('.')[-1]}", grid="[4]")
 
 
-def test_communication_may_stand_in_a_loop():
+def test_communication_is_allowed_in_a_loop():
     body = produce() + reduce()
-    accepted(f"scf.for %k = %p to %q step %n {{\n{body}\n}}", grid="[4]")
+    round_trip(f"scf.for %k = %p to %q step %n {{\n{body}\n}}", grid="[4]")
 
 
 def test_consume_needs_one_producer_per_consumer():
-    accepted(produce(FIRST) + deliver("consume", CONSUMERS), grid="[4]")
-    refused(produce() + deliver("consume", CONSUMERS), "has 2 producers", grid="[4]")
+    round_trip(produce(FIRST) + deliver("consume", CONSUMERS), grid="[4]")
+    assert_rejected(produce() + deliver("consume", CONSUMERS), "has 2 producers", grid="[4]")
     routed = f"{CONSUMERS}, producer_dependency_per_consumer = {MIRROR}"
-    text = accepted(produce() + deliver("consume", routed), grid="[4]")
+    text = round_trip(produce() + deliver("consume", routed), grid="[4]")
     assert "producer_dependency_per_consumer = #set2 :" in text
 
 
-def test_consume_keeps_the_type():
-    refused(
+def test_consume_preserves_the_type():
+    assert_rejected(
         produce(FIRST) + deliver("consume", CONSUMERS, "tensor<256xf16>"),
         "differs from partial",
         grid="[4]",
@@ -220,7 +228,7 @@ def test_consume_keeps_the_type():
 )
 def test_a_dependency_set_names_producers_and_uses_all(dependency, message):
     clauses = f"{CONSUMERS}, producer_dependency_per_consumer = {dependency}"
-    refused(produce() + deliver("consume", clauses), message, grid="[4]")
+    assert_rejected(produce() + deliver("consume", clauses), message, grid="[4]")
 
 
 @pytest.mark.parametrize(
@@ -234,26 +242,30 @@ def test_a_dependency_set_names_producers_and_uses_all(dependency, message):
 )
 def test_a_collective_scales_the_axes_it_lists(op, clauses, result):
     lines = produce() + deliver(op, f"{CONSUMERS}, {clauses}", result)
-    assert f"{clauses} :" in accepted(lines, grid="[4]")
+    assert f"{clauses} :" in round_trip(lines, grid="[4]")
     wrong = produce() + deliver(op, f"{CONSUMERS}, {clauses}", "tensor<4x65xf16>")
-    refused(wrong, "does not follow from", grid="[4]")
+    assert_rejected(wrong, "does not follow from", grid="[4]")
 
 
-def test_a_reduce_scatter_splits_what_it_folds():
+def test_a_reduce_scatter_splits_the_reduced_tensor():
     line = (
         f"%out = ktdp.inter_tile_reduce_scatter(%f) {CONSUMERS}, scatter_dimensions = [0], "
         f"identity(%z : {T}) : {future()} -> tensor<2x64xf16> {combiner()}"
     )
-    accepted(produce() + line, grid="[4]")
-    refused(produce() + line.replace("tensor<2x64xf16>", T, 1), "does not follow", grid="[4]")
+    round_trip(produce() + line, grid="[4]")
+    assert_rejected(
+        produce() + line.replace("tensor<2x64xf16>", T, 1), "does not follow", grid="[4]"
+    )
 
 
 def test_a_scatter_has_one_producer_and_no_dependency():
     line = deliver("scatter", f"{CONSUMERS}, scatter_dimensions = [1]", "tensor<4x32xf16>")
-    accepted(produce(FIRST) + line, grid="[4]")
-    refused(produce() + line, "has 2 producers, and a scatter has one", grid="[4]")
+    round_trip(produce(FIRST) + line, grid="[4]")
+    assert_rejected(produce() + line, "has 2 producers, and a scatter has one", grid="[4]")
     routed = line.replace(" scatter_d", f" producer_dependency_per_consumer = {MIRROR}, scatter_d")
-    refused(produce(FIRST) + routed, "takes no producer_dependency_per_consumer", grid="[4]")
+    assert_rejected(
+        produce(FIRST) + routed, "has no clause producer_dependency_per_consumer", grid="[4]"
+    )
 
 
 def test_a_split_needs_a_size_that_divides():
@@ -264,7 +276,7 @@ def test_a_split_needs_a_size_that_divides():
         f"scatter_dimensions = [0] : {one_group} -> tensor<1x64xf16>"
     )
     producer = produce("affine_set<(i) : (i == 0)>", declared=one_group)
-    refused(producer + line, "cannot be split among 3 consumers", grid="[3]")
+    assert_rejected(producer + line, "cannot be split among 3 consumers", grid="[3]")
 
 
 @pytest.mark.parametrize(
@@ -281,15 +293,17 @@ def test_a_split_needs_a_size_that_divides():
 )
 def test_axes_are_ascending_distinct_and_present(axes, message):
     clauses = f"{CONSUMERS}, gather_dimensions = {axes}"
-    refused(produce() + deliver("gather", clauses, "tensor<8x64xf16>"), message, grid="[4]")
+    assert_rejected(produce() + deliver("gather", clauses, "tensor<8x64xf16>"), message, grid="[4]")
 
 
 def test_a_collective_needs_its_axes():
-    refused(produce() + deliver("gather", CONSUMERS), "gather_dimensions is missing", grid="[4]")
+    assert_rejected(
+        produce() + deliver("gather", CONSUMERS), "gather_dimensions is missing", grid="[4]"
+    )
 
 
 def test_sources_of_a_gather_with_dependencies_are_disjoint():
     shared = "affine_set<(p)[c, g] : (p - 2 * g >= 0, p - 2 * g <= 1)>"
     clauses = f"{CONSUMERS}, producer_dependency_per_consumer = {shared}, gather_dimensions = [0]"
     line = deliver("gather", clauses, "tensor<8x64xf16>")
-    refused(produce() + line, "share a producer", grid="[4]")
+    assert_rejected(produce() + line, "share a producer", grid="[4]")

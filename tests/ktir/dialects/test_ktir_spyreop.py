@@ -1,7 +1,7 @@
-"""The scalar intrinsics, alone and inside linalg.generic."""
+"""Scalar intrinsics of `spyreop`: syntax and verification."""
 
 import pytest
-from ktir_texts import accepted, line_with, refused
+from ktir_texts import assert_rejected, line_with, round_trip
 
 ARGUMENTS = "%x: f16, %b: bf16, %s: f32, %d: f64, %i: i32, %j: i64, %t: tensor<4xf16>"
 UNARY = ("exp", "layernormscale", "reciprocal", "sigmoid", "silu", "sqrt", "rsqrt")
@@ -9,9 +9,9 @@ UNARY = ("exp", "layernormscale", "reciprocal", "sigmoid", "silu", "sqrt", "rsqr
 
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize(("value", "kind"), [("x", "f16"), ("s", "f32"), ("b", "bf16")])
-def test_unary_intrinsics_take_halves_and_floats(name, value, kind):
+def test_unary_intrinsics_accept_16_and_32_bit_floats(name, value, kind):
     line = f"%y = spyreop.{name} %{value} : {kind}"
-    assert line_with(accepted(line, arguments=ARGUMENTS), "spyreop") == line
+    assert line_with(round_trip(line, arguments=ARGUMENTS), "spyreop") == line
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ def test_unary_intrinsics_take_halves_and_floats(name, value, kind):
     ],
 )
 def test_an_intrinsic_prints_as_written(line):
-    assert line_with(accepted(line, arguments=ARGUMENTS), "spyreop") == line
+    assert line_with(round_trip(line, arguments=ARGUMENTS), "spyreop") == line
 
 
-def test_softplus_takes_plain_numbers():
-    accepted("%y = spyreop.softplus %x beta 1.0 threshold 20 : f16", arguments=ARGUMENTS)
+def test_softplus_accepts_integer_parameters():
+    round_trip("%y = spyreop.softplus %x beta 1.0 threshold 20 : f16", arguments=ARGUMENTS)
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,5 @@ def test_softplus_takes_plain_numbers():
         ("%y = spyreop.unheard %x : f16", "unknown op spyreop.unheard"),
     ],
 )
-def test_a_wrong_intrinsic_is_refused(line, message):
-    refused(line, message, arguments=ARGUMENTS)
+def test_an_invalid_intrinsic_is_rejected(line, message):
+    assert_rejected(line, message, arguments=ARGUMENTS)

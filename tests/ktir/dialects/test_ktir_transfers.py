@@ -1,7 +1,7 @@
 """get_compute_tile_id, runtime_arg_extract, load and store."""
 
 import pytest
-from ktir_texts import BOX4X64, accepted, function, line_with, refused
+from ktir_texts import BOX4X64, assert_rejected, function, line_with, round_trip
 
 from torch_spyre import ktir
 
@@ -19,27 +19,27 @@ def test_a_core_has_one_to_three_coordinates(count):
     names = ", ".join(f"%i{position}" for position in range(count))
     types = ", ".join(["index"] * count)
     line = f"{names} = ktdp.get_compute_tile_id : {types}"
-    assert line_with(accepted(line), "tile_id") == line
+    assert line_with(round_trip(line), "tile_id") == line
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ("%a, %b, %c, %d = ktdp.get_compute_tile_id : index, index, index, index", "1 to 3"),
-        ("%a = ktdp.get_compute_tile_id : i32", "every result has type index"),
+        ("%a = ktdp.get_compute_tile_id : i32", "every result must have type index"),
         ("%a = ktdp.get_compute_tile_id : index, index", "has 2 results, not 1"),
         ("%a, %b = ktdp.get_compute_tile_id : index", "has 1 results, not 2"),
     ],
 )
-def test_other_core_coordinates_are_refused(line, message):
-    refused(line, message)
+def test_invalid_core_coordinates_are_rejected(line, message):
+    assert_rejected(line, message)
 
 
 def test_fewer_coordinates_than_the_grid_has_dims_are_a_warning():
     line = "%a = ktdp.get_compute_tile_id : index"
     with pytest.warns(ktir.KtirWarning, match="1 of the coordinates on a grid of \\[2, 16, 1\\]"):
         ktir.load(function(line, grid="[2, 16]"))
-    accepted(line, grid="[32, 1]")
+    round_trip(line, grid="[32, 1]")
 
 
 def extract(kind, argument_type, result_type, written_type=None):
@@ -53,12 +53,12 @@ FULL = "!ktdp.runtime_arg<i32, granularity=64, upperbound=4096>"
 @pytest.mark.parametrize(
     ("kind", "result"), [("value", "i32"), ("granularity", "index"), ("upperbound", "index")]
 )
-def test_a_runtime_argument_gives_what_its_type_says(kind, result):
-    assert line_with(accepted(**extract(kind, FULL, result)), "extract") == (
+def test_extracts_of_a_runtime_argument_print_as_written(kind, result):
+    assert line_with(round_trip(**extract(kind, FULL, result)), "extract") == (
         f"%x = ktdp.runtime_arg_extract {kind} from %a : "
         f"<i32, granularity=64, upperbound=4096> -> {result}"
     )
-    accepted(**extract(kind, FULL, result, FULL.removeprefix("!ktdp.runtime_arg")))
+    round_trip(**extract(kind, FULL, result, FULL.removeprefix("!ktdp.runtime_arg")))
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_a_runtime_argument_gives_what_its_type_says(kind, result):
         ("value", "index", "index", "expected a type !ktdp.runtime_arg, found index"),
     ],
 )
-def test_a_wrong_extract_is_refused(kind, argument_type, result, message):
+def test_an_invalid_extract_is_rejected(kind, argument_type, result, message):
     case = extract(kind, argument_type, result)
-    refused(case["body"], message, arguments=case["arguments"])
+    assert_rejected(case["body"], message, arguments=case["arguments"])
 
 
 def test_load_and_store_print_elided_tile_types():
-    text = accepted(
+    text = round_trip(
         TILE + "%x = ktdp.load %t : !ktdp.access_tile<4x64xindex> -> tensor<4x64xf16>\n"
         "ktdp.store %x, %t : tensor<4x64xf16>, !ktdp.access_tile<4x64xindex>"
     )
@@ -86,8 +86,8 @@ def test_load_and_store_print_elided_tile_types():
     assert line_with(text, "store") == "ktdp.store %x, %t : tensor<4x64xf16>, <4x64xindex>"
 
 
-def test_attributes_of_load_and_store_are_kept():
-    text = accepted(
+def test_attributes_of_load_and_store_are_preserved():
+    text = round_trip(
         TILE + "%x = ktdp.load %t {hint = 1 : i32} : <4x64xindex> -> tensor<4x64xf16>\n"
         "ktdp.store %x, %t {hint} : tensor<4x64xf16>, <4x64xindex>"
     )
@@ -112,19 +112,19 @@ def test_attributes_of_load_and_store_are_kept():
         ),
     ],
 )
-def test_shapes_that_do_not_agree_are_refused(line, message):
-    refused(TILE + line, message)
+def test_mismatched_shapes_are_rejected(line, message):
+    assert_rejected(TILE + line, message)
 
 
-def test_a_tensor_may_list_the_points_of_a_set_that_is_no_box():
+def test_a_tensor_may_have_one_element_per_point_of_a_set():
     line = "%x = ktdp.load %t : <4x4xindex> -> tensor<10xf16>"
-    accepted(TRIANGULAR_TILE + line)
-    refused(TRIANGULAR_TILE + line, "differs from tile shape", strict=True)
-    refused(TRIANGULAR_TILE + line.replace("10xf16", "9xf16"), "differs from tile shape")
+    round_trip(TRIANGULAR_TILE + line)
+    assert_rejected(TRIANGULAR_TILE + line, "differs from tile shape", strict=True)
+    assert_rejected(TRIANGULAR_TILE + line.replace("10xf16", "9xf16"), "differs from tile shape")
 
 
-def test_strict_mode_refuses_a_store_of_another_shape():
+def test_strict_mode_rejects_a_store_of_another_shape():
     lines = TILE + "%x = tensor.empty() : tensor<256xf16>\n"
     lines += "ktdp.store %x, %t : tensor<256xf16>, <4x64xindex>"
-    accepted(lines)
-    refused(lines, "differs from tile shape", strict=True)
+    round_trip(lines)
+    assert_rejected(lines, "differs from tile shape", strict=True)

@@ -1,13 +1,13 @@
-"""Types and attributes of the dialect: what is written, what is refused, how it prints."""
+"""Types and attributes of `ktdp`: parsing, verification, printing."""
 
 import pytest
-from ktir_texts import accepted, line_with, refused
+from ktir_texts import assert_rejected, line_with, round_trip
 
 from torch_spyre import ktir
 
 
 def signature(argument_type):
-    return line_with(accepted("", arguments=f"%a: {argument_type}"), "func.func")
+    return line_with(round_trip("", arguments=f"%a: {argument_type}"), "func.func")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,10 @@ def test_an_older_spelling_prints_as_the_current_one(written, printed):
         ("!ktdp.access_tile<-4xindex>", "shape"),
         ("!ktdp.runtime_arg<index, granularity=0>", "granularity must be positive, not 0"),
         ("!ktdp.runtime_arg<index, upperbound=-1>", "upperbound must be positive, not -1"),
-        ("!ktdp.runtime_arg<index, granularity=2, granularity=4>", "granularity is given twice"),
+        (
+            "!ktdp.runtime_arg<index, granularity=2, granularity=4>",
+            "granularity is specified twice",
+        ),
         ("!ktdp.runtime_arg<tensor<4xf16>>", "index, an integer or a float"),
         ("!ktdp.runtime_arg<index, step=2>", "'granularity', 'upperbound'"),
         ("!ktdp.tile_future<(), groups = affine_set<(g) : (g == 0)>>", "at least one tensor"),
@@ -83,18 +86,21 @@ def test_an_older_spelling_prints_as_the_current_one(written, printed):
         ("!ktdp.tile_future<(tensor<4xf16>), groups = 4>", "groups must be an affine set"),
         ("!ktdp.unheard_of<4>", "not registered"),
         ("memref<4xf16, #ktdp.memory_space<foo>>", "'ct_local', 'global'"),
-        ("memref<4xf16, #ktdp.memory_space<global, ct_id = 1>>", "ct_id belongs to ct_local only"),
+        (
+            "memref<4xf16, #ktdp.memory_space<global, ct_id = 1>>",
+            "ct_id is allowed for ct_local only",
+        ),
         ("memref<4xf16, #ktdp.memory_space<ct_local, ct_id = -1>>", "must not be negative"),
         ("memref<4xf16, #ktdp.memory_space<ct_local, core = 1>>", "ct_id"),
-        ("memref<4xf16, #ktdp.spyre_memory_space<HBM, core = 2>>", "core belongs to LX and L0"),
+        ("memref<4xf16, #ktdp.spyre_memory_space<HBM, core = 2>>", "core is allowed for LX and L0"),
         ("memref<4xf16, #ktdp.spyre_memory_space<LX, core = -2>>", "must not be negative"),
         ("memref<4xf16, #ktdp.spyre_memory_space<L2>>", "'HBM', 'L0', 'LX', 'unspecified'"),
     ],
 )
-def test_a_malformed_type_is_refused(written, message):
-    refused("", message, arguments=f"%a: {written}")
+def test_a_malformed_type_is_rejected(written, message):
+    assert_rejected("", message, arguments=f"%a: {written}")
 
 
-def test_argument_types_are_those_of_the_text():
+def test_argument_types_are_read_from_the_text():
     module = ktir.load("module {\nfunc.func @f(%a: index, %b: f16) {\nreturn\n}\n}\n")
     assert [str(argument.type) for argument in module.functions["f"].arguments] == ["index", "f16"]

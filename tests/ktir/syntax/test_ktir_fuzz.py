@@ -1,4 +1,4 @@
-"""Thousands of damaged texts: each loads, or ends in a KtirError that names a place."""
+"""Fuzzing of the parser: a mutated text loads or raises a KtirError with a location."""
 
 import random
 import warnings
@@ -17,7 +17,7 @@ TOKENS = (
 
 
 def mutate(text, rng):
-    """One to four edits: characters, tokens, pieces copied or lost, lines swapped."""
+    """Return the text with one to four edits of characters, tokens or lines."""
     for _ in range(rng.randint(1, 4)):
         start = rng.randrange(len(text))
         end = min(len(text), start + rng.choice((1, 1, 1, 2, 5, 40)))
@@ -32,18 +32,20 @@ def mutate(text, rng):
                 text = text[:start] + text[start:end] * 2 + text[end:]
             case 4:
                 lines = text.split("\n")
-                one, other = rng.randrange(len(lines)), rng.randrange(len(lines))
-                lines[one], lines[other] = lines[other], lines[one]
+                first, second = rng.randrange(len(lines)), rng.randrange(len(lines))
+                lines[first], lines[second] = lines[second], lines[first]
                 text = "\n".join(lines)
             case 5:
                 digits = [position for position, char in enumerate(text) if char.isdigit()]
-                place = rng.choice(digits or [0])
-                text = text[:place] + str(rng.choice((0, 1, 7, 64, 10**6))) + text[place + 1 :]
+                position = rng.choice(digits or [0])
+                text = (
+                    text[:position] + str(rng.choice((0, 1, 7, 64, 10**6))) + text[position + 1 :]
+                )
     return text + "\n"
 
 
 def load_quietly(text):
-    """True if the text loads and prints stably, False if it is refused as it should be."""
+    """Return whether the text loads; assert a round trip, or an error with a location."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -51,7 +53,7 @@ def load_quietly(text):
             printed = str(module)
             assert str(ktir.load(printed)) == printed
     except ktir.KtirError as error:
-        assert error.place is not None, str(error)
+        assert error.location is not None, str(error)
         assert "\n" in str(error)
         return False
     return True
@@ -64,7 +66,7 @@ def check_mutations(text, seed, count):
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
-def test_a_damaged_kernel_ends_in_a_ktir_error_only(path):
+def test_a_mutated_kernel_raises_only_ktir_errors(path):
     check_mutations(path.read_text(), path.stem, 15)
 
 
@@ -102,6 +104,6 @@ SNIPPETS = {
 
 
 @pytest.mark.parametrize("name", SNIPPETS)
-def test_a_damaged_snippet_ends_in_a_ktir_error_only(name):
+def test_a_mutated_snippet_raises_only_ktir_errors(name):
     assert load_quietly(function(SNIPPETS[name]))
     check_mutations(function(SNIPPETS[name]), name, 400)

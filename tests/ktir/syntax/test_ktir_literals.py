@@ -1,9 +1,9 @@
-"""Numbers: hexadecimal bit patterns, dense constants, what does not fit."""
+"""Number literals: hexadecimal bit patterns, dense constants, overflow."""
 
 import math
 
 import pytest
-from ktir_texts import accepted, function, line_with, refused
+from ktir_texts import assert_rejected, function, line_with, round_trip
 
 from torch_spyre import ktir
 
@@ -33,7 +33,7 @@ def constant(literal):
 )
 def test_float_literals(literal, value):
     assert constant(literal).value.data == pytest.approx(value, rel=0.2)
-    accepted(f"%c = arith.constant {literal}")
+    round_trip(f"%c = arith.constant {literal}")
 
 
 @pytest.mark.parametrize(
@@ -41,13 +41,13 @@ def test_float_literals(literal, value):
 )
 def test_integer_literals(literal, value):
     assert abs(constant(literal).value.data) == abs(value)
-    accepted(f"%c = arith.constant {literal}")
+    round_trip(f"%c = arith.constant {literal}")
 
 
-def test_a_nan_stays_one():
+def test_nan_literals_round_trip():
     assert math.isnan(constant("0x7E00 : f16").value.data)
-    accepted("%c = arith.constant 0x7E00 : f16")
-    accepted("%c = arith.constant dense<0x7E00> : tensor<4xf16>")
+    round_trip("%c = arith.constant 0x7E00 : f16")
+    round_trip("%c = arith.constant dense<0x7E00> : tensor<4xf16>")
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,18 @@ def test_a_nan_stays_one():
     ],
 )
 def test_dense_literals(literal, values):
-    found = constant(literal).get_values()
-    assert [abs(value) for value in found] == [abs(value) for value in values]
-    accepted(f"%c = arith.constant {literal}")
+    actual = constant(literal).get_values()
+    assert [abs(value) for value in actual] == [abs(value) for value in values]
+    round_trip(f"%c = arith.constant {literal}")
 
 
-def test_a_zero_of_each_sign_is_not_a_splat():
-    text = accepted("%c = arith.constant dense<[0.0, -0.0]> : tensor<2xf16>")
+def test_zeros_of_both_signs_are_not_a_splat():
+    text = round_trip("%c = arith.constant dense<[0.0, -0.0]> : tensor<2xf16>")
     assert line_with(text, "constant") == '%c = arith.constant dense<"0x00000080"> : tensor<2xf16>'
 
 
-def test_a_large_splat_is_cheap_and_prints_short():
-    text = accepted("%c = arith.constant dense<0.5> : tensor<1024x1024xf16>")
+def test_a_large_splat_prints_as_a_splat():
+    text = round_trip("%c = arith.constant dense<0.5> : tensor<1024x1024xf16>")
     assert "dense<5.000000e-01> : tensor<1024x1024xf16>" in text
 
 
@@ -98,5 +98,5 @@ def test_a_large_splat_is_cheap_and_prints_short():
         ("dense<70000000000> : tensor<2xi32>", "range"),
     ],
 )
-def test_a_literal_that_does_not_fit_is_refused(literal, message):
-    refused(f"%c = arith.constant {literal}", message)
+def test_an_invalid_literal_is_rejected(literal, message):
+    assert_rejected(f"%c = arith.constant {literal}", message)

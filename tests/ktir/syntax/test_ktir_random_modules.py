@@ -1,4 +1,4 @@
-"""Modules built through the API, op by op at random, print and read back as themselves."""
+"""Random modules built through the API print and parse to the same module."""
 
 import pytest
 from hypothesis import given, settings
@@ -27,7 +27,7 @@ from torch_spyre.ktir.dialects import ktdp
 
 
 class Builder:
-    """Adds ops to a block; every choice comes from Hypothesis."""
+    """Adds random ops, drawn by Hypothesis, to a block."""
 
     def __init__(self, draw, block, depth=0):
         self.draw = draw
@@ -66,19 +66,20 @@ class Builder:
     def load(self):
         rank = self.draw(st.integers(0, 3))
         sizes = [self.draw(st.integers(1, 9)) for _ in range(rank)]
-        open_dims = [self.draw(st.booleans()) for _ in sizes]
-        given_sizes = [
-            self.index() if is_open else size
-            for size, is_open in zip(sizes, open_dims, strict=True)
+        dynamic = [self.draw(st.booleans()) for _ in sizes]
+        view_sizes = [
+            self.index() if is_dynamic else size
+            for size, is_dynamic in zip(sizes, dynamic, strict=True)
         ]
         strides = [self.index() if self.draw(st.booleans()) else 1 for _ in sizes]
         shape = [
-            -(2**63) if is_open else size for size, is_open in zip(sizes, open_dims, strict=True)
+            -(2**63) if is_dynamic else size
+            for size, is_dynamic in zip(sizes, dynamic, strict=True)
         ]
         space = ktdp.MemorySpaceAttr(self.draw(st.sampled_from(ktdp.Visibility)))
         view = self.add(
             ktdp.ConstructMemoryViewOp(
-                self.index(), given_sizes, strides, MemRefType(f16, shape), space
+                self.index(), view_sizes, strides, MemRefType(f16, shape), space
             ),
             self.name(),
         )
@@ -184,8 +185,8 @@ def modules(draw):
 @pytest.mark.filterwarnings("ignore::torch_spyre.ktir.KtirWarning")
 @settings(max_examples=150, deadline=None)
 @given(modules())
-def test_a_built_module_verifies_and_reads_back_as_itself(module):
+def test_a_random_module_verifies_and_round_trips(module):
     text = str(module)
-    again = ktir.load(text)
-    assert_same(module, again)
-    assert str(again) == text
+    reparsed = ktir.load(text)
+    assert_same(module, reparsed)
+    assert str(reparsed) == text

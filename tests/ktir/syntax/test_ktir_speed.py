@@ -1,4 +1,4 @@
-"""Reading, verifying and printing take time in proportion to the number of ops."""
+"""Parsing, verification and printing take time linear in the number of ops."""
 
 import time
 
@@ -24,8 +24,8 @@ def text_of(operations):
     return f"{HEAD}{steps}    return\n  }}\n}}\n"
 
 
-def processor_seconds(work):
-    """The best of three, in processor time, which a busy machine does not stretch."""
+def cpu_seconds(work):
+    """Return the minimum CPU time of three runs; unlike wall time it does not depend on load."""
     times = []
     for _ in range(3):
         start = time.process_time()
@@ -36,8 +36,8 @@ def processor_seconds(work):
 
 def test_time_is_linear_in_the_number_of_ops():
     small, large = text_of(100), text_of(800)
-    loads = [processor_seconds(lambda text=text: ktir.load(text)) for text in (small, large)]
+    loads = [cpu_seconds(lambda text=text: ktir.load(text)) for text in (small, large)]
     assert loads[1] / loads[0] < 16
     modules = [ktir.load(text) for text in (small, large)]
-    prints = [processor_seconds(lambda module=module: str(module)) for module in modules]
+    prints = [cpu_seconds(lambda module=module: str(module)) for module in modules]
     assert prints[1] / prints[0] < 24

@@ -1,16 +1,16 @@
-"""Each leniency of the parser gives the same module as the strict form."""
+"""Syntax extensions parse to the same module as the standard form."""
 
 import pytest
-from ktir_texts import accepted, assert_same, function, refused
+from ktir_texts import assert_rejected, assert_same, function, round_trip
 
 from torch_spyre import ktir
 
 ARGUMENTS = "%n: index, %m: index, %t: tensor<4x8xf16>, %l: tensor<4xf16>, %h: f16, %b: i1"
 
 
-def same(lenient, strict):
-    left = ktir.load(function(lenient, ARGUMENTS))
-    right = ktir.load(function(strict, ARGUMENTS))
+def assert_equivalent(extended, standard):
+    left = ktir.load(function(extended, ARGUMENTS))
+    right = ktir.load(function(standard, ARGUMENTS))
     assert_same(left, right)
     assert_same(left, ktir.load(str(left)))
 
@@ -18,7 +18,7 @@ def same(lenient, strict):
 @pytest.mark.parametrize("combiner", ["addf", "mulf", "maximumf", "maxnumf", "minnumf"])
 def test_a_combiner_may_be_named_before_ins(combiner):
     groups = "ins(%t : tensor<4x8xf16>) outs(%l : tensor<4xf16>) dimensions = [1]"
-    same(
+    assert_equivalent(
         f"%y = linalg.reduce {{ arith.{combiner} }} {groups}",
         f"%y = linalg.reduce {groups} (%in: f16, %out: f16) {{\n"
         f"%s = arith.{combiner} %out, %in : f16\nlinalg.yield %s : f16\n}}",
@@ -28,22 +28,22 @@ def test_a_combiner_may_be_named_before_ins(combiner):
 def test_a_single_result_type_needs_no_parentheses():
     for keyword in ("for %k = %n to %m step %n iter_args(%a = %t)", "if %b"):
         body = "scf.yield %t : tensor<4x8xf16>"
-        other = f" else {{\n{body}\n}}" if keyword.startswith("if") else ""
-        same(
-            f"%y = scf.{keyword} -> tensor<4x8xf16> {{\n{body}\n}}{other}",
-            f"%y = scf.{keyword} -> (tensor<4x8xf16>) {{\n{body}\n}}{other}",
+        else_region = f" else {{\n{body}\n}}" if keyword.startswith("if") else ""
+        assert_equivalent(
+            f"%y = scf.{keyword} -> tensor<4x8xf16> {{\n{body}\n}}{else_region}",
+            f"%y = scf.{keyword} -> (tensor<4x8xf16>) {{\n{body}\n}}{else_region}",
         )
 
 
 def test_a_loop_may_name_its_type_and_yield_nothing():
-    same(
+    assert_equivalent(
         "scf.for %k = %n to %m step %n : index {\nscf.yield\n}",
         "scf.for %k = %n to %m step %n {\n}",
     )
 
 
-def test_spaces_and_line_breaks_are_free():
-    accepted(
+def test_whitespace_is_ignored():
+    round_trip(
         "%v = ktdp.construct_memory_view %n , sizes : [ 4 , 8 ] ,\n  strides :[8,1]\n"
         "  { memory_space = #ktdp.memory_space < global > }  // a comment\n  : memref<4x8xf16>"
     )
@@ -51,13 +51,13 @@ def test_spaces_and_line_breaks_are_free():
 
 @pytest.mark.parametrize(("symbol", "name"), [("*", "muli"), ("+", "addi"), ("-", "subi")])
 def test_infix_arithmetic_on_indices(symbol, name):
-    same(f"%y = %n {symbol} %m : index", f"%y = arith.{name} %n, %m : index")
-    same(f"%y = %n {symbol} %m", f"%y = arith.{name} %n, %m : index")
+    assert_equivalent(f"%y = %n {symbol} %m : index", f"%y = arith.{name} %n, %m : index")
+    assert_equivalent(f"%y = %n {symbol} %m", f"%y = arith.{name} %n, %m : index")
 
 
 @pytest.mark.parametrize("line", ["%y = %n / %m : index", "%y = %n", "%y = %n * 2 : index"])
-def test_other_infix_arithmetic_is_refused(line):
-    refused(line, "expected", arguments=ARGUMENTS)
+def test_other_infix_arithmetic_is_rejected(line):
+    assert_rejected(line, "expected", arguments=ARGUMENTS)
 
 
 @pytest.mark.parametrize(
@@ -68,23 +68,23 @@ def test_other_infix_arithmetic_is_refused(line):
         ("arith.absf %h", "math.absf %h"),
     ],
 )
-def test_older_names_are_read(older, current):
-    same(f"%y = {older} : f16", f"%y = {current} : f16")
+def test_older_names_are_parsed(older, current):
+    assert_equivalent(f"%y = {older} : f16", f"%y = {current} : f16")
 
 
-def test_output_shape_may_be_left_out():
+def test_output_shape_is_optional():
     shapes = "tensor<4xf16> into tensor<2x2xf16>"
-    same(
+    assert_equivalent(
         f"%y = tensor.expand_shape %l [[0, 1]] : {shapes}",
         f"%y = tensor.expand_shape %l [[0, 1]] output_shape [2, 2] : {shapes}",
     )
 
 
-def test_the_flags_of_a_select_may_be_left_out():
-    flags = "%f = arith.cmpf olt, %t, %t : tensor<4x8xf16>\n"
-    same(
-        flags + "%y = arith.select %f, %t, %t : tensor<4x8xf16>",
-        flags + "%y = arith.select %f, %t, %t : tensor<4x8xi1>, tensor<4x8xf16>",
+def test_the_condition_type_of_a_select_is_optional():
+    mask = "%f = arith.cmpf olt, %t, %t : tensor<4x8xf16>\n"
+    assert_equivalent(
+        mask + "%y = arith.select %f, %t, %t : tensor<4x8xf16>",
+        mask + "%y = arith.select %f, %t, %t : tensor<4x8xi1>, tensor<4x8xf16>",
     )
 
 
@@ -103,14 +103,14 @@ TWO = "func.func private @two(%n: index) attributes {grid = [2, 3]} {\nfunc.retu
         f"// first\n#a = affine_set<() : ()>\nmodule {{\n#b = affine_map<() -> ()>\n{ONE}{TWO}}}\n",
     ],
 )
-def test_functions_stand_in_a_module_or_alone(text):
+def test_functions_need_no_enclosing_module(text):
     module = ktir.load(text)
     assert_same(module, ktir.load(f"module {{\n{ONE}{TWO}}}\n"))
     assert list(module.functions) == ["one", "two"]
     assert module.functions["two"].grid == (2, 3, 1)
 
 
-def test_aliases_may_span_lines_and_hold_whatever_an_attribute_may():
+def test_aliases_may_span_lines_and_name_any_attribute():
     module = ktir.load(
         "#s = affine_set<(d0)\n : (d0 >= 0,\n d0 <= 7)>\n!tile = !ktdp.access_tile<8xindex>\n"
         "module {\nfunc.func @f(%t: !tile) {\n%x = ktdp.load %t : !tile -> tensor<8xf16>\n"
@@ -119,7 +119,7 @@ def test_aliases_may_span_lines_and_hold_whatever_an_attribute_may():
     assert str(module.functions["f"].arguments[0].type) == "!ktdp.access_tile<8xindex>"
 
 
-def test_an_alias_is_defined_once_and_before_its_use():
+def test_an_alias_must_be_defined_once_and_before_its_use():
     view = "%v = ktdp.construct_memory_view %n, sizes: [], strides: [] {coordinate_set = #s} : "
     with pytest.raises(ktir.KtirError, match="undefined symbol alias '#s'"):
         ktir.load(function(view + "memref<f16>") + "#s = affine_set<() : ()>\n")
@@ -127,13 +127,15 @@ def test_an_alias_is_defined_once_and_before_its_use():
         ktir.load("#s = affine_set<() : ()>\n#s = affine_set<() : ()>\nmodule {\n}\n")
 
 
-def test_the_generic_form_is_read():
-    same(
+def test_the_generic_form_is_parsed():
+    assert_equivalent(
         '%y = "arith.addi"(%n, %m) <{overflowFlags = #arith.overflow<none>}> : '
         "(index, index) -> index",
         "%y = arith.addi %n, %m : index",
     )
 
 
-def test_locations_are_read_and_dropped():
-    same('%y = arith.addi %n, %m : index loc("file":1:2)', "%y = arith.addi %n, %m : index")
+def test_locations_in_the_text_are_ignored():
+    assert_equivalent(
+        '%y = arith.addi %n, %m : index loc("file":1:2)', "%y = arith.addi %n, %m : index"
+    )

@@ -1,4 +1,4 @@
-"""What an error looks like: file, line, column, the source line, carets; and what survives it."""
+"""Messages of KTIR errors: file, line, column, source line and carets; malformed modules."""
 
 import pickle
 import warnings
@@ -9,7 +9,7 @@ from ktir_texts import function
 from torch_spyre import ktir
 from torch_spyre.errors import SpyreError
 from torch_spyre.ktir.affine import box_set
-from torch_spyre.ktir.errors import SourcePlace
+from torch_spyre.ktir.errors import SourceLocation
 
 BAD_LOAD = """module {
   #s = affine_set<(d0) : (d0 >= 0, d0 <= 7)>
@@ -30,7 +30,7 @@ def error_of(text):
     return caught.value
 
 
-def test_a_broken_rule_points_at_the_op():
+def test_a_verification_error_points_at_the_op():
     assert str(error_of(BAD_LOAD)) == (
         "<text>:7:10: ktdp.load: tensor shape [9] differs from tile shape [8]\n"
         "      %x = ktdp.load %t : <8xindex> -> tensor<9xf16>\n"
@@ -53,43 +53,43 @@ def test_an_unknown_op_is_named():
     assert str(error).startswith("<text>:3:6: unknown op ktdp.unheard_of\n")
 
 
-def test_an_undefined_value_is_shown_where_it_is_used_first():
+def test_an_undefined_value_is_reported_at_its_first_use():
     error = error_of(function("%x = arith.addi %p, %missing : index"))
     assert error.problem == "%missing is used but never defined"
-    assert (error.place.line, error.place.column, error.place.length) == (3, 21, 8)
+    assert (error.location.line, error.location.column, error.location.length) == (3, 21, 8)
 
 
-def test_a_value_is_defined_before_its_use():
+def test_a_use_before_the_definition_is_an_error():
     error = error_of(function("%x = arith.addi %y, %p : index\n%y = arith.addi %p, %p : index"))
     assert error.problem == "arith.addi: %y is not defined before this use"
-    assert error.place.line == 3
+    assert error.location.line == 3
 
 
-def test_a_value_of_an_inner_region_is_not_seen_outside():
+def test_a_value_of_an_inner_region_is_not_visible_outside():
     lines = "scf.for %k = %p to %q step %n {\n%y = arith.addi %p, %k : index\n}\n"
     error = error_of(function(lines + "%z = arith.addi %y, %p : index"))
     assert error.problem == "%y is used but never defined"
 
 
-def test_a_value_of_one_function_is_not_seen_in_another():
-    one = "func.func @one() {\n%x = arith.addi %y, %y : index\nreturn\n}\n"
-    two = "func.func @two() {\n%y = arith.constant 1 : index\nreturn\n}\n"
-    assert error_of(one + two).problem == "%y is used but never defined"
+def test_a_value_of_one_function_is_not_visible_in_another():
+    user = "func.func @one() {\n%x = arith.addi %y, %y : index\nreturn\n}\n"
+    definer = "func.func @two() {\n%y = arith.constant 1 : index\nreturn\n}\n"
+    assert error_of(user + definer).problem == "%y is used but never defined"
 
 
-def test_a_value_is_defined_once():
+def test_a_second_definition_is_an_error():
     error = error_of(function("%x = arith.constant 1 : index\n%x = arith.constant 2 : index"))
     assert "SSA value %x is already defined" in error.problem
 
 
-def test_files_are_named(tmp_path):
+def test_the_error_names_the_file(tmp_path):
     path = tmp_path / "kernel.mlir"
     path.write_text(BAD_LOAD)
     assert str(error_of(path)).startswith(f"{path}:7:10: ktdp.load: ")
     assert str(error_of(str(path))).startswith(f"{path}:7:10: ktdp.load: ")
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
+def test_an_unreadable_file_is_an_error(tmp_path):
     assert "cannot read" in str(error_of(tmp_path / "absent.mlir"))
     assert "cannot read" in str(error_of(tmp_path))
     binary = tmp_path / "binary.mlir"
@@ -97,16 +97,16 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
     assert "cannot read" in str(error_of(binary))
 
 
-def test_the_error_is_a_value_error_and_crosses_processes():
+def test_the_error_is_a_value_error_and_can_be_pickled():
     error = error_of(BAD_LOAD)
     assert isinstance(error, ValueError) and isinstance(error, SpyreError)
     copy = pickle.loads(pickle.dumps(error))
-    assert str(copy) == str(error) and copy.place == error.place
+    assert str(copy) == str(error) and copy.location == error.location
 
 
-def test_a_long_line_is_cut_around_the_place():
-    place = SourcePlace("k.mlir", 1, 5000, 3, "x" * 4999 + "bad" + "y" * 5000)
-    line, carets = place.excerpt().splitlines()
+def test_a_long_line_is_truncated_around_the_location():
+    location = SourceLocation("k.mlir", 1, 5000, 3, "x" * 4999 + "bad" + "y" * 5000)
+    line, carets = location.excerpt().splitlines()
     assert len(line) < 200
     assert line[carets.index("^") : carets.rindex("^") + 1] == "bad"
 
@@ -115,7 +115,7 @@ def test_control_characters_do_not_reach_the_terminal():
     assert "\x1b" not in str(error_of("module {\n\x1b[31m\n}\n"))
 
 
-def test_an_op_without_a_text_is_shown_as_it_prints():
+def test_an_op_without_a_location_is_printed():
     module = ktir.load(BAD_LOAD.replace("9xf16", "8xf16"))
     (tile,) = (op for op in module.operation.walk() if op.name == "ktdp.construct_access_tile")
     tile.properties["access_tile_set"] = type(tile.access_tile_set)(box_set([8, 8]))
@@ -130,7 +130,7 @@ def test_an_op_without_a_text_is_shown_as_it_prints():
         ("module {\n", "expected an op, or `}`"),
         ("module {\n}\ngarbage", "unknown op garbage"),
         ("module {\n}\n}\n", "expected an op"),
-        ("module {\n%x = arith.constant 1 : index\n}\n", "a module holds functions only"),
+        ("module {\n%x = arith.constant 1 : index\n}\n", "a module contains functions only"),
         ("func.func @f() {\n%x = arith.constant 1 : index\n}\n", "terminator"),
         ("func.func @f() {\ncf.br ^next\n^next:\nreturn\n}\n", "unknown op cf.br"),
         ("func.func @f() {\nreturn\n^next:\nreturn\n}\n", "branches between blocks"),
@@ -153,14 +153,14 @@ def test_malformed_modules(text, problem):
 
 def test_deep_nesting_is_an_error_not_a_crash():
     loops = [f"scf.for %k{depth} = %p to %q step %n {{\n" for depth in range(1000)]
-    deep = "".join(loops) + "}\n" * len(loops)
-    assert "nested too deeply" in str(error_of(function(deep)))
+    nested = "".join(loops) + "}\n" * len(loops)
+    assert "nested too deeply" in str(error_of(function(nested)))
     for expression in ("(" * 5000 + "d0" + ")" * 5000, "-" * 5000 + "d0", "d0" + " + d0" * 5000):
         error = error_of(f"#m = affine_map<(d0) -> ({expression})>\nmodule {{\n}}\n")
         assert "affine" in str(error) or "nested" in str(error)
 
 
-def test_a_string_that_does_not_end_is_an_error_at_once():
+def test_an_unterminated_string_is_an_error():
     error = error_of('module {\nfunc.func @f() {\n"' + "x" * 5000 + "\n}\n}\n")
     assert "string literal" in error.problem
 
@@ -175,7 +175,7 @@ def test_a_value_used_outside_functions_is_an_error():
     assert "%y is used" in str(error_of("module {\n}\n%x = arith.addi %y, %y : index\n"))
 
 
-def test_a_clean_module_warns_of_nothing():
+def test_a_valid_module_has_no_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ktir.load(BAD_LOAD.replace("9xf16", "8xf16"))

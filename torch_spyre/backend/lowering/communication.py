@@ -43,7 +43,7 @@ from torch_spyre.ktir.dialects.ktdp.collectives import (
     InterTileReduceScatterOp,
     InterTileScatterOp,
 )
-from torch_spyre.ktir.dialects.ktdp.delivery import DeliveryOperation, FoldingOperation
+from torch_spyre.ktir.dialects.ktdp.delivery import DeliveryOperation, ReductionOperation
 from torch_spyre.ktir.dialects.ktdp.inter_tile import (
     InterTileConsumeOp,
     InterTileProduceOp,
@@ -125,7 +125,7 @@ def lower_delivery(kernel: KernelContext, operation: DeliveryOperation) -> None:
     location = kernel.location
     with kernel.region(body):
         match operation:
-            case FoldingOperation():
+            case ReductionOperation():
                 _fold(kernel, operation, channel, table, ranks, consumers, results)
             case _:
                 _collect(kernel, operation, channel, table, ranks, consumers, sources, results)
@@ -173,7 +173,7 @@ def _members(found: AffineSet, cores: int, symbols: list[int]) -> list[int]:
 
 def _fold(
     kernel: KernelContext,
-    operation: FoldingOperation,
+    operation: ReductionOperation,
     channel: Channel,
     table: int,
     ranks: list[tuple[int, ...]],

@@ -1,4 +1,4 @@
-"""Arithmetic on affine expressions, maps and sets: evaluate, bound, test membership, list points.
+"""Evaluate and bound affine expressions, maps and sets; test membership; enumerate points.
 
 The structures themselves (AffineExpr, AffineMap, AffineSet) are xDSL's.
 """

@@ -1,7 +1,7 @@
-"""A box that encloses an affine set, from its constraints alone.
+"""Compute a box that encloses an affine set from its constraints.
 
-Intervals are narrowed constraint by constraint until nothing changes; dims that this leaves open
-are bounded by eliminating the other variables (Fourier and Motzkin's method).
+Intervals are narrowed constraint by constraint until nothing changes; dims that this leaves
+unbounded are bounded by Fourier-Motzkin elimination of the other variables.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from xdsl.ir.affine import AffineConstraintKind, AffineSet
 from torch_spyre.ktir.affine.expressions import LinearForm, Linearizer
 from torch_spyre.ktir.errors import SetError
 
-_MOST_ROUNDS = 64
-_MOST_ROWS = 2000
+_MAX_ROUNDS = 64
+_MAX_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Interval:
 
 
 @dataclass
-class _Range:
-    """An interval that may still be open at either end."""
+class _PartialInterval:
+    """An interval that may still be unbounded at either end."""
 
     low: int | None = None
     high: int | None = None
@@ -43,7 +43,7 @@ class _Range:
 
 @lru_cache(maxsize=1024)
 def enclosing_box(affine_set: AffineSet, symbols: tuple[int, ...]) -> tuple[Interval, ...]:
-    """A box around the set, not always the smallest. Raises SetError if there is none."""
+    """Return a box that contains the set, not always the smallest. Raise SetError if unbounded."""
     linearizer = Linearizer(affine_set.num_dims, symbols)
     rows = []
     for constraint in affine_set.constraints:
@@ -61,75 +61,82 @@ def enclosing_box(affine_set: AffineSet, symbols: tuple[int, ...]) -> tuple[Inte
     return tuple(_closed(affine_set, dim, ranges[dim]) for dim in range(affine_set.num_dims))
 
 
-def _closed(affine_set: AffineSet, dim: int, found: _Range) -> Interval:
-    if found.low is None or found.high is None:
+def _closed(affine_set: AffineSet, dim: int, interval: _PartialInterval) -> Interval:
+    if interval.low is None or interval.high is None:
         raise SetError(affine_set, f"unbounded along d{dim}")
-    return Interval(found.low, found.high)
+    return Interval(interval.low, interval.high)
 
 
-def _narrow(rows: Sequence[LinearForm], num_variables: int) -> list[_Range]:
-    ranges = [_Range() for _ in range(num_variables)]
-    for _ in range(_MOST_ROUNDS):
+def _narrow(rows: Sequence[LinearForm], num_variables: int) -> list[_PartialInterval]:
+    """Return the interval of every variable, narrowed until nothing changes."""
+    ranges = [_PartialInterval() for _ in range(num_variables)]
+    for _ in range(_MAX_ROUNDS):
         changed = [_narrow_by(row, ranges) for row in rows]
-        if any(found.is_empty for found in ranges):
-            return [_Range(0, -1) for _ in range(num_variables)]
+        if any(interval.is_empty for interval in ranges):
+            return [_PartialInterval(0, -1) for _ in range(num_variables)]
         if not any(changed):
             break
     return ranges
 
 
-def _narrow_by(row: LinearForm, ranges: list[_Range]) -> bool:
-    """Uses `row >= 0` to bound each of its variables by the largest value of the others."""
-    largest: dict[int, int | None] = {}
+def _narrow_by(row: LinearForm, ranges: list[_PartialInterval]) -> bool:
+    """Bound each variable of `row >= 0` by the maximum of the other terms.
+
+    Returns whether an interval became smaller.
+    """
+    maxima: dict[int, int | None] = {}
     for variable, coefficient in row.coefficients.items():
         end = ranges[variable].high if coefficient > 0 else ranges[variable].low
-        largest[variable] = None if end is None else coefficient * end
+        maxima[variable] = None if end is None else coefficient * end
     changed = False
     for variable, coefficient in row.coefficients.items():
-        rest = row.constant
-        for other, value in largest.items():
-            if other == variable:
+        remainder = row.constant
+        for other_variable, value in maxima.items():
+            if other_variable == variable:
                 continue
             if value is None:
                 break
-            rest += value
+            remainder += value
         else:
-            changed |= _tighten(ranges[variable], coefficient, rest)
+            changed |= _tighten(ranges[variable], coefficient, remainder)
     return changed
 
 
-def _tighten(found: _Range, coefficient: int, rest: int) -> bool:
-    """Uses `coefficient * x + rest >= 0`."""
+def _tighten(interval: _PartialInterval, coefficient: int, remainder: int) -> bool:
+    """Narrow the interval of x by `coefficient * x + remainder >= 0`; return whether it changed."""
     if coefficient > 0:
-        limit = -(rest // coefficient)
-        if found.low is None or limit > found.low:
-            found.low = limit
+        limit = -(remainder // coefficient)
+        if interval.low is None or limit > interval.low:
+            interval.low = limit
             return True
         return False
-    limit = rest // -coefficient
-    if found.high is None or limit < found.high:
-        found.high = limit
+    limit = remainder // -coefficient
+    if interval.high is None or limit < interval.high:
+        interval.high = limit
         return True
     return False
 
 
-def _eliminate_all_but(dim: int, rows: Sequence[LinearForm], affine_set: AffineSet) -> _Range:
+def _eliminate_all_but(
+    dim: int, rows: Sequence[LinearForm], affine_set: AffineSet
+) -> _PartialInterval:
+    """Return the interval of one dim after eliminating every other variable."""
     remaining = list(rows)
     variables = {variable for row in rows for variable in row.coefficients} - {dim}
     for variable in sorted(variables):
         uppers = [row for row in remaining if row.coefficients.get(variable, 0) < 0]
         lowers = [row for row in remaining if row.coefficients.get(variable, 0) > 0]
         remaining = [row for row in remaining if variable not in row.coefficients]
-        if len(uppers) * len(lowers) + len(remaining) > _MOST_ROWS:
-            raise SetError(affine_set, f"too entangled to bound along d{dim}")
+        if len(uppers) * len(lowers) + len(remaining) > _MAX_ROWS:
+            raise SetError(affine_set, f"too many coupled constraints to bound d{dim}")
         for upper in uppers:
             for lower in lowers:
                 scaled = LinearForm({}, 0).plus(upper, lower.coefficients[variable])
                 remaining.append(scaled.plus(lower, -upper.coefficients[variable]))
-    found = _Range()
+    interval = _PartialInterval()
     for row in remaining:
         if row.coefficients:
-            _tighten(found, row.coefficients[dim], row.constant)
+            _tighten(interval, row.coefficients[dim], row.constant)
         elif row.constant < 0:
-            return _Range(0, -1)
-    return found
+            return _PartialInterval(0, -1)
+    return interval

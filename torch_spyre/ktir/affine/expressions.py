@@ -1,4 +1,4 @@
-"""Affine expressions: evaluation on numbers or whole NumPy arrays, and the linear form.
+"""Evaluate affine expressions on integers or NumPy arrays, and convert them to linear forms.
 
 `floordiv` rounds down, `ceildiv` rounds up, `mod` is never negative. Divisors are positive.
 """
@@ -36,7 +36,7 @@ _OPERATIONS: dict[AffineBinaryOpKind, Callable[[Value, Value], Value]] = {
 
 
 def evaluate(expression: AffineExpr, dims: Sequence[Value], symbols: Sequence[Value] = ()) -> Value:
-    """The value of an expression; arrays among the inputs are combined element by element."""
+    """Return the value of an expression; array inputs are combined elementwise."""
     match expression:
         case AffineConstantExpr():
             return expression.value
@@ -59,19 +59,20 @@ class LinearForm:
     constant: int
 
     def plus(self, other: "LinearForm", factor: int = 1) -> "LinearForm":
+        """Return `self + factor * other`."""
         merged = dict(self.coefficients)
         for variable, coefficient in other.coefficients.items():
             merged[variable] = merged.get(variable, 0) + factor * coefficient
-        kept = {variable: value for variable, value in merged.items() if value}
-        return LinearForm(kept, self.constant + factor * other.constant)
+        nonzero = {variable: value for variable, value in merged.items() if value}
+        return LinearForm(nonzero, self.constant + factor * other.constant)
 
 
 @dataclass
 class Linearizer:
-    """Writes expressions as linear forms over the dims and one extra variable per division.
+    """Converts expressions to linear forms over the dims and one extra variable per division.
 
     `q = e floordiv m` becomes a variable q with `0 <= e - m*q <= m - 1`; ceildiv and mod follow
-    from it. The inequalities (each `form >= 0`) collect in `inequalities`.
+    from it. The constraints `form >= 0` are collected in `inequalities`.
     """
 
     num_dims: int
@@ -98,13 +99,13 @@ class Linearizer:
     def _binary(self, expression: AffineBinaryOpExpr) -> LinearForm:
         left = self.linearize(expression.lhs)
         right = self.linearize(expression.rhs)
-        nothing = LinearForm({}, 0)
+        zero = LinearForm({}, 0)
         match expression.kind:
             case AffineBinaryOpKind.Add:
                 return left.plus(right)
             case AffineBinaryOpKind.Mul:
                 factor, form = (right, left) if not right.coefficients else (left, right)
-                return nothing.plus(form, factor.constant)
+                return zero.plus(form, factor.constant)
             case AffineBinaryOpKind.FloorDiv:
                 return self._quotient(expression.lhs, left, right.constant)
             case AffineBinaryOpKind.CeilDiv:

@@ -1,4 +1,4 @@
-"""Affine maps: evaluation, permutations, and the canonical form of a map over SSA values."""
+"""Evaluate affine maps, recognize permutations, and canonicalize maps over SSA values."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -14,7 +14,7 @@ OperandT = TypeVar("OperandT")
 def evaluate_map(
     affine_map: AffineMap, points: IntegerArray, symbols: Sequence[Value] = ()
 ) -> IntegerArray:
-    """The images of many points: `points` is (count, dims), the result (count, results)."""
+    """Return the images, of shape (count, results), of points of shape (count, dims)."""
     columns = list(points.T)
     images = np.empty((len(points), len(affine_map.results)), np.int64)
     for position, expression in enumerate(affine_map.results):
@@ -23,7 +23,7 @@ def evaluate_map(
 
 
 def permutation_of(affine_map: AffineMap) -> tuple[int, ...] | None:
-    """The dim that each result names, if the map only reorders its dims; otherwise None."""
+    """Return the dim of each result if the map is a permutation of its dims, otherwise None."""
     order = tuple(
         expression.position
         for expression in affine_map.results
@@ -39,24 +39,24 @@ def is_identity(affine_map: AffineMap) -> bool:
 
 
 def dims_in_order(expressions: Sequence[AffineExpr]) -> list[int]:
-    """The dims that occur, each once, by first appearance."""
-    seen = dict.fromkeys(
+    """Return the dims that occur, without duplicates, by first appearance."""
+    positions = dict.fromkeys(
         node.position
         for expression in expressions
         for node in expression.dfs()
         if isinstance(node, AffineDimExpr)
     )
-    return list(seen)
+    return list(positions)
 
 
 def canonical_operands(
     affine_map: AffineMap, operands: Sequence[OperandT]
 ) -> tuple[AffineMap, list[OperandT]]:
-    """The same map over distinct operands in order of first appearance, as text reads back."""
-    chosen: list[OperandT] = []
+    """Return the same map over distinct operands, in order of first appearance as in the text."""
+    distinct: list[OperandT] = []
     new_dims: list[AffineExpr] = [AffineExpr.constant(0)] * affine_map.num_dims
     for dim in dims_in_order(affine_map.results):
-        if operands[dim] not in chosen:
-            chosen.append(operands[dim])
-        new_dims[dim] = AffineExpr.dimension(chosen.index(operands[dim]))
-    return affine_map.replace_dims_and_symbols(new_dims, (), len(chosen), 0), chosen
+        if operands[dim] not in distinct:
+            distinct.append(operands[dim])
+        new_dims[dim] = AffineExpr.dimension(distinct.index(operands[dim]))
+    return affine_map.replace_dims_and_symbols(new_dims, (), len(distinct), 0), distinct

@@ -1,7 +1,7 @@
-"""Affine sets: which integer points they hold.
+"""Integer points of affine sets: membership, enumeration, bounds.
 
-A set whose every constraint names one dim is a box, and boxes take a short path everywhere. Other
-sets are enclosed in a box first, whose points are then tested, all at once, in NumPy.
+A set whose every constraint names one dim is a box, and boxes take a fast path everywhere. Other
+sets are enclosed in a box first, whose points are then tested with NumPy.
 """
 
 import itertools
@@ -23,12 +23,12 @@ from torch_spyre.ktir.affine.expressions import IntegerArray, Linearizer, evalua
 from torch_spyre.ktir.errors import SetError
 
 # Enough for every element of a 2 MiB scratchpad many times over.
-_MOST_POINTS = 1 << 28
+_MAX_POINTS = 1 << 28
 _POINTS_PER_STEP = 1 << 20
 
 
 def box_set(sizes: Sequence[int]) -> AffineSet:
-    """The set of all coordinates of an array of these sizes."""
+    """Return the set of all coordinates of an array of these sizes."""
     zero = AffineExpr.constant(0)
     constraints = []
     for position, size in enumerate(sizes):
@@ -39,7 +39,7 @@ def box_set(sizes: Sequence[int]) -> AffineSet:
 
 
 def bind_symbols(affine_set: AffineSet, symbols: Sequence[int]) -> AffineSet:
-    """The same set with a number in the place of each symbol."""
+    """Return the set with a constant substituted for each symbol."""
     _check_symbols(affine_set, symbols)
     values = [AffineExpr.constant(value) for value in symbols]
     return AffineSet(
@@ -57,9 +57,9 @@ def bind_symbols(affine_set: AffineSet, symbols: Sequence[int]) -> AffineSet:
 
 
 def as_box(affine_set: AffineSet, symbols: Sequence[int] = ()) -> tuple[Interval, ...] | None:
-    """The interval of each dim if every constraint names at most one dim; otherwise None.
+    """Return the interval of each dim if every constraint names at most one dim, otherwise None.
 
-    Both ends belong to an interval; an empty set has an interval that ends before it begins.
+    Intervals include both ends; an empty set has an interval with `high < low`.
     """
     _check_symbols(affine_set, symbols)
     return _as_box(affine_set, tuple(symbols))
@@ -100,7 +100,7 @@ def _as_box(affine_set: AffineSet, symbols: tuple[int, ...]) -> tuple[Interval, 
 
 
 def _signs(kind: AffineConstraintKind) -> tuple[int, ...]:
-    """The factors that turn `form kind 0` into `factor * form >= 0`."""
+    """Return the factors that turn `form kind 0` into `factor * form >= 0`."""
     signs = {
         AffineConstraintKind.ge: (1,),
         AffineConstraintKind.le: (-1,),
@@ -112,36 +112,37 @@ def _signs(kind: AffineConstraintKind) -> tuple[int, ...]:
 def contains(
     affine_set: AffineSet, candidates: IntegerArray, symbols: Sequence[int] = ()
 ) -> NDArray[np.bool_]:
-    """For each row of `candidates` (count, dims): does the set hold it?"""
+    """Return for each row of `candidates`, of shape (count, dims), whether the set contains it."""
     _check_symbols(affine_set, symbols)
     columns = list(candidates.T)
-    held = np.ones(len(candidates), np.bool_)
+    is_member = np.ones(len(candidates), np.bool_)
     for constraint in affine_set.constraints:
         left = evaluate(constraint.lhs, columns, symbols)
         right = evaluate(constraint.rhs, columns, symbols)
         match constraint.kind:
             case AffineConstraintKind.ge:
-                held &= np.asarray(left >= right)
+                is_member &= np.asarray(left >= right)
             case AffineConstraintKind.le:
-                held &= np.asarray(left <= right)
+                is_member &= np.asarray(left <= right)
             case AffineConstraintKind.eq:
-                held &= np.asarray(left == right)
-    return held
+                is_member &= np.asarray(left == right)
+    return is_member
 
 
 def points(affine_set: AffineSet, symbols: Sequence[int] = ()) -> IntegerArray:
-    """Every point of the set as (count, dims), in lexicographic order, rightmost dim fastest."""
+    """Return all points of the set, of shape (count, dims), in lexicographic order."""
     box = as_box(affine_set, symbols)
     if box is not None:
         _check_size(affine_set, box)
         return _box_points(box)
     box = _enclosing(affine_set, symbols)
     slabs = [slab[contains(affine_set, slab, symbols)] for slab in _box_slabs(box)]
-    nothing = np.empty((0, affine_set.num_dims), np.int64)
-    return np.concatenate([nothing, *slabs])
+    no_points = np.empty((0, affine_set.num_dims), np.int64)
+    return np.concatenate([no_points, *slabs])
 
 
 def count_points(affine_set: AffineSet, symbols: Sequence[int] = ()) -> int:
+    """Return the number of points of the set."""
     box = as_box(affine_set, symbols)
     if box is not None:
         return math.prod(interval.size for interval in box)
@@ -150,16 +151,16 @@ def count_points(affine_set: AffineSet, symbols: Sequence[int] = ()) -> int:
 
 
 def bounds(affine_set: AffineSet, symbols: Sequence[int] = ()) -> tuple[Interval, ...] | None:
-    """The smallest box around the set, exactly; None if the set is empty."""
+    """Return the smallest box that contains the set, or None if the set is empty."""
     box = as_box(affine_set, symbols)
     if box is not None:
         return box if all(interval.size for interval in box) else None
     if affine_set.num_dims == 0:
         return () if count_points(affine_set, symbols) else None
-    found = points(affine_set, symbols)
-    if not len(found):
+    coordinates = points(affine_set, symbols)
+    if not len(coordinates):
         return None
-    lows, highs = found.min(0).tolist(), found.max(0).tolist()
+    lows, highs = coordinates.min(0).tolist(), coordinates.max(0).tolist()
     return tuple(Interval(low, high) for low, high in zip(lows, highs, strict=True))
 
 
@@ -172,8 +173,8 @@ def _check_symbols(affine_set: AffineSet, symbols: Sequence[int]) -> None:
 
 def _check_size(affine_set: AffineSet, box: Sequence[Interval]) -> None:
     size = math.prod(interval.size for interval in box)
-    if size > _MOST_POINTS:
-        raise SetError(affine_set, f"{size} points to look at; the limit is {_MOST_POINTS}")
+    if size > _MAX_POINTS:
+        raise SetError(affine_set, f"{size} points to enumerate; the limit is {_MAX_POINTS}")
     if any(max(abs(interval.low), abs(interval.high)) >= 1 << 62 for interval in box):
         raise SetError(affine_set, "coordinates beyond 64 bits")
 
@@ -192,20 +193,20 @@ def _box_points(box: Sequence[Interval]) -> IntegerArray:
 
 
 def _box_slabs(box: Sequence[Interval]) -> Iterator[IntegerArray]:
-    """The points of a box in lexicographic order, in pieces of bounded size."""
+    """Yield the points of a box in lexicographic order, in chunks of bounded size."""
     if not box:
         yield _box_points(box)
         return
-    first, *rest = box
+    first, *inner_box = box
     if not first.size:
         return
-    inner = math.prod(interval.size for interval in rest)
-    if inner > _POINTS_PER_STEP:
+    inner_size = math.prod(interval.size for interval in inner_box)
+    if inner_size > _POINTS_PER_STEP:
         for value in range(first.low, first.high + 1):
-            for slab in _box_slabs(rest):
+            for slab in _box_slabs(inner_box):
                 column = np.full((len(slab), 1), value, np.int64)
                 yield np.concatenate([column, slab], axis=1)
         return
-    step = max(1, _POINTS_PER_STEP // max(1, inner))
+    step = max(1, _POINTS_PER_STEP // max(1, inner_size))
     for low in itertools.islice(itertools.count(first.low, step), -(-first.size // step)):
-        yield _box_points([Interval(low, min(low + step - 1, first.high)), *rest])
+        yield _box_points([Interval(low, min(low + step - 1, first.high)), *inner_box])

@@ -1,1 +1,1 @@
-"""The dialects that a KTIR module may use: `ktdp` and `spyreop`, and xDSL's own with additions."""
+"""The dialects of KTIR: `ktdp`, `spyreop`, and xDSL's standard dialects with additions."""

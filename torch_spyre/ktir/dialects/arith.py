@@ -1,6 +1,6 @@
-"""`arith` as KTIR uses it: xDSL's dialect, where comparisons, selects and casts take tensors too.
+"""The `arith` dialect: xDSL's, with comparisons, selects and casts that also accept tensors.
 
-Also the ops that xDSL lacks: remf, index_castui, convertf.
+It adds the ops that xDSL lacks: remf, index_castui, convertf.
 """
 
 from typing import ClassVar, cast
@@ -38,25 +38,26 @@ from xdsl.utils.exceptions import VerifyException
 from torch_spyre.ktir.dialects.same_type import SameTypeOperation
 
 
-def element_of(found: Attribute) -> Attribute:
-    return found.element_type if isinstance(found, TensorType) else found
+def _element_type(type: Attribute) -> Attribute:
+    """Return the element type of a tensor type; other types are returned unchanged."""
+    return type.element_type if isinstance(type, TensorType) else type
 
 
-def _shape_of(found: Attribute) -> tuple[int, ...] | None:
-    return found.get_shape() if isinstance(found, ShapedType) else None
+def _shape_of(type: Attribute) -> tuple[int, ...] | None:
+    return type.get_shape() if isinstance(type, ShapedType) else None
 
 
-def _flags_like(found: Attribute) -> Attribute:
-    """i1, or a tensor of i1 of the same shape."""
-    return TensorType(i1, found.get_shape()) if isinstance(found, TensorType) else i1
+def _bool_like(type: Attribute) -> Attribute:
+    """Return i1, or a tensor of i1 of the same shape."""
+    return TensorType(i1, type.get_shape()) if isinstance(type, TensorType) else i1
 
 
-def _is_integer(found: Attribute) -> bool:
-    return isinstance(element_of(found), IntegerType | IndexType)
+def _is_integer(type: Attribute) -> bool:
+    return isinstance(_element_type(type), IntegerType | IndexType)
 
 
-def _is_float(found: Attribute) -> bool:
-    return isinstance(element_of(found), AnyFloat)
+def _is_float(type: Attribute) -> bool:
+    return isinstance(_element_type(type), AnyFloat)
 
 
 class _Comparison(IRDLOperation):
@@ -72,15 +73,15 @@ class _Comparison(IRDLOperation):
     def __init__(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> None:
         super().__init__(
             operands=[lhs, rhs],
-            result_types=[_flags_like(lhs.type)],
+            result_types=[_bool_like(lhs.type)],
             properties={"predicate": IntegerAttr(self.PREDICATES.index(predicate), 64)},
         )
 
     def verify_comparison(self) -> None:
         if self.lhs.type != self.rhs.type:
             raise VerifyException(f"compares {self.lhs.type} with {self.rhs.type}")
-        if self.result.type != _flags_like(self.lhs.type):
-            raise VerifyException(f"the result has type {_flags_like(self.lhs.type)}")
+        if self.result.type != _bool_like(self.lhs.type):
+            raise VerifyException(f"the result has type {_bool_like(self.lhs.type)}")
         if not 0 <= self.predicate.value.data < len(self.PREDICATES):
             raise VerifyException(f"unknown predicate {self.predicate.value.data}")
 
@@ -95,10 +96,10 @@ class _Comparison(IRDLOperation):
         lhs = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         rhs = parser.parse_unresolved_operand()
-        flags = {}
+        fastmath = {}
         if parser.parse_optional_keyword("fastmath") is not None:
-            flags["fastmath"] = FastMathFlagsAttr(FastMathFlagsAttr.parse_parameter(parser))
-        attributes = parser.parse_optional_attr_dict() | flags
+            fastmath["fastmath"] = FastMathFlagsAttr(FastMathFlagsAttr.parse_parameter(parser))
+        attributes = parser.parse_optional_attr_dict() | fastmath
         parser.parse_punctuation(":")
         operand_type = parser.parse_type()
         operation = cls(
@@ -149,7 +150,7 @@ class CmpfOp(_Comparison):
 
 @irdl_op_definition
 class SelectOp(IRDLOperation):
-    """One of two values by a flag, or element by element by a tensor of flags."""
+    """Selects one of two values by an i1, or elementwise by a tensor of i1."""
 
     name = "arith.select"
 
@@ -166,9 +167,9 @@ class SelectOp(IRDLOperation):
     def verify_(self) -> None:
         if self.lhs.type != self.rhs.type or self.lhs.type != self.result.type:
             raise VerifyException(f"selects between {self.lhs.type} and {self.rhs.type}")
-        if self.condition.type not in (i1, _flags_like(self.lhs.type)):
+        if self.condition.type not in (i1, _bool_like(self.lhs.type)):
             raise VerifyException(
-                f"the condition has type i1 or {_flags_like(self.lhs.type)}, "
+                f"the condition has type i1 or {_bool_like(self.lhs.type)}, "
                 f"not {self.condition.type}"
             )
 
@@ -184,12 +185,12 @@ class SelectOp(IRDLOperation):
         if parser.parse_optional_punctuation(",") is not None:
             condition_type, value_type = first, cast(Attribute, parser.parse_type())
         else:
-            condition_type, value_type = _known_flags(parser, operands[0].operand_name), first
+            condition_type, value_type = _condition_type(parser, operands[0].operand_name), first
         types = (condition_type, value_type, value_type)
         operation = cls(
             *(
-                parser.resolve_operand(operand, found)
-                for operand, found in zip(operands, types, strict=True)
+                parser.resolve_operand(operand, type)
+                for operand, type in zip(operands, types, strict=True)
             )
         )
         operation.attributes |= attributes
@@ -206,10 +207,10 @@ class SelectOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
 
-def _known_flags(parser: Parser, name: str) -> Attribute:
-    """The type of a condition whose type the text leaves out: i1, unless it is a known tensor."""
-    known = parser.ssa_values.get(name)
-    return known[0].type if known is not None else i1
+def _condition_type(parser: Parser, name: str) -> Attribute:
+    """Return the type of a condition without a written type: that of its definition, or i1."""
+    values = parser.ssa_values.get(name)
+    return values[0].type if values is not None else i1
 
 
 class _Cast(IRDLOperation):
@@ -229,18 +230,20 @@ class _Cast(IRDLOperation):
             raise VerifyException(f"cannot cast {self.input.type} to {self.result.type}")
 
     def widths(self) -> tuple[int, int]:
-        """The widths of the elements in bits; zero for index."""
-        ends = (element_of(self.input.type), element_of(self.result.type))
-        before, after = (end.bitwidth if isinstance(end, FixedBitwidthType) else 0 for end in ends)
+        """Return the element widths in bits before and after; zero for index."""
+        element_types = (_element_type(self.input.type), _element_type(self.result.type))
+        before, after = (
+            type.bitwidth if isinstance(type, FixedBitwidthType) else 0 for type in element_types
+        )
         return before, after
 
 
 class _IndexCast(_Cast):
     def verify_(self) -> None:
-        ends = (element_of(self.input.type), element_of(self.result.type))
-        indices = sum(isinstance(end, IndexType) for end in ends)
-        integers = sum(isinstance(end, IntegerType) for end in ends)
-        self.verify_cast(indices == integers == 1)
+        element_types = (_element_type(self.input.type), _element_type(self.result.type))
+        num_indices = sum(isinstance(type, IndexType) for type in element_types)
+        num_integers = sum(isinstance(type, IntegerType) for type in element_types)
+        self.verify_cast(num_indices == num_integers == 1)
 
 
 @irdl_op_definition
@@ -258,7 +261,7 @@ class IndexCastUIOp(_IndexCast):
 class _FloatToInteger(_Cast):
     def verify_(self) -> None:
         self.verify_cast(
-            _is_float(self.input.type) and isinstance(element_of(self.result.type), IntegerType)
+            _is_float(self.input.type) and isinstance(_element_type(self.result.type), IntegerType)
         )
 
 
@@ -277,7 +280,7 @@ class FPToUIOp(_FloatToInteger):
 class _IntegerToFloat(_Cast):
     def verify_(self) -> None:
         self.verify_cast(
-            isinstance(element_of(self.input.type), IntegerType) and _is_float(self.result.type)
+            isinstance(_element_type(self.input.type), IntegerType) and _is_float(self.result.type)
         )
 
 
@@ -294,13 +297,13 @@ class UIToFPOp(_IntegerToFloat):
 
 
 class _IntegerResize(_Cast):
-    WIDENS: ClassVar[bool] = True
+    IS_EXTENSION: ClassVar[bool] = True
 
     def verify_(self) -> None:
         before, after = self.widths()
-        fits = 0 < before < after if self.WIDENS else 0 < after < before
-        both = (element_of(self.input.type), element_of(self.result.type))
-        self.verify_cast(fits and all(isinstance(end, IntegerType) for end in both))
+        fits = 0 < before < after if self.IS_EXTENSION else 0 < after < before
+        element_types = (_element_type(self.input.type), _element_type(self.result.type))
+        self.verify_cast(fits and all(isinstance(type, IntegerType) for type in element_types))
 
 
 @irdl_op_definition
@@ -318,7 +321,7 @@ class ExtUIOp(_IntegerResize):
 @irdl_op_definition
 class TruncIOp(_IntegerResize):
     name = "arith.trunci"
-    WIDENS: ClassVar[bool] = False
+    IS_EXTENSION: ClassVar[bool] = False
     traits = traits_def(Pure())
 
 
@@ -367,20 +370,24 @@ class RemFOp(SameTypeOperation):
 
     def verify_(self) -> None:
         if not self.lhs.type == self.rhs.type == self.result.type or not _is_float(self.lhs.type):
-            raise VerifyException(f"takes two floats of one type, not {self.lhs.type}")
+            raise VerifyException(f"expects two floats of the same type, not {self.lhs.type}")
 
 
-_OURS = (
+_REPLACED = (
     CmpiOp, CmpfOp, SelectOp, IndexCastOp, IndexCastUIOp, FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp,
     ExtSIOp, ExtUIOp, TruncIOp, ExtFOp, TruncFOp, ConvertFOp, RemFOp,
 )  # fmt: skip
-_OUR_NAMES = {operation.name for operation in _OURS}
+_REPLACED_NAMES = {operation.name for operation in _REPLACED}
 
 Arith = Dialect(
     "arith",
     [
-        *(operation for operation in arith.Arith.operations if operation.name not in _OUR_NAMES),
-        *_OURS,
+        *(
+            operation
+            for operation in arith.Arith.operations
+            if operation.name not in _REPLACED_NAMES
+        ),
+        *_REPLACED,
     ],
     list(arith.Arith.attributes),
 )

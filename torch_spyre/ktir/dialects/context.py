@@ -1,4 +1,4 @@
-"""The xDSL context that knows every dialect of KTIR."""
+"""The xDSL context with all dialects of KTIR."""
 
 from functools import cache
 
@@ -30,7 +30,7 @@ def _memref() -> Dialect:
 
 @cache
 def ktir_context() -> Context:
-    """One context for the process. Dialects that kernels seldom use load when a text names them."""
+    """Return the context of the process. Rarely used dialects are loaded when a text names them."""
     context = Context()
     for dialect in (Builtin, Func, Scf, Arith, Math, Linalg, Tensor, Ktdp, Spyreop):
         context.load_dialect(dialect)

@@ -1,4 +1,4 @@
-"""`linalg` as KTIR uses it: xDSL's dialect and the named ops that it lacks."""
+"""The `linalg` dialect: xDSL's, with the named ops that it lacks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from xdsl.dialects import arith, linalg, math
 from xdsl.dialects.builtin import AffineMapAttr, AnyFloat, ArrayAttr, FloatAttr
 from xdsl.dialects.linalg.abstract_ops import ElementwiseOperation, NamedOperation
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
-from xdsl.dialects.linalg.ops import MatmulOp as PlainMatmulOp
+from xdsl.dialects.linalg.ops import MatmulOp as XdslMatmulOp
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Dialect, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
@@ -18,8 +18,8 @@ from xdsl.irdl import irdl_op_definition, prop_def
 from torch_spyre.ktir.dialects.arith import ExtFOp, ExtSIOp
 
 
-class _WithBody(NamedOperation, ABC):
-    """A named op whose hidden region is given by one function on scalars."""
+class _NamedOpWithBody(NamedOperation, ABC):
+    """A named op whose hidden region is built from one function on scalars."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class _WithBody(NamedOperation, ABC):
     @staticmethod
     @abstractmethod
     def scalar(*arguments: SSAValue) -> Operation:
-        """The op on one element of each operand, outputs last."""
+        """Build the op on one element of each operand, outputs last."""
 
 
-class _Elementwise(_WithBody, ElementwiseOperation, ABC):
-    """A named op that works element by element."""
+class _Elementwise(_NamedOpWithBody, ElementwiseOperation, ABC):
+    """An elementwise named op."""
 
 
 def _is_float(value: SSAValue) -> bool:
@@ -158,27 +158,27 @@ class PowfOp(_Elementwise):
         return math.PowFOp(arguments[0], arguments[1])
 
 
-def _as(value: SSAValue, target: Attribute) -> SSAValue:
-    """A factor in the type of the sum: products may be wider than what they are made of."""
+def _extended(value: SSAValue, target: Attribute) -> SSAValue:
+    """Return a factor extended to the type of the accumulator."""
     if value.type == target:
         return value
     cast = ExtFOp if isinstance(target, AnyFloat) else ExtSIOp
     return SSAValue.get(cast(value, target))
 
 
-def _multiply_and_add(left: SSAValue, right: SSAValue, sum_so_far: SSAValue) -> Operation:
-    target = sum_so_far.type
+def _multiply_and_add(left: SSAValue, right: SSAValue, accumulator: SSAValue) -> Operation:
+    target = accumulator.type
     multiply, add = (
         (arith.MulfOp, arith.AddfOp)
         if isinstance(target, AnyFloat)
         else (arith.MuliOp, arith.AddiOp)
     )
-    return add(multiply(_as(left, target), _as(right, target)), sum_so_far)
+    return add(multiply(_extended(left, target), _extended(right, target)), accumulator)
 
 
 @irdl_op_definition
-class MatmulOp(_WithBody):
-    """`outs + A * B`. Unlike in xDSL's, the sum may be wider than the factors, as in MLIR."""
+class MatmulOp(_NamedOpWithBody):
+    """`outs + A * B`. As in MLIR, unlike xDSL, the accumulator may be wider than the factors."""
 
     name = "linalg.matmul"
 
@@ -210,7 +210,7 @@ class MatmulOp(_WithBody):
 
 
 @irdl_op_definition
-class BatchMatmulOp(_WithBody):
+class BatchMatmulOp(_NamedOpWithBody):
     """`outs + A * B` for each matrix of a batch."""
 
     name = "linalg.batch_matmul"
@@ -233,7 +233,7 @@ class BatchMatmulOp(_WithBody):
 Linalg = Dialect(
     "linalg",
     [
-        *(found for found in linalg.Linalg.operations if found is not PlainMatmulOp),
+        *(kind for kind in linalg.Linalg.operations if kind is not XdslMatmulOp),
         MatmulOp,
         DivOp,
         NegfOp,

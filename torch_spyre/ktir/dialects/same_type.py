@@ -1,4 +1,4 @@
-"""The form `%a, %b : type` of ops whose operands and result all have one type."""
+"""The syntax `%a, %b : type` of ops whose operands and result have the same type."""
 
 from typing import Self
 
@@ -22,8 +22,8 @@ class SameTypeOperation(IRDLOperation):
             operands.append(parser.parse_unresolved_operand())
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        found = parser.parse_type()
-        operation = cls(*(parser.resolve_operand(operand, found) for operand in operands))
+        operand_type = parser.parse_type()
+        operation = cls(*(parser.resolve_operand(operand, operand_type) for operand in operands))
         operation.attributes |= attributes
         return operation
 

@@ -1,4 +1,4 @@
-"""`spyreop`: scalar intrinsics of the device's vector unit, found inside `linalg.generic`."""
+"""`spyreop`: scalar intrinsics of the device's vector unit, used inside `linalg.generic`."""
 
 from typing import ClassVar
 
@@ -29,20 +29,20 @@ from xdsl.utils.exceptions import VerifyException
 
 from torch_spyre.ktir.dialects.same_type import SameTypeOperation
 
-_HALVES = (Float16Type, BFloat16Type)
-_FLOATS = (*_HALVES, Float32Type)
+_HALF_TYPES = (Float16Type, BFloat16Type)
+_FLOAT_TYPES = (*_HALF_TYPES, Float32Type)
 
 
 class _FloatIntrinsic(IRDLOperation):
-    TYPES: ClassVar[tuple[type[Attribute], ...]] = _FLOATS
+    TYPES: ClassVar[tuple[type[Attribute], ...]] = _FLOAT_TYPES
 
     def verify_scalars(self) -> None:
-        found = self.results[0].type
-        if any(operand.type != found for operand in self.operands):
-            raise VerifyException("operands and result have one type")
-        if not isinstance(found, self.TYPES):
+        result_type = self.results[0].type
+        if any(operand.type != result_type for operand in self.operands):
+            raise VerifyException("operands and result must have the same type")
+        if not isinstance(result_type, self.TYPES):
             names = ", ".join(kind().name for kind in self.TYPES)
-            raise VerifyException(f"a scalar of type {names}, not {found}")
+            raise VerifyException(f"expects a scalar of type {names}, not {result_type}")
 
 
 class _Unary(_FloatIntrinsic, SameTypeOperation):
@@ -98,7 +98,7 @@ class RsqrtOp(_Unary):
 @irdl_op_definition
 class GeluOp(_Unary):
     name = "spyreop.gelu"
-    TYPES: ClassVar[tuple[type[Attribute], ...]] = _HALVES
+    TYPES: ClassVar[tuple[type[Attribute], ...]] = _HALF_TYPES
     traits = traits_def(Pure())
 
 
@@ -167,7 +167,7 @@ class SoftplusOp(_FloatIntrinsic):
 
 
 class _IntegerBinary(IRDLOperation):
-    """lhs `,` rhs; the name of the op says the type."""
+    """lhs `,` rhs; the op name determines the type."""
 
     lhs = operand_def(IntegerType)
     rhs = operand_def(IntegerType)
@@ -180,7 +180,7 @@ class _IntegerBinary(IRDLOperation):
 
     def verify_(self) -> None:
         if any(value.type != self.WIDTH for value in (*self.operands, *self.results)):
-            raise VerifyException(f"operands and result have type {self.WIDTH}")
+            raise VerifyException(f"operands and result must have type {self.WIDTH}")
 
     @classmethod
     def parse(cls, parser: Parser) -> "_IntegerBinary":

@@ -1,4 +1,4 @@
-"""`tensor` as KTIR uses it: xDSL's dialect, `tensor.generate`, and expand_shape from rank 0."""
+"""The `tensor` dialect: xDSL's, with `tensor.generate` and expand_shape from rank 0."""
 
 import math
 from collections.abc import Sequence
@@ -60,13 +60,13 @@ class GenerateOp(IRDLOperation):
             )
         arguments = [argument.type for argument in self.body.block.args]
         if arguments != [IndexType()] * len(shape):
-            raise VerifyException(f"the region takes {len(shape)} arguments of type index")
+            raise VerifyException(f"the region must have {len(shape)} arguments of type index")
         terminator = self.body.block.last_op
         if not isinstance(terminator, tensor.YieldOp):
-            raise VerifyException("the region ends with tensor.yield")
+            raise VerifyException("the region must end with tensor.yield")
         yielded = [value.type for value in terminator.arguments]
         if yielded != [declared.element_type]:
-            raise VerifyException(f"the region yields one {declared.element_type}")
+            raise VerifyException(f"the region must yield one {declared.element_type}")
 
     @classmethod
     def parse(cls, parser: Parser) -> "GenerateOp":
@@ -97,7 +97,7 @@ class GenerateOp(IRDLOperation):
 
 @irdl_op_definition
 class ExpandShapeOp(IRDLOperation):
-    """A row-major reshape to a higher rank. `output_shape` may be left out where it is static."""
+    """A row-major reshape to a higher rank. `output_shape` is optional if it is static."""
 
     name = "tensor.expand_shape"
 
@@ -184,14 +184,18 @@ def _parse_size(parser: Parser) -> int | SSAValue:
     return parser.resolve_operand(operand, IndexType())
 
 
-_OURS = (GenerateOp, ExpandShapeOp)
-_OUR_NAMES = {operation.name for operation in _OURS}
+_REPLACED = (GenerateOp, ExpandShapeOp)
+_REPLACED_NAMES = {operation.name for operation in _REPLACED}
 
 Tensor = Dialect(
     "tensor",
     [
-        *(operation for operation in tensor.Tensor.operations if operation.name not in _OUR_NAMES),
-        *_OURS,
+        *(
+            operation
+            for operation in tensor.Tensor.operations
+            if operation.name not in _REPLACED_NAMES
+        ),
+        *_REPLACED,
     ],
     list(tensor.Tensor.attributes),
 )

@@ -1,5 +1,6 @@
-"""Affine expressions, maps and sets as text, the way MLIR writes them: `-d0 + 31`, not
-`((d0 * -1) + 31)`. Reading the text back gives the same structure.
+"""Print affine expressions, maps and sets as MLIR does: `-d0 + 31`, not `((d0 * -1) + 31)`.
+
+Parsing the text again returns the same structure.
 """
 
 from collections.abc import Sequence
@@ -25,13 +26,13 @@ def format_expression(
 
 
 def format_map(affine_map: AffineMap) -> str:
-    formatter = _numbered(affine_map)
+    formatter = _default_formatter(affine_map)
     results = ", ".join(formatter.text(result, _SUM) for result in affine_map.results)
     return f"affine_map<{formatter.space()} -> ({results})>"
 
 
 def format_set(affine_set: AffineSet) -> str:
-    formatter = _numbered(affine_set)
+    formatter = _default_formatter(affine_set)
     constraints = ", ".join(
         f"{formatter.text(constraint.lhs, _SUM)} {constraint.kind.value} "
         f"{formatter.text(constraint.rhs, _SUM)}"
@@ -40,7 +41,7 @@ def format_set(affine_set: AffineSet) -> str:
     return f"affine_set<{formatter.space()} : ({constraints})>"
 
 
-def _numbered(space: AffineMap | AffineSet) -> "_Formatter":
+def _default_formatter(space: AffineMap | AffineSet) -> "_Formatter":
     return _Formatter(
         [f"d{position}" for position in range(space.num_dims)],
         [f"s{position}" for position in range(space.num_symbols)],
@@ -56,8 +57,8 @@ class _Formatter:
         symbols = f"[{', '.join(self._symbols)}]" if self._symbols else ""
         return f"({', '.join(self._dims)}){symbols}"
 
-    def text(self, expression: AffineExpr, binding: int) -> str:
-        """The expression, in parentheses if it binds less tightly than its surroundings."""
+    def text(self, expression: AffineExpr, precedence: int) -> str:
+        """Return the expression as text, in parentheses if its precedence is below `precedence`."""
         match expression:
             case AffineConstantExpr():
                 return str(expression.value)
@@ -66,12 +67,12 @@ class _Formatter:
             case AffineSymExpr():
                 return self._symbols[expression.position]
             case AffineBinaryOpExpr(kind=AffineBinaryOpKind.Add):
-                text, own_binding = self._sum(expression), _SUM
+                text, own_precedence = self._sum(expression), _SUM
             case AffineBinaryOpExpr():
-                text, own_binding = self._product(expression), _PRODUCT
+                text, own_precedence = self._product(expression), _PRODUCT
             case _:
                 raise AssertionError(f"unknown affine expression {expression!r}")
-        return text if own_binding >= binding else f"({text})"
+        return text if own_precedence >= precedence else f"({text})"
 
     def _sum(self, expression: AffineBinaryOpExpr) -> str:
         left = self.text(expression.lhs, _SUM)
@@ -84,7 +85,7 @@ class _Formatter:
             if right.rhs.value == -1:
                 return f"{left} - {self.text(right.lhs, _PRODUCT)}"
             return f"{left} - {self.text(right.lhs, _PRODUCT)} * {-right.rhs.value}"
-        # A sum on the right keeps its parentheses: sums are read from left to right.
+        # A sum on the right needs parentheses: addition is left-associative.
         return f"{left} + {self.text(right, _PRODUCT)}"
 
     def _product(self, expression: AffineBinaryOpExpr) -> str:

@@ -1,4 +1,4 @@
-"""Affine syntax: maps and sets with our checks, and expressions over SSA values (`%i * 2 + 1`)."""
+"""Parse affine maps and sets with additional checks, and expressions over SSA values (`%i * 2`)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from xdsl.ir.affine import (
 from xdsl.parser import AffineParser, Parser, UnresolvedOperand
 from xdsl.utils.mlir_lexer import MLIRToken
 
-# Expressions are trees that everything walks recursively.
-_MOST_OPERATORS = 200
-_LARGEST = 1 << 62
+# Expressions are trees, and their traversals are recursive.
+_MAX_OPERATORS = 200
+_MAX_CONSTANT = 1 << 62
 
 
 class KtirAffineParser(AffineParser):
-    """xDSL's affine parser, with an error at its place for all that a map or set may not hold."""
+    """xDSL's affine parser, with a located error for every unsupported map or set."""
 
     _operators = 0
 
@@ -27,34 +27,36 @@ class KtirAffineParser(AffineParser):
         self, parse_optional_bare_id: Callable[[], AffineExpr | None]
     ) -> AffineExpr:
         expression = super()._parse_affine_expr(parse_optional_bare_id)
-        if self._operators > _MOST_OPERATORS:
-            self.raise_error(f"more than {_MOST_OPERATORS} operators in affine expressions")
+        if self._operators > _MAX_OPERATORS:
+            self.raise_error(f"more than {_MAX_OPERATORS} operators in affine expressions")
         return expression
 
     def _parse_primary(self, parse_optional_bare_id: Callable[[], AffineExpr | None]) -> AffineExpr:
         self._operators += 1
-        if self._operators > 4 * _MOST_OPERATORS:
+        if self._operators > 4 * _MAX_OPERATORS:
             self.raise_error("affine expression too long")
         token = self._current_token
         primary = super()._parse_primary(parse_optional_bare_id)
         self._operators -= 1
-        return self._within_range(primary, token)
+        return self._checked_range(primary, token)
 
     def _create_binop_expr(self, lhs: AffineExpr, rhs: AffineExpr, binop: MLIRToken) -> AffineExpr:
         self._operators += 1
         constants = [isinstance(side, AffineConstantExpr) for side in (lhs, rhs)]
         if binop.text == "*" and not any(constants):
-            self.raise_error("a product in an affine expression needs a constant side", binop.span)
+            self.raise_error(
+                "a product in an affine expression needs a constant factor", binop.span
+            )
         if binop.text in ("floordiv", "ceildiv", "mod") and (
             not isinstance(rhs, AffineConstantExpr) or rhs.value <= 0
         ):
             self.raise_error(f"{binop.text} needs a positive constant divisor", binop.span)
-        return self._within_range(super()._create_binop_expr(lhs, rhs, binop), binop)
+        return self._checked_range(super()._create_binop_expr(lhs, rhs, binop), binop)
 
-    def _within_range(self, expression: AffineExpr, token: MLIRToken) -> AffineExpr:
+    def _checked_range(self, expression: AffineExpr, token: MLIRToken) -> AffineExpr:
         constant = expression.rhs if isinstance(expression, AffineBinaryOpExpr) else expression
-        if isinstance(constant, AffineConstantExpr) and abs(constant.value) > _LARGEST:
-            self.raise_error("a number in an affine expression is beyond 62 bits", token.span)
+        if isinstance(constant, AffineConstantExpr) and abs(constant.value) > _MAX_CONSTANT:
+            self.raise_error("a constant in an affine expression exceeds 62 bits", token.span)
         return expression
 
     def _parse_affine_constraint(
@@ -80,9 +82,9 @@ class KtirAffineParser(AffineParser):
 
 @dataclass
 class OperandExpressions:
-    """Reads affine expressions whose atoms are SSA values, numbering the values as they appear.
+    """Parses affine expressions over SSA values, which become dims in order of appearance.
 
-    `fixed` gives expressions for some names beforehand, such as the variables of an indirect tile.
+    `fixed` maps some names to expressions, such as the variables of an indirect tile.
     """
 
     parser: Parser

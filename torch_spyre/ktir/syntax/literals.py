@@ -1,4 +1,4 @@
-"""Number literals: hexadecimal floats are bit patterns, splats stay cheap, sizes have a limit."""
+"""Parse number literals: hexadecimal floats as bit patterns, splats, and a limit on sizes."""
 
 import math
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
-# A constant far larger than any scratchpad can only be a mistake, or an attack.
-_LARGEST_CONSTANT_BYTES = 1 << 26
+# No valid kernel has a constant far larger than the scratchpad.
+_MAX_CONSTANT_BYTES = 1 << 26
 
 
 def _is_hexadecimal(text: str) -> bool:
@@ -27,15 +27,15 @@ def _is_hexadecimal(text: str) -> bool:
 
 
 def _float_from_bits(bits: int, float_type: AnyFloat) -> float | None:
-    """The number with these bits, or None if they are too many."""
+    """Return the float with these bits, or None if there are too many bits."""
     size = float_type.compile_time_size
     if bits >= 1 << (8 * size):
         return None
     return float(next(iter(float_type.iter_unpack(bits.to_bytes(size, "little")))))
 
 
-def _within_format(value: float, float_type: AnyFloat) -> float:
-    """The value, or infinity where the type cannot hold it, as MLIR rounds literals."""
+def _rounded_to_range(value: float, float_type: AnyFloat) -> float:
+    """Return the value, or infinity where it overflows the type, as MLIR does for literals."""
     try:
         float_type.pack((value,))
     except OverflowError:
@@ -45,7 +45,7 @@ def _within_format(value: float, float_type: AnyFloat) -> float:
 
 @dataclass
 class _HexadecimalElement(AttrParser._TensorLiteralElement):
-    """An element of a dense literal written `0x...`."""
+    """An element of a dense literal, written `0x...`."""
 
     def to_float_type(self, parser: AttrParser, float_type: AnyFloat) -> float:
         assert isinstance(self.value, int)
@@ -56,7 +56,7 @@ class _HexadecimalElement(AttrParser._TensorLiteralElement):
 
 
 class LiteralParser(Parser):
-    """The part of the parser that reads numbers and dense constants."""
+    """The part of the parser for numbers and dense constants."""
 
     def parse_optional_builtin_int_or_float_attr(
         self,
@@ -77,7 +77,7 @@ class LiteralParser(Parser):
             self._resume_from(position)
             return super().parse_optional_builtin_int_or_float_attr()
         if not _is_hexadecimal(text):
-            return FloatAttr(_within_format(float(value), literal_type), literal_type)
+            return FloatAttr(_rounded_to_range(float(value), literal_type), literal_type)
         if is_negative:
             self.raise_error("a hexadecimal float is a bit pattern and has no sign", position)
         number = _float_from_bits(int(value), literal_type)
@@ -96,13 +96,14 @@ class LiteralParser(Parser):
         self,
     ) -> RankedStructure[IntegerType | IndexType | AnyFloat | ComplexType]:
         position = self.pos
-        found = super()._parse_dense_literal_type()
-        size = math.prod(found.get_shape()) * found.element_type.compile_time_size
-        if size > _LARGEST_CONSTANT_BYTES:
+        literal_type = super()._parse_dense_literal_type()
+        element_size = literal_type.element_type.compile_time_size
+        size = math.prod(literal_type.get_shape()) * element_size
+        if size > _MAX_CONSTANT_BYTES:
             self.raise_error(
-                f"a constant of {size} bytes; the limit is {_LARGEST_CONSTANT_BYTES}", position
+                f"a constant of {size} bytes; the limit is {_MAX_CONSTANT_BYTES}", position
             )
-        return found
+        return literal_type
 
     def parse_dense_int_or_fp_elements_attr(
         self, type: RankedStructure[Any] | None
@@ -133,4 +134,4 @@ class LiteralParser(Parser):
             return element.to_type(self, element_type)
         if isinstance(element, _HexadecimalElement):
             return element.to_float_type(self, element_type)
-        return _within_format(element.to_float(self), element_type)
+        return _rounded_to_range(element.to_float(self), element_type)

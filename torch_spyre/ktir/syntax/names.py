@@ -1,9 +1,9 @@
-"""Names of SSA values. xDSL cuts a `_1` from a name; a kernel's arguments are known by theirs."""
+"""Exact names of SSA values: xDSL strips a suffix `_1`, but kernel arguments are passed by name."""
 
 from xdsl.ir import SSAValue
 
 
-def keep_exact_name(value: SSAValue, name: str) -> None:
-    """Names a value exactly as the text does; numbers are left to the printer."""
+def set_exact_name(value: SSAValue, name: str) -> None:
+    """Set the name of a value as the text has it; numeric names are left to the printer."""
     if SSAValue.is_valid_name(name):
         value._name = name

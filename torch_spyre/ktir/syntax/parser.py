@@ -1,4 +1,4 @@
-"""The KTIR parser: xDSL's, with the leniencies, exact names, and a location on every op."""
+"""The KTIR parser: xDSL's with syntax extensions, exact SSA names, and a location on every op."""
 
 import re
 from collections.abc import Sequence
@@ -18,46 +18,46 @@ from torch_spyre.ktir.dialects.ktdp import SpyreMemorySpaceAttr
 from torch_spyre.ktir.errors import KtirError
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.syntax.affine_parser import KtirAffineParser
-from torch_spyre.ktir.syntax.leniencies import CURRENT_NAMES, LENIENT_PARSERS, parse_infix
 from torch_spyre.ktir.syntax.literals import LiteralParser
-from torch_spyre.ktir.syntax.names import keep_exact_name
+from torch_spyre.ktir.syntax.names import set_exact_name
+from torch_spyre.ktir.syntax.syntax_extensions import CURRENT_NAMES, EXTENDED_PARSERS, parse_infix
 
 _ALIAS_TOKENS = (MLIRTokenKind.HASH_IDENT, MLIRTokenKind.EXCLAMATION_IDENT)
 
 
 def parse_text(source: Source) -> ModuleOp:
-    """Parses a whole text. Everything that can be wrong with it is a KtirError."""
+    """Parse a whole text. Raise KtirError for whatever is wrong with it."""
     parser = None
     try:
         parser = KtirParser(source)
         return parser.parse_module()
     except ParseError as error:
-        raise KtirError(error.msg, source.place(error.span.start, error.span.end)) from error
+        raise KtirError(error.msg, source.location(error.span.start, error.span.end)) from error
     except RecursionError as error:
-        raise KtirError("nested too deeply", _here(source, parser)) from error
-    # xDSL builds each op as it reads it, and meets what is wrong there in many ways: assertions,
-    # ValueError, OverflowError and others. This is the one place where they become a KtirError.
+        raise KtirError("nested too deeply", _current_location(source, parser)) from error
+    # xDSL constructs ops while it parses, and reports invalid ones by assertions, ValueError,
+    # OverflowError and others. All of them are converted to a KtirError here.
     except Exception as error:
         name = f"{parser.operation_name}: " if parser is not None else ""
-        # Assertions say nothing, and wrong calls speak of xDSL's functions.
-        tells = str(error) if not isinstance(error, TypeError) else ""
-        problem = tells or "its operands, types and attributes do not fit together"
-        raise KtirError(f"{name}{problem}", _here(source, parser)) from error
+        # Assertions have no message, and a TypeError describes a call inside xDSL.
+        message = str(error) if not isinstance(error, TypeError) else ""
+        problem = message or "its operands, types and attributes do not match"
+        raise KtirError(f"{name}{problem}", _current_location(source, parser)) from error
 
 
-def _here(source: Source, parser: "KtirParser | None") -> Any:
+def _current_location(source: Source, parser: "KtirParser | None") -> Any:
     position = parser.operation_start if parser is not None else 0
     return source.word_at(*source.line_and_column(position))
 
 
 class _KtirLexer(MLIRLexer):
-    """xDSL's lexer, whose own pattern takes exponential time on a string that does not end."""
+    """xDSL's lexer with a string pattern that takes linear time on an unterminated string."""
 
     _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
 
 class KtirParser(LiteralParser):
-    """Reads one text. `operation_name` and `operation_start` tell which op it is reading."""
+    """Parses one text. `operation_name` and `operation_start` identify the op being parsed."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -83,7 +83,7 @@ class KtirParser(LiteralParser):
     ) -> NoReturn:
         if self._operations and not msg.startswith(self.operation_name):
             msg = f"{self.operation_name}: {msg}"
-        # xDSL takes None for any position; its overloads leave that out.
+        # xDSL accepts None as a position; its overloads omit that.
         super().raise_error(msg, at_position, end_position)  # type: ignore[arg-type]
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
@@ -140,7 +140,7 @@ class KtirParser(LiteralParser):
         if is_generic:
             operation = self._parse_generic_operation(kind)
         else:
-            operation = LENIENT_PARSERS.get(kind.name, kind.parse)(self)
+            operation = EXTENDED_PARSERS.get(kind.name, kind.parse)(self)
             self.parse_optional_location()
         self._parser_state.dialect_stack.pop()
         return operation
@@ -148,10 +148,10 @@ class KtirParser(LiteralParser):
     def _bind_results(
         self, operation: Operation, results: Sequence[tuple[Span, int]], span: Span
     ) -> None:
-        wanted = sum(size for _, size in results)
-        if wanted and wanted != len(operation.results):
+        num_names = sum(size for _, size in results)
+        if num_names and num_names != len(operation.results):
             raise ParseError(
-                span, f"{operation.name} has {len(operation.results)} results, not {wanted}"
+                span, f"{operation.name} has {len(operation.results)} results, not {num_names}"
             )
         start = 0
         for name, size in results:
@@ -165,7 +165,7 @@ class KtirParser(LiteralParser):
         return super()._parse_block()
 
     def _parse_block_body(self, block: Block) -> None:
-        """Aliases may stand between the ops of a module."""
+        """Parse the ops of a block, with alias definitions between them."""
         while True:
             if self._current_token.kind in _ALIAS_TOKENS:
                 self._parse_alias_def()
@@ -178,7 +178,7 @@ class KtirParser(LiteralParser):
     def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span) -> None:
         super()._register_ssa_definition(name, values, span)
         for value in values:
-            keep_exact_name(value, name)
+            set_exact_name(value, name)
 
     def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> Any:
         if operand.operand_name not in self.ssa_values:
@@ -186,7 +186,7 @@ class KtirParser(LiteralParser):
         return super().resolve_operand(operand, type)
 
     def _check_operands(self, operation: Operation, span: Span) -> None:
-        """A name may be used before its definition, but not outside the region that holds it."""
+        """Raise if an operand is defined only inside the op's own region."""
         for operand in operation.operands:
             if isinstance(operand, ForwardDeclaredValue) and not any(
                 operand in values.values() for values in self.forward_ssa_references.values()
@@ -225,14 +225,14 @@ class KtirParser(LiteralParser):
 
 
 def _flattened(operations: Sequence[Operation]) -> list[Operation]:
-    """The functions of a text that has several modules, or functions beside a module."""
-    found: list[Operation] = []
+    """Return the functions of a text with several modules, or functions outside a module."""
+    flat: list[Operation] = []
     for operation in operations:
         if isinstance(operation, ModuleOp):
             inner = list(operation.body.block.ops)
             for function in inner:
                 operation.body.block.detach_op(function)
-            found += inner
+            flat += inner
         else:
-            found.append(operation)
-    return found
+            flat.append(operation)
+    return flat

@@ -1,4 +1,4 @@
-"""The KTIR printer: every value keeps its name, affine maps and sets become aliases on top."""
+"""The KTIR printer: values keep their names, affine maps and sets become aliases at the top."""
 
 from dataclasses import dataclass, field
 from io import StringIO
@@ -22,7 +22,7 @@ from torch_spyre.ktir.syntax.affine_format import format_map, format_set
 
 @dataclass(eq=False, repr=False)
 class KtirPrinter(Printer):
-    """Prints maps and sets in place, unless `aliases` is a dictionary to collect them in."""
+    """Prints maps and sets inline, unless `aliases` is a dictionary that collects them."""
 
     aliases: dict[Attribute, str] | None = field(default=None, kw_only=True)
     _alias_counts: dict[str, int] = field(default_factory=dict, init=False)
@@ -33,7 +33,7 @@ class KtirPrinter(Printer):
         return name
 
     def print_op(self, op: Operation) -> None:
-        """As MLIR does, without the dialect where the short name is the usual one."""
+        """Print an op, without the dialect name where MLIR omits it."""
         if isinstance(op, ModuleOp | ReturnOp) and not self.print_generic_format:
             self.print_string(op.name.partition(".")[2])
             op.print(self)
@@ -63,14 +63,14 @@ class KtirPrinter(Printer):
         self.print_string(alias)
 
     def _print_element(self, element: Attribute) -> None:
-        """An element of an array; integers of 64 bits need no type there."""
+        """Print an element of an array; i64 integers need no type there."""
         if isinstance(element, IntegerAttr) and element.type == i64:
             self.print_int(element.value.data)
         else:
             self.print_attribute(element)
 
     def _print_dense(self, attribute: DenseIntOrFPElementsAttr[Any]) -> None:
-        """xDSL compares values to find a splat; zeros of both signs and NaN need their bytes."""
+        """Print a dense constant; splats are detected by bytes, because of signed zeros and NaN."""
         data = attribute.data.data
         size = attribute.type.element_type.compile_time_size
         is_splat = data == data[:size] * (len(data) // size)
@@ -88,15 +88,15 @@ class KtirPrinter(Printer):
 
 
 def value_name(printer: Printer, value: SSAValue) -> str:
-    """The name a printer uses for a value; chosen now if the value has none yet."""
+    """Return the name a printer uses for a value; assign one if the value has none yet."""
     name = printer._ssa_values.get(value)
     if name is None:
-        name = _free_name(printer, value.name_hint)
+        name = _unused_name(printer, value.name_hint)
         printer._ssa_values[value] = name
     return name
 
 
-def _free_name(printer: Printer, hint: str | None) -> str:
+def _unused_name(printer: Printer, hint: str | None) -> str:
     used = printer.ssa_names
     if hint is None:
         return printer._get_new_valid_name_id()
@@ -115,7 +115,7 @@ def _format(attribute: AffineMapAttr | AffineSetAttr) -> str:
 
 
 def print_module(module: Operation) -> str:
-    """A whole module, with the definitions of its aliases first."""
+    """Return the text of a module, with the definitions of its aliases first."""
     stream = StringIO()
     aliases: dict[Attribute, str] = {}
     KtirPrinter(stream, aliases=aliases).print_op(module)
@@ -127,7 +127,7 @@ def print_module(module: Operation) -> str:
 
 
 def print_operation(operation: Operation) -> str:
-    """One op by itself, maps and sets in place."""
+    """Return the text of one op, with maps and sets inline."""
     stream = StringIO()
     KtirPrinter(stream).print_op(operation)
     return stream.getvalue()

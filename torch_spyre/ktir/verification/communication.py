@@ -1,4 +1,4 @@
-"""Communication between cores, checked core by core where the grid and the groups are known."""
+"""Verify communication between cores, core by core where grid and groups are static."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,6 @@ from xdsl.utils.exceptions import VerifyException
 from torch_spyre.ktir.affine import contains, points
 from torch_spyre.ktir.dialects.ktdp import (
     DeliveryOperation,
-    FoldingOperation,
     InterTileAllToAllOp,
     InterTileConsumeOp,
     InterTileGatherOp,
@@ -24,49 +23,51 @@ from torch_spyre.ktir.dialects.ktdp import (
     InterTileReduceOp,
     InterTileReduceScatterOp,
     InterTileScatterOp,
+    ReductionOperation,
     TileFutureType,
 )
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.verification.report import warn_at
 
-# Beyond this many cores or groups the tables below would cost more than they tell.
-_MOST_CORES = 1024
+# With more cores or groups the per-core checks below would be too expensive.
+_MAX_CORES = 1024
 
 
 def verify_communication(
     operation: Operation, grid: tuple[int, int, int], source: Source | None, *, strict: bool
 ) -> None:
+    """Verify a produce or delivery op; other ops are ignored."""
     if not isinstance(operation, InterTileProduceOp | DeliveryOperation):
         return
-    _verify_surroundings(operation)
+    _verify_ancestors(operation)
     cores = math.prod(grid)
-    if cores > _MOST_CORES:
+    if cores > _MAX_CORES:
         return
     if isinstance(operation, InterTileProduceOp):
         if not operation.future.uses:
-            warn_at(operation, "nothing takes this future", source)
+            warn_at(operation, "this future is never used", source)
         _verify_producers(operation, cores)
     elif isinstance(operation.future.owner, InterTileProduceOp):
-        _Delivery.of(operation, operation.future.owner, cores).verify(strict)
+        _Delivery.resolve(operation, operation.future.owner, cores).verify(strict)
 
 
-def _verify_surroundings(operation: Operation) -> None:
-    around = operation.parent_op()
-    while around is not None and not isinstance(around, FuncOp):
-        if not isinstance(around, scf.ForOp | scf.IfOp):
-            raise VerifyException(f"communication cannot stand inside {around.name}")
-        around = around.parent_op()
+def _verify_ancestors(operation: Operation) -> None:
+    parent = operation.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        if not isinstance(parent, scf.ForOp | scf.IfOp):
+            raise VerifyException(f"communication ops are not allowed inside {parent.name}")
+        parent = parent.parent_op()
 
 
 def _group_ids(future_type: TileFutureType) -> list[int]:
     groups = points(future_type.groups)
-    if len(groups) > _MOST_CORES:
-        raise VerifyException(f"{len(groups)} groups; the limit is {_MOST_CORES}")
+    if len(groups) > _MAX_CORES:
+        raise VerifyException(f"{len(groups)} groups; the limit is {_MAX_CORES}")
     return [int(group) for group in groups[:, 0]]
 
 
 def _members(cores_set: AffineSet, cores: int, symbols: Sequence[int]) -> NDArray[np.bool_]:
-    """Which of the cores a set holds, given the ids that its symbols may stand for."""
+    """Return for every core whether the set contains it, given the values of its symbols."""
     candidates = np.arange(cores, dtype=np.int64)[:, None]
     return contains(cores_set, candidates, symbols[: cores_set.num_symbols])
 
@@ -78,21 +79,21 @@ def _verify_producers(operation: InterTileProduceOp, cores: int) -> None:
         (_members(producers, cores, [group]).astype(np.int64) for group in groups),
         np.zeros(cores, np.int64),
     )
-    shared = np.flatnonzero(memberships > 1)
-    if len(shared):
-        raise VerifyException(f"core {shared[0]} is in {memberships[shared[0]]} groups")
-    alone = np.flatnonzero(memberships == 0)
-    folds = any(isinstance(use.operation, FoldingOperation) for use in operation.future.uses)
-    if len(alone) and folds and not _is_conditional(operation):
-        raise VerifyException(f"core {alone[0]} is in no group")
+    repeated = np.flatnonzero(memberships > 1)
+    if len(repeated):
+        raise VerifyException(f"core {repeated[0]} is in {memberships[repeated[0]]} groups")
+    ungrouped = np.flatnonzero(memberships == 0)
+    is_reduced = any(isinstance(use.operation, ReductionOperation) for use in operation.future.uses)
+    if len(ungrouped) and is_reduced and not _is_conditional(operation):
+        raise VerifyException(f"core {ungrouped[0]} is in no group")
 
 
 def _is_conditional(operation: Operation) -> bool:
-    around = operation.parent_op()
-    while around is not None:
-        if isinstance(around, scf.IfOp):
+    parent = operation.parent_op()
+    while parent is not None:
+        if isinstance(parent, scf.IfOp):
             return True
-        around = around.parent_op()
+        parent = parent.parent_op()
     return False
 
 
@@ -108,11 +109,15 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Delivery:
+    """A delivery op with the producers and consumers of its groups, listed core by core."""
+
     operation: DeliveryOperation
     groups: list[_Group]
 
     @staticmethod
-    def of(operation: DeliveryOperation, produce: InterTileProduceOp, cores: int) -> "_Delivery":
+    def resolve(
+        operation: DeliveryOperation, produce: InterTileProduceOp, cores: int
+    ) -> "_Delivery":
         groups = []
         for group in _group_ids(operation.future_type):
             producers = _members(produce.producer_tiles_per_group.data, cores, [group])
@@ -138,10 +143,10 @@ class _Delivery:
             case InterTileReduceScatterOp():
                 self._verify_shapes("scatter_dimensions", None)
             case InterTileGatherOp():
-                self._verify_equal_sources()
+                self._verify_disjoint_sources()
                 self._verify_shapes(None, "gather_dimensions")
             case InterTileAllToAllOp():
-                self._verify_equal_sources()
+                self._verify_disjoint_sources()
                 self._verify_shapes("split_dimensions", "concat_dimensions")
             case InterTileScatterOp():
                 self._verify_one_producer()
@@ -151,16 +156,16 @@ class _Delivery:
         if self.operation.producer_dependency_per_consumer is None or not group.received:
             return
         used = np.logical_or.reduce(group.received)
-        strangers = np.flatnonzero(used & ~group.producers)
-        if len(strangers):
+        foreign = np.flatnonzero(used & ~group.producers)
+        if len(foreign):
             raise VerifyException(
-                f"producer_dependency_per_consumer names core {strangers[0]}, which does not "
+                f"producer_dependency_per_consumer names core {foreign[0]}, which does not "
                 f"produce for group {group.id}"
             )
-        forgotten = np.flatnonzero(group.producers & ~used)
-        if len(forgotten):
+        unused = np.flatnonzero(group.producers & ~used)
+        if len(unused):
             raise VerifyException(
-                f"no consumer of group {group.id} receives from producer {forgotten[0]}"
+                f"no consumer of group {group.id} receives from producer {unused[0]}"
             )
 
     def _verify_consume(self) -> None:
@@ -195,8 +200,8 @@ class _Delivery:
                     "has one"
                 )
 
-    def _verify_equal_sources(self) -> None:
-        """With a dependency set, consumers read different producers, and equally many."""
+    def _verify_disjoint_sources(self) -> None:
+        """Verify that with a dependency set, no two consumers receive from one producer."""
         if self.operation.producer_dependency_per_consumer is None:
             return
         for group in self.groups:
@@ -205,10 +210,10 @@ class _Delivery:
 
     def _verify_shapes(self, split: str | None, concat: str | None) -> None:
         consumers = {int(group.consumers.sum()) for group in self.groups}
-        sources = {int(found.sum()) for group in self.groups for found in group.received}
-        for counts, what in ((consumers, "consumers"), (sources, "producers per consumer")):
+        sources = {int(producers.sum()) for group in self.groups for producers in group.received}
+        for counts, role in ((consumers, "consumers"), (sources, "producers per consumer")):
             if len(counts) > 1:
-                raise VerifyException(f"groups differ in their {what}: {sorted(counts)}")
+                raise VerifyException(f"groups differ in their {role}: {sorted(counts)}")
         if not consumers or not sources:
             return
         split_axes = self.operation.axes(split) if split is not None else ()
@@ -228,13 +233,15 @@ def _verify_result(
     concat_axes: Sequence[int],
     producers: int,
 ) -> None:
-    """Split axes shrink by the consumers, concatenated ones grow by the producers."""
+    """Verify the result shape: split axes are divided by the number of consumers, concatenated
+    axes are multiplied by the number of producers.
+    """
     assert isinstance(result, TensorType) and isinstance(partial, TensorType)
     before, after = partial.get_shape(), result.get_shape()
     if DYNAMIC_INDEX in before or DYNAMIC_INDEX in after:
         return
     if len(before) != len(after) or result.element_type != partial.element_type:
-        raise VerifyException(f"result {result} cannot be made of {partial}")
+        raise VerifyException(f"result {result} cannot be assembled from {partial}")
     only_split = set(split_axes) - set(concat_axes)
     only_concat = set(concat_axes) - set(split_axes)
     if split_axes and math.prod(before[axis] for axis in split_axes) % consumers:
@@ -248,10 +255,10 @@ def _verify_result(
                 f"result {result} does not follow from {partial}, {consumers} consumers and "
                 f"{producers} producers each"
             )
-    touched = set(split_axes) | set(concat_axes)
+    changed_axes = set(split_axes) | set(concat_axes)
     factor_before = producers if concat_axes else 1
     factor_after = consumers if split_axes else 1
-    same = all(before[axis] == after[axis] for axis in set(range(len(before))) - touched)
+    same = all(before[axis] == after[axis] for axis in set(range(len(before))) - changed_axes)
     if not same or math.prod(before) * factor_before != math.prod(after) * factor_after:
         raise VerifyException(
             f"result {result} does not follow from {partial}, {consumers} consumers and "

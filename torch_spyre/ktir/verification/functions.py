@@ -1,27 +1,27 @@
-"""Functions: the grid of cores they run on."""
+"""The grid of cores that a function runs on."""
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from torch_spyre.ktir.dialects.ktdp.transfers import MOST_GRID_DIMS
+from torch_spyre.ktir.dialects.ktdp.transfers import MAX_GRID_DIMS
 
-# Far beyond any card; it keeps checks that list the cores cheap.
-_MOST_CORES = 1 << 16
+# Far beyond any card; it bounds the cost of checks that enumerate the cores.
+_MAX_CORES = 1 << 16
 
 
 def grid_of(function: FuncOp) -> tuple[int, int, int]:
-    """The grid of a function. Missing dims are 1; no attribute at all means one core."""
+    """Return the grid of a function. Missing dims are 1; without the attribute it is one core."""
     declared = function.attributes.get("grid")
     sizes = [] if declared is None else _sizes(declared)
-    if declared is not None and not 1 <= len(sizes) <= MOST_GRID_DIMS:
-        raise VerifyException(f"grid has 1 to {MOST_GRID_DIMS} dims, not {len(sizes)}")
+    if declared is not None and not 1 <= len(sizes) <= MAX_GRID_DIMS:
+        raise VerifyException(f"grid has 1 to {MAX_GRID_DIMS} dims, not {len(sizes)}")
     if any(size < 1 for size in sizes):
         raise VerifyException(f"every dim of the grid is at least 1, not {sizes}")
-    x, y, z = [*sizes, 1, 1, 1][:MOST_GRID_DIMS]
-    if x * y * z > _MOST_CORES:
-        raise VerifyException(f"a grid of {x * y * z} cores; the limit is {_MOST_CORES}")
+    x, y, z = [*sizes, 1, 1, 1][:MAX_GRID_DIMS]
+    if x * y * z > _MAX_CORES:
+        raise VerifyException(f"a grid of {x * y * z} cores; the limit is {_MAX_CORES}")
     return x, y, z
 
 

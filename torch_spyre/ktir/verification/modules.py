@@ -1,4 +1,4 @@
-"""One walk over a module: each op's own rules, definitions before uses, then the wider rules."""
+"""Verify a module: op verifiers, dominance, and rules that span several ops."""
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -9,14 +9,14 @@ from xdsl.utils.exceptions import VerifyException
 from torch_spyre.ktir.errors import SetError
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.verification.communication import verify_communication
-from torch_spyre.ktir.verification.companions import verify_companions
 from torch_spyre.ktir.verification.functions import grid_of
 from torch_spyre.ktir.verification.report import error_at
 from torch_spyre.ktir.verification.shapes import verify_shapes
+from torch_spyre.ktir.verification.standard_dialects import verify_standard_dialects
 
 
 def verify_module(module: ModuleOp, source: Source | None, *, strict: bool) -> None:
-    """Raises a KtirError for the first rule that is broken; warns of what is only suspicious."""
+    """Raise KtirError for the first violation; emit KtirWarning for suspicious but legal ops."""
     _Verifier(source, strict).verify_nested(module)
 
 
@@ -28,13 +28,13 @@ class _Verifier:
         self._defined: set[SSAValue] = set()
 
     def verify_nested(self, operation: Operation) -> None:
-        """An op, then all that is inside it, in the order of the text."""
+        """Verify an op, then the ops nested in it, in source order."""
         try:
-            _verify_alone(operation)
+            _verify_operation(operation)
             if isinstance(operation, FuncOp):
                 self._grid = grid_of(operation)
             elif isinstance(operation.parent_op(), ModuleOp):
-                raise VerifyException("a module holds functions only")
+                raise VerifyException("a module contains functions only")
             verify_shapes(operation, self._grid, self._source, strict=self._strict)
             verify_communication(operation, self._grid, self._source, strict=self._strict)
             for region in operation.regions:
@@ -69,10 +69,13 @@ class _Verifier:
                 raise VerifyException("its region does not end with a terminator")
 
 
-def _verify_alone(operation: Operation) -> None:
-    """The op's own rules. xDSL's ops take for granted in places what a text may well break."""
+def _verify_operation(operation: Operation) -> None:
+    """Run the op's own verifier.
+
+    Some of xDSL's verifiers assert what an invalid text can violate, so any exception is an error.
+    """
     try:
-        verify_companions(operation)
+        verify_standard_dialects(operation)
         operation.verify_()
     except VerifyException:
         raise

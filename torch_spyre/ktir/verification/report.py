@@ -1,21 +1,21 @@
-"""From an op to an error or a warning that points at its place in the text."""
+"""Create errors and warnings that point at the source location of an op."""
 
 import warnings
 
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Operation
 
-from torch_spyre.ktir.errors import KtirError, KtirWarning, SourcePlace
+from torch_spyre.ktir.errors import KtirError, KtirWarning, SourceLocation
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.syntax.printer import print_operation
 
 
-def _place(operation: Operation, source: Source | None) -> SourcePlace | None:
-    """Where the op stands; one that no text spells out, where the op around it does."""
+def _location(operation: Operation, source: Source | None) -> SourceLocation | None:
+    """Return the location of an op, or of the nearest enclosing op that has one."""
     location = operation.location
-    around = operation.parent_op()
-    while not isinstance(location, FileLineColLoc) and around is not None:
-        location, around = around.location, around.parent_op()
+    parent = operation.parent_op()
+    while not isinstance(location, FileLineColLoc) and parent is not None:
+        location, parent = parent.location, parent.parent_op()
     if source is None or not isinstance(location, FileLineColLoc):
         return None
     if location.filename.data != source.name:
@@ -24,15 +24,16 @@ def _place(operation: Operation, source: Source | None) -> SourcePlace | None:
 
 
 def error_at(operation: Operation, problem: str, source: Source | None) -> KtirError:
-    """The error for an op. An op that no text holds is shown as it prints."""
-    place = _place(operation, source)
+    """Return the error for an op. An op without a location is printed in the message."""
+    source_location = _location(operation, source)
     message = f"{operation.name}: {problem}"
-    if place is None:
+    if source_location is None:
         message += f"\n  {print_operation(operation).splitlines()[0]}"
-    return KtirError(message, place)
+    return KtirError(message, source_location)
 
 
 def warn_at(operation: Operation, problem: str, source: Source | None) -> None:
-    place = _place(operation, source)
-    where = f"{place}: " if place is not None else ""
-    warnings.warn(f"{where}{operation.name}: {problem}", KtirWarning, stacklevel=2)
+    """Emit a KtirWarning for an op."""
+    source_location = _location(operation, source)
+    prefix = f"{source_location}: " if source_location is not None else ""
+    warnings.warn(f"{prefix}{operation.name}: {problem}", KtirWarning, stacklevel=2)

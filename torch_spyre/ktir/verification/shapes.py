@@ -1,4 +1,4 @@
-"""Rules that compare an op with the sets, views and grid around it."""
+"""Verify ops against the affine sets, views and grid they refer to."""
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, TensorType
 from xdsl.ir import Operation, SSAValue
@@ -24,10 +24,11 @@ from torch_spyre.ktir.verification.report import warn_at
 def verify_shapes(
     operation: Operation, grid: tuple[int, int, int], source: Source | None, *, strict: bool
 ) -> None:
+    """Verify one op; raise VerifyException or emit a KtirWarning."""
     problem = None
     match operation:
         case GetComputeTileIdOp():
-            problem = _missing_ids(operation, grid)
+            problem = _unread_coordinates(operation, grid)
         case ConstructAccessTileOp():
             problem = _extent_mismatch(
                 operation.access_tile_set.data,
@@ -50,20 +51,21 @@ def verify_shapes(
         warn_at(operation, problem, source)
 
 
-def _missing_ids(operation: GetComputeTileIdOp, grid: tuple[int, int, int]) -> str | None:
-    hidden = [size for size in grid[len(operation.ids) :] if size > 1]
-    if not hidden:
+def _unread_coordinates(operation: GetComputeTileIdOp, grid: tuple[int, int, int]) -> str | None:
+    """Return a warning if cores of the grid get identical ids, otherwise None."""
+    unread_sizes = [size for size in grid[len(operation.ids) :] if size > 1]
+    if not unread_sizes:
         return None
     return (
         f"{len(operation.ids)} of the coordinates on a grid of {list(grid)}; cores that differ "
-        "only in the others get the same ids"
+        "only in the remaining ones get the same ids"
     )
 
 
 def _extent_mismatch(
     tile_set: AffineSet, order: AffineMap, tile_type: AccessTileType
 ) -> str | None:
-    """Compares the box of a set, in the order it is visited, with the extents of the tile."""
+    """Return a warning if the extents of the set, in order, differ from those of the tile."""
     permutation = permutation_of(order)
     if tile_set.num_symbols or permutation is None:
         return None
@@ -91,7 +93,7 @@ def _verify_same_shape(tile: SSAValue, tensor: SSAValue) -> None:
 
 
 def _verify_partitions(operation: ConstructDistributedMemoryViewOp) -> None:
-    """The declared dims end where the last box partition ends."""
+    """Verify that the declared sizes are the ends of the last box partition."""
     sets = [
         view.owner.coordinate_set.data
         for view in operation.views

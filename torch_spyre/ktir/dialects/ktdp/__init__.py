@@ -16,7 +16,7 @@ from torch_spyre.ktir.dialects.ktdp.collectives import (
     InterTileReduceScatterOp,
     InterTileScatterOp,
 )
-from torch_spyre.ktir.dialects.ktdp.delivery import DeliveryOperation, FoldingOperation
+from torch_spyre.ktir.dialects.ktdp.delivery import DeliveryOperation, ReductionOperation
 from torch_spyre.ktir.dialects.ktdp.indirect_tiles import (
     ConstructIndirectAccessTileOp,
     RegionTerminatorOp,
@@ -83,7 +83,7 @@ __all__ = [
     "DeliveryOperation",
     "ExtractKind",
     "ExtractKindAttr",
-    "FoldingOperation",
+    "ReductionOperation",
     "GetComputeTileIdOp",
     "InterTileAllToAllOp",
     "InterTileConsumeOp",

@@ -1,4 +1,4 @@
-"""Attributes of the `ktdp` dialect: memory spaces in both spellings, and what an extract takes."""
+"""Attributes of the `ktdp` dialect: memory spaces, and the kinds of runtime argument extracts."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from xdsl.utils.str_enum import StrEnum
 
 
 class Visibility(StrEnum):
-    """Who sees a memory: all compute tiles (device memory), or one (its LX scratchpad)."""
+    """The visibility of a memory: to all compute tiles (device memory) or one (LX scratchpad)."""
 
     GLOBAL = "global"
     CT_LOCAL = "ct_local"
@@ -29,7 +29,7 @@ class SpyreMemory(StrEnum):
 
 
 class ExtractKind(StrEnum):
-    """What `ktdp.runtime_arg_extract` takes from a runtime argument."""
+    """The property of a runtime argument that `ktdp.runtime_arg_extract` returns."""
 
     VALUE = "value"
     GRANULARITY = "granularity"
@@ -63,7 +63,7 @@ def _print_space(printer: Printer, name: str, selector: str, index: int | None) 
 
 @irdl_attr_definition
 class MemorySpaceAttr(ParametrizedAttribute):
-    """`#ktdp.memory_space<global>`, `<ct_local>` (one's own LX), `<ct_local, ct_id = 7>`."""
+    """`#ktdp.memory_space<global>`, `<ct_local>` (the core's own LX), `<ct_local, ct_id = 7>`."""
 
     name = "ktdp.memory_space"
 
@@ -88,7 +88,7 @@ class MemorySpaceAttr(ParametrizedAttribute):
         if self.ct_id is None:
             return
         if self.visibility is not Visibility.CT_LOCAL:
-            raise VerifyException("ktdp.memory_space: ct_id belongs to ct_local only")
+            raise VerifyException("ktdp.memory_space: ct_id is allowed for ct_local only")
         if self.ct_id < 0:
             raise VerifyException("ktdp.memory_space: ct_id must not be negative")
 
@@ -124,7 +124,7 @@ class SpyreMemorySpaceAttr(ParametrizedAttribute):
         return self.core_index.data if isinstance(self.core_index, IntAttr) else None
 
     def canonical(self) -> Attribute:
-        """The current spelling where it has one; L0 and unspecified have none and stay."""
+        """Return the current spelling; L0 and unspecified have none and are returned unchanged."""
         match self.memory:
             case SpyreMemory.HBM:
                 return MemorySpaceAttr(Visibility.GLOBAL)
@@ -137,7 +137,7 @@ class SpyreMemorySpaceAttr(ParametrizedAttribute):
         if self.core is None:
             return
         if self.memory not in (SpyreMemory.LX, SpyreMemory.L0):
-            raise VerifyException("ktdp.spyre_memory_space: core belongs to LX and L0 only")
+            raise VerifyException("ktdp.spyre_memory_space: core is allowed for LX and L0 only")
         if self.core < 0:
             raise VerifyException("ktdp.spyre_memory_space: core must not be negative")
 

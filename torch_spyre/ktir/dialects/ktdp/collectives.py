@@ -1,7 +1,7 @@
-"""The four delivery ops that exist upstream as a design only: split, concatenate, permute.
+"""The four collectives that upstream specifies but does not implement.
 
-C is the number of consumers of a group and P the number of producers a consumer reads. How the
-shapes follow from them is checked where the grid is known, in `verification/communication.py`.
+C is the number of consumers of a group and P the number of producers a consumer receives from.
+Result shapes depend on both; `verification/communication.py`, which has the grid, checks them.
 """
 
 from typing import ClassVar
@@ -10,12 +10,12 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.traits import Pure, RecursiveMemoryEffect
 
-from torch_spyre.ktir.dialects.ktdp.delivery import DeliveryOperation, FoldingOperation
+from torch_spyre.ktir.dialects.ktdp.delivery import DeliveryOperation, ReductionOperation
 
 
 @irdl_op_definition
-class InterTileReduceScatterOp(FoldingOperation):
-    """Folds the contributions of a group and gives each consumer one of C slices."""
+class InterTileReduceScatterOp(ReductionOperation):
+    """Reduces the partials of a group and delivers one of C slices to each consumer."""
 
     name = "ktdp.inter_tile_reduce_scatter"
 
@@ -32,7 +32,7 @@ class InterTileReduceScatterOp(FoldingOperation):
 
 @irdl_op_definition
 class InterTileGatherOp(DeliveryOperation):
-    """Gives each consumer the contributions of P producers, concatenated in order of core id."""
+    """Delivers to each consumer the partials of P producers, concatenated by core id."""
 
     name = "ktdp.inter_tile_gather"
 
@@ -48,7 +48,7 @@ class InterTileGatherOp(DeliveryOperation):
 
 @irdl_op_definition
 class InterTileAllToAllOp(DeliveryOperation):
-    """Gives each consumer its slice of every producer's contribution, concatenated."""
+    """Delivers to each consumer its slice of every producer's partial, concatenated."""
 
     name = "ktdp.inter_tile_all_to_all"
 
@@ -65,12 +65,12 @@ class InterTileAllToAllOp(DeliveryOperation):
 
 @irdl_op_definition
 class InterTileScatterOp(DeliveryOperation):
-    """Gives each consumer one of C slices of the only producer's contribution."""
+    """Delivers to each consumer one of C slices of the single producer's partial."""
 
     name = "ktdp.inter_tile_scatter"
 
     DIMENSIONS: ClassVar[tuple[str, ...]] = ("scatter_dimensions",)
-    TAKES_DEPENDENCY: ClassVar[bool] = False
+    HAS_DEPENDENCY: ClassVar[bool] = False
 
     scatter_dimensions = prop_def(DenseArrayBase.constr(i64))
 

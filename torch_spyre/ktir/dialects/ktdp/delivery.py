@@ -1,9 +1,9 @@
-"""What all delivery ops share: the future they take, their clauses, their syntax.
+"""Base classes of delivery ops: their operands, clauses and syntax.
 
     op `(` future `)` clause {`,` clause} [attributes] `:` future-type `->` types [region]
 
-A clause is `name = value`, or `identity(values : types)`. Clauses come in any order, and all but
-`identity` may stand among the attributes instead.
+A clause is `name = value`, or `identity(values : types)`. Clauses may be in any order, and all but
+`identity` may be attributes instead.
 """
 
 from abc import ABC
@@ -47,17 +47,17 @@ CONSUMERS = "consumer_tiles_per_group"
 DEPENDENCY = "producer_dependency_per_consumer"
 
 
-def verify_core_set(cores: AffineSet, name: str, most_symbols: int) -> None:
-    """A set over flat core ids: one dim; its symbols are the consumer or group ids."""
-    if cores.num_dims != 1 or cores.num_symbols > most_symbols:
+def verify_core_set(cores: AffineSet, name: str, max_symbols: int) -> None:
+    """Verify a set of flat core ids: one dim, with consumer and group ids as symbols."""
+    if cores.num_dims != 1 or cores.num_symbols > max_symbols:
         raise VerifyException(
-            f"{name} has {cores.num_dims} dims and {cores.num_symbols} symbols; it is over one "
-            f"core id, with at most {most_symbols} symbols"
+            f"{name} has {cores.num_dims} dims and {cores.num_symbols} symbols; expected one "
+            f"dim, the core id, and at most {max_symbols} symbols"
         )
 
 
 class DeliveryOperation(IRDLOperation, ABC):
-    """Takes a future and gives tensors to the consumers of each group."""
+    """Consumes a future and delivers tensors to the consumers of each group."""
 
     future = operand_def(TileFutureType)
     consumer_tiles_per_group = prop_def(AffineSetAttr)
@@ -67,7 +67,7 @@ class DeliveryOperation(IRDLOperation, ABC):
     DIMENSIONS: ClassVar[tuple[str, ...]] = ()
     """The clauses that list axes of the partial tensor."""
 
-    TAKES_DEPENDENCY: ClassVar[bool] = True
+    HAS_DEPENDENCY: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -86,12 +86,12 @@ class DeliveryOperation(IRDLOperation, ABC):
         }
         for name, axes in (dimensions or {}).items():
             properties[name] = DenseArrayBase.from_list(i64, axes)
-        folds = isinstance(self, FoldingOperation)
+        is_reduction = isinstance(self, ReductionOperation)
         super().__init__(
-            operands=[future, identities] if folds else [future],
+            operands=[future, identities] if is_reduction else [future],
             result_types=[result_types],
             properties=properties,
-            regions=[combiner] if folds else [],
+            regions=[combiner] if is_reduction else [],
         )
 
     @property
@@ -100,21 +100,21 @@ class DeliveryOperation(IRDLOperation, ABC):
         return self.future.type
 
     def axes(self, name: str) -> tuple[int, ...]:
-        """The axes that one of the DIMENSIONS clauses lists."""
-        listed = self.properties[name]
-        assert isinstance(listed, DenseArrayBase)
-        return tuple(int(axis) for axis in listed.get_values())
+        """Return the axes of one of the DIMENSIONS clauses."""
+        attribute = self.properties[name]
+        assert isinstance(attribute, DenseArrayBase)
+        return tuple(int(axis) for axis in attribute.get_values())
 
     def verify_delivery(self) -> None:
         verify_core_set(self.consumer_tiles_per_group.data, CONSUMERS, 1)
         if self.producer_dependency_per_consumer is not None:
-            if not self.TAKES_DEPENDENCY:
-                raise VerifyException(f"takes no {DEPENDENCY}")
+            if not self.HAS_DEPENDENCY:
+                raise VerifyException(f"has no clause {DEPENDENCY}")
             verify_core_set(self.producer_dependency_per_consumer.data, DEPENDENCY, 2)
         partials = self.future_type.partials
         if len(self.delivered) != len(partials):
             raise VerifyException(
-                f"{len(self.delivered)} results, and the future has {len(partials)} tensors"
+                f"{len(self.delivered)} results, but the future has {len(partials)} tensors"
             )
         for name in self.DIMENSIONS:
             for partial in partials:
@@ -137,28 +137,28 @@ class DeliveryOperation(IRDLOperation, ABC):
         future_value = parser.resolve_operand(future, parse_type_of(parser, TileFutureType))
         parser.parse_punctuation("->")
         result_types = parse_tensor_types(parser)
-        folds = issubclass(cls, FoldingOperation)
-        region = parser.parse_region() if folds else None
+        is_reduction = issubclass(cls, ReductionOperation)
+        region = parser.parse_region() if is_reduction else None
         known = {CONSUMERS, DEPENDENCY, *cls.DIMENSIONS}
         for name in clauses:
             if name not in known:
                 parser.raise_error(f"{cls.name} has no clause {name}", start)
-        given = clauses | {name: attributes.pop(name) for name in known & attributes.keys()}
-        if identities is not None and not folds:
+        values = clauses | {name: attributes.pop(name) for name in known & attributes.keys()}
+        if identities is not None and not is_reduction:
             parser.raise_error(f"{cls.name} has no clause identity", start)
         for name in (CONSUMERS, *cls.DIMENSIONS):
-            if name not in given:
+            if name not in values:
                 parser.raise_error(f"{cls.name}: {name} is missing", start)
-        dependency = given.get(DEPENDENCY)
+        dependency = values.get(DEPENDENCY)
         operation = cls(
             future_value,
-            _as_set(parser, CONSUMERS, given[CONSUMERS], start),
+            _to_set(parser, CONSUMERS, values[CONSUMERS], start),
             result_types,
             dependency=None
             if dependency is None
-            else _as_set(parser, DEPENDENCY, dependency, start),
+            else _to_set(parser, DEPENDENCY, dependency, start),
             dimensions={
-                name: _as_axes(parser, name, given[name], start) for name in cls.DIMENSIONS
+                name: _to_axes(parser, name, values[name], start) for name in cls.DIMENSIONS
             },
             identities=identities or (),
             combiner=region,
@@ -176,7 +176,7 @@ class DeliveryOperation(IRDLOperation, ABC):
             printer.print_attribute(self.producer_dependency_per_consumer)
         for name in self.DIMENSIONS:
             printer.print_string(f", {name} = {list(self.axes(name))}")
-        if isinstance(self, FoldingOperation):
+        if isinstance(self, ReductionOperation):
             printer.print_string(", identity")
             print_typed_operands(printer, self.identities)
         print_attributes(printer, {}, self.attributes)
@@ -184,15 +184,15 @@ class DeliveryOperation(IRDLOperation, ABC):
         print_elided(printer, self.future.type)
         printer.print_string(" -> ")
         printer.print_list(self.delivered.types, printer.print_attribute)
-        if isinstance(self, FoldingOperation):
+        if isinstance(self, ReductionOperation):
             printer.print_string(" ")
             printer.print_region(self.combiner)
 
 
-class FoldingOperation(DeliveryOperation, ABC):
-    """A delivery op that folds: it has a combiner, and a neutral element for each tensor."""
+class ReductionOperation(DeliveryOperation, ABC):
+    """A delivery op that reduces, with a combiner and an identity for each tensor."""
 
-    # Named again because xDSL orders the operands of a class before those of its bases.
+    # Declared again because xDSL orders the operands of a class before those of its bases.
     future = operand_def(TileFutureType)
     identities = var_operand_def(TensorType)
     combiner = region_def("single_block")
@@ -200,29 +200,29 @@ class FoldingOperation(DeliveryOperation, ABC):
     def verify_combiner(self) -> None:
         partials = self.future_type.partials
         if tuple(identity.type for identity in self.identities) != partials:
-            raise VerifyException("identity needs one tensor of each type of the future")
+            raise VerifyException("identity must have one tensor of each type of the future")
         block = self.combiner.block
         if tuple(argument.type for argument in block.args) != partials * 2:
             raise VerifyException(
-                "the combiner takes the left tensors and then the right ones, each of the "
+                "the arguments of the combiner must be the left and then the right tensors, of the "
                 "future's types"
             )
         terminator = block.last_op
         if terminator is None or terminator.name != "ktdp.yield_reduced":
-            raise VerifyException("the combiner ends with ktdp.yield_reduced")
+            raise VerifyException("the combiner must end with ktdp.yield_reduced")
         if tuple(value.type for value in terminator.operands) != partials:
-            raise VerifyException("the combiner yields one tensor of each type of the future")
+            raise VerifyException("the combiner must yield one tensor of each type of the future")
 
     def verify_results_hold_partials(self) -> None:
-        """Results have the elements of the partials; the shape may group them differently."""
+        """Verify the element type and count of the results; their shape may differ."""
         for result, partial in zip(self.delivered, self.future_type.partials, strict=True):
             assert isinstance(partial, TensorType)
-            same_elements = result.type.element_type == partial.element_type
-            if not same_elements or not _same_count(result.type, partial):
+            is_same_type = result.type.element_type == partial.element_type
+            if not is_same_type or not _has_same_count(result.type, partial):
                 raise VerifyException(f"result {result.type} cannot hold partial {partial}")
 
 
-def _same_count(left: TensorType[Attribute], right: TensorType[Attribute]) -> bool:
+def _has_same_count(left: TensorType[Attribute], right: TensorType[Attribute]) -> bool:
     if left.get_shape() == right.get_shape():
         return True
     sizes = []
@@ -254,7 +254,7 @@ def _parse_clauses(parser: Parser) -> tuple[dict[str, Attribute], list[SSAValue]
         if name is None:
             return clauses, identities
         if name in clauses or (name == "identity" and identities is not None):
-            parser.raise_error(f"{name} is given twice", position)
+            parser.raise_error(f"{name} is specified twice", position)
         if name == "identity":
             identities = parse_typed_operands(parser)
         else:
@@ -264,13 +264,13 @@ def _parse_clauses(parser: Parser) -> tuple[dict[str, Attribute], list[SSAValue]
             return clauses, identities
 
 
-def _as_set(parser: Parser, name: str, attribute: Attribute, position: int) -> AffineSet:
+def _to_set(parser: Parser, name: str, attribute: Attribute, position: int) -> AffineSet:
     if not isinstance(attribute, AffineSetAttr):
         parser.raise_error(f"{name} must be an affine set", position)
     return attribute.data
 
 
-def _as_axes(parser: Parser, name: str, attribute: Attribute, position: int) -> list[int]:
+def _to_axes(parser: Parser, name: str, attribute: Attribute, position: int) -> list[int]:
     if isinstance(attribute, DenseArrayBase):
         return [int(axis) for axis in attribute.get_values()]
     if not isinstance(attribute, ArrayAttr):

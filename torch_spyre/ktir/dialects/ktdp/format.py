@@ -1,4 +1,4 @@
-"""Pieces of syntax that several `ktdp` ops share."""
+"""Parsing and printing helpers of the `ktdp` ops."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -16,21 +16,23 @@ AttributeT = TypeVar("AttributeT", bound=Attribute)
 
 
 def parse_type_of(parser: Parser, kind: type[AttributeT]) -> AttributeT:
-    """A type of the given class, in full or elided to its `<...>`."""
+    """Parse a type of class `kind`, in full or elided to its `<...>`."""
     position = parser.pos
     if parser.parse_optional_punctuation("<") is not None:
         parser._resume_from(position)
         assert issubclass(kind, ParametrizedAttribute)
-        found: Attribute = kind.new(kind.parse_parameters(parser))
+        parsed_type: Attribute = kind.new(kind.parse_parameters(parser))
     else:
-        found = parser.parse_type()
-    if not isinstance(found, kind):
-        parser.raise_error(f"expected a type !{kind.name}, found {found}", position, parser.pos)
-    return found
+        parsed_type = parser.parse_type()
+    if not isinstance(parsed_type, kind):
+        parser.raise_error(
+            f"expected a type !{kind.name}, found {parsed_type}", position, parser.pos
+        )
+    return parsed_type
 
 
 def print_elided(printer: Printer, attribute: Attribute) -> None:
-    """The type without its name, as MLIR prints the operand types of ops of the same dialect."""
+    """Print a type without its name, as MLIR does for operand types of the op's own dialect."""
     assert isinstance(attribute, ParametrizedAttribute)
     attribute.print_parameters(printer)
 
@@ -48,14 +50,14 @@ def parse_types(parser: Parser) -> list[TypeAttribute]:
 def parse_tensor_types(parser: Parser) -> list[Attribute]:
     position = parser.pos
     types = parse_types(parser)
-    for found in types:
-        if not isinstance(found, TensorType):
-            parser.raise_error(f"expected a ranked tensor type, found {found}", position)
+    for parsed_type in types:
+        if not isinstance(parsed_type, TensorType):
+            parser.raise_error(f"expected a ranked tensor type, found {parsed_type}", position)
     return list(types)
 
 
 def parse_typed_operands(parser: Parser) -> list[SSAValue]:
-    """`(` [ssa {`,` ssa} `:` type {`,` type}] `)`"""
+    """Parse `(` [ssa {`,` ssa} `:` type {`,` type}] `)`"""
     position = parser.pos
     parser.parse_punctuation("(")
     if parser.parse_optional_punctuation(")") is not None:
@@ -77,42 +79,43 @@ def print_typed_operands(printer: Printer, operands: Sequence[SSAValue]) -> None
             printer.print_list([operand.type for operand in operands], printer.print_attribute)
 
 
-def take(
+def pop_attribute(
     parser: Parser,
     attributes: dict[str, Attribute],
     name: str,
     kind: type[AttributeT],
     default: Callable[[], AttributeT] | None = None,
 ) -> AttributeT:
-    """Removes an entry from a parsed attribute dictionary, checking its class."""
+    """Remove an entry of class `kind` from a parsed attribute dictionary and return it."""
     attribute = attributes.pop(name, None)
     if attribute is None:
         if default is None:
             parser.raise_error(f"{name} is missing")
         return default()
     if not isinstance(attribute, kind):
-        wanted = {AffineSetAttr: "an affine set", AffineMapAttr: "an affine map"}
-        parser.raise_error(f"{name} must be {wanted.get(kind, kind.__name__)}, not {attribute}")
+        descriptions = {AffineSetAttr: "an affine set", AffineMapAttr: "an affine map"}
+        description = descriptions.get(kind, kind.__name__)
+        parser.raise_error(f"{name} must be {description}, not {attribute}")
     return attribute
 
 
 def print_attributes(
-    printer: Printer, named: Mapping[str, Attribute | None], others: Mapping[str, Attribute]
+    printer: Printer, named: Mapping[str, Attribute | None], additional: Mapping[str, Attribute]
 ) -> None:
-    """`{name = attribute, ...}`, or nothing if there are none."""
-    entries = {name: value for name, value in (*named.items(), *others.items()) if value}
+    """Print `{name = attribute, ...}`, or nothing if there are no attributes."""
+    entries = {name: value for name, value in (*named.items(), *additional.items()) if value}
     printer.print_op_attributes(entries)
 
 
 def value_names(printer: Printer, values: Iterable[SSAValue]) -> list[str]:
-    """The `%names` under which a printer knows values, without printing them."""
+    """Return the `%names` that a printer uses for values, without printing them."""
     return [f"%{value_name(printer, value)}" for value in values]
 
 
 def print_expressions(
     printer: Printer, expressions: Sequence[AffineExpr], operands: Sequence[SSAValue]
 ) -> None:
-    """Affine expressions with the operands' names in the place of the dims."""
+    """Print affine expressions with the operands' names as dims."""
     names = value_names(printer, operands)
     printer.print_list(
         expressions, lambda expression: printer.print_string(format_expression(expression, names))

@@ -1,4 +1,4 @@
-"""Indirect access tiles: coordinates that are read from index views (gather, scatter, paging)."""
+"""Indirect access tiles: coordinates read from index views (gather, scatter, paged access)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,19 +37,19 @@ from torch_spyre.ktir.affine.sets import bounds
 from torch_spyre.ktir.dialects.ktdp.format import (
     parse_type_of,
     parse_types,
+    pop_attribute,
     print_attributes,
     print_expressions,
-    take,
 )
 from torch_spyre.ktir.dialects.ktdp.tiles import parse_symbols, print_symbols, verify_space
 from torch_spyre.ktir.dialects.ktdp.types import AccessTileType
 from torch_spyre.ktir.syntax.affine_parser import OperandExpressions
-from torch_spyre.ktir.syntax.names import keep_exact_name
+from torch_spyre.ktir.syntax.names import set_exact_name
 
 
 @irdl_op_definition
 class RegionTerminatorOp(IRDLOperation):
-    """Ends the hidden region of an indirect tile; never printed in the custom syntax."""
+    """Terminates the hidden region of an indirect tile; not printed in the custom syntax."""
 
     name = "ktdp.region_terminator"
 
@@ -65,7 +65,7 @@ class RegionTerminatorOp(IRDLOperation):
 class Subscript:
     """One subscript: expressions over the captured values, then the intermediate variables.
 
-    With an index view it is indirect: the coordinate is what the view holds at those expressions.
+    With an index view it is indirect: the coordinate is the view's element at these expressions.
     """
 
     expressions: tuple[AffineExpr, ...]
@@ -74,7 +74,7 @@ class Subscript:
 
 @irdl_op_definition
 class ConstructIndirectAccessTileOp(IRDLOperation):
-    """For each point of the variable space: a coordinate per subscript, some read from memory.
+    """Constructs a tile with one coordinate per subscript, direct or read from an index view.
 
     The intermediate variables are the arguments of the hidden region's only block.
     """
@@ -112,7 +112,7 @@ class ConstructIndirectAccessTileOp(IRDLOperation):
         maps, captured = _canonical_maps(expressions, captured, rank)
         block = Block([RegionTerminatorOp()], arg_types=[IndexType()] * rank)
         for argument, name in zip(block.args, variable_names, strict=False):
-            keep_exact_name(argument, name)
+            set_exact_name(argument, name)
         views = [subscript.index_view for subscript in subscripts]
         super().__init__(
             operands=[base, [view for view in views if view is not None], captured, symbols],
@@ -121,7 +121,9 @@ class ConstructIndirectAccessTileOp(IRDLOperation):
                 "per_dim_subscript_kinds": ArrayAttr(
                     [BoolAttr.from_bool(view is not None) for view in views]
                 ),
-                "per_dim_subscript_maps": ArrayAttr([AffineMapAttr(found) for found in maps]),
+                "per_dim_subscript_maps": ArrayAttr(
+                    [AffineMapAttr(affine_map) for affine_map in maps]
+                ),
                 "variables_space_set": AffineSetAttr(space),
                 "variables_space_order": AffineMapAttr(order or AffineMap.identity(rank)),
             },
@@ -130,7 +132,7 @@ class ConstructIndirectAccessTileOp(IRDLOperation):
 
     @property
     def kinds(self) -> list[bool]:
-        """Per dim of the base: is its subscript indirect?"""
+        """Return for each dim of the base whether its subscript is indirect."""
         return [bool(kind.value.data) for kind in self.per_dim_subscript_kinds]
 
     @property
@@ -153,7 +155,7 @@ class ConstructIndirectAccessTileOp(IRDLOperation):
             raise VerifyException("variables_space_order must be a permutation")
         if variables != space.num_dims:
             raise VerifyException(
-                f"{variables} intermediate variables, and variables_space_set has "
+                f"{variables} intermediate variables, but variables_space_set has "
                 f"{space.num_dims} dims"
             )
         self._verify_subscripts(variables)
@@ -168,21 +170,24 @@ class ConstructIndirectAccessTileOp(IRDLOperation):
             )
         if sum(kinds) != len(self.index_views):
             raise VerifyException(
-                f"{sum(kinds)} indirect subscripts, and {len(self.index_views)} index views"
+                f"{sum(kinds)} indirect subscripts, but {len(self.index_views)} index views"
             )
         views = iter(self.index_views)
         for dim, (is_indirect, subscript) in enumerate(zip(kinds, maps, strict=True)):
             if subscript.num_dims != len(self.captured) + variables:
-                raise VerifyException(f"subscript {dim} is not over captured and variables")
-            wanted = 1
+                raise VerifyException(
+                    f"subscript {dim} must be a map over the captured values and variables"
+                )
+            num_expressions = 1
             if is_indirect:
                 view_type = next(views).type
                 assert isinstance(view_type, MemRefType)
-                wanted = view_type.get_num_dims()
+                num_expressions = view_type.get_num_dims()
                 _verify_index_type(dim, view_type.element_type)
-            if len(subscript.results) != wanted:
+            if len(subscript.results) != num_expressions:
                 raise VerifyException(
-                    f"subscript {dim} has {len(subscript.results)} expressions, not {wanted}"
+                    f"subscript {dim} has {len(subscript.results)} expressions, "
+                    f"not {num_expressions}"
                 )
 
     @classmethod
@@ -221,8 +226,11 @@ class ConstructIndirectAccessTileOp(IRDLOperation):
 
 
 def _verify_index_type(dim: int, element_type: Attribute) -> None:
-    is_wide = isinstance(element_type, IntegerType) and element_type.width.data in (32, 64)
-    if not is_wide and not isinstance(element_type, IndexType):
+    is_supported_integer = isinstance(element_type, IntegerType) and element_type.width.data in (
+        32,
+        64,
+    )
+    if not is_supported_integer and not isinstance(element_type, IndexType):
         raise VerifyException(
             f"the index view of subscript {dim} holds {element_type}, not i32/i64"
         )
@@ -231,25 +239,27 @@ def _verify_index_type(dim: int, element_type: Attribute) -> None:
 def _canonical_maps(
     subscripts: Sequence[Sequence[AffineExpr]], captured: Sequence[SSAValue], variables: int
 ) -> tuple[list[AffineMap], list[SSAValue]]:
-    """Maps over captured values in order of first appearance, then the variables."""
+    """Return maps over the captured values in order of first appearance and then the variables,
+    and these values.
+    """
     expressions = [expression for subscript in subscripts for expression in subscript]
     used = [dim for dim in dims_in_order(expressions) if dim < len(captured)]
-    chosen = list(dict.fromkeys(captured[dim] for dim in used))
+    distinct = list(dict.fromkeys(captured[dim] for dim in used))
     new_dims = [AffineExpr.constant(0)] * len(captured)
     for dim in used:
-        new_dims[dim] = AffineExpr.dimension(chosen.index(captured[dim]))
-    new_dims += [AffineExpr.dimension(len(chosen) + dim) for dim in range(variables)]
+        new_dims[dim] = AffineExpr.dimension(distinct.index(captured[dim]))
+    new_dims += [AffineExpr.dimension(len(distinct) + dim) for dim in range(variables)]
     maps = [
         AffineMap(len(captured) + variables, 0, tuple(subscript)).replace_dims_and_symbols(
-            new_dims, (), len(chosen) + variables, 0
+            new_dims, (), len(distinct) + variables, 0
         )
         for subscript in subscripts
     ]
-    return maps, chosen
+    return maps, distinct
 
 
 class _IndirectTileParser:
-    """Reads one indirect tile. While it reads, symbols stand for the intermediate variables."""
+    """Parses one indirect tile. During parsing, symbols represent the intermediate variables."""
 
     def __init__(self, parser: Parser) -> None:
         self._parser = parser
@@ -259,7 +269,7 @@ class _IndirectTileParser:
         parser = self._parser
         position = parser.pos
         variables = self._parse_variables()
-        # A variable that is bound outside too keeps its outer value (a legacy of the interpreter).
+        # A variable that is also defined outside has its outer value, as in the interpreter.
         shadowed = [name for name in variables if name in parser.ssa_values]
         fixed = {
             name: AffineExpr.symbol(index)
@@ -273,12 +283,14 @@ class _IndirectTileParser:
         )
         symbols = parse_symbols(parser)
         attributes = parser.parse_optional_attr_dict()
-        space = take(parser, attributes, "variables_space_set", AffineSetAttr).data
+        space = pop_attribute(parser, attributes, "variables_space_set", AffineSetAttr).data
         identity = AffineMapAttr(AffineMap.identity(space.num_dims))
-        order = take(parser, attributes, "variables_space_order", AffineMapAttr, lambda: identity)
+        order = pop_attribute(
+            parser, attributes, "variables_space_order", AffineMapAttr, lambda: identity
+        )
         if len(variables) != space.num_dims:
             parser.raise_error(
-                f"{len(variables)} intermediate variables, and variables_space_set has "
+                f"{len(variables)} intermediate variables, but variables_space_set has "
                 f"{space.num_dims} dims",
                 position,
             )
@@ -320,7 +332,7 @@ class _IndirectTileParser:
         return names
 
     def _parse_subscript(self) -> list[AffineExpr]:
-        """`ind` `(` view `[` expressions `]` `)`, or an expression, usually in parentheses."""
+        """Parse `ind` `(` view `[` expressions `]` `)`, or an expression."""
         parser = self._parser
         if parser.parse_optional_keyword("ind") is None:
             self._views.append(None)
@@ -330,15 +342,15 @@ class _IndirectTileParser:
             return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, self._atoms.parse)
 
     def _resolve(self, base: UnresolvedOperand) -> tuple[SSAValue, list[SSAValue | None]]:
-        """Reads the types, of the base and then of each index view, and finds the values."""
+        """Parse the types of the base and the index views, and return their values."""
         parser = self._parser
         parser.parse_punctuation(":")
         position = parser.pos
         base_type, *view_types = cast(list[Attribute], parse_types(parser))
-        named = [view for view in self._views if view is not None]
-        if len(named) != len(view_types):
+        index_views = [view for view in self._views if view is not None]
+        if len(index_views) != len(view_types):
             parser.raise_error(
-                f"{len(named)} indirect subscripts, and {len(view_types)} index view types",
+                f"{len(index_views)} indirect subscripts, but {len(view_types)} index view types",
                 position,
             )
         base_value = parser.resolve_operand(base, base_type)
@@ -354,12 +366,12 @@ class _IndirectTileParser:
     ) -> None:
         if not shadowed:
             return
-        found = bounds(space) if not space.num_symbols else None
+        box = bounds(space) if not space.num_symbols else None
         for name in shadowed:
-            interval = found[variables.index(name)] if found is not None else None
+            interval = box[variables.index(name)] if box is not None else None
             if interval is None or (interval.low, interval.high) != (0, 0):
                 self._parser.raise_error(
-                    f"%{name} is bound outside, so as an intermediate variable its range must "
-                    "be only 0",
+                    f"%{name} is defined outside, so its range as an intermediate variable must "
+                    "be 0 only",
                     position,
                 )

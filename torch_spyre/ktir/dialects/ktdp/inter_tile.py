@@ -1,7 +1,7 @@
-"""Communication between cores: a contribution, and the two delivery ops the front end has.
+"""Communication between cores: produce, and the delivery ops consume and reduce.
 
-`inter_tile_produce` names what each core contributes and returns a future; exactly one delivery
-op takes it. The def-use edge is the only order. Sets are over flat core ids.
+`inter_tile_produce` computes a partial on each core and returns a future, which exactly one
+delivery op uses. The def-use edge is the only ordering. Sets are over flat core ids.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from torch_spyre.ktir.dialects.ktdp.delivery import (
     DeliveryOperation,
-    FoldingOperation,
+    ReductionOperation,
     verify_core_set,
 )
 from torch_spyre.ktir.dialects.ktdp.format import (
@@ -51,7 +51,7 @@ class _YieldOperation(IRDLOperation):
 
 @irdl_op_definition
 class YieldPartialOp(_YieldOperation):
-    """Ends the region of a produce: this core's contribution."""
+    """Terminates the region of a produce op with this core's partial."""
 
     name = "ktdp.yield_partial"
 
@@ -60,20 +60,20 @@ class YieldPartialOp(_YieldOperation):
 
 @irdl_op_definition
 class YieldReducedOp(_YieldOperation):
-    """Ends a combiner: two contributions made one."""
+    """Terminates a combiner with the reduction of two partials."""
 
     name = "ktdp.yield_reduced"
 
     traits = traits_def(IsTerminator(), Pure())
 
     def verify_(self) -> None:
-        if not isinstance(self.parent_op(), FoldingOperation):
-            raise VerifyException("belongs in the combiner of a reduce or reduce_scatter")
+        if not isinstance(self.parent_op(), ReductionOperation):
+            raise VerifyException("must be in the combiner of a reduce or reduce_scatter")
 
 
 @irdl_op_definition
 class InterTileProduceOp(IRDLOperation):
-    """Runs its region once per core, with the id of the core's group, and promises the result."""
+    """Runs its region once per core, with the core's group id; returns a future of the result."""
 
     name = "ktdp.inter_tile_produce"
 
@@ -94,21 +94,23 @@ class InterTileProduceOp(IRDLOperation):
         verify_core_set(self.producer_tiles_per_group.data, "producer_tiles_per_group", 1)
         block = self.body.block
         if [argument.type for argument in block.args] != [IndexType()]:
-            raise VerifyException("the region takes one argument, the group id of type index")
+            raise VerifyException("the region must have one argument, the group id of type index")
         terminator = block.last_op
         if not isinstance(terminator, YieldPartialOp):
-            raise VerifyException("the region ends with ktdp.yield_partial")
+            raise VerifyException("the region must end with ktdp.yield_partial")
         yielded = tuple(value.type for value in terminator.values)
         if yielded != self.future.type.partials:
             raise VerifyException(
-                f"the region yields {_listed(yielded)}, and the future promises "
-                f"{_listed(self.future.type.partials)}"
+                f"the region yields {_format_types(yielded)}, but the partials of the future are "
+                f"{_format_types(self.future.type.partials)}"
             )
         if self.future.uses.get_length() > 1:
-            raise VerifyException("a future has one use, a delivery op")
+            raise VerifyException("a future must have one use, a delivery op")
         for use in self.future.uses:
             if not isinstance(use.operation, DeliveryOperation):
-                raise VerifyException(f"a future goes to a delivery op, not {use.operation.name}")
+                raise VerifyException(
+                    f"a future must be used by a delivery op, not {use.operation.name}"
+                )
 
     @classmethod
     def parse(cls, parser: Parser) -> "InterTileProduceOp":
@@ -127,7 +129,7 @@ class InterTileProduceOp(IRDLOperation):
         future_type = parse_type_of(parser, TileFutureType)
         if partials is not None and tuple(partials) != future_type.partials:
             parser.raise_error(
-                f"{cls.name}: partials {_listed(partials)} differ from the future's", position
+                f"{cls.name}: partials {_format_types(partials)} differ from the future's", position
             )
         operation = cls(producers.data, future_type, parser.parse_region())
         operation.attributes |= attributes
@@ -145,13 +147,13 @@ class InterTileProduceOp(IRDLOperation):
         printer.print_region(self.body)
 
 
-def _listed(types: Sequence[Attribute]) -> str:
+def _format_types(types: Sequence[Attribute]) -> str:
     return f"({', '.join(map(str, types))})"
 
 
 @irdl_op_definition
 class InterTileConsumeOp(DeliveryOperation):
-    """Hands each consumer the contribution of one producer, unchanged."""
+    """Delivers to each consumer the partial of one producer, unchanged."""
 
     name = "ktdp.inter_tile_consume"
 
@@ -163,8 +165,8 @@ class InterTileConsumeOp(DeliveryOperation):
 
 
 @irdl_op_definition
-class InterTileReduceOp(FoldingOperation):
-    """Folds the contributions of a group with the combiner, and gives every consumer the whole.
+class InterTileReduceOp(ReductionOperation):
+    """Reduces the partials of a group with the combiner, and delivers the result to every consumer.
 
     The combiner is pure, associative and commutative by contract.
     """

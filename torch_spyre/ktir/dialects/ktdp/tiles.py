@@ -1,4 +1,4 @@
-"""Direct access tiles: which coordinates of a view. Nothing moves."""
+"""Direct access tiles: sets of coordinates of a view. They move no data."""
 
 from collections.abc import Sequence
 
@@ -31,9 +31,9 @@ from torch_spyre.ktir.affine.maps import canonical_operands
 from torch_spyre.ktir.dialects.ktdp.format import (
     parse_operands_in_parens,
     parse_type_of,
+    pop_attribute,
     print_attributes,
     print_expressions,
-    take,
 )
 from torch_spyre.ktir.dialects.ktdp.types import AccessTileType
 from torch_spyre.ktir.syntax.affine_parser import OperandExpressions
@@ -42,26 +42,26 @@ from torch_spyre.ktir.syntax.affine_parser import OperandExpressions
 def verify_space(
     space: AffineSet, space_name: str, order: AffineMap, order_name: str, rank: int, symbols: int
 ) -> None:
-    """The rules that direct and indirect tiles share: one set, one order, one rank."""
+    """Verify the set, order and rank of a direct or indirect tile."""
     if space.num_symbols != symbols:
         raise VerifyException(
-            f"{space_name} has {space.num_symbols} symbols, and {symbols} symbol operands are given"
+            f"{space_name} has {space.num_symbols} symbols, but there are {symbols} symbol operands"
         )
     if order.num_dims != space.num_dims or len(order.results) != space.num_dims:
         raise VerifyException(
-            f"{order_name} maps {order.num_dims} dims to {len(order.results)}, and {space_name} "
+            f"{order_name} maps {order.num_dims} dims to {len(order.results)}, but {space_name} "
             f"has {space.num_dims}"
         )
     if order.num_symbols:
         raise VerifyException(f"{order_name} must have no symbols")
     if rank != space.num_dims:
         raise VerifyException(
-            f"the tile has rank {rank}, and {space_name} has {space.num_dims} dims"
+            f"the tile has rank {rank}, but {space_name} has {space.num_dims} dims"
         )
 
 
 def parse_symbols(parser: Parser) -> list[SSAValue]:
-    """[`symbols` `(` ssa {`,` ssa} `)`]"""
+    """Parse [`symbols` `(` ssa {`,` ssa} `)`]"""
     if parser.parse_optional_keyword("symbols") is None:
         return []
     operands = parse_operands_in_parens(parser)
@@ -76,7 +76,7 @@ def print_symbols(printer: Printer, symbols: Sequence[SSAValue]) -> None:
 
 
 def type_of_defined(parser: Parser, operand: UnresolvedOperand) -> Attribute:
-    """The type of a value that the text has defined before this point."""
+    """Return the type of a value that is already defined."""
     values = parser.ssa_values.get(operand.operand_name, ())
     if operand.index >= len(values):
         parser.raise_error("the type of this value is not known here", operand.span)
@@ -85,9 +85,9 @@ def type_of_defined(parser: Parser, operand: UnresolvedOperand) -> Attribute:
 
 @irdl_op_definition
 class ConstructAccessTileOp(IRDLOperation):
-    """The coordinates `base_map(indices) + p` for every p of the set.
+    """Constructs the tile of coordinates `base_map(indices) + p` for every p of the set.
 
-    `base_map` is over distinct indices in order of first appearance, as the text has them.
+    `base_map` is over distinct indices in order of first appearance.
     """
 
     name = "ktdp.construct_access_tile"
@@ -133,7 +133,7 @@ class ConstructAccessTileOp(IRDLOperation):
         assert isinstance(base_type, ShapedType)
         if base_map.num_dims != len(self.indices) or base_map.num_symbols:
             raise VerifyException(
-                f"base_map takes {base_map.num_dims} indices, and {len(self.indices)} are given"
+                f"base_map has {base_map.num_dims} dims, but there are {len(self.indices)} indices"
             )
         if base_type.get_num_dims() != len(base_map.results):
             raise VerifyException(
@@ -142,8 +142,8 @@ class ConstructAccessTileOp(IRDLOperation):
             )
         if tile_set.num_dims != len(base_map.results):
             raise VerifyException(
-                f"access_tile_set has {tile_set.num_dims} dims, and base_map gives "
-                f"{len(base_map.results)}"
+                f"access_tile_set has {tile_set.num_dims} dims, but base_map has "
+                f"{len(base_map.results)} results"
             )
         verify_space(
             tile_set,
@@ -163,15 +163,17 @@ class ConstructAccessTileOp(IRDLOperation):
         base_map = AffineMap(len(expressions.operands), 0, tuple(results))
         symbols = parse_symbols(parser)
         attributes = parser.parse_optional_attr_dict()
-        tile_set = take(parser, attributes, "access_tile_set", AffineSetAttr).data
+        tile_set = pop_attribute(parser, attributes, "access_tile_set", AffineSetAttr).data
         identity = AffineMapAttr(AffineMap.identity(tile_set.num_dims))
-        order = take(parser, attributes, "access_tile_order", AffineMapAttr, lambda: identity)
+        order = pop_attribute(
+            parser, attributes, "access_tile_order", AffineMapAttr, lambda: identity
+        )
         if "base_map" in attributes:
-            outer = take(parser, attributes, "base_map", AffineMapAttr).data
+            outer = pop_attribute(parser, attributes, "base_map", AffineMapAttr).data
             if outer.num_dims != len(results) or outer.num_symbols:
                 parser.raise_error(
-                    f"{cls.name}: base_map takes {outer.num_dims} indices, and {len(results)} "
-                    "are given",
+                    f"{cls.name}: base_map has {outer.num_dims} dims, but there are "
+                    f"{len(results)} indices",
                     position,
                 )
             base_map = outer.compose(base_map)

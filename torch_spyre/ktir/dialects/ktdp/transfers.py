@@ -1,4 +1,4 @@
-"""Which core this is, what arrived at launch, and the two ops that move data: load and store."""
+"""Compute tile ids, runtime arguments, and the ops that move data: load and store."""
 
 import math
 
@@ -32,12 +32,12 @@ from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
 from torch_spyre.ktir.dialects.ktdp.types import AccessTileType, RuntimeArgType
 from torch_spyre.ktir.errors import SetError
 
-MOST_GRID_DIMS = 3
+MAX_GRID_DIMS = 3
 
 
 @irdl_op_definition
 class GetComputeTileIdOp(IRDLOperation):
-    """The coordinates of the executing core in the grid: x, then y, then z."""
+    """Returns the coordinates of the executing core in the grid: x, then y, then z."""
 
     name = "ktdp.get_compute_tile_id"
 
@@ -49,8 +49,8 @@ class GetComputeTileIdOp(IRDLOperation):
         super().__init__(result_types=[[IndexType()] * num_dims])
 
     def verify_(self) -> None:
-        if not 1 <= len(self.ids) <= MOST_GRID_DIMS:
-            raise VerifyException(f"1 to {MOST_GRID_DIMS} results, not {len(self.ids)}")
+        if not 1 <= len(self.ids) <= MAX_GRID_DIMS:
+            raise VerifyException(f"expected 1 to {MAX_GRID_DIMS} results, not {len(self.ids)}")
 
     @classmethod
     def parse(cls, parser: Parser) -> "GetComputeTileIdOp":
@@ -58,8 +58,8 @@ class GetComputeTileIdOp(IRDLOperation):
         parser.parse_punctuation(":")
         position = parser.pos
         types = parse_types(parser)
-        if not all(isinstance(found, IndexType) for found in types):
-            parser.raise_error(f"{cls.name}: every result has type index", position)
+        if not all(isinstance(result_type, IndexType) for result_type in types):
+            parser.raise_error(f"{cls.name}: every result must have type index", position)
         operation = cls(len(types))
         operation.attributes |= attributes
         return operation
@@ -72,7 +72,7 @@ class GetComputeTileIdOp(IRDLOperation):
 
 @irdl_op_definition
 class RuntimeArgExtractOp(IRDLOperation):
-    """The value of a runtime argument, or what its type says of it."""
+    """Returns the value of a runtime argument, or its granularity or upper bound."""
 
     name = "ktdp.runtime_arg_extract"
 
@@ -131,8 +131,8 @@ class RuntimeArgExtractOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
 
-def points_of_tile(tile: SSAValue) -> int | None:
-    """How many points a tile has, if the text alone tells."""
+def _num_points(tile: SSAValue) -> int | None:
+    """Return the number of points of a tile if it is static, otherwise None."""
     tile_set = _set_of_tile(tile)
     if tile_set is None or tile_set.num_symbols:
         return None
@@ -144,15 +144,15 @@ def points_of_tile(tile: SSAValue) -> int | None:
 
 def _set_of_tile(tile: SSAValue) -> AffineSet | None:
     match tile.owner:
-        case ConstructAccessTileOp(access_tile_set=found):
-            return found.data
-        case ConstructIndirectAccessTileOp(variables_space_set=found):
-            return found.data
+        case ConstructAccessTileOp(access_tile_set=attribute):
+            return attribute.data
+        case ConstructIndirectAccessTileOp(variables_space_set=attribute):
+            return attribute.data
     return None
 
 
 def _verify_shapes(tile: SSAValue, tensor_type: Attribute) -> None:
-    """The shapes agree, or the tensor lists exactly the points of the tile's set."""
+    """Verify that the shapes are equal, or that the tensor has one element per point of the set."""
     assert isinstance(tile.type, AccessTileType)
     assert isinstance(tensor_type, TensorType)
     tile_shape, tensor_shape = tile.type.get_shape(), tensor_type.get_shape()
@@ -160,11 +160,11 @@ def _verify_shapes(tile: SSAValue, tensor_type: Attribute) -> None:
         return
     if DYNAMIC_INDEX not in tensor_shape:
         elements = math.prod(tensor_shape)
-        if elements == points_of_tile(tile):
+        if elements == _num_points(tile):
             return
         tile_set = _set_of_tile(tile)
         if tile_set is not None and tile_set.num_symbols:
-            # How many points these are is known when the symbols are.
+            # The number of points depends on the values of the symbols.
             return
     raise VerifyException(
         f"tensor shape {list(tensor_shape)} differs from tile shape {list(tile_shape)}"
@@ -211,7 +211,7 @@ class LoadOp(IRDLOperation):
 
 @irdl_op_definition
 class StoreOp(IRDLOperation):
-    """Copies a tensor to the coordinates of a tile; all other elements stay as they are."""
+    """Copies a tensor to the coordinates of a tile; other elements are not modified."""
 
     name = "ktdp.store"
 

@@ -1,4 +1,4 @@
-"""Types of the `ktdp` dialect, and the elided form `<...>` that ops print for them."""
+"""Types of the `ktdp` dialect, and their elided form `<...>` that ops print."""
 
 from collections.abc import Sequence
 
@@ -96,18 +96,18 @@ class RuntimeArgType(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        given: dict[str, IntAttr] = {}
+        limits: dict[str, IntAttr] = {}
         with parser.in_angle_brackets():
             underlying_type = parser.parse_type()
             while parser.parse_optional_punctuation(",") is not None:
                 position = parser.pos
                 keyword = parser.parse_keyword_in(("granularity", "upperbound"))
-                if keyword in given:
-                    parser.raise_error(f"ktdp.runtime_arg: {keyword} is given twice", position)
+                if keyword in limits:
+                    parser.raise_error(f"ktdp.runtime_arg: {keyword} is specified twice", position)
                 parser.parse_punctuation("=")
-                given[keyword] = IntAttr(parser.parse_integer(allow_boolean=False))
+                limits[keyword] = IntAttr(parser.parse_integer(allow_boolean=False))
         absent = NoneAttr()
-        return underlying_type, given.get("granularity", absent), given.get("upperbound", absent)
+        return underlying_type, limits.get("granularity", absent), limits.get("upperbound", absent)
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -120,7 +120,7 @@ class RuntimeArgType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class TileFutureType(ParametrizedAttribute, TypeAttribute):
-    """`!ktdp.tile_future<(T1, ...), groups = SET>`: partial tensors promised by groups of cores."""
+    """`!ktdp.tile_future<(T1, ...), groups = SET>`: a future of the partials of groups of cores."""
 
     name = "ktdp.tile_future"
 
@@ -140,7 +140,7 @@ class TileFutureType(ParametrizedAttribute, TypeAttribute):
 
     def verify(self) -> None:
         if not self.partials:
-            raise VerifyException("ktdp.tile_future: at least one tensor type is needed")
+            raise VerifyException("ktdp.tile_future: at least one tensor type is required")
         for partial in self.partials:
             if not isinstance(partial, TensorType):
                 raise VerifyException(
@@ -156,7 +156,7 @@ class TileFutureType(ParametrizedAttribute, TypeAttribute):
                 parser.Delimiter.PAREN, parser.parse_attribute
             )
             if partials is None:
-                # The older spelling lists the types bare, up to `groups` or a set.
+                # The older spelling lists the types without parentheses, up to `groups` or a set.
                 partials = [parser.parse_type()]
                 while True:
                     parser.parse_punctuation(",")

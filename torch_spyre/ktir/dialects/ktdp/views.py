@@ -1,4 +1,4 @@
-"""Views: how memory is laid out. Nothing moves, nothing is allocated."""
+"""Memory views: the layout of existing memory. They move and allocate nothing."""
 
 from collections.abc import Sequence
 
@@ -46,25 +46,25 @@ from torch_spyre.ktir.dialects.ktdp.format import (
 
 
 def full_box(static_sizes: Sequence[int]) -> AffineSet:
-    """All coordinates of a view; its sizes known only at run time become symbols, in order."""
+    """Return the set of all coordinates of a view; dynamic sizes become symbols, in order."""
     zero = AffineExpr.constant(0)
     constraints = []
     symbols = 0
     for position, size in enumerate(static_sizes):
         dim = AffineExpr.dimension(position)
         if size == DYNAMIC_INDEX:
-            to_the_end = -dim + AffineExpr.symbol(symbols) - 1
+            distance_to_end = -dim + AffineExpr.symbol(symbols) - 1
             symbols += 1
         else:
-            to_the_end = -dim + (size - 1)
+            distance_to_end = -dim + (size - 1)
         constraints.append(AffineConstraintExpr(AffineConstraintKind.ge, dim, zero))
-        constraints.append(AffineConstraintExpr(AffineConstraintKind.ge, to_the_end, zero))
+        constraints.append(AffineConstraintExpr(AffineConstraintKind.ge, distance_to_end, zero))
     return AffineSet(len(static_sizes), symbols, tuple(constraints))
 
 
 @irdl_op_definition
 class ConstructMemoryViewOp(IRDLOperation):
-    """A strided array over memory. Offset and strides count elements of the view's type."""
+    """Constructs a strided view of memory. Offset and strides count elements of the view's type."""
 
     name = "ktdp.construct_memory_view"
 
@@ -107,10 +107,10 @@ class ConstructMemoryViewOp(IRDLOperation):
         )
 
     def symbol_operands(self) -> Sequence[SSAValue]:
-        """The sizes that the symbols of the coordinate set stand for, in order.
+        """Return the sizes that the symbols of the coordinate set are bound to, in order.
 
-        They are the sizes of the dims that the type leaves open. A known dim may be given as a
-        value too; it binds a symbol only in a set that has one for every such value.
+        They are the sizes of the dynamic dims of the type. The size of a static dim may be an SSA
+        value too; it binds a symbol only if the set has a symbol for every size that is a value.
         """
         if self.coordinate_set.data.num_symbols == len(self.sizes):
             return self.sizes
@@ -211,7 +211,7 @@ class ConstructMemoryViewOp(IRDLOperation):
 
 
 def _parse_mixed_list(parser: Parser, keyword: str) -> list[int | SSAValue]:
-    """keyword `:` `[` (int | ssa), ... `]`"""
+    """Parse keyword `:` `[` (int | ssa), ... `]`"""
     parser.parse_keyword(keyword)
     parser.parse_punctuation(":")
 
@@ -222,7 +222,7 @@ def _parse_mixed_list(parser: Parser, keyword: str) -> list[int | SSAValue]:
         position = parser.pos
         value = parser.parse_integer(allow_boolean=False)
         if abs(value) >= 1 << 62 or (keyword == "sizes" and value < 0):
-            parser.raise_error(f"{value} cannot be one of the {keyword}", position)
+            parser.raise_error(f"{value} is out of range for {keyword}", position)
         return value
 
     return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parse_entry)
@@ -230,7 +230,7 @@ def _parse_mixed_list(parser: Parser, keyword: str) -> list[int | SSAValue]:
 
 @irdl_op_definition
 class ConstructDistributedMemoryViewOp(IRDLOperation):
-    """One array in global coordinates, made of views that each hold the part in their set."""
+    """Constructs a view in global coordinates from views that hold one partition each."""
 
     name = "ktdp.construct_distributed_memory_view"
 
@@ -244,19 +244,19 @@ class ConstructDistributedMemoryViewOp(IRDLOperation):
 
     def verify_(self) -> None:
         if not self.views:
-            raise VerifyException("at least one view is needed")
+            raise VerifyException("at least one view is required")
         declared = self.result.type
         for position, view in enumerate(self.views):
-            found = view.type
-            assert isinstance(found, MemRefType)
-            if found.element_type != declared.element_type:
+            view_type = view.type
+            assert isinstance(view_type, MemRefType)
+            if view_type.element_type != declared.element_type:
                 raise VerifyException(
-                    f"view {position} holds {found.element_type}, the result "
+                    f"view {position} has elements {view_type.element_type}, the result "
                     f"{declared.element_type}"
                 )
-            if found.get_num_dims() != declared.get_num_dims():
+            if view_type.get_num_dims() != declared.get_num_dims():
                 raise VerifyException(
-                    f"view {position} has rank {found.get_num_dims()}, the result "
+                    f"view {position} has rank {view_type.get_num_dims()}, the result "
                     f"{declared.get_num_dims()}"
                 )
 

@@ -1,7 +1,7 @@
-"""Forms that KTIR files use and that xDSL, or strict MLIR, does not take.
+"""Syntax extensions: forms that other producers of KTIR emit and xDSL or MLIR does not accept.
 
-Each function reads one op, after its name, in its strict form or a lenient one, and returns the
-same op for both. The parser looks here before it asks the op itself.
+Each function parses one op, after its name, in the standard or an extended form, and returns the
+same op for both. The parser prefers these functions to the op's own parser.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import SingleBlockImplicitTerminator, ensure_terminator
 
-# Older names, and names that only the interpreter knows, for ops that have a current one.
+# Older names of ops, and names that only the reference interpreter accepts.
 CURRENT_NAMES = {
     "arith.maxf": "arith.maximumf",
     "arith.minf": "arith.minimumf",
@@ -47,7 +47,7 @@ _COMBINERS = {
 
 
 def parse_infix(parser: Parser) -> Operation:
-    """`%a * %b : index`, also with + and -."""
+    """Parse `%a * %b : index`, also with + and -."""
     left = parser.parse_unresolved_operand()
     position = parser.pos
     name = INFIX_OPERATIONS.get(parser._current_token.text)
@@ -63,13 +63,13 @@ def parse_infix(parser: Parser) -> Operation:
 
 
 def _parse_result_types(parser: Parser) -> list[Attribute]:
-    """Types in parentheses, or a single one without."""
+    """Parse types in parentheses, or a single type without."""
     types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
     return [parser.parse_type()] if types is None else list(types)
 
 
 def parse_module(parser: Parser) -> ModuleOp:
-    """The region may be missing."""
+    """Parse `builtin.module`; the region is optional."""
     name = parser.parse_optional_symbol_name()
     attributes = parser.parse_optional_attr_dict_with_keyword()
     region = parser.parse_optional_region() or Region()
@@ -79,7 +79,7 @@ def parse_module(parser: Parser) -> ModuleOp:
 
 
 def parse_for(parser: Parser) -> scf.ForOp:
-    """A single result type may stand without parentheses."""
+    """Parse `scf.for`; a single result type needs no parentheses."""
     variable = parser.parse_argument(expect_type=False)
     parser.parse_punctuation("=")
     bounds = [parser.parse_unresolved_operand()]
@@ -107,7 +107,7 @@ def parse_for(parser: Parser) -> scf.ForOp:
     lower, upper, step = (parser.resolve_operand(bound, variable_type) for bound in bounds)
     block_arguments = [
         variable.resolve(variable_type),
-        *(argument.resolve(found) for argument, found in zip(arguments, types, strict=True)),
+        *(argument.resolve(type) for argument, type in zip(arguments, types, strict=True)),
     ]
     loop = scf.ForOp(lower, upper, step, carried, parser.parse_region(block_arguments))
     loop.attributes |= parser.parse_optional_attr_dict()
@@ -117,7 +117,7 @@ def parse_for(parser: Parser) -> scf.ForOp:
 
 
 def parse_if(parser: Parser) -> scf.IfOp:
-    """A single result type may stand without parentheses."""
+    """Parse `scf.if`; a single result type needs no parentheses."""
     condition = parser.parse_operand(i1)
     types: list[Attribute] = []
     if parser.parse_optional_punctuation("->") is not None:
@@ -134,14 +134,14 @@ def _add_terminator(operation: Operation) -> None:
 
 
 def parse_reduce(parser: Parser) -> ReduceOp:
-    """A combiner may be named before `ins` instead of written as a region after `dimensions`."""
+    """Parse `linalg.reduce`; the combiner may be an op name before `ins` instead of a region."""
     combiner = None
     if parser.parse_optional_punctuation("{") is not None:
         position = parser.pos
         name = parser.parse_identifier()
         combiner = CURRENT_NAMES.get(name, name)
         if combiner not in _COMBINERS:
-            parser.raise_error(f"{name} is not one of the ops that may combine", position)
+            parser.raise_error(f"{name} is not a supported combiner", position)
         parser.parse_optional_attr_dict()
         parser.parse_punctuation("}")
     (source,), (initial,) = _parse_group(parser, "ins", 1), _parse_group(parser, "outs", 1)
@@ -159,12 +159,12 @@ def parse_reduce(parser: Parser) -> ReduceOp:
 
 
 def _combiner_region(parser: Parser, combiner: str, source: SSAValue, initial: SSAValue) -> Region:
-    """As MLIR expands it: the value so far is the first operand, the next element the second."""
+    """Build the region that MLIR expands a named combiner to: `op(accumulator, element)`."""
     block = Block(arg_types=[_element_type(parser, value) for value in (source, initial)])
-    element, so_far = block.args
-    element.name_hint, so_far.name_hint = "in", "out"
+    element, accumulator = block.args
+    element.name_hint, accumulator.name_hint = "in", "out"
     binary = cast(Callable[[SSAValue, SSAValue], Operation], parser.ctx.get_op(combiner))
-    operation = binary(so_far, element)
+    operation = binary(accumulator, element)
     block.add_ops([operation, LinalgYieldOp(operation)])
     return Region(block)
 
@@ -177,7 +177,7 @@ def _element_type(parser: Parser, value: SSAValue) -> Attribute:
 
 
 def _parse_group(parser: Parser, keyword: str, count: int | None = None) -> Sequence[SSAValue]:
-    """keyword `(` ssa {`,` ssa} `:` type {`,` type} `)`"""
+    """Parse keyword `(` ssa {`,` ssa} `:` type {`,` type} `)`"""
     position = parser.pos
     parser.parse_keyword(keyword)
     parser.parse_punctuation("(")
@@ -193,7 +193,7 @@ def _parse_group(parser: Parser, keyword: str, count: int | None = None) -> Sequ
 
 
 def parse_generic(parser: Parser) -> GenericOp:
-    """The traits may be an alias, and several results may stand in parentheses."""
+    """Parse `linalg.generic`; the traits may be an alias, the result types in parentheses."""
     position = parser.pos
     traits = parser.parse_attribute()
     if not isinstance(traits, DictionaryAttr):
@@ -202,11 +202,11 @@ def parse_generic(parser: Parser) -> GenericOp:
     maps = attributes.pop("indexing_maps", None)
     iterators = attributes.pop("iterator_types", None)
     if not isinstance(maps, ArrayAttr) or not isinstance(iterators, ArrayAttr):
-        parser.raise_error("indexing_maps and iterator_types are lists", position)
+        parser.raise_error("indexing_maps and iterator_types must be lists", position)
     texts = {name: attributes.pop(name, None) for name in ("doc", "library_call")}
     doc, call = (text if isinstance(text, StringAttr) else None for text in texts.values())
-    inputs = _parse_group(parser, "ins") if _next_is(parser, "ins") else ()
-    outputs = _parse_group(parser, "outs") if _next_is(parser, "outs") else ()
+    inputs = _parse_group(parser, "ins") if _is_next_token(parser, "ins") else ()
+    outputs = _parse_group(parser, "outs") if _is_next_token(parser, "outs") else ()
     if parser.parse_optional_keyword("attrs") is not None:
         parser.parse_punctuation("=")
         attributes |= parser.parse_optional_attr_dict()
@@ -220,20 +220,22 @@ def parse_generic(parser: Parser) -> GenericOp:
     return operation
 
 
-def _next_is(parser: Parser, keyword: str) -> bool:
+def _is_next_token(parser: Parser, keyword: str) -> bool:
     return parser._current_token.text == keyword
 
 
-def _iterator_type(parser: Parser, found: Attribute, position: int) -> IteratorTypeAttr:
-    if isinstance(found, IteratorTypeAttr):
-        return found
+def _iterator_type(parser: Parser, attribute: Attribute, position: int) -> IteratorTypeAttr:
+    if isinstance(attribute, IteratorTypeAttr):
+        return attribute
     names = [kind.value for kind in IteratorType]
-    if not isinstance(found, StringAttr) or found.data not in names:
-        parser.raise_error(f"unknown iterator type {found}; known: {', '.join(names)}", position)
-    return IteratorTypeAttr(IteratorType(found.data))
+    if not isinstance(attribute, StringAttr) or attribute.data not in names:
+        parser.raise_error(
+            f"unknown iterator type {attribute}; known: {', '.join(names)}", position
+        )
+    return IteratorTypeAttr(IteratorType(attribute.data))
 
 
-LENIENT_PARSERS: dict[str, Callable[[Parser], Operation]] = {
+EXTENDED_PARSERS: dict[str, Callable[[Parser], Operation]] = {
     "builtin.module": parse_module,
     "scf.for": parse_for,
     "scf.if": parse_if,
