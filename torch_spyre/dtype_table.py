@@ -23,7 +23,7 @@ class DtypeKind(Enum):
 
 
 class Support(Enum):
-    """What the card does with a dtype."""
+    """How far the card supports a dtype."""
 
     COMPUTE = auto()  # kernels compute with it
     STORAGE = auto()  # kernels only move and convert it

@@ -18,7 +18,7 @@ from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validat
 
 
 class BundleForm(IntEnum):
-    """What a bundle consists of, in the order in which the passes establish it."""
+    """The states of a bundle, in the order in which the passes establish them."""
 
     LOOPS = 0
     # No loop is empty.
@@ -78,11 +78,11 @@ def _check_symbols(op: LoopOp) -> None:
 
 
 def _require_symbols(
-    op: LoopOp, expression: sympy.Expr, allowed: frozenset[Symbol], what: str
+    op: LoopOp, expression: sympy.Expr, allowed: frozenset[Symbol], access: str
 ) -> None:
     unknown = sympy.sympify(expression).free_symbols - allowed
     names = ", ".join(sorted(map(str, unknown)))
-    _require(op, not unknown, f"{what} depends on {names}, which is no loop of the op")
+    _require(op, not unknown, f"{access} depends on {names}, which is no loop of the op")
 
 
 def _check_reduction(op: LoopOp) -> None:

@@ -93,14 +93,14 @@ class LoopOp:
 
     @property
     def is_multi_loop(self) -> bool:
-        """Whether this is a loop of a multi-loop op, which has a program of its own."""
+        """Return whether this is a loop of a multi-loop op, which has a program of its own."""
         return isinstance(self.value, Reduction) and find_multi_loop_op(self.value.op) is not None
 
     @property
     def reads(self) -> tuple[Load, ...]:
-        """What is read, in places of its own: a product has two factors, be they one tensor."""
+        """Return the loads by operand: a matmul of a tensor with itself has two of them."""
         if isinstance(self.value, Reduction) and (self.is_matmul or self.is_multi_loop):
-            return tuple(each for each in self.value.inputs if isinstance(each, Load))
+            return tuple(node for node in self.value.inputs if isinstance(node, Load))
         return self.loads
 
     @property

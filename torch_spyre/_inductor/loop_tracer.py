@@ -202,38 +202,38 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
     sizes: dict[Symbol, int] = {}
 
     def symbols(ranges: Sequence[Any], letter: str) -> list[sympy.Expr]:
-        found: list[sympy.Expr] = []
+        loop_symbols: list[sympy.Expr] = []
         for position, size in enumerate(ranges):
             extent = concrete(size)
             symbol = Symbol(f"{letter}{position}", integer=True)
             if extent != 1:
                 sizes[symbol] = extent
-            found.append(symbol if extent != 1 else sympy.S.Zero)
-        return found
+            loop_symbols.append(symbol if extent != 1 else sympy.S.Zero)
+        return loop_symbols
 
     handler = LoopTracer()
     points = symbols(data.ranges, "c")
-    along: list[sympy.Expr] = []
+    reduced: list[sympy.Expr] = []
     value: Node | Reduction
-    where: Sequence[sympy.Expr] = points
+    store_indices: Sequence[sympy.Expr] = points
     with V.set_ops_handler(handler):
         if isinstance(data, ir.Reduction):
-            along = symbols(data.reduction_ranges, "r")
-            value = _reduction(handler, data, data.inner_fn(points, along))
+            reduced = symbols(data.reduction_ranges, "r")
+            value = _reduction(handler, data, data.inner_fn(points, reduced))
         else:
             value = handler.converted(_node(data.inner_fn(points)), buffer.get_dtype())
         if isinstance(data, ir.Scatter):
             if data.scatter_mode is not None:
                 raise UnsupportedError(f"a store of kind {data.scatter_mode}")
-            where = data.output_indexer(points)
-    target, index, partial = _destination(buffer, where)
+            store_indices = data.output_indexer(points)
+    target, index, partial = _destination(buffer, store_indices)
     scattered = handler.index_loads(target, index)
     return LoopOp(
         buffer.get_name(),
         target,
         buffer.get_dtype(),
         sizes,
-        tuple(each for each in along if each != 0),
+        tuple(symbol for symbol in reduced if symbol != 0),
         value,
         sympy.expand(index),
         partial or bool(scattered),
@@ -243,13 +243,14 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
 
 
 def concrete(size: Any) -> int:
+    """Return a size as an integer; a symbolic one is guarded on its hint."""
     return size if isinstance(size, int) else int(V.graph.sizevars.guarding_hint_or_throw(size))
 
 
 def _node(value: Any) -> Node:
-    """Inductor wraps what handlers give, so that it can be added and multiplied."""
-    found: Node = value if isinstance(value, Node) else value.value
-    return found
+    """Return the node of a value that Inductor may have wrapped for operator overloading."""
+    node: Node = value if isinstance(value, Node) else value.value
+    return node
 
 
 def _reduction(handler: LoopTracer, data: ir.Reduction, inputs: Any) -> Reduction:
@@ -267,7 +268,7 @@ def _reduction(handler: LoopTracer, data: ir.Reduction, inputs: Any) -> Reductio
     if kind == "any":
         node = handler.converted(node, torch.bool)
     if node.dtype is torch.bool:
-        # Flags are numbers in memory, and the folds work on numbers.
+        # Bools are stored as 16-bit floats, on which reductions are defined.
         node = handler.converted(node, torch.float16)
     if record.reduction is not None and record.reduction.scale is not None:
         count = _count(data.reduction_ranges)
@@ -284,7 +285,7 @@ def _multi_loop(op: MultiLoopOp, kind: str, nodes: tuple[Node, ...]) -> Reductio
 
 
 def _in_owner(name: str, index: sympy.Expr) -> tuple[str, sympy.Expr]:
-    """Where an element is in memory: pieces of a `cat` are computed in its result's."""
+    """Return the buffer that owns an element and its index: inputs of `cat` alias its result."""
     buffer = V.graph.try_get_buffer(name)
     layout = buffer.get_layout() if isinstance(buffer, ir.Buffer) else None
     if not isinstance(layout, ir.NonOwningLayout):
@@ -296,7 +297,7 @@ def _in_owner(name: str, index: sympy.Expr) -> tuple[str, sympy.Expr]:
 def _destination(
     buffer: ir.ComputedBuffer, points: Sequence[sympy.Expr]
 ) -> tuple[str, sympy.Expr, bool]:
-    """Whose memory is written, where, and whether elements of it stay as they were."""
+    """Return the buffer that is written, the index, and whether some elements stay unwritten."""
     layout = buffer.get_layout()
     if isinstance(layout, ir.MutationLayoutSHOULDREMOVE):
         partial = _count(layout.target.get_size()) != _count(layout.get_buffer().get_size())

@@ -1,4 +1,4 @@
-"""What must hold of every `OpSpec`, whoever made it."""
+"""Check the invariants of every `OpSpec`, of the compiler's and of those read from files."""
 
 from collections.abc import Sequence
 
@@ -34,23 +34,23 @@ def _validate_op(spec: OpSpec, cores: int) -> None:
 
 
 def _validate_tensor(spec: OpSpec, position: int, arg: TensorArg) -> None:
-    what = f"tensor {position}"
+    label = f"tensor {position}"
     _require(
         spec,
         len(arg.device_size) == len(arg.device_coordinates),
-        f"{what} has {len(arg.device_size)} device dims and "
+        f"{label} has {len(arg.device_size)} device dims and "
         f"{len(arg.device_coordinates)} coordinates",
     )
-    _require(spec, all(size > 0 for size in arg.device_size), f"{what} has an empty device dim")
+    _require(spec, all(size > 0 for size in arg.device_size), f"{label} has an empty device dim")
     _require(
         spec,
         len(arg.allocation) == 1 and set(arg.allocation) <= {"hbm", "pool", "lx"},
-        f"{what} needs one place of hbm, pool and lx, not {dict(arg.allocation)}",
+        f"{label} needs one place of hbm, pool and lx, not {dict(arg.allocation)}",
     )
     _require(
         spec,
         (arg.arg_index >= 0) == ("hbm" in arg.allocation),
-        f"{what} has argument index {arg.arg_index} and lies in {next(iter(arg.allocation))}",
+        f"{label} has argument index {arg.arg_index} and lies in {next(iter(arg.allocation))}",
     )
     for coordinate in arg.device_coordinates:
         outside = {
@@ -59,7 +59,7 @@ def _validate_tensor(spec: OpSpec, position: int, arg: TensorArg) -> None:
             if symbol not in spec.iteration_space
         }
         names = ", ".join(sorted(map(str, outside)))
-        _require(spec, not outside, f"{what} depends on {names}, not in the iteration space")
+        _require(spec, not outside, f"{label} depends on {names}, not in the iteration space")
 
 
 def _direct_symbols(expression: sympy.Expr) -> set[sympy.Symbol]:
@@ -67,7 +67,7 @@ def _direct_symbols(expression: sympy.Expr) -> set[sympy.Symbol]:
         return set()
     if expression.is_Symbol:
         return {expression}
-    return {symbol for each in expression.args for symbol in _direct_symbols(each)}
+    return {symbol for operand in expression.args for symbol in _direct_symbols(operand)}
 
 
 def _require(spec: OpSpec, holds: bool, problem: str) -> None:

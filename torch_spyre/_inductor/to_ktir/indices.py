@@ -22,7 +22,7 @@ class Index:
 
     @property
     def is_known(self) -> bool:
-        """Whether the index is a constant."""
+        """Return whether the index is a constant."""
         return self.value is None
 
     def modulo(self, divisor: int) -> int:

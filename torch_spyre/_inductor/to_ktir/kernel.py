@@ -140,7 +140,7 @@ def _core_mapping(specs: Sequence[OpSpec], plan: TilePlan) -> CoreMapping:
     """Return the mapping of slices to cores, in the order of the matmul or of the first op."""
     leader = next((spec for spec in specs if is_matmul(spec)), specs[0])
     space = {symbol: (size, plan.space.splits[symbol]) for symbol, size in plan.space.sizes.items()}
-    others = {symbol: entry for symbol, entry in space.items() if symbol not in leader.sizes}
+    trailing = {symbol: entry for symbol, entry in space.items() if symbol not in leader.sizes}
     leading = {symbol: space[symbol] for symbol in leader.sizes}
-    order = others | leading if is_matmul(leader) else leading | others
+    order = trailing | leading if is_matmul(leader) else leading | trailing
     return core_mapping(replace(leader, iteration_space=order))

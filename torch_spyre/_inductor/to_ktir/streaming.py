@@ -104,7 +104,7 @@ class Stream:
         for spec in self.inside:
             self.outer.preload(spec)
         self.accumulations = [self._accumulation(spec) for spec in self.inside if spec.is_reduction]
-        initial = [value for each in self.accumulations for value in each.initial]
+        initial = [value for accumulation in self.accumulations for value in accumulation.initial]
         plan = self.context.plan
         symbols = [symbol for symbol in plan.space.sizes if symbol in plan.streamed]
         values = emit_tile_loops(
@@ -146,7 +146,8 @@ class Stream:
     def _emit_tile(self, frame: Frame, values: Sequence[SSAValue]) -> list[SSAValue]:
         scope = TileScope(self.context, frame, self.outer)
         accumulators = self._split(values)
-        positions = {id(each.spec): place for place, each in enumerate(self.accumulations)}
+        specs = [accumulation.spec for accumulation in self.accumulations]
+        positions = {id(spec): position for position, spec in enumerate(specs)}
         for spec in self.inside:
             if id(spec) in positions:
                 position = positions[id(spec)]

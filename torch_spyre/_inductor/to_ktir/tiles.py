@@ -24,22 +24,22 @@ class Value:
 
     @property
     def element(self) -> Attribute:
-        found = self.ssa.type
-        return found.element_type if isinstance(found, TensorType) else found
+        ssa_type = self.ssa.type
+        return ssa_type.element_type if isinstance(ssa_type, TensorType) else ssa_type
 
     @property
     def shape(self) -> tuple[int, ...]:
-        found = self.ssa.type
-        return found.get_shape() if isinstance(found, TensorType) else ()
+        ssa_type = self.ssa.type
+        return ssa_type.get_shape() if isinstance(ssa_type, TensorType) else ()
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Which part of the iteration space the current tile is, and the order of axes in it."""
+    """The part of the iteration space that the current tile covers, and the order of its axes."""
 
     origins: Mapping[Symbol, Index]
     extents: Mapping[Symbol, int]
-    # Of these elements only so many belong to the tensors: the rest fills their last stick.
+    # The number of elements that belong to the tensors; the others pad the last stick.
     valid: Mapping[Symbol, int]
     axes: Sequence[Axis]
     stick: int = 0
