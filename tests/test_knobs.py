@@ -179,13 +179,13 @@ def _environment_uses(source):
 
 
 def test_only_knobs_touches_the_environment():
-    found = {
+    actual = {
         f"{path.relative_to(ROOT)}:{line}"
         for path in (ROOT / "torch_spyre").rglob("*.py")
         for line in _environment_uses(path.read_text())
     }
-    assert any(place.startswith("torch_spyre/knobs.py:") for place in found)
-    assert {place for place in found if not place.startswith("torch_spyre/knobs.py:")} == set()
+    assert any(place.startswith("torch_spyre/knobs.py:") for place in actual)
+    assert {place for place in actual if not place.startswith("torch_spyre/knobs.py:")} == set()
 
 
 def test_the_documentation_is_what_the_table_says(monkeypatch):

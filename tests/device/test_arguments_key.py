@@ -45,9 +45,9 @@ def test_values_have_equal_keys_exactly_if_they_are_alike(one, other):
 
 @given(st.lists(VALUES, max_size=4))
 def test_a_key_is_hashable_and_stays_the_same(values):
-    found = key(tuple(values), None)
-    assert found is not None
-    assert {found: 1}[key(tuple(values), {})] == 1
+    actual = key(tuple(values), None)
+    assert actual is not None
+    assert {actual: 1}[key(tuple(values), {})] == 1
 
 
 def test_numbers_that_compare_equal_differ_by_type_and_sign():
@@ -84,10 +84,10 @@ def variants():
 
 
 def test_tensors_that_differ_in_anything_have_different_keys():
-    found = {name: key((tensor,)) for name, tensor in variants().items()}
-    for name, value in found.items():
+    actual = {name: key((tensor,)) for name, tensor in variants().items()}
+    for name, value in actual.items():
         assert value is not None, name
-        assert [other for other, its in found.items() if its == value] == [name]
+        assert [other for other, its in actual.items() if its == value] == [name]
 
 
 def test_tensors_made_alike_have_equal_keys():

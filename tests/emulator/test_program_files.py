@@ -128,7 +128,7 @@ def fuzz(rounds: int, seed: int) -> int:
 
 def test_every_instruction_is_known_to_reader_and_test() -> None:
     build = every_instruction()
-    assert {type(found) for found in build.code} == set(ins.INSTRUCTIONS.values())
+    assert {type(actual) for actual in build.code} == set(ins.INSTRUCTIONS.values())
     program = build.load()
     assert (program.name, program.cores, program.card) == ("everything", 4, 0)
     assert decode(encode(build.content())) == build.content()
@@ -178,8 +178,8 @@ def changed(kind: type[ins.Instruction], **changes: Any) -> ins.ProgramContent:
     """The program with every instruction of a kind changed."""
     content = every_instruction().content()
     code = tuple(
-        dataclasses.replace(found, **changes) if type(found) is kind else found
-        for found in content.code
+        dataclasses.replace(actual, **changes) if type(actual) is kind else actual
+        for actual in content.code
     )
     return dataclasses.replace(content, code=code)
 

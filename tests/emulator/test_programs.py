@@ -137,10 +137,10 @@ def test_extracts_an_element_and_checks_its_index() -> None:
         zero = build.constant(0)
         view = build.view(source, I32, [4, 4])
         build.transfer(tile, [4, 4], [zero, zero], view, store=False)
-        found = build.register()
+        actual = build.register()
         indices, extents = build.all_constants([2, index]), build.all_constants([4, 4])
-        build.emit(ins.Extract, found, tile, indices, extents)
-        store_scalar(build, target, found)
+        build.emit(ins.Extract, actual, tile, indices, extents)
+        store_scalar(build, target, actual)
         return build
 
     values, result = torch.arange(100, 116, dtype=torch.int32), zeros(64, torch.int32)

@@ -72,7 +72,7 @@ def along_rows(operand):
 
 
 def given(*operands):
-    return tuple(Input(InputKind.OPERAND, found, found.type) for found in operands)
+    return tuple(Input(InputKind.OPERAND, actual, actual.type) for actual in operands)
 
 
 def softmax(rows, columns, cores=CORES):
@@ -128,32 +128,32 @@ def matmul(m, k, n, row_splits, column_splits):
 
 def test_an_add_takes_what_its_bytes_take():
     size = 2 * 4096 * 4096
-    found = timing(add(4096, 4096, 16), [size] * 3)
-    assert found.time_us == pytest.approx(863.7, rel=1e-3)
-    assert found.bound_by == "ddr"
-    assert found.busy.sfp == pytest.approx(5.5e6, rel=1e-2)
-    assert (found.ddr_read_bytes, found.ddr_write_bytes) == (2 * size, size)
-    assert found.lx_bytes == 6 * size
+    actual = timing(add(4096, 4096, 16), [size] * 3)
+    assert actual.time_us == pytest.approx(863.7, rel=1e-3)
+    assert actual.bound_by == "ddr"
+    assert actual.busy.sfp == pytest.approx(5.5e6, rel=1e-2)
+    assert (actual.ddr_read_bytes, actual.ddr_write_bytes) == (2 * size, size)
+    assert actual.lx_bytes == 6 * size
 
 
 def test_the_trips_that_a_kernel_takes_do_not_change_its_time():
     size = 2 * 4096 * 4096
-    found = [timing(add(4096, 4096, rows), [size] * 3) for rows in (1, 4, 16)]
-    assert len({item.time_ps for item in found}) == 1
+    actual = [timing(add(4096, 4096, rows), [size] * 3) for rows in (1, 4, 16)]
+    assert len({item.time_ps for item in actual}) == 1
 
 
 def test_a_softmax_in_the_scratchpad_takes_what_its_bytes_take():
     size = 2 * 4096 * 2048
-    found = timing(softmax(4096, 2048), [size] * 2)
-    assert found.time_us == pytest.approx(320.0, rel=1e-3)
+    actual = timing(softmax(4096, 2048), [size] * 2)
+    assert actual.time_us == pytest.approx(320.0, rel=1e-3)
     # 11 passes, and a tree for two sticks of results in each of two reductions.
-    assert found.busy.sfp == pytest.approx((11 * 4096 + 2 * 2 * 6) / 1.5e-3, rel=1e-6)
-    assert found.lx_peak_bytes >= 2 * 128 * 2048
+    assert actual.busy.sfp == pytest.approx((11 * 4096 + 2 * 2 * 6) / 1.5e-3, rel=1e-6)
+    assert actual.lx_peak_bytes >= 2 * 128 * 2048
 
 
 def test_a_softmax_on_one_core_has_a_part_of_the_bandwidth():
-    found = timing(softmax(512, 1024, cores=1), [2 * 512 * 1024] * 2)
-    assert found.time_us == pytest.approx(181.8, rel=1e-3)
+    actual = timing(softmax(512, 1024, cores=1), [2 * 512 * 1024] * 2)
+    assert actual.time_us == pytest.approx(181.8, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -166,12 +166,12 @@ def test_a_product_shares_the_tiles_that_rows_and_columns_of_cores_read(
     # 2048 wide tiles exceed a core's scratchpad; a kernel would loop, the counts are the same.
     build = matmul(size, size, size, 4, 8)
     whole = record(build, [2 * size * size] * 3)
-    found = estimate(ProgramRecord(name=whole.name, steps=whole.steps), CARD)
-    assert found.time_us == pytest.approx(time_us, rel=2e-3)
-    assert found.busy.pt == pytest.approx(pt_us * 1e6, rel=2e-3)
-    assert found.bound_by == bound_by
-    assert found.macs == size**3
-    assert found.ddr_read_bytes == 2 * 2 * size * size
+    actual = estimate(ProgramRecord(name=whole.name, steps=whole.steps), CARD)
+    assert actual.time_us == pytest.approx(time_us, rel=2e-3)
+    assert actual.busy.pt == pytest.approx(pt_us * 1e6, rel=2e-3)
+    assert actual.bound_by == bound_by
+    assert actual.macs == size**3
+    assert actual.ddr_read_bytes == 2 * 2 * size * size
 
 
 def test_short_runs_are_bound_by_their_requests():
@@ -181,9 +181,9 @@ def test_short_runs_are_bound_by_their_requests():
     tile = build.tensor(F16, 4096, 64)
     first = build.scalar("muli", I64, CORE_REGISTER, build.constant(64))
     build.transfer(tile, [4096, 64], [build.constant(0), first], view, store=False)
-    found = timing(build, [2 * 4096 * CORES * 64])
-    assert found.ddr_requests == 4096 * CORES
-    assert found.time_us == pytest.approx(4096 * CORES * 4.7e-3, rel=1e-3)
+    actual = timing(build, [2 * 4096 * CORES * 64])
+    assert actual.ddr_requests == 4096 * CORES
+    assert actual.time_us == pytest.approx(4096 * CORES * 4.7e-3, rel=1e-3)
 
 
 def test_a_kernel_that_moves_nothing_beyond_the_end_of_its_arrays():
@@ -223,9 +223,9 @@ def test_every_kind_of_delivery_has_a_time_that_the_ring_allows(kind):
     build.emit(ins.Publish, 0, (ins.PublishedTile(tile.address, tile.bytes),))
     build.emit(ins.Delivered, 0, kind, 8, 12800)
     end()
-    found = timing(build)
-    assert found.time_ps == found.ring_exposed_ps > 0
-    assert 0 < found.utilisation.ring <= 1
+    actual = timing(build)
+    assert actual.time_ps == actual.ring_exposed_ps > 0
+    assert 0 < actual.utilisation.ring <= 1
 
 
 def test_costs_of_vector_instructions_come_from_their_table():

@@ -20,11 +20,11 @@ def check(function, *args, units=8, **options):
     """The compiled function gives what the CPU gives, and leaves the same in its arguments."""
     card = on_card(args)
     reference = exact(card)
-    wanted = function(*reference)
-    got = torch.compile(function, **options)(*card)
-    assert_close(got, wanted, units)
+    expected = function(*reference)
+    actual = torch.compile(function, **options)(*card)
+    assert_close(actual, expected, units)
     assert_close([each for each in card if isinstance(each, torch.Tensor)], list(reference), units)
-    return got
+    return actual
 
 
 def test_an_input_is_changed():
@@ -65,8 +65,8 @@ def test_a_view_of_something_is_changed(view):
         part.add_(1)
         return part.t() * 2
 
-    wanted = function(view(reference))
-    assert_close(torch.compile(function)(view(x)), wanted)
+    expected = function(view(reference))
+    assert_close(torch.compile(function)(view(x)), expected)
     assert_close(x, reference)
 
 
@@ -102,8 +102,8 @@ def test_a_changed_input_is_seen_through_another(view):
         x.add_(1)
         return y * 2
 
-    wanted = function(reference, view(reference))
-    assert_close(torch.compile(function)(x, view(x)), wanted)
+    expected = function(reference, view(reference))
+    assert_close(torch.compile(function)(x, view(x)), expected)
 
 
 def test_graphs_break():
@@ -159,12 +159,12 @@ def test_gradients(name, mode):
     mine, theirs = (x.requires_grad_(), y.requires_grad_()), exact((x, y))
     for each in theirs:
         each.requires_grad_()
-    wanted = function(*theirs)
-    got = (torch.compile(function) if mode == "compiled" else function)(*mine)
-    assert_close(got, wanted, units=8)
-    upstream = numbers(*wanted.shape).to("spyre")
-    got.backward(upstream)
-    wanted.backward(exact(upstream))
+    expected = function(*theirs)
+    actual = (torch.compile(function) if mode == "compiled" else function)(*mine)
+    assert_close(actual, expected, units=8)
+    upstream = numbers(*expected.shape).to("spyre")
+    actual.backward(upstream)
+    expected.backward(exact(upstream))
     assert_close([each.grad for each in mine], [each.grad for each in theirs], units=16)
 
 
@@ -379,7 +379,7 @@ def tables():
     from torch._prims_common import _computation_dtype_map
 
     joint_graph.lazy_init()
-    found = (
+    actual = (
         _computation_dtype_map,
         lowering.lowerings,
         lowering.user_lowerings,
@@ -389,7 +389,7 @@ def tables():
         vars(joint_graph.UniformValueConstantFolder),
         *(each.patterns for each in joint_graph.pass_patterns),
     )
-    return [dict(each) for each in found]
+    return [dict(each) for each in actual]
 
 
 def test_tables_of_inductor_stay_as_they_were():
@@ -435,8 +435,8 @@ def test_the_backend_inductor_by_name_compiles_for_the_card():
     def joined(x, tail):
         return torch.cat([x.relu(), tail], 1)
 
-    found = torch.compile(joined, backend="inductor", mode="reduce-overhead")(*on_card((x, tail)))
-    assert_close(found, joined(x, tail), units=1)
+    actual = torch.compile(joined, backend="inductor", mode="reduce-overhead")(*on_card((x, tail)))
+    assert_close(actual, joined(x, tail), units=1)
     assert torch.equal(torch.compile(joined, backend="inductor")(x, tail), joined(x, tail))
 
 
@@ -446,8 +446,8 @@ def test_tensors_made_of_numbers_inside_a_graph(values):
         return x + torch.tensor(values, device=x.device) * 2
 
     x = torch.zeros(2, dtype=torch.int64)
-    found = torch.compile(made, fullgraph=True)(x.to("spyre"))
-    assert found.tolist() == made(x).tolist()
+    actual = torch.compile(made, fullgraph=True)(x.to("spyre"))
+    assert actual.tolist() == made(x).tolist()
 
 
 def test_metadata_changed_in_place_inside_a_graph():
@@ -457,9 +457,9 @@ def test_metadata_changed_in_place_inside_a_graph():
         return torch.nn.functional.adaptive_avg_pool1d(x.transpose(1, 2), 1)
 
     card = on_card(numbers(2, 8, 16))
-    found = torch.compile(pooled, fullgraph=True)(card)
-    assert found.stride() == pooled(card.cpu()).stride()
-    assert_close(found, pooled(exact(card)))
+    actual = torch.compile(pooled, fullgraph=True)(card)
+    assert actual.stride() == pooled(card.cpu()).stride()
+    assert_close(actual, pooled(exact(card)))
 
 
 def test_a_piece_of_a_cat_is_read_by_others_too():
@@ -470,5 +470,5 @@ def test_a_piece_of_a_cat_is_read_by_others_too():
         return y + torch.nn.functional.pad(y, (3, 3, 3, 3))[..., :8, :8]
 
     given = on_card((numbers(128, 32), numbers(32, 64)))
-    found = torch.compile(padded, fullgraph=True)(*given)
-    assert_close(found, padded(*exact(given)), units=4, scale=8.0)
+    actual = torch.compile(padded, fullgraph=True)(*given)
+    assert_close(actual, padded(*exact(given)), units=4, scale=8.0)

@@ -38,8 +38,8 @@ def compiled(monkeypatch):
 def test_error_names_the_op_and_the_line(compiled):
     arguments = r"\(float32\[6, 6\] on spyre:0\)"
     where = rf"test_compiled_fallbacks\.py:{LINE}"
-    wanted = rf"matrix_exp.*{arguments} at .*{where} .*TORCH_SPYRE_FALLBACK=error"
-    with pytest.raises(FallbackError, match=wanted):
+    expected = rf"matrix_exp.*{arguments} at .*{where} .*TORCH_SPYRE_FALLBACK=error"
+    with pytest.raises(FallbackError, match=expected):
         compiled("error")
 
 
@@ -89,11 +89,11 @@ def test_float64_is_on_the_cpu_as_in_eager_mode(name):
     x = numbers(3, 70, dtype=torch.float32)
     torch._dynamo.reset()
     with pytest.warns(UserWarning, match="spyre has no float64") as seen:
-        found = torch.compile(CONVERSIONS[name])(x.to("spyre"))
+        actual = torch.compile(CONVERSIONS[name])(x.to("spyre"))
     (warning,) = [each for each in seen if "float64" in str(each.message)]
     assert warning.filename == __file__
-    assert found.device.type == "cpu"
-    torch.testing.assert_close(found, CONVERSIONS[name](x))
+    assert actual.device.type == "cpu"
+    torch.testing.assert_close(actual, CONVERSIONS[name](x))
 
 
 @pytest.mark.parametrize("name", ["a copy from the host", "the checks of one_hot"])

@@ -24,15 +24,15 @@ def test_flex_attention_is_what_its_function_says(projections, compiled):
     attention = torch.compile(flex_attention) if compiled else flex_attention
     places = torch.arange(20)
     bias = (places[:, None] - places) * 0.25
-    wanted = F.scaled_dot_product_attention(*exact(projections), attn_mask=bias.double())
-    assert_close(attention(*projections, score_mod=biased), wanted, units=16)
+    expected = F.scaled_dot_product_attention(*exact(projections), attn_mask=bias.double())
+    assert_close(attention(*projections, score_mod=biased), expected, units=16)
 
 
 def test_flex_attention_skips_what_its_mask_hides(projections):
     mask = create_block_mask(lambda b, h, query, key: query >= key, 1, 2, 20, 20, device="spyre")
-    found = torch.compile(flex_attention)(*projections, block_mask=mask)
-    wanted = F.scaled_dot_product_attention(*exact(projections), is_causal=True)
-    assert_close(found, wanted, units=16)
+    actual = torch.compile(flex_attention)(*projections, block_mask=mask)
+    expected = F.scaled_dot_product_attention(*exact(projections), is_causal=True)
+    assert_close(actual, expected, units=16)
 
 
 def test_gradients_of_flex_attention(projections):

@@ -150,8 +150,8 @@ def test_a_size_that_the_data_say_runs_op_by_op(caplog):
         compiled = torch.compile(first, fullgraph=True)
         x = numbers(6, 70).to("spyre")
         for rows in (2, 5, 0):
-            got = compiled(x, torch.tensor(rows, device="spyre"))
-            assert_close(got, exact(x)[:rows] * 2)
+            actual = compiled(x, torch.tensor(rows, device="spyre"))
+            assert_close(actual, exact(x)[:rows] * 2)
     assert "op by op" in caplog.text and "a size that depends on data" in caplog.text
 
 
@@ -160,7 +160,7 @@ def test_sequences_of_different_lengths_in_one_tensor_run_op_by_op(caplog):
     for lengths in ((3, 5), (2, 65)):
         rows = on_card(tuple(numbers(length, 70) for length in lengths))
         ragged = torch.nested.nested_tensor(list(rows), layout=torch.jagged)
-        got = compiled(ragged)
-        for one, row in zip(got.unbind(), rows, strict=True):
+        actual = compiled(ragged)
+        for one, row in zip(actual.unbind(), rows, strict=True):
             assert_close(one, (exact(row) * 2).relu() + 1)
     assert caplog.text.count("ragged sizes") == 1

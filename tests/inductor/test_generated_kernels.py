@@ -130,11 +130,11 @@ def test_cores_share(name, kernels_made):
 
 def test_a_flattened_operand_is_read_where_it_is(kernels_made):
     x, y = numbers(6, 10, 128), numbers(60, 128)
-    found = kernels_made.of(lambda x, y: x.flatten(0, 1) + y, x, y)
+    actual = kernels_made.of(lambda x, y: x.flatten(0, 1) + y, x, y)
     ((spec,),) = kernels_made.programs
     assert sorted(spec.sizes.values()) == [6, 10, 128]
     assert list(spec.args[0].device_size) == [10, 2, 6, 64]
-    assert_close(found, exact(x).flatten(0, 1) + exact(y))
+    assert_close(actual, exact(x).flatten(0, 1) + exact(y))
 
 
 # --- copies ---------------------------------------------------------------------------------------
@@ -143,9 +143,9 @@ def test_a_flattened_operand_is_read_where_it_is(kernels_made):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64])
 def test_a_transposed_operand_of_any_type_moves_once(dtype, kernels_made):
     x, y = numbers(128, 128, dtype=dtype), numbers(128, 128, dtype=dtype)
-    found = kernels_made.of(lambda x, y: torch.maximum(x.t(), y), x, y)
+    actual = kernels_made.of(lambda x, y: torch.maximum(x.t(), y), x, y)
     assert kernels_made.ops == [["ReStickifyOpHBM", "maximum"]]
-    assert_close(found, torch.maximum(exact(x).t(), exact(y)))
+    assert_close(actual, torch.maximum(exact(x).t(), exact(y)))
 
 
 NOTHING_MOVES = {
@@ -161,10 +161,10 @@ NOTHING_MOVES = {
 @pytest.mark.parametrize("name", NOTHING_MOVES)
 def test_nothing_moves_between_sticks(name, kernels_made):
     tensors = numbers(128, 128, low=-0.5, high=0.5), numbers(128, 128, low=0, high=0.1)
-    found = kernels_made.of(NOTHING_MOVES[name], *tensors)
+    actual = kernels_made.of(NOTHING_MOVES[name], *tensors)
     assert not kernels_made.named("ReStickifyOpHBM")
     assert len(kernels_made.programs) <= 2
-    assert_close(found, NOTHING_MOVES[name](*exact(on_card(tensors))), units=8)
+    assert_close(actual, NOTHING_MOVES[name](*exact(on_card(tensors))), units=8)
 
 
 def test_orders_of_dims_beside_the_stick_may_differ(kernels_made):
@@ -180,41 +180,41 @@ def test_orders_of_dims_beside_the_stick_may_differ(kernels_made):
         )
         for each, order in zip((x, y), orders, strict=True)
     ]
-    found = kernels_made.of(torch.add, *given)
+    actual = kernels_made.of(torch.add, *given)
     assert kernels_made.ops == [["add"]]
-    assert_close(found, exact(x) + exact(y))
+    assert_close(actual, exact(x) + exact(y))
 
 
 def test_single_elements_and_rows_meet(kernels_made):
     """One sum in each stick, and rows of sums: what cannot be read in place is copied."""
     x, y = numbers(128, 128, low=0, high=0.1), numbers(128, 128)
-    found = kernels_made.of(lambda x, y: x.sum(1) + y, x, y)
-    assert_close(found, exact(on_card(x)).sum(1) + exact(y), units=8)
+    actual = kernels_made.of(lambda x, y: x.sum(1) + y, x, y)
+    assert_close(actual, exact(on_card(x)).sum(1) + exact(y), units=8)
 
 
 def test_columns_from_within_a_stick_become_contiguous(kernels_made):
     x = numbers(16, 200)
-    found = kernels_made.of(lambda x: x[:, 10:150].contiguous(), x)
-    assert found.is_contiguous()
-    assert_close(found, exact(x)[:, 10:150])
+    actual = kernels_made.of(lambda x: x[:, 10:150].contiguous(), x)
+    assert actual.is_contiguous()
+    assert_close(actual, exact(x)[:, 10:150])
 
 
 def test_a_clone_of_something_permuted_is_contiguous(kernels_made):
     x = numbers(3, 8, 130)
-    found = kernels_made.of(
+    actual = kernels_made.of(
         lambda x: x.permute(2, 0, 1).clone(memory_format=torch.contiguous_format), x
     )
-    assert found.stride() == (24, 8, 1)
-    assert_close(found, exact(x).permute(2, 0, 1))
+    assert actual.stride() == (24, 8, 1)
+    assert_close(actual, exact(x).permute(2, 0, 1))
 
 
 @pytest.mark.parametrize("dim", [0, 1])
 def test_pieces_of_a_cat_go_where_they_belong(dim, kernels_made):
     pieces = [numbers(4, 64), numbers(4, 64), numbers(4, 64)]
-    found = kernels_made.of(lambda *pieces: torch.cat(pieces, dim), *pieces)
+    actual = kernels_made.of(lambda *pieces: torch.cat(pieces, dim), *pieces)
     assert kernels_made.ops == [["identity"]] * 3
     assert len({spec.output.arg_index for spec in kernels_made.specs}) == 1
-    assert_close(found, torch.cat([exact(each) for each in pieces], dim))
+    assert_close(actual, torch.cat([exact(each) for each in pieces], dim))
 
 
 def test_a_product_is_copied_into_an_input_without_a_program_for_it(kernels_made):
@@ -236,8 +236,8 @@ def test_what_is_overwritten_is_read_before(kernels_made):
         return before
 
     target, x, y = on_card((numbers(64, 65), numbers(64, 64), numbers(64, 65)))
-    wanted = exact(target) + 1
-    assert_close(kernels_made.of(function, target, x, y), wanted)
+    expected = exact(target) + 1
+    assert_close(kernels_made.of(function, target, x, y), expected)
     assert_close(target, exact(x) @ exact(y), units=8, scale=4)
 
 
@@ -245,11 +245,11 @@ def test_what_is_overwritten_is_read_before(kernels_made):
 
 
 def test_a_number_is_part_of_the_op(kernels_made):
-    found = kernels_made.of(lambda x: x + 1.0, numbers(64, 64))
+    actual = kernels_made.of(lambda x: x + 1.0, numbers(64, 64))
     ((spec,),) = kernels_made.programs
     assert spec.op == "add" and spec.constants == {"operand1": 1.0}
     assert [arg.arg_index for arg in spec.args] == [0, 1]
-    assert_close(found, exact(numbers(64, 64)) + 1)
+    assert_close(actual, exact(numbers(64, 64)) + 1)
 
 
 def test_equal_work_is_done_once(kernels_made):
@@ -272,13 +272,13 @@ def test_numbers_of_different_types_stay_apart(kernels_made):
 def test_a_bound_on_one_side_bounds_nothing_else(dtype, kernels_made):
     """Nothing stands in for the bound that is missing: no largest half, for one."""
     x = torch.tensor([-7, 0, 5, 70000 if dtype is torch.int32 else 61440]).to(dtype)
-    found = kernels_made.of(lambda x: x.clamp(min=0), x)
+    actual = kernels_made.of(lambda x: x.clamp(min=0), x)
     assert kernels_made.ops == [["maximum"]]
-    assert torch.equal(found.cpu(), x.clamp(min=0))
+    assert torch.equal(actual.cpu(), x.clamp(min=0))
     if dtype.is_floating_point:
         infinite = torch.tensor([-torch.inf, torch.inf, torch.nan], dtype=dtype)
-        found = kernels_made.of(lambda x: x.clamp(min=0), infinite)
-        assert_close(found, infinite.clamp(min=0))
+        actual = kernels_made.of(lambda x: x.clamp(min=0), infinite)
+        assert_close(actual, infinite.clamp(min=0))
 
 
 def test_a_mean_multiplies_by_the_inverse_of_the_count(kernels_made):
@@ -290,9 +290,9 @@ def test_a_mean_multiplies_by_the_inverse_of_the_count(kernels_made):
 def test_conversions_there_and_back_lose_nothing(kernels_made):
     x = numbers(5, 130)
     (held,) = exact(on_card([x]))
-    found = kernels_made.of(lambda x: (x.float() + 0.0).half(), x)
+    actual = kernels_made.of(lambda x: (x.float() + 0.0).half(), x)
     assert kernels_made.ops == [["dl16tofp32", "add", "fp32todl16"]]
-    assert torch.equal(found.cpu().double(), held)
+    assert torch.equal(actual.cpu().double(), held)
 
 
 def test_what_was_converted_meets_what_was_not(kernels_made):
@@ -302,21 +302,21 @@ def test_what_was_converted_meets_what_was_not(kernels_made):
     converted, both = kernels_made.of(lambda x, y: (x.float(), x.float() + y), x, y)
     assert torch.equal(converted.cpu().double(), held)
     assert_close(both, held + exact(y), units=1)
-    wanted = torch.spyre.SpyreTensorLayout([4, 128], torch.float32)
-    assert converted.device_tensor_layout() == wanted
+    expected = torch.spyre.SpyreTensorLayout([4, 128], torch.float32)
+    assert converted.device_tensor_layout() == expected
 
 
 def test_a_comparison_chooses(kernels_made):
     x, y = numbers(6, 70), numbers(6, 70, dtype=torch.float32)
-    found = kernels_made.of(lambda x, y: torch.where((x > 0) & (y < 1), y, -y), x, y)
-    assert_close(found, torch.where((x > 0) & (y < 1), exact(y), -exact(y)), units=1)
+    actual = kernels_made.of(lambda x, y: torch.where((x > 0) & (y < 1), y, -y), x, y)
+    assert_close(actual, torch.where((x > 0) & (y < 1), exact(y), -exact(y)), units=1)
 
 
 def test_integers_are_added_exactly(kernels_made):
     x = torch.arange(-100, 100)
-    found = kernels_made.of(lambda x: x + x * 1_000_003, x)
+    actual = kernels_made.of(lambda x: x + x * 1_000_003, x)
     assert kernels_made.ops == [["mul", "add"]]
-    assert torch.equal(found.cpu(), x + x * 1_000_003)
+    assert torch.equal(actual.cpu(), x + x * 1_000_003)
 
 
 # --- products and norms ---------------------------------------------------------------------------
@@ -326,33 +326,33 @@ def test_an_inner_dim_of_part_of_a_stick_needs_no_padding(kernels_made):
     """What lies behind it in the last stick is not read as a number."""
     x = torch.full((67, 128), torch.nan).half()
     x[:, :67] = numbers(67, 67)
-    found = kernels_made.of(lambda x: torch.mm(x[:, :67], x[:, :67]), x)
+    actual = kernels_made.of(lambda x: torch.mm(x[:, :67], x[:, :67]), x)
     assert kernels_made.ops == [["batchmatmul"]]
     factor = exact(on_card(x))[:, :67]
-    assert_close(found, factor @ factor, units=8, scale=8)
+    assert_close(actual, factor @ factor, units=8, scale=8)
 
 
 def test_an_inner_dim_of_one_is_no_product(kernels_made):
     x, y = numbers(8, 1), numbers(1, 128)
-    found = kernels_made.of(torch.mm, x, y)
+    actual = kernels_made.of(torch.mm, x, y)
     assert kernels_made.ops == [["mul"]]
-    assert_close(found, exact(x) @ exact(y))
+    assert_close(actual, exact(x) @ exact(y))
 
 
 def test_heads_are_multiplied_in_one_product(kernels_made):
     query, key = numbers(2, 4, 64, 64), numbers(2, 4, 48, 64)
-    found = kernels_made.of(lambda query, key: query @ key.transpose(-1, -2), query, key)
+    actual = kernels_made.of(lambda query, key: query @ key.transpose(-1, -2), query, key)
     assert kernels_made.ops == [["ReStickifyOpHBM"], ["batchmatmul"]]
-    assert_close(found, exact(query) @ exact(key).transpose(-1, -2), units=8, scale=8)
+    assert_close(actual, exact(query) @ exact(key).transpose(-1, -2), units=8, scale=8)
 
 
 def test_one_weight_serves_every_batch(kernels_made):
     x, weight = numbers(3, 32, 64), numbers(64, 128)
-    found = kernels_made.of(lambda x, weight: x @ weight, x, weight)
+    actual = kernels_made.of(lambda x, weight: x @ weight, x, weight)
     ((spec,),) = kernels_made.programs
     assert spec.op == "batchmatmul"
     assert list(spec.args[1].device_size) == [2, 64, 64]
-    assert_close(found, exact(x) @ exact(weight), units=8, scale=8)
+    assert_close(actual, exact(x) @ exact(weight), units=8, scale=8)
 
 
 def test_a_linear_layer_is_one_program_that_copies_nothing(kernels_made):
@@ -360,20 +360,20 @@ def test_a_linear_layer_is_one_program_that_copies_nothing(kernels_made):
     layer = torch.nn.Linear(128, 192).half()
     x = numbers(4, 32, 128)
     with torch.no_grad():
-        found = kernels_made.of(layer.to("spyre"), x)
+        actual = kernels_made.of(layer.to("spyre"), x)
         assert kernels_made.ops == [["batchmatmul", "add"]]
-        wanted = functional.linear(*exact((on_card(x), layer.weight, layer.bias)))
-    assert_close(found, wanted, units=8)
+        expected = functional.linear(*exact((on_card(x), layer.weight, layer.bias)))
+    assert_close(actual, expected, units=8)
 
 
 @pytest.mark.parametrize("dims", [1, 2])
 def test_layer_norm_is_one_program_over_any_dims(dims, kernels_made):
     x = numbers(32, 3, 192)
     shape = x.shape[-dims:]
-    found = kernels_made.of(lambda x: functional.layer_norm(x, shape), x)
+    actual = kernels_made.of(lambda x: functional.layer_norm(x, shape), x)
     (ops,) = kernels_made.ops
     assert ops.count("mean") == 2 and ops.count("rsqrt") == 1
-    assert_close(found, functional.layer_norm(exact(on_card(x)), shape), units=16)
+    assert_close(actual, functional.layer_norm(exact(on_card(x)), shape), units=16)
 
 
 # --- arguments and memory -------------------------------------------------------------------------
@@ -381,9 +381,9 @@ def test_layer_norm_is_one_program_over_any_dims(dims, kernels_made):
 
 def test_any_number_of_tensors_is_one_program(kernels_made):
     tensors = [numbers(8, 64, low=0, high=0.1) for _ in range(20)]
-    found = kernels_made.of(lambda *tensors: sum(tensors[1:], tensors[0]), *tensors)
+    actual = kernels_made.of(lambda *tensors: sum(tensors[1:], tensors[0]), *tensors)
     assert kernels_made.ops == [["add"] * 19]
-    assert_close(found, sum(exact(on_card(tensors))), units=32)
+    assert_close(actual, sum(exact(on_card(tensors))), units=32)
 
 
 def test_what_only_the_kernel_sees_is_not_an_argument():
@@ -420,10 +420,10 @@ def test_artifacts_of_the_cache_are_found_again(tmp_path):
     def call():
         torch._dynamo.reset()
         counters.clear()
-        found = torch.compile(lambda x: x.tanh() * 3 - 1)(numbers(9, 77).to("spyre"))
-        assert_close(found, exact(on_card(numbers(9, 77))).tanh() * 3 - 1, units=8)
-        found = counters["inductor"]
-        return found["fxgraph_cache_hit"], found["fxgraph_cache_miss"]
+        actual = torch.compile(lambda x: x.tanh() * 3 - 1)(numbers(9, 77).to("spyre"))
+        assert_close(actual, exact(on_card(numbers(9, 77))).tanh() * 3 - 1, units=8)
+        actual = counters["inductor"]
+        return actual["fxgraph_cache_hit"], actual["fxgraph_cache_miss"]
 
     with fresh_cache():
         assert call() == (0, 1)

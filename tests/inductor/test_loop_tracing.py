@@ -167,16 +167,16 @@ X16, X32, XI, XB = (
 
 
 def test_numbers_take_the_type_of_what_they_meet(recorder):
-    found = recorder.add(X16, Constant(1.5, F32))
-    assert found.inputs == (X16, Constant(1.5, F16)) and found.dtype == F16
+    actual = recorder.add(X16, Constant(1.5, F32))
+    assert actual.inputs == (X16, Constant(1.5, F16)) and actual.dtype == F16
     assert recorder.add(XI, Constant(2.0, F32)).inputs[1] == Constant(2, I32)
 
 
 def test_tensors_of_two_types_meet_in_the_wider(recorder):
-    found = recorder.add(X16, X32)
-    assert found.dtype == F32
-    assert [each.dtype for each in found.inputs] == [F32, F32]
-    assert found.inputs[0].op == "dl16tofp32"
+    actual = recorder.add(X16, X32)
+    assert actual.dtype == F32
+    assert [each.dtype for each in actual.inputs] == [F32, F32]
+    assert actual.inputs[0].op == "dl16tofp32"
 
 
 def test_comparisons_give_flags_and_choices_take_them(recorder):

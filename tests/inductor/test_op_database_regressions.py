@@ -20,9 +20,9 @@ def test_integer_products_are_scaled_by_integers(op):
         torch.addbmm: (cube[0], cube, cube),
         torch.baddbmm: (cube, cube, cube),
     }[op]
-    got = op(*on_card(factors), alpha=1.6, beta=2.7)
-    assert got.dtype is torch.int64
-    assert torch.equal(got.cpu(), op(*factors, alpha=1.6, beta=2.7))
+    actual = op(*on_card(factors), alpha=1.6, beta=2.7)
+    assert actual.dtype is torch.int64
+    assert torch.equal(actual.cpu(), op(*factors, alpha=1.6, beta=2.7))
 
 
 RESIZED = {
@@ -41,16 +41,16 @@ def test_targets_are_resized_without_the_cpu(name, turned):
     host = card.cpu()
     if turned:
         host, card = host.t(), card.t()
-    out, wanted = torch.empty(0).half().to("spyre"), torch.empty(0).half()
+    out, expected = torch.empty(0).half().to("spyre"), torch.empty(0).half()
     before = fallbacks()
     for _ in range(2):  # the second time it has its size
         assert RESIZED[name](card, out) is out
     assert fallbacks() == before
-    RESIZED[name](host, wanted)
-    assert out.stride() == wanted.stride()
+    RESIZED[name](host, expected)
+    assert out.stride() == expected.stride()
     assert_close(out, RESIZED[name](exact(card), None).to(out.dtype))
     with pytest.warns(UserWarning, match="was resized"):
-        assert RESIZED[name](card, torch.empty(2, 3).half().to("spyre")).shape == wanted.shape
+        assert RESIZED[name](card, torch.empty(2, 3).half().to("spyre")).shape == expected.shape
     assert fallbacks() == before
 
 
@@ -66,10 +66,10 @@ def test_a_target_that_cannot_be_resized_is_refused():
 def test_the_variance_of_too_few_is_infinite_or_not_a_number():
     x = torch.tensor([[1.0, 2.0], [3.0, 3.0]])
     for correction in (2, 3):
-        wanted = torch.var(x, 1, correction=correction)
-        got = torch.var(x.to("spyre"), 1, correction=correction)
-        assert torch.equal(got.cpu().isinf(), wanted.isinf())
-        assert torch.equal(got.cpu().isnan(), wanted.isnan())
+        expected = torch.var(x, 1, correction=correction)
+        actual = torch.var(x.to("spyre"), 1, correction=correction)
+        assert torch.equal(actual.cpu().isinf(), expected.isinf())
+        assert torch.equal(actual.cpu().isnan(), expected.isnan())
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
@@ -77,9 +77,9 @@ def test_a_soft_margin_far_from_zero_does_not_overflow(reduction):
     loss = torch.nn.functional.soft_margin_loss
     x, y = on_card((numbers(5, 70, low=-9, high=9), numbers(5, 70, low=-9, high=9).flip(0)))
     before = fallbacks()
-    got = loss(x, y, reduction=reduction)
+    actual = loss(x, y, reduction=reduction)
     assert fallbacks() == before
-    assert_close(got, loss(exact(x), exact(y), reduction=reduction), units=8)
+    assert_close(actual, loss(exact(x), exact(y), reduction=reduction), units=8)
 
 
 COMPOSED = {
@@ -97,11 +97,11 @@ def test_functions_of_several_instructions_are_as_exact_as_these(name, dtype):
     function, low, high = COMPOSED[name]
     x = numbers(9, 70, low=low, high=high, dtype=dtype).to("spyre")
     before = fallbacks()
-    got = function(x)
+    actual = function(x)
     assert fallbacks() == before
-    wanted = function(exact(x))
+    expected = function(exact(x))
     # Relative to the value itself: small ones must not drown in the rounding of large ones.
-    assert_close(got / wanted.to(dtype).to("spyre"), torch.ones_like(wanted), units=6)
+    assert_close(actual / expected.to(dtype).to("spyre"), torch.ones_like(expected), units=6)
 
 
 def test_sinh_of_what_overflows_is_infinite():
@@ -117,10 +117,10 @@ def test_a_histogram_of_no_range_shows_that():
 def test_a_sum_of_products_is_one_product():
     bias, left, right = on_card((numbers(5, 6), numbers(4, 5, 70), numbers(4, 70, 6)))
     before = fallbacks()
-    got = torch.addbmm(bias, left, right, beta=0.5, alpha=2)
+    actual = torch.addbmm(bias, left, right, beta=0.5, alpha=2)
     assert fallbacks() == before
-    wanted = torch.addbmm(*map(exact, (bias, left, right)), beta=0.5, alpha=2)
-    assert_close(got, wanted, scale=40)
+    expected = torch.addbmm(*map(exact, (bias, left, right)), beta=0.5, alpha=2)
+    assert_close(actual, expected, scale=40)
 
 
 def test_an_odd_glu_is_refused_as_on_the_cpu():

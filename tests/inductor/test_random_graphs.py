@@ -256,14 +256,14 @@ def agree(graph, exactly):
     generator = torch.Generator().manual_seed(len(text))
     inputs = [(4 * torch.rand(shape, generator=generator) - 2).half() for shape in graph.inputs]
     card = [each.to("spyre") for each in inputs]
-    wanted = function(*[each.cpu().double() for each in card], torch.float64)
+    expected = function(*[each.cpu().double() for each in card], torch.float64)
     eager = function(*card, torch.float32)
     torch._dynamo.reset()
     compiled = torch.compile(function)(*card, torch.float32)
-    for value, right, one, other in zip(outputs, wanted, eager, compiled, strict=True):
-        for kind, got in (("eager", one), ("compiled", other)):
-            assert got.shape == right.shape == value.shape, (kind, text)
-            error = (got.cpu().double() - right).abs().max().item()
+    for value, right, one, other in zip(outputs, expected, eager, compiled, strict=True):
+        for kind, actual in (("eager", one), ("compiled", other)):
+            assert actual.shape == right.shape == value.shape, (kind, text)
+            error = (actual.cpu().double() - right).abs().max().item()
             assert error <= value.error, (kind, error, value, text)
         if exactly:
             assert torch.equal(one.cpu(), other.cpu()), (value, text)

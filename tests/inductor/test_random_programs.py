@@ -49,8 +49,8 @@ class Program:
             exec(line, {"torch": torch}, self.values)
         except (RuntimeError, IndexError):
             return  # not a program of PyTorch's
-        found = self.values.get(made)
-        if found is not None and found.numel() > MOST:
+        actual = self.values.get(made)
+        if actual is not None and actual.numel() > MOST:
             del self.values[made]
             return
         self.lines.append(line)
@@ -199,12 +199,12 @@ def run(function, inputs):
 
 def agree(program):
     function, text = program.function()
-    wanted = run(function, program.inputs())
+    expected = run(function, program.inputs())
     eager = run(function, [each.to("spyre") for each in program.inputs()])
     torch._dynamo.reset()
     compiled = run(torch.compile(function), [each.to("spyre") for each in program.inputs()])
-    for kind, found in (("eager", eager), ("compiled", compiled)):
-        for place, (got, right) in enumerate(zip(found, wanted, strict=True)):
+    for kind, actual in (("eager", eager), ("compiled", compiled)):
+        for place, (got, right) in enumerate(zip(actual, expected, strict=True)):
             case = (kind, place, program.dtype, program.shapes, text)
             assert got.dtype == right.dtype and got.shape == right.shape, case
             assert torch.equal(got.cpu(), right), case

@@ -32,22 +32,22 @@ def files(folder):
 @pytest.mark.parametrize("path", files("passes"), ids=lambda path: path.stem)
 def test_a_pass_imports_neither_the_emitter_nor_another_pass(path):
     forbidden = (f"{ROOT}.to_ktir", f"{ROOT}.passes", f"{ROOT}.pipeline")
-    found = {m for m in imported_modules(path) if any(is_within(m, each) for each in forbidden)}
-    assert not found
+    actual = {m for m in imported_modules(path) if any(is_within(m, each) for each in forbidden)}
+    assert not actual
 
 
 @pytest.mark.parametrize("path", files("tiling"), ids=lambda path: path.stem)
 def test_tiling_imports_neither_passes_nor_the_emitter(path):
     forbidden = (f"{ROOT}.to_ktir", f"{ROOT}.passes", f"{ROOT}.pipeline")
-    found = {m for m in imported_modules(path) if any(is_within(m, each) for each in forbidden)}
-    assert not found
+    actual = {m for m in imported_modules(path) if any(is_within(m, each) for each in forbidden)}
+    assert not actual
 
 
 @pytest.mark.parametrize("path", files("to_ktir"), ids=lambda path: path.stem)
 def test_the_emitter_imports_no_pass(path):
     forbidden = (f"{ROOT}.passes", f"{ROOT}.pipeline")
-    found = {m for m in imported_modules(path) if any(is_within(m, each) for each in forbidden)}
-    assert not found
+    actual = {m for m in imported_modules(path) if any(is_within(m, each) for each in forbidden)}
+    assert not actual
 
 
 def importers(name):

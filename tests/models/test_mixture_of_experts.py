@@ -20,9 +20,9 @@ def test_the_product_of_experts_is_native_in_graphs(inference, monkeypatch):
     torch._dynamo.reset()
     with torch.inference_mode() if inference else torch.no_grad():
         given = (rows.half().to("spyre"), factors.half().to("spyre"), ends.to("spyre"))
-        found = torch.compile(product, fullgraph=True)(*given)
-    wanted = product(rows, factors, ends)
-    assert (found.cpu() - wanted).norm() <= 2.0**-8 * wanted.norm()
+        actual = torch.compile(product, fullgraph=True)(*given)
+    expected = product(rows, factors, ends)
+    assert (actual.cpu() - expected).norm() <= 2.0**-8 * expected.norm()
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
@@ -36,5 +36,5 @@ def test_gradients_of_the_product_of_experts_agree(compiled, monkeypatch):
     ours = [each.detach().half().to("spyre").requires_grad_() for each in given]
     run = torch.compile(product, fullgraph=True) if compiled else product
     (run(*ours, ends.to("spyre")) * weights.half().to("spyre")).sum().backward()
-    for each, wanted in zip(ours, given, strict=True):
-        assert (each.grad.cpu() - wanted.grad).norm() <= 2.0**-8 * wanted.grad.norm()
+    for each, expected in zip(ours, given, strict=True):
+        assert (each.grad.cpu() - expected.grad).norm() <= 2.0**-8 * expected.grad.norm()

@@ -21,14 +21,14 @@ def losses(device, dtype, steps=6):
     model = model.to(dtype).to(device)
     ids = torch.randint(3, 60, (2, 17), generator=torch.Generator().manual_seed(1)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    found = []
+    actual = []
     for _ in range(steps):
         loss = model(input_ids=ids, labels=ids).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        found.append(loss.item())
-    return found
+        actual.append(loss.item())
+    return actual
 
 
 def test_granite_in_bfloat16_learns_as_in_float32_on_the_cpu():

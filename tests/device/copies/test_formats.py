@@ -172,11 +172,11 @@ def test_every_half_on_the_card_becomes_the_nearest_float8(dtype):
     """Of the number that the card holds: SEN169 may have moved a float16 to the very middle."""
     halves = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
     held = halves[torch.isfinite(halves)].to("spyre")
-    got = held.to(torch.float8_e4m3fn).cpu().view(torch.uint8)
-    wanted = held.cpu().to(torch.float8_e4m3fn).view(torch.uint8)
-    assert torch.equal(got, wanted)
+    actual = held.to(torch.float8_e4m3fn).cpu().view(torch.uint8)
+    expected = held.cpu().to(torch.float8_e4m3fn).view(torch.uint8)
+    assert torch.equal(actual, expected)
     at_once = halves[torch.isfinite(halves)].to(torch.float8_e4m3fn).view(torch.uint8)
-    assert int((got != at_once).sum()) == (126 if dtype is torch.float16 else 0)
+    assert int((actual != at_once).sum()) == (126 if dtype is torch.float16 else 0)
 
 
 @pytest.mark.parametrize("name", ["SENINT8", "IEEE_INT32", "SEN143_FP8", "BFLOAT16"])

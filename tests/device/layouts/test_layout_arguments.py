@@ -219,8 +219,8 @@ def test_compiled_host_functions_are_one_graph():
 
     torch._dynamo.reset()
     x = torch.ones(3)
-    found = torch.compile(function, backend="eager", fullgraph=True)(x)
-    assert torch.equal(found, function(x))
+    actual = torch.compile(function, backend="eager", fullgraph=True)(x)
+    assert torch.equal(actual, function(x))
 
 
 def test_a_class_may_keep_empty_as_an_attribute():

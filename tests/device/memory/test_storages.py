@@ -78,10 +78,10 @@ def test_zeros_that_a_loaded_storage_dropped_come_back_when_it_grows():
 
 def test_a_file_keeps_what_lies_between_the_elements_of_its_first_tensor():
     whole = counting(99).to(DEV)
-    found = reloaded({"even": whole[::2], "columns": whole.view(9, 11)[:, :3], "whole": whole})
-    assert torch.equal(found["whole"].cpu(), counting(99))
-    assert torch.equal(found["even"].cpu(), counting(99)[::2])
-    assert torch.equal(found["columns"].cpu(), counting(9, 11)[:, :3])
+    actual = reloaded({"even": whole[::2], "columns": whole.view(9, 11)[:, :3], "whole": whole})
+    assert torch.equal(actual["whole"].cpu(), counting(99))
+    assert torch.equal(actual["even"].cpu(), counting(99)[::2])
+    assert torch.equal(actual["columns"].cpu(), counting(9, 11)[:, :3])
 
 
 # --- Resizing -------------------------------------------------------------------------------------

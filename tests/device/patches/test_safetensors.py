@@ -30,10 +30,10 @@ def test_safetensors_load_straight_to_the_card(safetensors, device, tmp_path):
     safetensors.torch.save_file(
         {name: host.to("spyre") for name, host in hosts.items()}, file, {"made": "here"}
     )
-    found = safetensors.torch.load_file(file, device=device)
-    assert found.keys() == hosts.keys()
+    actual = safetensors.torch.load_file(file, device=device)
+    assert actual.keys() == hosts.keys()
     for name, host in hosts.items():
-        assert_equal(found[name], host)
+        assert_equal(actual[name], host)
         assert_equal(safetensors.torch.load_file(file)[name], host, "cpu")
     with safetensors.safe_open(file, framework="pt", device=device) as opened:
         assert set(opened.keys()) == hosts.keys() and opened.metadata() == {"made": "here"}

@@ -58,10 +58,10 @@ def test_every_dtype_and_size_comes_back_where_it_was(dtype, zipped):
     hosts = [sample(size, dtype) for size in SIZES]
     data = saved([host.to("spyre") for host in hosts], zipped)
     for weights_only in (True, False):
-        for found, host in zip(loaded(data, weights_only=weights_only), hosts, strict=True):
-            assert_equal(found, host)
+        for actual, host in zip(loaded(data, weights_only=weights_only), hosts, strict=True):
+            assert_equal(actual, host)
             if zipped:  # the old format makes tensors before it knows their storages
-                assert found.device_tensor_layout() == host.to("spyre").device_tensor_layout()
+                assert actual.device_tensor_layout() == host.to("spyre").device_tensor_layout()
 
 
 @FORMATS
@@ -87,9 +87,9 @@ def test_map_location_says_where_tensors_go(origin, where, device, zipped):
         device, device
     )
     data = saved({"plain": host.to(origin), "other": host.t()[2:70].to(origin)}, zipped)
-    found = loaded(data, map_location=where)
-    assert_equal(found["plain"], host, expected)
-    assert_equal(found["other"], host.t()[2:70], expected)
+    actual = loaded(data, map_location=where)
+    assert_equal(actual["plain"], host, expected)
+    assert_equal(actual["other"], host.t()[2:70], expected)
 
 
 def test_the_old_format_converts_nothing_but_what_the_file_holds():
@@ -122,22 +122,22 @@ def test_views_and_shared_storages_keep_sharing(target, zipped):
     base = counting(6, 130).to("spyre")
     views = {"base": base, "rows": base[2:4], "columns": base.t()[5:9], "step": base[::2, 3::7]}
     expected = {name: view.cpu() for name, view in views.items()}
-    found = loaded(saved(views, zipped), map_location=target)
-    for name, view in found.items():
+    actual = loaded(saved(views, zipped), map_location=target)
+    for name, view in actual.items():
         assert_equal(view, expected[name], target)
         assert view.stride() == views[name].stride()
-        assert shares_storage(view, found["base"])
-    found["base"].fill_(3)
-    assert bool((found["step"].cpu() == 3).all())
+        assert shares_storage(view, actual["base"])
+    actual["base"].fill_(3)
+    assert bool((actual["step"].cpu() == 3).all())
 
 
 @FORMATS
 def test_a_view_alone_brings_its_storage_along(zipped):
     view = counting(6, 130).to("spyre")[2:4, 60:70]
-    found = loaded(saved(view, zipped))
-    assert_equal(found, view)
-    assert found.storage_offset() == view.storage_offset()
-    assert torch.equal(found.as_strided((6, 130), (130, 1), 0).cpu(), counting(6, 130))
+    actual = loaded(saved(view, zipped))
+    assert_equal(actual, view)
+    assert actual.storage_offset() == view.storage_offset()
+    assert torch.equal(actual.as_strided((6, 130), (130, 1), 0).cpu(), counting(6, 130))
 
 
 def test_parameters_modules_and_optimizers_go_to_a_file_and_back():
@@ -150,9 +150,9 @@ def test_parameters_modules_and_optimizers_go_to_a_file_and_back():
     for device in ("spyre:0", "cpu"):
         twin = torch.nn.Sequential(torch.nn.Linear(70, 9), torch.nn.BatchNorm1d(9)).to(device)
         twin_optimizer = torch.optim.AdamW(twin.parameters())
-        found = loaded(data, map_location=device)
-        twin.load_state_dict(found["model"])
-        twin_optimizer.load_state_dict(found["optimizer"])
+        actual = loaded(data, map_location=device)
+        twin.load_state_dict(actual["model"])
+        twin_optimizer.load_state_dict(actual["optimizer"])
         for name, value in model.state_dict().items():
             assert_equal(twin.state_dict()[name], value, device)
         for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
@@ -228,9 +228,9 @@ def test_deepcopy_takes_no_tensor_with_a_layout_of_its_own_for_another():
     assert all(_C.has_own_layout(original) for original in originals)
     memo = {}
     copies = copy.deepcopy([*originals, *originals], memo)
-    for original, found, again in zip(originals, copies[:8], copies[8:], strict=True):
-        assert found is again and not shares_storage(found, original)
-        assert_equal(found, original.cpu())
+    for original, actual, again in zip(originals, copies[:8], copies[8:], strict=True):
+        assert actual is again and not shares_storage(actual, original)
+        assert_equal(actual, original.cpu())
     # An id or address of something that is gone would be found again under another's name.
     alive = {id(original) for original in originals}
     alive |= {id(kept) for kept in memo[id(memo)]} | {id(memo)}

@@ -170,11 +170,11 @@ def test_no_other_module_names_an_op_of_the_card():
     # A kind of layout, and a word of SuperDSC.
     distinctive -= {"exx2", "index"}
     assert len(distinctive) > 20
-    found = []
+    actual = []
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.parent.name == "op_table":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and node.value in distinctive:
-                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {node.value}")
-    assert found == []
+                actual.append(f"{path.relative_to(PACKAGE)}:{node.lineno} {node.value}")
+    assert actual == []

@@ -108,8 +108,8 @@ def test_another_process_finds_what_is_the_same_and_nothing_else(child):
     assert child("same") == {"same": MISS}
     # The text of the OpSpecs decides about programs, not the version of what made it.
     other = {"layout": MISS, "view": MISS, "version": {**MISS, "programs": 1}}
-    found = child("cores", "same", *other)
-    assert found == {"cores": MISS, "same": HIT, **other}
+    actual = child("cores", "same", *other)
+    assert actual == {"cores": MISS, "same": HIT, **other}
 
 
 @pytest.mark.heavy
@@ -123,9 +123,9 @@ def test_damaged_files_are_compiled_again(child, tmp_path, damage):
 
 
 def files(folder: Path) -> list[Path]:
-    found = [path for path in folder.rglob("*") if path.is_file()]
-    assert found
-    return found
+    actual = [path for path in folder.rglob("*") if path.is_file()]
+    assert actual
+    return actual
 
 
 def test_graphs_are_compiled_anew_when_other_ops_are_native(monkeypatch):

@@ -75,9 +75,9 @@ def test_many_threads_compile_graphs_and_call_ops_at_once():
         compiled = torch.compile(lambda x: (x * (number + 1)).sum(0) + number)
         for rows in (3, 5 + number, 64):
             x = torch.ones(rows, 33 + number, device="spyre")
-            wanted = torch.full((33 + number,), rows * (number + 1.0) + number)
-            assert torch.equal(compiled(x).cpu(), wanted)
-            assert torch.equal((x * number).sum(0).cpu(), wanted - rows - number)
+            expected = torch.full((33 + number,), rows * (number + 1.0) + number)
+            assert torch.equal(compiled(x).cpu(), expected)
+            assert torch.equal((x * number).sum(0).cpu(), expected - rows - number)
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(work, range(6)))

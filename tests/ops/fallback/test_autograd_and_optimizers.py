@@ -23,9 +23,11 @@ def normal(*shape, device="cpu"):
 
 def assert_agree(compute):
     """Both devices run the same float32 kernels, so only the order of sums may differ."""
-    for got, wanted in zip(tree_leaves(compute("spyre")), tree_leaves(compute("cpu")), strict=True):
-        assert got.device.type == "spyre" and got.dtype == wanted.dtype
-        torch.testing.assert_close(got.detach().cpu(), wanted.detach(), rtol=1e-5, atol=1e-6)
+    for actual, expected in zip(
+        tree_leaves(compute("spyre")), tree_leaves(compute("cpu")), strict=True
+    ):
+        assert actual.device.type == "spyre" and actual.dtype == expected.dtype
+        torch.testing.assert_close(actual.detach().cpu(), expected.detach(), rtol=1e-5, atol=1e-6)
 
 
 # --- Autograd -----------------------------------------------------------------------------------
@@ -59,9 +61,9 @@ def test_gradients_of_gradients(name):
         first.square().sum().backward()
         return [x.grad, *(p.grad for p in m.parameters() if p.grad is not None)]
 
-    for got, wanted in zip(compute("spyre"), compute("cpu"), strict=True):
-        scale = wanted.abs().max().item()
-        torch.testing.assert_close(got.cpu(), wanted, rtol=1e-4, atol=1e-5 * max(scale, 1.0))
+    for actual, expected in zip(compute("spyre"), compute("cpu"), strict=True):
+        scale = expected.abs().max().item()
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5 * max(scale, 1.0))
 
 
 def test_a_function_of_ones_own():
@@ -201,8 +203,8 @@ def test_gradients_per_sample(make, shape):
         def loss(parameters, x):
             return functional_call(there, parameters, (x[None],)).square().sum()
 
-        found = vmap(grad(loss), in_dims=(None, 0))(parameters, normal(*shape, device=device))
-        return list(found.values())
+        actual = vmap(grad(loss), in_dims=(None, 0))(parameters, normal(*shape, device=device))
+        return list(actual.values())
 
     assert_agree(compute)
 

@@ -174,10 +174,10 @@ def test_the_error_policy_forbids_ops_but_nothing_that_needs_none(policy):
     x = torch.arange(6.0).reshape(2, 3).to("spyre")
     policy("error")
     before = fallbacks()
-    wanted = (
+    expected = (
         r"aten\.erfinv\.default\(float32\[2, 3\] on spyre:0\) at .*test_fallback\.py:\d+ has no"
     )
-    with pytest.raises(FallbackError, match=wanted):
+    with pytest.raises(FallbackError, match=expected):
         torch.erfinv(x)
     with pytest.raises(RuntimeError, match=r"aten\.cumsum\.default"):
         torch.cumsum(x, 0, out=torch.empty(2, 3, device="spyre"))
@@ -257,7 +257,7 @@ def test_two_cards_do_not_mix():
 def test_eight_threads_compute_side_by_side():
     torch.manual_seed(0)
     x = torch.randn(16, 16)
-    wanted = [torch.softmax(x @ (x + i), 1).cumsum(0) for i in range(8)]
+    expected = [torch.softmax(x @ (x + i), 1).cumsum(0) for i in range(8)]
     d = x.to("spyre")
     failures = []
 
@@ -266,7 +266,7 @@ def test_eight_threads_compute_side_by_side():
             for _ in range(20):
                 card = d + i
                 card = torch.softmax(d @ card, 1)
-                torch.testing.assert_close(card.cumsum_(0).cpu(), wanted[i])
+                torch.testing.assert_close(card.cumsum_(0).cpu(), expected[i])
         except BaseException as error:  # told below: an exception in a thread is lost
             failures.append(error)
 

@@ -114,8 +114,8 @@ def test_losses_warn_of_an_out_only_if_it_ends_with_another_shape(loss, shape, r
         warnings.simplefilter("always")
         getattr(torch._C._nn, loss)(d, e, reduction=reduction, out=out)
     # A sum on the card has an order of its own.
-    wanted = getattr(torch._C._nn, loss)(x, y, reduction=reduction)
-    torch.testing.assert_close(out.cpu(), wanted)
+    expected = getattr(torch._C._nn, loss)(x, y, reduction=reduction)
+    torch.testing.assert_close(out.cpu(), expected)
     changed = shape == (2,) or (shape == () and reduction == 0)
     assert changed == any("was resized" in str(w.message) for w in seen)
 
@@ -148,10 +148,10 @@ def test_outputs_of_several_tensors():
     out = torch.empty(0, device="spyre"), torch.empty(0, dtype=torch.int64, device="spyre")
     result = torch.topk(d, 3, out=out)
     assert result.values is out[0] and result.indices is out[1]
-    for got, wanted in zip(result, torch.topk(x, 3), strict=True):
-        assert_same(got, wanted)
-    for got, wanted in zip(torch.mode(d, 0, out=out), torch.mode(x, 0), strict=True):
-        assert_same(got, wanted)
+    for actual, expected in zip(result, torch.topk(x, 3), strict=True):
+        assert_same(actual, expected)
+    for actual, expected in zip(torch.mode(d, 0, out=out), torch.mode(x, 0), strict=True):
+        assert_same(actual, expected)
 
 
 def test_an_output_takes_the_strides_the_op_chose():
@@ -176,8 +176,8 @@ def test_lists_that_are_changed():
     for given in (lists, device):
         torch._fused_adam_(*given, **options, maximize=False)
         torch._foreach_addcdiv_(given[0], given[1], given[3], [0.5, 0.25])
-    for got, wanted in zip(device, lists, strict=True):
-        for g, w in zip(got, wanted, strict=True):
+    for actual, expected in zip(device, lists, strict=True):
+        for g, w in zip(actual, expected, strict=True):
             torch.testing.assert_close(g.cpu(), w)
 
 
@@ -185,12 +185,12 @@ def test_lists_that_are_changed():
 def test_gradient_scaling(bad):
     grads = [torch.tensor([2.0, 4.0]), torch.tensor([float("inf") if bad else 8.0])]
     device = on_card(*grads)
-    found, scale = torch.zeros(1).to("spyre"), torch.tensor(0.5).to("spyre")
-    torch._amp_foreach_non_finite_check_and_unscale_(device, found, scale)
-    assert found.item() == bad
+    actual, scale = torch.zeros(1).to("spyre"), torch.tensor(0.5).to("spyre")
+    torch._amp_foreach_non_finite_check_and_unscale_(device, actual, scale)
+    assert actual.item() == bad
     assert device[0].tolist() == [1.0, 2.0]
     growth = torch.tensor(1, dtype=torch.int32, device="spyre")
-    torch._amp_update_scale_(scale, growth, found, 2.0, 0.25, 2)
+    torch._amp_update_scale_(scale, growth, actual, 2.0, 0.25, 2)
     assert scale.item() == (0.125 if bad else 1.0) and growth.item() == 0
 
 
@@ -209,10 +209,10 @@ def test_batch_statistics_are_updated_though_the_schema_does_not_say_so():
     ):  # fmt: skip
         statistics = torch.zeros(3), torch.ones(3)
         device = on_card(*statistics)
-        for got, wanted in zip(call(d, *device), call(x, *statistics), strict=True):
-            torch.testing.assert_close(got.cpu(), wanted)
-        for got, wanted in zip(device, statistics, strict=True):
-            assert_same(got, wanted)
+        for actual, expected in zip(call(d, *device), call(x, *statistics), strict=True):
+            torch.testing.assert_close(actual.cpu(), expected)
+        for actual, expected in zip(device, statistics, strict=True):
+            assert_same(actual, expected)
 
 
 # --- Other arguments ----------------------------------------------------------------------------

@@ -137,9 +137,9 @@ def test_channels_last_strides_live_on(call):
     x = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
     (d,) = on_card(x)
     assert d.stride() == x.stride()
-    got, wanted = call(d), call(x)
-    assert got.stride() == wanted.stride()
-    torch.testing.assert_close(got.cpu(), wanted)
+    actual, expected = call(d), call(x)
+    assert actual.stride() == expected.stride()
+    torch.testing.assert_close(actual.cpu(), expected)
 
 
 # --- Random numbers -----------------------------------------------------------------------------
@@ -167,11 +167,11 @@ def test_channels_last_strides_live_on(call):
 )
 def test_random_ops_give_the_sequence_of_the_cpu(draw):
     torch.manual_seed(11)
-    wanted = draw({}), draw({})
+    expected = draw({}), draw({})
     torch.manual_seed(11)
     undisturbed = torch.random.get_rng_state()
-    got = draw({"device": "spyre"}), draw({"device": "spyre"})
-    for g, w in zip(got, wanted, strict=True):
+    actual = draw({"device": "spyre"}), draw({"device": "spyre"})
+    for g, w in zip(actual, expected, strict=True):
         assert_same(g, w)
     assert torch.equal(torch.random.get_rng_state(), undisturbed)
 

@@ -54,9 +54,9 @@ def check_module(module, inputs, dtype=torch.float32, training=True):
     exact = [t.cpu().double() if t.dtype.is_floating_point else t.cpu() for t in given]
     for t in (*given, *exact):
         t.requires_grad_(t.dtype.is_floating_point)
-    for got, wanted in zip(run_module(card, given), run_module(reference, exact), strict=True):
-        assert len(got) == len(wanted)
-        for one, other in zip(got, wanted, strict=True):
+    for actual, expected in zip(run_module(card, given), run_module(reference, exact), strict=True):
+        assert len(actual) == len(expected)
+        for one, other in zip(actual, expected, strict=True):
             assert_near(one, other, dtype)
 
 
@@ -242,10 +242,10 @@ def test_multihead_attention(training, weights, masks):
     x = normal(2, 5, 8)
     masks_there = {name: mask.to("spyre") for name, mask in masks.items()}
     with torch.no_grad():
-        wanted = module(x, x, x, need_weights=weights, **masks)
-        got = card(*[x.to("spyre")] * 3, need_weights=weights, **masks_there)
-    assert (got[1] is None) == (wanted[1] is None)
-    for one, other in zip(got, wanted, strict=True):
+        expected = module(x, x, x, need_weights=weights, **masks)
+        actual = card(*[x.to("spyre")] * 3, need_weights=weights, **masks_there)
+    assert (actual[1] is None) == (expected[1] is None)
+    for one, other in zip(actual, expected, strict=True):
         if other is not None:
             torch.testing.assert_close(one.cpu(), other, rtol=1e-5, atol=1e-6)
 
@@ -263,10 +263,10 @@ def test_transformer_encoder_in_eval_mode(nested, activation, norm_first):
     card = copy.deepcopy(module).to("spyre")
     x = normal(2, 5, 8)
     with torch.no_grad():
-        wanted = module(x, src_key_padding_mask=PADDING)
-        got = card(x.to("spyre"), src_key_padding_mask=PADDING.to("spyre")).cpu()
-    kept = ~PADDING[:, : wanted.shape[1]]
-    torch.testing.assert_close(got[~PADDING], wanted[kept], rtol=1e-5, atol=1e-6)
+        expected = module(x, src_key_padding_mask=PADDING)
+        actual = card(x.to("spyre"), src_key_padding_mask=PADDING.to("spyre")).cpu()
+    kept = ~PADDING[:, : expected.shape[1]]
+    torch.testing.assert_close(actual[~PADDING], expected[kept], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -307,8 +307,8 @@ def test_reparametrised_weights(wrap):
         return made
 
     module, card = make("cpu"), make("spyre")
-    for got, wanted in zip(card.parameters(), module.parameters(), strict=True):
-        torch.testing.assert_close(got.grad.cpu(), wanted.grad, rtol=1e-4, atol=1e-5)
+    for actual, expected in zip(card.parameters(), module.parameters(), strict=True):
+        torch.testing.assert_close(actual.grad.cpu(), expected.grad, rtol=1e-4, atol=1e-5)
 
 
 def test_a_parametrisation_of_ones_own():
@@ -341,8 +341,8 @@ def test_copies_of_a_module_do_not_share():
 def test_script_and_trace():
     module = nn.Sequential(nn.Linear(4, 3), nn.ReLU()).to("spyre").eval()
     x = normal(2, 4).to("spyre")
-    wanted = module(x).cpu()
+    expected = module(x).cpu()
     # The check that trace makes by default converts to float64.
     for compiled in (torch.jit.script(module), torch.jit.trace(module, x, check_trace=False)):
         for _ in range(3):
-            assert torch.equal(compiled(x).cpu(), wanted)
+            assert torch.equal(compiled(x).cpu(), expected)

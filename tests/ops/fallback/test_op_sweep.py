@@ -120,13 +120,13 @@ if os.environ.get("SPYRE_EMU_FP16") == "ieee":  # the last test of this file
 def each_op(dtype=None, names=OPS):
     """Parameters for a test: the ops that take this dtype; for None, all."""
     reasons = {**ANY_DTYPE, **BY_DTYPE.get(dtype, {})}
-    found = []
+    actual = []
     for name in names:
         if dtype is not None and not OPS[name].supports_dtype(dtype, "cpu"):
             continue
         marks = [pytest.mark.xfail(reason=reasons[name], strict=True)] if name in reasons else []
-        found.append(pytest.param(OPS[name], id=name, marks=marks))
-    return found
+        actual.append(pytest.param(OPS[name], id=name, marks=marks))
+    return actual
 
 
 def each_op_and_dtype():
@@ -167,9 +167,9 @@ def sweep_out(op, dtype, count):
 
 
 def sweep_one_out(op, card, cpu, results, kind):
-    out, wanted = (new_outputs(results, kind, device) for device in (CARD, CPU))
+    out, expected = (new_outputs(results, kind, device) for device in (CARD, CPU))
     try:
-        cpu.call(op, out=wanted)
+        cpu.call(op, out=expected)
     except REFUSALS:
         with pytest.raises(REFUSALS):
             card.call(op, out=out)
@@ -180,7 +180,7 @@ def sweep_one_out(op, card, cpu, results, kind):
     if kind == "gaps" and name_of(op) in WRONG_GAPS_ON_CPU:
         compare(given, tensors_of(results))
     else:
-        compare(given, tensors_of(wanted), values=has_values(op), strides=has_strides(op))
+        compare(given, tensors_of(expected), values=has_values(op), strides=has_strides(op))
 
 
 def sweep_gradient(op, count):

@@ -92,8 +92,8 @@ def test_types_that_a_function_is_not_defined_on(function, dtype):
     if function in NUMBERS_ALONE and dtype is torch.int64:
         assert torch.equal(function(x.to("spyre")).cpu(), function(x))
         return
-    with pytest.raises(RuntimeError) as wanted:
+    with pytest.raises(RuntimeError) as expected:
         function(x)
-    with pytest.raises(type(wanted.value)) as found:
+    with pytest.raises(type(expected.value)) as actual:
         function(x.to("spyre"))
-    assert str(found.value) == str(wanted.value)
+    assert str(actual.value) == str(expected.value)

@@ -28,13 +28,13 @@ def test_rotating_is_native_in_inference_mode(compiled, native):
 
 def test_a_complex_tensor_comes_back_to_the_host():
     real, imaginary = numbers(3, 4, dtype=torch.float32), numbers(4, dtype=torch.float32)
-    found = torch.complex(real.to("spyre"), imaginary.to("spyre"))
-    assert found.device.type == "spyre" and found.dtype == torch.complex64
-    wanted = torch.complex(*torch.broadcast_tensors(real, imaginary))
-    assert type(found.cpu()) is torch.Tensor
-    assert torch.equal(found.cpu(), wanted)
-    assert_close(found.abs(), wanted.abs())
-    assert_close(torch.view_as_real(found / 2), torch.view_as_real(wanted / 2))
+    actual = torch.complex(real.to("spyre"), imaginary.to("spyre"))
+    assert actual.device.type == "spyre" and actual.dtype == torch.complex64
+    expected = torch.complex(*torch.broadcast_tensors(real, imaginary))
+    assert type(actual.cpu()) is torch.Tensor
+    assert torch.equal(actual.cpu(), expected)
+    assert_close(actual.abs(), expected.abs())
+    assert_close(torch.view_as_real(actual / 2), torch.view_as_real(expected / 2))
 
 
 def test_what_shares_no_memory_is_not_written_to():

@@ -18,12 +18,12 @@ SHAPES = [(), (1,), (7,), (0, 5), (3, 70), (1, 64, 1), (2, 3, 130)]
 def check(function, *args, units=2, scale=0.25, **kwargs):
     card = on_card(args)
     reference = exact(card)
-    got, wanted = function(*card, **kwargs), function(*reference, **kwargs)
+    actual, expected = function(*card, **kwargs), function(*reference, **kwargs)
     type_of = function(*[each.cpu() if isinstance(each, torch.Tensor) else each for each in card])
     leaves = torch.utils._pytree.tree_leaves
-    for one, other in zip(leaves(got), leaves(type_of), strict=True):
+    for one, other in zip(leaves(actual), leaves(type_of), strict=True):
         assert one.device.type == "spyre" and one.dtype == other.dtype, (one.dtype, other.dtype)
-    assert_close(got, wanted, units, scale)
+    assert_close(actual, expected, units, scale)
 
 
 UNARY = [torch.abs, torch.neg, torch.exp, torch.exp2, torch.expm1, torch.sigmoid, torch.tanh]
@@ -321,12 +321,12 @@ PLACES = {
 def test_in_place(name, place):
     base, other = numbers(9, 70).to("spyre"), numbers(9, 71).to("spyre")[:, 1:]
     reference, reference_other = exact(base), exact(other)
-    target, wanted = PLACES[place](base), PLACES[place](reference)
+    target, expected = PLACES[place](base), PLACES[place](reference)
     version = target._version
     result = IN_PLACE[name](target, PLACES[place](other))
-    IN_PLACE[name](wanted, PLACES[place](reference_other))
+    IN_PLACE[name](expected, PLACES[place](reference_other))
     assert result is target and target._version > version
-    assert_close(target, wanted)
+    assert_close(target, expected)
     assert_close(base, reference)
 
 
@@ -344,7 +344,7 @@ OUT = {
 @pytest.mark.parametrize("name", OUT)
 def test_results_into_given_tensors(name):
     x, y = on_card((numbers(9, 70), numbers(9, 70).flip(0)))
-    wanted = OUT[name](exact(x), exact(y), None)
+    expected = OUT[name](exact(x), exact(y), None)
     for place, view in PLACES.items():
         if place in ("columns", "rows", "stepped"):
             base = torch.zeros({"columns": (9, 75), "rows": (20, 70), "stepped": (18, 140)}[place])
@@ -358,14 +358,14 @@ def test_results_into_given_tensors(name):
             base = torch.zeros(9, 70).half().to("spyre")
         out = view(base)
         assert OUT[name](x, y, out) is out
-        assert_close(out, wanted)
-        assert base.cpu().count_nonzero() <= wanted.numel()
+        assert_close(out, expected)
+        assert base.cpu().count_nonzero() <= expected.numel()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         for shape in ((0,), (2, 3)):
             out = torch.empty(shape).half().to("spyre")
             assert OUT[name](x, y, out) is out
-            assert_close(out, wanted)
+            assert_close(out, expected)
     assert any("resized" in str(each.message) for each in seen)
 
 
@@ -429,12 +429,12 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_errors_are_those_of_pytorch(name):
     x = numbers(3, 70)
-    with pytest.raises((RuntimeError, IndexError, ValueError, TypeError)) as wanted:
+    with pytest.raises((RuntimeError, IndexError, ValueError, TypeError)) as expected:
         REFUSED[name](x)
-    with pytest.raises(wanted.type) as got:
+    with pytest.raises(expected.type) as actual:
         REFUSED[name](x.to("spyre"))
-    words = str(wanted.value).split()[:3]
-    assert str(got.value).split()[:3] == words, (str(got.value), str(wanted.value))
+    words = str(expected.value).split()[:3]
+    assert str(actual.value).split()[:3] == words, (str(actual.value), str(expected.value))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])

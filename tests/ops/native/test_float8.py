@@ -51,9 +51,9 @@ def test_floats_are_converted_there_and_back(dtype, target, compiled):
 def test_arithmetic_between_conversions_is_one_graph():
     x, before = values(torch.float32), fallbacks()
     function = torch.compile(lambda x: (x * 2).to(torch.float8_e4m3fn).float() + 1)
-    got = function(x.to("spyre"))
+    actual = function(x.to("spyre"))
     assert fallbacks() == before
-    same(got, (x * 2).to(torch.float8_e4m3fn).float() + 1)
+    same(actual, (x * 2).to(torch.float8_e4m3fn).float() + 1)
 
 
 @pytest.mark.parametrize("target", EIGHT_BITS, ids=str)
@@ -72,9 +72,9 @@ def test_they_are_moved(target):
 
 def test_integers_are_converted():
     x, before = torch.arange(-20, 20), fallbacks()
-    got = x.to("spyre").to(torch.float8_e4m3fn).to(torch.int32)
+    actual = x.to("spyre").to(torch.float8_e4m3fn).to(torch.int32)
     assert fallbacks() == before
-    assert torch.equal(got.cpu(), x.to(torch.float8_e4m3fn).to(torch.int32))
+    assert torch.equal(actual.cpu(), x.to(torch.float8_e4m3fn).to(torch.int32))
 
 
 SCALES = {
@@ -98,11 +98,11 @@ def test_scaled_products(scales, out_dtype, compiled):
 
     if compiled:
         product = torch.compile(product)
-    got = product(*(each.to("spyre") for each in (rows, columns, *scales, bias)))
+    actual = product(*(each.to("spyre") for each in (rows, columns, *scales, bias)))
     assert fallbacks() == before
-    assert got.dtype == out_dtype
+    assert actual.dtype == out_dtype
     # The bias is rounded when it is copied; a half is rounded once more.
-    torch.testing.assert_close(got.cpu().double(), exact, rtol=2**-9, atol=2**-7)
+    torch.testing.assert_close(actual.cpu().double(), exact, rtol=2**-9, atol=2**-7)
 
 
 def test_a_scale_of_another_size_is_refused():

@@ -11,8 +11,8 @@ def test_grouped_products_of_both_halves_are_native(dtype):
     ends = torch.tensor([5, 12], dtype=torch.int32)
     before = torch.spyre.counters()["fallbacks"]
     given = (each.to(dtype).to("spyre") for each in (rows, weights))
-    found = torch._grouped_mm(*given, offs=ends.to("spyre"))
+    actual = torch._grouped_mm(*given, offs=ends.to("spyre"))
     assert torch.spyre.counters()["fallbacks"] == before
-    wanted = torch.cat([rows[:5] @ weights[0], rows[5:] @ weights[1]])
+    expected = torch.cat([rows[:5] @ weights[0], rows[5:] @ weights[1]])
     # Operands and results have 8 or 9 bits, and 64 products are added.
-    assert (found.cpu().float() - wanted).norm() <= 2.0**-7 * wanted.norm()
+    assert (actual.cpu().float() - expected).norm() <= 2.0**-7 * expected.norm()

@@ -39,10 +39,12 @@ def test_small_gradients_make_no_large_steps(make, way, dtype, native):
     if "fused" in way and make in (torch.optim.RMSprop, torch.optim.NAdam, torch.optim.Adadelta):
         pytest.skip("PyTorch has no such way")
     start = torch.linspace(-1, 1, 3 * 70).reshape(3, 70).to(dtype)
-    wanted = stepped(make([nn.Parameter(start.double())], lr=0.01))
-    got = stepped(make([nn.Parameter(start.to("spyre"))], lr=0.01, **way))
+    expected = stepped(make([nn.Parameter(start.double())], lr=0.01))
+    actual = stepped(make([nn.Parameter(start.to("spyre"))], lr=0.01, **way))
     # Each of five steps rounds the parameter to nine bits, and its step to as many.
-    assert (got - wanted).abs().max() <= 5 * 2.0**-10 * 1.1 + 2.0**-8 * (wanted - start).abs().max()
+    assert (actual - expected).abs().max() <= 5 * 2.0**-10 * 1.1 + 2.0**-8 * (
+        expected - start
+    ).abs().max()
 
 
 def test_averages_of_squares_are_kept_and_loaded_in_float32(native):
@@ -88,8 +90,8 @@ def test_norms_of_small_gradients_are_not_zero(order, dtype, native):
     def norms(x):
         return torch.linalg.vector_norm(x, order), torch.linalg.vector_norm(x, order, 1)
 
-    for found in (norms(x), torch.compile(norms)(x)):
-        assert_close(found, norms(x.cpu().double()), units=2, scale=0)
+    for actual in (norms(x), torch.compile(norms)(x)):
+        assert_close(actual, norms(x.cpu().double()), units=2, scale=0)
 
 
 def test_a_norm_of_negative_order_with_a_zero_is_zero(native):
@@ -119,5 +121,5 @@ def test_deviations_of_small_numbers_are_not_zero(dtype, native):
     def deviations(x):
         return x.std(), x.std(1, keepdim=True), torch.std_mean(x, 0, correction=0)
 
-    for found in (deviations(x), torch.compile(deviations)(x)):
-        assert_close(found, deviations(x.cpu().double()), units=4, scale=2e-5)
+    for actual in (deviations(x), torch.compile(deviations)(x)):
+        assert_close(actual, deviations(x.cpu().double()), units=4, scale=2e-5)

@@ -27,9 +27,9 @@ def test_indices_on_the_host_are_moved_to_the_card(function, compiled, native, c
     x = numbers(4, 70)
     torch._dynamo.reset()
     run = torch.compile(function) if compiled else function
-    found = run(x.to("spyre"), PLACES)
-    assert found.device.type == "spyre"
-    assert_close(found, function(exact(x), PLACES))
+    actual = run(x.to("spyre"), PLACES)
+    assert actual.device.type == "spyre"
+    assert_close(actual, function(exact(x), PLACES))
     assert "op by op" not in caplog.text
 
 

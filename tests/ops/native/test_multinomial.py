@@ -17,10 +17,10 @@ def test_categories_are_those_of_the_cpu(shape, count):
     weights = torch.rand(shape, generator=torch.Generator().manual_seed(0))
     weights[..., ::3] = 0
     for seed in range(5):
-        wanted = drawn(weights, count, seed=seed)
-        assert torch.equal(drawn(weights.to("spyre"), count, seed=seed), wanted)
-    wanted = drawn(weights, count, replacement=True)
-    assert torch.equal(drawn(weights.to("spyre"), count, replacement=True), wanted)
+        expected = drawn(weights, count, seed=seed)
+        assert torch.equal(drawn(weights.to("spyre"), count, seed=seed), expected)
+    expected = drawn(weights, count, replacement=True)
+    assert torch.equal(drawn(weights.to("spyre"), count, replacement=True), expected)
 
 
 def test_only_the_draw_comes_from_the_host():
@@ -33,10 +33,10 @@ def test_only_the_draw_comes_from_the_host():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_shares_are_those_of_the_weights(dtype):
     weights = torch.tensor([0.0, 1.0, 2.0, 5.0], dtype=dtype).expand(4000, 4).contiguous()
-    found = torch.bincount(drawn(weights.to("spyre"), 1).flatten(), minlength=4) / 4000
+    actual = torch.bincount(drawn(weights.to("spyre"), 1).flatten(), minlength=4) / 4000
     # Four deviations of a share of 5/8 among 4000.
-    assert (found - torch.tensor([0.0, 1 / 8, 2 / 8, 5 / 8])).abs().max() < 4 * 0.5 / 4000**0.5
-    assert found[0] == 0
+    assert (actual - torch.tensor([0.0, 1 / 8, 2 / 8, 5 / 8])).abs().max() < 4 * 0.5 / 4000**0.5
+    assert actual[0] == 0
 
 
 @pytest.mark.parametrize(

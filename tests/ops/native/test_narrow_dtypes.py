@@ -25,9 +25,9 @@ def every_op(x):
 def test_a_uint8_meets_a_number_of_its_own_type():
     x = torch.tensor([0, 1, 7, 100, 250], dtype=torch.uint8)
     for function in (every_op, torch.compile(every_op)):
-        found = function(x.to("spyre"))
-        for name, got, wanted in zip(OPS, found, every_op(x), strict=True):
-            assert got.dtype == wanted.dtype and got.tolist() == wanted.tolist(), name
+        actual = function(x.to("spyre"))
+        for name, got, expected in zip(OPS, actual, every_op(x), strict=True):
+            assert got.dtype == expected.dtype and got.tolist() == expected.tolist(), name
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])

@@ -11,10 +11,10 @@ from comparing import check_both, numbers
 def test_places_of_what_is_not_zero(shape, dtype, native):
     x = (numbers(*shape) > 0.7).to(dtype)
     for given in (x, torch.zeros_like(x), torch.ones_like(x)):
-        got, wanted = torch.nonzero(given.to("spyre")), torch.nonzero(given)
-        assert torch.equal(got.cpu(), wanted)
-        if wanted.numel():
-            assert got.stride() == wanted.stride()
+        actual, expected = torch.nonzero(given.to("spyre")), torch.nonzero(given)
+        assert torch.equal(actual.cpu(), expected)
+        if expected.numel():
+            assert actual.stride() == expected.stride()
 
 
 @pytest.mark.parametrize("mask", [(4, 70), (70,), (4, 1), (1,)], ids=str)
@@ -22,16 +22,16 @@ def test_places_of_what_is_not_zero(shape, dtype, native):
 def test_selecting_by_flags(mask, dtype, native):
     x, shows = numbers(4, 70, dtype=dtype), numbers(*mask, dtype=torch.bool)
     x = x.to("spyre").cpu()
-    got = torch.masked_select(x.to("spyre"), shows.to("spyre"))
-    assert torch.equal(got.cpu(), torch.masked_select(x, shows))
+    actual = torch.masked_select(x.to("spyre"), shows.to("spyre"))
+    assert torch.equal(actual.cpu(), torch.masked_select(x, shows))
 
 
 def test_views_are_selected_from(native):
     x = numbers(6, 70, dtype=torch.float32)
     on_card = x.to("spyre")
     for view in (lambda x: x.t(), lambda x: x[1:, ::2], lambda x: x[2]):
-        got = torch.masked_select(view(on_card), view(on_card > 0))
-        assert torch.equal(got.cpu(), torch.masked_select(view(x), view(x > 0)))
+        actual = torch.masked_select(view(on_card), view(on_card > 0))
+        assert torch.equal(actual.cpu(), torch.masked_select(view(x), view(x > 0)))
 
 
 REPEATED = {
@@ -74,9 +74,9 @@ BY_FLAGS = {
 def test_tensors_are_indexed_by_flags(index, native):
     x = numbers(6, 70, dtype=torch.float32)
     before = torch.spyre.counters()["fallbacks"]
-    got = index(x.to("spyre"), (x > 0).to("spyre"))
+    actual = index(x.to("spyre"), (x > 0).to("spyre"))
     assert torch.spyre.counters()["fallbacks"] == before
-    assert torch.equal(got.cpu(), index(x, x > 0))
+    assert torch.equal(actual.cpu(), index(x, x > 0))
 
 
 @pytest.mark.parametrize("accumulate", [False, True])
@@ -85,9 +85,9 @@ def test_values_are_put_where_flags_are_set(accumulate, native):
     flags = x > 0
     values = torch.arange(int(flags.sum()), dtype=torch.float32)
     before = torch.spyre.counters()["fallbacks"]
-    got = x.to("spyre").index_put((flags.to("spyre"),), values.to("spyre"), accumulate)
+    actual = x.to("spyre").index_put((flags.to("spyre"),), values.to("spyre"), accumulate)
     assert torch.spyre.counters()["fallbacks"] == before
-    assert torch.equal(got.cpu(), x.index_put((flags,), values, accumulate))
+    assert torch.equal(actual.cpu(), x.index_put((flags,), values, accumulate))
 
 
 @pytest.mark.parametrize("shape", [(5, 70), (6, 69), (6, 70, 1), (7,)], ids=str)

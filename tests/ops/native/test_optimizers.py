@@ -61,8 +61,8 @@ def test_steps_are_those_of_the_cpu(name, way, native):
     make, settings = SETTINGS[name]
     if ("fused" in way and make is RMSPROP) or ("capturable" in way and make in (SGD, ADAGRAD)):
         pytest.skip("PyTorch has no such way")
-    wanted = stepped(make(parameters("cpu", torch.float64), **settings))
-    assert_near(stepped(make(parameters("spyre", torch.float32), **settings, **way)), wanted)
+    expected = stepped(make(parameters("cpu", torch.float64), **settings))
+    assert_near(stepped(make(parameters("spyre", torch.float32), **settings, **way)), expected)
 
 
 @pytest.mark.parametrize("make", [SGD, ADAM, ADAMW, ADAGRAD])
@@ -88,18 +88,18 @@ def test_the_rate_may_change_and_be_a_tensor(way, native):
     def falling(step):
         return 1 / (1 + step)
 
-    wanted = stepped(ADAMW(parameters("cpu", torch.float64), lr=0.01), scale_of_lr=falling)
-    got = stepped(ADAMW(parameters("spyre", torch.float32), lr=0.01, **way), scale_of_lr=falling)
-    assert_near(got, wanted)
+    expected = stepped(ADAMW(parameters("cpu", torch.float64), lr=0.01), scale_of_lr=falling)
+    actual = stepped(ADAMW(parameters("spyre", torch.float32), lr=0.01, **way), scale_of_lr=falling)
+    assert_near(actual, expected)
 
     def falling_tensor(step):
         return torch.tensor(1 / (1 + step), device="cpu" if "foreach" in way else "spyre")
 
-    got = stepped(
+    actual = stepped(
         ADAMW(parameters("spyre", torch.float32), lr=torch.tensor(0.01), **way),
         scale_of_lr=falling_tensor,
     )
-    assert_near(got, wanted)
+    assert_near(actual, expected)
 
 
 @pytest.mark.parametrize("way", [{}, {"fused": True}, {"capturable": True}], ids=str)
@@ -108,15 +108,15 @@ def test_compiled_steps(make, way, native):
     if make is SGD and "capturable" in way:
         pytest.skip("PyTorch has no such way")
     torch._dynamo.reset()
-    wanted = stepped(make(parameters("cpu", torch.float64), lr=0.01))
+    expected = stepped(make(parameters("cpu", torch.float64), lr=0.01))
     optimizer = make(parameters("spyre", torch.float32), lr=0.01, **way)
-    assert_near(stepped(optimizer, run=torch.compile(optimizer.step)), wanted)
+    assert_near(stepped(optimizer, run=torch.compile(optimizer.step)), expected)
 
 
 @pytest.mark.parametrize("way", [{}, {"fused": True}], ids=str)
 @pytest.mark.parametrize("make", [SGD, ADAM, ADAGRAD])
 def test_gradients_with_a_scale(make, way, native):
-    wanted = stepped(make(parameters("cpu", torch.float64), lr=0.01))
+    expected = stepped(make(parameters("cpu", torch.float64), lr=0.01))
     optimizer = make(parameters("spyre", torch.float32), lr=0.01, **way)
     scaler = torch.amp.GradScaler("spyre", init_scale=2.0**10)
     scaler.scale(torch.ones((), device="spyre"))
@@ -125,7 +125,7 @@ def test_gradients_with_a_scale(make, way, native):
         scaler.step(optimizer)
         scaler.update()
 
-    assert_near(stepped(optimizer, run=run, scaled=2.0**10), wanted)
+    assert_near(stepped(optimizer, run=run, scaled=2.0**10), expected)
     # Gradients that overflow change nothing, not even the count of steps.
     kept = [each.detach().cpu().clone() for each in optimizer.param_groups[0]["params"]]
     for each in optimizer.param_groups[0]["params"]:
@@ -143,13 +143,13 @@ def test_gradients_with_a_scale(make, way, native):
 def test_gradients_are_clipped(foreach, native):
     given = {}
     for device, dtype in (("cpu", torch.float64), ("spyre", torch.float32)):
-        found = parameters(device, dtype)
-        for each in found:
+        actual = parameters(device, dtype)
+        for each in actual:
             each.grad = each.detach().clone()
-        norm = nn.utils.clip_grad_norm_(found, 1.0, foreach=foreach)
-        given[device] = [norm, *(each.grad for each in found)]
-        nn.utils.clip_grad_value_(found, 0.01, foreach=foreach)
-        given[device] += [each.grad for each in found]
+        norm = nn.utils.clip_grad_norm_(actual, 1.0, foreach=foreach)
+        given[device] = [norm, *(each.grad for each in actual)]
+        nn.utils.clip_grad_value_(actual, 0.01, foreach=foreach)
+        given[device] += [each.grad for each in actual]
     assert_near([each.cpu().double() for each in given["spyre"]], given["cpu"])
 
 

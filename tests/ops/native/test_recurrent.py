@@ -22,14 +22,14 @@ def test_results_and_gradients_are_made_on_the_card_alone(name, compiled):
     torch.manual_seed(0)
     net, x = NETS[name](), torch.randn(3, 4, 20)
     reference, given = copy.deepcopy(net).double(), x.double().requires_grad_()
-    wanted, states = reference(given)
-    (wanted.square().sum() + states[0].sum()).backward()
+    expected, states = reference(given)
+    (expected.square().sum() + states[0].sum()).backward()
     net, x = net.to("spyre"), x.to("spyre").requires_grad_()
     before = torch.spyre.counters()["fallbacks"]
-    found, states = (torch.compile(net) if compiled else net)(x)
-    (found.square().sum() + states[0].sum()).backward()
+    actual, states = (torch.compile(net) if compiled else net)(x)
+    (actual.square().sum() + states[0].sum()).backward()
     assert torch.spyre.counters()["fallbacks"] == before
-    pairs = [(found, wanted), (x.grad, given.grad)]
+    pairs = [(actual, expected), (x.grad, given.grad)]
     pairs += [
         (ours.grad, theirs.grad)
         for ours, theirs in zip(net.parameters(), reference.parameters(), strict=True)
@@ -44,13 +44,13 @@ def test_a_cell_in_16_bits_takes_few_launches():
     generator = torch.Generator().manual_seed(0)
     gates, state = (torch.randn(2, count, generator=generator) for count in (256, 64))
     cell = torch.ops.aten._thnn_fused_lstm_cell
-    wanted = cell(gates, gates, state)
+    expected = cell(gates, gates, state)
     given = [each.half().to("spyre") for each in (gates, gates, state)]
     cell(*given)
     before = torch.spyre.counters()
-    found = cell(*given)
+    actual = cell(*given)
     after = torch.spyre.counters()
     assert after["fallbacks"] == before["fallbacks"]
     assert after["launches"] - before["launches"] <= 5
-    for ours, theirs in zip(found, wanted, strict=True):
+    for ours, theirs in zip(actual, expected, strict=True):
         torch.testing.assert_close(ours.cpu().float(), theirs, rtol=0, atol=2.0**-6)

@@ -30,9 +30,9 @@ def test_each_number_counts(form, dtype, native):
     for shape in [(3, 70), ()]:
         x, y = (numbers(*shape, dtype=dtype).to("spyre") for _ in range(2))
         for number in NUMBERS:
-            got, wanted = function(x, y, number), function(exact(x), exact(y), number)
-            assert got.dtype == dtype
-            assert_close(got, wanted, units=4, scale=max(1.0, abs(number)))
+            actual, expected = function(x, y, number), function(exact(x), exact(y), number)
+            assert actual.dtype == dtype
+            assert_close(actual, expected, units=4, scale=max(1.0, abs(number)))
 
 
 def test_the_step_of_an_optimizer_is_not_compiled_each_time(native, monkeypatch):
@@ -57,9 +57,9 @@ def test_numbers_that_decide_the_type_stay_numbers(native):
     flags, integers = torch.ones(7, dtype=torch.bool), torch.arange(7)
     for x in (flags, integers, torch.ones((), dtype=torch.float16)):
         for number in (0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5):
-            got = x.to("spyre") * number
-            assert got.dtype == (x * number).dtype
-            assert_close(got, x.double() * number)
+            actual = x.to("spyre") * number
+            assert actual.dtype == (x * number).dtype
+            assert_close(actual, x.double() * number)
 
 
 def test_small_numbers_keep_their_value(native):

@@ -14,17 +14,19 @@ TYPES = [torch.float32, torch.float16, torch.int64, torch.bool]
 )
 def test_different_elements(shape, dtype, native):
     x = (numbers(*shape) * 4).round().to(dtype)
-    got = torch.unique(x.to("spyre"), return_inverse=True, return_counts=True)
-    wanted = torch.unique(x, return_inverse=True, return_counts=True)
-    for one, other in zip(got, wanted, strict=True):
+    actual = torch.unique(x.to("spyre"), return_inverse=True, return_counts=True)
+    expected = torch.unique(x, return_inverse=True, return_counts=True)
+    for one, other in zip(actual, expected, strict=True):
         assert one.device.type == "spyre" and one.dtype == other.dtype
         assert torch.equal(one.cpu(), other)
 
 
 def test_what_is_not_a_number_differs_from_itself(native):
     x = torch.tensor([math.nan, 1.0, math.nan, -math.inf, 1.0, math.inf])
-    got, times = torch.unique(x.to("spyre"), return_counts=True)
-    assert got.cpu()[:3].tolist() == [-math.inf, 1.0, math.inf] and got.cpu()[3:].isnan().all()
+    actual, times = torch.unique(x.to("spyre"), return_counts=True)
+    assert (
+        actual.cpu()[:3].tolist() == [-math.inf, 1.0, math.inf] and actual.cpu()[3:].isnan().all()
+    )
     assert times.tolist() == [1, 2, 1, 1, 1]
 
 
@@ -32,16 +34,16 @@ def test_what_is_not_a_number_differs_from_itself(native):
 def test_repeats_of_neighbours(dim, native):
     x = torch.tensor([[1, 1, 2, 2, 2], [1, 1, 2, 2, 2], [0, 0, 0, 3, 3]]).repeat(2, 1)
     options = dict(return_inverse=True, return_counts=True, dim=dim)
-    got = torch.unique_consecutive(x.to("spyre"), **options)
-    for one, other in zip(got, torch.unique_consecutive(x, **options), strict=True):
+    actual = torch.unique_consecutive(x.to("spyre"), **options)
+    for one, other in zip(actual, torch.unique_consecutive(x, **options), strict=True):
         assert torch.equal(one.cpu(), other) and one.stride() == other.stride()
 
 
 def test_repeats_of_nothing(native):
     x = torch.zeros(5, 0, 3)
     for options in ({}, {"dim": 1}):
-        got = torch.unique_consecutive(x.to("spyre"), **options)
-        assert got.shape == torch.unique_consecutive(x, **options).shape
+        actual = torch.unique_consecutive(x.to("spyre"), **options)
+        assert actual.shape == torch.unique_consecutive(x, **options).shape
     with pytest.raises(RuntimeError, match="must be the only one of size 0"):
         torch.unique_consecutive(x.to("spyre"), dim=0)
     with pytest.raises(RuntimeError, match="must be the only one of size 0"):
@@ -52,8 +54,8 @@ def test_repeats_of_nothing(native):
 @pytest.mark.parametrize("size", [0, 5, 200])
 def test_first_places_of_what_is_not_zero(shape, size, native):
     x = (numbers(*shape) > 0.5).to(torch.float32)
-    got = torch.nonzero_static(x.to("spyre"), size=size, fill_value=-7)
-    assert torch.equal(got.cpu(), torch.nonzero_static(x, size=size, fill_value=-7))
+    actual = torch.nonzero_static(x.to("spyre"), size=size, fill_value=-7)
+    assert torch.equal(actual.cpu(), torch.nonzero_static(x, size=size, fill_value=-7))
 
 
 def test_medians_of_numbers_alone(native):
@@ -69,9 +71,9 @@ def test_medians_of_numbers_alone(native):
 def test_sequences_between_ends_that_are_tensors(steps, dtype, native):
     low, high = torch.tensor(-3.0), torch.tensor(11.0)
     for one, other in ((low, high), (low, 11.0), (-3.0, high)):
-        wanted = torch.linspace(one, other, steps, dtype=dtype)
-        got = torch.linspace(*on_card((one, other)), steps, dtype=dtype, device="spyre")
-        assert got.dtype == dtype and torch.allclose(got.cpu(), wanted, atol=1e-6)
+        expected = torch.linspace(one, other, steps, dtype=dtype)
+        actual = torch.linspace(*on_card((one, other)), steps, dtype=dtype, device="spyre")
+        assert actual.dtype == dtype and torch.allclose(actual.cpu(), expected, atol=1e-6)
 
 
 FOLDS = ["sum", "prod", "amax", "amin"]
@@ -82,10 +84,10 @@ FOLDS = ["sum", "prod", "amax", "amin"]
 def test_flags_are_folded_where_they_meet(kind, with_x, native):
     x, src = numbers(4, 70, dtype=torch.bool), numbers(3, 70, dtype=torch.bool)
     index = torch.arange(210).reshape(3, 70) % 4
-    got = x.to("spyre").scatter_reduce(
+    actual = x.to("spyre").scatter_reduce(
         0, index.to("spyre"), src.to("spyre"), kind, include_self=with_x
     )
-    assert torch.equal(got.cpu(), x.scatter_reduce(0, index, src, kind, include_self=with_x))
+    assert torch.equal(actual.cpu(), x.scatter_reduce(0, index, src, kind, include_self=with_x))
 
 
 MANY = 2_100  # more than are added at once
@@ -159,11 +161,11 @@ def test_rows_are_folded_by_index(kind, dtype, native):
     x, rows = numbers(5, 4, 9, dtype=dtype), numbers(5, 3, 9, dtype=dtype)
     index = torch.tensor([2, 0, 2])
     for with_x in (True, False):
-        got = x.to("spyre").index_reduce(
+        actual = x.to("spyre").index_reduce(
             1, index.to("spyre"), rows.to("spyre"), kind, include_self=with_x
         )
-        wanted = x.index_reduce(1, index, rows, kind, include_self=with_x)
-        assert torch.allclose(got.cpu(), wanted, rtol=1e-6)
+        expected = x.index_reduce(1, index, rows, kind, include_self=with_x)
+        assert torch.allclose(actual.cpu(), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("accumulate", [False, True])
@@ -174,6 +176,6 @@ def test_elements_are_put_and_taken_by_their_number(accumulate, native):
         check_both(lambda x, i, v: x.put(i, v, accumulate=accumulate), x, index, values)
         card = x.to("spyre")
         card.put_(index.to("spyre"), values.to("spyre"), accumulate=accumulate)
-        wanted = x.put(index, values, accumulate=accumulate)
-        assert torch.equal(card.cpu(), wanted)
-        assert torch.equal(card.take(index.to("spyre")).cpu(), wanted.take(index))
+        expected = x.put(index, values, accumulate=accumulate)
+        assert torch.equal(card.cpu(), expected)
+        assert torch.equal(card.take(index.to("spyre")).cpu(), expected.take(index))

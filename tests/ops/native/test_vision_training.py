@@ -68,8 +68,8 @@ def test_predictions_in_halves():
     model = residual_network().eval()
     images = numbers(2, 3, 24, 24)
     with torch.no_grad():
-        wanted = copy.deepcopy(model).double()(images.double())
-        got = model.half().to("spyre")(images.to("spyre"))
+        expected = copy.deepcopy(model).double()(images.double())
+        actual = model.half().to("spyre")(images.to("spyre"))
     # SEN169 keeps nine bits; some ten layers each lose part of the last.
-    error = (got.cpu().double() - wanted).norm() / wanted.norm()
+    error = (actual.cpu().double() - expected).norm() / expected.norm()
     assert error < 2.0**-6
