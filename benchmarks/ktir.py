@@ -349,7 +349,7 @@ def fastest(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, f
 
 def launcher(program: Program, found: dict[str, np.ndarray]) -> Callable[[], None]:
     placed = [
-        arrays.place(argument.name, argument.type, found[argument.name])
+        arrays.copy_to_card(argument.name, argument.type, found[argument.name])
         for argument in program.arguments
     ]
 

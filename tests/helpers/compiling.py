@@ -1,4 +1,4 @@
-"""What tests of the lowering share: compiling a text, with and without the optimising passes."""
+"""Helpers for tests of the lowering: compile a text, with and without the optimising passes."""
 
 from contextlib import contextmanager
 
@@ -7,19 +7,21 @@ import pytest
 from torch_spyre import ktir
 from torch_spyre.backend.lowering import compile_function, kernel
 from torch_spyre.backend.lowering.nodes import regions_of, yielded_by
-from torch_spyre.backend.lowering.placement import Placement
+from torch_spyre.backend.lowering.scratchpad_allocation import Allocation
 from torch_spyre.cards import load_card
 
 
 def compiled(text, known=None, arrays=None, function=None):
-    """The program of the only function of a text, or of the one named."""
+    """Return the program of the function with this name, or of the first function."""
     module = ktir.load(text)
-    found = module.functions[function] if function else next(iter(module.functions.values()))
-    names = [argument.name for argument in found.arguments]
+    kernel_function = (
+        module.functions[function] if function else next(iter(module.functions.values()))
+    )
+    names = [argument.name for argument in kernel_function.arguments]
     return compile_function(
-        found.operation,
+        kernel_function.operation,
         names,
-        found.grid,
+        kernel_function.grid,
         module.source,
         load_card(),
         known=known or {},
@@ -27,47 +29,48 @@ def compiled(text, known=None, arrays=None, function=None):
     )
 
 
-def nodes_of(text, until="fuse"):
-    """The nodes that a pass is given: `fuse`, `coalesce` or `place`."""
+def nodes_before(pass_name, text):
+    """Return the nodes that a pass receives: `fuse`, `coalesce` or `allocate`."""
     passes = {
-        "fuse": (kernel.fusion, "fuse"),
-        "coalesce": (kernel.coalescing, "coalesce"),
-        "place": (kernel.placement, "place"),
+        "fuse": kernel.fusion,
+        "coalesce": kernel.coalescing,
+        "allocate": kernel.scratchpad_allocation,
     }
-    module, name = passes[until]
-    original = getattr(module, name)
-    seen = []
+    module = passes[pass_name]
+    original = getattr(module, pass_name)
+    calls = []
 
     def spy(nodes, *options):
-        seen.append(nodes)
+        calls.append(nodes)
         return original(nodes, *options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, name, spy)
+        patch.setattr(module, pass_name, spy)
         compiled(text)
-    (nodes,) = seen
+    (nodes,) = calls
     return nodes
 
 
 @contextmanager
 def without_passes():
-    """Every op alone, every copy made, every buffer at an address of its own."""
+    """Disable the passes: no op is fused, no copy is removed, no buffers share an address."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel.fusion, "fuse", lambda nodes: nodes)
         patch.setattr(kernel.coalescing, "coalesce", lambda nodes: nodes)
-        patch.setattr(kernel.placement, "place", apart)
+        patch.setattr(kernel.scratchpad_allocation, "allocate", allocate_separately)
         yield
 
 
-def apart(nodes, _capacity):
+def allocate_separately(nodes, _capacity):
     addresses, end = {}, 0
     for buffer in dict.fromkeys(buffers_of(nodes)):
         addresses[buffer] = end
         end += buffer.bytes
-    return Placement(addresses, end, ())
+    return Allocation(addresses, end, ())
 
 
 def buffers_of(nodes):
+    """Yield the buffers that nodes and their regions access."""
     for node in nodes:
         yield from node.reads()
         yield from node.writes()

@@ -1,1 +1,1 @@
-"""The back end: from KTIR to the programs that a card executes."""
+"""The back end, which compiles KTIR to the programs that a card executes, and runs these."""

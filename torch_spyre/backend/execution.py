@@ -1,4 +1,7 @@
-"""Compiled programs on the current card: loaded once, timed once for arguments of one kind, run."""
+"""Executes compiled programs on the current card.
+
+A program is loaded once per card, and its timing is computed once for each size of its arguments.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,23 +22,23 @@ def execute(
     scalars: Sequence[int],
     fixed: Sequence[ArrayArgument] = (),
 ) -> None:
-    """Queues the program on the current stream. Its errors surface at the next synchronisation."""
+    """Launch a program on the current stream; the next synchronisation raises its errors."""
     sizes = [array.bytes for array in arrays]
-    memories = _memories(arrays)
+    memories = _memory_ids(arrays)
     timing = timing_of(program, sizes, scalars, memories)
     launch(
-        _loaded(program),
+        _loaded_program(program),
         [array.memory for array in arrays],
         sizes,
         scalars,
         [buffer.memory for buffer in fixed],
         cost=LaunchCost(timing.time_ps, timing.ddr_read_bytes, timing.ddr_write_bytes),
-        ordered=_counts(program, sizes, scalars, memories)["conflict"],
+        ordered=_recorded_counts(program, sizes, scalars, memories)["conflict"],
     )
 
 
-def _memories(arrays: Sequence[ArrayArgument]) -> tuple[int, ...]:
-    """Equal numbers for arrays in the same memory, where cores may meet across arguments."""
+def _memory_ids(arrays: Sequence[ArrayArgument]) -> tuple[int, ...]:
+    """Return an id per array, equal for arrays of one storage, where cores may conflict."""
     storages = [array.memory.untyped_storage().data_ptr() for array in arrays]
     return tuple(storages.index(storage) for storage in storages)
 
@@ -46,37 +49,40 @@ def timing_of(
     scalars: Sequence[int],
     memories: Sequence[int] = (),
 ) -> Timing:
-    """What the program takes with arrays of these sizes in bytes (-1: unknown).
+    """Return the estimated timing of a program with arrays of these sizes in bytes (-1: unknown).
 
-    Arrays with equal numbers in `memories` are in the same memory; without any, all are apart.
+    Arrays with equal ids in `memories` are in the same memory; without ids, none alias.
     """
     card = load_card()
     key = ("timing", tuple(sizes), tuple(scalars), tuple(memories), card)
     timing: Timing | None = program.timings.get(key)
     if timing is None:
-        record = record_of(program.content, _counts(program, sizes, scalars, memories))
+        record = record_of(program.content, _recorded_counts(program, sizes, scalars, memories))
         timing = add_to_cache(program.timings, key, estimate(record, card))
     return timing
 
 
-def conflicts(program: Program, sizes: Sequence[int], memories: Sequence[int] = ()) -> bool:
-    """Do cores meet in memory, so that they must run in order? `memories` as for `timing_of`."""
-    found: bool = _counts(program, sizes, (), memories)["conflict"]
-    return found
+def has_conflicts(program: Program, sizes: Sequence[int], memories: Sequence[int] = ()) -> bool:
+    """Return whether cores access the same memory, so that they must run in order.
+
+    `memories` is as in `timing_of`.
+    """
+    conflict: bool = _recorded_counts(program, sizes, (), memories)["conflict"]
+    return conflict
 
 
-def _counts(
+def _recorded_counts(
     program: Program, sizes: Sequence[int], scalars: Sequence[int], memories: Sequence[int]
 ) -> dict[str, Any]:
     key = ("counts", tuple(sizes), tuple(scalars), tuple(memories))
     counts: dict[str, Any] | None = program.timings.get(key)
     if counts is None:
-        found = _C.record_program(program.file, sizes, scalars, memories)
-        counts = add_to_cache(program.timings, key, found)
+        counts = _C.record_program(program.file, sizes, scalars, memories)
+        counts = add_to_cache(program.timings, key, counts)
     return counts
 
 
-def _loaded(program: Program) -> "_C.LoadedProgram":
+def _loaded_program(program: Program) -> "_C.LoadedProgram":
     card = _C.current_device()
     if card not in program.loaded:
         program.loaded[card] = _C.load_program(program.file, card)

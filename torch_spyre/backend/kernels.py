@@ -1,4 +1,4 @@
-"""KTIR functions as kernels: compiled, timed, run on arrays."""
+"""Compiles KTIR functions as kernels, estimates their timing, and runs them on arrays."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,14 @@ import numpy as np
 import torch
 from xdsl.dialects.builtin import FileLineColLoc, IndexType
 
-from torch_spyre.backend.arrays import ArrayArgument, element_type_of, is_array, place, scalar_bits
+from torch_spyre.backend.arrays import (
+    ArrayArgument,
+    copy_to_card,
+    element_type_of,
+    is_array,
+    scalar_bits,
+    zeros_on_card,
+)
 from torch_spyre.backend.execution import execute, timing_of
 from torch_spyre.backend.lowering import compile_function
 from torch_spyre.backend.program.cache import cache_key, program_cache
@@ -26,10 +33,11 @@ Scalar = int | float | bool
 
 
 class KernelArgumentError(KtirError, TypeError):
-    """A kernel was called with arguments that it does not take."""
+    """A kernel was called with arguments that it does not accept."""
 
 
 def function_named(module: "Module", name: str) -> "Function":
+    """Return a kernel of a module by name; raise if there is none, or if it is no kernel."""
     if name not in module.functions:
         known = ", ".join(module.functions) or "none"
         raise KtirError(f"the module has no function {name!r}; it has: {known}")
@@ -45,24 +53,24 @@ def compile_kernel(
     scalars: Mapping[str, Scalar],
     arrays: frozenset[str] | None = None,
 ) -> Program:
-    """The program for a function, with the scalars given compiled in. Kept by the module."""
+    """Return the program of a function with these scalars compiled in; the module caches it."""
     function = function_named(module, name)
     declared = {argument.name for argument in function.arguments}
     unknown = set(scalars) - declared
     if unknown:
-        raise KernelArgumentError(_unexpected(function, unknown))
+        raise KernelArgumentError(_unexpected_arguments(function, unknown))
     card = load_card()
-    # As text: 0.0 and -0.0, 1 and True are equal and make different programs.
+    # As text: 0.0 and -0.0, 1 and True compare equal but compile to different programs.
     values = repr(sorted((key, repr(value)) for key, value in scalars.items()))
     key = (name, values, arrays, card.digest)
     program = module.programs.get(key)
     if program is None:
-        found = _cached(module, function, scalars, values, arrays, card)
-        program = add_to_cache(module.programs, key, found)
+        program = _load_or_compile(module, function, scalars, values, arrays, card)
+        program = add_to_cache(module.programs, key, program)
     return program
 
 
-def _cached(
+def _load_or_compile(
     module: "Module",
     function: "Function",
     scalars: Mapping[str, Scalar],
@@ -70,12 +78,13 @@ def _cached(
     arrays: frozenset[str] | None,
     card: CardDescription,
 ) -> Program:
+    """Return a program from the cache on disk, compiled if it is not there."""
     cache = program_cache()
     if cache is None:
-        return _compiled(module, function, scalars, arrays, card)
+        return _compile(module, function, scalars, arrays, card)
     key = cache_key(
         str(module),
-        _places(module),
+        _source_locations(module),
         function.name,
         values,
         repr(None if arrays is None else sorted(arrays)),
@@ -83,21 +92,23 @@ def _cached(
     )
     program = cache.find(key)
     if program is None:
-        program = _compiled(module, function, scalars, arrays, card)
+        program = _compile(module, function, scalars, arrays, card)
         cache.keep(key, program)
     return program
 
 
-def _places(module: "Module") -> str:
-    """Where the ops stand in their text: programs know, and the printed module does not."""
+def _source_locations(module: "Module") -> str:
+    """Return the lines and columns of all ops: part of programs, not of the printed module."""
     locations = (operation.location for operation in module.operation.walk())
     return " ".join(
-        f"{found.line.data}:{found.column.data}" if isinstance(found, FileLineColLoc) else "-"
-        for found in locations
+        f"{location.line.data}:{location.column.data}"
+        if isinstance(location, FileLineColLoc)
+        else "-"
+        for location in locations
     )
 
 
-def _compiled(
+def _compile(
     module: "Module",
     function: "Function",
     scalars: Mapping[str, Scalar],
@@ -118,56 +129,57 @@ def _compiled(
 
 
 def estimate_kernel(module: "Module", name: str, scalars: Mapping[str, Scalar]) -> Timing:
-    """What the kernel would take, from its program alone."""
+    """Return the estimated timing of a kernel without running it."""
     program = compile_kernel(module, name, scalars)
     missing = [argument.name for argument in program.arguments if not argument.is_array]
     if missing:
         raise KernelArgumentError(
-            f"{name}: the time depends on {', '.join(missing)}; give values for these"
+            f"{name}: the time depends on {', '.join(missing)}; pass values for these"
         )
-    sizes = [_bytes_of(argument) for argument in program.arguments if argument.is_array]
+    sizes = [_array_bytes(argument) for argument in program.arguments if argument.is_array]
     return timing_of(program, sizes, [])
 
 
-def _bytes_of(argument: Argument) -> int:
-    """-1: the kernel does not tell how large the array is."""
+def _array_bytes(argument: Argument) -> int:
+    """Return the size of an array in bytes; -1 if the kernel does not declare its shape."""
     if not argument.has_shape:
         return -1
     return int(np.prod(argument.shape, dtype=np.int64)) * argument.type.bytes
 
 
 def run_kernel(module: "Module", name: str, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Runs a function on the current card; returns every array by name."""
+    """Run a function on the current card; return every array by name."""
     function = function_named(module, name)
     bound = _bind(function, arguments)
     arrays = frozenset(key for key, value in bound.items() if is_array(value))
     scalars = {key: value for key, value in bound.items() if key not in arrays}
-    program = _program(module, name, scalars, arrays)
-    fixed = _for_fixed_buffers(function, program, arguments, bound)
-    placed: list[ArrayArgument] = []
+    program = _program_for_run(module, name, scalars, arrays)
+    fixed = _fixed_buffer_arrays(function, program, arguments, bound)
+    copied: list[ArrayArgument] = []
     values: list[int] = []
     for argument in program.arguments:
         if argument.is_array:
-            placed.append(_checked(name, argument, bound[argument.name]))
+            copied.append(_copy_checked_array(name, argument, bound[argument.name]))
         else:
             values.append(scalar_bits(name, argument, bound[argument.name]))
     buffers = [
-        _fixed(name, buffer, fixed.get(buffer.name)) for buffer in program.content.fixed_buffers
+        _fixed_buffer(name, buffer, fixed.get(buffer.name))
+        for buffer in program.content.fixed_buffers
     ]
-    execute(program, placed, values, buffers)
+    execute(program, copied, values, buffers)
     torch.get_device_module("spyre").synchronize()
-    return {found.name: found.to_numpy() for found in (*placed, *buffers)}
+    return {array.name: array.to_numpy() for array in (*copied, *buffers)}
 
 
-def _program(
+def _program_for_run(
     module: "Module", name: str, scalars: Mapping[str, Scalar], arrays: frozenset[str]
 ) -> Program:
-    """Scalars stay arguments of the program, unless the kernel's shapes depend on them."""
+    """Return a program with scalars as arguments, or as constants if shapes depend on them."""
     if name not in module.compiled_with_scalars:
         try:
             return compile_kernel(module, name, {}, arrays)
         except (KtirError, ScratchpadOverflowError):
-            # Sizes without a bound, or with a bound that is far from what they are.
+            # A size has no upper bound, or one that exceeds the scratchpad.
             if not scalars:
                 raise
     program = compile_kernel(module, name, scalars, arrays)
@@ -176,8 +188,8 @@ def _program(
 
 
 def _bind(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments by declared name; by position when no name matches and the counts agree."""
-    arguments = _scalars_unwrapped(function, arguments)
+    """Return arguments by declared name; by position if no name matches and the counts agree."""
+    arguments = _with_python_scalars(function, arguments)
     names = [argument.name for argument in function.arguments]
     if names and not set(names) & set(arguments) and len(names) == len(arguments):
         return dict(zip(names, arguments.values(), strict=True))
@@ -186,28 +198,28 @@ def _bind(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
     if missing:
         raise KernelArgumentError(f"{function.name}: no value for {', '.join(missing)}")
     if unknown:
-        raise KernelArgumentError(_unexpected(function, unknown))
+        raise KernelArgumentError(_unexpected_arguments(function, unknown))
     return {name: arguments[name] for name in names}
 
 
-def _scalars_unwrapped(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays without dims are scalars where no address can be meant."""
+def _with_python_scalars(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with 0-d arrays as Python scalars, unless they may be addresses."""
     addresses = {
-        found.name for found in function.arguments if isinstance(found.type, IndexType)
-    } | (set(arguments) - {found.name for found in function.arguments})
+        argument.name for argument in function.arguments if isinstance(argument.type, IndexType)
+    } | (set(arguments) - {argument.name for argument in function.arguments})
     return {
         key: value.item() if is_array(value) and value.ndim == 0 and key not in addresses else value
         for key, value in arguments.items()
     }
 
 
-def _for_fixed_buffers(
+def _fixed_buffer_arrays(
     function: "Function",
     program: Program,
     arguments: Mapping[str, Any],
     bound: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The arrays that are no arguments: for memory at addresses that the text fixes."""
+    """Return the arrays that are not arguments but the contents of fixed buffers, by name."""
     if not set(bound) & set(arguments):
         # Bound by position, or the kernel has no arguments.
         extra = {} if bound else dict(arguments)
@@ -217,18 +229,20 @@ def _for_fixed_buffers(
     unknown = set(extra) - set(names)
     if unknown:
         views = f"; its views at fixed addresses are: {', '.join(names)}" if names else ""
-        raise KernelArgumentError(_unexpected(function, unknown) + views)
+        raise KernelArgumentError(_unexpected_arguments(function, unknown) + views)
     return extra
 
 
-def _unexpected(function: "Function", unknown: set[str]) -> str:
+def _unexpected_arguments(function: "Function", unknown: set[str]) -> str:
     names = ", ".join(argument.name for argument in function.arguments) or "none"
-    return f"{function.name} takes no {', '.join(sorted(unknown))}; its arguments are: {names}"
+    return (
+        f"{function.name} has no argument {', '.join(sorted(unknown))}; its arguments are: {names}"
+    )
 
 
-def _checked(kernel: str, argument: Argument, value: Any) -> ArrayArgument:
-    found = element_type_of(value)
-    if found is not argument.type:
+def _copy_checked_array(kernel: str, argument: Argument, value: Any) -> ArrayArgument:
+    """Copy an array to the card; raise if the kernel's view has another dtype or shape."""
+    if element_type_of(value) is not argument.type:
         raise KernelArgumentError(
             f"{kernel}: {argument.name} is an array of {value.dtype}, and the kernel's view of it "
             f"holds {argument.type.name.lower()}"
@@ -239,12 +253,12 @@ def _checked(kernel: str, argument: Argument, value: Any) -> ArrayArgument:
             f"{kernel}: {argument.name} has shape {shape}, and the kernel's view of it "
             f"{argument.shape}"
         )
-    return place(argument.name, argument.type, value)
+    return copy_to_card(argument.name, argument.type, value)
 
 
-def _fixed(kernel: str, buffer: FixedBuffer, value: Any) -> ArrayArgument:
-    """Memory at an address that the text fixes: an array given under its view's name, or zeros."""
+def _fixed_buffer(kernel: str, buffer: FixedBuffer, value: Any) -> ArrayArgument:
+    """Return the memory of a fixed buffer: the array passed under its view's name, or zeros."""
     if value is None:
-        return place(buffer.name, buffer.type, np.zeros(buffer.bytes, np.int8), raw=True)
+        return zeros_on_card(buffer.name, buffer.type, buffer.bytes)
     argument = Argument(buffer.name, True, 0, buffer.type, True, buffer.shape)
-    return _checked(kernel, argument, value)
+    return _copy_checked_array(kernel, argument, value)

@@ -1,4 +1,4 @@
-"""Programs onto cards, and their launches."""
+"""Launches loaded programs on cards."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from torch_spyre import _C, knobs
 
 @dataclass(frozen=True)
 class LaunchCost:
-    """What one launch costs on the card, as the timing model has it."""
+    """The cost of one launch on the card by the timing model."""
 
     time_ps: int = 0
     ddr_read_bytes: int = 0
@@ -21,7 +21,7 @@ FREE = LaunchCost()
 
 
 def launch_options() -> tuple[str, str, float]:
-    """What the knobs say about every launch: mode, what to spoil, seconds of the watchdog."""
+    """Return the knobs of every launch: mode, fault to inject, timeout of the watchdog."""
     emulator = knobs.emulator
     return emulator.mode, emulator.inject, emulator.watchdog_seconds
 
@@ -36,12 +36,12 @@ def launch(
     cost: LaunchCost = FREE,
     ordered: bool = False,
 ) -> None:
-    """Queues one execution on the current stream of the program's card.
+    """Launch a program on the current stream of its card.
 
-    `array_bytes` are exact: beyond them a kernel reads zeros and writes nothing. `scalars` are the
-    bits of registers, `fixed` is memory for the program's fixed buffers. `ordered` runs one core
-    after the other, for kernels whose cores touch the same memory. What goes wrong in the kernel is
-    raised by the next synchronisation.
+    `array_bytes` are exact sizes: past them a kernel reads zeros, and its writes are dropped.
+    `scalars` are register bits, `fixed` is the memory of the program's fixed buffers. `ordered`
+    runs the cores sequentially, for kernels whose cores access the same memory. The next
+    synchronisation raises errors of the kernel.
     """
     mode, inject, watchdog_seconds = launch_options()
     charged = FREE if mode == "functional" else cost

@@ -8,7 +8,7 @@ import torch
 
 from torch_spyre import ktir
 from torch_spyre.backend import execution
-from torch_spyre.backend.arrays import place
+from torch_spyre.backend.arrays import copy_to_card
 from torch_spyre.backend.program.instructions import ElementType
 from torch_spyre.backend.program.recent import MAX_ENTRIES
 
@@ -38,7 +38,7 @@ func.func @follow(%from: index, %to: index) attributes {{grid = [{CORES}]}} {{
 
 
 def zeros(name):
-    return place(name, ElementType.F32, np.zeros((CORES + 1, LINE), np.float32))
+    return copy_to_card(name, ElementType.F32, np.zeros((CORES + 1, LINE), np.float32))
 
 
 @pytest.fixture

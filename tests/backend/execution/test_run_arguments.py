@@ -153,7 +153,7 @@ def test_constant_addresses_take_arrays_under_the_names_of_their_views():
 
 
 def test_arrays_for_views_that_the_kernel_does_not_have():
-    with pytest.raises(KtirError, match="f takes no D; .*fixed addresses are: A, B, C"):
+    with pytest.raises(KtirError, match="f has no argument D; .*fixed addresses are: A, B, C"):
         run(FIXED, A=zeros(64), D=zeros(64))
 
 
@@ -173,8 +173,8 @@ def test_mistakes_in_arguments():
     refused("px is an array of float32.*f16", px=zeros(4, 8, dtype=np.float32), py=zeros(4, 8))
     refused(r"px has shape \(8, 4\).*\(4, 8\)", px=zeros(8, 4), py=zeros(4, 8))
     refused("no value for py", px=zeros(4, 8))
-    refused("f takes no n; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), n=3)
-    refused("px is where a view of memory begins: it must be an array", px=3, py=zeros(4, 8))
+    refused("f has no argument n; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), n=3)
+    refused("px is the base of a memory view: it must be an array", px=3, py=zeros(4, 8))
     refused("px", px="text", py=zeros(4, 8))
     refused("px", px=None, py=zeros(4, 8))
     refused("px", px=[1.0, 2.0], py=zeros(4, 8))
@@ -184,7 +184,7 @@ def test_mistakes_in_arguments():
 
 def test_an_extra_array_is_refused():
     refused(
-        "f takes no extra; its arguments are: px, py",
+        "f has no argument extra; its arguments are: px, py",
         px=zeros(4, 8),
         py=zeros(4, 8),
         extra=zeros(4),

@@ -196,13 +196,13 @@ def test_axes_that_are_no_neighbours():
     text = collective("scatter", axes, (1, 3, 2), (4, 3, 2), first)
     found = run(text, px=x, py=zeros(4, 1, 3, 2))["py"]
     np.testing.assert_array_equal(found, x[0][:, None])
-    with pytest.raises(KtirError, match=r"parts of shape \[1, 3, 2\] do not fill .*\[2, 3, 1\]"):
+    with pytest.raises(KtirError, match=r"slices of shape \[1, 3, 2\] do not fill .*\[2, 3, 1\]"):
         run(
             collective("scatter", axes, (2, 3, 1), (4, 3, 2), first),
             px=x,
             py=zeros(4, 2, 3, 1),
         )
-    with pytest.raises(KtirError, match=r"3 elements in a row of axes \[0, 2\] are no box"):
+    with pytest.raises(KtirError, match=r"3 consecutive elements of axes \[0, 2\] are not a box"):
         run(
             collective("scatter", axes, (3, 3, 1), (6, 3, 2), first),
             px=half(4, 6, 3, 2),

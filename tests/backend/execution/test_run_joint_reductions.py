@@ -185,7 +185,7 @@ def test_a_limit_from_outside_is_refused():
         "%take = arith.andi %wanted, %low_enough : i1",
     ]
     outputs = {"pv": np.zeros(3, np.float32), "pi": np.zeros(3, np.int32)}
-    with pytest.raises(KtirError, match="numbers from outside decide"):
+    with pytest.raises(KtirError, match="values from outside the body select"):
         run(limited(decide, "limit: f32"), pa=few_values(3, 200), **outputs, limit=1.5)
 
 
@@ -284,7 +284,7 @@ def test_results_that_have_nothing_to_do_with_each_other():
                 "%sum = arith.addf %scaled, %x : f32",
                 "linalg.yield %high, %sum : f32, f32",
             ],
-            "one op on its outs argument and a value of the element",
+            "must combine its outs argument with a value of the element in one op",
         ),
         (
             [
@@ -294,7 +294,7 @@ def test_results_that_have_nothing_to_do_with_each_other():
                 "%low = arith.select %less, %x, %two : f32",
                 "linalg.yield %high, %low : f32, f32",
             ],
-            "fold the same value",
+            "reduce the same value",
         ),
         (
             [
@@ -304,7 +304,7 @@ def test_results_that_have_nothing_to_do_with_each_other():
                 "%sum = arith.addf %two, %x : f32",
                 "linalg.yield %high, %sum : f32, f32",
             ],
-            "more of an element than what it folds",
+            "more of an element than the value that it reduces",
         ),
     ],
 )

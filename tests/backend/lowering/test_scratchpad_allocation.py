@@ -1,17 +1,21 @@
-"""Addresses in the scratchpad: nothing that is alive is overwritten, and little room is wasted."""
+"""Tests of scratchpad allocation: live buffers do not overlap, and dead ones are reused."""
 
 import sys
 
 import pytest
-from compiling import compiled, nodes_of
+from compiling import compiled, nodes_before
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_kernels import KernelWriter
 
 from torch_spyre import ktir
-from torch_spyre.backend.lowering import compile_function, placement
-from torch_spyre.backend.lowering.lives import Group, groups_of
-from torch_spyre.backend.lowering.placement import _first_fit, place
+from torch_spyre.backend.lowering import compile_function
+from torch_spyre.backend.lowering.liveness import BufferGroup, buffer_groups
+from torch_spyre.backend.lowering.scratchpad_allocation import (
+    _first_fit,
+    _groups_at_peak,
+    allocate,
+)
 from torch_spyre.backend.lowering.values import Buffer
 from torch_spyre.backend.program.instructions import Matmul, Transfer
 from torch_spyre.cards import load_card
@@ -24,85 +28,85 @@ def overlap(first, second):
 
 @st.composite
 def groups(draw):
-    found = []
+    drawn = []
     for number in range(draw(st.integers(0, 30))):
         start = draw(st.integers(0, 40))
         size = draw(st.integers(0, 2000))
         end = start + draw(st.integers(0, 15))
-        found.append(Group(size, start, end, [Buffer(size, f"b{number}")]))
-    return found
+        drawn.append(BufferGroup(size, start, end, [Buffer(size, f"b{number}")]))
+    return drawn
+
+
+def live_together(first, second):
+    return first.start <= second.end and second.start <= first.end
 
 
 @given(groups(), st.randoms(use_true_random=False))
-def test_first_fit_puts_no_two_groups_at_one_place_at_one_time(found, chance):
-    order = list(found)
-    chance.shuffle(order)
-    rooms = _first_fit(order)
-    for position, one in enumerate(found):
-        assert rooms[one].low % 128 == 0
-        assert rooms[one].high - rooms[one].low >= one.bytes
-        for other in found[:position]:
-            if one.start <= other.end and other.start <= one.end:
+def test_first_fit_allocates_live_groups_at_disjoint_addresses(drawn, random):
+    order = list(drawn)
+    random.shuffle(order)
+    slots = _first_fit(order)
+    for position, first in enumerate(drawn):
+        assert slots[first].low % 128 == 0
+        assert slots[first].high - slots[first].low >= first.bytes
+        for second in drawn[:position]:
+            if live_together(first, second):
                 assert not overlap(
-                    (rooms[one].low, rooms[one].low + one.bytes),
-                    (rooms[other].low, rooms[other].low + other.bytes),
+                    (slots[first].low, slots[first].low + first.bytes),
+                    (slots[second].low, slots[second].low + second.bytes),
                 )
 
 
 @given(groups(), st.randoms(use_true_random=False))
-def test_first_fit_takes_the_lowest_address(found, chance):
-    """Against the obvious way of finding it."""
-    order = [group for group in found if group.bytes]
-    chance.shuffle(order)
-    rooms = _first_fit(order)
+def test_first_fit_takes_the_lowest_address(drawn, random):
+    """Compare with a linear search of all addresses."""
+    order = [group for group in drawn if group.bytes]
+    random.shuffle(order)
+    slots = _first_fit(order)
     for position, group in enumerate(order):
-        others = [
-            rooms[other]
-            for other in order[:position]
-            if other.start <= group.end and group.start <= other.end
-        ]
-        size = rooms[group].high - rooms[group].low
+        occupied = [slots[earlier] for earlier in order[:position] if live_together(earlier, group)]
+        size = slots[group].high - slots[group].low
         free = (
             address
-            for address in range(0, rooms[group].low + 1, 128)
-            if not any(overlap((address, address + size), (room.low, room.high)) for room in others)
+            for address in range(0, slots[group].low + 1, 128)
+            if not any(
+                overlap((address, address + size), (slot.low, slot.high)) for slot in occupied
+            )
         )
-        assert next(free) == rooms[group].low
+        assert next(free) == slots[group].low
+
+
+def size_in_sticks(groups):
+    return sum(-(-group.bytes // 128) * 128 for group in groups)
 
 
 @given(groups())
-def test_the_crowd_is_what_is_alive_when_the_most_is_needed(found):
-    def needed(group):
-        return sum(
-            -(-other.bytes // 128) * 128
-            for other in found
-            if other.start <= group.start <= other.end
-        )
+def test_groups_at_peak_are_live_where_the_most_bytes_are(drawn):
+    def live_bytes(position):
+        return size_in_sticks(group for group in drawn if group.start <= position <= group.end)
 
-    crowd = placement._crowd(found)
-    assert sum(-(-group.bytes // 128) * 128 for group in crowd) == max(
-        map(needed, found), default=0
-    )
-    assert [group.bytes for group in crowd] == sorted((g.bytes for g in crowd), reverse=True)
+    at_peak = _groups_at_peak(drawn)
+    assert size_in_sticks(at_peak) == max((live_bytes(group.start) for group in drawn), default=0)
+    assert [group.bytes for group in at_peak] == sorted((g.bytes for g in at_peak), reverse=True)
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_buffers_that_are_alive_together_do_not_overlap(data):
-    """On whole kernels; that the lives themselves are right is test_passes_keep_results."""
+def test_live_buffers_of_a_kernel_do_not_overlap(data):
+    """Test whole kernels; test_passes_preserve_results tests the live ranges themselves."""
     text = KernelWriter(lambda low, high: data.draw(st.integers(low, high))).text()
-    nodes = nodes_of(text, "place")
-    placed = place(nodes, 2 << 20)
-    found = groups_of(nodes)
-    assert all(address % 128 == 0 for address in placed.addresses.values())
-    for position, one in enumerate(found):
-        low = placed.addresses[one.buffers[0]]
-        assert {placed.addresses[buffer] for buffer in one.buffers} == {low}
-        assert low + one.bytes <= placed.peak
-        for other in found[:position]:
-            if one.start <= other.end and other.start <= one.end:
-                start = placed.addresses[other.buffers[0]]
-                assert not overlap((low, low + one.bytes), (start, start + other.bytes))
+    nodes = nodes_before("allocate", text)
+    allocation = allocate(nodes, 2 << 20)
+    kernel_groups = buffer_groups(nodes)
+    assert all(address % 128 == 0 for address in allocation.addresses.values())
+    for position, first in enumerate(kernel_groups):
+        low = allocation.addresses[first.buffers[0]]
+        assert {allocation.addresses[buffer] for buffer in first.buffers} == {low}
+        assert low + first.bytes <= allocation.peak
+        for second in kernel_groups[:position]:
+            if live_together(first, second):
+                start = allocation.addresses[second.buffers[0]]
+                assert not overlap((low, low + first.bytes), (start, start + second.bytes))
 
 
 def with_loads(lines, elements=64):
@@ -126,20 +130,20 @@ LOAD = "%{name} = ktdp.load %t : {{tile}} -> {{tensor}}"
 STORE = "ktdp.store %{name}, %t : {{tensor}}, {{tile}}"
 
 
-def test_values_take_turns_at_one_address():
+def test_values_with_disjoint_live_ranges_share_an_address():
     lines = []
     for number in range(20):
         lines += [LOAD.format(name=f"x{number}"), STORE.format(name=f"x{number}")]
     assert compiled(with_loads(lines)).scratchpad_bytes == 128
 
 
-def test_an_op_writes_over_an_operand_that_nobody_needs_any_more():
+def test_an_op_writes_over_a_dead_operand():
     lines = [LOAD.format(name="x"), "%y = math.exp %x : {tensor}", STORE.format(name="y")]
     assert compiled(with_loads(lines)).scratchpad_bytes == 128
 
 
-def product_of_squares(side):
-    """x·x, added to itself: the last tensor could lie where the right operand was."""
+def matmul_of_squares(side):
+    """Return a kernel whose last loaded tensor could reuse the memory of the right operand."""
     tensor = f"tensor<{side}x{side}xf16>"
     box = f"affine_set<(d0, d1) : (d0 >= 0, -d0 + {side - 1} >= 0, d1 >= 0, -d1 + {side - 1} >= 0)>"
     view, tile = f"memref<{side}x{side}xf16>", f"<{side}x{side}xindex>"
@@ -158,30 +162,30 @@ def product_of_squares(side):
     }}"""
 
 
-def test_a_right_operand_shares_its_address_with_nothing_while_there_is_room():
+def test_a_right_operand_has_its_own_address_if_the_capacity_allows():
     square = 2 * 64 * 64
-    shared = compiled(product_of_squares(64))
-    product = next(each for each in shared.code if isinstance(each, Matmul))
-    others = [
-        each.tile
-        for each in shared.code
-        if isinstance(each, Transfer) and each.tile.address != product.b.address
+    program = compiled(matmul_of_squares(64))
+    matmul = next(step for step in program.code if isinstance(step, Matmul))
+    tiles = [
+        step.tile
+        for step in program.code
+        if isinstance(step, Transfer) and step.tile.address != matmul.b.address
     ]
-    assert len(others) == 3  # all loads and stores but that of the right operand
-    for tile in others:
+    assert len(tiles) == 3  # all loads and stores but that of the right operand
+    for tile in tiles:
         assert not overlap(
-            (tile.address, tile.address + square), (product.b.address, product.b.address + square)
+            (tile.address, tile.address + square), (matmul.b.address, matmul.b.address + square)
         )
-    assert shared.scratchpad_bytes == 3 * square
+    assert program.scratchpad_bytes == 3 * square
 
 
-def test_a_right_operand_shares_its_address_where_there_is_no_room():
+def test_a_right_operand_shares_its_address_if_the_capacity_is_too_small():
     side = 576
     assert 4 * 2 * side * side > 2 << 20 >= 3 * 2 * side * side
-    assert compiled(product_of_squares(side)).scratchpad_bytes == 3 * 2 * side * side
+    assert compiled(matmul_of_squares(side)).scratchpad_bytes == 3 * 2 * side * side
 
 
-def test_too_much_at_once_is_an_error_that_names_the_values():
+def test_the_overflow_error_names_the_live_values():
     lines = [LOAD.format(name=name) for name in ("first", "second", "third")]
     lines += [STORE.format(name=name) for name in ("third", "second", "first")]
     with pytest.raises(ScratchpadOverflowError) as caught:
@@ -191,7 +195,7 @@ def test_too_much_at_once_is_an_error_that_names_the_values():
         assert part in message
 
 
-def test_what_fits_exactly_is_taken():
+def test_a_kernel_that_fits_exactly_compiles():
     lines = [LOAD.format(name="x"), STORE.format(name="x")]
     assert compiled(with_loads(lines, elements=1 << 20)).scratchpad_bytes == 2 << 20
     with pytest.raises(ScratchpadOverflowError):
@@ -210,7 +214,7 @@ def inserted(count):
     return with_loads([*lines, STORE.format(name=f"v{count}")])
 
 
-def alive_at_once(count):
+def all_live_together(count):
     lines = [LOAD.format(name=f"x{i}") for i in range(count // 2)]
     return with_loads([*lines, *(STORE.format(name=f"x{i}") for i in range(count // 2))])
 
@@ -227,17 +231,17 @@ def in_loops(count):
     return with_loads([*lines, STORE.format(name=f"v{count // 3}")])
 
 
-@pytest.mark.parametrize("kernel", [chained, inserted, alive_at_once, in_loops])
-def test_the_work_to_compile_grows_with_the_length_of_the_kernel(kernel):
+@pytest.mark.parametrize("kernel", [chained, inserted, all_live_together, in_loops])
+def test_compile_time_is_almost_linear_in_the_length_of_the_kernel(kernel):
     """Four times the ops take about four times the steps, not sixteen times.
 
-    Where all values are alive at once, a place is looked for among more of them.
+    If all values are live together, first fit looks at more slots for each.
     """
-    assert _steps(kernel(1200)) < (8 if kernel is alive_at_once else 4.5) * _steps(kernel(300))
+    assert _steps(kernel(1200)) < (8 if kernel is all_live_together else 4.5) * _steps(kernel(300))
 
 
 def _steps(text):
-    """Lines of Python that are run to compile a kernel: the same at every run, unlike seconds."""
+    """Return the lines of Python executed to compile a kernel, which do not vary like time."""
     module = ktir.load(text)
     function = module.functions["f"]
     lines = 0

@@ -13,7 +13,7 @@ from torch_spyre._inductor.runtime.programs import module_for
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre._inductor.to_ktir.cross_core_reduction import CoreGroups
 from torch_spyre._inductor.work_division import Digit
-from torch_spyre.backend.execution import conflicts, timing_of
+from torch_spyre.backend.execution import has_conflicts, timing_of
 from torch_spyre.ktir.affine import contains, points
 
 HALF = 2.0**-9
@@ -185,7 +185,7 @@ def test_the_ring_takes_time_and_no_two_cores_write_one_element(stages):
     assert splits(specs)[1] > 1
     assert timing.ring_byte_hops > 0
     assert timing.ring_exposed_ps > 0
-    assert not conflicts(program, array_bytes)
+    assert not has_conflicts(program, array_bytes)
 
 
 def test_what_is_built_is_what_a_front_end_may_write(stages):

@@ -10,7 +10,7 @@ from torch_spyre._inductor.kernel_parameters import (
 )
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.runtime.programs import program_for
-from torch_spyre.backend.execution import conflicts, timing_of
+from torch_spyre.backend.execution import has_conflicts, timing_of
 
 
 class Runner:
@@ -56,8 +56,8 @@ def _load_stage(name: str, specs: Sequence[OpSpec], scratch: _ScratchBuffers) ->
         time_ps=timing.time_ps,
         ddr_read_bytes=timing.ddr_read_bytes,
         ddr_write_bytes=timing.ddr_write_bytes,
-        is_ordered=conflicts(program, array_bytes),
-        is_ordered_if_aliased=conflicts(program, array_bytes, all_in_one_memory),
+        is_ordered=has_conflicts(program, array_bytes),
+        is_ordered_if_aliased=has_conflicts(program, array_bytes, all_in_one_memory),
     )
 
 

@@ -1,10 +1,10 @@
-"""From a KTIR function to the instructions of a device program.
+"""Lowers KTIR functions to the instructions of device programs.
 
-Data flows through the files in this order: `kernel` walks the function and hands each op to the
-file of its kind (`arguments`, `constants`, `elementwise`, `reductions`, `products`, `shapes`,
-`views`, `transfers`, `communication`, `control`), which appends `nodes` over unplaced `values`.
-`fusion` joins elementwise nodes, `coalescing` removes copies, `placement` gives every value its
-place in the scratchpad for as long as it lives (`lives`), and `emission` writes the instructions.
+Data flows through the files in this order: `kernel` compiles a function. `dispatch` calls the
+lowering of each op (`arguments`, `constants`, `elementwise`, `reductions`, `matmul`, `shapes`,
+`views`, `transfers`, `communication`, `control`), which appends `nodes` whose `values` have no
+address. `fusion` fuses elementwise nodes, `coalescing` removes copies, `scratchpad_allocation`
+allocates buffers by their live ranges (`liveness`), and `emission` emits the instructions.
 """
 
 from torch_spyre.backend.lowering.kernel import compile_function

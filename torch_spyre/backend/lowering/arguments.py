@@ -1,4 +1,4 @@
-"""What a function's arguments are: arrays in device memory, or scalars."""
+"""Classifies a function's arguments as arrays in device memory or scalars, and binds registers."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ from torch_spyre.ktir.dialects.ktdp.views import (
 
 Scalar = int | float | bool
 _ADDRESS_OPS = ("arith.addi", "arith.subi", "arith.index_cast", "arith.index_castui")
-_LOOP_BOUNDS = 3  # operands of scf.for before those that it carries
+_LOOP_BOUNDS = 3  # operands of scf.for before the initial values of its carried ones
 
 
 def bind_arguments(
@@ -30,9 +30,10 @@ def bind_arguments(
     known: Mapping[str, Scalar],
     arrays: frozenset[str] | None,
 ) -> tuple[Argument, ...]:
-    """Gives every argument its register; known scalars become constants and vanish.
+    """Bind a register to each argument; return the arguments that remain in the program.
 
-    `arrays` are the arguments that are arrays; None: those that a global view starts from.
+    Scalars in `known` become constants and are not arguments of the program. `arrays` are the names
+    of the arrays; None if these are the arguments that a global view starts at.
     """
     arguments = []
     for name, value in zip(names, function.args, strict=True):
@@ -40,12 +41,12 @@ def bind_arguments(
         is_array = name in arrays if arrays is not None else bool(views)
         if is_array and not views and not isinstance(value.type, IndexType):
             raise kernel.error(f"{name} is a scalar of type {value.type}, not an array")
-        if arrays is not None and not is_array and _begins_view(value):
-            raise kernel.error(f"{name} is where a view of memory begins: it must be an array")
+        if arrays is not None and not is_array and _is_base_of_view(value):
+            raise kernel.error(f"{name} is the base of a memory view: it must be an array")
         if is_array and name in known:
-            raise kernel.error(f"{name} is an array: its content is given when the kernel runs")
+            raise kernel.error(f"{name} is an array: it is an argument of run(), not of compile()")
         if is_array:
-            arguments.append(_array(kernel, name, value, views))
+            arguments.append(_array_argument(kernel, name, value, views))
         elif name in known:
             type = _scalar_type(kernel, value.type)
             bits = argument_bits(function.sym_name.data, name, type, known[name])
@@ -61,26 +62,26 @@ def bind_arguments(
 
 
 def _rounded(kernel: KernelContext, register: int, type: ElementType) -> int:
-    """Callers give floats as float32; the card rounds them to the type declared."""
+    """Return a register with a float argument, passed as float32, rounded to its declared type."""
     if not type.is_float or type is ElementType.F32:
         return register
     with kernel.region(kernel.prologue):
         return kernel.compute("convertf", ElementType.F32, type, [register])
 
 
-def _scalar_type(kernel: KernelContext, found: Attribute) -> ElementType:
-    if isinstance(found, RuntimeArgType):
-        found = found.underlying_type
-    return kernel.element_type(found)
+def _scalar_type(kernel: KernelContext, type: Attribute) -> ElementType:
+    if isinstance(type, RuntimeArgType):
+        type = type.underlying_type
+    return kernel.element_type(type)
 
 
-def _array(
+def _array_argument(
     kernel: KernelContext, name: str, value: SSAValue, views: list[ConstructMemoryViewOp]
 ) -> Argument:
     register = kernel.registers.new((0, 1 << 50))
     kernel.scalars[value] = register
     types = [element_type_of(view.result.type.element_type) for view in views]
-    type = next((found for found in types if found is not None), ElementType.F16)
+    type = next((entry for entry in types if entry is not None), ElementType.F16)
     shape = _checked_shape(value, views)
     if shape is None:
         return Argument(name, True, register, type)
@@ -88,27 +89,28 @@ def _array(
 
 
 def _views_on(value: SSAValue, is_address: bool) -> list[ConstructMemoryViewOp]:
-    """The views of device memory whose address is the argument, or it plus something."""
-    found: list[ConstructMemoryViewOp] = []
-    pending, seen = [value], {value}
+    """Return the views of device memory whose address is the argument or computed from it."""
+    views: list[ConstructMemoryViewOp] = []
+    pending, visited = [value], {value}
     while pending:
         for use in pending.pop().uses:
             operation = use.operation
             if isinstance(operation, ConstructMemoryViewOp):
                 if use.index == 0 and _is_global(operation):
-                    found.append(operation)
+                    views.append(operation)
                 continue
-            for address in _addresses_from(operation, use.index, is_address):
-                if address not in seen:
-                    seen.add(address)
+            for address in _derived_addresses(operation, use.index, is_address):
+                if address not in visited:
+                    visited.add(address)
                     pending.append(address)
-    return found
+    return views
 
 
-def _addresses_from(operation: Operation, position: int, is_address: bool) -> list[SSAValue]:
-    """What is an address when this operand is one.
+def _derived_addresses(operation: Operation, position: int, is_address: bool) -> list[SSAValue]:
+    """Return the values that are addresses if an operand of an op is one.
 
-    Of a sum, either can be the address; where nobody has said that it is, the first.
+    Either operand of a sum can be the address; if the caller has not declared the argument an
+    array (`is_address`), only the first.
     """
     if operation.name in _ADDRESS_OPS:
         return list(operation.results) if is_address or position == 0 else []
@@ -118,7 +120,7 @@ def _addresses_from(operation: Operation, position: int, is_address: bool) -> li
     return []
 
 
-def _begins_view(value: SSAValue) -> bool:
+def _is_base_of_view(value: SSAValue) -> bool:
     return any(
         isinstance(use.operation, ConstructMemoryViewOp)
         and use.index == 0
@@ -138,15 +140,15 @@ def _is_global(view: ConstructMemoryViewOp) -> bool:
 
 
 def _checked_shape(value: SSAValue, views: list[ConstructMemoryViewOp]) -> tuple[int, ...] | None:
-    """The shape an array must have: where one plain, gapless view covers it."""
+    """Return the shape that an array must have; None unless its views are all of it, contiguous."""
     shapes = set()
     for view in views:
         sizes = tuple(view.static_sizes.get_values())
         strides = tuple(view.static_strides.get_values())
-        is_part = any(
+        is_partition = any(
             isinstance(use.operation, ConstructDistributedMemoryViewOp) for use in view.result.uses
         )
-        if view.offset is not value or DYNAMIC_INDEX in (*sizes, *strides) or is_part:
+        if view.offset is not value or DYNAMIC_INDEX in (*sizes, *strides) or is_partition:
             return None
         expected, stride = [], 1
         for size in reversed(sizes):

@@ -1,4 +1,4 @@
-"""Affine sets as boxes: numbers where everything is known, registers where symbols are not."""
+"""Converts affine sets to boxes whose bounds are in registers: constants if symbols are known."""
 
 from dataclasses import dataclass
 
@@ -26,20 +26,20 @@ _SIGNS = {
 
 @dataclass(frozen=True)
 class Box:
-    """Lowest coordinate and size of each dim, in registers."""
+    """The lowest coordinate and the size of each dim, in registers."""
 
     lower: tuple[int, ...]
     sizes: tuple[int, ...]
 
 
-def box_of(kernel: KernelContext, found: AffineSet, symbols: list[int]) -> Box | None:
-    """The set as a box; None if it is not one."""
+def box_of(kernel: KernelContext, affine_set: AffineSet, symbols: list[int]) -> Box | None:
+    """Return a set as a box; None if it is not a box."""
     values = [kernel.registers.known(register) for register in symbols]
     known = [value for value in values if value is not None]
-    if len(known) < found.num_symbols:
-        return _symbolic_box(kernel, found, symbols)
+    if len(known) < affine_set.num_symbols:
+        return _symbolic_box(kernel, affine_set, symbols)
     try:
-        intervals = as_box(found, known[: found.num_symbols])
+        intervals = as_box(affine_set, known[: affine_set.num_symbols])
     except SetError as error:
         raise kernel.error(str(error)) from None
     if intervals is None:
@@ -50,112 +50,127 @@ def box_of(kernel: KernelContext, found: AffineSet, symbols: list[int]) -> Box |
     )
 
 
-def _symbolic_box(kernel: KernelContext, found: AffineSet, symbols: list[int]) -> Box | None:
-    """A box whose constraints each bound one dim by an expression of the symbols."""
-    lowest: list[int | None] = [None] * found.num_dims
-    highest: list[int | None] = [None] * found.num_dims
+def _symbolic_box(kernel: KernelContext, affine_set: AffineSet, symbols: list[int]) -> Box | None:
+    """Return a set as a box if each constraint bounds one dim by an expression of the symbols."""
+    lowest: list[int | None] = [None] * affine_set.num_dims
+    highest: list[int | None] = [None] * affine_set.num_dims
     conditions: list[int] = []
-    zeros = [kernel.constant(0)] * found.num_dims
-    for constraint in found.constraints:
-        # lhs (kind) rhs, as: coefficient * dim + rest >= 0
+    zeros = [kernel.constant(0)] * affine_set.num_dims
+    for constraint in affine_set.constraints:
+        # lhs (kind) rhs is coefficient * dim + constant_term (kind) 0.
         difference = constraint.lhs - constraint.rhs
-        coefficients = _coefficients(difference, found)
+        coefficients = _coefficients(difference, affine_set)
         if coefficients is None or len(coefficients) > 1:
             return None
-        rest = kernel.affine(difference, zeros, symbols)
+        constant_term = kernel.compute_affine(difference, zeros, symbols)
         if not coefficients:
-            conditions.append(_holds(kernel, constraint.kind, rest))
+            conditions.append(_compared_with_zero(kernel, constraint.kind, constant_term))
             continue
         ((dim, coefficient),) = coefficients.items()
         if abs(coefficient) != 1:
             return None
-        # coefficient * dim + rest is 0 where dim is this.
-        edge = kernel.integer("subi", kernel.constant(0), rest) if coefficient > 0 else rest
+        # coefficient * dim + constant_term is 0 at dim == edge.
+        edge = constant_term
+        if coefficient > 0:
+            edge = kernel.compute_index("subi", kernel.constant(0), constant_term)
         for sign in _SIGNS[constraint.kind]:
             if sign * coefficient > 0:
-                lowest[dim] = _joined(kernel, "maxsi", lowest[dim], edge)
+                lowest[dim] = _tightened(kernel, "maxsi", lowest[dim], edge)
             else:
-                highest[dim] = _joined(kernel, "minsi", highest[dim], edge)
-    if conditions and not found.num_dims:
+                highest[dim] = _tightened(kernel, "minsi", highest[dim], edge)
+    if conditions and not affine_set.num_dims:
         return None
     if None in lowest or None in highest:
-        raise kernel.error(f"{found} is not bounded in every dim")
+        raise kernel.error(f"{affine_set} is not bounded in every dim")
     lower, sizes = [], []
     for low, high in zip(lowest, highest, strict=True):
         assert low is not None and high is not None
-        beyond = kernel.integer("addi", high, kernel.constant(1))
-        size = kernel.integer("subi", beyond, low)
+        end = kernel.compute_index("addi", high, kernel.constant(1))
+        size = kernel.compute_index("subi", end, low)
         lower.append(low)
-        sizes.append(_size_if(kernel, conditions, size))
+        sizes.append(_guarded_size(kernel, conditions, size))
     return Box(tuple(lower), tuple(sizes))
 
 
-def _coefficients(expression: AffineExpr, found: AffineSet) -> dict[int, int] | None:
-    """What each dim is multiplied by; None where a dim is divided."""
-    linear = Linearizer(found.num_dims, [0] * found.num_symbols)
+def _coefficients(expression: AffineExpr, affine_set: AffineSet) -> dict[int, int] | None:
+    """Return the coefficient of each dim; None if a dim is divided."""
+    linear = Linearizer(affine_set.num_dims, [0] * affine_set.num_symbols)
     form = linear.linearize(expression)
-    return None if linear.num_variables > found.num_dims else form.coefficients
+    return None if linear.num_variables > affine_set.num_dims else form.coefficients
 
 
-def _holds(kernel: KernelContext, kind: AffineConstraintKind, value: int) -> int:
-    """A flag: is the value, which no dim has a part in, related to 0 as asked?"""
-    compared = (value, kernel.constant(0))
-    return kernel.compute(_COMPARISONS[kind], ElementType.I64, ElementType.I1, compared)
+def _compared_with_zero(kernel: KernelContext, kind: AffineConstraintKind, value: int) -> int:
+    """Return a register with the predicate that a value satisfies a constraint against 0."""
+    operands = (value, kernel.constant(0))
+    return kernel.compute(_COMPARISONS[kind], ElementType.I64, ElementType.I1, operands)
 
 
-def _size_if(kernel: KernelContext, conditions: list[int], size: int) -> int:
-    """The size, 0 where it would be negative or where a condition does not hold."""
+def _guarded_size(kernel: KernelContext, conditions: list[int], size: int) -> int:
+    """Return a register with the size; 0 if it is negative or a condition is false."""
     zero = kernel.constant(0)
     for condition in conditions:
-        choice = (condition, size, zero)
-        size = kernel.compute("select", ElementType.I64, ElementType.I64, choice)
-    return kernel.integer("maxsi", size, zero)
+        operands = (condition, size, zero)
+        size = kernel.compute("select", ElementType.I64, ElementType.I64, operands)
+    return kernel.compute_index("maxsi", size, zero)
 
 
-def _joined(kernel: KernelContext, op: str, before: int | None, new: int) -> int:
-    return new if before is None else kernel.integer(op, before, new)
+def _tightened(kernel: KernelContext, op: str, bound: int | None, new_bound: int) -> int:
+    return new_bound if bound is None else kernel.compute_index(op, bound, new_bound)
 
 
 def known_symbols(kernel: KernelContext, symbols: list[int]) -> list[int]:
     values = [kernel.registers.known(register) for register in symbols]
     known = [value for value in values if value is not None]
     if len(known) != len(values):
-        raise kernel.error("a set that is not a box needs symbols that are known")
+        raise kernel.error("a set that is not a box needs constant symbols")
     return known
 
 
-def points_of(kernel: KernelContext, found: AffineSet, symbols: list[int]) -> np.ndarray:
+def points_of(kernel: KernelContext, affine_set: AffineSet, symbols: list[int]) -> np.ndarray:
+    """Return the points of a set in lexicographic order, one per row."""
     try:
-        return points(found, known_symbols(kernel, symbols)[: found.num_symbols])
+        return points(affine_set, known_symbols(kernel, symbols)[: affine_set.num_symbols])
     except SetError as error:
         raise kernel.error(str(error)) from None
 
 
-def boxes_of_points(listed: np.ndarray) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Cuts points in lexicographic order into boxes (lower, sizes): runs, joined where equal."""
-    if not len(listed):
+def ordered_points(
+    kernel: KernelContext, affine_set: AffineSet, symbols: list[int], order: tuple[int, ...]
+) -> np.ndarray:
+    """Return the points of a set in the lexicographic order of permuted dims."""
+    unordered = points_of(kernel, affine_set, symbols)
+    keys = unordered[:, list(order)]
+    return unordered[sorted(range(len(unordered)), key=lambda row: tuple(keys[row]))]
+
+
+def boxes_of_points(coordinates: np.ndarray) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Return boxes (lower, sizes) that cover points in lexicographic order.
+
+    Each run of points in the last dim is a box; adjacent runs of equal length are merged.
+    """
+    if not len(coordinates):
         return []
-    rank = listed.shape[1]
+    rank = coordinates.shape[1]
     if rank == 0:
         return [((), ())]
-    same_row = np.all(listed[1:, :-1] == listed[:-1, :-1], axis=1)
-    follows = same_row & (listed[1:, -1] == listed[:-1, -1] + 1)
+    same_row = np.all(coordinates[1:, :-1] == coordinates[:-1, :-1], axis=1)
+    follows = same_row & (coordinates[1:, -1] == coordinates[:-1, -1] + 1)
     starts = np.concatenate(([0], np.flatnonzero(~follows) + 1))
-    ends = np.concatenate((starts[1:], [len(listed)]))
+    ends = np.concatenate((starts[1:], [len(coordinates)]))
     boxes: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        lower = tuple(int(value) for value in listed[start])
+        lower = tuple(int(value) for value in coordinates[start])
         sizes = (1,) * (rank - 1) + (end - start,)
         if boxes and rank > 1:
             before, extent = boxes[-1]
-            joined = rank - 2
+            merged_dim = rank - 2
             if (
-                before[:joined] == lower[:joined]
+                before[:merged_dim] == lower[:merged_dim]
                 and before[-1] == lower[-1]
                 and extent[-1] == sizes[-1]
-                and before[joined] + extent[joined] == lower[joined]
+                and before[merged_dim] + extent[merged_dim] == lower[merged_dim]
             ):
-                grown = (*extent[:joined], extent[joined] + 1, extent[-1])
+                grown = (*extent[:merged_dim], extent[merged_dim] + 1, extent[-1])
                 boxes[-1] = (before, grown)
                 continue
         boxes.append((lower, sizes))
@@ -163,11 +178,11 @@ def boxes_of_points(listed: np.ndarray) -> list[tuple[tuple[int, ...], tuple[int
 
 
 def origin_of(
-    kernel: KernelContext, found: AffineSet, symbols: list[int]
+    kernel: KernelContext, affine_set: AffineSet, symbols: list[int]
 ) -> tuple[int, ...] | None:
-    """The lowest coordinate of a known set in each dim; None if it is empty."""
+    """Return the lowest coordinate of a set with known symbols in each dim; None if it is empty."""
     try:
-        box = bounds(found, known_symbols(kernel, symbols)[: found.num_symbols])
+        box = bounds(affine_set, known_symbols(kernel, symbols)[: affine_set.num_symbols])
     except SetError as error:
         raise kernel.error(str(error)) from None
     return None if box is None else tuple(interval.low for interval in box)

@@ -176,7 +176,7 @@ class ChainBuilder:
                 register = scalar_register(kernel, operation.value, type)
                 self.values[operation.result] = self.scalar(register, type)
             case tensor.ExtractOp():
-                table = kernel.in_memory(kernel.tensor(operation.tensor))
+                table = kernel.to_buffer(kernel.tensor(operation.tensor))
                 coordinates = [self.value(index) for index in operation.indices]
                 self.values[operation.result] = self.lookup(table, *coordinates)
             case _:

@@ -1,8 +1,8 @@
-"""Regions that fold elements into accumulators: what they fold, and the steps that do it.
+"""Analyses reduction bodies: the values that are reduced, and the steps that combine them.
 
-The engine folds in an order of its own, and folds accumulators into each other. A region can say
-how that goes only if each result takes an accumulator together with one value of the element: the
-value then stands for another accumulator.
+The engine reduces in an unspecified order and also combines accumulators with each other. A body
+can express that only if each result combines its accumulator with one value of the element: the
+value can then be replaced by another accumulator.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,8 +18,8 @@ from torch_spyre.backend.lowering.vector_ops import reduction_op
 from torch_spyre.backend.program.instructions import ChainStep
 from torch_spyre.ktir.dialects.arith import SelectOp
 
-# As in the engine: what one reduction can fold side by side.
-MOST_FOLDED = 8
+# The number of values that one reduction of the engine can reduce together.
+MAX_REDUCED_VALUES = 8
 
 _EXTREMES = (
     arith.MaximumfOp,
@@ -35,9 +35,9 @@ _EXTREMES = (
 
 @dataclass(frozen=True)
 class Combiner:
-    """Steps on accumulators (values 0..n-1) and next elements (n..2n-1).
+    """Steps that combine accumulators (values 0..n-1) with the next elements (n..2n-1).
 
-    The first values are what is reduced; the others are the constants and outer scalars that the
+    The first values are those that are reduced; then come the constants and outer scalars that the
     steps use.
     """
 
@@ -53,133 +53,139 @@ def combiner_of(
     elements: Sequence[SSAValue],
     results: Sequence[SSAValue],
 ) -> Combiner:
-    """`elements` and `results` belong to the accumulators, one to each."""
-    given = [*accumulators, *elements]
+    """Return the combiner of these results; each accumulator has one element and one result."""
+    arguments = [*accumulators, *elements]
     builder = ChainBuilder(kernel)
-    # The engine supplies these values: the inputs stand for them, and are never looked at.
-    builder.inputs = [IndexInput(position - len(given)) for position in range(len(given))]
-    for position, value in enumerate(given):
+    # The engine supplies these values: the inputs are placeholders.
+    builder.inputs = [IndexInput(position - len(arguments)) for position in range(len(arguments))]
+    for position, value in enumerate(arguments):
         builder.values[value] = Handle(True, position, kernel.element_type(value.type))
-    builder.operations(_between(kernel, block, given, results))
+    builder.operations(_ops_between(kernel, block, arguments, results))
     yielded = [builder.value(result) for result in results]
-    inputs, steps, numbered = builder.numbered(yielded, fixed_inputs=len(given))
+    inputs, steps, numbered = builder.numbered(yielded, fixed_inputs=len(arguments))
     if builder.lookups:
         raise kernel.error("a combiner cannot read tensors")
-    scalars = tuple(found for found in inputs if isinstance(found, ScalarInput))
-    folded, total = len(accumulators), len(accumulators) + len(scalars)
-    if total > MOST_FOLDED:
+    scalars = tuple(entry for entry in inputs if isinstance(entry, ScalarInput))
+    num_reduced, num_values = len(accumulators), len(accumulators) + len(scalars)
+    if num_values > MAX_REDUCED_VALUES:
         raise kernel.error(
-            f"a combiner of {folded} values with {len(scalars)} constants and outer values; the "
-            f"card has room for {MOST_FOLDED} in all"
+            f"a combiner of {num_reduced} values with {len(scalars)} constants and outer values; "
+            f"the card supports {MAX_REDUCED_VALUES} in all"
         )
-    numbers = [*range(folded), *range(total, total + folded), *range(folded, total)]
-    numbers += range(2 * total, 2 * total + len(steps))
+    numbers = [
+        *range(num_reduced),
+        *range(num_values, num_values + num_reduced),
+        *range(num_reduced, num_values),
+    ]
+    numbers += range(2 * num_values, 2 * num_values + len(steps))
     return Combiner(
         tuple(
             replace(step, inputs=tuple(numbers[number] for number in step.inputs)) for step in steps
         ),
-        (*(numbers[number] for number in numbered), *range(folded, total)),
+        (*(numbers[number] for number in numbered), *range(num_reduced, num_values)),
         scalars,
     )
 
 
-def _between(
-    kernel: KernelContext, block: Block, given: Sequence[SSAValue], results: Sequence[SSAValue]
+def _ops_between(
+    kernel: KernelContext, block: Block, arguments: Sequence[SSAValue], results: Sequence[SSAValue]
 ) -> list[Operation]:
-    """The ops that lead from the given values to the results."""
+    """Return the ops that compute the results from the arguments, in the order of the block."""
     needed: set[Operation] = set()
-    pending = [result for result in results if result not in given]
+    pending = [result for result in results if result not in arguments]
     while pending:
         value = pending.pop()
         owner = value.owner
         if isinstance(value, BlockArgument) and owner is block:
             raise kernel.error(
-                "a result depends on more of an element than what it folds; computing that from "
-                "the accumulators and the folded values is the way out"
+                "a result depends on more of an element than the value that it reduces; compute it "
+                "from the accumulators and the reduced values"
             )
         if not isinstance(owner, Operation) or owner.parent_block() is not block:
             continue
         if owner.name == "linalg.index":
-            raise kernel.error("a result depends on linalg.index, which it does not fold")
+            raise kernel.error("a result depends on linalg.index, which it does not reduce")
         if owner not in needed:
             needed.add(owner)
-            pending.extend(operand for operand in owner.operands if operand not in given)
+            pending.extend(operand for operand in owner.operands if operand not in arguments)
     return [operation for operation in block.ops if operation in needed]
 
 
 @dataclass(frozen=True)
-class FoldedResult:
-    """A result of a region, its accumulator, and the value of an element that joins it."""
+class ReducedResult:
+    """A result of a reduction body, its accumulator, and the value combined with that."""
 
     position: int
     accumulator: SSAValue
     element: SSAValue
     result: SSAValue
-    # The instruction that folds it all alone; "" if what happens to it hangs on other values.
+    # The instruction that reduces this result; "" if it must be reduced together with others.
     combine: str
-    # Nothing but the order of elements decides which of two comes out.
-    follows_order: bool
+    # The order of the elements decides which one is selected.
+    is_order_dependent: bool
 
 
-def folded_results(
+def reduced_results(
     kernel: KernelContext, block: Block, accumulators: Sequence[SSAValue]
-) -> list[FoldedResult]:
+) -> list[ReducedResult]:
+    """Return how each result of a reduction body is reduced."""
     terminator = block.last_op
     assert terminator is not None
-    dependent = depending_on(block, accumulators)
-    found = [
-        _folded(kernel, position, accumulator, result, dependent)
+    dependent = dependent_values(block, accumulators)
+    results = [
+        _reduced_result(kernel, position, accumulator, result, dependent)
         for position, (accumulator, result) in enumerate(
             zip(accumulators, terminator.operands, strict=True)
         )
     ]
-    joint = [each.element for each in found if not each.combine]
+    joint = [result.element for result in results if not result.combine]
     if len(set(joint)) != len(joint):
         raise kernel.error(
-            "two results that depend on each other fold the same value: the card cannot tell them "
-            "apart; two ops, one for each, are the way out"
+            "two results that depend on each other reduce the same value, which the card does not "
+            "support; use one op for each"
         )
-    return found
+    return results
 
 
-def depending_on(block: Block, accumulators: Iterable[SSAValue]) -> set[SSAValue]:
-    found = set(accumulators)
+def dependent_values(block: Block, accumulators: Iterable[SSAValue]) -> set[SSAValue]:
+    """Return the accumulators and all values that are computed from them."""
+    dependent = set(accumulators)
     for operation in block.ops:
-        if found & set(operation.operands):
-            found |= set(operation.results)
-    return found
+        if dependent & set(operation.operands):
+            dependent |= set(operation.results)
+    return dependent
 
 
-def _folded(
+def _reduced_result(
     kernel: KernelContext,
     position: int,
     accumulator: SSAValue,
     result: SSAValue,
     dependent: set[SSAValue],
-) -> FoldedResult:
+) -> ReducedResult:
     operation = result.owner
-    alone = accumulator.uses.get_length() == 1 and result.uses.get_length() == 1
-    choices: Sequence[SSAValue] = ()
+    is_separate = accumulator.uses.get_length() == 1 and result.uses.get_length() == 1
+    combined: Sequence[SSAValue] = ()
     match operation:
         case SelectOp():
-            choices = operation.operands[1:]
+            combined = operation.operands[1:]
         case Operation() if isinstance(operation, _EXTREMES) or (
-            alone and reduction_op(operation) is not None
+            is_separate and reduction_op(operation) is not None
         ):
-            choices = operation.operands
-    others = [value for value in choices if value is not accumulator]
-    if accumulator not in choices or len(others) != 1 or others[0] in dependent:
+            combined = operation.operands
+    elements = [value for value in combined if value is not accumulator]
+    if accumulator not in combined or len(elements) != 1 or elements[0] in dependent:
         raise kernel.error(
-            "each result of a reduction's body comes from one op on its outs argument and a value "
-            "of the element: one that adds, multiplies, takes the maximum or minimum, or selects"
+            "each result of a reduction's body must combine its outs argument with a value of the "
+            "element in one op: an addition, multiplication, maximum, minimum or select"
         )
-    assert isinstance(operation, Operation), "only an op has choices"
+    assert isinstance(operation, Operation), "only an op has operands"
     is_select = isinstance(operation, SelectOp)
-    return FoldedResult(
+    return ReducedResult(
         position,
         accumulator,
-        others[0],
+        elements[0],
         result,
-        (reduction_op(operation) or "") if alone else "",
-        follows_order=is_select and alone,
+        (reduction_op(operation) or "") if is_separate else "",
+        is_order_dependent=is_select and is_separate,
     )

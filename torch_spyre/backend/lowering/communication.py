@@ -1,8 +1,8 @@
-"""Messages between cores: `ktdp.inter_tile_*`.
+"""Lowers communication between cores: `ktdp.inter_tile_*`.
 
-A produce publishes this core's tiles on a channel; a delivery receives from other cores what it is
-made of. Who sends to whom is known from the sets: it goes into tables, one list per core. Cores
-are taken in ascending order everywhere, so every consumer of a reduction gets the same bits.
+A produce publishes this core's tiles on a channel; a delivery receives tiles of other cores. The
+sets of the ops determine the senders of every core: they become tables with one list per core.
+Cores are visited in ascending order, so all consumers of a reduction compute the same bits.
 """
 
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineSet
 
 from torch_spyre.backend.lowering.context import KernelContext
+from torch_spyre.backend.lowering.dispatch import lower_block
 from torch_spyre.backend.lowering.nodes import (
     EndDelivery,
     For,
@@ -21,14 +22,13 @@ from torch_spyre.backend.lowering.nodes import (
     PublishTiles,
     ReceiveTile,
 )
-from torch_spyre.backend.lowering.shares import Sharing
+from torch_spyre.backend.lowering.tile_exchange import TileExchange
 from torch_spyre.backend.lowering.values import (
     Buffer,
     Tensor,
     TensorView,
     reshaped,
 )
-from torch_spyre.backend.lowering.walk import lower_block
 from torch_spyre.backend.program.instructions import (
     CORE_REGISTER,
     NO_REGISTER,
@@ -62,7 +62,7 @@ _KINDS: dict[type[DeliveryOperation], DeliveryKind] = {
 
 @dataclass(frozen=True)
 class Channel:
-    """What a future is: a channel, and the shapes of what is published on it."""
+    """The lowered form of a future: a channel, and the tiles that are published on it."""
 
     number: int
     tiles: tuple[TensorView, ...]
@@ -73,36 +73,36 @@ def lower_produce(kernel: KernelContext, operation: InterTileProduceOp) -> None:
     producers = operation.producer_tiles_per_group.data
     group_of = [NO_REGISTER] * kernel.cores
     for group in groups:
-        for core in _members(producers, kernel.cores, [group]):
+        for core in _cores_in(producers, kernel.cores, [group]):
             group_of[core] = group
     channel = kernel.channels
     kernel.channels += 1
-    table = _table(kernel, [() if group < 0 else (group,) for group in group_of])
+    table = _table_index(kernel, [() if group < 0 else (group,) for group in group_of])
     body: list[Node] = []
     location = kernel.location
     with kernel.region(body):
-        group = _entry(kernel, table, kernel.constant(0))
+        group = _table_entry(kernel, table, kernel.constant(0))
         kernel.scalars[operation.body.block.args[0]] = group
         lower_block(kernel, operation.body.block)
         kernel.location = location
         terminator = operation.body.block.last_op
         assert terminator is not None
-        tiles = tuple(_whole(kernel, value) for value in terminator.operands)
+        tiles = tuple(_packed(kernel, value) for value in terminator.operands)
         kernel.add(PublishTiles(location, channel, tiles))
     if all(group >= 0 for group in group_of):
         kernel.nodes.extend(body)
     else:
-        produces = _length(kernel, table)
+        produces = _list_length(kernel, table)
         kernel.add(If(location, _is_positive(kernel, produces), body))
     kernel.tiles[operation.future] = Channel(channel, tiles)
 
 
-def _whole(kernel: KernelContext, value: SSAValue) -> TensorView:
-    """The tensor alone in a buffer, as it goes over the ring."""
-    tensor = kernel.in_memory(kernel.tensor(value), value)
+def _packed(kernel: KernelContext, value: SSAValue) -> TensorView:
+    """Return the tensor as the only content of a buffer, contiguous, as the ring transfers it."""
+    tensor = kernel.to_buffer(kernel.tensor(value), value)
     if tensor.is_whole:
         return tensor
-    packed = kernel.new(tensor.type, tensor.extents, value)
+    packed = kernel.allocate(tensor.type, tensor.extents, value)
     kernel.write(tensor, packed)
     return packed
 
@@ -114,27 +114,29 @@ def lower_delivery(kernel: KernelContext, operation: DeliveryOperation) -> None:
         raise kernel.error("the future must come from ktdp.inter_tile_produce in this function")
     sources, ranks, consumers = _routes(kernel, operation, produce)
     results = tuple(
-        kernel.new(kernel.element_type(found.type), kernel.shape_of(found.type), found)
-        for found in operation.delivered
+        kernel.allocate(kernel.element_type(value.type), kernel.extents_of(value.type), value)
+        for value in operation.delivered
     )
-    for found, result in zip(operation.delivered, results, strict=True):
-        kernel.tensors[found] = result
-    table = _table(kernel, sources)
+    for value, result in zip(operation.delivered, results, strict=True):
+        kernel.tensors[value] = result
+    table = _table_index(kernel, sources)
     kind = _KINDS[type(operation)]
     body: list[Node] = []
     location = kernel.location
     with kernel.region(body):
         match operation:
             case ReductionOperation():
-                _fold(kernel, operation, channel, table, ranks, consumers, results)
+                _reduce(kernel, operation, channel, table, ranks, consumers, results)
             case _:
-                _collect(kernel, operation, channel, table, ranks, consumers, sources, results)
+                _receive_slices(
+                    kernel, operation, channel, table, ranks, consumers, sources, results
+                )
         kernel.location = location
     if all(sources) or all(rank for rank in ranks):
         kernel.nodes.extend(body)
     else:
-        takes_part = _length(kernel, _table(kernel, ranks))
-        kernel.add(If(location, _is_positive(kernel, takes_part), body, [], _buffers(results)))
+        num_ranks = _list_length(kernel, _table_index(kernel, ranks))
+        kernel.add(If(location, _is_positive(kernel, num_ranks), body, [], _buffers(results)))
     tile_bytes = sum(tile.buffer.bytes for tile in channel.tiles)
     kernel.add(EndDelivery(location, channel.number, kind, kernel.cores, tile_bytes))
 
@@ -146,32 +148,36 @@ def _buffers(results: tuple[TensorView, ...]) -> list[Buffer]:
 def _routes(
     kernel: KernelContext, operation: DeliveryOperation, produce: InterTileProduceOp
 ) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], int]:
-    """Per core: whom it receives from, and its rank among the consumers (empty: it is none)."""
+    """Return per core its senders and its rank among the consumers, and the largest consumer count.
+
+    The rank of a core that is not a consumer is an empty tuple.
+    """
     sources: list[tuple[int, ...]] = [()] * kernel.cores
     ranks: list[tuple[int, ...]] = [()] * kernel.cores
-    most = 1
-    for group in (int(found[0]) for found in points(operation.future_type.groups)):
-        producers = _members(produce.producer_tiles_per_group.data, kernel.cores, [group])
-        consumers = _members(operation.consumer_tiles_per_group.data, kernel.cores, [group])
-        most = max(most, len(consumers))
+    max_consumers = 1
+    for group in (int(point[0]) for point in points(operation.future_type.groups)):
+        producers = _cores_in(produce.producer_tiles_per_group.data, kernel.cores, [group])
+        consumers = _cores_in(operation.consumer_tiles_per_group.data, kernel.cores, [group])
+        max_consumers = max(max_consumers, len(consumers))
         dependency = operation.producer_dependency_per_consumer
         for rank, consumer in enumerate(consumers):
             ranks[consumer] = (rank,)
             sources[consumer] = tuple(producers)
             if dependency is not None:
                 sources[consumer] = tuple(
-                    _members(dependency.data, kernel.cores, [consumer, group])
+                    _cores_in(dependency.data, kernel.cores, [consumer, group])
                 )
-    return sources, ranks, most
+    return sources, ranks, max_consumers
 
 
-def _members(found: AffineSet, cores: int, symbols: list[int]) -> list[int]:
-    candidates = np.arange(cores, dtype=np.int64)[:, None]
-    held = contains(found, candidates, symbols[: found.num_symbols])
-    return [int(core) for core in np.flatnonzero(held)]
+def _cores_in(affine_set: AffineSet, num_cores: int, symbols: list[int]) -> list[int]:
+    """Return the cores that a set contains, in ascending order."""
+    candidates = np.arange(num_cores, dtype=np.int64)[:, None]
+    is_member = contains(affine_set, candidates, symbols[: affine_set.num_symbols])
+    return [int(core) for core in np.flatnonzero(is_member)]
 
 
-def _fold(
+def _reduce(
     kernel: KernelContext,
     operation: ReductionOperation,
     channel: Channel,
@@ -180,50 +186,52 @@ def _fold(
     consumers: int,
     results: tuple[TensorView, ...],
 ) -> None:
+    """Receive a tile from every producer, reduce them, and write the core's part of the result."""
     location = kernel.location
-    accumulators = tuple(kernel.new(tile.type, tile.extents, None) for tile in channel.tiles)
+    accumulators = tuple(kernel.allocate(tile.type, tile.extents, None) for tile in channel.tiles)
     sources = kernel.tables[table]
-    seeds: list[Node] = []
-    with kernel.region(seeds):
-        first = _entry(kernel, table, kernel.constant(0))
+    first_tile: list[Node] = []
+    with kernel.region(first_tile):
+        first = _table_entry(kernel, table, kernel.constant(0))
         for role, accumulator in enumerate(accumulators):
-            _receive_whole(kernel, channel, role, first, accumulator)
+            _receive_tile(kernel, channel, role, first, accumulator)
     if all(sources[core] or not ranks[core] for core in range(kernel.cores)):
-        kernel.nodes.extend(seeds)
+        kernel.nodes.extend(first_tile)
     else:
         identity: list[Node] = []
         with kernel.region(identity):
             for value, accumulator in zip(operation.identities, accumulators, strict=True):
                 kernel.write(kernel.tensor(value), accumulator)
-        some = _is_positive(kernel, _length(kernel, table))
-        kernel.add(If(location, some, seeds, identity, _buffers(accumulators)))
-    length = _length(kernel, table)
+        has_producers = _is_positive(kernel, _list_length(kernel, table))
+        kernel.add(If(location, has_producers, first_tile, identity, _buffers(accumulators)))
+    length = _list_length(kernel, table)
     position = kernel.registers.new((0, kernel.cores - 1))
     one = kernel.constant(1)
     loop = For(location, position, one, length, one, [], _buffers(accumulators))
     kernel.add(loop)
     with kernel.region(loop.body):
-        producer = _entry(kernel, table, position)
-        received = tuple(kernel.new(tile.type, tile.extents, None) for tile in channel.tiles)
+        producer = _table_entry(kernel, table, position)
+        received = tuple(kernel.allocate(tile.type, tile.extents, None) for tile in channel.tiles)
         for role, tile in enumerate(received):
-            _receive_whole(kernel, channel, role, producer, tile)
+            _receive_tile(kernel, channel, role, producer, tile)
         combined = _combine(kernel, operation.combiner.block, (*accumulators, *received))
         kernel.location = location
-        for found, accumulator in zip(combined, accumulators, strict=True):
-            kernel.write(found, accumulator)
+        for combined_value, accumulator in zip(combined, accumulators, strict=True):
+            kernel.write(combined_value, accumulator)
     if isinstance(operation, InterTileReduceScatterOp):
         axes = operation.axes("scatter_dimensions")
-        rank = _entry(kernel, _table(kernel, ranks), kernel.constant(0))
+        rank = _table_entry(kernel, _table_index(kernel, ranks), kernel.constant(0))
         for accumulator, result in zip(accumulators, results, strict=True):
-            sharing = Sharing(accumulator, result, split=axes).joined(kernel)
-            share = sharing.share(kernel, consumers, rank)
-            kernel.write(share, sharing.target(kernel, share, 1, 0))
+            exchange = TileExchange(accumulator, result, split=axes).with_merged_axes(kernel)
+            tile_slice = exchange.slice(kernel, consumers, rank)
+            kernel.write(tile_slice, exchange.destination(kernel, tile_slice, 1, 0))
     else:
         for accumulator, result in zip(accumulators, results, strict=True):
             kernel.write(reshaped(accumulator, result.extents), result)
 
 
 def _combine(kernel: KernelContext, block: Block, values: tuple[TensorView, ...]) -> list[Tensor]:
+    """Lower the combiner with these arguments; return what it yields."""
     kernel.tensors.update(zip(block.args, values, strict=True))
     lower_block(kernel, block)
     terminator = block.last_op
@@ -231,7 +239,7 @@ def _combine(kernel: KernelContext, block: Block, values: tuple[TensorView, ...]
     return [kernel.tensor(value) for value in terminator.operands]
 
 
-def _collect(
+def _receive_slices(
     kernel: KernelContext,
     operation: DeliveryOperation,
     channel: Channel,
@@ -241,7 +249,7 @@ def _collect(
     sources: list[tuple[int, ...]],
     results: tuple[TensorView, ...],
 ) -> None:
-    """Puts what each producer sends, or this core's share of it, in its place."""
+    """Receive the tile of each producer, or this core's slice of it, into the results."""
     split: tuple[int, ...] = ()
     concat: tuple[int, ...] = ()
     match operation:
@@ -252,12 +260,18 @@ def _collect(
             concat = operation.axes("concat_dimensions")
         case InterTileScatterOp():
             split = operation.axes("scatter_dimensions")
-    rank = _entry(kernel, _table(kernel, ranks), kernel.constant(0)) if split else NO_REGISTER
-    producers = max((len(found) for found in sources), default=0)
-    senders = [_entry(kernel, table, kernel.constant(number)) for number in range(producers)]
+    rank = (
+        _table_entry(kernel, _table_index(kernel, ranks), kernel.constant(0))
+        if split
+        else NO_REGISTER
+    )
+    num_producers = max(map(len, sources), default=0)
+    senders = [
+        _table_entry(kernel, table, kernel.constant(index)) for index in range(num_producers)
+    ]
     for role, (tile, result) in enumerate(zip(channel.tiles, results, strict=True)):
-        sharing = Sharing(tile, result, split, concat).joined(kernel)
-        share = sharing.share(kernel, consumers, rank)
+        exchange = TileExchange(tile, result, split, concat).with_merged_axes(kernel)
+        tile_slice = exchange.slice(kernel, consumers, rank)
         for position, sender in enumerate(senders):
             kernel.add(
                 ReceiveTile(
@@ -265,16 +279,18 @@ def _collect(
                     channel.number,
                     role,
                     sender,
-                    share.offset_register,
-                    share.strides,
-                    sharing.target(kernel, share, producers if concat else 1, position),
-                    share.extents,
-                    producers == 1,
+                    tile_slice.offset_register,
+                    tile_slice.strides,
+                    exchange.destination(
+                        kernel, tile_slice, num_producers if concat else 1, position
+                    ),
+                    tile_slice.extents,
+                    num_producers == 1,
                 )
             )
 
 
-def _receive_whole(
+def _receive_tile(
     kernel: KernelContext, channel: Channel, role: int, producer: int, tile: TensorView
 ) -> None:
     kernel.add(
@@ -292,29 +308,32 @@ def _receive_whole(
     )
 
 
-def _table(kernel: KernelContext, lists: list[tuple[int, ...]]) -> int:
-    found = tuple(lists)
-    if found not in kernel.tables:
-        kernel.tables.append(found)
-    return kernel.tables.index(found)
+def _table_index(kernel: KernelContext, lists: list[tuple[int, ...]]) -> int:
+    """Return the index of the table with these lists, one per core; add it if it is new."""
+    table = tuple(lists)
+    if table not in kernel.tables:
+        kernel.tables.append(table)
+    return kernel.tables.index(table)
 
 
-def _entry(kernel: KernelContext, table: int, index: int) -> int:
+def _table_entry(kernel: KernelContext, table: int, index: int) -> int:
+    """Return a register with entry `index`, a register, of this core's list in a table."""
     position = kernel.registers.known(index)
-    entries = kernel.tables[table]
+    lists = kernel.tables[table]
     if position is not None:
-        values = {found[position] for found in entries if position < len(found)}
-        if len(values) == 1 and all(position < len(found) for found in entries):
+        values = {entries[position] for entries in lists if position < len(entries)}
+        if len(values) == 1 and all(position < len(entries) for entries in lists):
             return kernel.constant(values.pop())
-        if all(found == (core,) for core, found in enumerate(entries)):
+        if all(entries == (core,) for core, entries in enumerate(lists)):
             return CORE_REGISTER
     destination = kernel.registers.new()
     kernel.add(Plain(kernel.location, TableLookup(kernel.location, destination, table, index)))
     return destination
 
 
-def _length(kernel: KernelContext, table: int) -> int:
-    lengths = {len(found) for found in kernel.tables[table]}
+def _list_length(kernel: KernelContext, table: int) -> int:
+    """Return a register with the length of this core's list in a table."""
+    lengths = {len(entries) for entries in kernel.tables[table]}
     if len(lengths) == 1:
         return kernel.constant(lengths.pop())
     destination = kernel.registers.new((0, max(lengths)))

@@ -1,4 +1,4 @@
-"""`arith.constant`: scalars, splats, and tensors whose elements the text spells out."""
+"""Lowers `arith.constant`: scalars, splats, and tensors with listed elements."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,27 +22,27 @@ from torch_spyre.ktir.errors import KtirError
 
 
 def lane_bits(value: float | int, type: ElementType) -> int:
-    """A number as a lane: float32 bits, not yet rounded to a smaller type, or the integer."""
+    """Return a value as a lane: its float32 bits, not rounded to a smaller type, or the integer."""
     if type.is_float:
         return float32_bits(value)
     return wrapped(int(value), type)
 
 
 def argument_bits(kernel: str, name: str, type: ElementType, value: Any) -> int:
-    """A scalar that a caller gives, as the bits of its register."""
+    """Return the register bits of a scalar argument; raise if the value does not fit its type."""
     if isinstance(value, np.generic):
         value = value.item()
     declared = type.name.lower()
     if not isinstance(value, int | float if type.is_float else int):
-        found = value.__class__.__name__
-        raise KtirError(f"{kernel}: {name} is a scalar of type {declared}, not {found}")
+        actual = value.__class__.__name__
+        raise KtirError(f"{kernel}: {name} is a scalar of type {declared}, not {actual}")
     if not type.is_float and not _fits(value, type):
         raise KtirError(f"{kernel}: {name} is a scalar of type {declared}, which cannot be {value}")
     return lane_bits(value, type)
 
 
 def _fits(value: int, type: ElementType) -> bool:
-    """Is this a number of the type's width, with or without a sign?"""
+    """Return whether an integer fits the type's width, as signed or unsigned."""
     low, high = limits(type)
     return low <= value <= high - low
 
@@ -60,13 +60,13 @@ def lower_constant(kernel: KernelContext, operation: arith.ConstantOp) -> None:
         return
     if not isinstance(value, DenseIntOrFPElementsAttr) or not isinstance(result.type, TensorType):
         raise kernel.error(f"a constant of type {result.type}")
-    extents = kernel.shape_of(result.type)
+    extents = kernel.extents_of(result.type)
     values = value.get_values()
     if value.is_splat() and values:
         register = kernel.literal(lane_bits(values[0], type), type)
         kernel.tensors[result] = Splat(register, type, extents)
         return
-    tensor = kernel.new(type, extents, result)
-    lanes = tuple(lane_bits(found, type) for found in values)
+    tensor = kernel.allocate(type, extents, result)
+    lanes = tuple(lane_bits(element, type) for element in values)
     kernel.add(WriteLiteral(kernel.location, replace(tensor, strides=(1,)), lanes))
     kernel.tensors[result] = tensor

@@ -1,4 +1,4 @@
-"""What every lowering needs: the kernel being built, and how to add to it."""
+"""The state of a kernel during its lowering, and the methods that lowerings extend it with."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ from torch_spyre.backend.lowering.nodes import (
     Plain,
     ScalarInput,
 )
-from torch_spyre.backend.lowering.registers import Registers, bound, fold
+from torch_spyre.backend.lowering.registers import Registers, bound, constant_fold
 from torch_spyre.backend.lowering.values import (
     Extent,
     Splat,
@@ -56,18 +56,18 @@ _AFFINE_OPS = {
 
 
 def _is_exact(bits: int) -> bool:
-    """Is this float32 a number in every float type the card has?"""
+    """Return whether a float32, by its bits, is exact in every float type of the card."""
     exponent = bits >> 23 & 0xFF
     return bits == 0 or (bits & 0x1FFFFF == 0 and 127 - 6 <= exponent <= 127 + 7)
 
 
-# No tile can be larger than this, whatever a text says; keeps strides inside 64 bits.
-LARGEST_EXTENT = 1 << 40
+# The largest size of a dim; it ensures that strides fit in 64 bits.
+MAX_EXTENT = 1 << 40
 
 
 @dataclass
 class KernelContext:
-    """The kernel being lowered. `nodes` is the region that handlers append to."""
+    """The kernel being lowered; `nodes` is the region that lowerings append to."""
 
     source: Source | None
     grid: tuple[int, int, int]
@@ -75,16 +75,16 @@ class KernelContext:
     nodes: list[Node] = field(default_factory=list)
     scalars: dict[SSAValue, int] = field(default_factory=dict)
     tensors: dict[SSAValue, Tensor] = field(default_factory=dict)
-    # Views and tiles are names for memory: what a load or store needs of them.
+    # Views and tiles produce no nodes; loads and stores read their descriptions here.
     views: dict[SSAValue, tuple[View, ...]] = field(default_factory=dict)
     tiles: dict[SSAValue, object] = field(default_factory=dict)
     locations: list[SourceLocation] = field(default_factory=list)
     location: int = 0
     operation: Operation | None = None
-    # Runs before everything else, on every core.
+    # Nodes that every core runs before the body.
     prologue: list[Node] = field(default_factory=list)
     _literals: dict[tuple[int, ElementType], int] = field(default_factory=dict)
-    # What a register was before it was rounded to its type.
+    # The float32 bits of registers that hold a literal rounded to a smaller type.
     literal_bits: dict[int, int] = field(default_factory=dict)
     fixed_buffers: list[FixedBuffer] = field(default_factory=list)
     channels: int = 0
@@ -95,8 +95,8 @@ class KernelContext:
         x, y, z = self.grid
         return x * y * z
 
-    def at(self, operation: Operation) -> None:
-        """What follows comes from this op of the text."""
+    def set_location(self, operation: Operation) -> None:
+        """Set the op that the next nodes come from."""
         location = operation.location
         line, column = 0, 0
         if isinstance(location, FileLineColLoc):
@@ -114,34 +114,36 @@ class KernelContext:
 
     @contextmanager
     def region(self, nodes: list[Node]) -> Iterator[None]:
-        around, self.nodes = self.nodes, nodes
+        """Append nodes to a region within a `with` statement."""
+        enclosing, self.nodes = self.nodes, nodes
         try:
             yield
         finally:
-            self.nodes = around
+            self.nodes = enclosing
 
     # Types
 
-    def element_type(self, found: Attribute) -> ElementType:
-        if isinstance(found, TensorType):
-            found = found.element_type
-        element = element_type_of(found)
-        if element is None:
-            raise self.error(f"the card has no elements of type {found}")
-        return element
+    def element_type(self, type: Attribute) -> ElementType:
+        """Return the element type of a tensor or scalar type."""
+        if isinstance(type, TensorType):
+            type = type.element_type
+        element_type = element_type_of(type)
+        if element_type is None:
+            raise self.error(f"the card has no elements of type {type}")
+        return element_type
 
     # Scalars
 
     def scalar(self, value: SSAValue) -> int:
         if value not in self.scalars:
-            raise self.error(f"a scalar is needed, and {value.type} is not one")
+            raise self.error(f"expected a scalar, not {value.type}")
         return self.scalars[value]
 
     def constant(self, value: int) -> int:
         return self.registers.constant(value)
 
     def literal(self, bits: int, type: ElementType) -> int:
-        """A register with a number of the text, rounded to its type by the card."""
+        """Return a register with a literal of the source, rounded to its type by the card."""
         if not type.is_float or type is ElementType.F32 or _is_exact(bits):
             return self.constant(bits)
         key = (bits, type)
@@ -154,8 +156,8 @@ class KernelContext:
             self.literal_bits[register] = bits
         return self._literals[key]
 
-    def number(self, register: int) -> int | None:
-        """The bits of the number that the text gave this register; None if it gave none."""
+    def constant_bits(self, register: int) -> int | None:
+        """Return the bits of the constant in a register, before rounding; None if not constant."""
         return self.literal_bits.get(register, self.registers.known(register))
 
     def compute(
@@ -165,15 +167,15 @@ class KernelContext:
         result: ElementType,
         inputs: Sequence[int],
     ) -> int:
-        """A register with the op's result: a constant if it can be told now."""
+        """Return a register with the result of an op, constant-folded if possible."""
         bounds = None
         if not operand.is_float and not result.is_float:
             known = [self.registers.known(register) for register in inputs]
             if None not in known:
                 values = [value for value in known if value is not None]
-                folded = fold(op, values, operand, result)
-                if folded is not None:
-                    return self.constant(folded)
+                constant = constant_fold(op, values, operand, result)
+                if constant is not None:
+                    return self.constant(constant)
             ranges = [self.registers.bounds(register) for register in inputs]
             bounds = bound(op, ranges, operand, result)
         destination = self.registers.new(bounds)
@@ -185,8 +187,8 @@ class KernelContext:
         )
         return destination
 
-    def integer(self, op: str, left: int, right: int) -> int:
-        """Index arithmetic; what changes nothing is left out."""
+    def compute_index(self, op: str, left: int, right: int) -> int:
+        """Return a register with the result of index arithmetic; drop neutral operands."""
         neutral = {"addi": 0, "subi": 0, "muli": 1}.get(op)
         if neutral is not None and self.registers.known(right) == neutral:
             return left
@@ -198,10 +200,10 @@ class KernelContext:
         if destination != source:
             self.add(Plain(self.location, Move(self.location, destination, source)))
 
-    def affine(
+    def compute_affine(
         self, expression: AffineExpr, dims: Sequence[int], symbols: Sequence[int] = ()
     ) -> int:
-        """A register with the value of an affine expression of registers."""
+        """Return a register with the value of an affine expression of registers."""
         match expression:
             case AffineConstantExpr():
                 return self.constant(expression.value)
@@ -210,32 +212,35 @@ class KernelContext:
             case AffineSymExpr():
                 return symbols[expression.position]
             case AffineBinaryOpExpr():
-                left = self.affine(expression.lhs, dims, symbols)
-                right = self.affine(expression.rhs, dims, symbols)
+                left = self.compute_affine(expression.lhs, dims, symbols)
+                right = self.compute_affine(expression.rhs, dims, symbols)
                 if expression.kind is AffineBinaryOpKind.Mod:
-                    quotient = self.integer("floordivsi", left, right)
-                    return self.integer("subi", left, self.integer("muli", quotient, right))
-                return self.integer(_AFFINE_OPS[expression.kind], left, right)
+                    quotient = self.compute_index("floordivsi", left, right)
+                    return self.compute_index(
+                        "subi", left, self.compute_index("muli", quotient, right)
+                    )
+                return self.compute_index(_AFFINE_OPS[expression.kind], left, right)
         raise self.error(f"cannot compute {expression}")
 
     # Sizes
 
-    def mixed(self, static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[int]:
-        """Registers for numbers some of which the text leaves to values, in their order."""
+    def mixed_values(self, static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[int]:
+        """Return registers of static integers, with dynamic values where these are `?`."""
         values = iter(dynamic)
         return [
-            self.scalar(next(values)) if number == DYNAMIC_INDEX else self.constant(number)
-            for number in static
+            self.scalar(next(values)) if integer == DYNAMIC_INDEX else self.constant(integer)
+            for integer in static
         ]
 
     def extent(self, register: int) -> Extent:
+        """Return the size in a register as an extent; raise if it has no upper bound."""
         known = self.registers.known(register)
         if known is not None:
-            if not 0 <= known <= LARGEST_EXTENT:
+            if not 0 <= known <= MAX_EXTENT:
                 raise self.error(f"a size of {known}")
             return Extent(register, known, True)
         bounds = self.registers.bounds(register)
-        if bounds is None or bounds[1] > LARGEST_EXTENT:
+        if bounds is None or bounds[1] > MAX_EXTENT:
             raise self.error(
                 "a size is known only at run time and has no upper bound: give it as an argument "
                 "of compile(), or bound it with arith.minsi or !ktdp.runtime_arg<..., upperbound>"
@@ -245,37 +250,41 @@ class KernelContext:
     def static_extent(self, size: int) -> Extent:
         return self.extent(self.constant(size))
 
-    def shape_of(
-        self, found: Attribute, dynamic: Sequence[Extent] | None = None
+    def extents_of(
+        self, type: Attribute, dynamic: Sequence[Extent] | None = None
     ) -> tuple[Extent, ...]:
-        """The extents of a tensor type; its `?` are taken from `dynamic`, dim by dim."""
-        assert isinstance(found, TensorType)
+        """Return the extents of a tensor type, with those of `dynamic` where it has `?`."""
+        assert isinstance(type, TensorType)
         extents = []
-        for dim, size in enumerate(found.get_shape()):
+        for dim, size in enumerate(type.get_shape()):
             if size != DYNAMIC_INDEX:
                 extents.append(self.static_extent(size))
             elif dynamic is not None and dim < len(dynamic):
                 extents.append(dynamic[dim])
             else:
-                raise self.error(f"the size of dim {dim} of {found} is not known")
+                raise self.error(f"the size of dim {dim} of {type} is not known")
         return tuple(extents)
 
     # Tensors
 
     def tensor(self, value: SSAValue) -> Tensor:
         if value not in self.tensors:
-            raise self.error(f"a tensor is needed; {value.type} is not one, or nothing gives it")
+            raise self.error(f"expected a tensor; {value.type} is not one, or is not defined")
         return self.tensors[value]
 
-    def new(
+    def allocate(
         self, type: ElementType, extents: tuple[Extent, ...], of: SSAValue | None
     ) -> TensorView:
+        """Return a tensor in a new buffer, named after the value that it holds."""
         hint = of.name_hint if of is not None else None
         name = f"%{hint}" if hint else self.locations[self.location].op
         return new_tensor(type, extents, name)
 
     def write(self, source: Tensor, destination: TensorView, *, whole: bool = True) -> None:
-        """Gives `destination` the elements of `source`, which has the same shape."""
+        """Write the elements of `source` to `destination`, which has the same shape.
+
+        `whole` states that this writes every element of the destination's buffer.
+        """
         match source:
             case Undefined():
                 return
@@ -293,27 +302,27 @@ class KernelContext:
             case TensorView():
                 self.add(CopyTensor(self.location, source, destination, whole))
 
-    def in_memory(self, tensor: Tensor, of: SSAValue | None = None) -> TensorView:
-        """The tensor in a buffer: where it is, or a new one."""
+    def to_buffer(self, tensor: Tensor, of: SSAValue | None = None) -> TensorView:
+        """Return the tensor in a buffer: its own, or a new one for a splat."""
         match tensor:
             case TensorView():
                 return tensor
             case Undefined():
-                # Reading what was never written is up to the kernel, but it must read something.
+                # Reading undefined elements is not an error: they are zeros.
                 tensor = Splat(self.constant(0), tensor.type, tensor.extents)
-        buffer = self.new(tensor.type, tensor.extents, of)
+        buffer = self.allocate(tensor.type, tensor.extents, of)
         self.write(tensor, buffer)
         return buffer
 
-    def contiguous(self, tensor: Tensor, of: SSAValue | None = None) -> TensorView:
-        """In a buffer, row by row without gaps."""
-        found = self.in_memory(tensor, of)
-        if found.is_contiguous:
-            return found
-        packed = self.new(found.type, found.extents, of)
-        self.write(found, packed)
+    def to_contiguous(self, tensor: Tensor, of: SSAValue | None = None) -> TensorView:
+        """Return the tensor in a buffer in row-major order without gaps, copied if needed."""
+        view = self.to_buffer(tensor, of)
+        if view.is_contiguous:
+            return view
+        packed = self.allocate(view.type, view.extents, of)
+        self.write(view, packed)
         return packed
 
-    def in_shape(self, tensor: TensorView, extents: tuple[Extent, ...]) -> TensorView:
-        """The elements row by row under another shape: where they are, or else a copy of them."""
-        return as_view(tensor, extents) or reshaped(self.contiguous(tensor), extents)
+    def reshape(self, tensor: TensorView, extents: tuple[Extent, ...]) -> TensorView:
+        """Return the elements in row-major order with another shape: a view, or else a copy."""
+        return as_view(tensor, extents) or reshaped(self.to_contiguous(tensor), extents)

@@ -1,4 +1,4 @@
-"""`scf.for`, `scf.if` and their yields."""
+"""Lowers `scf.for`, `scf.if` and their yields."""
 
 from dataclasses import replace
 
@@ -7,9 +7,9 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Region, SSAValue
 
 from torch_spyre.backend.lowering.context import KernelContext
+from torch_spyre.backend.lowering.dispatch import lower_block
 from torch_spyre.backend.lowering.nodes import For, If
 from torch_spyre.backend.lowering.values import Tensor, TensorView
-from torch_spyre.backend.lowering.walk import lower_block
 
 
 def lower_for(kernel: KernelContext, operation: scf.ForOp) -> None:
@@ -27,7 +27,7 @@ def lower_for(kernel: KernelContext, operation: scf.ForOp) -> None:
     for argument, init, result in zip(arguments, operation.iter_args, operation.res, strict=True):
         if isinstance(argument.type, TensorType):
             tensor = kernel.tensor(init)
-            carried = kernel.new(tensor.type, tensor.extents, result)
+            carried = kernel.allocate(tensor.type, tensor.extents, result)
             kernel.write(tensor, carried)
             loop.carried.append(carried.buffer)
             kernel.tensors[argument] = kernel.tensors[result] = carried
@@ -39,7 +39,7 @@ def lower_for(kernel: KernelContext, operation: scf.ForOp) -> None:
     with kernel.region(loop.body):
         lower_block(kernel, block)
         kernel.location = location
-        _carry(kernel, _yielded(block), list(operation.res))
+        _write_carried(kernel, _yielded(block), list(operation.res))
     kernel.location = location
 
 
@@ -49,14 +49,16 @@ def _yielded(block: Block) -> list[SSAValue]:
     return list(terminator.operands)
 
 
-def _carry(kernel: KernelContext, values: list[SSAValue], targets: list[SSAValue]) -> None:
-    """Gives the targets the yielded values, as if all at once."""
+def _write_carried(kernel: KernelContext, values: list[SSAValue], targets: list[SSAValue]) -> None:
+    """Write the yielded values to the targets as if simultaneously."""
     pairs = list(zip(values, targets, strict=True))
-    _carry_tensors(kernel, [pair for pair in pairs if isinstance(pair[1].type, TensorType)])
-    _carry_scalars(kernel, [pair for pair in pairs if not isinstance(pair[1].type, TensorType)])
+    _write_carried_tensors(kernel, [pair for pair in pairs if isinstance(pair[1].type, TensorType)])
+    _write_carried_scalars(
+        kernel, [pair for pair in pairs if not isinstance(pair[1].type, TensorType)]
+    )
 
 
-def _carry_tensors(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]) -> None:
+def _write_carried_tensors(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]) -> None:
     destinations = []
     for _, target in pairs:
         destination = kernel.tensors[target]
@@ -69,10 +71,10 @@ def _carry_tensors(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]
         if source == destination:
             continue
         if source.extents != destination.extents:
-            raise kernel.error("a trip yields a tensor of another size than the one it was given")
+            raise kernel.error("an iteration yields a tensor of another size than its argument")
         if isinstance(source, TensorView) and source.buffer in carried:
-            # What another target holds now must outlive its being overwritten.
-            packed = kernel.new(source.type, source.extents, value)
+            # The source is itself a target: save its value before it is overwritten.
+            packed = kernel.allocate(source.type, source.extents, value)
             kernel.write(source, packed)
             source = packed
         writes.append((source, destination))
@@ -80,7 +82,7 @@ def _carry_tensors(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]
         kernel.write(source, destination)
 
 
-def _carry_scalars(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]) -> None:
+def _write_carried_scalars(kernel: KernelContext, pairs: list[tuple[SSAValue, SSAValue]]) -> None:
     carried = {kernel.scalars[target] for _, target in pairs}
     moves = []
     for value, target in pairs:
@@ -98,7 +100,9 @@ def lower_if(kernel: KernelContext, operation: scf.IfOp) -> None:
     condition = kernel.scalar(operation.cond)
     known = kernel.registers.known(condition)
     if known is not None:
-        _lower_taken(kernel, operation, operation.true_region if known else operation.false_region)
+        _inline_region(
+            kernel, operation, operation.true_region if known else operation.false_region
+        )
         return
     branch = If(kernel.location, condition)
     location = kernel.location
@@ -110,13 +114,13 @@ def lower_if(kernel: KernelContext, operation: scf.IfOp) -> None:
             lower_block(kernel, region.block)
             kernel.location = location
             for value, result in zip(_yielded(region.block), operation.output, strict=True):
-                _give(kernel, branch, value, result)
+                _write_result(kernel, branch, value, result)
     kernel.location = location
     kernel.add(branch)
 
 
-def _lower_taken(kernel: KernelContext, operation: scf.IfOp, region: Region) -> None:
-    """The branch that is taken on every core: its values are the results."""
+def _inline_region(kernel: KernelContext, operation: scf.IfOp, region: Region) -> None:
+    """Lower the branch that every core takes into the current region."""
     if not region.blocks:
         return
     lower_block(kernel, region.block)
@@ -127,8 +131,8 @@ def _lower_taken(kernel: KernelContext, operation: scf.IfOp, region: Region) -> 
             kernel.scalars[result] = kernel.scalar(value)
 
 
-def _give(kernel: KernelContext, branch: If, value: SSAValue, result: SSAValue) -> None:
-    """Both branches write the same buffer or register."""
+def _write_result(kernel: KernelContext, branch: If, value: SSAValue, result: SSAValue) -> None:
+    """Write a yielded value to the buffer or register of the result, which both branches use."""
     if not isinstance(result.type, TensorType):
         source = kernel.scalar(value)
         bounds = kernel.registers.bounds(source)
@@ -140,9 +144,9 @@ def _give(kernel: KernelContext, branch: If, value: SSAValue, result: SSAValue) 
         return
     tensor = kernel.tensor(value)
     if result not in kernel.tensors:
-        joined = kernel.new(tensor.type, tensor.extents, result)
-        branch.results.append(joined.buffer)
-        kernel.tensors[result] = joined
+        merged = kernel.allocate(tensor.type, tensor.extents, result)
+        branch.results.append(merged.buffer)
+        kernel.tensors[result] = merged
     destination = kernel.tensors[result]
     assert isinstance(destination, TensorView)
     if destination.extents != tensor.extents:

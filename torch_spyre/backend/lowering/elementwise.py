@@ -1,4 +1,4 @@
-"""Ops that work element by element, and scalars, which are computed the same way."""
+"""Lowers elementwise ops on tensors, and the same ops on scalars."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,52 +20,52 @@ from torch_spyre.ktir.dialects.tensor import GenerateOp
 
 
 def lower_vector_op(kernel: KernelContext, operation: Operation) -> bool:
-    """Lowers an op that is one vector instruction; False if it is not."""
-    found = vector_op(operation)
-    if found is None:
+    """Lower an op that one vector instruction implements; return False for any other op."""
+    op = vector_op(operation)
+    if op is None:
         return False
-    if isinstance(found.result.type, TensorType):
-        kernel.tensors[found.result] = _on_tensors(kernel, found)
+    if isinstance(op.result.type, TensorType):
+        kernel.tensors[op.result] = _apply_to_tensors(kernel, op)
     else:
-        kernel.scalars[found.result] = _on_scalars(kernel, found)
+        kernel.scalars[op.result] = _apply_to_scalars(kernel, op)
     return True
 
 
-def _on_scalars(kernel: KernelContext, found: VectorOp) -> int:
-    operand = kernel.element_type(found.typed_operand.type)
-    registers = [kernel.scalar(value) for value in found.operands]
-    registers += [kernel.literal(bits, operand) for bits in found.constants]
-    result = kernel.element_type(found.result.type)
-    if found.name in ("addi", "subi", "muli") and result is ElementType.I64:
-        return kernel.integer(found.name, registers[0], registers[1])
-    return kernel.compute(found.name, operand, result, registers)
+def _apply_to_scalars(kernel: KernelContext, op: VectorOp) -> int:
+    operand = kernel.element_type(op.typed_operand.type)
+    registers = [kernel.scalar(value) for value in op.operands]
+    registers += [kernel.literal(bits, operand) for bits in op.constants]
+    result = kernel.element_type(op.result.type)
+    if op.name in ("addi", "subi", "muli") and result is ElementType.I64:
+        return kernel.compute_index(op.name, registers[0], registers[1])
+    return kernel.compute(op.name, operand, result, registers)
 
 
-def _on_tensors(kernel: KernelContext, found: VectorOp) -> Tensor:
-    operand = kernel.element_type(found.typed_operand.type)
-    result = kernel.element_type(found.result.type)
+def _apply_to_tensors(kernel: KernelContext, op: VectorOp) -> Tensor:
+    operand = kernel.element_type(op.typed_operand.type)
+    result = kernel.element_type(op.result.type)
     tensors = [
         kernel.tensor(value) if isinstance(value.type, TensorType) else None
-        for value in found.operands
+        for value in op.operands
     ]
-    extents = kernel.shape_of(
-        found.result.type, next(tensor.extents for tensor in tensors if tensor is not None)
+    extents = kernel.extents_of(
+        op.result.type, next(tensor.extents for tensor in tensors if tensor is not None)
     )
     for tensor in tensors:
         for extent, size in zip(tensor.extents if tensor else (), extents, strict=False):
-            _verify_same(kernel, size, extent)
-    constants = [kernel.literal(bits, operand) for bits in found.constants]
+            _check_same_size(kernel, size, extent)
+    constants = [kernel.literal(bits, operand) for bits in op.constants]
     if not any(isinstance(tensor, TensorView) for tensor in tensors):
-        # One number everywhere stays one number.
+        # An op on splats is a splat.
         registers = [
             _register_of(kernel, value, tensor)
-            for value, tensor in zip(found.operands, tensors, strict=True)
+            for value, tensor in zip(op.operands, tensors, strict=True)
         ]
-        register = kernel.compute(found.name, operand, result, [*registers, *constants])
+        register = kernel.compute(op.name, operand, result, [*registers, *constants])
         return Splat(register, result, extents)
     chain = ChainBuilder(kernel)
     handles = []
-    for value, tensor in zip(found.operands, tensors, strict=True):
+    for value, tensor in zip(op.operands, tensors, strict=True):
         if tensor is None:
             type = kernel.element_type(value.type)
             handles.append(chain.scalar(kernel.scalar(value), type))
@@ -73,8 +73,8 @@ def _on_tensors(kernel: KernelContext, found: VectorOp) -> Tensor:
             strides = tensor.strides if isinstance(tensor, TensorView) else ()
             handles.append(chain.tensor(tensor, strides))
     handles += [chain.scalar(register, operand) for register in constants]
-    output = kernel.new(result, extents, found.result)
-    step = chain.step(found.name, operand, result, *handles)
+    output = kernel.allocate(result, extents, op.result)
+    step = chain.step(op.name, operand, result, *handles)
     kernel.add(chain.finish(extents, [(step, output)]))
     return output
 
@@ -89,39 +89,39 @@ def _register_of(kernel: KernelContext, value: SSAValue, tensor: Tensor | None) 
 
 
 def lower_index_to_address(kernel: KernelContext, operation: IndexToAddressOp) -> None:
-    """base + stride * index"""
+    """Lower to base + stride * index."""
     index = kernel.compute(
         "extsi", ElementType.I32, ElementType.I64, [kernel.scalar(operation.index)]
     )
-    scaled = kernel.integer("muli", index, kernel.constant(operation.stride.value.data))
+    scaled = kernel.compute_index("muli", index, kernel.constant(operation.stride.value.data))
     base = kernel.constant(operation.base.value.data)
-    kernel.scalars[operation.result] = kernel.integer("addi", scaled, base)
+    kernel.scalars[operation.result] = kernel.compute_index("addi", scaled, base)
 
 
 def lower_fill(kernel: KernelContext, operation: FillOp) -> None:
     extents = kernel.tensor(operation.outputs[0]).extents
     type = kernel.element_type(operation.res[0].type)
     value = operation.inputs[0]
-    given = kernel.element_type(value.type)
+    source_type = kernel.element_type(value.type)
     register = kernel.scalar(value)
-    if given is not type:
-        register = kernel.compute(_conversion(given, type), given, type, [register])
+    if source_type is not type:
+        register = kernel.compute(_conversion(source_type, type), source_type, type, [register])
     kernel.tensors[operation.res[0]] = Splat(register, type, extents)
 
 
-def _conversion(given: ElementType, wanted: ElementType) -> str:
-    """The cast between two types; integers have signs."""
-    if given.is_float:
-        return "convertf" if wanted.is_float else "fptosi"
-    if wanted.is_float:
+def _conversion(source_type: ElementType, target_type: ElementType) -> str:
+    """Return the cast between two types; integers are signed."""
+    if source_type.is_float:
+        return "convertf" if target_type.is_float else "fptosi"
+    if target_type.is_float:
         return "sitofp"
-    return "extsi" if given.bytes < wanted.bytes else "trunci"
+    return "extsi" if source_type.bytes < target_type.bytes else "trunci"
 
 
-def strides_under(
+def map_strides(
     kernel: KernelContext, indexing: AffineMap, tensor: Tensor
 ) -> tuple[tuple[int, ...], int]:
-    """How far each iteration dim moves through a tensor that a map indexes, and the start."""
+    """Return a tensor's stride for each loop of an indexing map, and the offset of the start."""
     if not isinstance(tensor, TensorView):
         return (0,) * indexing.num_dims, 0
     linear = Linearizer(indexing.num_dims, ())
@@ -129,16 +129,19 @@ def strides_under(
     for expression, stride in zip(indexing.results, tensor.strides, strict=True):
         form = linear.linearize(expression)
         if linear.num_variables > indexing.num_dims:
-            raise kernel.error(f"an operand indexed by {expression}: only sums of loop dims are")
+            raise kernel.error(
+                f"an operand is indexed by {expression}: only sums of loop dims are supported"
+            )
         start += form.constant * stride
         for variable, coefficient in form.coefficients.items():
             strides[variable] += coefficient * stride
     if min(strides, default=0) < 0:
-        raise kernel.error("an operand walked backwards")
+        raise kernel.error("an operand has a negative stride")
     return tuple(strides), start
 
 
-def moved(tensor: Tensor, start: int) -> Tensor:
+def with_offset(tensor: Tensor, start: int) -> Tensor:
+    """Return a tensor whose first element is `start` elements later."""
     if start == 0 or not isinstance(tensor, TensorView):
         return tensor
     return replace(tensor, offset=tensor.offset + start)
@@ -147,30 +150,31 @@ def moved(tensor: Tensor, start: int) -> Tensor:
 def iteration_extents(
     kernel: KernelContext, maps: list[AffineMap], tensors: list[Tensor | None]
 ) -> tuple[Extent, ...]:
-    """The size of each loop of a structured op, from the operand dims that it alone indexes."""
-    found: dict[int, Extent] = {}
+    """Return the size of each loop of a structured op, from operand dims that only it indexes."""
+    extents: dict[int, Extent] = {}
     for indexing, tensor in zip(maps, tensors, strict=True):
         if tensor is None:
             continue
         for expression, extent in zip(indexing.results, tensor.extents, strict=True):
             if isinstance(expression, AffineDimExpr):
-                _verify_same(kernel, found.setdefault(expression.position, extent), extent)
-    loops = maps[0].num_dims if maps else 0
-    missing = [loop for loop in range(loops) if loop not in found]
+                _check_same_size(kernel, extents.setdefault(expression.position, extent), extent)
+    num_loops = maps[0].num_dims if maps else 0
+    missing = [loop for loop in range(num_loops) if loop not in extents]
     if missing:
-        raise kernel.error(f"no operand tells the size of loop d{missing[0]}")
-    return tuple(found[loop] for loop in range(loops))
+        raise kernel.error(f"no operand determines the size of loop d{missing[0]}")
+    return tuple(extents[loop] for loop in range(num_loops))
 
 
-def _verify_same(kernel: KernelContext, one: Extent, other: Extent) -> None:
-    """Sizes that the types leave open may turn out to differ."""
-    if one.known and other.known and one.upper != other.upper:
-        raise kernel.error(f"operands of {one.upper} and {other.upper} elements in one dim")
+def _check_same_size(kernel: KernelContext, left: Extent, right: Extent) -> None:
+    """Raise if two sizes differ: the verifier cannot compare sizes that types leave dynamic."""
+    if left.is_static and right.is_static and left.upper != right.upper:
+        raise kernel.error(f"operands of {left.upper} and {right.upper} elements in one dim")
 
 
 def structured_operands(
     kernel: KernelContext, operation: LinalgStructuredOperation
 ) -> tuple[list[AffineMap], list[Tensor | None]]:
+    """Return the indexing maps and the tensors of a structured op; None for a scalar operand."""
     maps = [attribute.data for attribute in operation.get_indexing_maps()]
     tensors = [
         kernel.tensor(value) if isinstance(value.type, TensorType) else None
@@ -185,20 +189,20 @@ def body_arguments(
     maps: list[AffineMap],
     tensors: list[Tensor | None],
 ) -> list[Handle]:
-    """What the body of a structured op works on, an argument for each of these operands."""
+    """Return the arguments of a structured op's body, one for each of these operands."""
     kernel = chain.kernel
     arguments = []
     for value, indexing, tensor in zip(operands, maps, tensors, strict=True):
         if tensor is None:
             arguments.append(chain.scalar(kernel.scalar(value), kernel.element_type(value.type)))
             continue
-        strides, start = strides_under(kernel, indexing, tensor)
-        arguments.append(chain.tensor(moved(tensor, start), strides))
+        strides, start = map_strides(kernel, indexing, tensor)
+        arguments.append(chain.tensor(with_offset(tensor, start), strides))
     return arguments
 
 
 def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) -> None:
-    """A structured op all of whose loops are parallel."""
+    """Lower a structured op with parallel loops only."""
     maps, tensors = structured_operands(kernel, operation)
     extents = iteration_extents(kernel, maps, tensors)
     chain = ChainBuilder(kernel)
@@ -208,13 +212,13 @@ def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) 
     inputs = len(operation.inputs)
     for handle, result, indexing in zip(yielded, operation.res, maps[inputs:], strict=True):
         assert isinstance(result.type, TensorType)
-        before = kernel.tensor(operation.outputs[result.index])
-        output = kernel.new(kernel.element_type(result.type), before.extents, result)
-        strides, start = strides_under(kernel, indexing, output)
+        init = kernel.tensor(operation.outputs[result.index])
+        output = kernel.allocate(kernel.element_type(result.type), init.extents, result)
+        strides, start = map_strides(kernel, indexing, output)
         if start or sorted(strides) != sorted(output.strides):
-            # Some elements may keep what they had.
-            kernel.write(before, output)
-        outputs.append((handle, with_strides(moved(output, start), strides)))
+            # The op may not write all elements: the others have their initial values.
+            kernel.write(init, output)
+        outputs.append((handle, with_strides(with_offset(output, start), strides)))
         kernel.tensors[result] = output
     kernel.add(chain.finish(extents, outputs))
 
@@ -225,13 +229,13 @@ def with_strides(tensor: Tensor, strides: tuple[int, ...]) -> TensorView:
 
 
 def lower_generate(kernel: KernelContext, operation: GenerateOp) -> None:
-    """Every element from its coordinates."""
+    """Lower `tensor.generate`, which computes every element from its coordinates."""
     assert isinstance(operation.result.type, TensorType)
-    sizes = kernel.mixed(operation.result.type.get_shape(), operation.dynamic_extents)
+    sizes = kernel.mixed_values(operation.result.type.get_shape(), operation.dynamic_extents)
     extents = tuple(map(kernel.extent, sizes))
     chain = ChainBuilder(kernel)
     indices = [chain.index(dim) for dim in range(len(extents))]
     (value,) = chain.body(operation.body.block, list(indices))
-    output = kernel.new(kernel.element_type(operation.result.type), extents, operation.result)
+    output = kernel.allocate(kernel.element_type(operation.result.type), extents, operation.result)
     kernel.add(chain.finish(extents, [(value, output)]))
     kernel.tensors[operation.result] = output

@@ -1,7 +1,7 @@
-"""Joins elementwise nodes into chains, so that values on the way never reach the scratchpad.
+"""Fuses elementwise nodes into chains, whose intermediate values are not in the scratchpad.
 
-Rounding does not change: each step of a chain rounds as the op alone would. A chain stays open
-while what follows does not need its results; what does not depend on it moves before it.
+Rounding does not change: each step of a chain rounds as a separate op does. A chain is open until
+a node needs its results; nodes that do not depend on it are moved before it.
 """
 
 from collections import Counter
@@ -21,11 +21,12 @@ from torch_spyre.backend.lowering.nodes import (
 from torch_spyre.backend.lowering.values import Buffer, TensorView
 from torch_spyre.backend.program.instructions import ChainStep, Move
 
-# A chain's values must fit the host's fastest cache, whatever the kernel.
-_MOST_VALUES = 64
+# The values of a chain must fit in the host's L1 cache.
+_MAX_VALUES = 64
 
 
 def fuse(nodes: list[Node]) -> list[Node]:
+    """Return the nodes of a kernel with elementwise nodes fused."""
     readers: Counter[Buffer] = Counter()
     _count_readers(nodes, readers)
     return _Fusion(readers).region(nodes)
@@ -49,7 +50,8 @@ class _Fusion:
         self.readers = readers
 
     def region(self, nodes: list[Node]) -> list[Node]:
-        done: list[Node] = []
+        """Return the nodes of a region with elementwise nodes fused."""
+        fused_nodes: list[Node] = []
         chain: Elementwise | None = None
         for node in nodes:
             match node:
@@ -58,75 +60,83 @@ class _Fusion:
                 case If():
                     node.then = self.region(node.then)
                     node.otherwise = self.region(node.otherwise)
-                case Elementwise() if chain is not None and _can_join(chain, node):
-                    chain = self._joined(chain, node)
+                case Elementwise() if chain is not None and _can_fuse(chain, node):
+                    chain = self._fused(chain, node)
                     continue
                 case Elementwise():
-                    self._close(chain, done)
+                    self._finish(chain, fused_nodes)
                     chain = node
                     continue
-                case Reduction() if chain is not None and self._can_absorb(chain, node):
-                    joined = self._joined(chain, node.chain)
-                    joined.outputs = []
-                    values = [self.moved[value] for value in node.values]
-                    node.chain, numbers = _without_unused(joined, values)
+                case Reduction() if chain is not None and self._can_fuse_into(chain, node):
+                    fused = self._fused(chain, node.chain)
+                    fused.outputs = []
+                    values = [self.second_numbers[value] for value in node.values]
+                    node.chain, numbers = _without_unused(fused, values)
                     node.values = tuple(numbers[value] for value in values)
                     chain = None
-                case _ if chain is not None and not _depends(node, chain):
-                    done.append(node)
+                case _ if chain is not None and not _depends_on(node, chain):
+                    fused_nodes.append(node)
                     continue
-            self._close(chain, done)
+            self._finish(chain, fused_nodes)
             chain = None
-            done.append(node)
-        self._close(chain, done)
-        return done
+            fused_nodes.append(node)
+        self._finish(chain, fused_nodes)
+        return fused_nodes
 
-    def _close(self, chain: Elementwise | None, done: list[Node]) -> None:
-        """Keeps the outputs that something reads."""
+    def _finish(self, chain: Elementwise | None, fused_nodes: list[Node]) -> None:
+        """Append a chain with those of its outputs that are read; drop it if there are none."""
         if chain is None:
             return
         chain.outputs = [
             output for output in chain.outputs if self.readers[output.tensor.buffer] > 0
         ]
         if chain.outputs:
-            done.append(_without_unused(chain, [])[0])
+            fused_nodes.append(_without_unused(chain, [])[0])
 
-    def _joined(self, first: Elementwise, second: Elementwise) -> Elementwise:
-        """One chain that does both. `self.moved` tells where the values of the second went."""
+    def _fused(self, first: Elementwise, second: Elementwise) -> Elementwise:
+        """Return one chain that computes both.
+
+        `self.second_numbers` maps the numbers of values in the second chain to those in the result.
+        """
         inputs: list[ChainInput] = list(first.inputs)
         written = {output.tensor: output.value for output in first.outputs}
-        fresh = [
-            found
-            for found in second.inputs
-            if not (isinstance(found, TensorView) and _match(written, found) is not None)
-            and found not in inputs
+        new_inputs = [
+            entry
+            for entry in second.inputs
+            if not (isinstance(entry, TensorView) and _forwarded_value(written, entry) is not None)
+            and entry not in inputs
         ]
-        inputs += dict.fromkeys(fresh)
+        inputs += dict.fromkeys(new_inputs)
         shift = len(inputs) - len(first.inputs)
 
-        def of_first(value: int) -> int:
+        def number_in_first(value: int) -> int:
             return value if value < len(first.inputs) else value + shift
 
-        steps = [_renumbered(step, of_first, 0) for step in first.steps]
-        self.moved: dict[int, int] = {}
-        for position, found in enumerate(second.inputs):
-            match = _match(written, found) if isinstance(found, TensorView) else None
-            if match is not None:
-                self.moved[position] = of_first(match)
+        steps = [_renumbered(step, number_in_first, 0) for step in first.steps]
+        self.second_numbers: dict[int, int] = {}
+        for position, entry in enumerate(second.inputs):
+            value = _forwarded_value(written, entry) if isinstance(entry, TensorView) else None
+            if value is not None:
+                self.second_numbers[position] = number_in_first(value)
             else:
-                self.moved[position] = inputs.index(found)
+                self.second_numbers[position] = inputs.index(entry)
+        first_step = len(inputs) + len(first.steps)
         for position in range(len(second.steps)):
-            self.moved[len(second.inputs) + position] = len(inputs) + len(first.steps) + position
+            self.second_numbers[len(second.inputs) + position] = first_step + position
         lookups = len(first.lookups)
-        steps += [_renumbered(step, self.moved.__getitem__, lookups) for step in second.steps]
+        steps += [
+            _renumbered(step, self.second_numbers.__getitem__, lookups) for step in second.steps
+        ]
         for buffer in {
-            found.buffer
-            for found in second.inputs
-            if isinstance(found, TensorView) and _match(written, found) is not None
+            entry.buffer
+            for entry in second.inputs
+            if isinstance(entry, TensorView) and _forwarded_value(written, entry) is not None
         }:
             self.readers[buffer] -= 1
-        outputs = [Output(of_first(output.value), output.tensor) for output in first.outputs]
-        outputs += [Output(self.moved[output.value], output.tensor) for output in second.outputs]
+        outputs = [Output(number_in_first(output.value), output.tensor) for output in first.outputs]
+        outputs += [
+            Output(self.second_numbers[output.value], output.tensor) for output in second.outputs
+        ]
         return Elementwise(
             second.location,
             first.extents,
@@ -136,12 +146,12 @@ class _Fusion:
             outputs,
         )
 
-    def _can_absorb(self, chain: Elementwise, node: Reduction) -> bool:
-        """Is the fold the only reader of what the chain computes?"""
-        if not _can_join(chain, node.chain):
+    def _can_fuse_into(self, chain: Elementwise, node: Reduction) -> bool:
+        """Return whether a reduction is the only reader of a chain, and can include it."""
+        if not _can_fuse(chain, node.chain):
             return False
         read = set(node.chain.reads())
-        if {found.buffer for found in node.initial} & set(chain.writes()):
+        if {tensor.buffer for tensor in node.initial} & set(chain.writes()):
             return False
         outputs = {output.tensor.buffer for output in chain.outputs}
         return all(
@@ -149,41 +159,42 @@ class _Fusion:
         ) and bool(outputs & read)
 
 
-def _match(written: dict[TensorView, int], found: TensorView) -> int | None:
-    """The value in a chain that this input would read back, element for element."""
+def _forwarded_value(written: dict[TensorView, int], read: TensorView) -> int | None:
+    """Return the number of the value that a chain writes to exactly these elements, or None."""
     for tensor, value in written.items():
         if (
-            tensor.buffer is found.buffer
-            and tensor.strides == found.strides
-            and tensor.offset == found.offset
-            and tensor.offset_register == found.offset_register
-            and tensor.type is found.type
+            tensor.buffer is read.buffer
+            and tensor.strides == read.strides
+            and tensor.offset == read.offset
+            and tensor.offset_register == read.offset_register
+            and tensor.type is read.type
         ):
             return value
     return None
 
 
-def _can_join(chain: Elementwise, node: Elementwise) -> bool:
+def _can_fuse(chain: Elementwise, node: Elementwise) -> bool:
+    """Return whether a node can be appended to a chain."""
     if chain.extents != node.extents:
         return False
-    if len(chain.inputs) + len(chain.steps) + len(node.inputs) + len(node.steps) > _MOST_VALUES:
+    if len(chain.inputs) + len(chain.steps) + len(node.inputs) + len(node.steps) > _MAX_VALUES:
         return False
     written = {output.tensor: output.value for output in chain.outputs}
     buffers = set(chain.writes())
-    for found in node.inputs:
-        if not isinstance(found, TensorView) or found.buffer not in buffers:
+    for entry in node.inputs:
+        if not isinstance(entry, TensorView) or entry.buffer not in buffers:
             continue
-        if _match(written, found) is None:
+        if _forwarded_value(written, entry) is None:
             return False
-    touched = buffers | set(chain.reads())
-    if any(found.buffer in buffers for found in node.lookups):
+    accessed = buffers | set(chain.reads())
+    if any(lookup.buffer in buffers for lookup in node.lookups):
         return False
-    return not touched & set(node.writes())
+    return not accessed & set(node.writes())
 
 
-def _depends(node: Node, chain: Elementwise) -> bool:
+def _depends_on(node: Node, chain: Elementwise) -> bool:
     if isinstance(node, Plain) and isinstance(node.finished, Move):
-        # Only moves change a register that something may have read already.
+        # Only a move changes a register that the chain may read.
         return True
     written = set(chain.writes())
     if written & set(node.reads()):
@@ -202,7 +213,7 @@ def _renumbered(step: ChainStep, number: Callable[[int], int], lookups: int) -> 
 
 
 def _without_unused(chain: Elementwise, values: list[int]) -> tuple[Elementwise, dict[int, int]]:
-    """Only what gives these values and the outputs; and the new numbers of what is left."""
+    """Return the chain with only what these values and the outputs need, and new numbers."""
     first = len(chain.inputs)
     needed: set[int] = set()
     pending = [*values, *(output.value for output in chain.outputs)]
@@ -220,7 +231,7 @@ def _without_unused(chain: Elementwise, values: list[int]) -> tuple[Elementwise,
     shrunk = Elementwise(
         chain.location,
         chain.extents,
-        [found for value, found in enumerate(chain.inputs) if value in needed],
+        [entry for value, entry in enumerate(chain.inputs) if value in needed],
         [
             replace(
                 step,

@@ -1,4 +1,4 @@
-"""The way of a function from KTIR to a program."""
+"""Compiles a KTIR function to the content of a program, and registers the lowerings of all ops."""
 
 from collections.abc import Mapping
 
@@ -21,17 +21,17 @@ from torch_spyre.backend.lowering import (
     control,
     elementwise,
     fusion,
-    placement,
-    products,
+    matmul,
     reductions,
+    scratchpad_allocation,
     shapes,
     transfers,
     views,
 )
 from torch_spyre.backend.lowering.context import KernelContext
+from torch_spyre.backend.lowering.dispatch import FALLBACKS, HANDLERS, lower_block
 from torch_spyre.backend.lowering.emission import Emitter
 from torch_spyre.backend.lowering.registers import Registers
-from torch_spyre.backend.lowering.walk import FALLBACKS, HANDLERS, lower_block
 from torch_spyre.backend.program.instructions import (
     CORE_X,
     CORE_Y,
@@ -82,9 +82,12 @@ def compile_function(
     known: Mapping[str, arguments.Scalar],
     arrays: frozenset[str] | None = None,
 ) -> ProgramContent:
-    """A program for the function. `known` scalars are compiled in; `names` are its arguments'."""
+    """Return the program of a function.
+
+    `names` are the names of its arguments; scalars in `known` are compiled in as constants.
+    """
     kernel = KernelContext(source, grid, Registers(grid))
-    kernel.at(function)
+    kernel.set_location(function)
     name = function.sym_name.data
     if not function.body.blocks:
         raise KtirError(f"function {name} has no body")
@@ -94,11 +97,11 @@ def compile_function(
     lower_block(kernel, function.body.block)
     nodes = coalescing.coalesce(fusion.fuse([*kernel.prologue, *kernel.nodes]))
     capacity = card.compute.lx_bytes
-    placed = placement.place(nodes, capacity)
-    if placed.peak > capacity:
-        crowd = [(buffer.name, buffer.bytes) for buffer in placed.crowd]
-        raise ScratchpadOverflowError(name, placed.peak, capacity, crowd)
-    emitter = Emitter(placed.addresses)
+    allocation = scratchpad_allocation.allocate(nodes, capacity)
+    if allocation.peak > capacity:
+        peak_values = [(buffer.name, buffer.bytes) for buffer in allocation.peak_buffers]
+        raise ScratchpadOverflowError(name, allocation.peak, capacity, peak_values)
+    emitter = Emitter(allocation.addresses)
     emitter.region(nodes)
     return ProgramContent(
         name,
@@ -106,8 +109,8 @@ def compile_function(
         kernel.registers.count,
         kernel.registers.constants(),
         bound,
-        _joined(kernel.fixed_buffers),
-        placed.peak,
+        _merged(kernel.fixed_buffers),
+        allocation.peak,
         kernel.channels,
         tuple(kernel.tables),
         tuple(kernel.locations),
@@ -115,21 +118,21 @@ def compile_function(
     )
 
 
-def _joined(buffers: list[FixedBuffer]) -> tuple[FixedBuffer, ...]:
-    """One buffer for views that share memory; the first of them names it."""
-    joined: list[FixedBuffer] = []
-    for buffer in sorted(buffers, key=lambda found: (found.address, -found.bytes)):
-        last = joined[-1] if joined else None
+def _merged(buffers: list[FixedBuffer]) -> tuple[FixedBuffer, ...]:
+    """Return the buffers with overlapping ones merged; the first of these gives the name."""
+    merged: list[FixedBuffer] = []
+    for buffer in sorted(buffers, key=lambda buffer: (buffer.address, -buffer.bytes)):
+        last = merged[-1] if merged else None
         if last is None or buffer.address >= last.address + last.bytes:
-            joined.append(buffer)
+            merged.append(buffer)
             continue
         end = max(last.address + last.bytes, buffer.address + buffer.bytes)
         if end > last.address + last.bytes:
             size = end - last.address
-            joined[-1] = FixedBuffer(
+            merged[-1] = FixedBuffer(
                 last.name, last.address, size, last.type, (size // last.type.bytes,)
             )
-    return tuple(joined)
+    return tuple(merged)
 
 
 def _lower_tile_id(kernel: KernelContext, operation: GetComputeTileIdOp) -> None:
@@ -152,14 +155,14 @@ def _lower_runtime_argument(kernel: KernelContext, operation: RuntimeArgExtractO
 
 
 def _lower_structured(kernel: KernelContext, operation: Operation) -> bool:
-    """The named ops of `linalg`, which all are loops around a region, and `linalg.generic`."""
+    """Lower `linalg.generic` and the named ops of `linalg`; return False for any other op."""
     if not isinstance(operation, LinalgStructuredOperation):
         return False
     if not operation.res:
-        raise kernel.error("works on tensors only")
+        raise kernel.error("the op must work on tensors, not on memrefs")
     if reductions.is_reduction(operation):
-        if not products.lower_product(kernel, operation):
-            reductions.lower_reducing(kernel, operation)
+        if not matmul.lower_matmul(kernel, operation):
+            reductions.lower_structured_reduction(kernel, operation)
     else:
         elementwise.lower_parallel(kernel, operation)
     return True

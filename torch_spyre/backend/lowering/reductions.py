@@ -1,4 +1,4 @@
-"""`linalg.reduce`, and structured ops with loops that reduce."""
+"""Lowers `linalg.reduce` and structured ops with reduction loops."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,18 +12,18 @@ from xdsl.ir import Block, SSAValue
 from torch_spyre.backend.lowering.chains import ChainBuilder
 from torch_spyre.backend.lowering.combiners import (
     Combiner,
-    FoldedResult,
+    ReducedResult,
     combiner_of,
-    depending_on,
-    folded_results,
+    dependent_values,
+    reduced_results,
 )
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.elementwise import (
     body_arguments,
     iteration_extents,
-    moved,
-    strides_under,
+    map_strides,
     structured_operands,
+    with_offset,
     with_strides,
 )
 from torch_spyre.backend.lowering.nodes import ChainInput, Elementwise, IndexInput, Reduction
@@ -36,33 +36,33 @@ def lower_reduce(kernel: KernelContext, operation: ReduceOp) -> None:
     source, init = kernel.tensor(operation.input), kernel.tensor(operation.init)
     reduced = tuple(sorted(operation.dimensions.get_values()))
     extents = source.extents
-    kept = [dim for dim in range(len(extents)) if dim not in reduced]
+    parallel_dims = [dim for dim in range(len(extents)) if dim not in reduced]
     chain = ChainBuilder(kernel)
     strides = source.strides if isinstance(source, TensorView) else ()
     value = chain.tensor(source, strides)
-    output = kernel.new(value.type, init.extents, operation.result[0])
+    output = kernel.allocate(value.type, init.extents, operation.result[0])
 
-    def spread(tensor: TensorView) -> TensorView:
-        by_dim = dict(zip(kept, tensor.strides, strict=True))
+    def in_iteration_space(tensor: TensorView) -> TensorView:
+        by_dim = dict(zip(parallel_dims, tensor.strides, strict=True))
         return with_strides(tensor, tuple(by_dim.get(dim, 0) for dim in range(len(extents))))
 
     block = operation.region.block
     element, accumulator = block.args
-    combine = _named_combine(block, element, accumulator)
-    initial = _initial(kernel, [init], combine, reduced, extents)
-    folded, outputs = [value], [output]
+    combine = _combine_instruction(block, element, accumulator)
+    initial = _initial_tensors(kernel, [init], combine, reduced, extents)
+    values, outputs = [value], [output]
     combiner = Combiner()
     if not combine:
         terminator = block.last_op
         assert terminator is not None
         combiner = combiner_of(kernel, block, [accumulator], [element], terminator.operands)
     for scalar in combiner.scalars:
-        # A value that folding does not change; nobody reads where it ends up.
-        folded.append(chain.scalar(scalar.register, scalar.type))
-        outputs.append(kernel.new(scalar.type, init.extents, None))
+        # The combiner's scalars are reduced to themselves; their outputs are not read.
+        values.append(chain.scalar(scalar.register, scalar.type))
+        outputs.append(kernel.allocate(scalar.type, init.extents, None))
         if initial:
-            initial.append(kernel.in_memory(Splat(scalar.register, scalar.type, init.extents)))
-    inputs, steps, numbers = chain.numbered(folded)
+            initial.append(kernel.to_buffer(Splat(scalar.register, scalar.type, init.extents)))
+    inputs, steps, numbers = chain.numbered(values)
     kernel.add(
         Reduction(
             kernel.location,
@@ -72,15 +72,15 @@ def lower_reduce(kernel: KernelContext, operation: ReduceOp) -> None:
             combine,
             combiner.steps,
             combiner.results,
-            tuple(spread(found) for found in initial),
-            tuple(spread(found) for found in outputs),
+            tuple(in_iteration_space(tensor) for tensor in initial),
+            tuple(in_iteration_space(tensor) for tensor in outputs),
         )
     )
     kernel.tensors[operation.result[0]] = output
 
 
-def _named_combine(block: Block, element: SSAValue, accumulator: SSAValue) -> str:
-    """The combining instruction of a region that is one op of the element and the accumulator."""
+def _combine_instruction(block: Block, element: SSAValue, accumulator: SSAValue) -> str:
+    """Return the instruction of a body that is one op of element and accumulator; else ""."""
     operations = list(block.ops)
     if len(operations) != 2:
         return ""
@@ -92,26 +92,26 @@ def _named_combine(block: Block, element: SSAValue, accumulator: SSAValue) -> st
     return reduction_op(combining) or ""
 
 
-def _initial(
+def _initial_tensors(
     kernel: KernelContext,
     inits: Sequence[Tensor],
     combine: str,
     reduced: tuple[int, ...],
     extents: tuple[Extent, ...],
 ) -> list[TensorView]:
-    """The tensors to fold in once more; none where that would change nothing."""
-    something = all(extents[dim].known and extents[dim].upper > 0 for dim in reduced)
-    if something and all(_changes_nothing(kernel, init, combine) for init in inits):
+    """Return the initial values of the accumulators; none if they are neutral elements."""
+    is_not_empty = all(extents[dim].is_static and extents[dim].upper > 0 for dim in reduced)
+    if is_not_empty and all(_is_neutral(kernel, init, combine) for init in inits):
         return []
-    return [kernel.in_memory(init) for init in inits]
+    return [kernel.to_buffer(init) for init in inits]
 
 
-def _changes_nothing(kernel: KernelContext, init: Tensor, combine: str) -> bool:
+def _is_neutral(kernel: KernelContext, init: Tensor, combine: str) -> bool:
     match init:
         case Undefined():
             return True
         case Splat() if combine:
-            bits = kernel.number(init.register)
+            bits = kernel.constant_bits(init.register)
             return bits is not None and is_identity(combine, bits)
     return False
 
@@ -122,36 +122,36 @@ def is_reduction(operation: LinalgStructuredOperation) -> bool:
     )
 
 
-def lower_reducing(kernel: KernelContext, operation: LinalgStructuredOperation) -> None:
-    """A structured op with reduction loops, whose body folds values into its outs arguments."""
+def lower_structured_reduction(kernel: KernelContext, operation: LinalgStructuredOperation) -> None:
+    """Lower a structured op with reduction loops; its body reduces into its outs arguments."""
     block = operation.body.block
     accumulators = block.args[len(operation.inputs) :]
-    results = folded_results(kernel, block, accumulators)
-    folding = _Folding(kernel, operation, accumulators)
-    for found in results:
-        if found.combine:
-            folding.add([found], found.combine, Combiner())
-    joint = [found for found in results if not found.combine]
+    results = reduced_results(kernel, block, accumulators)
+    structured_reduction = _StructuredReduction(kernel, operation, accumulators)
+    for result in results:
+        if result.combine:
+            structured_reduction.add([result], result.combine, Combiner())
+    joint = [result for result in results if not result.combine]
     if joint:
         combiner = combiner_of(
             kernel,
             block,
-            [found.accumulator for found in joint],
-            [found.element for found in joint],
-            [found.result for found in joint],
+            [result.accumulator for result in joint],
+            [result.element for result in joint],
+            [result.result for result in joint],
         )
         if any(scalar.type is not ElementType.I1 for scalar in combiner.scalars):
-            # Whether an accumulator wins would depend on more than what it is compared with, and
-            # so on which elements it has met.
+            # The selection between accumulators would depend on more than the values compared,
+            # and so on the elements that each has been combined with.
             raise kernel.error(
-                "numbers from outside decide between an element and the outs arguments; using them "
-                "in the value that is folded is the way out"
+                "values from outside the body select between an element and the outs arguments; "
+                "use them in the value that is reduced instead"
             )
-        folding.add(joint, "", combiner)
+        structured_reduction.add(joint, "", combiner)
 
 
-class _Folding:
-    """The reductions that a structured op becomes: they share its loops and its elements."""
+class _StructuredReduction:
+    """Adds the reductions that a structured op is lowered to; all have its iteration space."""
 
     def __init__(
         self,
@@ -167,32 +167,33 @@ class _Folding:
             for loop, iterator in enumerate(operation.get_iterator_types())
             if iterator.data is not IteratorType.PARALLEL
         )
-        self.dependent = depending_on(operation.body.block, accumulators)
+        self.dependent = dependent_values(operation.body.block, accumulators)
 
-    def add(self, results: Sequence[FoldedResult], combine: str, combiner: Combiner) -> None:
+    def add(self, results: Sequence[ReducedResult], combine: str, combiner: Combiner) -> None:
+        """Add one reduction that computes these results."""
         kernel = self.kernel
         first = results[0].position
-        chain = self._elements()
-        folded = [chain.value(found.element) for found in results]
-        outputs = [self._output(found.position) for found in results]
-        inits = [self._init(found.position) for found in results]
+        chain = self._element_chain()
+        values = [chain.value(result.element) for result in results]
+        outputs = [self._output(result.position) for result in results]
+        inits = [self._init(result.position) for result in results]
         initial = [
-            self._in_loops(found.position, each)
-            for found, each in zip(
+            self._in_iteration_space(result.position, tensor)
+            for result, tensor in zip(
                 results,
-                _initial(kernel, inits, combine, self.reduced, self.extents),
+                _initial_tensors(kernel, inits, combine, self.reduced, self.extents),
                 strict=False,
             )
         ]
         for scalar in combiner.scalars:
-            # A value that folding does not change; nobody reads where it ends up.
-            folded.append(chain.scalar(scalar.register, scalar.type))
-            unread = kernel.new(scalar.type, inits[0].extents, None)
-            outputs.append(self._in_loops(first, unread))
+            # The combiner's scalars are reduced to themselves; their outputs are not read.
+            values.append(chain.scalar(scalar.register, scalar.type))
+            unread = kernel.allocate(scalar.type, inits[0].extents, None)
+            outputs.append(self._in_iteration_space(first, unread))
             if initial:
                 splat = Splat(scalar.register, scalar.type, inits[0].extents)
-                initial.append(self._in_loops(first, kernel.in_memory(splat)))
-        inputs, steps, numbers = chain.numbered(folded)
+                initial.append(self._in_iteration_space(first, kernel.to_buffer(splat)))
+        inputs, steps, numbers = chain.numbered(values)
         reduction = Reduction(
             kernel.location,
             Elementwise(kernel.location, self.extents, inputs, steps, chain.lookups, []),
@@ -204,12 +205,12 @@ class _Folding:
             tuple(initial),
             tuple(outputs),
         )
-        if any(found.follows_order for found in results):
-            reduction = _one_after_the_other(kernel, reduction)
+        if any(result.is_order_dependent for result in results):
+            reduction = _in_element_order(kernel, reduction)
         kernel.add(reduction)
 
-    def _elements(self) -> ChainBuilder:
-        """A chain of all that the body computes from an element alone."""
+    def _element_chain(self) -> ChainBuilder:
+        """Return a chain with the ops of the body that do not depend on accumulators."""
         chain = ChainBuilder(self.kernel)
         block = self.operation.body.block
         inputs = len(self.operation.inputs)
@@ -233,43 +234,43 @@ class _Folding:
         result = self.operation.res[position]
         assert isinstance(result.type, TensorType)
         extents = self._init(position).extents
-        output = self.kernel.new(self.kernel.element_type(result.type), extents, result)
+        output = self.kernel.allocate(self.kernel.element_type(result.type), extents, result)
         self.kernel.tensors[result] = output
-        return self._in_loops(position, output)
+        return self._in_iteration_space(position, output)
 
-    def _in_loops(self, position: int, tensor: TensorView) -> TensorView:
-        """A tensor with the shape of a result, with a stride for each loop."""
+    def _in_iteration_space(self, position: int, tensor: TensorView) -> TensorView:
+        """Return a tensor with the shape of a result, with a stride for each loop."""
         indexing = self.maps[len(self.operation.inputs) + position]
-        strides, start = strides_under(self.kernel, indexing, tensor)
-        return with_strides(moved(tensor, start), strides)
+        strides, start = map_strides(self.kernel, indexing, tensor)
+        return with_strides(with_offset(tensor, start), strides)
 
 
-def _one_after_the_other(kernel: KernelContext, reduction: Reduction) -> Reduction:
-    """The same with one accumulator for each output, that takes its elements in order.
+def _in_element_order(kernel: KernelContext, reduction: Reduction) -> Reduction:
+    """Return the reduction with one accumulator per output, which combines elements in order.
 
-    The engine does so where the innermost loop is not reduced.
+    The engine reduces in this way if the innermost loop is not a reduction loop.
     """
     rank = len(reduction.chain.extents)
-    kept = [loop for loop in range(rank) if loop not in reduction.reduced]
-    order = [*reduction.reduced, *kept]
+    parallel_loops = [loop for loop in range(rank) if loop not in reduction.reduced]
+    order = [*reduction.reduced, *parallel_loops]
 
     def ordered(tensor: TensorView) -> TensorView:
         return with_strides(tensor, (*(tensor.strides[loop] for loop in order), 0))
 
-    def input_in_order(found: ChainInput) -> ChainInput:
-        match found:
+    def ordered_input(entry: ChainInput) -> ChainInput:
+        match entry:
             case TensorView():
-                return ordered(found)
+                return ordered(entry)
             case IndexInput():
-                return IndexInput(order.index(found.dimension))
-        return found
+                return IndexInput(order.index(entry.dimension))
+        return entry
 
     chain = reduction.chain
     extents = (*(chain.extents[loop] for loop in order), kernel.static_extent(1))
     return replace(
         reduction,
         chain=replace(
-            chain, extents=extents, inputs=[input_in_order(each) for each in chain.inputs]
+            chain, extents=extents, inputs=[ordered_input(entry) for entry in chain.inputs]
         ),
         reduced=tuple(range(len(reduction.reduced))),
         initial=tuple(map(ordered, reduction.initial)),

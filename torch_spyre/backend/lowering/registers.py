@@ -76,7 +76,9 @@ def _signed(lane: int, type: ElementType) -> int:
     return -lane if type is ElementType.I1 else lane
 
 
-def fold(op: str, values: list[int], operand: ElementType, result: ElementType) -> int | None:
+def constant_fold(
+    op: str, values: list[int], operand: ElementType, result: ElementType
+) -> int | None:
     """Return the result of an integer op on constant lanes; None if it is not folded."""
     if op == "select":
         return values[1] if values[0] else values[2]

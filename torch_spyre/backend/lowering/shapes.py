@@ -1,4 +1,4 @@
-"""Ops of `tensor` and `linalg` that change how elements are seen, and seldom move any."""
+"""Lowers ops of `tensor` and `linalg` on shapes: views where possible, copies otherwise."""
 
 from dataclasses import replace
 
@@ -15,23 +15,23 @@ from torch_spyre.backend.lowering.values import (
     Tensor,
     TensorView,
     Undefined,
-    count,
+    max_elements,
 )
 from torch_spyre.backend.program.instructions import NO_REGISTER
 from torch_spyre.ktir.dialects.tensor import ExpandShapeOp
 
 
 def lower_empty(kernel: KernelContext, operation: tensor.EmptyOp) -> None:
-    found = operation.tensor
-    assert isinstance(found.type, TensorType)
-    sizes = kernel.mixed(found.type.get_shape(), operation.dynamic_sizes)
+    result = operation.tensor
+    assert isinstance(result.type, TensorType)
+    sizes = kernel.mixed_values(result.type.get_shape(), operation.dynamic_sizes)
     extents = tuple(map(kernel.extent, sizes))
-    kernel.tensors[found] = Undefined(kernel.element_type(found.type), extents)
+    kernel.tensors[result] = Undefined(kernel.element_type(result.type), extents)
 
 
 def lower_splat(kernel: KernelContext, operation: tensor.SplatOp) -> None:
     assert isinstance(operation.result.type, TensorType)
-    sizes = kernel.mixed(operation.result.type.get_shape(), operation.dynamicSizes)
+    sizes = kernel.mixed_values(operation.result.type.get_shape(), operation.dynamicSizes)
     extents = tuple(map(kernel.extent, sizes))
     register = kernel.scalar(operation.input)
     type = kernel.element_type(operation.result.type)
@@ -39,13 +39,13 @@ def lower_splat(kernel: KernelContext, operation: tensor.SplatOp) -> None:
 
 
 def lower_from_elements(kernel: KernelContext, operation: tensor.FromElementsOp) -> None:
-    extents = kernel.shape_of(operation.result.type)
+    extents = kernel.extents_of(operation.result.type)
     type = kernel.element_type(operation.result.type)
     registers = [kernel.scalar(value) for value in operation.elements]
     if len(set(registers)) == 1:
         kernel.tensors[operation.result] = Splat(registers[0], type, extents)
         return
-    result = kernel.new(type, extents, operation.result)
+    result = kernel.allocate(type, extents, operation.result)
     one = kernel.static_extent(1)
     for position, register in enumerate(registers):
         element = TensorView(result.buffer, type, (one,), (1,), position)
@@ -58,20 +58,20 @@ def lower_extract(kernel: KernelContext, operation: tensor.ExtractOp) -> None:
     if isinstance(source, Splat):
         kernel.scalars[operation.result] = source.register
         return
-    found = kernel.in_memory(source)
+    view = kernel.to_buffer(source)
     indices = tuple(kernel.scalar(index) for index in operation.indices)
     destination = kernel.registers.new()
-    kernel.add(ExtractElement(kernel.location, destination, found, indices))
+    kernel.add(ExtractElement(kernel.location, destination, view, indices))
     kernel.scalars[operation.result] = destination
 
 
 def lower_insert(kernel: KernelContext, operation: tensor.InsertOp) -> None:
     dest = kernel.tensor(operation.dest)
-    result = kernel.new(dest.type, dest.extents, operation.result)
+    result = kernel.allocate(dest.type, dest.extents, operation.result)
     kernel.write(dest, result)
     offsets = [kernel.scalar(index) for index in operation.indices]
     one = kernel.static_extent(1)
-    element = _sliced(kernel, result, offsets, [one] * len(offsets), [1] * len(offsets))
+    element = _slice_view(kernel, result, offsets, [one] * len(offsets), [1] * len(offsets))
     element = TensorView(
         element.buffer, element.type, (one,), (1,), element.offset, element.offset_register
     )
@@ -81,34 +81,37 @@ def lower_insert(kernel: KernelContext, operation: tensor.InsertOp) -> None:
 
 
 def lower_reshape(kernel: KernelContext, operation: Operation) -> None:
-    """expand_shape, collapse_shape, reshape, cast: the elements in row-major order, as declared."""
+    """Lower expand_shape, collapse_shape, reshape and cast, which preserve row-major order."""
     result = operation.results[0]
     source = kernel.tensor(operation.operands[0])
     assert isinstance(result.type, TensorType)
-    extents = _declared(kernel, result.type, source, operation)
+    extents = _result_extents(kernel, result.type, source, operation)
     if not isinstance(source, TensorView):
         kernel.tensors[result] = replace(source, extents=extents)
         return
     if extents == source.extents:
         kernel.tensors[result] = source
         return
-    dynamic = not all(extent.known for extent in (*extents, *source.extents))
-    if dynamic or count(extents) != count(source.extents):
+    is_static = all(extent.is_static for extent in (*extents, *source.extents))
+    if not is_static or max_elements(extents) != max_elements(source.extents):
         raise kernel.error(
             f"{operation.operands[0].type} into {result.type}: the number of elements must be "
-            "known and stay the same"
+            "static and the same"
         )
-    kernel.tensors[result] = kernel.in_shape(source, extents)
+    kernel.tensors[result] = kernel.reshape(source, extents)
 
 
-def _declared(
+def _result_extents(
     kernel: KernelContext, declared: TensorType, source: Tensor, operation: Operation
 ) -> tuple[Extent, ...]:
+    """Return the extents of the declared result of a reshape of the source."""
     if isinstance(operation, ExpandShapeOp):
         static = operation.static_output_shape.get_values()
-        return tuple(map(kernel.extent, kernel.mixed(static, operation.dynamic_output_shape)))
+        return tuple(
+            map(kernel.extent, kernel.mixed_values(static, operation.dynamic_output_shape))
+        )
     same_rank = len(source.extents) == declared.get_num_dims()
-    return kernel.shape_of(declared, source.extents if same_rank else None)
+    return kernel.extents_of(declared, source.extents if same_rank else None)
 
 
 def lower_transpose(kernel: KernelContext, operation: TransposeOp) -> None:
@@ -124,10 +127,12 @@ def lower_transpose(kernel: KernelContext, operation: TransposeOp) -> None:
 
 def lower_broadcast(kernel: KernelContext, operation: BroadcastOp) -> None:
     source, init = kernel.tensor(operation.input), kernel.tensor(operation.init)
-    new = set(operation.dimensions.get_values())
+    new_dims = set(operation.dimensions.get_values())
     if isinstance(source, TensorView):
-        kept = iter(source.strides)
-        strides = tuple(0 if dim in new else next(kept) for dim in range(len(init.extents)))
+        source_strides = iter(source.strides)
+        strides = tuple(
+            0 if dim in new_dims else next(source_strides) for dim in range(len(init.extents))
+        )
         kernel.tensors[operation.result[0]] = replace(source, extents=init.extents, strides=strides)
     else:
         kernel.tensors[operation.result[0]] = replace(source, extents=init.extents)
@@ -135,52 +140,52 @@ def lower_broadcast(kernel: KernelContext, operation: BroadcastOp) -> None:
 
 def lower_extract_slice(kernel: KernelContext, operation: tensor.ExtractSliceOp) -> None:
     source = kernel.tensor(operation.source)
-    offsets, sizes, strides = _slice_of(kernel, operation)
+    offsets, sizes, strides = _slice_parameters(kernel, operation)
     assert isinstance(operation.result.type, TensorType)
-    kept = _kept_dims(kernel, sizes, operation.result.type)
-    extents = tuple(sizes[dim] for dim in kept)
+    dims = _retained_dims(kernel, sizes, operation.result.type)
+    extents = tuple(sizes[dim] for dim in dims)
     if not isinstance(source, TensorView):
         kernel.tensors[operation.result] = replace(source, extents=extents)
         return
-    view = _sliced(kernel, source, offsets, sizes, strides)
+    view = _slice_view(kernel, source, offsets, sizes, strides)
     kernel.tensors[operation.result] = replace(
-        view, extents=extents, strides=tuple(view.strides[dim] for dim in kept)
+        view, extents=extents, strides=tuple(view.strides[dim] for dim in dims)
     )
 
 
 def lower_insert_slice(kernel: KernelContext, operation: tensor.InsertSliceOp) -> None:
     source, dest = kernel.tensor(operation.source), kernel.tensor(operation.dest)
-    offsets, sizes, strides = _slice_of(kernel, operation)
-    result = kernel.new(dest.type, dest.extents, operation.result)
+    offsets, sizes, strides = _slice_parameters(kernel, operation)
+    result = kernel.allocate(dest.type, dest.extents, operation.result)
     kernel.write(dest, result)
     assert isinstance(operation.source.type, TensorType)
-    kept = _kept_dims(kernel, sizes, operation.source.type)
-    view = _sliced(kernel, result, offsets, sizes, strides)
-    part = replace(
+    dims = _retained_dims(kernel, sizes, operation.source.type)
+    view = _slice_view(kernel, result, offsets, sizes, strides)
+    destination = replace(
         view,
-        extents=tuple(sizes[dim] for dim in kept),
-        strides=tuple(view.strides[dim] for dim in kept),
+        extents=tuple(sizes[dim] for dim in dims),
+        strides=tuple(view.strides[dim] for dim in dims),
     )
-    kernel.write(source, part, whole=False)
+    kernel.write(source, destination, whole=False)
     kernel.tensors[operation.result] = result
 
 
-def _slice_of(
+def _slice_parameters(
     kernel: KernelContext, operation: tensor.ExtractSliceOp | tensor.InsertSliceOp
 ) -> tuple[list[int], list[Extent], list[int]]:
-    """Offsets in registers, sizes, and strides, which must be known."""
-    offsets = kernel.mixed(operation.static_offsets.get_values(), operation.offsets)
-    sizes = kernel.mixed(operation.static_sizes.get_values(), operation.sizes)
-    steps = kernel.mixed(operation.static_strides.get_values(), operation.strides)
+    """Return the offsets in registers, the sizes, and the strides, which must be static."""
+    offsets = kernel.mixed_values(operation.static_offsets.get_values(), operation.offsets)
+    sizes = kernel.mixed_values(operation.static_sizes.get_values(), operation.sizes)
+    steps = kernel.mixed_values(operation.static_strides.get_values(), operation.strides)
     strides = [kernel.registers.known(register) for register in steps]
     known = [stride for stride in strides if stride is not None and stride >= 0]
     if len(known) != len(strides):
-        raise kernel.error("strides of a slice must be known and not negative")
+        raise kernel.error("strides of a slice must be static and not negative")
     return offsets, [kernel.extent(register) for register in sizes], known
 
 
-def _kept_dims(kernel: KernelContext, sizes: list[Extent], declared: TensorType) -> list[int]:
-    """The dims that remain when the result drops some of size 1."""
+def _retained_dims(kernel: KernelContext, sizes: list[Extent], declared: TensorType) -> list[int]:
+    """Return the dims of a slice that remain when the declared type drops some of size 1."""
     dims = list(range(len(sizes)))
     shape = declared.get_shape()
     while len(dims) > len(shape):
@@ -188,7 +193,7 @@ def _kept_dims(kernel: KernelContext, sizes: list[Extent], declared: TensorType)
             (
                 position
                 for position, dim in enumerate(dims)
-                if sizes[dim].known
+                if sizes[dim].is_static
                 and sizes[dim].upper == 1
                 and (position >= len(shape) or shape[position] != 1)
             ),
@@ -202,13 +207,14 @@ def _kept_dims(kernel: KernelContext, sizes: list[Extent], declared: TensorType)
     return dims
 
 
-def _sliced(
+def _slice_view(
     kernel: KernelContext,
     source: TensorView,
     offsets: list[int],
     sizes: list[Extent],
     strides: list[int],
 ) -> TensorView:
+    """Return the view of a slice; raise if it is known to be out of bounds."""
     offset, register = source.offset, source.offset_register
     for start, stride, extent, size, step in zip(
         offsets, source.strides, source.extents, sizes, strides, strict=True
@@ -216,14 +222,17 @@ def _sliced(
         known = kernel.registers.known(start)
         if known is not None:
             last = known + (size.upper - 1) * step
-            # A size of which only a bound is known is checked when the slice is used.
-            surely = size.known and extent.known and size.upper > 0
-            if known < 0 or (surely and last >= extent.upper):
+            # A slice of dynamic size is checked when it is used.
+            is_static = size.is_static and extent.is_static and size.upper > 0
+            if known < 0 or (is_static and last >= extent.upper):
                 raise kernel.error(f"a slice from {known} to {last} of {extent.upper} elements")
             offset += known * stride
             continue
-        moved = kernel.integer("muli", start, kernel.constant(stride))
-        register = moved if register == NO_REGISTER else kernel.integer("addi", register, moved)
+        distance = kernel.compute_index("muli", start, kernel.constant(stride))
+        if register == NO_REGISTER:
+            register = distance
+        else:
+            register = kernel.compute_index("addi", register, distance)
     return TensorView(
         source.buffer,
         source.type,
@@ -239,20 +248,20 @@ def _sliced(
 
 def lower_concat(kernel: KernelContext, operation: tensor.ConcatOp) -> None:
     axis = operation.dim.value.data
-    parts = [kernel.tensor(value) for value in operation.inputs]
+    tensors = [kernel.tensor(value) for value in operation.inputs]
     total = kernel.constant(0)
     starts = []
-    for part in parts:
+    for input_tensor in tensors:
         starts.append(total)
-        total = kernel.integer("addi", total, part.extents[axis].register)
-    extents = list(parts[0].extents)
+        total = kernel.compute_index("addi", total, input_tensor.extents[axis].register)
+    extents = list(tensors[0].extents)
     extents[axis] = kernel.extent(total)
-    result = kernel.new(parts[0].type, tuple(extents), operation.result)
-    for part, start in zip(parts, starts, strict=True):
+    result = kernel.allocate(tensors[0].type, tuple(extents), operation.result)
+    for input_tensor, start in zip(tensors, starts, strict=True):
         offsets = [kernel.constant(0)] * len(extents)
         offsets[axis] = start
-        view = _sliced(kernel, result, offsets, list(part.extents), [1] * len(extents))
-        kernel.write(part, view, whole=False)
+        view = _slice_view(kernel, result, offsets, list(input_tensor.extents), [1] * len(extents))
+        kernel.write(input_tensor, view, whole=False)
     kernel.tensors[operation.result] = result
 
 
@@ -260,5 +269,5 @@ def lower_dim(kernel: KernelContext, operation: tensor.DimOp) -> None:
     index = kernel.registers.known(kernel.scalar(operation.index))
     extents = kernel.tensor(operation.source).extents
     if index is None or not 0 <= index < len(extents):
-        raise kernel.error("the dim must be known and be one of the tensor's")
+        raise kernel.error("the dim must be static and below the rank of the tensor")
     kernel.scalars[operation.result] = extents[index].register

@@ -1,4 +1,4 @@
-"""`ktdp.load` and `ktdp.store`, direct and through indices."""
+"""Lowers `ktdp.load` and `ktdp.store`, with direct and indirect tiles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
-from torch_spyre.backend.lowering.boxes import box_of, points_of
+from torch_spyre.backend.lowering.boxes import box_of, ordered_points
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.lowering.elementwise import with_strides
 from torch_spyre.backend.lowering.nodes import IndirectTile, TileTransfer
 from torch_spyre.backend.lowering.values import (
     Extent,
     TensorView,
-    count,
+    max_elements,
     new_tensor,
     row_major,
 )
@@ -49,7 +49,7 @@ _TERMS = {
 
 @dataclass(frozen=True)
 class IndexedTile:
-    """A tile of coordinates that are computed or read for each point of a space of variables."""
+    """A tile whose coordinates are computed or read for each point of a space of variables."""
 
     view: View
     subscripts: tuple[Subscript, ...]
@@ -58,50 +58,49 @@ class IndexedTile:
     points: tuple[int, ...] = ()
 
     @property
-    def walked(self) -> tuple[Extent, ...]:
+    def ordered_extents(self) -> tuple[Extent, ...]:
         return tuple(self.variables[dim] for dim in self.order)
 
     def strides(self) -> tuple[int, ...]:
-        by_dim = dict(zip(self.order, row_major(self.walked), strict=True))
+        by_dim = dict(zip(self.order, row_major(self.ordered_extents), strict=True))
         return tuple(by_dim[dim] for dim in range(len(self.variables)))
 
 
 def lower_indirect_tile(kernel: KernelContext, operation: ConstructIndirectAccessTileOp) -> None:
     views = kernel.views.get(operation.base, ())
     if len(views) != 1:
-        raise kernel.error("an indirect tile needs one plain view as its base")
+        raise kernel.error("the base of an indirect tile must be a single memory view")
     captured = [kernel.scalar(value) for value in operation.captured]
     symbols = [kernel.scalar(value) for value in operation.symbols]
     order = permutation_of(operation.variables_space_order.data)
-    assert order is not None, "the verifier refuses other orders"
+    assert order is not None, "the verifier rejects other orders"
     space = operation.variables_space_set.data
     box = box_of(kernel, space, symbols)
     points: tuple[int, ...] = ()
     if box is None:
-        listed = points_of(kernel, space, symbols)
-        walked = listed[:, list(order)]
-        listed = listed[sorted(range(len(listed)), key=lambda row: tuple(walked[row]))]
-        points = tuple(int(value) for value in listed.ravel())
+        point_array = ordered_points(kernel, space, symbols, order)
+        points = tuple(int(value) for value in point_array.ravel())
         lower: Sequence[int] = [kernel.constant(0)] * space.num_dims
-        variables: tuple[Extent, ...] = (kernel.static_extent(len(listed)),)
+        variables: tuple[Extent, ...] = (kernel.static_extent(len(point_array)),)
         order = (0,)
     else:
         lower = box.lower
         variables = tuple(kernel.extent(size) for size in box.sizes)
     index_views = iter(operation.index_views)
     subscripts = []
-    for indirect, found in zip(operation.kinds, operation.maps, strict=True):
+    for is_indirect, indexing in zip(operation.kinds, operation.maps, strict=True):
         expressions = tuple(
-            _postfix(kernel, expression, captured, lower) for expression in found.results
+            _postfix(kernel, expression, captured, lower) for expression in indexing.results
         )
         index = views[0]
-        if indirect:
+        if is_indirect:
             index_view = kernel.views.get(next(index_views), ())
             if len(index_view) != 1:
-                raise kernel.error("an index view must be one plain view")
-            # No extents: an index past its array is 0, as with every load. Its value is checked.
+                raise kernel.error("an index view must be a single memory view")
+            # No extents: an index read past the end of its array is 0, as with every load. The
+            # index itself is checked.
             index = replace(index_view[0], extents=())
-        subscripts.append(Subscript(indirect, expressions, index))
+        subscripts.append(Subscript(is_indirect, expressions, index))
     kernel.tiles[operation.result] = IndexedTile(
         views[0], tuple(subscripts), variables, order, points
     )
@@ -110,7 +109,7 @@ def lower_indirect_tile(kernel: KernelContext, operation: ConstructIndirectAcces
 def _postfix(
     kernel: KernelContext, expression: AffineExpr, captured: list[int], lower: Sequence[int]
 ) -> Expression:
-    """The expression over variables that count from 0."""
+    """Return an expression in postfix form, over variables that start at 0."""
     match expression:
         case AffineConstantExpr():
             return (Term(TermKind.CONSTANT, expression.value),)
@@ -136,68 +135,71 @@ def _postfix(
 def lower_load(kernel: KernelContext, operation: LoadOp) -> None:
     tile = kernel.tiles.get(operation.tile)
     if isinstance(tile, TensorTile):
-        part = _tile_of_tensor(kernel, tile)
-        _verify_type(kernel, "tile's tensor", part.type, operation.result)
-        kernel.tensors[operation.result] = _as_declared(kernel, part, operation.result)
+        view = _tensor_tile_view(kernel, tile)
+        _check_element_type(kernel, "tile's tensor", view.type, operation.result)
+        kernel.tensors[operation.result] = _to_declared_shape(kernel, view, operation.result)
         return
     assert isinstance(tile, DirectTile | IndexedTile)
     element = _element_type(kernel, tile, operation.result)
-    loaded = new_tensor(element, tile.walked, f"%{operation.result.name_hint or 'load'}")
-    in_place = with_strides(loaded, tile.strides())
-    _move(kernel, tile, in_place, store=False)
-    kernel.tensors[operation.result] = _as_declared(kernel, loaded, operation.result)
+    loaded = new_tensor(element, tile.ordered_extents, f"%{operation.result.name_hint or 'load'}")
+    _add_transfer(kernel, tile, with_strides(loaded, tile.strides()), store=False)
+    kernel.tensors[operation.result] = _to_declared_shape(kernel, loaded, operation.result)
 
 
 def _element_type(
     kernel: KernelContext, tile: DirectTile | IndexedTile, value: SSAValue
 ) -> ElementType:
+    """Return the element type of a loaded or stored tensor; raise if its views have another."""
     views = tile.views if isinstance(tile, DirectTile) else (tile.view,)
     if views:
-        _verify_type(kernel, "view", views[0].type, value)
+        _check_element_type(kernel, "view", views[0].type, value)
     return kernel.element_type(value.type)
 
 
-def _verify_type(kernel: KernelContext, what: str, held: ElementType, value: SSAValue) -> None:
+def _check_element_type(
+    kernel: KernelContext, holder: str, held: ElementType, value: SSAValue
+) -> None:
     declared = kernel.element_type(value.type)
     if held is not declared:
         raise kernel.error(
-            f"the {what} holds {held.name.lower()}, the tensor {declared.name.lower()}"
+            f"the {holder} holds {held.name.lower()}, the tensor {declared.name.lower()}"
         )
 
 
-def _as_declared(kernel: KernelContext, loaded: TensorView, value: SSAValue) -> TensorView:
-    """Elements in the order of the walk fill the declared shape row by row."""
+def _to_declared_shape(kernel: KernelContext, loaded: TensorView, value: SSAValue) -> TensorView:
+    """Return a loaded tensor with its declared shape; row-major order is preserved."""
     assert isinstance(value.type, TensorType)
     same_rank = value.type.get_num_dims() == len(loaded.extents)
-    extents = kernel.shape_of(value.type, loaded.extents if same_rank else None)
+    extents = kernel.extents_of(value.type, loaded.extents if same_rank else None)
     if extents == loaded.extents:
         return loaded
-    known = all(extent.known for extent in (*extents, *loaded.extents))
-    if not known or count(extents) != count(loaded.extents):
+    is_static = all(extent.is_static for extent in (*extents, *loaded.extents))
+    if not is_static or max_elements(extents) != max_elements(loaded.extents):
         raise kernel.error(
-            f"a tile of {count(loaded.extents)} points and a tensor of {count(extents)} elements"
+            f"a tile of {max_elements(loaded.extents)} points and a tensor of "
+            f"{max_elements(extents)} elements"
         )
-    return kernel.in_shape(loaded, extents)
+    return kernel.reshape(loaded, extents)
 
 
-def _tile_of_tensor(kernel: KernelContext, found: TensorTile) -> TensorView:
-    source = kernel.in_memory(kernel.tensor(found.tensor))
-    tile = found.tile
+def _tensor_tile_view(kernel: KernelContext, tensor_tile: TensorTile) -> TensorView:
+    source = kernel.to_buffer(kernel.tensor(tensor_tile.tensor))
+    tile = tensor_tile.tile
     if tile.points:
         raise kernel.error("a tile of a tensor must be a box")
     offset, register = source.offset, source.offset_register
     for start, stride in zip(tile.anchor, source.strides, strict=True):
-        moved = kernel.integer("muli", start, kernel.constant(stride))
-        known = kernel.registers.known(moved)
+        distance = kernel.compute_index("muli", start, kernel.constant(stride))
+        known = kernel.registers.known(distance)
         if known is not None:
             offset += known
         elif register == NO_REGISTER:
-            register = moved
+            register = distance
         else:
-            register = kernel.integer("addi", register, moved)
+            register = kernel.compute_index("addi", register, distance)
     return replace(
         source,
-        extents=tile.walked,
+        extents=tile.ordered_extents,
         strides=tuple(source.strides[dim] for dim in tile.order),
         offset=offset,
         offset_register=register,
@@ -207,24 +209,25 @@ def _tile_of_tensor(kernel: KernelContext, found: TensorTile) -> TensorView:
 def lower_store(kernel: KernelContext, operation: StoreOp) -> None:
     tile = kernel.tiles.get(operation.tile)
     if isinstance(tile, TensorTile):
-        raise kernel.error("tensors are values: nothing can be stored in one")
+        raise kernel.error("tensors are values and cannot be stored to")
     assert isinstance(tile, DirectTile | IndexedTile)
     _element_type(kernel, tile, operation.value)
-    value = kernel.in_memory(kernel.tensor(operation.value), operation.value)
-    walked = tile.walked
-    if count(value.extents) != count(walked):
+    value = kernel.to_buffer(kernel.tensor(operation.value), operation.value)
+    ordered_extents = tile.ordered_extents
+    if max_elements(value.extents) != max_elements(ordered_extents):
         raise kernel.error(
-            f"a tensor of {count(value.extents)} elements and a tile of {count(walked)} points"
+            f"a tensor of {max_elements(value.extents)} elements and a tile of "
+            f"{max_elements(ordered_extents)} points"
         )
-    if value.extents != walked:
-        value = kernel.in_shape(value, walked)
-    # As it lies: a transposed or sliced value needs no copy first.
+    if value.extents != ordered_extents:
+        value = kernel.reshape(value, ordered_extents)
+    # The strides of the value: a transposed or sliced value is not copied first.
     by_dim = dict(zip(tile.order, value.strides, strict=True))
-    strides = tuple(by_dim[dim] for dim in range(len(walked)))
-    _move(kernel, tile, with_strides(value, strides), store=True)
+    strides = tuple(by_dim[dim] for dim in range(len(ordered_extents)))
+    _add_transfer(kernel, tile, with_strides(value, strides), store=True)
 
 
-def _move(
+def _add_transfer(
     kernel: KernelContext, tile: DirectTile | IndexedTile, tensor: TensorView, *, store: bool
 ) -> None:
     if isinstance(tile, DirectTile):

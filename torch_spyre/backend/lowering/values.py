@@ -1,4 +1,4 @@
-"""What SSA values become: registers, and tensors in buffers that have no address yet."""
+"""The lowered forms of SSA values: registers, and tensors in buffers without an address."""
 
 import itertools
 import math
@@ -28,16 +28,16 @@ def element_type_of(attribute: Attribute) -> ElementType | None:
 
 @dataclass(frozen=True)
 class Extent:
-    """A size: always in a register, known or not, and never above `upper`."""
+    """A size: always in a register, static or dynamic, and at most `upper`."""
 
     register: int
     upper: int
-    known: bool
+    is_static: bool
 
 
 @dataclass(eq=False)
 class Buffer:
-    """Room in the scratchpad. `name` is for people: the value, or the op, that it holds."""
+    """A range of the scratchpad; `name` is the value or op that it holds, for messages."""
 
     bytes: int
     name: str
@@ -49,7 +49,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class TensorView:
-    """Elements of a buffer. Strides and offset count elements."""
+    """A strided view of a buffer; strides and offset are in elements."""
 
     buffer: Buffer
     type: ElementType
@@ -64,19 +64,19 @@ class TensorView:
 
     @property
     def is_whole(self) -> bool:
-        """Does it name each element of its buffer once, in order?"""
+        """Return whether the view is all of its buffer, in row-major order."""
         return (
             self.is_contiguous
             and self.offset == 0
             and self.offset_register == NO_REGISTER
-            and all(extent.known for extent in self.extents)
-            and count(self.extents) * self.type.bytes == self.buffer.bytes
+            and all(extent.is_static for extent in self.extents)
+            and max_elements(self.extents) * self.type.bytes == self.buffer.bytes
         )
 
 
 @dataclass(frozen=True)
 class Splat:
-    """A tensor whose elements all are one scalar, held in a register."""
+    """A tensor whose elements are all the scalar in a register."""
 
     register: int
     type: ElementType
@@ -85,7 +85,7 @@ class Splat:
 
 @dataclass(frozen=True)
 class Undefined:
-    """A tensor nobody has written: only its shape matters."""
+    """A tensor with undefined elements: only its shape matters."""
 
     type: ElementType
     extents: tuple[Extent, ...]
@@ -94,13 +94,13 @@ class Undefined:
 Tensor = TensorView | Splat | Undefined
 
 
-def count(extents: tuple[Extent, ...]) -> int:
-    """Elements at most."""
+def max_elements(extents: tuple[Extent, ...]) -> int:
+    """Return the upper bound of the number of elements."""
     return math.prod(extent.upper for extent in extents)
 
 
 def row_major(extents: tuple[Extent, ...]) -> tuple[int, ...]:
-    """Strides without gaps. A dim of size 1 has stride 0, so that equal walks look equal."""
+    """Return contiguous strides: 0 in dims of size 1, so that equal views compare equal."""
     strides = []
     stride = 1
     for extent in reversed(extents):
@@ -110,20 +110,21 @@ def row_major(extents: tuple[Extent, ...]) -> tuple[int, ...]:
 
 
 def new_tensor(type: ElementType, extents: tuple[Extent, ...], name: str) -> TensorView:
-    buffer = Buffer(count(extents) * type.bytes, name)
+    """Return a contiguous tensor in a new buffer."""
+    buffer = Buffer(max_elements(extents) * type.bytes, name)
     return TensorView(buffer, type, extents, row_major(extents))
 
 
 def reshaped(tensor: TensorView, extents: tuple[Extent, ...]) -> TensorView:
-    """The same elements under another shape; only for contiguous tensors."""
+    """Return a contiguous tensor with another shape."""
     return replace(tensor, extents=extents, strides=row_major(extents))
 
 
 def as_view(tensor: TensorView, extents: tuple[Extent, ...]) -> TensorView | None:
-    """The same elements, row by row, under another shape; None if no strides say so."""
-    if not all(extent.known for extent in (*tensor.extents, *extents)):
+    """Return the elements in row-major order with another shape; None if that needs a copy."""
+    if not all(extent.is_static for extent in (*tensor.extents, *extents)):
         return None
-    strides = _strides_under(
+    strides = _reshaped_strides(
         [extent.upper for extent in tensor.extents],
         tensor.strides,
         [extent.upper for extent in extents],
@@ -131,30 +132,30 @@ def as_view(tensor: TensorView, extents: tuple[Extent, ...]) -> TensorView | Non
     return None if strides is None else replace(tensor, extents=extents, strides=strides)
 
 
-def _strides_under(
-    sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
+def _reshaped_strides(
+    sizes: Sequence[int], strides: Sequence[int], target_sizes: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Walks both shapes from the innermost dim; a run of dims that lie like one may be cut anew."""
+    """Return strides that preserve row-major order with other sizes; None if there are none."""
     if 0 in sizes:
-        return (0,) * len(wanted)
+        return (0,) * len(target_sizes)
     runs = _runs(sizes, strides)
     length, step = next(runs, (1, 0))
-    found = []
-    for size in reversed(wanted):
+    target_strides = []
+    for size in reversed(target_sizes):
         if size == 1:
-            found.append(0)
+            target_strides.append(0)
             continue
         if length == 1:
             length, step = next(runs)
         if length % size:
             return None
-        found.append(step)
+        target_strides.append(step)
         length, step = length // size, step * size
-    return tuple(reversed(found))
+    return tuple(reversed(target_strides))
 
 
 def _runs(sizes: Sequence[int], strides: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Dims joined as far as one stride walks them all: (elements, stride), innermost first."""
+    """Yield maximal runs of dims that have one stride, as (elements, stride), innermost first."""
     length, step = 1, 0
     for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
         if size == 1:

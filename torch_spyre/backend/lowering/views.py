@@ -1,4 +1,4 @@
-"""Memory views and access tiles: names for memory, in registers."""
+"""Lowers memory views and access tiles, which describe memory and add no nodes."""
 
 import math
 from dataclasses import dataclass, replace
@@ -10,6 +10,7 @@ from torch_spyre.backend.lowering.boxes import (
     Box,
     box_of,
     boxes_of_points,
+    ordered_points,
     origin_of,
     points_of,
 )
@@ -36,7 +37,7 @@ from torch_spyre.ktir.dialects.ktdp.views import (
 
 @dataclass(frozen=True)
 class DirectTile:
-    """`extents` and `anchor` follow the dims of the view; `order` says how the tile walks them."""
+    """A tile of views; `extents` and `anchor` are per dim of the view, iterated in `order`."""
 
     views: tuple[View, ...]
     anchor: tuple[int, ...]
@@ -45,19 +46,19 @@ class DirectTile:
     points: tuple[int, ...] = ()
 
     @property
-    def walked(self) -> tuple[Extent, ...]:
-        """Extents in the order of the walk: the shape of what is loaded."""
+    def ordered_extents(self) -> tuple[Extent, ...]:
+        """Return the extents in the order of iteration: the shape of the loaded tensor."""
         return tuple(self.extents[dim] for dim in self.order)
 
     def strides(self) -> tuple[int, ...]:
-        """Of the loaded elements, row by row, for each dim of the view."""
-        by_dim = dict(zip(self.order, row_major(self.walked), strict=True))
+        """Return the stride of each dim of the view in a contiguous loaded tensor."""
+        by_dim = dict(zip(self.order, row_major(self.ordered_extents), strict=True))
         return tuple(by_dim[dim] for dim in range(len(self.extents)))
 
 
 @dataclass(frozen=True)
 class TensorTile:
-    """A tile of a tensor that is in the scratchpad already."""
+    """A tile of a tensor in the scratchpad."""
 
     tensor: SSAValue
     tile: DirectTile
@@ -66,26 +67,27 @@ class TensorTile:
 def lower_view(kernel: KernelContext, operation: ConstructMemoryViewOp) -> None:
     element = kernel.element_type(operation.result.type.element_type)
     base = kernel.scalar(operation.offset)
-    sizes = tuple(kernel.mixed(operation.static_sizes.get_values(), operation.sizes))
-    strides = tuple(kernel.mixed(operation.static_strides.get_values(), operation.strides))
+    sizes = tuple(kernel.mixed_values(operation.static_sizes.get_values(), operation.sizes))
+    strides = tuple(kernel.mixed_values(operation.static_strides.get_values(), operation.strides))
     space, core = _space(kernel, operation.memory_space)
     view = View(space, element, core, base, strides, (), sizes)
     kernel.views[operation.result] = (view,)
     if space is Space.GLOBAL and kernel.registers.known(base) is not None:
-        _fix_buffer(kernel, operation, view)
+        _add_fixed_buffer(kernel, operation, view)
 
 
 def _space(
-    kernel: KernelContext, found: MemorySpaceAttr | SpyreMemorySpaceAttr
+    kernel: KernelContext, memory_space: MemorySpaceAttr | SpyreMemorySpaceAttr
 ) -> tuple[Space, int]:
-    if isinstance(found, SpyreMemorySpaceAttr):
-        canonical = found.canonical()
+    """Return the memory of a view, and the register with its core if it names one."""
+    if isinstance(memory_space, SpyreMemorySpaceAttr):
+        canonical = memory_space.canonical()
         if not isinstance(canonical, MemorySpaceAttr):
-            raise kernel.error(f"the card's programs cannot address {found}")
-        found = canonical
-    if found.visibility is Visibility.GLOBAL:
+            raise kernel.error(f"programs cannot address {memory_space}")
+        memory_space = canonical
+    if memory_space.visibility is Visibility.GLOBAL:
         return Space.GLOBAL, NO_REGISTER
-    core = found.ct_id
+    core = memory_space.ct_id
     if core is None:
         return Space.SCRATCHPAD, NO_REGISTER
     if core >= kernel.cores:
@@ -93,13 +95,13 @@ def _space(
     return Space.SCRATCHPAD, kernel.constant(core)
 
 
-def _fix_buffer(kernel: KernelContext, operation: ConstructMemoryViewOp, view: View) -> None:
-    """Memory for a view at an address that the text fixes."""
+def _add_fixed_buffer(kernel: KernelContext, operation: ConstructMemoryViewOp, view: View) -> None:
+    """Add a fixed buffer for a view at a constant address."""
     sizes = [kernel.registers.known(register) for register in view.extents]
     strides = [kernel.registers.known(register) for register in view.strides]
     base = kernel.registers.known(view.base)
     if base is None or None in sizes or None in strides:
-        raise kernel.error("a view at a fixed address needs sizes and strides that are known")
+        raise kernel.error("a view at a fixed address needs static sizes and strides")
     known_sizes = [size for size in sizes if size is not None]
     known_strides = [stride for stride in strides if stride is not None]
     if base < 0 or min(known_strides, default=0) < 0:
@@ -124,7 +126,7 @@ def _fix_buffer(kernel: KernelContext, operation: ConstructMemoryViewOp, view: V
 def lower_distributed_view(
     kernel: KernelContext, operation: ConstructDistributedMemoryViewOp
 ) -> None:
-    """Each partition becomes one view, or several boxes of one."""
+    """Lower each partition to one view, or to several boxes of one."""
     partitions: list[View] = []
     for value in operation.views:
         owner = value.owner
@@ -141,22 +143,22 @@ def lower_distributed_view(
         if origin is None:
             continue
         for lower, sizes in boxes_of_points(points_of(kernel, coordinates, symbols)):
-            partitions.append(_part(kernel, view, origin, lower, sizes))
+            partitions.append(_box_of_view(kernel, view, origin, lower, sizes))
     kernel.views[operation.result] = tuple(partitions)
 
 
-def _part(
+def _box_of_view(
     kernel: KernelContext,
     view: View,
     origin: tuple[int, ...],
     lower: tuple[int, ...],
     sizes: tuple[int, ...],
 ) -> View:
-    """A box of a partition: its first element lies where the partition's own strides say."""
+    """Return the view of a box of a partition, addressed with the partition's strides."""
     base = view.base
     for start, first, stride in zip(lower, origin, view.strides, strict=True):
-        moved = kernel.integer("muli", kernel.constant(start - first), stride)
-        base = kernel.integer("addi", base, moved)
+        distance = kernel.compute_index("muli", kernel.constant(start - first), stride)
+        base = kernel.compute_index("addi", base, distance)
     return replace(
         view,
         base=base,
@@ -167,7 +169,7 @@ def _part(
 
 def lower_access_tile(kernel: KernelContext, operation: ConstructAccessTileOp) -> None:
     indices = [kernel.scalar(value) for value in operation.indices]
-    anchor = [kernel.affine(found, indices) for found in operation.base_map.data.results]
+    anchor = [kernel.compute_affine(expr, indices) for expr in operation.base_map.data.results]
     order = permutation_of(operation.access_tile_order.data)
     if order is None:
         raise kernel.error("access_tile_order must be a permutation of the tile's dims")
@@ -178,12 +180,10 @@ def lower_access_tile(kernel: KernelContext, operation: ConstructAccessTileOp) -
     if box is not None:
         tile = _box_tile(kernel, views, anchor, box, order)
     else:
-        listed = points_of(kernel, tile_set, symbols)
-        walked = listed[:, list(order)]
-        listed = listed[sorted(range(len(listed)), key=lambda row: tuple(walked[row]))]
-        length = kernel.static_extent(len(listed))
-        points = tuple(int(value) for value in listed.ravel())
-        tile = DirectTile(views, tuple(anchor), (length,), (0,), points)
+        points = ordered_points(kernel, tile_set, symbols, order)
+        length = kernel.static_extent(len(points))
+        coordinates = tuple(int(value) for value in points.ravel())
+        tile = DirectTile(views, tuple(anchor), (length,), (0,), coordinates)
     if isinstance(operation.base.type, MemRefType):
         kernel.tiles[operation.result] = tile
     else:
@@ -192,7 +192,7 @@ def lower_access_tile(kernel: KernelContext, operation: ConstructAccessTileOp) -
 
 def _views(kernel: KernelContext, operation: ConstructAccessTileOp) -> tuple[View, ...]:
     if operation.base not in kernel.views:
-        raise kernel.error("the base must be a memory view made in this function")
+        raise kernel.error("the base must be a memory view constructed in this function")
     return kernel.views[operation.base]
 
 
@@ -203,8 +203,9 @@ def _box_tile(
     box: Box,
     order: tuple[int, ...],
 ) -> DirectTile:
-    moved = tuple(
-        kernel.integer("addi", start, lower) for start, lower in zip(anchor, box.lower, strict=True)
+    corner = tuple(
+        kernel.compute_index("addi", start, lower)
+        for start, lower in zip(anchor, box.lower, strict=True)
     )
     extents = tuple(kernel.extent(size) for size in box.sizes)
-    return DirectTile(views, moved, extents, order)
+    return DirectTile(views, corner, extents, order)

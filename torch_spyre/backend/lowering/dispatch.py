@@ -1,4 +1,4 @@
-"""Lowers the ops of a block, each by the handler of its class."""
+"""Dispatches each op of a block to the lowering registered for its class."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ def lower_block(kernel: KernelContext, block: Block) -> None:
     for operation in block.ops:
         if operation is block.last_op:
             return
-        kernel.at(operation)
+        kernel.set_location(operation)
         handler = HANDLERS.get(type(operation))
         if handler is not None:
             handler(kernel, operation)

@@ -1,4 +1,4 @@
-"""Matrix products: `linalg.matmul`, `linalg.batch_matmul`, and `linalg.generic` that is one."""
+"""Lowers `linalg.matmul`, `linalg.batch_matmul`, and each `linalg.generic` that is a matmul."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ from torch_spyre.ktir.dialects.arith import ExtFOp, ExtSIOp
 
 
 @dataclass(frozen=True)
-class _Loops:
-    """Which loop of a product is which; None where there is none."""
+class _MatmulLoops:
+    """The loops of a matmul by role; None for a role without a loop."""
 
     batch: int | None
     row: int | None
@@ -25,13 +25,13 @@ class _Loops:
     inner: int | None
 
 
-def lower_product(kernel: KernelContext, operation: LinalgStructuredOperation) -> bool:
-    """A structured op that multiplies and adds, if its loops are those of a matrix product."""
+def lower_matmul(kernel: KernelContext, operation: LinalgStructuredOperation) -> bool:
+    """Lower a structured op with the body and loops of a matmul; return False for any other op."""
     maps = [attribute.data for attribute in operation.get_indexing_maps()]
-    loops = _loops(maps) if _multiplies_and_adds(operation) else None
+    loops = _matmul_loops(maps) if _is_multiply_add(operation) else None
     if loops is None:
         return False
-    left, right = (kernel.in_memory(kernel.tensor(value)) for value in operation.inputs)
+    left, right = (kernel.to_buffer(kernel.tensor(value)) for value in operation.inputs)
     init = kernel.tensor(operation.outputs[0])
     result = operation.res[0]
     assert isinstance(result.type, TensorType)
@@ -39,7 +39,7 @@ def lower_product(kernel: KernelContext, operation: LinalgStructuredOperation) -
     for tensor, indexing in zip((left, right, init), maps, strict=True):
         for dim, extent in zip(_dims(indexing), tensor.extents, strict=True):
             sizes.setdefault(dim, extent)
-    output = kernel.new(kernel.element_type(result.type), init.extents, result)
+    output = kernel.allocate(kernel.element_type(result.type), init.extents, result)
 
     def matrix(
         tensor: TensorView, indexing: AffineMap, rows: int | None, columns: int | None
@@ -48,7 +48,7 @@ def lower_product(kernel: KernelContext, operation: LinalgStructuredOperation) -
         dims = (loops.batch, rows, columns)
         return with_strides(tensor, tuple(strides.get(dim, 0) for dim in dims))
 
-    initial = None if _is_zero(kernel, init) else kernel.in_memory(init)
+    initial = None if _is_zero(kernel, init) else kernel.to_buffer(init)
     kernel.add(
         Matmul(
             kernel.location,
@@ -66,11 +66,11 @@ def lower_product(kernel: KernelContext, operation: LinalgStructuredOperation) -
     return True
 
 
-def _loops(maps: list[AffineMap]) -> _Loops | None:
-    """The roles of the loops, from the operands that each indexes."""
-    if len(maps) != 3 or not all(_is_projection(found) for found in maps):
+def _matmul_loops(maps: list[AffineMap]) -> _MatmulLoops | None:
+    """Return the roles of the loops by the operands that they index; None if this is no matmul."""
+    if len(maps) != 3 or not all(_is_projection(indexing) for indexing in maps):
         return None
-    in_left, in_right, in_result = (set(_dims(found)) for found in maps)
+    in_left, in_right, in_result = (set(_dims(indexing)) for indexing in maps)
     groups = [
         in_left & in_right & in_result,
         (in_left & in_result) - in_right,
@@ -79,11 +79,11 @@ def _loops(maps: list[AffineMap]) -> _Loops | None:
     ]
     if any(len(group) > 1 for group in groups) or len(set().union(*groups)) != maps[0].num_dims:
         return None
-    return _Loops(*(next(iter(group), None) for group in groups))
+    return _MatmulLoops(*(next(iter(group), None) for group in groups))
 
 
-def _multiplies_and_adds(operation: LinalgStructuredOperation) -> bool:
-    """Is the body `outs + left * right`, with nothing but widening on the way?"""
+def _is_multiply_add(operation: LinalgStructuredOperation) -> bool:
+    """Return whether the body is `outs + left * right`, at most with type extensions of these."""
     block = operation.body.block
     terminator = block.last_op
     if len(block.args) != 3 or terminator is None or len(terminator.operands) != 1:
@@ -95,13 +95,14 @@ def _multiplies_and_adds(operation: LinalgStructuredOperation) -> bool:
     if not isinstance(total, arith.AddfOp | arith.AddiOp) or accumulator not in total.operands:
         return False
     product = next((value for value in total.operands if value is not accumulator), accumulator)
-    multiply = _unwidened(product).owner
+    multiply = _before_extension(product).owner
     if not isinstance(multiply, arith.MulfOp | arith.MuliOp) or product is not multiply.results[0]:
         return False
-    return {_unwidened(value) for value in multiply.operands} == {left, right}
+    return {_before_extension(value) for value in multiply.operands} == {left, right}
 
 
-def _unwidened(value: SSAValue) -> SSAValue:
+def _before_extension(value: SSAValue) -> SSAValue:
+    """Return the operand of a type extension; the value itself if it is not extended."""
     return value.owner.input if isinstance(value.owner, ExtFOp | ExtSIOp) else value
 
 
@@ -111,7 +112,7 @@ def _is_projection(indexing: AffineMap) -> bool:
 
 
 def _dims(indexing: AffineMap) -> list[int]:
-    return [found.position for found in indexing.results if isinstance(found, AffineDimExpr)]
+    return [expr.position for expr in indexing.results if isinstance(expr, AffineDimExpr)]
 
 
 def _is_zero(kernel: KernelContext, init: Tensor) -> bool:
@@ -119,5 +120,5 @@ def _is_zero(kernel: KernelContext, init: Tensor) -> bool:
         case Undefined():
             return True
         case Splat():
-            return kernel.number(init.register) == 0
+            return kernel.constant_bits(init.register) == 0
     return False
