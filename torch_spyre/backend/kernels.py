@@ -90,10 +90,10 @@ def _load_or_compile(
         repr(None if arrays is None else sorted(arrays)),
         card.digest,
     )
-    program = cache.find(key)
+    program = cache.load(key)
     if program is None:
         program = _compile(module, function, scalars, arrays, card)
-        cache.keep(key, program)
+        cache.store(key, program)
     return program
 
 

@@ -1,4 +1,4 @@
-"""Programs on the card: which launches must keep the order of their cores."""
+"""Tests of launches whose cores must run in order because they conflict in memory."""
 
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ def orders(monkeypatch):
     return found
 
 
-def test_cores_that_meet_in_one_array_under_two_arguments_go_in_order(orders):
+def test_cores_that_conflict_through_aliased_arguments_run_in_order(orders):
     program = ktir.load(FOLLOW).compile("follow")
     apart, shared = [zeros("from"), zeros("to")], zeros("both")
     # One program, whichever comes first: what was found of one launch says nothing of the other.
@@ -68,7 +68,7 @@ def test_cores_that_meet_in_one_array_under_two_arguments_go_in_order(orders):
     np.testing.assert_array_equal(shared.to_numpy()[:, 0], np.arange(CORES + 1))
 
 
-def test_two_arguments_in_one_storage_are_one_memory(orders):
+def test_arguments_of_one_storage_are_one_memory(orders):
     """Another tensor, the same bytes."""
     program = ktir.load(FOLLOW).compile("follow")
     shared = zeros("from")
@@ -95,7 +95,7 @@ func.func @scaled(%to: index, %n: index) {
 """
 
 
-def test_other_scalars_each_time_do_not_pile_up():
+def test_timings_of_changing_scalars_are_evicted():
     module = ktir.load(SCALED)
     to = np.zeros(8, np.int32)
     for n in range(MAX_ENTRIES + 20):

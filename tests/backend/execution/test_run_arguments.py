@@ -1,4 +1,4 @@
-"""What callers pass: arrays, scalars, constant addresses, and mistakes."""
+"""Tests of kernel arguments: arrays, scalars, fixed buffers, and invalid arguments."""
 
 import numpy as np
 import pytest
@@ -14,15 +14,15 @@ DOUBLE = kernel(
 )
 
 
-def test_every_array_comes_back_under_its_name():
+def test_every_array_is_returned_by_name():
     x = half(4, 8)
-    found = run(DOUBLE, px=x, py=zeros(4, 8))
-    assert list(found) == ["px", "py"]
-    np.testing.assert_array_equal(found["px"], x)
-    np.testing.assert_array_equal(found["py"], x + x)
+    actual = run(DOUBLE, px=x, py=zeros(4, 8))
+    assert list(actual) == ["px", "py"]
+    np.testing.assert_array_equal(actual["px"], x)
+    np.testing.assert_array_equal(actual["py"], x + x)
 
 
-def test_what_was_passed_is_not_changed():
+def test_arrays_that_are_passed_are_not_modified():
     x, y = half(4, 8), zeros(4, 8)
     run(DOUBLE, px=x, py=y)
     np.testing.assert_array_equal(y, zeros(4, 8))
@@ -30,12 +30,12 @@ def test_what_was_passed_is_not_changed():
 
 def test_names_that_match_nothing_bind_by_position():
     x = half(4, 8)
-    found = run(DOUBLE, arg0=x, arg1=zeros(4, 8))
-    np.testing.assert_array_equal(list(found.values())[1], x + x)
+    actual = run(DOUBLE, arg0=x, arg1=zeros(4, 8))
+    np.testing.assert_array_equal(list(actual.values())[1], x + x)
 
 
 @pytest.mark.parametrize("kind", ["transposed", "reversed", "read-only", "torch", "card"])
-def test_arrays_however_they_lie(kind):
+def test_arrays_of_any_memory_layout_are_accepted(kind):
     x = half(8, 4).T if kind == "transposed" else half(4, 8)
     if kind == "reversed":
         x = x[::-1, ::-1]
@@ -44,16 +44,16 @@ def test_arrays_however_they_lie(kind):
     given = x
     if kind in ("torch", "card"):
         given = torch.from_numpy(x).to("spyre" if kind == "card" else "cpu")
-    found = run(DOUBLE, px=given, py=zeros(4, 8))
-    np.testing.assert_array_equal(found["py"], x + x)
+    actual = run(DOUBLE, px=given, py=zeros(4, 8))
+    np.testing.assert_array_equal(actual["py"], x + x)
 
 
 @pytest.mark.parametrize("type", ["f16", "f32", "i64", "i1"])
-def test_arrays_of_nothing(type):
+def test_empty_arrays_are_accepted(type):
     text = kernel("px; py", load("x", [0, 4], type), store("x", [0, 4], type, base="py"))
     nothing = zeros(0, 4, dtype=numpy_type(type))
-    found = run(text, px=nothing, py=nothing)["py"]
-    assert (found.shape, found.dtype) == (nothing.shape, nothing.dtype)
+    actual = run(text, px=nothing, py=nothing)["py"]
+    assert (actual.shape, actual.dtype) == (nothing.shape, nothing.dtype)
 
 
 def test_the_first_argument_arrives_as_an_element_index():
@@ -67,8 +67,8 @@ def test_the_first_argument_arrives_as_an_element_index():
         "%y = tensor.splat %left : tensor<2xi64>",
         store("y", [2], "i64"),
     )
-    found = run(text, px=half(64), py=np.ones(2, np.int64))["py"]
-    np.testing.assert_array_equal(found, [0, 0])
+    actual = run(text, px=half(64), py=np.ones(2, np.int64))["py"]
+    np.testing.assert_array_equal(actual, [0, 0])
 
 
 @pytest.mark.parametrize(
@@ -88,16 +88,16 @@ def test_scalars(type, values):
         f"py; s: {type}", f"%y = tensor.splat %s : {tensor([2], type)}", store("y", [2], type)
     )
     for value in values:
-        found = run(text, py=np.zeros(2, numpy_type(type)), s=value)["py"]
-        np.testing.assert_array_equal(found, np.full(2, value, numpy_type(type)))
+        actual = run(text, py=np.zeros(2, numpy_type(type)), s=value)["py"]
+        np.testing.assert_array_equal(actual, np.full(2, value, numpy_type(type)))
 
 
 @pytest.mark.parametrize("value", [np.array(2.5, np.float32), torch.tensor(2.5)])
-def test_scalars_in_arrays_without_dims(value):
+def test_0d_arrays_are_scalars(value):
     text = kernel("py; s: f32", "%y = tensor.splat %s : tensor<4xf32>", store("y", [4], "f32"))
-    found = run(text, py=np.zeros(4, np.float32), s=value)
-    assert list(found) == ["py"]
-    np.testing.assert_array_equal(found["py"], np.full(4, 2.5))
+    actual = run(text, py=np.zeros(4, np.float32), s=value)
+    assert list(actual) == ["py"]
+    np.testing.assert_array_equal(actual["py"], np.full(4, 2.5))
 
 
 def test_runtime_arguments():
@@ -146,22 +146,22 @@ FIXED = kernel(
 )
 
 
-def test_constant_addresses_take_arrays_under_the_names_of_their_views():
+def test_fixed_buffers_are_passed_by_the_names_of_their_views():
     a, b = (np.arange(64) * factor for factor in (1, 3))
-    found = run(FIXED, A=a.astype(np.float16), B=b.astype(np.float16))
-    np.testing.assert_array_equal(found["C"], a + b)
+    actual = run(FIXED, A=a.astype(np.float16), B=b.astype(np.float16))
+    np.testing.assert_array_equal(actual["C"], a + b)
 
 
-def test_arrays_for_views_that_the_kernel_does_not_have():
+def test_arrays_for_unknown_views_are_rejected():
     with pytest.raises(KtirError, match="f has no argument D; .*fixed addresses are: A, B, C"):
         run(FIXED, A=zeros(64), D=zeros(64))
 
 
-def test_constant_addresses_without_arrays_are_zeros():
+def test_fixed_buffers_that_are_not_passed_are_zeros():
     np.testing.assert_array_equal(run(FIXED)["C"], np.zeros(64))
 
 
-def refused(match, text=DOUBLE, error=KtirError, **arguments):
+def rejects(match, text=DOUBLE, error=KtirError, **arguments):
     with pytest.raises(error, match=match):
         run(text, **arguments)
     # The card goes on.
@@ -169,21 +169,21 @@ def refused(match, text=DOUBLE, error=KtirError, **arguments):
     np.testing.assert_array_equal(run(DOUBLE, px=x, py=zeros(4, 8))["py"], x + x)
 
 
-def test_mistakes_in_arguments():
-    refused("px is an array of float32.*f16", px=zeros(4, 8, dtype=np.float32), py=zeros(4, 8))
-    refused(r"px has shape \(8, 4\).*\(4, 8\)", px=zeros(8, 4), py=zeros(4, 8))
-    refused("no value for py", px=zeros(4, 8))
-    refused("f has no argument n; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), n=3)
-    refused("px is the base of a memory view: it must be an array", px=3, py=zeros(4, 8))
-    refused("px", px="text", py=zeros(4, 8))
-    refused("px", px=None, py=zeros(4, 8))
-    refused("px", px=[1.0, 2.0], py=zeros(4, 8))
-    refused("px", px=zeros(4, 8).astype(complex), py=zeros(4, 8))
-    refused("px", px=np.array(["a"] * 32).reshape(4, 8), py=zeros(4, 8))
+def test_invalid_array_arguments_are_rejected():
+    rejects("px is an array of float32.*f16", px=zeros(4, 8, dtype=np.float32), py=zeros(4, 8))
+    rejects(r"px has shape \(8, 4\).*\(4, 8\)", px=zeros(8, 4), py=zeros(4, 8))
+    rejects("no value for py", px=zeros(4, 8))
+    rejects("f has no argument n; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), n=3)
+    rejects("px is the base of a memory view: it must be an array", px=3, py=zeros(4, 8))
+    rejects("px", px="text", py=zeros(4, 8))
+    rejects("px", px=None, py=zeros(4, 8))
+    rejects("px", px=[1.0, 2.0], py=zeros(4, 8))
+    rejects("px", px=zeros(4, 8).astype(complex), py=zeros(4, 8))
+    rejects("px", px=np.array(["a"] * 32).reshape(4, 8), py=zeros(4, 8))
 
 
-def test_an_extra_array_is_refused():
-    refused(
+def test_an_extra_array_is_rejected():
+    rejects(
         "f has no argument extra; its arguments are: px, py",
         px=zeros(4, 8),
         py=zeros(4, 8),
@@ -191,30 +191,30 @@ def test_an_extra_array_is_refused():
     )
 
 
-def test_an_unknown_function():
+def test_an_unknown_function_is_rejected():
     module = ktir.load(DOUBLE)
     with pytest.raises(ValueError, match="no function 'g'; it has: f"):
         module.run("g", px=zeros(4, 8), py=zeros(4, 8))
 
 
-def test_mistakes_in_scalars():
+def test_invalid_scalar_arguments_are_rejected():
     text = kernel("py; n: i8", "%y = tensor.splat %n : tensor<2xi8>", store("y", [2], "i8"))
     out = np.zeros(2, np.int8)
-    refused("n is a scalar of type i8, which cannot be 1000", text, py=out, n=1000)
-    refused("n is a scalar of type i8, not float", text, py=out, n=1.5)
-    refused("n", text, py=out, n="3")
-    refused("n", text, py=out, n=None)
-    refused("n is a scalar of type i8, not an array", text, py=out, n=zeros(2))
+    rejects("n is a scalar of type i8, which cannot be 1000", text, py=out, n=1000)
+    rejects("n is a scalar of type i8, not float", text, py=out, n=1.5)
+    rejects("n", text, py=out, n="3")
+    rejects("n", text, py=out, n=None)
+    rejects("n is a scalar of type i8, not an array", text, py=out, n=zeros(2))
 
 
-def test_an_op_the_card_does_not_have_is_named():
+def test_an_unsupported_op_is_named():
     text = kernel("px; py", load("x", [8]), "%y = math.atan %x : tensor<8xf16>", store("y", [8]))
-    refused("math.atan", text, px=zeros(8), py=zeros(8))
+    rejects("math.atan", text, px=zeros(8), py=zeros(8))
 
 
 def test_a_grid_larger_than_the_card():
     text = kernel("px; py", load("x", [8]), store("x", [8], base="py"), grid=[33])
-    refused("a grid of 33 cores; the card has 32", text, px=zeros(8), py=zeros(8))
+    rejects("a grid of 33 cores; the card has 32", text, px=zeros(8), py=zeros(8))
 
 
 def rows_live(first, second, type="f16", constant=False):
@@ -238,7 +238,7 @@ def rows_live(first, second, type="f16", constant=False):
     )
 
 
-def test_tensors_that_do_not_fit_are_named():
+def test_the_overflow_error_names_tensors():
     text = rows_live(768, 512)
     with pytest.raises(ScratchpadOverflowError, match=r"%a") as caught:
         run(text, pa=zeros(768, 1024), pb=zeros(512, 1024), py=zeros(4))
@@ -246,13 +246,13 @@ def test_tensors_that_do_not_fit_are_named():
     assert "%b" in str(caught.value)
 
 
-def test_constants_take_no_room():
+def test_constants_use_no_scratchpad():
     text = rows_live(768, 512, constant=True)
-    found = run(text, pa=zeros(1), pb=zeros(1), py=zeros(4))["py"]
-    np.testing.assert_array_equal(found, np.full(4, 3))
+    actual = run(text, pa=zeros(1), pb=zeros(1), py=zeros(4))["py"]
+    np.testing.assert_array_equal(actual, np.full(4, 3))
 
 
-def test_tensors_of_a_loop_body_do_not_add_up():
+def test_iterations_of_a_loop_reuse_the_scratchpad():
     """Each trip has 1.2 MB, four trips 4.8 MB."""
     rows = 600
     text = kernel(
@@ -266,7 +266,7 @@ def test_tensors_of_a_loop_body_do_not_add_up():
     np.testing.assert_array_equal(run(text, px=x, py=zeros(rows, 1024))["py"], x)
 
 
-def test_a_carried_accumulator_and_what_is_added_are_alive_at_once():
+def test_a_carried_accumulator_and_its_addend_are_live_together():
     size = 1100 * 512
     kind = tensor([size])
     text = kernel(
@@ -283,7 +283,7 @@ def test_a_carried_accumulator_and_what_is_added_are_alive_at_once():
         run(text, px=zeros(size), py=zeros(size))
 
 
-def test_one_array_under_two_types():
+def test_one_array_with_views_of_two_types():
     """Halves read as 16-bit integers: two views of one argument."""
     text = kernel(
         "px; py",
@@ -294,8 +294,8 @@ def test_one_array_under_two_types():
         store("b", [8], "i16", base="py"),
         store("x", [8], base="px"),
     )
-    found = run(text, px=zeros(8), py=np.ones(8, np.int16))["py"]
-    np.testing.assert_array_equal(found, np.zeros(8))
+    actual = run(text, px=zeros(8), py=np.ones(8, np.int16))["py"]
+    np.testing.assert_array_equal(actual, np.zeros(8))
 
 
 def test_two_functions_in_a_text():
@@ -323,8 +323,8 @@ def test_scalars_that_sizes_depend_on_may_change_from_call_to_call():
     module = ktir.load(text)
     x = half(16)
     for count in (3, 16, 3, 7):
-        found = module.run("f", px=x, py=zeros(16), n=count)["py"]
-        np.testing.assert_array_equal(found, np.where(np.arange(16) < count, x, 0))
+        actual = module.run("f", px=x, py=zeros(16), n=count)["py"]
+        np.testing.assert_array_equal(actual, np.where(np.arange(16) < count, x, 0))
 
 
 def test_an_estimate_needs_the_scalars_that_time_depends_on():
@@ -352,12 +352,12 @@ def test_an_address_with_an_offset():
         store("y", [8]),
     )
     x = half(10)
-    found = run(text, px=x, py=zeros(8))["py"]
-    np.testing.assert_array_equal(found, np.concatenate([x[4:], [0, 0]]))
+    actual = run(text, px=x, py=zeros(8))["py"]
+    np.testing.assert_array_equal(actual, np.concatenate([x[4:], [0, 0]]))
 
 
 @pytest.mark.parametrize("type", ["f32", "i32", "f16"])
-def test_addresses_that_take_a_detour(type):
+def test_addresses_computed_by_several_ops(type):
     """Through a sum with the address second, a cast, and a loop that moves it on."""
     text = kernel(
         "px: i64; py",
@@ -375,5 +375,5 @@ def test_addresses_that_take_a_detour(type):
         store("y", [4], type),
     )
     x = np.arange(20).astype(numpy_type(type))
-    found = run(text, px=x, py=np.zeros(4, numpy_type(type)))["py"]
-    np.testing.assert_array_equal(found, x[10:14])
+    actual = run(text, px=x, py=np.zeros(4, numpy_type(type)))["py"]
+    np.testing.assert_array_equal(actual, x[10:14])

@@ -1,4 +1,4 @@
-"""Every op on numbers, on tensors and on scalars, in every type that it has."""
+"""Tests of every arithmetic op on tensors and scalars, in every type that it supports."""
 
 import math
 
@@ -68,10 +68,10 @@ def both(op, type, *operands, result=None, to=None):
     suffixes = (None, None)
     if to:
         suffixes = (f"{tensor([N], type)} to {tensor([N], to)}", f"{type} to {to}")
-    found = on_tensors(op, type, result, *operands, suffix=suffixes[0])
+    actual = on_tensors(op, type, result, *operands, suffix=suffixes[0])
     scalars = on_scalars(op, type, result, *operands, suffix=suffixes[1])
-    np.testing.assert_array_equal(found[:SCALARS], scalars)
-    return found
+    np.testing.assert_array_equal(actual[:SCALARS], scalars)
+    return actual
 
 
 FLOAT_BINARY = {
@@ -92,14 +92,14 @@ FLOAT_BINARY = {
 
 @pytest.mark.parametrize("type", FLOATS)
 @pytest.mark.parametrize("op", FLOAT_BINARY)
-def test_a_float_op_of_two(op, type):
+def test_binary_float_ops(op, type):
     x, y = floats(type, 1), floats(type, 2)
     expected = FLOAT_BINARY[op](x.astype(float), y.astype(float))
-    found = both(op, type, x, y)
+    actual = both(op, type, x, y)
     if type == "f16":
-        close(found, expected)
+        close(actual, expected)
     else:
-        np.testing.assert_array_equal(found, expected.astype(np.float32))
+        np.testing.assert_array_equal(actual, expected.astype(np.float32))
 
 
 FLOAT_UNARY = {
@@ -130,14 +130,14 @@ POSITIVE = {"math.sqrt", "math.rsqrt", "math.log", "math.log2", "math.log1p", "s
 
 @pytest.mark.parametrize("type", FLOATS)
 @pytest.mark.parametrize("op", FLOAT_UNARY)
-def test_a_float_op_of_one(op, type):
+def test_unary_float_ops(op, type):
     x = floats(type, 3, low=0.25 if op in POSITIVE else -4.0)
-    found = on_scalars(op, type, type, x) if op.startswith("spyreop") else both(op, type, x)
-    expected = FLOAT_UNARY[op](x.astype(float))[: len(found)]
+    actual = on_scalars(op, type, type, x) if op.startswith("spyreop") else both(op, type, x)
+    expected = FLOAT_UNARY[op](x.astype(float))[: len(actual)]
     if type == "f16":
-        close(found, expected, absolute=2.0**-20)
+        close(actual, expected, absolute=2.0**-20)
     else:
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=2e-7)
+        np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=2e-7)
 
 
 @pytest.mark.parametrize("type", FLOATS)
@@ -198,7 +198,7 @@ def wrapped(values, type):
 
 @pytest.mark.parametrize("type", INTEGERS)
 @pytest.mark.parametrize("op", INTEGER_BINARY)
-def test_a_signed_op_of_two(op, type):
+def test_binary_signed_ops(op, type):
     x, y = integers(type, 7), integers(type, 8)
     y[y == 0] = 3
     expected = INTEGER_BINARY[op](x.astype(object), y.astype(object))
@@ -207,7 +207,7 @@ def test_a_signed_op_of_two(op, type):
 
 @pytest.mark.parametrize("type", INTEGERS)
 @pytest.mark.parametrize("op", UNSIGNED_BINARY)
-def test_an_unsigned_op_of_two(op, type):
+def test_binary_unsigned_ops(op, type):
     x, y = integers(type, 9), integers(type, 10)
     y[y == 0] = 3
     expected = UNSIGNED_BINARY[op](unsigned(x), unsigned(y))
@@ -242,7 +242,7 @@ PREDICATES = {
 @pytest.mark.parametrize("type", FLOATS)
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("predicate", [*PREDICATES, "ne"])
-def test_comparing_floats(predicate, ordered, type):
+def test_float_comparisons(predicate, ordered, type):
     x, y = floats(type, 13), floats(type, 14)
     y[:4] = x[:4]
     if type == "f32":
@@ -254,7 +254,7 @@ def test_comparing_floats(predicate, ordered, type):
     np.testing.assert_array_equal(both(op, type, x, y, result="i1"), expected)
 
 
-def test_comparing_floats_for_order_alone():
+def test_ordered_and_unordered_comparisons():
     x, y = floats("f32", 13), floats("f32", 14)
     x[5] = y[6] = NAN
     none = np.isnan(x) | np.isnan(y)
@@ -264,24 +264,24 @@ def test_comparing_floats_for_order_alone():
         ("true", np.ones(N, bool)),
         ("false", np.zeros(N, bool)),
     ):
-        found = both(f"arith.cmpf {predicate},", "f32", x, y, result="i1")
-        np.testing.assert_array_equal(found, expected)
+        actual = both(f"arith.cmpf {predicate},", "f32", x, y, result="i1")
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("type", INTEGERS)
 @pytest.mark.parametrize("sign", ["s", "u", ""])
-def test_comparing_integers(sign, type):
+def test_integer_comparisons(sign, type):
     x, y = integers(type, 15, -5, 5), integers(type, 16, -5, 5)
     left, right = (unsigned(x), unsigned(y)) if sign == "u" else (x, y)
     names = ["gt", "ge", "lt", "le"] if sign else ["eq", "ne"]
     for name in names:
         expected = PREDICATES.get(name, np.not_equal)(left, right).astype(bool)
-        found = both(f"arith.cmpi {sign}{name},", type, x, y, result="i1")
-        np.testing.assert_array_equal(found, expected)
+        actual = both(f"arith.cmpi {sign}{name},", type, x, y, result="i1")
+        np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("op", ["andi", "ori", "xori"])
-def test_logic_on_flags(op):
+def test_logical_ops_on_bools(op):
     x = np.arange(N) % 2 == 0
     y = np.arange(N) % 3 == 0
     expected = {"andi": x & y, "ori": x | y, "xori": x ^ y}[op]
@@ -305,9 +305,9 @@ def test_select(type):
         store("s", [N], type),
     )
     out = np.zeros(N, numpy_type(type))
-    found = run(text, pm=flags, px=x, py=y, pr=out, ps=out)
-    np.testing.assert_array_equal(found["pr"], np.where(flags, x, y))
-    np.testing.assert_array_equal(found["ps"], y)
+    actual = run(text, pm=flags, px=x, py=y, pr=out, ps=out)
+    np.testing.assert_array_equal(actual["pr"], np.where(flags, x, y))
+    np.testing.assert_array_equal(actual["ps"], y)
 
 
 @pytest.mark.parametrize("type", ["f32", "i32", "i64"])
@@ -325,8 +325,8 @@ def test_select_of_scalars(type):
         f"%r = tensor.splat %least : {tensor([N], type)}",
         store("r", [N], type),
     )
-    found = run(text, px=x, py=y, pr=np.zeros(N, numpy_type(type)))["pr"]
-    np.testing.assert_array_equal(found, np.full(N, 3))
+    actual = run(text, px=x, py=y, pr=np.zeros(N, numpy_type(type)))["pr"]
+    np.testing.assert_array_equal(actual, np.full(N, 3))
 
 
 @pytest.mark.parametrize(
@@ -354,13 +354,13 @@ def test_select_of_scalars(type):
         ("index_cast", "index", "i64"),
     ],
 )
-def test_a_conversion_with_a_sign(op, source, target):
+def test_signed_conversions(op, source, target):
     whole = integers("i32", 17, -60, 60)
     x = whole.astype(numpy_type(source))
     if op in ("fptosi", "extf", "truncf"):
         x = (whole / 4).astype(numpy_type(source))
-    found = both(f"arith.{op}", source, x, to=target)
-    np.testing.assert_array_equal(found, x.astype(numpy_type(target)))
+    actual = both(f"arith.{op}", source, x, to=target)
+    np.testing.assert_array_equal(actual, x.astype(numpy_type(target)))
 
 
 @pytest.mark.parametrize(
@@ -376,24 +376,24 @@ def test_a_conversion_with_a_sign(op, source, target):
         ("index_castui", "i8", "index"),
     ],
 )
-def test_a_conversion_without_a_sign(op, source, target):
+def test_unsigned_conversions(op, source, target):
     x = integers("i8", 18).astype(numpy_type(source))
     expected = x.astype(int) if source == "i1" else unsigned(x)
-    found = both(f"arith.{op}", source, x, to=target)
-    np.testing.assert_array_equal(found, expected.astype(numpy_type(target)))
+    actual = both(f"arith.{op}", source, x, to=target)
+    np.testing.assert_array_equal(actual, expected.astype(numpy_type(target)))
 
 
 def test_floats_to_unsigned_integers():
     x = np.linspace(0, 200, N).astype(np.float32)
-    found = both("arith.fptoui", "f32", x, to="i8")
-    np.testing.assert_array_equal(found.view(np.uint8), x.astype(np.uint8))
+    actual = both("arith.fptoui", "f32", x, to="i8")
+    np.testing.assert_array_equal(actual.view(np.uint8), x.astype(np.uint8))
 
 
 @pytest.mark.parametrize(("source", "target"), [("i32", "f32"), ("f32", "i32")])
-def test_bitcast_keeps_the_bits(source, target):
+def test_bitcast_preserves_bits(source, target):
     x = floats("f32", 19).view(numpy_type(source))
-    found = both("arith.bitcast", source, x, to=target)
-    np.testing.assert_array_equal(found.view(np.int32), x.view(np.int32))
+    actual = both("arith.bitcast", source, x, to=target)
+    np.testing.assert_array_equal(actual.view(np.int32), x.view(np.int32))
 
 
 def test_bfloat16_in_torch_tensors():
@@ -409,12 +409,12 @@ def test_bfloat16_in_torch_tensors():
         store("s", [N], "f32"),
     )
     out = torch.zeros(N, dtype=torch.bfloat16)
-    found = run(text, px=x, py=y, pr=out, ps=np.zeros(N, np.float32))
-    np.testing.assert_array_equal(found["pr"], (x * y).float().numpy())
-    np.testing.assert_array_equal(found["ps"], x.float().numpy())
+    actual = run(text, px=x, py=y, pr=out, ps=np.zeros(N, np.float32))
+    np.testing.assert_array_equal(actual["pr"], (x * y).float().numpy())
+    np.testing.assert_array_equal(actual["ps"], x.float().numpy())
 
 
-def test_a_nan_wins_a_maximum_and_loses_a_maxnum():
+def test_maximumf_propagates_nan_and_maxnumf_ignores_it():
     x = np.array([NAN, 1, NAN, 2] * 4, np.float32)
     y = np.array([1, NAN, NAN, 3] * 4, np.float32)
     for op in ("maximumf", "minimumf"):
@@ -437,14 +437,14 @@ def test_a_tensor_and_a_scalar_argument(type):
         f"%r = arith.mulf %x, %many : {tensor([N], type)}",
         store("r", [N], type),
     )
-    found = run(text, px=x, pr=np.zeros(N, numpy_type(type)), s=0.375)["pr"]
+    actual = run(text, px=x, pr=np.zeros(N, numpy_type(type)), s=0.375)["pr"]
     if type == "f16":
-        close(found, x.astype(float) * 0.375)
+        close(actual, x.astype(float) * 0.375)
     else:
-        np.testing.assert_array_equal(found, x * np.float32(0.375))
+        np.testing.assert_array_equal(actual, x * np.float32(0.375))
 
 
 def test_convertf_between_floats():
     x = floats("f32", 20)
-    found = both("arith.convertf", "f32", x, to="f16")
-    close(found, x)
+    actual = both("arith.convertf", "f32", x, to="f16")
+    close(actual, x)

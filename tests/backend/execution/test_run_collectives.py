@@ -1,4 +1,4 @@
-"""All ops that deliver what cores produce, but the plain reduce."""
+"""Tests of gather, scatter, all-to-all, reduce-scatter and consume between cores."""
 
 import numpy as np
 import pytest
@@ -37,15 +37,15 @@ def test_one_producer_for_all():
         grid=[4],
     )
     x = half(4, N)
-    found = run(text, px=x, py=zeros(4, N))["py"]
-    np.testing.assert_array_equal(found, np.tile(x[2], (4, 1)))
+    actual = run(text, px=x, py=zeros(4, N))["py"]
+    np.testing.assert_array_equal(actual, np.tile(x[2], (4, 1)))
 
 
 def test_a_reduce_of_some_producers_only():
     up_to = "affine_set<(p)[c] : (p >= 0, c - p >= 0)>"
     x = np.arange(4 * N, dtype=np.float16).reshape(4, N)
-    found = run(reducing(dependency=up_to), px=x, py=zeros(4, N))["py"]
-    np.testing.assert_array_equal(found, np.cumsum(x, axis=0))
+    actual = run(reducing(dependency=up_to), px=x, py=zeros(4, N))["py"]
+    np.testing.assert_array_equal(actual, np.cumsum(x, axis=0))
 
 
 def collective(op, clauses, result, shape=(8, N), producers=ALL4):
@@ -67,8 +67,8 @@ def test_gather(axis):
     x = half(4, 8, N)
     text = collective("gather", f"gather_dimensions = [{axis}]", shape)
     expected = np.concatenate(list(x), axis=axis)
-    found = run(text, px=x, py=np.zeros((4, *shape), np.float16))["py"]
-    np.testing.assert_array_equal(found, np.broadcast_to(expected, found.shape))
+    actual = run(text, px=x, py=np.zeros((4, *shape), np.float16))["py"]
+    np.testing.assert_array_equal(actual, np.broadcast_to(expected, actual.shape))
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -82,8 +82,8 @@ def test_scatter(axis):
         producers="affine_set<(i)[g] : (i == 0)>",
     )
     expected = np.stack(np.split(x[0], 4, axis=axis))
-    found = run(text, px=x, py=np.zeros((4, *shape), np.float16))["py"]
-    np.testing.assert_array_equal(found, expected)
+    actual = run(text, px=x, py=np.zeros((4, *shape), np.float16))["py"]
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize(("split", "concat"), [(0, 1), (1, 0), (0, 0), (1, 1)])
@@ -101,8 +101,8 @@ def test_all_to_all(split, concat):
             for me in range(4)
         ]
     )
-    found = run(text, px=x, py=np.zeros((4, *shape), np.float16))["py"]
-    np.testing.assert_array_equal(found, expected)
+    actual = run(text, px=x, py=np.zeros((4, *shape), np.float16))["py"]
+    np.testing.assert_array_equal(actual, expected)
 
 
 def reduce_scatter(axes, shape, result):
@@ -131,8 +131,8 @@ def test_reduce_scatter(axis):
     shape = [[2, N], [8, N // 4]][axis]
     x = np.random.default_rng(4).integers(-20, 20, (4, 8, N)).astype(np.float16)
     text = reduce_scatter([axis], [8, N], shape)
-    found = run(text, px=x, py=np.zeros((4, *shape), np.float16))["py"]
-    np.testing.assert_array_equal(found, np.stack(np.split(x.sum(0), 4, axis=axis)))
+    actual = run(text, px=x, py=np.zeros((4, *shape), np.float16))["py"]
+    np.testing.assert_array_equal(actual, np.stack(np.split(x.sum(0), 4, axis=axis)))
 
 
 # Axes that are one axis together, of tiles that the cores have: their shares are seldom whole rows.
@@ -160,42 +160,42 @@ def test_scatter_along_several_axes(axes, shape, result):
     x = half(4, *shape)
     first = "affine_set<(i)[g] : (i == 0)>"
     text = collective("scatter", f"scatter_dimensions = {[*axes]}", result, shape, first)
-    found = run(text, px=x, py=zeros(4, *result))["py"]
-    np.testing.assert_array_equal(found, shares(x[0], axes, result))
+    actual = run(text, px=x, py=zeros(4, *result))["py"]
+    np.testing.assert_array_equal(actual, shares(x[0], axes, result))
 
 
 @pytest.mark.parametrize(("axes", "shape", "result"), NEIGHBOURS)
 def test_reduce_scatter_along_several_axes(axes, shape, result):
     x = np.random.default_rng(4).integers(-20, 20, (4, *shape)).astype(np.float16)
-    found = run(reduce_scatter(axes, shape, result), px=x, py=zeros(4, *result))["py"]
-    np.testing.assert_array_equal(found, shares(x.sum(0), axes, result))
+    actual = run(reduce_scatter(axes, shape, result), px=x, py=zeros(4, *result))["py"]
+    np.testing.assert_array_equal(actual, shares(x.sum(0), axes, result))
 
 
 @pytest.mark.parametrize(("axes", "result", "shape"), NEIGHBOURS)
 def test_gather_along_several_axes(axes, result, shape):
     x = half(4, *shape)
     text = collective("gather", f"gather_dimensions = {[*axes]}", result, shape)
-    found = run(text, px=x, py=zeros(4, *result))["py"]
+    actual = run(text, px=x, py=zeros(4, *result))["py"]
     for core in range(4):
-        np.testing.assert_array_equal(shares(found[core], axes, shape), x)
+        np.testing.assert_array_equal(shares(actual[core], axes, shape), x)
 
 
 def test_all_to_all_along_several_axes():
     x = half(4, 6, 2)
     axes = "split_dimensions = [0, 1], concat_dimensions = [0, 1]"
-    found = run(collective("all_to_all", axes, (6, 2), (6, 2)), px=x, py=zeros(4, 6, 2))["py"]
+    actual = run(collective("all_to_all", axes, (6, 2), (6, 2)), px=x, py=zeros(4, 6, 2))["py"]
     expected = x.reshape(4, 4, 3).swapaxes(0, 1).reshape(4, 6, 2)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
-def test_axes_that_are_no_neighbours():
+def test_axes_that_are_not_adjacent():
     """As one axis they have shares that are boxes, or none that a transfer could take."""
     first = "affine_set<(i)[g] : (i == 0)>"
     axes = "scatter_dimensions = [0, 2]"
     x = half(4, 4, 3, 2)
     text = collective("scatter", axes, (1, 3, 2), (4, 3, 2), first)
-    found = run(text, px=x, py=zeros(4, 1, 3, 2))["py"]
-    np.testing.assert_array_equal(found, x[0][:, None])
+    actual = run(text, px=x, py=zeros(4, 1, 3, 2))["py"]
+    np.testing.assert_array_equal(actual, x[0][:, None])
     with pytest.raises(KtirError, match=r"slices of shape \[1, 3, 2\] do not fill .*\[2, 3, 1\]"):
         run(
             collective("scatter", axes, (2, 3, 1), (4, 3, 2), first),

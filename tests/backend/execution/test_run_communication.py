@@ -1,4 +1,4 @@
-"""Reductions over cores: groups, roles, loops and branches."""
+"""Tests of reductions over cores: groups, several tiles, loops and branches."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from torch_spyre import ktir
 from torch_spyre.ktir.errors import KtirError
 
 
-def test_four_cores_all_get_the_sum():
+def test_all_cores_receive_the_sum():
     x = np.repeat(np.array([[1], [2], [3], [4]], np.float16), N, axis=1)
     np.testing.assert_array_equal(run(reducing(), px=x, py=zeros(4, N))["py"], np.full((4, N), 10))
 
@@ -32,19 +32,19 @@ def test_four_cores_all_get_the_sum():
 @pytest.mark.parametrize(
     ("members", "rows"), [(PAIRS, [[0, 1], [2, 3]]), (STRIDED, [[0, 2], [1, 3]])]
 )
-def test_groups_reduce_apart(members, rows):
+def test_groups_reduce_separately(members, rows):
     x = np.arange(4 * N, dtype=np.float16).reshape(4, N)
-    found = run(reducing(consumers=members, groups=TWO_GROUPS), px=x, py=zeros(4, N))["py"]
+    actual = run(reducing(consumers=members, groups=TWO_GROUPS), px=x, py=zeros(4, N))["py"]
     expected = zeros(4, N)
     for row in rows:
         expected[row] = x[row].sum(0)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_the_maximum_over_cores():
     x = half(4, N)
-    found = run(reducing(op="arith.maximumf"), px=x, py=zeros(4, N))["py"]
-    np.testing.assert_array_equal(found, np.tile(x.max(0), (4, 1)))
+    actual = run(reducing(op="arith.maximumf"), px=x, py=zeros(4, N))["py"]
+    np.testing.assert_array_equal(actual, np.tile(x.max(0), (4, 1)))
 
 
 def test_one_consumer():
@@ -62,8 +62,8 @@ def test_one_consumer():
         grid=[4],
     )
     x = np.arange(4 * N, dtype=np.float16).reshape(4, N)
-    found = run(text, px=x, py=zeros(1, N))["py"]
-    np.testing.assert_array_equal(found[0], x.sum(0))
+    actual = run(text, px=x, py=zeros(1, N))["py"]
+    np.testing.assert_array_equal(actual[0], x.sum(0))
 
 
 def test_a_result_of_another_rank():
@@ -80,8 +80,8 @@ def test_a_result_of_another_rank():
         grid=[4],
     )
     x = np.arange(4 * N, dtype=np.float16).reshape(4, N)
-    found = run(text, px=x, py=zeros(4, N))["py"]
-    np.testing.assert_array_equal(found, np.tile(x.sum(0), (4, 1)))
+    actual = run(text, px=x, py=zeros(4, N))["py"]
+    np.testing.assert_array_equal(actual, np.tile(x.sum(0), (4, 1)))
 
 
 def test_the_older_spelling_of_futures():
@@ -90,8 +90,8 @@ def test_the_older_spelling_of_futures():
     )
     assert "groups" not in text
     x = np.arange(4 * N, dtype=np.float16).reshape(4, N)
-    found = run(text, px=x, py=zeros(4, N))["py"]
-    np.testing.assert_array_equal(found, np.tile(x.sum(0), (4, 1)))
+    actual = run(text, px=x, py=zeros(4, N))["py"]
+    np.testing.assert_array_equal(actual, np.tile(x.sum(0), (4, 1)))
 
 
 def test_a_combiner_of_linalg_ops():
@@ -103,8 +103,8 @@ def test_a_combiner_of_linalg_ops():
     )
     assert "linalg.add" in text
     x = np.arange(4 * N, dtype=np.float16).reshape(4, N)
-    found = run(text, px=x, py=zeros(4, N))["py"]
-    np.testing.assert_array_equal(found, np.tile(x.sum(0), (4, 1)))
+    actual = run(text, px=x, py=zeros(4, N))["py"]
+    np.testing.assert_array_equal(actual, np.tile(x.sum(0), (4, 1)))
 
 
 def test_the_group_is_known_to_the_producer():
@@ -132,7 +132,7 @@ def test_the_group_is_known_to_the_producer():
     np.testing.assert_array_equal(run(text, px=x, py=zeros(4, N))["py"], expected)
 
 
-def test_two_roles_keep_together():
+def test_two_tiles_are_reduced_together():
     """The largest value and the core that has it."""
     pair = f"{tensor([N])}, {tensor([N], 'i32')}"
     future = f"<({pair}), groups = {ONE_GROUP}>"
@@ -164,9 +164,9 @@ def test_two_roles_keep_together():
         grid=[4],
     )
     x = half(4, N)
-    found = run(text, px=x, py=zeros(4, N), pi=np.zeros((4, N), np.int32))
-    np.testing.assert_array_equal(found["py"], np.tile(x.max(0), (4, 1)))
-    np.testing.assert_array_equal(found["pi"], np.tile(x.argmax(0), (4, 1)))
+    actual = run(text, px=x, py=zeros(4, N), pi=np.zeros((4, N), np.int32))
+    np.testing.assert_array_equal(actual["py"], np.tile(x.max(0), (4, 1)))
+    np.testing.assert_array_equal(actual["pi"], np.tile(x.argmax(0), (4, 1)))
 
 
 def looped(trips):
@@ -190,8 +190,8 @@ def looped(trips):
 @pytest.mark.parametrize("trips", [0, 1, 3, 7])
 def test_reducing_in_a_loop_of_a_runtime_trip_count(trips):
     x = np.arange(4 * N, dtype=np.float16).reshape(4, N) % 5
-    found = run(looped("%n"), px=x, py=np.ones((4, N), np.float16), n=trips)["py"]
-    np.testing.assert_array_equal(found, np.tile(trips * x.sum(0), (4, 1)))
+    actual = run(looped("%n"), px=x, py=np.ones((4, N), np.float16), n=trips)["py"]
+    np.testing.assert_array_equal(actual, np.tile(trips * x.sum(0), (4, 1)))
 
 
 def conditional(condition):
@@ -214,14 +214,14 @@ def conditional(condition):
 
 
 @pytest.mark.parametrize("yes", [True, False])
-def test_reducing_where_all_cores_take_the_branch(yes):
+def test_a_reduction_in_a_branch_that_all_cores_take(yes):
     x = np.arange(4 * N, dtype=np.float16).reshape(4, N) % 5
     text = conditional("%yes = arith.cmpi sgt, %n, %c0 : index")
-    found = run(text, px=x, py=zeros(4, N), n=int(yes))["py"]
-    np.testing.assert_array_equal(found, np.tile(x.sum(0), (4, 1)) if yes else x)
+    actual = run(text, px=x, py=zeros(4, N), n=int(yes))["py"]
+    np.testing.assert_array_equal(actual, np.tile(x.sum(0), (4, 1)) if yes else x)
 
 
-def test_a_core_that_stays_away_is_a_deadlock():
+def test_a_core_that_does_not_participate_is_a_deadlock():
     x = np.ones((4, N), np.float16)
     text = conditional("%yes = arith.cmpi ult, %me, %c3 : index")
     with pytest.raises(RuntimeError, match="Deadlock detected: core 0 waiting on recv from core 3"):
@@ -244,8 +244,8 @@ def test_two_reductions_one_after_the_other():
         grid=[4],
     )
     x = np.arange(4 * N, dtype=np.float16).reshape(4, N) % 5
-    found = run(text, px=x, py=zeros(4, N))["py"]
-    np.testing.assert_array_equal(found, np.tile(2 * x.sum(0), (4, 1)))
+    actual = run(text, px=x, py=zeros(4, N))["py"]
+    np.testing.assert_array_equal(actual, np.tile(2 * x.sum(0), (4, 1)))
 
 
 def test_groups_of_columns_of_a_2d_grid():
@@ -315,11 +315,11 @@ def test_every_tile_goes_once_around_the_ring(cores):
     module = ktir.load(text)
     sent = module.estimate("f").ring_byte_hops
     assert sent == cores * (cores - 1) * N * 2
-    found = module.run("f", px=np.ones((cores, N), np.float16), py=zeros(cores, N))["py"]
-    np.testing.assert_array_equal(found, np.full((cores, N), cores))
+    actual = module.run("f", px=np.ones((cores, N), np.float16), py=zeros(cores, N))["py"]
+    np.testing.assert_array_equal(actual, np.full((cores, N), cores))
 
 
-def test_groups_need_not_do_the_same():
+def test_groups_may_have_different_members():
     """Group 0 reduces once, group 1 twice."""
     text = kernel(
         "px; py",
@@ -343,7 +343,7 @@ def test_groups_need_not_do_the_same():
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_what_was_produced_may_be_taken_in_a_branch(taken):
+def test_a_tile_may_be_consumed_in_a_branch(taken):
     text = kernel(
         "px; py; n",
         ME,
@@ -362,5 +362,5 @@ def test_what_was_produced_may_be_taken_in_a_branch(taken):
     )
     x = np.arange(4 * N, dtype=np.float16).reshape(4, N) % 5
     expected = np.tile(x.sum(0), (4, 1)) if taken else x
-    found = run(text, px=x, py=zeros(4, N), n=int(taken))["py"]
-    np.testing.assert_array_equal(found, expected)
+    actual = run(text, px=x, py=zeros(4, N), n=int(taken))["py"]
+    np.testing.assert_array_equal(actual, expected)

@@ -1,4 +1,4 @@
-"""Loops, branches, grids."""
+"""Tests of loops, branches and grids."""
 
 import numpy as np
 import pytest
@@ -42,9 +42,9 @@ def test_the_first_grid_dim_counts_fastest():
             "%k = %y2 + %x : index",
         ],
     )
-    found = run(text, py=np.zeros((32, 2), np.int32))["py"]
-    np.testing.assert_array_equal(found[5], [1, 2])
-    np.testing.assert_array_equal(found, [[k % 2, k // 2] for k in range(32)])
+    actual = run(text, py=np.zeros((32, 2), np.int32))["py"]
+    np.testing.assert_array_equal(actual[5], [1, 2])
+    np.testing.assert_array_equal(actual, [[k % 2, k // 2] for k in range(32)])
 
 
 def test_a_grid_of_three_dims():
@@ -60,8 +60,8 @@ def test_a_grid_of_three_dims():
             "%k = %zy2 + %x : index",
         ],
     )
-    found = run(text, py=np.zeros((24, 3), np.int32))["py"]
-    np.testing.assert_array_equal(found, [[k % 2, k // 2 % 3, k // 6] for k in range(24)])
+    actual = run(text, py=np.zeros((24, 3), np.int32))["py"]
+    np.testing.assert_array_equal(actual, [[k % 2, k // 2 % 3, k // 6] for k in range(24)])
 
 
 def test_results_of_one_name():
@@ -75,8 +75,8 @@ def test_results_of_one_name():
             "%k = arith.addi %y2, %g#0 : index",
         ],
     )
-    found = run(text, py=np.zeros((4, 2), np.int32))["py"]
-    np.testing.assert_array_equal(found, [[0, 0], [1, 0], [0, 1], [1, 1]])
+    actual = run(text, py=np.zeros((4, 2), np.int32))["py"]
+    np.testing.assert_array_equal(actual, [[0, 0], [1, 0], [0, 1], [1, 1]])
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -93,17 +93,17 @@ def test_a_single_id_on_a_2d_grid_is_x():
         grid=[2, 2],
     )
     x = half(2, N)
-    found = run(text, px=x, py=zeros(4, N))["py"]
-    np.testing.assert_array_equal(found, np.vstack([x, zeros(2, N)]))
+    actual = run(text, px=x, py=zeros(4, N))["py"]
+    np.testing.assert_array_equal(actual, np.vstack([x, zeros(2, N)]))
 
 
 def test_without_a_grid_there_is_one_core():
     text = fill_by_core(["%k"], 2, grid=None, before=["%k = ktdp.get_compute_tile_id : index"])
-    found = run(text, py=np.full((2, 1), 7, np.int32))["py"]
-    np.testing.assert_array_equal(found, [[0], [7]])
+    actual = run(text, py=np.full((2, 1), 7, np.int32))["py"]
+    np.testing.assert_array_equal(actual, [[0], [7]])
 
 
-def test_cores_that_race_through_memory_go_in_order():
+def test_cores_that_conflict_in_memory_run_in_order():
     """All add 1 to the same place: as if one after the other."""
     text = kernel(
         "py",
@@ -137,12 +137,12 @@ def test_a_loop_counts_from_lower_to_upper(lower, upper, step, at_run_time):
         store("y", [N], "i32"),
     )
     given = bounds if at_run_time else {}
-    found = run(text, py=np.zeros(N, np.int32), **given)["py"]
-    np.testing.assert_array_equal(found, np.full(N, 3 + sum(range(lower, upper, step))))
+    actual = run(text, py=np.zeros(N, np.int32), **given)["py"]
+    np.testing.assert_array_equal(actual, np.full(N, 3 + sum(range(lower, upper, step))))
 
 
 @pytest.mark.parametrize("step", [0, -1])
-def test_a_step_that_goes_nowhere_is_an_error(step):
+def test_a_step_that_is_not_positive_is_an_error(step):
     text = kernel(
         "py; st", load("y", [N]), "scf.for %i = %c0 to %c4 step %st {", store("y", [N]), "}"
     )
@@ -151,7 +151,7 @@ def test_a_step_that_goes_nowhere_is_an_error(step):
 
 
 @pytest.mark.parametrize("trips", [0, 1, 2, 5])
-def test_loop_values_that_change_places(trips):
+def test_carried_values_that_are_swapped(trips):
     """(a, b, c) -> (b, c, a), with scalars that do the same."""
     text = kernel(
         "pa; pb; pd; n",
@@ -172,14 +172,14 @@ def test_loop_values_that_change_places(trips):
         store("z", [N], base="pd"),
     )
     a, b, d = (half(N, seed=seed) for seed in range(3))
-    found = run(text, pa=a, pb=b, pd=d, n=trips)
+    actual = run(text, pa=a, pb=b, pd=d, n=trips)
     turned = [a, b, d][trips % 3 :] + [a, b, d][: trips % 3]
-    np.testing.assert_array_equal(found["pa"], turned[0] * (1 + trips % 2))
-    np.testing.assert_array_equal(found["pb"], turned[1])
-    np.testing.assert_array_equal(found["pd"], turned[2])
+    np.testing.assert_array_equal(actual["pa"], turned[0] * (1 + trips % 2))
+    np.testing.assert_array_equal(actual["pb"], turned[1])
+    np.testing.assert_array_equal(actual["pd"], turned[2])
 
 
-def test_nested_loops_with_a_result_nobody_uses():
+def test_nested_loops_with_an_unused_result():
     text = kernel(
         "px; py",
         load("x", [N]),
@@ -211,9 +211,9 @@ def test_the_init_of_a_loop_is_not_changed():
         store("x", [N], base="pz"),
     )
     x = np.arange(N, dtype=np.float16)
-    found = run(text, px=x, py=zeros(N), pz=zeros(N))
-    np.testing.assert_array_equal(found["py"], 9 * x)
-    np.testing.assert_array_equal(found["pz"], x)
+    actual = run(text, px=x, py=zeros(N), pz=zeros(N))
+    np.testing.assert_array_equal(actual["py"], 9 * x)
+    np.testing.assert_array_equal(actual["pz"], x)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
@@ -257,12 +257,12 @@ def test_a_branch_without_results_or_else():
         store("one", [N], base="pz"),
     )
     for n in (0, 5):
-        found = run(text, py=zeros(N), pz=zeros(N), n=n)
-        np.testing.assert_array_equal(found["py"], np.full(N, n > 1))
-        np.testing.assert_array_equal(found["pz"], np.ones(N))
+        actual = run(text, py=zeros(N), pz=zeros(N), n=n)
+        np.testing.assert_array_equal(actual["py"], np.full(N, n > 1))
+        np.testing.assert_array_equal(actual["pz"], np.ones(N))
 
 
-def test_a_loop_that_walks_memory():
+def test_a_loop_over_tiles_of_memory():
     text = kernel(
         "px; py; n",
         "%v = ktdp.construct_memory_view %px, sizes: [%n, 8], strides: [8, 1] "
@@ -278,11 +278,11 @@ def test_a_loop_that_walks_memory():
         store("y", [1, N]),
     )
     x = (np.arange(7 * N) % 11).astype(np.float16).reshape(7, N)
-    found = run(text, px=x, py=zeros(1, N), n=7)["py"]
-    np.testing.assert_array_equal(found[0], x.sum(0))
+    actual = run(text, px=x, py=zeros(1, N), n=7)["py"]
+    np.testing.assert_array_equal(actual[0], x.sum(0))
 
 
-def test_memory_written_in_one_trip_is_read_in_the_next():
+def test_memory_written_in_one_iteration_is_read_in_the_next():
     text = kernel(
         "py",
         "scf.for %i = %c0 to %c4 step %c1 {",
@@ -308,7 +308,7 @@ def test_indices_past_32_bits():
     np.testing.assert_array_equal(run(text, py=np.zeros(N, np.int32), n=5)["py"], np.full(N, 5))
 
 
-def test_a_trip_that_yields_another_size_is_refused():
+def test_yielding_a_tensor_of_another_size_is_rejected():
     text = kernel(
         "px; py; n",
         load("x", [N]),
@@ -344,11 +344,11 @@ CHOSEN_SIZE = kernel(
 
 @pytest.mark.parametrize("n", [1, 7])
 @pytest.mark.parametrize("scalars", ["at run time", "compiled in"])
-def test_a_size_that_a_branch_chooses(n, scalars):
+def test_a_size_that_a_branch_yields(n, scalars):
     module = ktir.load(CHOSEN_SIZE)
     program = module.compile("f", **({"n": n} if scalars == "compiled in" else {}))
     # A branch that is known to be taken is none.
-    assert any(isinstance(found, Branch) for found in program.content.code) == (
+    assert any(isinstance(actual, Branch) for actual in program.content.code) == (
         scalars == "at run time"
     )
     x = half(N)
@@ -357,7 +357,7 @@ def test_a_size_that_a_branch_chooses(n, scalars):
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_a_branch_that_the_text_decides(taken):
+def test_a_branch_with_a_constant_condition(taken):
     """Its tensors and scalars, with an `else` and without."""
     text = kernel(
         "px; py",

@@ -1,4 +1,4 @@
-"""Distributed views: memory in several places under one set of coordinates."""
+"""Tests of distributed views: several memories with one set of coordinates."""
 
 import numpy as np
 import pytest
@@ -54,9 +54,9 @@ def test_writing_across_partitions():
         "ktdp.store %x, %t : tensor<4x8xf16>, <4x8xindex>",
     )
     a, b, x = half(4, 8), half(4, 8, seed=1), half(4, 8, seed=2)
-    found = run(text, pa=a, pb=b, px=x)
-    np.testing.assert_array_equal(found["pa"], np.vstack([a[:2], x[:2]]))
-    np.testing.assert_array_equal(found["pb"], np.vstack([x[2:], b[2:]]))
+    actual = run(text, pa=a, pb=b, px=x)
+    np.testing.assert_array_equal(actual["pa"], np.vstack([a[:2], x[:2]]))
+    np.testing.assert_array_equal(actual["pb"], np.vstack([x[2:], b[2:]]))
 
 
 def test_a_tile_that_no_partition_covers_is_an_error():
@@ -119,8 +119,8 @@ def test_global_and_two_scratchpads_with_one_by_columns():
         grid=[2],
     )
     a, m, n = (half(4, 8, seed=seed) for seed in range(3))
-    found = run(text, pa=a, pm=m, pn=n, py=zeros(12, 8))["py"]
-    np.testing.assert_array_equal(found, np.vstack([a, m, n]))
+    actual = run(text, pa=a, pm=m, pn=n, py=zeros(12, 8))["py"]
+    np.testing.assert_array_equal(actual, np.vstack([a, m, n]))
 
 
 def test_sizes_known_at_run_time_only():
@@ -142,8 +142,8 @@ def test_sizes_known_at_run_time_only():
         read(["%c2", "%c0"], [4, 8], ["?", 8]),
     )
     a, b = half(4, 8), half(4, 8, seed=1)
-    found = run(text, pa=a, pb=b, py=zeros(4, 8), n=4)["py"]
-    np.testing.assert_array_equal(found, np.vstack([a, b])[2:6])
+    actual = run(text, pa=a, pb=b, py=zeros(4, 8), n=4)["py"]
+    np.testing.assert_array_equal(actual, np.vstack([a, b])[2:6])
 
 
 def test_a_triangle_is_stored_inside_its_box():
@@ -170,8 +170,8 @@ def test_where_partitions_overlap_the_last_is_read():
         read(["%c0", "%c0"], [8, 8], [8, 8]),
     )
     a, b = half(6, 8), half(4, 8, seed=1)
-    found = run(text, pa=a, pb=b, py=zeros(8, 8))["py"]
-    np.testing.assert_array_equal(found, np.vstack([a[:4], b]))
+    actual = run(text, pa=a, pb=b, py=zeros(8, 8))["py"]
+    np.testing.assert_array_equal(actual, np.vstack([a[:4], b]))
 
 
 @pytest.mark.parametrize("axes", ["(i, j)", "(j, i)"])
@@ -194,11 +194,11 @@ def test_an_order_on_a_distributed_view(axes):
         f"%y = ktdp.load %t : <{shape_text(expected.shape, 'index')}> -> {tensor(expected.shape)}",
         store("y", expected.shape),
     )
-    found = run(text, pa=a, pb=b, py=np.zeros(expected.shape, np.float16))["py"]
-    np.testing.assert_array_equal(found, expected)
+    actual = run(text, pa=a, pb=b, py=np.zeros(expected.shape, np.float16))["py"]
+    np.testing.assert_array_equal(actual, expected)
 
 
-def test_a_gather_over_a_distributed_table_is_refused():
+def test_a_gather_from_a_distributed_view_is_rejected():
     text = kernel(
         "pa; pb; pi; py",
         TWO_ROWS,

@@ -1,4 +1,4 @@
-"""Tiles whose coordinates are read or computed: gathers, scatters, pages."""
+"""Tests of indirect tiles: gathers, scatters and paged memory."""
 
 import numpy as np
 import pytest
@@ -55,18 +55,18 @@ def test_gathering_rows(type):
         before=[view("ids", "pi", [4], type)],
     )
     table = half(32, 64)
-    found = run(text, pt=table, pi=IDS.astype(numpy_type(type)), py=zeros(4, 64))["py"]
-    np.testing.assert_array_equal(found, table[IDS])
+    actual = run(text, pt=table, pi=IDS.astype(numpy_type(type)), py=zeros(4, 64))["py"]
+    np.testing.assert_array_equal(actual, table[IDS])
 
 
-def test_a_negative_index_says_where_and_leaves_the_card_usable():
+def test_a_negative_index_reports_its_location_and_the_card_stays_usable():
     text = gather(*ROWS, before=[view("ids", "pi", [4], "i32")])
     table = half(32, 64)
     bad = np.array([3, -1, 0, 3], np.int32)
     with pytest.raises(IndexError, match=r"kernel f, core 0, instruction \d+ \(ktdp.load"):
         run(text, pt=table, pi=bad, py=zeros(4, 64))
-    found = run(text, pt=table, pi=IDS, py=zeros(4, 64))["py"]
-    np.testing.assert_array_equal(found, table[IDS])
+    actual = run(text, pt=table, pi=IDS, py=zeros(4, 64))["py"]
+    np.testing.assert_array_equal(actual, table[IDS])
 
 
 @pytest.mark.parametrize("bad", [32, 2**31 - 1])
@@ -78,7 +78,7 @@ def test_an_index_past_the_table_is_an_error(bad):
 
 
 @pytest.mark.parametrize("type", ["i32", "i64"])
-def test_past_the_end_of_their_array_indices_are_0(type):
+def test_indices_read_past_the_end_of_their_array_are_0(type):
     """As in every load: the last tile of a ragged list needs no special case."""
     text = gather(
         "ind(%ids[%r + 2]), (%c)",
@@ -87,8 +87,8 @@ def test_past_the_end_of_their_array_indices_are_0(type):
         before=[view("ids", "pi", [4], type)],
     )
     table = half(32, 64)
-    found = run(text, pt=table, pi=IDS.astype(numpy_type(type)) + 1, py=zeros(4, 64))["py"]
-    np.testing.assert_array_equal(found, table[[1, 4, 0, 0]])
+    actual = run(text, pt=table, pi=IDS.astype(numpy_type(type)) + 1, py=zeros(4, 64))["py"]
+    np.testing.assert_array_equal(actual, table[[1, 4, 0, 0]])
 
 
 def test_direct_subscripts_need_no_parentheses_and_may_capture():
@@ -100,8 +100,8 @@ def test_direct_subscripts_need_no_parentheses_and_may_capture():
         arguments="; n",
     )
     table = half(32, 64)
-    found = run(text, pt=table, pi=IDS, py=zeros(4, 16), n=5)["py"]
-    np.testing.assert_array_equal(found, table[IDS, 5:37:2])
+    actual = run(text, pt=table, pi=IDS, py=zeros(4, 16), n=5)["py"]
+    np.testing.assert_array_equal(actual, table[IDS, 5:37:2])
 
 
 def test_both_dims_through_indices():
@@ -123,8 +123,8 @@ def test_both_dims_through_indices():
     )
     table = half(32, 64)
     columns = np.random.default_rng(2).integers(0, 64, (4, 8)).astype(np.int32)
-    found = run(text, pt=table, pi=IDS, pj=columns, py=zeros(4, 8))["py"]
-    np.testing.assert_array_equal(found, table[IDS[:, None], columns])
+    actual = run(text, pt=table, pi=IDS, pj=columns, py=zeros(4, 8))["py"]
+    np.testing.assert_array_equal(actual, table[IDS[:, None], columns])
 
 
 def test_a_swapped_order_transposes():
@@ -137,8 +137,8 @@ def test_a_swapped_order_transposes():
         order="affine_map<(r, c) -> (c, r)>",
     )
     table = half(32, 64)
-    found = run(text, pt=table, pi=IDS, py=zeros(64, 2))["py"]
-    np.testing.assert_array_equal(found, table[IDS[:2]].T)
+    actual = run(text, pt=table, pi=IDS, py=zeros(64, 2))["py"]
+    np.testing.assert_array_equal(actual, table[IDS[:2]].T)
 
 
 def test_three_variables_in_another_order():
@@ -160,11 +160,11 @@ def test_three_variables_in_another_order():
         store("y", [8, 2, 4]),
     )
     table = half(16, 4, 8)
-    found = run(text, pt=table, pi=np.array([9, 2]), py=zeros(8, 2, 4))["py"]
-    np.testing.assert_array_equal(found, table[[9, 2]].transpose(2, 0, 1))
+    actual = run(text, pt=table, pi=np.array([9, 2]), py=zeros(8, 2, 4))["py"]
+    np.testing.assert_array_equal(actual, table[[9, 2]].transpose(2, 0, 1))
 
 
-def test_an_order_that_is_no_permutation_is_refused():
+def test_an_order_that_is_not_a_permutation_is_rejected():
     text = gather(
         *ROWS, before=[view("ids", "pi", [4], "i32")], order="affine_map<(r, c) -> (r, r)>"
     )
@@ -183,8 +183,8 @@ def test_a_triangular_space_of_variables():
     )
     table = half(32, 64)
     rows, columns = np.tril_indices(4)
-    found = run(text, pt=table, pi=IDS, py=zeros(10))["py"]
-    np.testing.assert_array_equal(found, table[IDS[rows], columns])
+    actual = run(text, pt=table, pi=IDS, py=zeros(10))["py"]
+    np.testing.assert_array_equal(actual, table[IDS[rows], columns])
 
 
 def scatter(type="f16"):
@@ -199,7 +199,7 @@ def scatter(type="f16"):
 
 
 @pytest.mark.parametrize("type", ["f16", "f32", "i32"])
-def test_scattering_rows_leaves_the_others(type):
+def test_scattering_rows_preserves_the_remaining_rows(type):
     x = half(4, 64).astype(numpy_type(type))
     table = half(32, 64, seed=1, scale=9).astype(numpy_type(type))
     ids = np.array([3, 30, 0, 17], np.int32)
@@ -210,9 +210,9 @@ def test_scattering_rows_leaves_the_others(type):
 
 def test_where_rows_collide_the_last_stays():
     x = half(4, 64)
-    found = run(scatter(), px=x, pi=np.array([5, 9, 5, 5], np.int32), py=zeros(32, 64))["py"]
-    np.testing.assert_array_equal(found[5], x[3])
-    np.testing.assert_array_equal(found[9], x[1])
+    actual = run(scatter(), px=x, pi=np.array([5, 9, 5, 5], np.int32), py=zeros(32, 64))["py"]
+    np.testing.assert_array_equal(actual[5], x[3])
+    np.testing.assert_array_equal(actual[9], x[1])
 
 
 def test_scatter_then_gather_with_a_permutation_is_the_identity():
@@ -235,9 +235,9 @@ def test_scatter_then_gather_with_a_permutation_is_the_identity():
     )
     x = half(32, 64)
     order = np.random.default_rng(3).permutation(32).astype(np.int32)
-    found = run(text, px=x, pi=order, ph=zeros(32, 64), py=zeros(32, 64))
-    np.testing.assert_array_equal(found["py"], x)
-    np.testing.assert_array_equal(found["ph"][order], x)
+    actual = run(text, px=x, pi=order, ph=zeros(32, 64), py=zeros(32, 64))
+    np.testing.assert_array_equal(actual["py"], x)
+    np.testing.assert_array_equal(actual["ph"][order], x)
 
 
 def paged(stores):
@@ -267,18 +267,18 @@ TABLE = np.array([[7, 2, 9], [0, 4, 1]], np.int32)
 @pytest.mark.parametrize("batch", [0, 1])
 def test_reading_pages(batch):
     pages = half(10, 2, 8, 16)
-    found = run(paged(False), pp=pages, pi=TABLE, py=zeros(2, 24, 16), b=batch)["py"]
+    actual = run(paged(False), pp=pages, pi=TABLE, py=zeros(2, 24, 16), b=batch)["py"]
     expected = pages[TABLE[batch]].transpose(1, 0, 2, 3).reshape(2, 24, 16)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("batch", [0, 1])
 def test_writing_pages(batch):
     y = half(2, 24, 16)
-    found = run(paged(True), pp=zeros(10, 2, 8, 16), pi=TABLE, py=y, b=batch)["pp"]
+    actual = run(paged(True), pp=zeros(10, 2, 8, 16), pi=TABLE, py=y, b=batch)["pp"]
     expected = zeros(10, 2, 8, 16)
     expected[TABLE[batch]] = y.reshape(2, 3, 8, 16).transpose(1, 0, 2, 3)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_a_variable_that_is_bound_outside_is_that_value():
@@ -291,8 +291,8 @@ def test_a_variable_that_is_bound_outside_is_that_value():
         arguments="; n",
     )
     table = half(32, 64)
-    found = run(text, pt=table, pi=IDS, py=zeros(1, 64), n=1)["py"]
-    np.testing.assert_array_equal(found, table[[30]])
+    actual = run(text, pt=table, pi=IDS, py=zeros(1, 64), n=1)["py"]
+    np.testing.assert_array_equal(actual, table[[30]])
 
 
 def test_symbols_of_a_space_of_variables():
@@ -300,8 +300,8 @@ def test_symbols_of_a_space_of_variables():
     text = gather(*ROWS, before=[view("ids", "pi", [4], "i32")], points=points)
     text = text.replace("ind(%ids[%r]), (%c)]", "ind(%ids[%r]), (%c)] symbols(%c4)")
     table = half(32, 64)
-    found = run(text, pt=table, pi=IDS, py=zeros(4, 64))["py"]
-    np.testing.assert_array_equal(found, table[IDS])
+    actual = run(text, pt=table, pi=IDS, py=zeros(4, 64))["py"]
+    np.testing.assert_array_equal(actual, table[IDS])
 
 
 def test_indices_in_the_scratchpad():
@@ -316,5 +316,5 @@ def test_indices_in_the_scratchpad():
         ],
     )
     table = half(32, 64)
-    found = run(text, pt=table, pi=IDS, py=zeros(4, 64))["py"]
-    np.testing.assert_array_equal(found, table[IDS])
+    actual = run(text, pt=table, pi=IDS, py=zeros(4, 64))["py"]
+    np.testing.assert_array_equal(actual, table[IDS])

@@ -1,4 +1,4 @@
-"""Reductions with several results that decide together what they keep."""
+"""Tests of reductions whose results depend on each other."""
 
 import numpy as np
 import pytest
@@ -77,14 +77,14 @@ def argmax_text(sizes, dim, type, decide):
 def check(values, dim, decide, type="f32"):
     sizes = list(values.shape)
     left = [size for loop, size in enumerate(sizes) if loop != dim]
-    found = run(
+    actual = run(
         argmax_text(sizes, dim, type, decide),
         pa=values,
         pv=np.zeros(left, numpy_type(type)),
         pi=np.zeros(left, np.int32),
     )
-    np.testing.assert_array_equal(found["pi"], values.argmax(dim))
-    np.testing.assert_array_equal(found["pv"], values.max(dim))
+    np.testing.assert_array_equal(actual["pi"], values.argmax(dim))
+    np.testing.assert_array_equal(actual["pv"], values.max(dim))
 
 
 def few_values(*sizes, seed=0):
@@ -142,8 +142,8 @@ def test_scalars_from_outside_the_body():
     )
     values = few_values(*sizes)
     outputs = {"pv": np.zeros(3, np.float32), "pi": np.zeros(3, np.int32)}
-    found = run(text, pa=values, **outputs, start=1000, by=7)
-    np.testing.assert_array_equal(found["pi"], 1000 + 7 * values.argmax(1))
+    actual = run(text, pa=values, **outputs, start=1000, by=7)
+    np.testing.assert_array_equal(actual["pi"], 1000 + 7 * values.argmax(1))
 
 
 def limited(decide, argument):
@@ -171,9 +171,9 @@ def test_a_flag_from_outside_decides_which_of_equal_values_wins(first):
     text = text.replace("2147483647", "2147483647" if first else "-1")
     values = few_values(3, 200)
     outputs = {"pv": np.zeros(3, np.float32), "pi": np.zeros(3, np.int32)}
-    found = run(text, pa=values, **outputs, backwards=not first)
+    actual = run(text, pa=values, **outputs, backwards=not first)
     expected = values.argmax(1) if first else 199 - values[:, ::-1].argmax(1)
-    np.testing.assert_array_equal(found["pi"], expected)
+    np.testing.assert_array_equal(actual["pi"], expected)
 
 
 def test_a_limit_from_outside_is_refused():
@@ -228,14 +228,14 @@ def streamed_text(rows, columns, step):
 def test_tiles_that_stream_past(rows, columns, step):
     values = few_values(rows, columns, seed=3)
     values[0, columns // 2] = np.nan
-    found = run(
+    actual = run(
         streamed_text(rows, columns, step),
         pa=values,
         pv=np.zeros(rows, np.float32),
         pi=np.zeros(rows, np.int32),
     )
-    np.testing.assert_array_equal(found["pi"], values.argmax(1))
-    np.testing.assert_array_equal(found["pv"], values.max(1))
+    np.testing.assert_array_equal(actual["pi"], values.argmax(1))
+    np.testing.assert_array_equal(actual["pv"], values.max(1))
 
 
 def two_folds(body, sizes=(4, 100)):
@@ -268,10 +268,10 @@ def test_results_that_have_nothing_to_do_with_each_other():
     )
     values = half(4, 100).astype(np.float32)
     start = np.arange(4, dtype=np.float32)
-    found = run(text, pa=values, pv=start, pi=start)
+    actual = run(text, pa=values, pv=start, pi=start)
     exact = start + (values.astype(float) ** 2).sum(1)
-    np.testing.assert_allclose(found["pv"], exact, rtol=1e-6)
-    np.testing.assert_array_equal(found["pi"], np.maximum(start, values.max(1)))
+    np.testing.assert_allclose(actual["pv"], exact, rtol=1e-6)
+    np.testing.assert_array_equal(actual["pi"], np.maximum(start, values.max(1)))
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_results_that_have_nothing_to_do_with_each_other():
         ),
     ],
 )
-def test_bodies_that_cannot_be_folded_in_any_order_are_refused(body, message):
+def test_bodies_that_depend_on_the_reduction_order_are_rejected(body, message):
     outputs = {"pv": np.zeros(4, np.float32), "pi": np.zeros(4, np.float32)}
     with pytest.raises(KtirError, match=message):
         run(two_folds(body), pa=np.zeros((4, 100), np.float32), **outputs)

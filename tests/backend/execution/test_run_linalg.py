@@ -1,4 +1,4 @@
-"""Structured ops: generic loops, elementwise ops, fills and broadcasts."""
+"""Tests of structured ops: generic loops, elementwise ops, fills and broadcasts."""
 
 import numpy as np
 import pytest
@@ -21,9 +21,9 @@ from run_texts import (
 def generic(maps, iterators, arguments, body, *, inputs, outputs):
     """`inputs` and `outputs`: names with shapes and types; outputs are `%o<name>` before."""
     ins = ", ".join(f"%{name}" for name in inputs)
-    in_types = ", ".join(tensor(*found) for found in inputs.values())
+    in_types = ", ".join(tensor(*actual) for actual in inputs.values())
     outs = ", ".join(f"%o{name}" for name in outputs)
-    out_types = ", ".join(tensor(*found) for found in outputs.values())
+    out_types = ", ".join(tensor(*actual) for actual in outputs.values())
     results = ", ".join(f"%{name}" for name in outputs)
     kinds = ", ".join(f'"{iterator}"' for iterator in iterators)
     wanted = f"({out_types})" if len(outputs) > 1 else out_types
@@ -62,8 +62,8 @@ def test_generic_with_indices():
         ),
         store("y", [6, 8], "i32"),
     )
-    found = run(text, py=np.zeros((6, 8), np.int32))["py"]
-    np.testing.assert_array_equal(found, np.add.outer(np.arange(6) * 4, np.arange(8)))
+    actual = run(text, py=np.zeros((6, 8), np.int32))["py"]
+    np.testing.assert_array_equal(actual, np.add.outer(np.arange(6) * 4, np.arange(8)))
 
 
 def test_generic_with_broadcast_and_transposed_operands():
@@ -94,8 +94,8 @@ def test_generic_with_broadcast_and_transposed_operands():
     )
     random = np.random.default_rng(9)
     a, b, d = (random.integers(-9, 9, s).astype(np.float16) for s in [(8,), (8, 6), (1, 8)])
-    found = run(text, pa=a, pb=b, pd=d, py=zeros(6, 8))["py"]
-    np.testing.assert_array_equal(found, a * b.T + d)
+    actual = run(text, pa=a, pb=b, pd=d, py=zeros(6, 8))["py"]
+    np.testing.assert_array_equal(actual, a * b.T + d)
 
 
 def test_generic_with_two_results_and_its_outs():
@@ -120,9 +120,9 @@ def test_generic_with_two_results_and_its_outs():
         store("z", [8, 4], "f32"),
     )
     x = np.arange(32, dtype=np.float16).reshape(4, 8)
-    found = run(text, px=x, py=np.full((4, 8), 2, np.float16), pz=np.zeros((8, 4), np.float32))
-    np.testing.assert_array_equal(found["py"], x + 2)
-    np.testing.assert_array_equal(found["pz"], x.T)
+    actual = run(text, px=x, py=np.full((4, 8), 2, np.float16), pz=np.zeros((8, 4), np.float32))
+    np.testing.assert_array_equal(actual["py"], x + 2)
+    np.testing.assert_array_equal(actual["pz"], x.T)
 
 
 def test_generic_that_reads_a_table():
@@ -147,8 +147,8 @@ def test_generic_that_reads_a_table():
         store("y", [8, 4]),
     )
     table, ids = half(16, 4), np.array([3, 3, 15, 0, 1, 2, 8, 9], np.int32)
-    found = run(text, pt=table, pi=ids, py=zeros(8, 4))["py"]
-    np.testing.assert_array_equal(found, table[ids])
+    actual = run(text, pt=table, pi=ids, py=zeros(8, 4))["py"]
+    np.testing.assert_array_equal(actual, table[ids])
 
 
 def test_generic_that_reduces_squares():
@@ -171,8 +171,8 @@ def test_generic_that_reduces_squares():
         store("y", [4], "f32"),
     )
     x = np.arange(32, dtype=np.float32).reshape(4, 8)
-    found = run(text, px=x, py=np.zeros(4, np.float32))["py"]
-    np.testing.assert_array_equal(found, (x * x).sum(1) + 1)
+    actual = run(text, px=x, py=np.zeros(4, np.float32))["py"]
+    np.testing.assert_array_equal(actual, (x * x).sum(1) + 1)
 
 
 def test_generic_matmul_with_a_transposed_operand():
@@ -259,8 +259,8 @@ def test_fill():
         "%y = linalg.fill ins(%v : f16) outs(%e : tensor<4x8xf16>) -> tensor<4x8xf16>",
         store("y", [4, 8]),
     )
-    found = run(text, py=zeros(4, 8), v=2.5)["py"]
-    np.testing.assert_array_equal(found, np.full((4, 8), 2.5))
+    actual = run(text, py=zeros(4, 8), v=2.5)["py"]
+    np.testing.assert_array_equal(actual, np.full((4, 8), 2.5))
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,8 @@ def test_a_fill_converts_to_the_type_of_its_outs(given, type, value, expected):
         else f"%y = tensor.cast %f : {tensor([8], type)} to {tensor([8], type)}",
         store("y", [8], seen),
     )
-    found = run(text, py=zeros(8, dtype=numpy_type(seen)), v=value)["py"]
-    np.testing.assert_array_equal(found, np.full(8, expected))
+    actual = run(text, py=zeros(8, dtype=numpy_type(seen)), v=value)["py"]
+    np.testing.assert_array_equal(actual, np.full(8, expected))
 
 
 def test_the_last_place_is_that_of_nine_fraction_bits():
@@ -297,5 +297,5 @@ def test_the_last_place_is_that_of_nine_fraction_bits():
         "px; py", load("x", [8]), "%y = arith.addf %x, %x : tensor<8xf16>", store("y", [8])
     )
     odd = 1 + LAST_PLACE
-    found = run(text, px=np.full(8, odd, np.float16), py=zeros(8))["py"]
-    np.testing.assert_array_equal(found, np.full(8, 2 * odd))
+    actual = run(text, px=np.full(8, odd, np.float16), py=zeros(8))["py"]
+    np.testing.assert_array_equal(actual, np.full(8, 2 * odd))

@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Tests of matmuls."""
 
 import numpy as np
 import pytest
@@ -37,8 +37,8 @@ def product(op, a, b, c, *, types=("f16", "f16", "f16"), outs=None):
 def test_matmul_adds_to_its_outs(shape):
     m, k, n = shape
     a, b, c = half(m, k), half(k, n, seed=1), half(m, n, seed=2)
-    found = run(product("matmul", [m, k], [k, n], [m, n]), pa=a, pb=b, pc=c)["pc"]
-    near_product(found, a, b, c.astype(float))
+    actual = run(product("matmul", [m, k], [k, n], [m, n]), pa=a, pb=b, pc=c)["pc"]
+    near_product(actual, a, b, c.astype(float))
 
 
 def test_batch_matmul_adds_to_its_outs():
@@ -52,15 +52,15 @@ def test_matmul_in_float32():
         half(*s, seed=i).astype(np.float32) for i, s in enumerate([(8, 16), (16, 8), (8, 8)])
     )
     text = product("matmul", [8, 16], [16, 8], [8, 8], types=("f32",) * 3)
-    found = run(text, pa=a, pb=b, pc=c)["pc"]
-    np.testing.assert_allclose(found, a.astype(float) @ b + c, rtol=1e-5, atol=1e-5)
+    actual = run(text, pa=a, pb=b, pc=c)["pc"]
+    np.testing.assert_allclose(actual, a.astype(float) @ b + c, rtol=1e-5, atol=1e-5)
 
 
 def test_matmul_of_halves_into_float32():
     a, b, c = half(8, 16), half(16, 8, seed=1), half(8, 8).astype(np.float32)
     text = product("matmul", [8, 16], [16, 8], [8, 8], types=("f16", "f16", "f32"))
-    found = run(text, pa=a, pb=b, pc=c)["pc"]
-    np.testing.assert_allclose(found, a.astype(float) @ b.astype(float) + c, rtol=1e-5, atol=1e-5)
+    actual = run(text, pa=a, pb=b, pc=c)["pc"]
+    np.testing.assert_allclose(actual, a.astype(float) @ b.astype(float) + c, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("type", ["i8", "i32", "i64"])
@@ -75,10 +75,10 @@ def test_products_are_summed_in_float32():
     """Halves stop counting at 1024."""
     a, b = np.ones((1, 2048), np.float16), np.full((2048, 1), 1.001, np.float16)
     outs = "%o = arith.constant dense<0.0> : tensor<1x1xf16>"
-    found = run(
+    actual = run(
         product("matmul", [1, 2048], [2048, 1], [1, 1], outs=outs), pa=a, pb=b, pc=zeros(1, 1)
     )
-    close(found["pc"], [[2048 * held(b[0])[0]]])
+    close(actual["pc"], [[2048 * held(b[0])[0]]])
 
 
 def test_a_constant_outs_is_unchanged_after_a_loop():
@@ -99,9 +99,9 @@ def test_a_constant_outs_is_unchanged_after_a_loop():
     )
     a = np.random.default_rng(6).integers(-3, 3, (4, 4)).astype(np.float16)
     b = np.random.default_rng(7).integers(-3, 3, (4, 4)).astype(np.float16)
-    found = run(text, pa=a, pb=b, pc=zeros(4, 4), pd=zeros(4, 4))
-    np.testing.assert_array_equal(found["pc"], 3 * (a @ b) + 1)
-    np.testing.assert_array_equal(found["pd"], a @ b + 1)
+    actual = run(text, pa=a, pb=b, pc=zeros(4, 4), pd=zeros(4, 4))
+    np.testing.assert_array_equal(actual["pc"], 3 * (a @ b) + 1)
+    np.testing.assert_array_equal(actual["pd"], a @ b + 1)
 
 
 def test_products_of_different_shapes_are_refused():

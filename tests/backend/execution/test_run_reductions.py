@@ -1,4 +1,4 @@
-"""Reductions, with combiners of any kind."""
+"""Tests of reductions with named and general combiners."""
 
 import numpy as np
 import pytest
@@ -92,8 +92,8 @@ def test_a_combiner_of_several_ops(size):
         "%more = arith.cmpf ogt, %a, %b : f16",
         "%v = arith.select %more, %in, %out : f16",
     ]
-    found = run(reduction(body, [4, size], [4], [1]), px=x, pr=zeros(4))["pr"]
-    np.testing.assert_array_equal(found, x[np.arange(4), np.abs(x).argmax(1)])
+    actual = run(reduction(body, [4, size], [4], [1]), px=x, pr=zeros(4))["pr"]
+    np.testing.assert_array_equal(actual, x[np.arange(4), np.abs(x).argmax(1)])
 
 
 @pytest.mark.parametrize("dims", [[0], [1], [0, 1]])
@@ -113,8 +113,8 @@ def test_a_combiner_with_a_constant_and_an_outer_scalar(dims):
         dims,
         init="-100.0",
     ).replace("%pr: index", "%pr: index, %limit: f16")
-    found = run(text, px=x, pr=np.zeros(kept, np.float16), limit=1.0)["pr"]
-    np.testing.assert_array_equal(found, np.minimum(x.max(tuple(dims)), 1))
+    actual = run(text, px=x, pr=np.zeros(kept, np.float16), limit=1.0)["pr"]
+    np.testing.assert_array_equal(actual, np.minimum(x.max(tuple(dims)), 1))
 
 
 def test_a_reduction_of_nothing_is_its_init():

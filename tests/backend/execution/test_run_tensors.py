@@ -1,4 +1,4 @@
-"""Ops of `tensor`, and constants."""
+"""Tests of ops of `tensor`, and of constants."""
 
 import numpy as np
 import pytest
@@ -38,8 +38,8 @@ def test_slices_at_offsets_known_at_run_time(row, column):
         [2, 5],
         arguments="; r; c",
     )
-    found = run(text, px=x, py=zeros(2, 5), r=row, c=column)["py"]
-    np.testing.assert_array_equal(found, x[row : row + 2, column : column + 5])
+    actual = run(text, px=x, py=zeros(2, 5), r=row, c=column)["py"]
+    np.testing.assert_array_equal(actual, x[row : row + 2, column : column + 5])
 
 
 def test_slices_that_drop_dims():
@@ -91,9 +91,9 @@ def test_inserting_a_slice(row):
     )
     expected = x.copy()
     expected[row : row + 3, 2:14:3] = z
-    found = run(text, px=x, pz=z, py=zeros(8, 16), pw=zeros(8, 16), r=row)
-    np.testing.assert_array_equal(found["py"], expected)
-    np.testing.assert_array_equal(found["pw"], x)
+    actual = run(text, px=x, pz=z, py=zeros(8, 16), pw=zeros(8, 16), r=row)
+    np.testing.assert_array_equal(actual["py"], expected)
+    np.testing.assert_array_equal(actual["pw"], x)
 
 
 def test_elements_in_and_out():
@@ -132,8 +132,8 @@ def test_from_elements(type):
         f"%y = tensor.from_elements %a, %b, %a, %a, %b, %b : {tensor([2, 3], type)}",
         store("y", [2, 3], type),
     )
-    found = run(text, py=np.zeros((2, 3), numpy_type(type)), a=3, b=-5)["py"]
-    np.testing.assert_array_equal(found, [[3, -5, 3], [3, -5, -5]])
+    actual = run(text, py=np.zeros((2, 3), numpy_type(type)), a=3, b=-5)["py"]
+    np.testing.assert_array_equal(actual, [[3, -5, 3], [3, -5, -5]])
 
 
 def test_generate():
@@ -153,8 +153,8 @@ def test_generate():
         store("y", [3, 4], "i32"),
     )
     x = np.array([100, 200, 300], np.int32)
-    found = run(text, px=x, py=np.zeros((3, 4), np.int32), s=7)["py"]
-    np.testing.assert_array_equal(found, np.arange(12).reshape(3, 4) + x[:, None] + 7)
+    actual = run(text, px=x, py=np.zeros((3, 4), np.int32), s=7)["py"]
+    np.testing.assert_array_equal(actual, np.arange(12).reshape(3, 4) + x[:, None] + 7)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_generate():
 def test_shapes_are_row_major(line, before, after):
     x = half(*before) if before else np.array(1.5, np.float16)
     text = of("%y = " + line.format(tensor(before), tensor(after)), before, after)
-    found = run(text, px=x, py=np.zeros(after, np.float16))["py"]
-    np.testing.assert_array_equal(found, x.reshape(after))
+    actual = run(text, px=x, py=np.zeros(after, np.float16))["py"]
+    np.testing.assert_array_equal(actual, x.reshape(after))
 
 
 def test_reshape_with_a_shape_operand():
@@ -214,9 +214,9 @@ def test_rank_0_arithmetic():
         "%y = arith.mulf %x, %two : tensor<f16>",
         store("y", []),
     )
-    found = run(text, px=np.array(1.5, np.float16), py=np.array(0, np.float16))["py"]
-    assert found.shape == ()
-    assert found == 3
+    actual = run(text, px=np.array(1.5, np.float16), py=np.array(0, np.float16))["py"]
+    assert actual.shape == ()
+    assert actual == 3
 
 
 @pytest.mark.parametrize(
@@ -253,19 +253,19 @@ def test_a_bit_pattern_below_all_halves(spelling):
         store("m", [8], "i1"),
     )
     x = np.array([-60000, -1, 0, 1, 2, 3, -5, 60000], np.float16)
-    found = run(text, px=x, py=zeros(8), pm=np.ones(8, bool))
+    actual = run(text, px=x, py=zeros(8), pm=np.ones(8, bool))
     np.testing.assert_array_equal(
-        found["py"], run(text, px=x, py=zeros(8), pm=np.ones(8, bool))["px"]
+        actual["py"], run(text, px=x, py=zeros(8), pm=np.ones(8, bool))["px"]
     )
-    assert not found["pm"].any()
+    assert not actual["pm"].any()
 
 
 def test_float32_minus_infinity():
     text = kernel(
         "py", "%y = arith.constant dense<0xFF800000> : tensor<4xf32>", store("y", [4], "f32")
     )
-    found = run(text, py=np.zeros(4, np.float32))["py"]
-    np.testing.assert_array_equal(found, np.full(4, -np.inf))
+    actual = run(text, py=np.zeros(4, np.float32))["py"]
+    np.testing.assert_array_equal(actual, np.full(4, -np.inf))
 
 
 def test_dims_and_sizes_known_at_run_time():
@@ -282,8 +282,8 @@ def test_dims_and_sizes_known_at_run_time():
     )
     x = half(16)
     for count in (0, 1, 9, 16):
-        found = run(text, px=x, py=zeros(16), n=count)["py"]
-        np.testing.assert_array_equal(found, np.where(np.arange(16) < count, 2 * x, x))
+        actual = run(text, px=x, py=zeros(16), n=count)["py"]
+        np.testing.assert_array_equal(actual, np.where(np.arange(16) < count, 2 * x, x))
 
 
 def test_slices_of_a_size_known_at_run_time_begin_anywhere():
@@ -302,8 +302,8 @@ def test_slices_of_a_size_known_at_run_time_begin_anywhere():
     assert [argument.name for argument in module.compile("f").arguments] == ["px", "py", "n"]
     x = half(16)
     for count in (0, 1, 4):
-        found = module.run("f", px=x, py=zeros(16), n=count)["py"]
-        np.testing.assert_array_equal(found, [*x[:12], *-x[12 : 12 + count], *x[12 + count :]])
+        actual = module.run("f", px=x, py=zeros(16), n=count)["py"]
+        np.testing.assert_array_equal(actual, [*x[:12], *-x[12 : 12 + count], *x[12 + count :]])
     with pytest.raises(RuntimeError, match=r"leaves a tensor"):
         module.run("f", px=x, py=zeros(16), n=5)
 
@@ -312,5 +312,5 @@ def test_truncf_of_a_large_tensor_saturates_as_the_card_does():
     text = of(
         "%y = arith.truncf %x : tensor<4xf32> to tensor<4xf16>", [4], [4], types=("f32", "f16")
     )
-    found = run(text, px=np.full(4, 1e30, np.float32), py=zeros(4))["py"]
-    assert (found > 60000).all()
+    actual = run(text, px=np.full(4, 1e30, np.float32), py=zeros(4))["py"]
+    assert (actual > 60000).all()

@@ -1,4 +1,4 @@
-"""What access tiles mean when they are loaded and stored."""
+"""Tests of loads and stores of access tiles."""
 
 import numpy as np
 import pytest
@@ -43,14 +43,14 @@ def test_every_type_moves_bit_by_bit(type):
     if type == "f16":
         x = half(64)
     text = kernel("px; py", load("x", [64], type), store("x", [64], type, base="py"))
-    found = run(text, px=x, py=np.zeros_like(x))["py"]
-    assert found.tobytes() == x.tobytes()
+    actual = run(text, px=x, py=np.zeros_like(x))["py"]
+    assert actual.tobytes() == x.tobytes()
 
 
 def test_a_tile_past_the_end_of_the_array_reads_zeros_there():
     x = half(4, 64)
-    found = run(copy_tile([4, 64], ["%c2", "%c0"], [4, 64]), px=x, py=np.ones((4, 64), np.float16))
-    np.testing.assert_array_equal(found["py"], np.vstack([x[2:], zeros(2, 64)]))
+    actual = run(copy_tile([4, 64], ["%c2", "%c0"], [4, 64]), px=x, py=np.ones((4, 64), np.float16))
+    np.testing.assert_array_equal(actual["py"], np.vstack([x[2:], zeros(2, 64)]))
 
 
 def test_a_tile_past_the_end_of_the_array_writes_nothing_there():
@@ -62,21 +62,21 @@ def test_a_tile_past_the_end_of_the_array_writes_nothing_there():
         tile("t", "v", ["%c3", "%c0"], [4, 64], [4, 64]),
         "ktdp.store %x, %t : tensor<4x64xf16>, <4x64xindex>",
     )
-    found = run(text, px=x, py=np.ones((4, 64), np.float16))["py"]
-    np.testing.assert_array_equal(found, np.vstack([np.ones((3, 64)), x[:1]]))
+    actual = run(text, px=x, py=np.ones((4, 64), np.float16))["py"]
+    np.testing.assert_array_equal(actual, np.vstack([np.ones((3, 64)), x[:1]]))
 
 
 def test_outside_the_view_but_inside_the_array_are_the_neighbours():
     x = half(4, 64)
-    found = run(copy_tile([4, 64], ["%c0", "%c4"], [2, 64]), px=x, py=zeros(2, 64))["py"]
-    np.testing.assert_array_equal(found, x.ravel()[4:132].reshape(2, 64))
+    actual = run(copy_tile([4, 64], ["%c0", "%c4"], [2, 64]), px=x, py=zeros(2, 64))["py"]
+    np.testing.assert_array_equal(actual, x.ravel()[4:132].reshape(2, 64))
 
 
 def test_index_expressions_are_computed():
     x = half(16, 64)
     at = ["%c2 * 4 + %c3 - 1", "(%c4 + %c3) floordiv 2 + 7 mod 4"]
-    found = run(copy_tile([16, 64], at, [2, 8]), px=x, py=zeros(2, 8))["py"]
-    np.testing.assert_array_equal(found, x[10:12, 6:14])
+    actual = run(copy_tile([16, 64], at, [2, 8]), px=x, py=zeros(2, 8))["py"]
+    np.testing.assert_array_equal(actual, x[10:12, 6:14])
 
 
 def test_an_explicit_base_map():
@@ -85,8 +85,8 @@ def test_an_explicit_base_map():
     text = text.replace(
         "access_tile_set =", "base_map = affine_map<(a, b) -> (a * 2 + b, b)>, access_tile_set ="
     )
-    found = run(text, px=x, py=zeros(2, 8))["py"]
-    np.testing.assert_array_equal(found, x[7:9, 3:11])
+    actual = run(text, px=x, py=zeros(2, 8))["py"]
+    np.testing.assert_array_equal(actual, x[7:9, 3:11])
 
 
 def test_a_set_that_does_not_begin_at_the_anchor():
@@ -137,14 +137,14 @@ def test_an_order_is_how_the_tile_is_walked(order, stores):
         ],
     )
     if stores:
-        found = run(text, px=zeros(2, 3, 8), py=np.ascontiguousarray(turned))["px"]
-        np.testing.assert_array_equal(found, x)
+        actual = run(text, px=zeros(2, 3, 8), py=np.ascontiguousarray(turned))["px"]
+        np.testing.assert_array_equal(actual, x)
     else:
-        found = run(text, px=x, py=np.zeros_like(turned, order="C"))["py"]
-        np.testing.assert_array_equal(found, turned)
+        actual = run(text, px=x, py=np.zeros_like(turned, order="C"))["py"]
+        np.testing.assert_array_equal(actual, turned)
 
 
-def test_an_order_that_is_no_permutation_is_refused():
+def test_an_order_that_is_not_a_permutation_is_rejected():
     text = copy_tile([4, 4], ["%c0", "%c0"], [4, 4], order="affine_map<(a, b) -> (a, a)>")
     with pytest.raises(KtirError, match="permutation"):
         run(text, px=zeros(4, 4), py=zeros(4, 4))
@@ -219,8 +219,8 @@ def test_a_symbolic_set_bound_to_an_argument(count):
     )
     x = half(16)
     expected = np.where(np.arange(16) < count, 2 * x, 7)
-    found = run(text, px=x, py=np.full(16, 7, np.float16), n=count)["py"]
-    np.testing.assert_array_equal(found, expected)
+    actual = run(text, px=x, py=np.full(16, 7, np.float16), n=count)["py"]
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize(
@@ -265,8 +265,8 @@ def test_a_symbolic_triangle():
         store("y", [6]),
     )
     x = half(4, 4)
-    found = run(text, px=x, py=zeros(6), n=3)["py"]
-    np.testing.assert_array_equal(found, x[np.tril_indices(3)])
+    actual = run(text, px=x, py=zeros(6), n=3)["py"]
+    np.testing.assert_array_equal(actual, x[np.tril_indices(3)])
 
 
 def test_a_rank_0_view_and_tile():
@@ -282,8 +282,8 @@ def test_a_rank_0_view_and_tile():
         "%y = linalg.broadcast ins(%x : tensor<f16>) outs(%e : tensor<8xf16>) dimensions = [0]",
         store("y", [8]),
     )
-    found = run(text, px=np.array(1.5, np.float16), py=zeros(8))["py"]
-    np.testing.assert_array_equal(found, np.full(8, 1.5))
+    actual = run(text, px=np.array(1.5, np.float16), py=zeros(8))["py"]
+    np.testing.assert_array_equal(actual, np.full(8, 1.5))
 
 
 def test_an_empty_tile_moves_nothing():
@@ -334,8 +334,8 @@ def loaded_from_tensor(declared, line):
 def test_a_tile_of_a_tensor_in_another_shape():
     text = loaded_from_tensor("tensor<8xf32>", "%y = arith.addf %p, %p : tensor<8xf32>")
     x = half(8, 8).astype(np.float32)
-    found = run(text, px=x, py=zeros(8, dtype=np.float32))["py"]
-    np.testing.assert_array_equal(found, 2 * x[1:3, 4:].ravel())
+    actual = run(text, px=x, py=zeros(8, dtype=np.float32))["py"]
+    np.testing.assert_array_equal(actual, 2 * x[1:3, 4:].ravel())
 
 
 def test_a_tile_of_a_tensor_in_another_type_is_refused():
@@ -366,5 +366,5 @@ def test_sizes_and_strides_as_values():
         store("y", [2, 4]),
     )
     x = half(5, 9)
-    found = run(text, px=x, py=zeros(2, 4), rows=5, columns=9)["py"]
-    np.testing.assert_array_equal(found, x[1:3, 2:6])
+    actual = run(text, px=x, py=zeros(2, 4), rows=5, columns=9)["py"]
+    np.testing.assert_array_equal(actual, x[1:3, 2:6])

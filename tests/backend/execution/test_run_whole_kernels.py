@@ -1,4 +1,4 @@
-"""Whole kernels in the spellings that circulate, against NumPy in float64."""
+"""Tests of whole kernels in the syntax of several producers, against NumPy in float64."""
 
 from pathlib import Path
 
@@ -25,17 +25,17 @@ def softmax(x, axis=-1):
 @pytest.mark.parametrize("columns", [262144, 262143, 100000, 5])
 def test_softmax_of_wide_ragged_rows(columns):
     x = half(2, 262144, scale=2)
-    found = run("softmax_wide.mlir", output_ptr=zeros(2, 262144), input_ptr=x, n_cols=columns)
+    actual = run("softmax_wide.mlir", output_ptr=zeros(2, 262144), input_ptr=x, n_cols=columns)
     expected = zeros(2, 262144, dtype=float)
     expected[:, :columns] = softmax(x[:, :columns].astype(float))
     # The exponent's argument is rounded first: it is up to 20, so 20 / 1024 relatively.
-    close(found["output_ptr"], expected, roundings=45, absolute=2.0**-24)
+    close(actual["output_ptr"], expected, roundings=45, absolute=2.0**-24)
 
 
 def test_softmax_of_whole_rows_strided_over_cores():
     columns = 200000
     x = half(3, 262144, scale=2)
-    found = run(
+    actual = run(
         "softmax_one_pass.mlir",
         output_ptr=zeros(3, 262144),
         input_ptr=x,
@@ -46,14 +46,14 @@ def test_softmax_of_whole_rows_strided_over_cores():
     )["output_ptr"]
     expected = zeros(3, 262144, dtype=float)
     expected[:, :columns] = softmax(x[:, :columns].astype(float))
-    close(found, expected, roundings=45, absolute=2.0**-24)
+    close(actual, expected, roundings=45, absolute=2.0**-24)
 
 
 def test_rms_norm_over_a_square_of_cores():
     x, weight = half(64, 128), half(128, seed=1)
     wide = x.astype(float)
     expected = wide / np.sqrt((wide**2).mean(1, keepdims=True) + 1e-5) * weight
-    found = run(
+    actual = run(
         "rmsnorm_2x2.mlir",
         x0=np.ascontiguousarray(x[:, :64]),
         x1=np.ascontiguousarray(x[:, 64:]),
@@ -61,31 +61,31 @@ def test_rms_norm_over_a_square_of_cores():
         y0=zeros(64, 64),
         y1=zeros(64, 64),
     )
-    close(np.hstack([found["y0"], found["y1"]]), expected, roundings=2.1, absolute=2.0**-24)
+    close(np.hstack([actual["y0"], actual["y1"]]), expected, roundings=2.1, absolute=2.0**-24)
 
 
 def test_a_product_with_its_keys_in_parts():
     p = softmax(half(64, 512).astype(float)).astype(np.float16)
     v = half(512, 64, seed=1)
-    found = run("sdpa_pv_ksplit.mlir", P=p, V=v, O=zeros(64, 64))["O"]
+    actual = run("sdpa_pv_ksplit.mlir", P=p, V=v, O=zeros(64, 64))["O"]
     expected = p.astype(float) @ v
     # Each of 8 parts and 7 sums rounds once; so does p on its way to the card.
     slack = (np.abs(p.astype(float)) @ np.abs(v)) * 2.0**-10 * 10
-    close(found, expected, absolute=slack)
+    close(actual, expected, absolute=slack)
 
 
 def test_nested_loops():
     a = np.arange(256, dtype=np.float16).reshape(4, 64) % 13
-    found = run("nested_yield.ktir", a=a, out=zeros(1, 64))["out"]
-    np.testing.assert_array_equal(found[0], a.sum(0))
+    actual = run("nested_yield.ktir", a=a, out=zeros(1, 64))["out"]
+    np.testing.assert_array_equal(actual[0], a.sum(0))
 
 
 @pytest.mark.parametrize("n", [1, 1024, 5000, 32768])
 def test_adding_vectors_of_any_length(n):
     x, y = (half(n, seed=seed).astype(np.float32) for seed in range(2))
     arrays = {"x_ptr": x, "y_ptr": y, "output_ptr": np.zeros(n, np.float32)}
-    found = run("vector_add_dynamic.mlir", **arrays, n_elements=n)["output_ptr"]
-    np.testing.assert_array_equal(found, x + y)
+    actual = run("vector_add_dynamic.mlir", **arrays, n_elements=n)["output_ptr"]
+    np.testing.assert_array_equal(actual, x + y)
 
 
 def test_adding_at_indices():
@@ -94,8 +94,8 @@ def test_adding_at_indices():
     ids = np.random.default_rng(1).permutation(100)[:32]
     expected = out.copy()
     expected[ids] += src
-    found = run("indexed_add.mlir", out_ptr=out, src_ptr=src, ids_ptr=ids)["out_ptr"]
-    np.testing.assert_array_equal(found, expected)
+    actual = run("indexed_add.mlir", out_ptr=out, src_ptr=src, ids_ptr=ids)["out_ptr"]
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("columns", [128, 512])
@@ -103,22 +103,22 @@ def test_layer_norm_with_sizes_as_scalars(columns):
     x, w, b = half(10, columns), half(columns, seed=1), half(columns, seed=2)
     wide = x.astype(float)
     normal = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
-    found = run(
+    actual = run(
         "layernorm_fwd.mlir",
         X=x, Y=zeros(10, columns), W=w, B=b, Mean=np.zeros(10, np.float32),
         stride=columns, M=10, N=columns, eps=1e-5,
     )  # fmt: skip
-    close(found["Y"], normal * w + b, absolute=2.0**-18)
-    np.testing.assert_allclose(found["Mean"], wide.mean(1), atol=1e-6)
+    close(actual["Y"], normal * w + b, absolute=2.0**-18)
+    np.testing.assert_allclose(actual["Mean"], wide.mean(1), atol=1e-6)
 
 
 @pytest.mark.parametrize("trips", [0, 1, 5])
 def test_a_ring_in_a_loop(trips):
     x = np.arange(512, dtype=np.float16).reshape(4, 128) % 7
-    found = run(
+    actual = run(
         "ring_reduce_inner_loop.mlir", **{"in": x, "out": np.ones(128, np.float16), "n": trips}
     )
-    np.testing.assert_array_equal(found["out"], trips * x.sum(0))
+    np.testing.assert_array_equal(actual["out"], trips * x.sum(0))
 
 
 def by_columns(matrix):
@@ -130,7 +130,7 @@ def test_swiglu_on_four_cores():
     x = half(16, 64)
     gate, up = (half(64, 256, seed=seed, scale=0.1) for seed in (1, 2))
     down = half(256, 64, seed=3, scale=0.1)
-    found = run(
+    actual = run(
         "ffn_swiglu_4core.mlir",
         x=x, gate=by_columns(gate), up=by_columns(up), down=down.ravel(), y=zeros(16, 64),
     )["y"]  # fmt: skip
@@ -138,18 +138,18 @@ def test_swiglu_on_four_cores():
     hidden = g / (1 + np.exp(-g)) * (x.astype(float) @ up)
     # About ten roundings before the last product, one of each part and of each sum.
     slack = np.abs(hidden) @ np.abs(down.astype(float)) * 2.0**-10 * 15
-    close(found, hidden @ down, absolute=slack)
+    close(actual, hidden @ down, absolute=slack)
 
 
 def test_rotary_embedding():
     x = half(64, 128)
     angles = np.outer(np.arange(64), 10000.0 ** (-np.arange(64) / 64))
     cos, sin = np.cos(angles).astype(np.float16), np.sin(angles).astype(np.float16)
-    found = run("rope_4x2.mlir", x=x, cos=cos, sin=sin, y=zeros(64, 128))["y"]
+    actual = run("rope_4x2.mlir", x=x, cos=cos, sin=sin, y=zeros(64, 128))["y"]
     first, second = x[:, :64].astype(float), x[:, 64:].astype(float)
     expected = np.hstack([first * cos - second * sin, second * cos + first * sin])
     slack = np.hstack([np.abs(first) + np.abs(second)] * 2) * 2.0**-10 * 2
-    close(found, expected, absolute=slack)
+    close(actual, expected, absolute=slack)
 
 
 @pytest.mark.parametrize("lengths", [(64, 33), (1, 16), (17, 50)])
@@ -157,7 +157,7 @@ def test_attention_over_pages_with_lengths(lengths):
     query, keys = half(2, 4, 32), half(10, 16, 32, seed=1)
     values = half(10, 16, 32, seed=2)
     table = np.array([[7, 2, 9, 4], [0, 3, 1, 8]], np.int32)
-    found = run(
+    actual = run(
         "paged_attention.mlir",
         out=zeros(2, 4, 32), query=query, key_cache=keys, value_cache=values,
         block_tables=table, seq_lens=np.array(lengths, np.int32), scale=32**-0.5,
@@ -166,14 +166,14 @@ def test_attention_over_pages_with_lengths(lengths):
         k = keys[table[sequence]].reshape(64, 32)[:length].astype(float)
         v = values[table[sequence]].reshape(64, 32)[:length].astype(float)
         weights = softmax(query[sequence].astype(float) @ k.T * 32**-0.5)
-        close(found[sequence], weights @ v, absolute=weights @ np.abs(v) * 2.0**-9)
+        close(actual[sequence], weights @ v, absolute=weights @ np.abs(v) * 2.0**-9)
 
 
 @pytest.mark.parametrize("height", [6, 7, 9, 12])
 def test_matrices_of_unknown_height_merged(height):
     a, b = half(height, 16), half(16, height, seed=1)
-    found = run("rowmerge_dynamic.mlir", a=a, b=b, out=zeros(12, 16), m=height)["out"]
-    np.testing.assert_array_equal(found, np.vstack([a, b.T])[:12])
+    actual = run("rowmerge_dynamic.mlir", a=a, b=b, out=zeros(12, 16), m=height)["out"]
+    np.testing.assert_array_equal(actual, np.vstack([a, b.T])[:12])
 
 
 def test_a_tile_larger_than_the_scratchpad():

@@ -1,4 +1,4 @@
-"""Copies that go away since source and destination become one buffer, and those that stay."""
+"""Tests of coalescing: copies that are removed, and copies that are necessary."""
 
 from compiling import compiled
 from program_interpreter import Interpreter
@@ -40,7 +40,9 @@ def code(text):
 
 
 def loop_body(instructions):
-    (begin,) = (i for i, found in enumerate(instructions) if isinstance(found, LoopBegin))
+    (begin,) = (
+        i for i, instruction in enumerate(instructions) if isinstance(instruction, LoopBegin)
+    )
     return instructions[begin + 1 : instructions[begin].end]
 
 
@@ -58,32 +60,34 @@ def test_an_accumulator_is_updated_in_place():
 """ + STORE.format("%r")
     (update,) = loop_body(code(text))
     assert isinstance(update, Chain)
-    assert not any(isinstance(found, Copy) for found in code(text))
+    assert not any(isinstance(instruction, Copy) for instruction in code(text))
     for out, _ in results(text, 3):
         assert out == [5 * value for value in VALUES]
 
 
-def test_a_product_accumulates_in_place():
+def test_a_matmul_accumulates_in_place():
     text = f"""
 %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %two) -> ({T}) {{
   %b = linalg.matmul ins(%x, %x : {T}, {T}) outs(%a : {T}) -> {T}
   scf.yield %b : {T}
 }}
 """ + STORE.format("%r")
-    (product,) = loop_body(code(text))
-    assert isinstance(product, Matmul)
-    assert product.initial.address == product.output.address
+    (matmul,) = loop_body(code(text))
+    assert isinstance(matmul, Matmul)
+    assert matmul.initial.address == matmul.output.address
 
 
-def test_a_product_of_the_accumulator_with_itself_is_not_in_place():
+def test_a_matmul_of_its_accumulator_is_not_in_place():
     text = f"""
 %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %x) -> ({T}) {{
   %b = linalg.matmul ins(%a, %x : {T}, {T}) outs(%a : {T}) -> {T}
   scf.yield %b : {T}
 }}
 """ + STORE.format("%r")
-    (product,) = [found for found in loop_body(code(text)) if isinstance(found, Matmul)]
-    assert product.a.address != product.output.address
+    (matmul,) = [
+        instruction for instruction in loop_body(code(text)) if isinstance(instruction, Matmul)
+    ]
+    assert matmul.a.address != matmul.output.address
 
 
 def test_two_carried_values_swap():
@@ -104,7 +108,7 @@ def test_two_carried_values_swap():
         assert (first, second) == (VALUES, doubled)
 
 
-def test_an_initial_value_that_is_read_later_keeps_its_content():
+def test_an_initial_value_that_is_read_later_is_preserved():
     text = (
         f"""
 %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %x) -> ({T}) {{
@@ -120,7 +124,7 @@ def test_an_initial_value_that_is_read_later_keeps_its_content():
         assert second == VALUES
 
 
-def test_an_initial_value_read_in_the_loop_keeps_its_content():
+def test_an_initial_value_that_is_read_in_the_loop_is_preserved():
     text = f"""
 %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %x) -> ({T}) {{
   %b = arith.addi %a, %x : {T}
@@ -131,7 +135,7 @@ def test_an_initial_value_read_in_the_loop_keeps_its_content():
         assert out == [4 * value for value in VALUES]
 
 
-def test_a_carried_value_that_comes_back_transposed_is_not_copied_onto_itself():
+def test_a_carried_value_is_not_transposed_in_place():
     """Transposing in place would read elements that were overwritten."""
     text = f"""
 %v = arith.constant 77 : i32
@@ -157,7 +161,7 @@ def test_inserting_into_a_carried_value_moves_one_element():
   scf.yield %b : {T}
 }}
 """ + STORE.format("%r")
-    assert not any(isinstance(found, Copy) for found in loop_body(code(text)))
+    assert not any(isinstance(instruction, Copy) for instruction in loop_body(code(text)))
     expected = [77 if position in (0, 5, 10) else value for position, value in enumerate(VALUES)]
     for out, _ in results(text, 3):
         assert out == expected
@@ -174,12 +178,12 @@ def test_nested_loops_share_one_accumulator():
   scf.yield %s : {T}
 }}
 """ + STORE.format("%r")
-    assert not any(isinstance(found, Copy) for found in code(text))
+    assert not any(isinstance(instruction, Copy) for instruction in code(text))
     for out, _ in results(text, 3):
         assert out == [11 * value for value in VALUES]
 
 
-def test_branches_write_their_result_where_it_belongs():
+def test_branches_write_their_result_without_a_copy():
     text = f"""
 %t = arith.cmpi slt, %n, %c1 : index
 %r = scf.if %t -> ({T}) {{
@@ -190,7 +194,7 @@ def test_branches_write_their_result_where_it_belongs():
   scf.yield %c : {T}
 }}
 """ + STORE.format("%r")
-    assert not any(isinstance(found, Copy) for found in code(text))
+    assert not any(isinstance(instruction, Copy) for instruction in code(text))
     for out, _ in results(text, 0):
         assert out == [value + 2 for value in VALUES]
     for out, _ in results(text, 1):

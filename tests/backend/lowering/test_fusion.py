@@ -1,4 +1,4 @@
-"""Which elementwise ops join to one chain, what a chain still writes, and what keeps its order."""
+"""Tests of fusion: the ops of a chain, its outputs, and the order of other instructions."""
 
 from compiling import compiled
 
@@ -32,15 +32,15 @@ def code(body):
 
 
 def only(kind, instructions):
-    (found,) = (found for found in instructions if isinstance(found, kind))
-    return found
+    (match,) = (step for step in instructions if isinstance(step, kind))
+    return match
 
 
 def ops(chain):
     return [step.op for step in chain.steps]
 
 
-def test_ops_in_a_row_are_one_chain_with_one_output():
+def test_consecutive_ops_are_one_chain_with_one_output():
     text = f"""
 %a = arith.addf %x, %x : {T}
 %b = math.exp %a : {T}
@@ -78,7 +78,7 @@ def test_a_value_that_is_also_stored_is_an_output():
     assert sorted(output.value for output in chain.outputs) == [1, 2]
 
 
-def test_what_nobody_needs_is_not_computed():
+def test_unused_values_are_not_computed():
     text = f"""
 %a = math.exp %x : {T}
 %b = math.sqrt %x : {T}
@@ -87,10 +87,10 @@ def test_what_nobody_needs_is_not_computed():
 """ + STORE.format("%b")
     assert ops(only(Chain, code(text))) == ["sqrt"]
     unused = f"%a = math.exp %x : {T}\n" + STORE.format("%x")
-    assert not any(isinstance(found, Chain) for found in code(unused))
+    assert not any(isinstance(instruction, Chain) for instruction in code(unused))
 
 
-def test_a_reduction_takes_in_the_chain_that_only_it_reads():
+def test_a_chain_is_fused_into_its_only_reader_a_reduction():
     text = f"""
 %a = arith.mulf %x, %x : {T}
 %dead = math.exp %x : {T}
@@ -105,7 +105,7 @@ def test_a_reduction_takes_in_the_chain_that_only_it_reads():
     assert reduce.values == (1,)
 
 
-def test_a_reduction_leaves_a_chain_that_others_read_too():
+def test_a_chain_with_several_readers_is_not_fused_into_a_reduction():
     text = f"""
 %a = arith.mulf %x, %x : {T}
 %i = arith.constant dense<0.0> : tensor<f16>
@@ -116,13 +116,13 @@ def test_a_reduction_leaves_a_chain_that_others_read_too():
 """ + STORE.format("%y")
     instructions = code(text)
     assert ops(only(Reduce, instructions)) == []
-    assert [ops(found) for found in instructions if isinstance(found, Chain)] == [
+    assert [ops(instruction) for instruction in instructions if isinstance(instruction, Chain)] == [
         ["mulf"],
         ["divf"],
     ]
 
 
-def test_a_transposed_value_goes_through_the_scratchpad():
+def test_a_transposed_value_is_stored_in_the_scratchpad():
     text = """
 func.func @f(%p: index) {
 %c0 = arith.constant 0 : index
@@ -139,13 +139,13 @@ ktdp.store %c, %t : tensor<8x8xf16>, <8x8xindex>
 return
 }
 """
-    chains = [found for found in compiled(text).code if isinstance(found, Chain)]
-    assert [ops(found) for found in chains] == [["exp"], ["addf"]]
+    chains = [instruction for instruction in compiled(text).code if isinstance(instruction, Chain)]
+    assert [ops(chain) for chain in chains] == [["exp"], ["addf"]]
     output = chains[1].outputs[0].operand
-    assert all(found.operand.address != output.address for found in chains[1].inputs)
+    assert all(entry.operand.address != output.address for entry in chains[1].inputs)
 
 
-def test_loads_and_stores_keep_their_order():
+def test_loads_and_stores_are_not_reordered():
     text = f"""
 %a = math.exp %x : {T}
 ktdp.store %x, %qt : {T}, <64xindex>
@@ -155,25 +155,34 @@ ktdp.store %b, %pt : {T}, <64xindex>
 %z = ktdp.load %pt : <64xindex> -> {T}
 ktdp.store %z, %qt : {T}, <64xindex>
 """
-    transfers = [found for found in code(text) if isinstance(found, Transfer)]
-    assert [found.store for found in transfers] == [False, True, False, True, False, True]
-    assert [found.views[0].base for found in transfers] == [4, 5, 5, 4, 4, 5]
+    transfers = [instruction for instruction in code(text) if isinstance(instruction, Transfer)]
+    assert [transfer.store for transfer in transfers] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert [transfer.views[0].base for transfer in transfers] == [4, 5, 5, 4, 4, 5]
 
 
-def test_a_chain_waits_for_what_does_not_need_it():
-    """The load between the two ops goes first, and the ops join."""
+def test_an_independent_load_is_moved_before_a_chain():
+    """The load between two ops is moved before them, and the ops are fused."""
     text = f"""
 %a = math.exp %x : {T}
 %y = ktdp.load %qt : <64xindex> -> {T}
 %b = arith.addf %a, %y : {T}
 """ + STORE.format("%b")
     instructions = code(text)
-    kinds = [type(found) for found in instructions if not isinstance(found, Scalar)]
+    kinds = [
+        type(instruction) for instruction in instructions if not isinstance(instruction, Scalar)
+    ]
     assert kinds == [Transfer, Transfer, Chain, Transfer]
 
 
 def test_a_chain_reads_its_scalar_before_a_move_changes_it():
-    """The register of a carried scalar is moved to at the end of each trip."""
+    """The register of a carried scalar is overwritten at the end of each iteration."""
     text = f"""
 %r:2 = scf.for %i = %c0 to %n step %c1 iter_args(%a = %s, %t = %x) -> (f16, {T}) {{
   %k = tensor.splat %a : {T}
@@ -183,23 +192,27 @@ def test_a_chain_reads_its_scalar_before_a_move_changes_it():
 }}
 """ + STORE.format("%r#1")
     instructions = code(text)
-    (begin,) = (i for i, found in enumerate(instructions) if isinstance(found, LoopBegin))
+    (begin,) = (
+        i for i, instruction in enumerate(instructions) if isinstance(instruction, LoopBegin)
+    )
     body = instructions[begin + 1 : instructions[begin].end]
     chain = only(Chain, body)
-    (scalar,) = (found for found in chain.inputs if found.kind is InputKind.SCALAR)
-    moves = [found for found in body if isinstance(found, Move)]
-    (changes,) = (found for found in moves if found.destination == scalar.source)
+    (scalar,) = (
+        instruction for instruction in chain.inputs if instruction.kind is InputKind.SCALAR
+    )
+    moves = [instruction for instruction in body if isinstance(instruction, Move)]
+    (changes,) = (move for move in moves if move.destination == scalar.source)
     assert body.index(chain) < body.index(changes)
 
 
-def test_chains_stay_small_enough_for_the_host_s_cache():
+def test_the_number_of_values_of_a_chain_is_limited():
     lines = [f"%v0 = arith.addf %x, %x : {T}"]
     lines += [f"%v{i + 1} = arith.addf %v{i}, %x : {T}" for i in range(300)]
     chains = [
-        found
-        for found in code("\n".join([*lines, ""]) + STORE.format("%v300"))
-        if isinstance(found, Chain)
+        instruction
+        for instruction in code("\n".join([*lines, ""]) + STORE.format("%v300"))
+        if isinstance(instruction, Chain)
     ]
-    assert sum(len(found.steps) for found in chains) == 301
-    assert all(len(found.inputs) + len(found.steps) <= 64 for found in chains)
+    assert sum(len(chain.steps) for chain in chains) == 301
+    assert all(len(chain.inputs) + len(chain.steps) <= 64 for chain in chains)
     assert len(chains) <= 6

@@ -1,4 +1,4 @@
-"""Fusion, coalescing and placement change no result: random kernels, with them and without."""
+"""Fusion, coalescing and scratchpad allocation preserve the results of random kernels."""
 
 from compiling import compiled, without_passes
 from hypothesis import HealthCheck, given, settings
@@ -20,7 +20,7 @@ def outputs_of(content, *, backwards):
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(st.data())
-def test_passes_change_no_result(data):
+def test_passes_preserve_results(data):
     text = KernelWriter(lambda low, high: data.draw(st.integers(low, high))).text()
     check(text)
 

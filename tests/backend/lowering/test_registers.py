@@ -1,4 +1,4 @@
-"""Integer arithmetic while compiling: constant values and bounds against Python's own integers."""
+"""Tests of constant folding and of integer bounds against Python's integers."""
 
 import math
 
@@ -95,7 +95,7 @@ def evaluated(op, left, right, operand):
 
 
 @given(st.sampled_from(sorted(BINARY)), st.sampled_from(INTEGERS), st.data())
-def test_a_folded_binary_op_is_what_the_card_would_compute(op, type, data):
+def test_a_constant_folded_op_equals_the_card_s_result(op, type, data):
     left, right = data.draw(lanes(type)), data.draw(lanes(type))
     constant = constant_fold(op, [left, right], type, result_type(op, type))
     assume(constant is not None)
@@ -122,7 +122,7 @@ def test_a_folded_cast_reads_its_operand_as_the_operand_s_type(op, operand, resu
     assert constant_fold(op, [lane], operand, result) == as_lane(CASTS[op](lane, operand), result)
 
 
-def test_a_set_flag_is_minus_one_when_sign_extended():
+def test_a_true_i1_is_minus_one_when_sign_extended():
     assert constant_fold("extsi", [1], ElementType.I1, ElementType.I64) == -1
     assert bound("extsi", [(0, 1)], ElementType.I1, ElementType.I64) == (-1, 0)
     assert constant_fold("extui", [1], ElementType.I1, ElementType.I64) == 1
@@ -159,7 +159,7 @@ def test_the_remainder_of_a_range_around_zero_is_bounded_by_the_divisor_alone():
     assert bound("remsi", [(-5, 7), (3, 3)], ElementType.I64, ElementType.I64) == (-2, 2)
 
 
-def test_one_bound_is_enough_where_the_op_cannot_exceed_it():
+def test_one_bounded_operand_is_enough_if_the_op_cannot_exceed_it():
     type = ElementType.I64
     assert bound("minsi", [None, (9, 9)], type, type)[1] == 9
     assert bound("minui", [(2, 9), None], type, type) == (0, 9)
@@ -169,7 +169,7 @@ def test_one_bound_is_enough_where_the_op_cannot_exceed_it():
     assert bound("maxsi", [None, (0, 7)], type, type) is None
 
 
-def test_what_may_wrap_around_has_no_bounds():
+def test_results_that_may_wrap_around_have_no_bounds():
     wide = (0, 100_000)
     assert bound("muli", [wide, wide], ElementType.I32, ElementType.I32) is None
     assert bound("muli", [wide, wide], ElementType.I64, ElementType.I64) == (0, 10**10)
@@ -205,7 +205,7 @@ def test_equal_constants_share_a_register():
     assert {found.bits for found in registers.constants()} == {7, 8}
 
 
-def test_the_core_s_place_is_bounded_by_the_grid():
+def test_core_ids_are_bounded_by_the_grid():
     registers = Registers((2, 3, 4))
     assert [registers.bounds(register) for register in range(4)] == [
         (0, 23),

@@ -1,4 +1,4 @@
-"""Another shape is another way to walk the same elements, as long as strides can say it."""
+"""Tests of reshapes: views if strides can express the new shape, copies otherwise."""
 
 import pytest
 import torch
@@ -64,7 +64,7 @@ def test_a_view_exists_where_pytorch_has_one(case):
     assert torch.equal(walked, torch.as_strided(storage, wanted, expected.stride()))
 
 
-def test_tensors_without_elements_have_every_shape():
+def test_empty_tensors_can_be_viewed_with_any_shape():
     assert under([3, 0, 2], [1, 7, 100], [0, 5]) is not None
 
 
@@ -165,7 +165,7 @@ WITH_COPY = [
 
 
 @pytest.mark.parametrize(("change", "reference", "before", "after", "groups"), WITHOUT_COPY)
-def test_nothing_moves_where_strides_will_do(change, reference, before, after, groups):
+def test_a_reshape_that_strides_express_copies_nothing(change, reference, before, after, groups):
     content = compiled(program(change, joined("r", before, after, groups), after))
     assert not any(isinstance(found, Copy) for found in content.code)
     found, expected = results(content, reference, after)
@@ -173,7 +173,7 @@ def test_nothing_moves_where_strides_will_do(change, reference, before, after, g
 
 
 @pytest.mark.parametrize(("change", "reference", "before", "after", "groups"), WITH_COPY)
-def test_elements_that_no_strides_reach_are_copied(change, reference, before, after, groups):
+def test_a_reshape_that_strides_cannot_express_is_a_copy(change, reference, before, after, groups):
     content = compiled(program(change, joined("r", before, after, groups), after))
     assert sum(isinstance(found, Copy) for found in content.code) == 1
     found, expected = results(content, reference, after)

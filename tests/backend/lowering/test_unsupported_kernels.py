@@ -1,4 +1,4 @@
-"""What cannot be compiled is refused with its place in the text, and with a way out."""
+"""Tests of kernels that cannot be compiled: errors state the source location and a solution."""
 
 import pytest
 from compiling import compiled
@@ -25,7 +25,7 @@ LOADED = [
 ]
 
 
-def refused(body, match, *, at, **options):
+def rejects(body, match, *, at, **options):
     text = kernel(body, **options)
     with pytest.raises(KtirError, match=match) as caught:
         compiled(text)
@@ -38,12 +38,12 @@ def refused(body, match, *, at, **options):
 
 def test_an_op_without_an_instruction():
     body = [*LOADED, "%y = math.atan %x : tensor<4x64xf16>"]
-    refused(body, "math.atan: the card has no instruction for this op", at="math.atan")
+    rejects(body, "math.atan: the card has no instruction for this op", at="math.atan")
 
 
 def test_a_size_without_an_upper_bound():
     body = ["%e = tensor.empty(%n) : tensor<?xf16>"]
-    message = refused(body, "a size is known only at run time", at="tensor.empty")
+    message = rejects(body, "a size is known only at run time", at="tensor.empty")
     for way_out in ("compile()", "arith.minsi", "upperbound"):
         assert way_out in message
 
@@ -55,7 +55,7 @@ def test_a_size_without_an_upper_bound():
         ["%c9 = arith.constant 9 : index", "%m = arith.remui %q, %c9 : index"],
     ],
 )
-def test_a_size_with_an_upper_bound_is_taken(bounded):
+def test_a_size_with_an_upper_bound_is_accepted(bounded):
     body = [
         "%q = ktdp.get_compute_tile_id : index",
         *bounded,
@@ -64,7 +64,7 @@ def test_a_size_with_an_upper_bound_is_taken(bounded):
     compiled(kernel(body))
 
 
-def test_a_size_given_to_compile_is_taken():
+def test_a_size_passed_to_compile_is_accepted():
     text = kernel(["%e = tensor.empty(%n) : tensor<?xf16>"])
     compiled(text, known={"n": 64})
     with pytest.raises(KtirError, match="a size of -3"):
@@ -89,7 +89,7 @@ def test_a_tensor_larger_than_the_scratchpad():
         compiled(kernel(body))
 
 
-def test_a_run_compiles_scalars_in_where_their_bounds_do_not_fit():
+def test_a_run_compiles_scalars_in_if_their_bounds_exceed_the_scratchpad():
     body = [
         "%most = arith.constant 100000000 : index",
         "%m = arith.minsi %n, %most : index",
@@ -107,7 +107,7 @@ def test_a_run_compiles_scalars_in_where_their_bounds_do_not_fit():
 
 
 def test_a_grid_larger_than_the_card():
-    message = refused(
+    message = rejects(
         [],
         "a grid of 64 cores; the card has 32",
         at="func.func",
@@ -116,7 +116,7 @@ def test_a_grid_larger_than_the_card():
     assert "func.func" in message
 
 
-def test_a_grid_of_the_whole_card_is_taken():
+def test_a_grid_of_the_whole_card_is_accepted():
     compiled(kernel([], attributes=" attributes {grid = [4, 8]}"))
 
 
@@ -135,13 +135,13 @@ def test_a_tile_whose_set_has_other_points_than_the_tensor():
         f"%t = ktdp.construct_access_tile %v[%c0, %c0] {TILE.replace(BOX, smaller)}",
         "%x = ktdp.load %t : <4x64xindex> -> tensor<4x64xf16>",
     ]
-    refused(body, "a tile of 128 points and a tensor of 256 elements", at="ktdp.load")
+    rejects(body, "a tile of 128 points and a tensor of 256 elements", at="ktdp.load")
     stored = [
         *LOADED,
         body[1].replace("%t", "%u"),
         "ktdp.store %x, %u : tensor<4x64xf16>, <4x64xindex>",
     ]
-    refused(stored, "a tensor of 256 elements and a tile of 128 points", at="ktdp.store")
+    rejects(stored, "a tensor of 256 elements and a tile of 128 points", at="ktdp.store")
 
 
 def test_an_order_that_is_no_permutation():
@@ -154,7 +154,7 @@ def test_an_order_that_is_no_permutation():
 
 def test_a_tensor_of_another_type_than_its_view():
     body = [*LOADED[:2], "%x = ktdp.load %t : <4x64xindex> -> tensor<4x64xf32>"]
-    refused(body, "the view holds f16, the tensor f32", at="ktdp.load")
+    rejects(body, "the view holds f16, the tensor f32", at="ktdp.load")
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,11 @@ def test_operands_whose_sizes_turn_out_to_differ(line):
         line,
     ]
     at = line.split()[2]
-    refused(body, "operands of 3 and 4 elements in one dim", at=at)
+    rejects(body, "operands of 3 and 4 elements in one dim", at=at)
 
 
 def test_elements_that_the_card_does_not_have():
-    refused(["%a = arith.constant 1.0 : f64"], "no elements of type f64", at="arith.constant")
+    rejects(["%a = arith.constant 1.0 : f64"], "no elements of type f64", at="arith.constant")
 
 
 def test_a_core_outside_the_grid():
@@ -186,7 +186,7 @@ def test_a_core_outside_the_grid():
         "%v = ktdp.construct_memory_view %p, sizes: [64], strides: [1] "
         "{memory_space = #ktdp.memory_space<ct_local, ct_id = 7>} : memref<64xf16>"
     ]
-    refused(body, "core 7 of a grid of 1", at="construct_memory_view")
+    rejects(body, "core 7 of a grid of 1", at="construct_memory_view")
 
 
 def test_a_store_into_a_tensor():
@@ -196,7 +196,7 @@ def test_a_store_into_a_tensor():
         ": tensor<4x64xf16> -> <4x64xindex>",
         "ktdp.store %x, %u : tensor<4x64xf16>, <4x64xindex>",
     ]
-    refused(body, "tensors are values and cannot be stored to", at="ktdp.store")
+    rejects(body, "tensors are values and cannot be stored to", at="ktdp.store")
 
 
 def test_a_slice_outside_its_tensor():
@@ -205,7 +205,7 @@ def test_a_slice_outside_its_tensor():
         "%k = arith.constant 60 : index",
         "%y = tensor.extract_slice %x[0, %k] [4, 8] [1, 1] : tensor<4x64xf16> to tensor<4x8xf16>",
     ]
-    refused(body, "a slice from 60 to 67 of 64 elements", at="tensor.extract_slice")
+    rejects(body, "a slice from 60 to 67 of 64 elements", at="tensor.extract_slice")
 
 
 def test_branches_that_yield_different_sizes():
@@ -218,17 +218,17 @@ def test_branches_that_yield_different_sizes():
         "%r = scf.if %t -> (tensor<?xf16>) {\nscf.yield %a : tensor<?xf16>\n} else {",
         "scf.yield %b : tensor<?xf16>\n}",
     ]
-    refused(body, "the branches yield tensors of different sizes", at="scf.if")
+    rejects(body, "the branches yield tensors of different sizes", at="scf.if")
 
 
 @pytest.mark.parametrize("value", ["64", None, 2.5, float("nan"), [1]])
-def test_a_scalar_that_is_no_number_of_its_type(value):
+def test_a_scalar_of_another_type_is_rejected(value):
     with pytest.raises(KtirError, match="n is a scalar of type i64, not"):
         compiled(kernel([]), known={"n": value})
 
 
 @pytest.mark.parametrize("value", [1 << 64, -(1 << 63) - 1])
-def test_a_scalar_that_does_not_fit_its_type(value):
+def test_a_scalar_that_overflows_its_type_is_rejected(value):
     with pytest.raises(KtirError, match="n is a scalar of type i64, which cannot be"):
         compiled(kernel([]), known={"n": value})
 
@@ -240,7 +240,7 @@ def test_scalars_may_be_signed_or_unsigned():
 
 
 @pytest.mark.parametrize("value", ["64", None, [1]])
-def test_a_float_that_is_no_number(value):
+def test_a_float_argument_of_another_type_is_rejected(value):
     with pytest.raises(KtirError, match="s is a scalar of type f16, not"):
         compiled(kernel([], arguments="%s: f16"), known={"s": value})
 
@@ -250,7 +250,7 @@ def test_an_array_cannot_be_compiled_in():
         ktir.load(kernel(LOADED)).compile("f", p=3)
 
 
-def test_names_that_the_function_does_not_have():
+def test_unknown_argument_and_function_names_are_rejected():
     module = ktir.load(kernel(LOADED))
     with pytest.raises(KtirError, match="f has no argument m; its arguments are: p, n"):
         module.compile("f", m=3)

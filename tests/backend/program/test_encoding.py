@@ -36,19 +36,19 @@ def payload_with(code):
 
 
 @given(contents())
-def test_what_is_encoded_is_decoded(content):
+def test_encoding_round_trips(content):
     assert decode(encode(content)) == content
 
 
 @pytest.mark.parametrize("kind", INSTRUCTIONS.values(), ids=lambda kind: kind.__name__)
 @given(st.data())
-def test_every_instruction_survives(kind, data):
+def test_every_instruction_round_trips(kind, data):
     content = dataclasses.replace(EMPTY, code=(data.draw(values_of(kind)),))
     assert decode(encode(content)) == content
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_integers_of_64_bits_survive(value):
+def test_integers_of_64_bits_round_trip(value):
     content = dataclasses.replace(EMPTY, code=(Jump(0, value),))
     assert decode(encode(content)).code[0].target == value
 
@@ -59,7 +59,7 @@ def test_equal_programs_have_equal_bytes():
 
 
 @given(contents(), st.data())
-def test_a_damaged_byte_is_noticed(content, data):
+def test_a_damaged_byte_is_detected(content, data):
     file = encode(content)
     position = data.draw(st.integers(0, len(file) - 1))
     change = data.draw(st.integers(1, 255))
@@ -69,14 +69,14 @@ def test_a_damaged_byte_is_noticed(content, data):
 
 
 @given(contents(), st.data())
-def test_a_cut_file_is_noticed(content, data):
+def test_a_truncated_file_is_detected(content, data):
     file = encode(content)
     with pytest.raises(ProgramError):
         decode(file[: data.draw(st.integers(0, len(file) - 1))])
 
 
 @given(st.binary(max_size=200))
-def test_any_payload_is_decoded_or_refused(payload):
+def test_any_payload_is_decoded_or_rejected(payload):
     """The hash is right, as in a file that someone made on purpose."""
     try:
         content = decode(with_payload(payload))
@@ -111,7 +111,7 @@ MOVE = bytes([2, 2 * Move.opcode])
         (with_payload(payload_with(bytes([2, 2 * Scalar.opcode, 0, 0, 60]))), "30 is not a Elem"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(file, message):
+def test_the_error_states_what_is_wrong_with_a_file(file, message):
     with pytest.raises(ProgramError, match=message) as caught:
         decode(file)
     assert str(caught.value).startswith("device program: ")
@@ -145,7 +145,7 @@ def test_a_program_that_cannot_be_saved_says_so(tmp_path):
         Program(encode(EMPTY)).save(tmp_path / "missing" / "f.prg")
 
 
-def test_operands_keep_their_strides():
+def test_strides_of_operands_round_trip():
     operand = Operand(128, 64, ElementType.F16, 7, (32, 0, 1))
     content = dataclasses.replace(EMPTY, code=(INSTRUCTIONS[13](0, (4,), operand, operand),))
     assert decode(encode(content)).code[0].source == operand

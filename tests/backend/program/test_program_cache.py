@@ -1,4 +1,4 @@
-"""Compiled programs on disk: found again, never trusted blindly, never in the way."""
+"""Tests of the program cache on disk: hits, damaged files, eviction and concurrent processes."""
 
 import logging
 import multiprocessing
@@ -94,7 +94,7 @@ def test_a_program_is_compiled_once_for_all_processes(folder, compilations):
     ],
     ids=["function", "scalar", "op", "line", "name"],
 )
-def test_what_changes_the_program_changes_the_key(folder, compilations, change):
+def test_every_input_of_the_compiler_changes_the_key(folder, compilations, change):
     compile_once()
     compile_once(**change)
     assert len(compilations) == 2
@@ -118,7 +118,7 @@ def test_arrays_and_card_are_part_of_the_key(folder, compilations, tmp_path):
 def test_the_compiler_s_code_is_part_of_the_key(monkeypatch):
     before = cache_key("a", "b")
     assert cache_key("a", "b") == before
-    monkeypatch.setattr(program_cache, "_compiler", lambda: "another")
+    monkeypatch.setattr(program_cache, "_compiler_hash", lambda: "another")
     assert cache_key("a", "b") != before
     assert cache_key("ab", "") != cache_key("a", "b")
 
@@ -147,7 +147,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_file_is_ignored_and_written_anew(folder, compilations, warned, damage):
+def test_a_damaged_file_is_ignored_and_rewritten(folder, compilations, warned, damage):
     expected = compile_once()
     (path,) = files(folder)
     good = path.read_bytes()
@@ -172,7 +172,7 @@ def test_the_program_of_another_kernel_under_this_name_is_not_used(folder, compi
     assert len(compilations) == 3
 
 
-def test_what_is_no_file_does_not_stop_or_hang(folder, compilations, warned):
+def test_entries_that_are_not_files_are_ignored(folder, compilations, warned):
     compile_once()
     (path,) = files(folder)
     path.unlink()
@@ -184,7 +184,7 @@ def test_what_is_no_file_does_not_stop_or_hang(folder, compilations, warned):
     compile_once()
     compile_once()
     assert len(compilations) == 4
-    assert any("cannot be kept" in message for message in warned())
+    assert any("cannot be cached" in message for message in warned())
 
 
 @pytest.mark.parametrize("value", ["", "0"])
@@ -214,35 +214,35 @@ def test_by_default_it_is_in_the_user_s_cache_folder(tmp_path, monkeypatch):
         assert knobs.execution.program_cache == str(tmp_path / ".cache/torch_spyre/programs")
 
 
-def test_a_folder_that_cannot_be_written_is_warned_of_once(tmp_path, compilations, warned):
+def test_a_folder_that_cannot_be_written_is_warned_about_once(tmp_path, compilations, warned):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     with knobs.override(TORCH_SPYRE_PROGRAM_CACHE=str(blocked / "programs")):
         assert compile_once() == compile_once()
         compile_once(function="g")
     assert len(compilations) == 3
-    kept = [message for message in warned() if "cannot be kept" in message]
-    assert len(kept) == 1
+    warnings = [message for message in warned() if "cannot be cached" in message]
+    assert len(warnings) == 1
 
 
 def key_of(number):
     return cache_key(str(number))
 
 
-def test_the_programs_used_longest_ago_are_removed(tmp_path):
+def test_the_least_recently_used_programs_are_evicted(tmp_path):
     program = sample_program()
     size = len(program.file) + 40
     cache = ProgramCache(tmp_path, 10 * size)
     for number in range(10):
-        cache.keep(key_of(number), program)
+        cache.store(key_of(number), program)
         os.utime(cache.path(key_of(number)), (number, number))
-    assert cache.find(key_of(0)) == program  # used just now
+    assert cache.load(key_of(0)) == program  # used just now
     for number in range(10, 13):
-        cache.keep(key_of(number), program)
+        cache.store(key_of(number), program)
     assert sum(path.stat().st_size for path in files(tmp_path)) <= 10 * size
-    assert cache.find(key_of(0)) == program
-    assert cache.find(key_of(1)) is None
-    assert cache.find(key_of(12)) == program
+    assert cache.load(key_of(0)) == program
+    assert cache.load(key_of(1)) is None
+    assert cache.load(key_of(12)) == program
 
 
 def test_the_folder_is_not_listed_for_every_write(tmp_path, monkeypatch):
@@ -250,7 +250,7 @@ def test_the_folder_is_not_listed_for_every_write(tmp_path, monkeypatch):
     listed = spy_on_listing(monkeypatch)
     cache = ProgramCache(tmp_path, 3200 * len(program.file))
     for number in range(150):
-        cache.keep(key_of(number), program)
+        cache.store(key_of(number), program)
     assert len(listed) == 8 + 256  # some folders, and then, for they told nothing, each
 
 
@@ -274,36 +274,36 @@ def fill_folders(tmp_path, each, size):
 
 
 @pytest.mark.parametrize(("limit", "looks"), [(256 * 10 * 100 * 2, 8), (256 * 10 * 100, 8 + 256)])
-def test_of_a_large_cache_with_room_only_some_folders_are_looked_at(
+def test_the_size_of_a_large_cache_is_estimated_from_some_folders(
     tmp_path, monkeypatch, limit, looks
 ):
     fill_folders(tmp_path, each=10, size=100)
     program = sample_program()
     listed = spy_on_listing(monkeypatch)
     state = random.getstate()
-    ProgramCache(tmp_path, limit).keep(key_of(0), program)
+    ProgramCache(tmp_path, limit).store(key_of(0), program)
     assert len(listed) == looks
     assert random.getstate() == state  # the program's own
     assert sum(path.stat().st_size for path in files(tmp_path)) <= limit
 
 
-def test_a_program_larger_than_the_limit_is_not_kept(tmp_path):
+def test_a_program_larger_than_the_limit_is_not_stored(tmp_path):
     program = sample_program()
     cache = ProgramCache(tmp_path, len(program.file))
-    cache.keep(key_of(0), program)
+    cache.store(key_of(0), program)
     assert files(tmp_path) == []
 
 
-def test_what_a_killed_process_left_is_removed_later(tmp_path):
+def test_temporary_files_of_killed_processes_are_removed(tmp_path):
     program = sample_program()
     cache = ProgramCache(tmp_path, 1 << 20)
-    cache.keep(key_of(0), program)
+    cache.store(key_of(0), program)
     left = cache.path(key_of(0)).with_suffix(".abcd.tmp")
     fresh = cache.path(key_of(0)).with_suffix(".efgh.tmp")
     left.write_bytes(b"half")
     fresh.write_bytes(b"half")
     os.utime(left, (time.time() - 7200,) * 2)
-    ProgramCache(tmp_path, 1 << 20).keep(key_of(1), program)
+    ProgramCache(tmp_path, 1 << 20).store(key_of(1), program)
     assert not left.exists()
     assert fresh.exists()
 
@@ -318,8 +318,8 @@ def hammer(folder, seed, seconds, failures):
         while time.monotonic() < until:
             number = chance.randrange(4)
             key = key_of(number)
-            found = cache.find(key)
-            assert found is None or found == programs[number]
+            loaded = cache.load(key)
+            assert loaded is None or loaded == programs[number]
             match chance.randrange(4):
                 case 0:
                     with_damage = cache.path(key)
@@ -328,14 +328,14 @@ def hammer(folder, seed, seconds, failures):
                 case 1:
                     cache.path(key).unlink(missing_ok=True)
                 case _:
-                    cache.keep(key, programs[number])
+                    cache.store(key, programs[number])
     except BaseException as error:
         failures.put(repr(error))
         raise
 
 
 @pytest.mark.parametrize("seconds", [1.5, pytest.param(5.0, marks=pytest.mark.heavy)])
-def test_processes_that_write_damage_and_die_do_not_disturb_each_other(tmp_path, seconds):
+def test_concurrent_writes_damage_and_kills_do_not_break_the_cache(tmp_path, seconds):
     context = multiprocessing.get_context("spawn")
     failures = context.SimpleQueue()
     workers = [
@@ -354,5 +354,5 @@ def test_processes_that_write_damage_and_die_do_not_disturb_each_other(tmp_path,
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
     program = sample_program()
     cache = ProgramCache(tmp_path, 1 << 20)
-    cache.keep(key_of(0), program)
-    assert cache.find(key_of(0)) == program
+    cache.store(key_of(0), program)
+    assert cache.load(key_of(0)) == program

@@ -17,7 +17,7 @@ from torch_spyre._inductor import inputs
 from torch_spyre.backend.program.cache import ProgramCache
 
 found = {"programs": 0}
-find = ProgramCache.find
+find = ProgramCache.load
 
 
 def counted(self, key):
@@ -26,7 +26,7 @@ def counted(self, key):
     return program
 
 
-ProgramCache.find = counted
+ProgramCache.load = counted
 x = torch.arange(96 * 70).reshape(96, 70).half() / 1000
 wanted = (x.exp() + x).sum(0).float()
 

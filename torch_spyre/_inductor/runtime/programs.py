@@ -41,10 +41,10 @@ def program_for(name: str, specs: Sequence[OpSpec]) -> Program:
         str(knobs.division.k_fast),
         _front_end(),
     )
-    program = cache.find(key)
+    program = cache.load(key)
     if program is None:
         program = _compiled(name, specs, card)[1]
-        cache.keep(key, program)
+        cache.store(key, program)
     return program
 
 

@@ -1,8 +1,8 @@
-"""Compiled programs on disk, so that a kernel is compiled once and not once per process.
+"""Caches compiled programs on disk, so that a kernel is compiled once and not once per process.
 
-A file is named by the hash of everything that decides what the program is. It appears at once or
-not at all, so processes need no locks: readers see a whole file, whoever writes or is killed.
-What is wrong with a file or the folder costs a compilation and is logged; it is never an error.
+A file is named by the hash of everything that the program depends on. Files are written
+atomically, so processes need no locks: readers always see complete files, even if a writer is
+killed. A problem with a file or the folder is logged and costs a compilation; it is not an error.
 """
 
 import contextlib
@@ -27,21 +27,22 @@ logger = get_logger(__name__)
 _MAGIC = b"SPYRECCH"
 _KEY_BYTES = 32
 _ABANDONED_AFTER_SECONDS = 3600
-# Left of the limit after programs were removed, so that not every write removes some.
-_KEPT_SHARE = 0.9
-# Others write too: after this share of the limit has been written, the folder is looked at again.
-_LOOK_SHARE = 1 / 16
-# Programs lie in folders named by the first byte of their keys, which are spread evenly: where some
-# folders hold enough files, these tell what is in all.
+# The fraction of the limit in use after an eviction, so that not every write evicts programs.
+_FILL_AFTER_EVICTION = 0.9
+# The folder is scanned again after this fraction of the limit was written: other processes write
+# to it too.
+_RESCAN_FRACTION = 1 / 16
+# Programs are in folders named by the first byte of their keys, which are uniformly distributed:
+# a sample of folders with enough files gives an estimate of the total.
 _FOLDERS = [f"{number:02x}" for number in range(256)]
 _SAMPLED_FOLDERS = 8
-_ENOUGH_FILES = 64
-# Of our own: that of the program must not change.
+_MIN_SAMPLED_FILES = 64
+# A separate generator: the state of the global one must not change.
 _RANDOM = random.Random()
 
 
 def program_cache() -> "ProgramCache | None":
-    """The cache that the knobs name; None if they turn it off."""
+    """Return the cache that the knobs configure; None if they disable it."""
     folder, limit = knobs.execution.program_cache, knobs.execution.program_cache_megabytes
     return _cache_in(folder, limit << 20) if folder is not None and limit > 0 else None
 
@@ -52,18 +53,18 @@ def _cache_in(folder: str, limit: int) -> "ProgramCache":
 
 
 def cache_key(*parts: str) -> bytes:
-    """Names a program by these texts, by the form of programs and by the compiler."""
+    """Return the key of a program: a hash of these texts, the program format and the compiler."""
     digest = hashlib.sha256()
-    for part in (*parts, str(VERSION), torch_spyre.__version__, _compiler()):
+    for part in (*parts, str(VERSION), torch_spyre.__version__, _compiler_hash()):
         text = part.encode()
-        # The length first: no two lists of texts look the same.
+        # The length comes first, so that different lists of texts have different bytes.
         digest.update(len(text).to_bytes(8, "little") + text)
     return digest.digest()
 
 
 @functools.cache
-def _compiler() -> str:
-    """The compiler's own code: whoever changes it must not get the programs of before."""
+def _compiler_hash() -> str:
+    """Return a hash of the compiler's code: a changed compiler must not load older programs."""
     root = Path(torch_spyre.__file__).parent
     digest = hashlib.sha256()
     for path in sorted((*root.glob("backend/**/*.py"), *root.glob("ktir/**/*.py"))):
@@ -79,89 +80,91 @@ class _File:
 
 
 class ProgramCache:
-    """`limit` is in bytes; the programs used longest ago go first."""
+    """Programs in a folder, at most `limit` bytes; the least recently used are evicted first."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self.folder = folder
         self.limit = limit
-        self._room: int | None = None
+        self._free_bytes: int | None = None
         self._warned = False
 
     def path(self, key: bytes) -> Path:
         name = key.hex()
         return self.folder / name[:2] / f"{name}.prg"
 
-    def find(self, key: bytes) -> Program | None:
+    def load(self, key: bytes) -> Program | None:
+        """Return the program with a key; None if it is not cached or cannot be read."""
         path = self.path(key)
         try:
             raw = _read(path)
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._cannot_use(error)
+            self._warn_unusable(error)
             return None
         try:
             program = _unpacked(raw, key)
         except ProgramError as error:
-            logger.warning("cached program %s is ignored and made again: %s", path, error)
+            logger.warning("cached program %s is ignored and compiled again: %s", path, error)
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
         return program
 
-    def keep(self, key: bytes, program: Program) -> None:
+    def store(self, key: bytes, program: Program) -> None:
+        """Write a program to the cache; a failure is logged."""
         raw = _MAGIC + key + program.file
         if len(raw) > self.limit:
             return
         try:
-            self._make_room(len(raw))
+            self._reserve(len(raw))
             path = self.path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
             write_at_once(path, raw)
         except OSError as error:
-            self._cannot_use(error)
+            self._warn_unusable(error)
 
-    def _cannot_use(self, error: OSError) -> None:
+    def _warn_unusable(self, error: OSError) -> None:
         if not self._warned:
-            logger.warning("programs cannot be kept in %s: %s", self.folder, error)
+            logger.warning("programs cannot be cached in %s: %s", self.folder, error)
         self._warned = True
 
-    def _make_room(self, needed: int) -> None:
-        """Looks at the folder only where the limit may have been reached since the last time."""
-        if self._room is None or self._room < needed:
-            left = self.limit - self._trimmed(self.limit - needed)
-            self._room = min(left, max(int(self.limit * _LOOK_SHARE), needed))
-        self._room -= needed
+    def _reserve(self, needed: int) -> None:
+        """Evict programs if needed; the folder is scanned only if the limit may be reached."""
+        if self._free_bytes is None or self._free_bytes < needed:
+            free = self.limit - self._evict(self.limit - needed)
+            self._free_bytes = min(free, max(int(self.limit * _RESCAN_FRACTION), needed))
+        self._free_bytes -= needed
 
-    def _trimmed(self, most: int) -> int:
-        """Removes what was used longest ago if there is more than `most`; returns what is left."""
-        likely = self._likely_bytes()
-        if likely is not None and likely <= min(most, self.limit * _KEPT_SHARE):
-            return likely
-        files = sorted(_files(self.folder, _FOLDERS), key=lambda found: found.used)
-        total = sum(found.bytes for found in files)
-        if total <= most:
+    def _evict(self, max_bytes: int) -> int:
+        """Evict programs if they exceed `max_bytes`; return the bytes that remain."""
+        estimate = self._estimated_bytes()
+        if estimate is not None and estimate <= min(max_bytes, self.limit * _FILL_AFTER_EVICTION):
+            return estimate
+        files = sorted(_files(self.folder, _FOLDERS), key=lambda file: file.used)
+        total = sum(file.bytes for file in files)
+        if total <= max_bytes:
             return total
-        for found in files:
-            if total <= min(most, self.limit * _KEPT_SHARE):
+        for file in files:
+            if total <= min(max_bytes, self.limit * _FILL_AFTER_EVICTION):
                 break
             # Another process may have removed it already.
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(found.path)
-            total -= found.bytes
+                os.unlink(file.path)
+            total -= file.bytes
         return total
 
-    def _likely_bytes(self) -> int | None:
-        """How much there is, without looking at all of it; None if it must be looked at."""
+    def _estimated_bytes(self) -> int | None:
+        """Return an estimate of the size of the cache; None if the sample is too small."""
         sample = _RANDOM.sample(_FOLDERS, _SAMPLED_FOLDERS)
-        sizes = [found.bytes for found in _files(self.folder, sample)]
-        if len(sizes) < _ENOUGH_FILES:
+        sizes = [file.bytes for file in _files(self.folder, sample)]
+        if len(sizes) < _MIN_SAMPLED_FILES:
             return None
         return sum(sizes) * len(_FOLDERS) // _SAMPLED_FOLDERS
 
 
 def _files(folder: Path, names: Sequence[str]) -> Iterator[_File]:
-    """The programs in a cache. What a killed process left half written is removed on the way."""
+    """Yield the programs in folders of a cache; remove temporary files of killed processes."""
     abandoned = time.time() - _ABANDONED_AFTER_SECONDS
     for name in names:
         try:
@@ -171,17 +174,17 @@ def _files(folder: Path, names: Sequence[str]) -> Iterator[_File]:
         with entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
-                    found = entry.stat(follow_symlinks=False)
-                    if not stat.S_ISREG(found.st_mode):
+                    status = entry.stat(follow_symlinks=False)
+                    if not stat.S_ISREG(status.st_mode):
                         continue
                     if entry.name.endswith(".prg"):
-                        yield _File(entry.path, found.st_size, found.st_mtime)
-                    elif entry.name.endswith(".tmp") and found.st_mtime < abandoned:
+                        yield _File(entry.path, status.st_size, status.st_mtime)
+                    elif entry.name.endswith(".tmp") and status.st_mtime < abandoned:
                         os.unlink(entry.path)
 
 
 def _read(path: Path) -> bytes:
-    # Without waiting: the name may be a pipe's.
+    # Non-blocking: the path may be a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
