@@ -1,6 +1,6 @@
-"""Which element of each tensor belongs to each point of each core, by enumeration.
+"""Enumerates the byte addresses that each core accesses at each point of its iteration space.
 
-Written apart from what it checks: coordinates are evaluated as Python text over all points at once.
+Independent of the code under test: coordinates are evaluated as Python text over all points.
 """
 
 import math
@@ -11,32 +11,33 @@ from torch_spyre._inductor.op_table import MATMUL_OPS
 
 
 def address_map(spec):
-    """Core -> byte addresses: a row for each of its points, a column for each tensor."""
+    """Return the byte addresses of each core: a row for each point, a column for each tensor."""
     symbols = [str(symbol) for symbol in spec.iteration_space]
     sizes = [int(size) for size, _ in spec.iteration_space.values()]
     splits = [split for _, split in spec.iteration_space.values()]
-    found = {}
+    addresses = {}
     for core, slices in enumerate(_slices(spec, splits)):
         ranges = []
         for position, (size, split) in enumerate(zip(sizes, splits, strict=True)):
-            part = _padded(spec, symbols[position], size, split) // split
-            first = slices[position] * part
-            ranges.append(range(first, min(first + part, size)))
+            slice_size = _padded(spec, symbols[position], size, split) // split
+            first = slices[position] * slice_size
+            ranges.append(range(first, min(first + slice_size, size)))
         grid = np.meshgrid(*ranges, indexing="ij") if ranges else []
-        point = {symbol: each.ravel() for symbol, each in zip(symbols, grid, strict=True)}
-        found[core] = _rows(spec, point, math.prod(map(len, ranges)))
-    return found
+        point = {symbol: axis.ravel() for symbol, axis in zip(symbols, grid, strict=True)}
+        addresses[core] = _rows(spec, point, math.prod(map(len, ranges)))
+    return addresses
 
 
-def same_addresses(one, other):
-    """Of two specs: do they touch the same bytes on the same cores, point by point?"""
-    left, right = address_map(one), address_map(other)
+def same_addresses(actual, expected):
+    """Return whether two specs access the same bytes on the same cores, point by point."""
+    left, right = address_map(actual), address_map(expected)
     return left.keys() == right.keys() and all(
         np.array_equal(left[core], right[core]) for core in left
     )
 
 
-def places(spec):
+def argument_properties(spec):
+    """Return input or output, index, dtype, memory spaces and name of each tensor."""
     return [
         (arg.is_input, arg.arg_index, arg.device_dtype.name, sorted(arg.allocation), arg.name)
         for arg in spec.args
@@ -44,7 +45,7 @@ def places(spec):
 
 
 def _slices(spec, splits):
-    """Slices of each core, the first dim varying fastest, or K where cores share it."""
+    """Yield the slices of each core; the first dim varies fastest, or K if it is split."""
     order = list(range(len(splits)))
     k_fast = spec.op in MATMUL_OPS and len(splits) >= 3 and spec.op_info.get("k_fast", True)
     if k_fast and splits[-1] > 1:
@@ -58,11 +59,11 @@ def _slices(spec, splits):
 
 
 def _padded(spec, symbol, size, split):
-    """Cores share whole sticks."""
+    """Return the size of a dim, rounded up to whole sticks if it is split."""
     sticks = [
         arg.device_size[-1]
         for arg in spec.args
-        if symbol in {str(each) for each in arg.device_coordinates[-1].free_symbols}
+        if symbol in {str(free) for free in arg.device_coordinates[-1].free_symbols}
     ]
     return -(-size // max(sticks)) * max(sticks) if sticks and split > 1 else size
 
@@ -76,8 +77,8 @@ def _rows(spec, point, count):
         pairs = list(zip(arg.device_size, arg.device_coordinates, strict=True))
         for size, coordinate in reversed(pairs):
             scope = {
-                "floor": lambda each: np.floor(each).astype(np.int64),
-                "Mod": lambda each, modulus: each % modulus,
+                "floor": lambda values: np.floor(values).astype(np.int64),
+                "Mod": lambda values, modulus: values % modulus,
                 "IndirectAccess": lambda name, size=size: elements(named[name]) * 7919 % size,
                 **{name: name for name in named},
                 **point,

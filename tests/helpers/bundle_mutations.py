@@ -1,4 +1,4 @@
-"""Bundles changed at random: values, keys, types and lines."""
+"""Mutates bundles at random: values, keys, types and lines."""
 
 import copy
 import json
@@ -68,13 +68,13 @@ LINES = st.sampled_from(
 
 
 def files_of(specs, folder, symbolic):
-    """What a bundle of the specs consists of, by name: objects of JSON files, and texts."""
+    """Return the files of a bundle of the specs by name: parsed JSON files, and texts."""
     generate_bundle("kernel", folder, specs, unroll_loops=not symbolic, symbolic_args=symbolic)
-    found = {}
+    files = {}
     for path in sorted(folder.iterdir()):
         text = path.read_text()
-        found[path.name] = json.loads(text) if path.suffix == ".json" else text
-    return found
+        files[path.name] = json.loads(text) if path.suffix == ".json" else text
+    return files
 
 
 def write(files, folder):
@@ -85,39 +85,45 @@ def write(files, folder):
 
 
 def mutated(draw, files):
+    """Return a copy of a bundle's files with one to three mutations."""
     files = copy.deepcopy(files)
     for _ in range(draw(st.integers(1, 3))):
         name = draw(st.sampled_from(sorted(files)))
         if isinstance(files[name], str):
-            files[name] = _other_text(draw, files[name])
+            files[name] = _mutated_text(draw, files[name])
         else:
-            _change(draw, files[name])
+            _mutate_entry(draw, files[name])
     return files
 
 
-def _change(draw, content):
-    """One entry of an object: another value, none, a twin, or another's value."""
+def _mutate_entry(draw, content):
+    """Change the value of one entry, delete or rename it, or give it the value of another one."""
     paths = list(_paths(content))
     if not paths:
         return
-    holder, key = draw(st.sampled_from(paths))
+    container, key = draw(st.sampled_from(paths))
     kind = draw(st.sampled_from(["value", "near", "drop", "rename", "swap"]))
-    if kind == "near" and type(holder[key]) is int:
-        holder[key] += draw(st.sampled_from([-64, -1, 1, 64]))
-    elif kind == "near" and isinstance(holder[key], str) and holder[key].lstrip("-").isdecimal():
-        holder[key] = str(int(holder[key]) + draw(st.sampled_from([-128, -1, 1, 128, 4096])))
+    if kind == "near" and type(container[key]) is int:
+        container[key] += draw(st.sampled_from([-64, -1, 1, 64]))
+    elif (
+        kind == "near"
+        and isinstance(container[key], str)
+        and container[key].lstrip("-").isdecimal()
+    ):
+        container[key] = str(int(container[key]) + draw(st.sampled_from([-128, -1, 1, 128, 4096])))
     elif kind == "drop":
-        del holder[key]
-    elif kind == "rename" and isinstance(holder, dict):
-        holder[draw(st.sampled_from([*holder, "x", "0", "mb", ""]))] = holder.pop(key)
+        del container[key]
+    elif kind == "rename" and isinstance(container, dict):
+        container[draw(st.sampled_from([*container, "x", "0", "mb", ""]))] = container.pop(key)
     elif kind == "swap":
-        other, other_key = draw(st.sampled_from(paths))
-        holder[key] = copy.deepcopy(other[other_key])
+        source, source_key = draw(st.sampled_from(paths))
+        container[key] = copy.deepcopy(source[source_key])
     else:
-        holder[key] = draw(VALUES)
+        container[key] = draw(VALUES)
 
 
 def _paths(value):
+    """Yield every container in a JSON value with each of its keys."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in list(items):
         yield value, key
@@ -125,25 +131,25 @@ def _paths(value):
             yield from _paths(item)
 
 
-def _other_text(draw, text):
+def _mutated_text(draw, text):
     lines = text.split("\n")
-    at = draw(st.integers(0, len(lines) - 1))
-    kind = draw(st.sampled_from(["drop", "twice", "swap", "insert", "number", "cut"]))
+    index = draw(st.integers(0, len(lines) - 1))
+    kind = draw(st.sampled_from(["drop", "repeat", "swap", "insert", "digit", "truncate"]))
     if kind == "drop":
-        del lines[at]
-    elif kind == "twice":
-        lines.insert(at, lines[at])
+        del lines[index]
+    elif kind == "repeat":
+        lines.insert(index, lines[index])
     elif kind == "swap":
         other = draw(st.integers(0, len(lines) - 1))
-        lines[at], lines[other] = lines[other], lines[at]
+        lines[index], lines[other] = lines[other], lines[index]
     elif kind == "insert":
-        lines.insert(at, draw(LINES))
-    elif kind == "number":
-        digits = [place for place, each in enumerate(lines[at]) if each.isdigit()]
-        if digits:
-            place = draw(st.sampled_from(digits))
+        lines.insert(index, draw(LINES))
+    elif kind == "digit":
+        columns = [column for column, char in enumerate(lines[index]) if char.isdigit()]
+        if columns:
+            column = draw(st.sampled_from(columns))
             digit = str(draw(st.integers(0, 9)))
-            lines[at] = lines[at][:place] + digit + lines[at][place + 1 :]
+            lines[index] = lines[index][:column] + digit + lines[index][column + 1 :]
     else:
-        lines[at] = lines[at][: draw(st.integers(0, len(lines[at])))]
+        lines[index] = lines[index][: draw(st.integers(0, len(lines[index])))]
     return "\n".join(lines)

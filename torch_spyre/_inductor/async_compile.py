@@ -10,7 +10,7 @@ from torch_spyre._inductor.driver import load_kernel
 from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, UnimplementedOp, flat
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.runtime.runner import Runner
-from torch_spyre._inductor.superdsc.programs import programs_of, with_scratchpad_names
+from torch_spyre._inductor.superdsc.programs import split_into_programs, with_scratchpad_names
 from torch_spyre._inductor.superdsc.unrolling import unroll_loop_specs
 from torch_spyre.cards import load_card
 from torch_spyre.errors import UnimplementedOpError
@@ -46,7 +46,7 @@ class SpyreAsyncCompile(AsyncCompile):
         if by_hand:
             validate(by_hand, load_card().compute.cores)
             ops = [spec for spec in unroll_loop_specs(by_hand) if isinstance(spec, OpSpec)]
-            stages.extend(programs_of(with_scratchpad_names(ops)))
+            stages.extend(split_into_programs(with_scratchpad_names(ops)))
         return load_kernel(name, stages, loop_ir)
 
 

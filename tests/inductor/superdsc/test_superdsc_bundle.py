@@ -1,4 +1,4 @@
-"""Files of a bundle, and the text of `bundle.mlir`."""
+"""Tests of the files of a bundle, and of the text of `bundle.mlir`."""
 
 import dataclasses
 import json
@@ -30,9 +30,9 @@ from torch_spyre._inductor.superdsc.segments import ARGUMENT_SEGMENTS, SEGMENT_B
 from torch_spyre.cards import load_card
 
 
-def written(folder, specs, **how):
-    """The text of `bundle.mlir`, and the files by number."""
-    generate_bundle("kernel", folder, specs, **how)
+def write_bundle(folder, specs, **options):
+    """Write a bundle; return the text of `bundle.mlir` and the content of the JSON files."""
+    generate_bundle("kernel", folder, specs, **options)
     files = [json.loads(path.read_text()) for path in sorted(folder.glob("sdsc_*.json"))]
     return (folder / "bundle.mlir").read_text(), files
 
@@ -52,8 +52,8 @@ SYMBOLIC = {"unroll_loops": True, "symbolic_args": True}
 LOOPED = {"unroll_loops": False, "symbolic_args": True}
 
 
-def test_one_file_and_one_execution_for_each_op(tmp_path):
-    text, files = written(tmp_path, softmax_chain(), **FIXED)
+def test_each_op_has_one_file_and_one_execution(tmp_path):
+    text, files = write_bundle(tmp_path, softmax_chain(), **FIXED)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "bundle.mlir",
         *(f"sdsc_{i}.json" for i in range(5)),
@@ -63,27 +63,27 @@ def test_one_file_and_one_execution_for_each_op(tmp_path):
 
 
 def test_files_are_indented_by_two(tmp_path):
-    written(tmp_path, [add_128_256()], **FIXED)
+    write_bundle(tmp_path, [add_128_256()], **FIXED)
     assert (
         (tmp_path / "sdsc_0.json").read_text().startswith('{\n  "0_add": {\n    "sdscFoldProps_"')
     )
 
 
-def test_no_ops_still_make_a_bundle(tmp_path):
-    text, files = written(tmp_path, [], **FIXED)
+def test_a_kernel_without_ops_is_an_empty_bundle(tmp_path):
+    text, files = write_bundle(tmp_path, [], **FIXED)
     assert text == "module {\n\tfunc.func @sdsc_bundle() {\n\t\treturn\n\t}\n}\n"
     assert files == []
 
 
-def test_nothing_of_a_longer_bundle_is_left_in_its_folder(tmp_path):
-    written(tmp_path, softmax_chain(), **FIXED)
+def test_stale_files_are_deleted(tmp_path):
+    write_bundle(tmp_path, softmax_chain(), **FIXED)
     generate_bundle("kernel", tmp_path, [add_128_256()], **FIXED)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle.mlir", "sdsc_0.json"]
     assert [spec.op for spec in import_bundle(tmp_path)] == ["add"]
 
 
 def test_fixed_addresses_have_no_operands(tmp_path):
-    text, _ = written(tmp_path, [add_128_256()], **FIXED)
+    text, _ = write_bundle(tmp_path, [add_128_256()], **FIXED)
     assert text == (
         "module {\n\tfunc.func @sdsc_bundle() {\n"
         '\t\tsdscbundle.sdsc_execute () {sdsc_filename="sdsc_0.json"}\n'
@@ -91,13 +91,13 @@ def test_fixed_addresses_have_no_operands(tmp_path):
     )
 
 
-def test_knobs_say_how_a_bundle_is_written(tmp_path):
+def test_knobs_select_loops_and_symbolic_addresses(tmp_path):
     with knobs.override(BUNDLE_SYMBOLIC_ARGS="0", UNROLL_LOOPS="1"):
-        text, files = written(tmp_path / "fixed", [tiled_rows()])
+        text, files = write_bundle(tmp_path / "fixed", [tiled_rows()])
         assert "symbol_ids" not in text
         assert len(files) == 4
     with knobs.override(BUNDLE_SYMBOLIC_ARGS="1", UNROLL_LOOPS="0"):
-        text, files = written(tmp_path / "looped", [tiled_rows()])
+        text, files = write_bundle(tmp_path / "looped", [tiled_rows()])
         assert "scf.for" in text
         assert len(files) == 1
 
@@ -105,8 +105,8 @@ def test_knobs_say_how_a_bundle_is_written(tmp_path):
 # --- symbolic addresses ---------------------------------------------------------------------------
 
 
-def test_symbolic_addresses(tmp_path):
-    text, files = written(tmp_path, [row_slice()], **SYMBOLIC)
+def test_symbolic_addresses_are_computed_from_parameters(tmp_path):
+    text, files = write_bundle(tmp_path, [row_slice()], **SYMBOLIC)
     arg = "!sdscbundle.input_arg<index>"
     assert text.splitlines() == [
         "module {",
@@ -122,20 +122,20 @@ def test_symbolic_addresses(tmp_path):
         "\t}",
         "}",
     ]
-    there, here = nodes(files[0])
-    assert there["isStartAddrSymbolic_"] == 1
-    assert "isStartAddrSymbolic_" not in here
+    source, target = nodes(files[0])
+    assert source["isStartAddrSymbolic_"] == 1
+    assert "isStartAddrSymbolic_" not in target
     assert [start(files[0], 0, core) for core in (0, 1)] == ["-1", "-2"]
     assert [start(files[0], 1, core) for core in (0, 1)] == ["0", "0"]
 
 
-def test_ids_count_on_across_files_and_tensors_at_one_address_share_them(tmp_path):
+def test_symbol_ids_are_unique_to_an_address_of_a_file(tmp_path):
     shape = ([1, 1, 64], MATRIX)
     square = op(
         "mul", "c0=1 c1=64", tensor(*shape, 0), tensor(*shape, 0), tensor(*shape, 1, output=True)
     )
-    text, files = written(tmp_path, [square, square], **SYMBOLIC)
-    ids = [json.loads(found) for found in re.findall(r'"symbol_ids"=(\[.*?\])', text)]
+    text, files = write_bundle(tmp_path, [square, square], **SYMBOLIC)
+    ids = [json.loads(match) for match in re.findall(r'"symbol_ids"=(\[.*?\])', text)]
     assert ids == [[-1, -2], [-3, -4]]
     assert [start(files[1], position) for position in range(3)] == ["-3", "-3", "-4"]
     assert re.findall(r"sdsc_execute \((.*?)\)", text) == ["%arg_0, %arg_1"] * 2
@@ -144,7 +144,7 @@ def test_ids_count_on_across_files_and_tensors_at_one_address_share_them(tmp_pat
 def test_the_pool_is_the_first_parameter(tmp_path):
     shape = ([2, 8, 64], MATRIX)
     spec = op("neg", "c0=8/2 c1=128", tensor(*shape, 0), tensor(*shape, {"pool": 256}, output=True))
-    text, files = written(tmp_path, [spec], **SYMBOLIC)
+    text, files = write_bundle(tmp_path, [spec], **SYMBOLIC)
     assert re.findall(r"%(\w+)_base_addr: ", text) == ["pool", "arg_0"]
     assert "%pool_offset_256 = arith.constant 256 : index" in text
     assert "%pool_addr_768 = arith.addi %pool, %pool_offset_768 : index" in text
@@ -153,22 +153,22 @@ def test_the_pool_is_the_first_parameter(tmp_path):
 # --- loops ----------------------------------------------------------------------------------------
 
 
-def test_a_loop_keeps_extents_and_moves_by_device_strides(tmp_path):
-    text, files = written(tmp_path, [tiled_rows()], **FIXED)
+def test_unrolled_tiles_preserve_extents_and_advance_by_device_strides(tmp_path):
+    text, files = write_bundle(tmp_path, [tiled_rows()], **FIXED)
     assert text.count("sdsc_execute") == len(files) == 4
     step = 16 * 128
     assert [int(start(file, 0)) for file in files] == [trip * step for trip in range(4)]
     assert nodes(files[1])[0]["backGapCore_"] == {"mb": {"-1": "48"}}
 
 
-def test_what_is_fixed_per_tile_does_not_move(tmp_path):
+def test_tensors_fixed_per_tile_do_not_advance(tmp_path):
     fixed = {"place": {"lx": 512}, "per_tile_fixed": True, "name": "scratch"}
-    _, files = written(tmp_path, [tiled_rows(fixed)], **FIXED)
+    _, files = write_bundle(tmp_path, [tiled_rows(fixed)], **FIXED)
     assert {start(file, 1) for file in files} == {"512"}
 
 
-def test_a_kept_loop_steps_by_device_strides(tmp_path):
-    text, files = written(tmp_path, [tiled_rows(space="c0=16 c1=128")], **LOOPED)
+def test_a_written_loop_advances_by_device_strides(tmp_path):
+    text, files = write_bundle(tmp_path, [tiled_rows(space="c0=16 c1=128")], **LOOPED)
     assert len(files) == 1
     assert text.splitlines()[0] == "#map_0 = affine_map<(d0)[s0] -> (s0 + 2048*d0)>"
     assert "\n".join(text.splitlines()[5:]) == "\n".join(
@@ -190,7 +190,7 @@ def test_a_kept_loop_steps_by_device_strides(tmp_path):
 
 
 def two_loops(fixed=False):
-    """[1024, 4096] in tiles of 512 rows and 1024 columns."""
+    """Return a relu of [1024, 4096] in tiles of 512 rows and 1024 columns."""
     shape = ([64, 1024, 64], MATRIX)
     body = op(
         "relufwd",
@@ -203,8 +203,8 @@ def two_loops(fixed=False):
     return LoopSpec(sympify("2"), [inner], [sympify("c0")])
 
 
-def test_nested_loops(tmp_path):
-    text, _ = written(tmp_path, [two_loops()], **LOOPED)
+def test_nested_loops_use_one_affine_map(tmp_path):
+    text, _ = write_bundle(tmp_path, [two_loops()], **LOOPED)
     assert "#map_0 = affine_map<(d0, d1)[s0] -> (s0 + 65536*d0 + 2097152*d1)>" in text
     assert "\t\t%loop_bound_0 = arith.constant 2 : index" in text
     assert "\t\t%loop_bound_1 = arith.constant 4 : index" in text
@@ -212,15 +212,15 @@ def test_nested_loops(tmp_path):
     assert "\t\t\t\t%addr_0 = affine.apply #map_0(%i_0, %i_1)[%arg_0]" in text
 
 
-def test_kept_and_unrolled_loops_are_the_same_ops(tmp_path):
-    generate_bundle("kernel", tmp_path / "kept", [two_loops()], **LOOPED)
+def test_written_and_unrolled_loops_execute_the_same_ops(tmp_path):
+    generate_bundle("kernel", tmp_path / "loops", [two_loops()], **LOOPED)
     generate_bundle("kernel", tmp_path / "unrolled", [two_loops()], **SYMBOLIC)
-    kept, unrolled = import_bundle(tmp_path / "kept"), import_bundle(tmp_path / "unrolled")
-    assert len(kept) == 8
-    assert repr(kept) == repr(unrolled)
+    looped, unrolled = import_bundle(tmp_path / "loops"), import_bundle(tmp_path / "unrolled")
+    assert len(looped) == 8
+    assert repr(looped) == repr(unrolled)
 
 
-def test_a_symbol_that_two_loops_divide_moves_through_all_tiles():
+def test_nested_loops_over_one_symbol_visit_all_tiles():
     shape = ([1, 64, 64], MATRIX)
     body = op(
         "neg",
@@ -236,16 +236,16 @@ def test_a_symbol_that_two_loops_divide_moves_through_all_tiles():
     assert all(spec.tiled_symbols == () for spec in unrolled)
 
 
-def test_a_loop_without_symbols_takes_those_of_its_first_op():
+def test_a_loop_without_symbols_tiles_those_of_its_first_op():
     loop = tiled_rows()
     unrolled = unroll_loop_specs([LoopSpec(loop.count, loop.body)])
     assert str(unrolled[3].args[0].device_coordinates[1]) == "c0 + 48"
 
 
-def test_a_fixed_loop_that_moves_nothing_is_kept(tmp_path):
+def test_a_loop_with_fixed_addresses_is_written_if_no_tensor_advances(tmp_path):
     fixed = two_loops(fixed=True).body[0].body[0]
     loop = LoopSpec(sympify("3"), [fixed])
-    text, _ = written(tmp_path, [loop], unroll_loops=False, symbolic_args=False)
+    text, _ = write_bundle(tmp_path, [loop], unroll_loops=False, symbolic_args=False)
     assert text.splitlines() == [
         "module {",
         "\tfunc.func @sdsc_bundle() {",
@@ -262,56 +262,56 @@ def test_a_fixed_loop_that_moves_nothing_is_kept(tmp_path):
     assert len(import_bundle(tmp_path)) == 3
 
 
-def test_a_fixed_loop_that_would_repeat_its_first_tile_is_refused(tmp_path):
+def test_a_loop_that_advances_tensors_at_fixed_addresses_is_rejected(tmp_path):
     with pytest.raises(InvalidOpSpecError, match="unroll the loop, or make addresses symbolic"):
-        written(tmp_path, [tiled_rows()], unroll_loops=False, symbolic_args=False)
+        write_bundle(tmp_path, [tiled_rows()], unroll_loops=False, symbolic_args=False)
 
 
-def test_a_kept_loop_cannot_move_within_the_scratchpad(tmp_path):
-    moving = {"place": {"lx": 0}, "name": "part"}
+def test_a_written_loop_cannot_advance_scratchpad_tensors(tmp_path):
+    scratchpad = {"place": {"lx": 0}, "name": "part"}
     with pytest.raises(InvalidOpSpecError, match="within the scratchpad.*unroll the loop"):
-        written(tmp_path, [tiled_rows(moving)], **LOOPED)
+        write_bundle(tmp_path, [tiled_rows(scratchpad)], **LOOPED)
 
 
 @pytest.mark.parametrize(("unroll", "error"), [(True, ValueError), (False, NotImplementedError)])
-def test_a_symbolic_count_is_refused(unroll, error, tmp_path):
+def test_a_symbolic_trip_count_is_rejected(unroll, error, tmp_path):
     with pytest.raises(error, match="s0 trips"):
-        written(tmp_path, [tiled_rows(count="s0")], unroll_loops=unroll, symbolic_args=True)
+        write_bundle(tmp_path, [tiled_rows(count="s0")], unroll_loops=unroll, symbolic_args=True)
 
 
-def test_ops_that_the_card_cannot_do_are_left_out(tmp_path):
+def test_unimplemented_ops_are_omitted(tmp_path):
     specs = [LoopSpec(sympify("2"), [UnimplementedOp("prod")]), add_128_256()]
-    text, files = written(tmp_path, specs, **FIXED)
+    text, files = write_bundle(tmp_path, specs, **FIXED)
     assert len(files) == text.count("sdsc_execute") == 1
 
 
 # --- addresses of arguments -----------------------------------------------------------------------
 
 
-def test_the_addresses_of_superdsc_are_those_of_the_default_card():
-    """The segments of its address space are a fact of that format, not of a card."""
+def test_segments_match_the_default_card():
+    """The format fixes the segments of the address space; cards do not change them."""
     memory = load_card("spyre").memory
     assert memory.segment_bytes == SEGMENT_BYTES
     assert memory.program_segment == ARGUMENT_SEGMENTS
 
 
-def test_few_arguments_have_a_segment_each():
+def test_up_to_seven_arguments_have_a_segment_each():
     assert assign_argument_addresses([128] * 7) == [i << 34 for i in range(7)]
     assert assign_argument_addresses([128] * 2, has_pool=True) == [1 << 34, 2 << 34]
 
 
-def test_more_arguments_share_segments():
+def test_further_arguments_follow_in_the_same_segments():
     addresses = assign_argument_addresses([100] * 9)
     assert addresses[7:] == [128, (1 << 34) + 128]
 
 
-def test_arguments_that_cannot_fit_are_refused():
+def test_arguments_larger_than_the_segments_are_rejected():
     with pytest.raises(InvalidOpSpecError, match="argument 7 of 8 has .* bytes and does not fit"):
         assign_argument_addresses([SEGMENT_BYTES - 128] * 7 + [256])
 
 
-@pytest.mark.parametrize("how", [FIXED, SYMBOLIC], ids=["fixed", "symbolic"])
-def test_a_kernel_of_nine_arguments_reads_back(how, tmp_path):
+@pytest.mark.parametrize("options", [FIXED, SYMBOLIC], ids=["fixed", "symbolic"])
+def test_a_kernel_of_nine_arguments_reads_back(options, tmp_path):
     shape = ([1, 4, 64], "floor(c1/64); c0 + 1; Mod(c1, 64)")
     args = [
         dataclasses.replace(tensor(*shape, 0, output=index == 8), arg_index=index)
@@ -319,14 +319,14 @@ def test_a_kernel_of_nine_arguments_reads_back(how, tmp_path):
     ]
     spec = op("sum9", "c0=2 c1=64", *args)
     (spec,) = with_argument_addresses([spec])
-    generate_bundle("kernel", tmp_path, [spec], **how)
+    generate_bundle("kernel", tmp_path, [spec], **options)
     (read,) = import_bundle(tmp_path)
     assert [arg.arg_index for arg in read.args] == list(range(9))
     assert [arg.allocation for arg in read.args] == [arg.allocation for arg in spec.args]
     assert {str(arg.device_coordinates[1]) for arg in read.args} == {"c0 + 1"}
 
 
-def test_arguments_at_one_address_are_placed_first(tmp_path):
+def test_arguments_at_the_same_address_get_new_addresses(tmp_path):
     spec = add_128_256()
     args = [dataclasses.replace(arg, allocation={"hbm": 0}) for arg in spec.args]
     generate_bundle("kernel", tmp_path, [dataclasses.replace(spec, args=args)], **FIXED)
@@ -340,16 +340,16 @@ def test_a_pool_moves_arguments_to_the_next_segment(tmp_path):
         [op("neg", "c0=4 c1=64", tensor(*shape, 0), tensor(*shape, {"pool": 0}, output=True))]
     )
     assert specs[0].args[0].allocation == {"hbm": 1 << 34}
-    for number, how in enumerate((FIXED, SYMBOLIC)):
-        generate_bundle("kernel", tmp_path / str(number), specs, **how)
-        (read,) = import_bundle(tmp_path / str(number))
+    for name, options in {"fixed": FIXED, "symbolic": SYMBOLIC}.items():
+        generate_bundle("kernel", tmp_path / name, specs, **options)
+        (read,) = import_bundle(tmp_path / name)
         assert [(arg.arg_index, arg.allocation) for arg in read.args] == [
             (0, {"hbm": 1 << 34}),
             (-1, {"pool": 0}),
         ]
 
 
-def test_matmul_reads_back_with_the_order_of_cores_that_it_was_written_with(tmp_path):
+def test_the_core_order_of_a_matmul_reads_back(tmp_path):
     with knobs.override(SPYRE_CORE_ID_K_FAST_EMISSION="0"):
         generate_bundle("kernel", tmp_path, [matmul()], **FIXED)
     (read,) = import_bundle(tmp_path)

@@ -1,4 +1,4 @@
-"""What kernels of ours say of an op beside its tensors, damaged: refused by name, or still KTIR."""
+"""Tests that ops with damaged `opInfo` are rejected, or can still be lowered to KTIR."""
 
 import copy
 import json
@@ -21,74 +21,75 @@ KERNELS = {
         lambda x: torch.where(torch.arange(130, device=x.device) // 2 > 7, x, 0),
         (numbers(3, 130),),
     ),
-    "parts": (lambda x, y: torch.cat([x, y], 1), (numbers(8, 10), numbers(8, 30))),
+    "cat": (lambda x, y: torch.cat([x, y], 1), (numbers(8, 10), numbers(8, 30))),
 }
-WRONG = [None, True, -1, 0, 2, 1 << 70, 2.5, "", "x", "c0(", "7", [], {}, [1], {"c0": 1}]
+WRONG_VALUES = [None, True, -1, 0, 2, 1 << 70, 2.5, "", "x", "c0(", "7", [], {}, [1], {"c0": 1}]
 
 
 @pytest.fixture
 def bundle(tmp_path, kernels_made):
-    def written(name):
+    def write(name):
         function, tensors = KERNELS[name]
         kernels_made.of(function, *tensors)
         generate_bundle(name, tmp_path, kernels_made.specs)
         return tmp_path
 
-    return written
+    return write
 
 
-def op_of(whole):
-    ((_, body),) = whole.items()
+def dsc_of(file):
+    """Return the DSC in the content of a SuperDSC file."""
+    ((_, body),) = file.items()
     ((_, dsc),) = body["dscs_"][0].items()
     return dsc
 
 
-def damages(info):
-    """Every entry, at every depth, left out or replaced."""
+def damaged_infos(info):
+    """Yield copies of `opInfo` with one entry, at any depth, deleted or replaced."""
     for name, entry in info.items():
-        yield {other: item for other, item in info.items() if other != name}
-        yield from ({**info, name: wrong} for wrong in WRONG if wrong != entry)
+        yield {key: item for key, item in info.items() if key != name}
+        yield from ({**info, name: wrong} for wrong in WRONG_VALUES if wrong != entry)
         if isinstance(entry, dict):
-            yield from ({**info, name: inner} for inner in damages(entry))
+            yield from ({**info, name: inner} for inner in damaged_infos(entry))
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_damage_is_named_or_harmless(name, bundle):
+def test_damaged_op_info_is_rejected_or_harmless(name, bundle):
     folder = bundle(name)
-    refused = 0
+    num_rejected = 0
     for path in sorted(folder.glob("sdsc_*.json")):
-        whole = json.loads(path.read_text())
-        info = op_of(whole).get("torchSpyre_", {}).get("opInfo", {})
-        for damaged in damages(info):
-            spoiled = copy.deepcopy(whole)
-            op_of(spoiled)["torchSpyre_"]["opInfo"] = damaged
-            path.write_text(json.dumps(spoiled))
+        content = json.loads(path.read_text())
+        info = dsc_of(content).get("torchSpyre_", {}).get("opInfo", {})
+        for damaged_info in damaged_infos(info):
+            damaged = copy.deepcopy(content)
+            dsc_of(damaged)["torchSpyre_"]["opInfo"] = damaged_info
+            path.write_text(json.dumps(damaged))
             try:
                 programs = import_programs(folder)
             except BundleError as error:
-                refused += 1
+                num_rejected += 1
                 assert f"bundle: {path.name}: " in str(error) and "opInfo" in str(error)
                 continue
-            for number, program in enumerate(programs):
-                build_module(f"kernel_{number}", program)
-        path.write_text(json.dumps(whole))
-    assert refused > 5
+            for position, program in enumerate(programs):
+                build_module(f"kernel_{position}", program)
+        path.write_text(json.dumps(content))
+    assert num_rejected > 5
 
 
-def test_texts_are_not_executed(bundle, tmp_path):
+def test_expressions_are_not_executed(bundle, tmp_path):
     folder = bundle("coordinates")
     for path in folder.glob("sdsc_*.json"):
-        whole = json.loads(path.read_text())
-        info = op_of(whole).get("torchSpyre_", {}).get("opInfo", {})
+        content = json.loads(path.read_text())
+        info = dsc_of(content).get("torchSpyre_", {}).get("opInfo", {})
         if "expression" in info:
             info["expression"] = "().__class__.__base__.__subclasses__()"
-            path.write_text(json.dumps(whole))
-    with pytest.raises(BundleError, match=r"opInfo\.expression: .* is not part of a coordinate"):
+            path.write_text(json.dumps(content))
+    with pytest.raises(BundleError, match=r"opInfo\.expression: .* is not allowed in a coordinate"):
         import_programs(folder)
 
 
 @pytest.mark.parametrize("name", ["exp", "where3", "batchmatmul", "sum", "index", "attention"])
-def test_an_op_of_another_number_of_tensors_is_refused(name, tmp_path, kernels_made):
+def test_an_op_with_a_wrong_number_of_tensors_is_rejected(name, tmp_path, kernels_made):
     kernels_made.of(torch.add, numbers(6, 70), numbers(6, 70))
     generate_bundle("add", tmp_path, kernels_made.specs)
     path = tmp_path / "sdsc_0.json"

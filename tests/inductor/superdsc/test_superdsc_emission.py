@@ -1,6 +1,7 @@
-"""What a SuperDSC file says: dims, cores and folds, places, constants."""
+"""Tests of the content of SuperDSC files: dims, cores, coordinates, addresses, constants."""
 
 import dataclasses
+import math
 
 import pytest
 from op_spec_samples import (
@@ -14,18 +15,18 @@ from op_spec_samples import (
     samples,
     tensor,
 )
-from sdsc_reading import folds, sdsc, starts
+from sdsc_reading import coordinate_terms, sdsc, starts
 
 from torch_spyre._C import DataFormats, encode_constant
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc import generate_sdsc, parse_op_spec
 
-HALF = DataFormats.SEN169_FP16
+FP16 = DataFormats.SEN169_FP16
 
 # --- an elementwise op ----------------------------------------------------------------------------
 
 
-def test_the_only_key_is_the_number_and_the_op():
+def test_the_top_level_key_is_the_index_and_the_op():
     content = generate_sdsc(3, parse_op_spec(add_128_256()))
     assert list(content) == ["3_add"]
     assert list(content["3_add"]["dscs_"][0]) == ["add"]
@@ -72,31 +73,31 @@ def test_add_of_two_matrices_on_32_cores():
     }
 
 
-def test_each_core_starts_at_its_own_part():
+def test_each_core_starts_at_its_slice():
     _, dsc = sdsc(add_128_256())
     assert starts(dsc, 0) == [str(c % 8 * 2048 + c // 8 * 16384) for c in range(32)]
     assert starts(dsc, 0)[9] == "18432"
     assert starts(dsc, 1)[1] == str(17179869184 + 2048)
 
 
-def test_folds_of_a_matrix():
+def test_coordinates_of_a_matrix():
     _, dsc = sdsc(add_128_256())
-    nothing = {"corelet_fold": (0, 1), "row_fold": (0, 1)}
-    assert folds(dsc, 0, "mb") == {"core_fold": (16, 8), **nothing, "elem_arr_0": (1, 16)}
-    assert folds(dsc, 0, "out") == {
+    unused = {"corelet_fold": (0, 1), "row_fold": (0, 1)}
+    assert coordinate_terms(dsc, 0, "mb") == {"core_fold": (16, 8), **unused, "elem_arr_0": (1, 16)}
+    assert coordinate_terms(dsc, 0, "out") == {
         "core_fold": (64, 4),
-        **nothing,
+        **unused,
         "elem_arr_1": (64, 1),
         "elem_arr_0": (1, 64),
     }
-    shown = dsc["scheduleTree_"][0]["coordinates_"]
-    assert shown["coreIdToWkSlice_"] == {}
-    assert [shown["coordInfo"]["out"][key] for key in ("spatial", "temporal", "elemArr")] == [
+    coordinates = dsc["scheduleTree_"][0]["coordinates_"]
+    assert coordinates["coreIdToWkSlice_"] == {}
+    assert [coordinates["coordInfo"]["out"][key] for key in ("spatial", "temporal", "elemArr")] == [
         3,
         0,
         2,
     ]
-    assert shown["coordInfo"]["mb"]["padding"] == "nopad"
+    assert coordinates["coordInfo"]["mb"]["padding"] == "nopad"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_folds_of_a_matrix():
         "a vector to single precision",
     ],
 )
-def test_a_plain_op_needs_no_extension(name):
+def test_a_regular_op_needs_no_extension(name):
     (spec,) = samples()[name]
     text = str(generate_sdsc(0, parse_op_spec(spec)))
     assert "torchSpyre_" not in text
@@ -123,37 +124,33 @@ def test_a_plain_op_needs_no_extension(name):
 
 
 @pytest.mark.parametrize("name", [name for name in samples() if name != "loop"])
-def test_only_unusual_coordinates_are_written_out(name):
-    unusual = {"lane slice", "every other row", "flipped rows", "two symbols in one dim"}
-    unusual |= {"one plane", "gather by two indices", "gather of the first rows"}
+def test_only_irregular_coordinates_are_written_explicitly(name):
+    irregular = {"lane slice", "every other row", "flipped rows", "two symbols in one dim"}
+    irregular |= {"one plane", "gather by two indices", "gather of the first rows"}
     text = str([generate_sdsc(0, parse_op_spec(spec)) for spec in samples()[name]])
-    assert ("'coordinates': [" in text) == (name in unusual)
+    assert ("'coordinates': [" in text) == (name in irregular)
 
 
-def test_spans_of_a_matrix_are_device_linear():
+def test_strides_are_spans_of_dims_on_the_device():
     parsed = parse_op_spec(add_128_256())
     assert parsed.args[0].stride == {"mb": 8192, "out": 32768}
 
 
 @pytest.mark.parametrize("name", samples())
-def test_cores_are_the_product_of_slices(name):
+def test_the_number_of_cores_is_the_product_of_the_splits(name):
     for spec in samples()[name]:
         if not hasattr(spec, "op"):
             continue
         body, dsc = sdsc(spec)
-        product = 1
-        for slices in body["numWkSlicesPerDim_"].values():
-            product *= slices
-        assert body["numCoresUsed_"] == dsc["numCoresUsed_"] == product
-        assert len(dsc["coreIdsUsed_"]) == product
+        cores = math.prod(body["numWkSlicesPerDim_"].values())
+        assert body["numCoresUsed_"] == dsc["numCoresUsed_"] == cores
+        assert len(dsc["coreIdsUsed_"]) == cores
 
 
-def test_labels_of_dims():
-    deep = ("c0; floor(c2/64); c1; Mod(c2, 64)", [3, 2, 8, 64])
+def test_dims_have_the_labels_of_their_op():
+    shape = ([3, 2, 8, 64], "c0; floor(c2/64); c1; Mod(c2, 64)")
     space = "c0=3 c1=8 c2=128"
-    _, dsc = sdsc(
-        op("neg", space, tensor(deep[1], deep[0]), tensor(deep[1], deep[0], 1, output=True))
-    )
+    _, dsc = sdsc(op("neg", space, tensor(*shape), tensor(*shape, 1, output=True)))
     assert list(dsc["N_"]) == ["name_", "mb_", "x_", "out_"]
     _, dsc = sdsc(matmul())
     assert list(dsc["N_"]) == ["name_", "mb_", "out_", "in_"]
@@ -163,14 +160,14 @@ def test_labels_of_dims():
     assert list(dsc["N_"]) == ["name_", "out_"]
 
 
-def test_too_many_dims_are_refused():
+def test_too_many_dims_are_rejected():
     names = [f"c{i}" for i in range(9)]
     coordinates = "; ".join([*names[:-1], "floor(c8/64)", "Mod(c8, 64)"])
     args = [
         tensor([1] * 9 + [64], coordinates, 0),
         tensor([1] * 9 + [64], coordinates, 1, output=True),
     ]
-    with pytest.raises(InvalidOpSpecError, match="has names for 8 dims, and it has 9"):
+    with pytest.raises(InvalidOpSpecError, match="supports at most 8 dims, but it has 9"):
         sdsc(op("neg", " ".join(f"{name}=1" for name in names), *args))
 
 
@@ -192,27 +189,29 @@ def test_a_broadcast_row_is_the_same_on_all_cores():
 def test_a_broadcast_column_has_one_stick():
     _, dsc = sdsc(samples()["broadcast column"][0])
     assert dsc["labeledDs_"][1]["scale_"] == [1, -2]
-    assert folds(dsc, 1, "out")["elem_arr_0"] == (0, 64)
+    assert coordinate_terms(dsc, 1, "out")["elem_arr_0"] == (0, 64)
 
 
-def test_a_dim_that_cores_cannot_share_evenly_is_refused():
+def test_uneven_splits_are_rejected():
     args = [tensor([2, 100, 64], MATRIX, 0), tensor([2, 100, 64], MATRIX, 1, output=True)]
-    with pytest.raises(InvalidOpSpecError, match="c0 has 100 indices, which 8 cores cannot share"):
+    with pytest.raises(InvalidOpSpecError, match="c0 has size 100, which 8 cores do not divide"):
         sdsc(op("neg", "c0=100/8 c1=128", *args))
     with pytest.raises(InvalidOpSpecError, match="not whole sticks of 64"):
         sdsc(op("neg", "c0=100 c1=192/2", *args))
 
 
-def test_a_format_must_fit_its_sticks():
-    wrong = tensor([2, 100, 64], MATRIX, 0, FP32)
-    with pytest.raises(InvalidOpSpecError, match="sticks of 64 elements, and IEEE_FP32 has 32"):
-        sdsc(op("neg", "c0=100 c1=128", wrong, tensor([2, 100, 64], MATRIX, 1, output=True)))
+def test_the_stick_size_must_match_the_format():
+    invalid = tensor([2, 100, 64], MATRIX, 0, FP32)
+    with pytest.raises(
+        InvalidOpSpecError, match="sticks of 64 elements, but sticks of IEEE_FP32 have 32"
+    ):
+        sdsc(op("neg", "c0=100 c1=128", invalid, tensor([2, 100, 64], MATRIX, 1, output=True)))
 
 
-# --- places ---------------------------------------------------------------------------------------
+# --- addresses ------------------------------------------------------------------------------------
 
 
-def test_a_scratchpad_tensor_starts_at_one_address_on_every_core():
+def test_a_scratchpad_tensor_has_the_same_address_on_every_core():
     _, dsc = sdsc(row_slice())
     node = dsc["scheduleTree_"][1]
     assert (node["component_"], node["name_"]) == ("lx", "allocate-Tensor1_lx")
@@ -228,7 +227,7 @@ def test_a_pool_tensor_starts_at_its_offset():
     assert dsc["scheduleTree_"][0]["torchSpyre_"] == {"place": "pool"}
 
 
-def test_an_address_beyond_the_argument_segments_is_refused():
+def test_an_address_beyond_the_argument_segments_is_rejected():
     eighth = dataclasses.replace(tensor([1, 64], "0; 0"), arg_index=7, allocation={"hbm": 7 << 34})
     with pytest.raises(
         InvalidOpSpecError, match="more than 7 arguments.*assign_argument_addresses"
@@ -236,7 +235,7 @@ def test_an_address_beyond_the_argument_segments_is_refused():
         sdsc(op("neg", "", eighth, tensor([1, 64], "0; 0", 1, output=True)))
 
 
-def test_a_row_slice_starts_later_and_has_a_gap():
+def test_a_row_slice_has_an_offset_and_a_gap():
     _, dsc = sdsc(row_slice())
     node = dsc["scheduleTree_"][0]
     assert starts(dsc, 0) == ["4096", "8192"]
@@ -248,15 +247,15 @@ def test_a_row_slice_starts_later_and_has_a_gap():
 
 def test_a_gap_in_the_scratchpad_is_listed_for_each_core():
     args = [
-        tensor([2, 128, 64], MATRIX, {"lx": 0}, name="part"),
+        tensor([2, 128, 64], MATRIX, {"lx": 0}, name="buffer"),
         tensor([2, 64, 64], MATRIX, 0, output=True),
     ]
     _, dsc = sdsc(op("exp", "c0=64/2 c1=128", *args))
     assert dsc["scheduleTree_"][0]["backGapCore_"] == {"mb": {"0": "64", "1": "64"}}
 
 
-def test_one_plane_of_several_is_a_gap_of_the_dim_within():
-    """A reader of the public keys alone finds the right addresses."""
+def test_one_plane_of_several_is_a_gap_of_the_inner_dim():
+    """So the public keys alone give the right addresses."""
     _, dsc = sdsc(samples()["one plane"][0])
     assert dsc["scheduleTree_"][0]["backGapCore_"] == {"mb": {"-1": str(5 * 8 - 8)}}
     assert starts(dsc, 0)[0] == str(3 * 8 * 128)
@@ -265,18 +264,18 @@ def test_one_plane_of_several_is_a_gap_of_the_dim_within():
 # --- constants ------------------------------------------------------------------------------------
 
 
-def test_constants_of_clip():
+def test_constants_are_encoded_and_kept_exact():
     _, dsc = sdsc(samples()["clip"][0])
     constants = dsc["constantInfo_"]
     assert [constants[key]["name_"] for key in ("0", "1")] == ["clipMin", "clipMax"]
     assert constants["0"]["dataFormat_"] == "SEN169_FP16"
-    held = constants["0"]["data_"]
-    assert held["data_"] == {"[0, 0, 0]": [encode_constant(-1.0, HALF)]}
-    assert held["dim_prop_func"] == [{"Const": {}}, {"Const": {}}, {"Map": {}}]
+    data = constants["0"]["data_"]
+    assert data["data_"] == {"[0, 0, 0]": [encode_constant(-1.0, FP16)]}
+    assert data["dim_prop_func"] == [{"Const": {}}, {"Const": {}}, {"Map": {}}]
     assert dsc["torchSpyre_"] == {"exactConstants": {"clipMax": 0.1}}
 
 
-def test_constants_of_integers_are_single_precision():
+def test_constants_of_integer_ops_are_fp32():
     shape = ([1, 1, 32], "floor(c1/32); c0; Mod(c1, 32)")
     spec = op(
         "add",
@@ -297,32 +296,32 @@ def test_constants_of_integers_are_single_precision():
     ("info", "message"),
     [
         ({"constants": {"a": "one"}}, "constant a is 'one', not a number"),
-        ({"constants": {"samv-maskvalue": 1.0}}, "not a constant to give"),
-        ({"thing": object()}, "not all of which JSON can"),
+        ({"constants": {"samv-maskvalue": 1.0}}, "is reserved"),
+        ({"thing": object()}, "cannot be written as JSON"),
     ],
 )
-def test_what_a_file_cannot_hold_is_refused(info, message):
+def test_unsupported_op_info_is_rejected(info, message):
     with pytest.raises(InvalidOpSpecError, match=message):
         sdsc(dataclasses.replace(add_128_256(), op_info=info))
 
 
 @pytest.mark.parametrize("coordinate", ["c0**2", "c0/2", "Mod(c0, c1)"])
-def test_what_is_not_a_coordinate_is_refused(coordinate):
-    odd = tensor([2, 200, 64], f"floor(c1/64); {coordinate}; Mod(c1, 64)")
+def test_invalid_coordinates_are_rejected(coordinate):
+    invalid = tensor([2, 200, 64], f"floor(c1/64); {coordinate}; Mod(c1, 64)")
     with pytest.raises(InvalidOpSpecError, match="tensor 0 has the coordinate"):
-        sdsc(op("neg", "c0=8 c1=128", odd, tensor([2, 8, 64], MATRIX, 1, output=True)))
+        sdsc(op("neg", "c0=8 c1=128", invalid, tensor([2, 8, 64], MATRIX, 1, output=True)))
 
 
-def test_more_than_four_layouts_are_refused():
+def test_more_than_four_layouts_are_rejected():
     sizes = [2, 2, 2, 2, 2, 64]
     symbols = [f"c{i}" for i in range(5)]
 
-    def along(stick, place, **more):
+    def with_stick(stick, arg_index, **options):
         outer = [name for name in symbols if name != stick]
         coordinates = [f"floor({stick}/64)", *outer, f"Mod({stick}, 64)"]
-        return tensor(sizes, "; ".join(coordinates), place, **more)
+        return tensor(sizes, "; ".join(coordinates), arg_index, **options)
 
-    args = [along(name, place) for place, name in enumerate(symbols)]
-    spec = op("fma", "c0=2 c1=2 c2=2 c3=2 c4=2", *args, along("c4", 5, output=True))
-    with pytest.raises(InvalidOpSpecError, match="more than 4 different layouts"):
+    args = [with_stick(name, arg_index) for arg_index, name in enumerate(symbols)]
+    spec = op("fma", "c0=2 c1=2 c2=2 c3=2 c4=2", *args, with_stick("c4", 5, output=True))
+    with pytest.raises(InvalidOpSpecError, match="more than 4 layouts"):
         sdsc(spec)

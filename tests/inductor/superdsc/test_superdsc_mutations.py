@@ -1,4 +1,4 @@
-"""Bundles changed at random are read or refused; what is read does no harm when it runs."""
+"""Fuzz tests: randomly mutated bundles are read or rejected, and do not corrupt memory when run."""
 
 import functools
 import tempfile
@@ -14,18 +14,20 @@ from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre._inductor.superdsc import import_programs, unroll_loop_specs
-from torch_spyre._inductor.superdsc.segments import bytes_of
+from torch_spyre._inductor.superdsc.segments import num_bytes
 from torch_spyre.errors import BundleError, SpyreError
 
 
-def examples(count):
+def num_examples(count):
+    """Return the settings of a fuzz test with `count` examples."""
     return settings(
         max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck)
     )
 
 
 @functools.cache
-def whole(name, symbolic):
+def undamaged(name, symbolic):
+    """Return the files of a kernel's bundle."""
     with tempfile.TemporaryDirectory() as folder:
         return files_of(KERNELS[name], Path(folder), symbolic)
 
@@ -33,11 +35,11 @@ def whole(name, symbolic):
 @st.composite
 def damaged_bundles(draw):
     name = draw(st.sampled_from(sorted(KERNELS)))
-    return name, mutated(draw, whole(name, draw(st.booleans())))
+    return name, mutated(draw, undamaged(name, draw(st.booleans())))
 
 
 def read(files):
-    """The programs, or None if they are refused as they should be."""
+    """Return the programs of a bundle, or None if it is rejected with a `BundleError`."""
     with tempfile.TemporaryDirectory() as folder:
         write(files, Path(folder))
         try:
@@ -56,49 +58,49 @@ def check_reading(files):
 @pytest.mark.parametrize("symbolic", [False, True])
 @pytest.mark.parametrize("name", KERNELS)
 def test_undamaged_bundles_are_read(name, symbolic):
-    assert read(whole(name, symbolic))
+    assert read(undamaged(name, symbolic))
 
 
-@examples(150)
+@num_examples(150)
 @given(damaged_bundles())
-def test_damaged_bundles_are_read_or_refused(bundle):
+def test_damaged_bundles_are_read_or_rejected(bundle):
     check_reading(bundle[1])
 
 
 @pytest.mark.heavy
-@examples(5000)
+@num_examples(5000)
 @given(damaged_bundles())
-def test_many_damaged_bundles_are_read_or_refused(bundle):
+def test_many_damaged_bundles_are_read_or_rejected(bundle):
     check_reading(bundle[1])
 
 
-# --- runs -----------------------------------------------------------------------------------------
+# --- execution ------------------------------------------------------------------------------------
 
 
-def memories(name):
-    """A tensor of bytes for each argument of the undamaged kernel, with others in between."""
+def allocate(name):
+    """Return a tensor for each argument of the undamaged kernel, and guard tensors between them."""
     sizes = {}
     for spec in unroll_loop_specs(KERNELS[name]):
         assert isinstance(spec, OpSpec)
         for arg in spec.args:
             if "hbm" in arg.allocation:
-                sizes[arg.arg_index] = max(sizes.get(arg.arg_index, 0), bytes_of(arg))
-    arguments, others = [], []
+                sizes[arg.arg_index] = max(sizes.get(arg.arg_index, 0), num_bytes(arg))
+    arguments, guards = [], []
     for index in sorted(sizes):
         generator = torch.Generator().manual_seed(index)
-        # Small numbers are fine as indices too.
+        # Small values are valid indices too.
         content = torch.randint(30, (sizes[index] // 4,), generator=generator, dtype=torch.int32)
         arguments.append(content.to("spyre"))
-        others.append(torch.full((256,), 7, dtype=torch.int32).to("spyre"))
-    return arguments, others
+        guards.append(torch.full((256,), 7, dtype=torch.int32).to("spyre"))
+    return arguments, guards
 
 
 def check_run(name, files):
     programs = read(files)
     if not programs:
         return
-    arguments, others = memories(name)
-    before = [each.cpu() for each in arguments]
+    arguments, guards = allocate(name)
+    before = [argument.cpu() for argument in arguments]
     written = {
         spec.output.arg_index
         for program in programs
@@ -113,35 +115,35 @@ def check_run(name, files):
         kernel.run(*arguments)
         torch.spyre.synchronize()
     except (RuntimeError, TypeError) as error:
-        # The bundle asks for other tensors than there are: more, fewer, or larger ones.
+        # The bundle requires more, fewer or larger arguments than it gets.
         assert "damaged" in str(error) or "bundle" in str(error), error
     for index, (argument, content) in enumerate(zip(arguments, before, strict=True)):
         assert index in written or torch.equal(argument.cpu(), content)
-    for other in others:
-        assert torch.equal(other.cpu(), torch.full((256,), 7, dtype=torch.int32))
+    for guard in guards:
+        assert torch.equal(guard.cpu(), torch.full((256,), 7, dtype=torch.int32))
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_undamaged_bundles_run(name):
-    arguments, _ = memories(name)
-    Runner("whole", import_programs_of(whole(name, False))).run(*arguments)
+    arguments, _ = allocate(name)
+    Runner("undamaged", read_undamaged(undamaged(name, False))).run(*arguments)
     torch.spyre.synchronize()
 
 
-def import_programs_of(files):
+def read_undamaged(files):
     programs = read(files)
     assert programs
     return programs
 
 
-@examples(40)
+@num_examples(40)
 @given(damaged_bundles())
-def test_what_is_read_does_no_harm(bundle):
+def test_damaged_bundles_do_not_corrupt_memory(bundle):
     check_run(*bundle)
 
 
 @pytest.mark.heavy
-@examples(2000)
+@num_examples(2000)
 @given(damaged_bundles())
-def test_whatever_is_read_does_no_harm(bundle):
+def test_many_damaged_bundles_do_not_corrupt_memory(bundle):
     check_run(*bundle)

@@ -1,7 +1,8 @@
-"""Where tensors lie that only the kernel sees, and what is read from there."""
+"""Tests of the allocation of intermediate tensors in the pool, and of reading them back."""
 
 import dataclasses
 import json
+from itertools import pairwise
 
 import pytest
 from op_spec_samples import MATRIX, op, tensor
@@ -16,21 +17,22 @@ SHAPE = ([1, 4, 64], MATRIX)
 BYTES = 4 * 128
 
 
-def kept(name, at=0, rows=4, **more):
-    return tensor([1, rows, 64], MATRIX, {"pool": at}, name=name, **more)
+def pooled(name, offset=0, rows=4, **options):
+    return tensor([1, rows, 64], MATRIX, {"pool": offset}, name=name, **options)
 
 
-def step(source, target, rows=4):
+def negate(source, target, rows=4):
     return op("neg", f"c0={rows} c1=64", source, dataclasses.replace(target, is_input=False))
 
 
 def chain(*names):
-    """From argument 0 through tensors of the pool to argument 1."""
-    places = [tensor(*SHAPE, 0), *map(kept, names), tensor(*SHAPE, 1)]
-    return [step(source, target) for source, target in zip(places, places[1:], strict=False)]
+    """Return ops from argument 0 through pool tensors to argument 1."""
+    tensors = [tensor(*SHAPE, 0), *map(pooled, names), tensor(*SHAPE, 1)]
+    return [negate(source, target) for source, target in pairwise(tensors)]
 
 
 def offsets(specs):
+    """Return the pool offset of each tensor by name."""
     return {
         arg.name: arg.allocation["pool"]
         for spec in specs
@@ -39,58 +41,58 @@ def offsets(specs):
     }
 
 
-def read_back(folder, specs, **how):
-    generate_bundle("kernel", folder, specs, **how)
+def read_back(folder, specs, **options):
+    generate_bundle("kernel", folder, specs, **options)
     return import_bundle(folder)
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
-def test_tensors_in_use_at_one_time_lie_apart_and_others_take_their_place(symbolic, tmp_path):
+def test_live_tensors_do_not_overlap_and_dead_ones_are_reused(symbolic, tmp_path):
     read = read_back(tmp_path, chain("a", "b", "c", "d"), symbolic_args=symbolic)
     assert offsets(read) == {"a": 0, "b": BYTES, "c": 0, "d": BYTES}
 
 
-def test_a_tensor_keeps_its_place_until_it_is_read_last(tmp_path):
-    first, second, third = kept("a"), kept("b", rows=8), kept("c")
+def test_a_tensor_is_live_until_its_last_read(tmp_path):
+    first, second, third = pooled("a"), pooled("b", rows=8), pooled("c")
     specs = [
-        step(tensor(*SHAPE, 0), first),
-        step(tensor([1, 8, 64], MATRIX, 1), second, rows=8),
-        step(first, third),
-        step(first, tensor(*SHAPE, 2)),
-        step(third, tensor(*SHAPE, 3)),
+        negate(tensor(*SHAPE, 0), first),
+        negate(tensor([1, 8, 64], MATRIX, 1), second, rows=8),
+        negate(first, third),
+        negate(first, tensor(*SHAPE, 2)),
+        negate(third, tensor(*SHAPE, 3)),
     ]
-    # b is read by nobody after it was written, and makes room for c.
+    # b is never read, so its memory is free for c.
     assert offsets(read_back(tmp_path, specs)) == {"a": 0, "b": BYTES, "c": BYTES}
 
 
-def test_places_that_do_not_meet_stay(tmp_path):
+def test_offsets_that_do_not_overlap_are_preserved(tmp_path):
     specs = [
-        step(tensor(*SHAPE, 0), kept("a", 256)),
-        step(kept("a", 256), kept("b", 4096)),
-        step(kept("b", 4096), tensor(*SHAPE, 1)),
+        negate(tensor(*SHAPE, 0), pooled("a", 256)),
+        negate(pooled("a", 256), pooled("b", 4096)),
+        negate(pooled("b", 4096), tensor(*SHAPE, 1)),
     ]
     assert offsets(read_back(tmp_path, specs)) == {"a": 256, "b": 4096}
 
 
-def test_all_of_a_loop_happens_at_one_time(tmp_path):
+def test_tensors_of_a_loop_are_live_in_the_whole_loop(tmp_path):
     body = [
-        step(tensor(*SHAPE, 0), kept("a")),
-        step(kept("a"), kept("b")),
-        step(kept("b"), kept("c")),
+        negate(tensor(*SHAPE, 0), pooled("a")),
+        negate(pooled("a"), pooled("b")),
+        negate(pooled("b"), pooled("c")),
     ]
-    specs = [LoopSpec(sympify("2"), body, []), step(kept("c"), tensor(*SHAPE, 1))]
+    specs = [LoopSpec(sympify("2"), body, []), negate(pooled("c"), tensor(*SHAPE, 1))]
     assert offsets(read_back(tmp_path, specs)) == {"a": 0, "b": BYTES, "c": 2 * BYTES}
 
 
-def test_a_pool_that_is_too_small_is_an_error(tmp_path):
+def test_exceeding_the_pool_is_an_error(tmp_path):
     rows = 1 << 26
     specs = [
-        step(tensor([1, rows, 64], MATRIX, 0), kept("a", rows=rows), rows),
-        step(kept("a", rows=rows), kept("b", rows=rows), rows),
-        step(kept("b", rows=rows), kept("c", rows=rows), rows),
-        step(kept("a", rows=rows), tensor([1, rows, 64], MATRIX, 1), rows),
+        negate(tensor([1, rows, 64], MATRIX, 0), pooled("a", rows=rows), rows),
+        negate(pooled("a", rows=rows), pooled("b", rows=rows), rows),
+        negate(pooled("b", rows=rows), pooled("c", rows=rows), rows),
+        negate(pooled("a", rows=rows), tensor([1, rows, 64], MATRIX, 1), rows),
     ]
-    with pytest.raises(InvalidOpSpecError, match="25769803776 bytes at once, and the pool has"):
+    with pytest.raises(InvalidOpSpecError, match="25769803776 bytes at once, but the pool has"):
         generate_bundle("kernel", tmp_path, specs)
 
 
@@ -99,7 +101,7 @@ def test_a_pool_that_is_too_small_is_an_error(tmp_path):
 
 @pytest.fixture
 def unnamed(tmp_path):
-    """Writes a bundle with nothing in it that the public form does not have."""
+    """Return a function that writes a bundle without extensions of tensors."""
 
     def write(specs):
         generate_bundle("kernel", tmp_path, specs, symbolic_args=True)
@@ -115,7 +117,7 @@ def unnamed(tmp_path):
     return write
 
 
-def test_what_was_written_at_a_place_is_what_is_read_there(unnamed):
+def test_tensors_without_names_are_linked_by_address(unnamed):
     first, second = import_programs(unnamed(chain("a")))
     assert first[0].output.name == second[0].args[0].name
     programs = import_programs(unnamed(chain("a", "b", "c")))
@@ -124,26 +126,29 @@ def test_what_was_written_at_a_place_is_what_is_read_there(unnamed):
     assert [program[0].args[0].name for program in programs[1:]] == names
 
 
-@pytest.mark.parametrize("at", [128, 4096 + 384])
-def test_part_of_what_was_written_is_no_tensor(at, unnamed):
+@pytest.mark.parametrize("offset", [128, 4096 + 384])
+def test_reading_at_an_offset_within_a_tensor_is_rejected(offset, unnamed):
     specs = [
-        step(tensor(*SHAPE, 0), kept("a", at=4096)),
-        step(kept("b", at=4096 + at % 4096), tensor(*SHAPE, 1)),
+        negate(tensor(*SHAPE, 0), pooled("a", offset=4096)),
+        negate(pooled("b", offset=4096 + offset % 4096), tensor(*SHAPE, 1)),
     ]
-    with pytest.raises(BundleError, match=r"op 1 reads a tensor .* of the pool, where there is at"):
+    with pytest.raises(BundleError, match=r"op 1 reads a tensor .* of the pool, which hold at"):
         import_bundle(unnamed(specs))
 
 
-def test_another_tensor_than_was_written_is_refused(tmp_path):
+def test_reading_another_tensor_than_was_written_is_rejected(tmp_path):
     generate_bundle("kernel", tmp_path, chain("a"))
     path = tmp_path / "sdsc_1.json"
     path.write_text(path.read_text().replace('"name": "a"', '"name": "other"'))
-    with pytest.raises(BundleError, match="op 1 reads other from .*, where there is a"):
+    with pytest.raises(BundleError, match="op 1 reads other from .*, which hold a"):
         import_bundle(tmp_path)
 
 
-def test_an_argument_begins_at_one_address(tmp_path):
-    specs = [step(tensor(*SHAPE, 0), tensor(*SHAPE, 1)), step(tensor(*SHAPE, 1), tensor(*SHAPE, 2))]
+def test_different_addresses_of_an_argument_are_rejected(tmp_path):
+    specs = [
+        negate(tensor(*SHAPE, 0), tensor(*SHAPE, 1)),
+        negate(tensor(*SHAPE, 1), tensor(*SHAPE, 2)),
+    ]
     generate_bundle("kernel", tmp_path, specs, symbolic_args=False)
     path = tmp_path / "sdsc_1.json"
     content = json.loads(path.read_text())
@@ -151,23 +156,23 @@ def test_an_argument_begins_at_one_address(tmp_path):
     node["startAddressCoreCorelet_"]["data_"]["[0, 0, 0]"] = str((1 << 34) + 128)
     node["torchSpyre_"] = {"offset": 0}
     path.write_text(json.dumps(content))
-    with pytest.raises(BundleError, match="op 1 takes argument 1 to begin at"):
+    with pytest.raises(BundleError, match="op 1 has argument 1 at address"):
         import_bundle(tmp_path)
 
 
-def test_what_nobody_left_in_the_scratchpad_is_not_read(tmp_path):
-    specs = [step(tensor(*SHAPE, {"lx": 0}, name="a"), tensor(*SHAPE, 0))]
+def test_reading_an_unwritten_scratchpad_tensor_is_rejected(tmp_path):
+    specs = [negate(tensor(*SHAPE, {"lx": 0}, name="a"), tensor(*SHAPE, 0))]
     generate_bundle("kernel", tmp_path, specs)
     assert len(import_bundle(tmp_path)) == 1
-    with pytest.raises(BundleError, match="neg reads a from the scratchpad, and no op before it"):
+    with pytest.raises(BundleError, match="neg reads a from the scratchpad, but no earlier op"):
         import_programs(tmp_path)
     with pytest.raises(InvalidOpSpecError, match="a is read from the scratchpad, and no op before"):
         build_module("kernel", specs)
 
 
-@pytest.mark.parametrize("name", ["exx2", "layernormscale", "topkvalue", "unheard_of"])
-def test_ops_without_an_instruction_are_read_and_refused_when_they_are_compiled(name, tmp_path):
-    """A bundle may be read to look at it, whatever it holds."""
+@pytest.mark.parametrize("name", ["exx2", "layernormscale", "topkvalue", "unknown_op"])
+def test_unsupported_ops_are_read_but_not_compiled(name, tmp_path):
+    """Bundles can be inspected even if they cannot be compiled."""
     specs = [op(name, "c0=4 c1=64", tensor(*SHAPE, 0), tensor(*SHAPE, 1, output=True))]
     generate_bundle("kernel", tmp_path, specs)
     ((read,),) = import_programs(tmp_path)
@@ -176,7 +181,7 @@ def test_ops_without_an_instruction_are_read_and_refused_when_they_are_compiled(
         build_module("kernel", [read])
 
 
-def test_folds_without_an_instruction_are_refused_when_they_are_compiled(tmp_path):
+def test_unsupported_reductions_are_read_but_not_compiled(tmp_path):
     statistics = tensor([1, 128, 64], "0; c0; 0", 1, output=True)
     source = tensor([2, 128, 64], MATRIX, 0)
     spec = op("exx2", "c0=128/8 c1=100", source, statistics, reduction=True)

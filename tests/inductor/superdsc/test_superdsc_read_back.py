@@ -1,4 +1,4 @@
-"""Every op of the table, written as a SuperDSC bundle and read back, runs to the same bits."""
+"""Tests that every op, written as a SuperDSC bundle and read back, computes the same bits."""
 
 import warnings
 
@@ -28,28 +28,28 @@ def kernels_read_back(monkeypatch, tmp_path):
     harness = ReadBack(tmp_path)
     monkeypatch.setattr(driver, "Runner", harness.runner)
     with warnings.catch_warnings():
-        # The compiler's failures, those to write and read a bundle among them, are warnings.
+        # Failures of the compiler, including those to write or read a bundle, are warnings.
         warnings.simplefilter("error", RuntimeWarning)
         yield
     assert harness.checked > 0
 
 
-# Nobody else compiles for these sizes, so plans are made here.
+# No other test uses this shape, so that kernels are compiled here.
 SHAPE = (3, 129)
 
 
 @pytest.mark.parametrize("function", [*UNARY, *POSITIVE], ids=named)
-def test_of_one_tensor(function):
+def test_unary_ops(function):
     function(on_card(numbers(*SHAPE, low=0.1)))
 
 
 @pytest.mark.parametrize("function", [torch.exp, torch.sign, F.softplus, F.elu], ids=named)
-def test_of_wide_numbers_with_flags_and_without(function):
+def test_float32_ops_with_and_without_masks(function):
     function(on_card(numbers(*SHAPE, dtype=torch.float32)))
 
 
 @pytest.mark.parametrize("function", BINARY, ids=named)
-def test_of_two_tensors(function):
+def test_binary_ops(function):
     function(*on_card((numbers(*SHAPE), numbers(SHAPE[1], low=0.5))))
 
 
@@ -57,12 +57,12 @@ def test_of_two_tensors(function):
     "function", [torch.add, torch.mul, torch.eq, torch.maximum, *BITS], ids=named
 )
 @pytest.mark.parametrize("dtype", [torch.int32, torch.bool])
-def test_of_integers_and_flags(function, dtype):
+def test_integer_and_bool_ops(function, dtype):
     function(*on_card((numbers(*SHAPE, dtype=dtype), numbers(*SHAPE, dtype=dtype).flip(0))))
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_forms(name):
+def test_overloads(name):
     FORMS[name](*on_card((numbers(9, 71), numbers(9, 71, low=0.5))))
 
 
@@ -78,12 +78,12 @@ def test_normalizations(name):
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_products(name):
+def test_matmuls(name):
     PRODUCTS[name](*on_card((numbers(6, 71), numbers(71, 10))))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64, torch.bool])
-def test_reads_through_indices(dtype):
+def test_gathers(dtype):
     table, rows = on_card((numbers(9, 71, dtype=dtype), torch.tensor([[3, 0], [8, 8]])))
     F.embedding(rows, table)
     table.index_select(0, rows[0])
@@ -94,7 +94,7 @@ def test_reads_through_indices(dtype):
     table[:, -rows]
 
 
-def test_indices_along_the_one_stick_of_a_tensor():
+def test_gather_within_a_single_stick():
     torch.compile(lambda x, i: x[i])(*on_card((numbers(5), torch.tensor([3, 0]))))
 
 

@@ -1,9 +1,9 @@
-"""What is read back from a bundle touches the same bytes on the same cores as what was written."""
+"""Tests that ops read back from a bundle access the same bytes on the same cores."""
 
 import json
 
 import pytest
-from address_maps import places, same_addresses
+from address_maps import argument_properties, same_addresses
 from op_spec_samples import samples
 
 from torch_spyre._inductor.superdsc import (
@@ -18,37 +18,38 @@ from torch_spyre._inductor.superdsc import (
 SAMPLES = samples()
 
 
-def read_back(specs, folder, **how):
-    generate_bundle("kernel", folder, specs, **how)
+def read_back(specs, folder, **options):
+    generate_bundle("kernel", folder, specs, **options)
     return import_bundle(folder)
 
 
 @pytest.mark.parametrize("symbolic", [False, True], ids=["fixed", "symbolic"])
 @pytest.mark.parametrize("name", SAMPLES)
-def test_ops_read_back_touch_the_same_bytes(name, symbolic, tmp_path):
+def test_ops_read_back_access_the_same_bytes(name, symbolic, tmp_path):
     specs = SAMPLES[name]
     read = read_back(specs, tmp_path, unroll_loops=True, symbolic_args=symbolic)
     unrolled = unroll_loop_specs(specs)
     assert len(read) == len(unrolled)
-    for found, spec in zip(read, unrolled, strict=True):
-        assert (found.op, found.is_reduction) == (spec.op, spec.is_reduction)
-        assert {str(s): (int(n), k) for s, (n, k) in found.iteration_space.items()} == {
+    for actual, spec in zip(read, unrolled, strict=True):
+        assert (actual.op, actual.is_reduction) == (spec.op, spec.is_reduction)
+        assert {str(s): (int(n), k) for s, (n, k) in actual.iteration_space.items()} == {
             str(s): (int(n), k) for s, (n, k) in spec.iteration_space.items()
         }
-        assert dict(found.op_info) == dict(spec.op_info)
-        for one, other in zip(places(found), places(spec), strict=True):
-            assert one[:4] == other[:4]
-            assert other[4] is None or one[4] == other[4]
-        assert same_addresses(found, spec)
+        assert dict(actual.op_info) == dict(spec.op_info)
+        pairs = zip(argument_properties(actual), argument_properties(spec), strict=True)
+        for (*actual_properties, actual_name), (*properties, name) in pairs:
+            assert actual_properties == properties
+            assert name is None or actual_name == name
+        assert same_addresses(actual, spec)
 
 
-def test_how_many_rows_there_are_to_choose_from_is_read_back(tmp_path):
+def test_the_index_bound_of_a_gather_is_read_back(tmp_path):
     (read,) = read_back(SAMPLES["gather of the first rows"], tmp_path, unroll_loops=True)
     assert str(read.args[1].device_coordinates[1]).endswith(", 700)")
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLES if "restick" not in name])
-def test_what_is_read_back_is_written_as_the_same_files(name, tmp_path):
+def test_writing_again_gives_the_same_files(name, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     read = read_back(SAMPLES[name], first, unroll_loops=True, symbolic_args=False)
     generate_bundle("kernel", second, read, unroll_loops=True, symbolic_args=False)
@@ -57,6 +58,7 @@ def test_what_is_read_back_is_written_as_the_same_files(name, tmp_path):
 
 
 def without_extensions(value):
+    """Return a JSON value without our extensions."""
     if isinstance(value, dict):
         return {
             key: without_extensions(item) for key, item in value.items() if key != "torchSpyre_"
@@ -97,11 +99,11 @@ def test_scratchpad_tensors_without_names_are_linked_by_their_address(tmp_path):
     for path in tmp_path.glob("*.json"):
         path.write_text(json.dumps(without_extensions(json.loads(path.read_text()))))
     names = [[arg.name for arg in spec.args] for spec in import_bundle(tmp_path)]
-    first, moved, powers, second = "lx_0_0", "lx_8192_1", "lx_16384_2", "lx_0_3"
+    row_max, shifted, exps, row_sum = "lx_0_0", "lx_8192_1", "lx_16384_2", "lx_0_3"
     assert names == [
-        [None, first],
-        [None, first, moved],
-        [moved, powers],
-        [powers, second],
-        [powers, second, None],
+        [None, row_max],
+        [None, row_max, shifted],
+        [shifted, exps],
+        [exps, row_sum],
+        [exps, row_sum, None],
     ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch_spyre._inductor.loop_ir import LoopOp
     from torch_spyre._inductor.multi_loop.roles import LoopRoles
     from torch_spyre._inductor.op_spec import OpSpec
-    from torch_spyre._inductor.superdsc.fields import Field
+    from torch_spyre._inductor.superdsc.json_fields import Field
     from torch_spyre._inductor.tiling.iteration_space import IterationSpace
     from torch_spyre._inductor.tiling.tile_plan import TilePlan
     from torch_spyre._inductor.to_ktir.context import KernelContext

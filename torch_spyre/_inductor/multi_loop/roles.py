@@ -8,7 +8,7 @@ import sympy
 from sympy import Symbol
 
 if TYPE_CHECKING:
-    from torch_spyre._inductor.superdsc.fields import Field
+    from torch_spyre._inductor.superdsc.json_fields import Field
 
 # The key in `op_info` of a spec.
 ROLES_INFO = "roles"

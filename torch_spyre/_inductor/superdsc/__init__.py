@@ -1,16 +1,16 @@
-"""SuperDSC: the public description of a kernel, written from `OpSpec`s and read back.
+"""SuperDSC, the public kernel format: written from `OpSpec`s, and read back.
 
-A bundle is a folder with one JSON file for each op and a `bundle.mlir` that says in which order
-they run and at which addresses.
+A bundle is a directory with one JSON file per op and a `bundle.mlir` that executes them in order
+and binds their addresses.
 """
 
 from torch_spyre._inductor.op_table import PUBLIC_OPS
-from torch_spyre._inductor.superdsc.bundle import generate_bundle
+from torch_spyre._inductor.superdsc.bundle_reader import import_bundle, import_programs
+from torch_spyre._inductor.superdsc.bundle_writer import generate_bundle
 from torch_spyre._inductor.superdsc.emission import generate_sdsc
-from torch_spyre._inductor.superdsc.importing import import_bundle, import_programs
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
-from torch_spyre._inductor.superdsc.reading import import_sdsc
-from torch_spyre._inductor.superdsc.records import SDSCArgs, SDSCSpec
+from torch_spyre._inductor.superdsc.sdsc_reader import import_sdsc
+from torch_spyre._inductor.superdsc.sdsc_spec import SDSCArgs, SDSCSpec
 from torch_spyre._inductor.superdsc.segments import (
     SEGMENT_OFFSETS,
     assign_argument_addresses,

@@ -1,4 +1,4 @@
-"""How the tensors of an op run along its dims, from their device coordinates."""
+"""Derives how an op accesses its tensors from their device coordinates."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,22 +9,22 @@ import sympy
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.coordinates import (
+    contiguous_strides,
     direct_symbols,
+    evaluate,
     index_names,
     is_coordinate,
-    strides_of,
-    value,
 )
 
 
 @dataclass(frozen=True)
 class Access:
-    """One tensor: what its stick runs along, and its symbols from the innermost."""
+    """How an op accesses one tensor: its stick symbol, and all its symbols, innermost first."""
 
     arg: TensorArg
     stick: sympy.Symbol | None
     order: tuple[sympy.Symbol, ...]
-    # Index tensors that its coordinates name, and the symbol of the dim that they give.
+    # Names of the index tensors in its coordinates, and the symbol of the dim that they index.
     indices: tuple[str, ...]
     indirect: sympy.Symbol | None
     is_index: bool
@@ -34,61 +34,71 @@ class Access:
         return self.arg.device_size[-1]
 
     def device_dim(self, symbol: sympy.Symbol) -> int | None:
-        """The one that steps as the symbol does, or counts its sticks."""
+        """Return the device dim that the symbol indexes, or that counts the symbol's sticks."""
+        outer = list(enumerate(self.outer))
         if symbol == self.indirect:
-            found = [d for d, each in enumerate(self.outer) if index_names(each)]
+            dims = [dim for dim, coordinate in outer if index_names(coordinate)]
         else:
-            found = [d for d, each in enumerate(self.outer) if symbol in direct_symbols(each)]
-        if not found and symbol == self.stick:
-            # A stick that holds everything: its dim has the constant coordinate.
-            found = [d for d, each in enumerate(self.outer) if not each.free_symbols]
-        return found[-1] if found else None
+            dims = [dim for dim, coordinate in outer if symbol in direct_symbols(coordinate)]
+        if not dims and symbol == self.stick:
+            # All elements are in one stick: the dim that counts sticks has a constant coordinate.
+            dims = [dim for dim, coordinate in outer if not coordinate.free_symbols]
+        return dims[-1] if dims else None
 
     @property
     def outer(self) -> Sequence[sympy.Expr]:
+        """The coordinates of all device dims but the one within a stick."""
         return self.arg.device_coordinates[:-1]
 
     def step(self, symbol: sympy.Symbol) -> int | None:
-        """Elements from one index of the symbol to the next: for the stick, from stick to stick."""
+        """Return the stride of the symbol in elements; for the stick symbol, that of sticks."""
         dim = self.device_dim(symbol)
         if dim is None:
             return None
-        stride = strides_of(self.arg.device_size)[dim]
+        stride = contiguous_strides(self.arg.device_size)[dim]
         coordinate = self.arg.device_coordinates[dim]
         if symbol in (self.stick, self.indirect) or symbol not in direct_symbols(coordinate):
             return stride
-        at = {each: 0 for each in direct_symbols(coordinate)}
-        return int((value(coordinate, {**at, symbol: 1}) - value(coordinate, at)) * stride)
+        origin = {origin_symbol: 0 for origin_symbol in direct_symbols(coordinate)}
+        difference = evaluate(coordinate, {**origin, symbol: 1}) - evaluate(coordinate, origin)
+        return int(difference * stride)
 
     def extent(self, symbol: sympy.Symbol) -> int:
-        """Of memory along the symbol, in indices: up to where the next symbol outside steps."""
+        """Return how many indices of the symbol fit within one step of the next outer symbol."""
         dim, step = self.device_dim(symbol), self.step(symbol)
         if dim is None or not step:
             return self.stick_size if symbol == self.stick else 1
-        steps = [self.step(each) for each in self.order[self.order.index(symbol) + 1 :]]
-        outside = [each for each in steps if each is not None and each >= step]
-        reach = outside[0] if outside else math.prod(self.arg.device_size)
+        outer_symbols = self.order[self.order.index(symbol) + 1 :]
+        outer_steps = [self.step(outer_symbol) for outer_symbol in outer_symbols]
+        larger_steps = [size for size in outer_steps if size is not None and size >= step]
+        span = larger_steps[0] if larger_steps else math.prod(self.arg.device_size)
         unit = self.stick_size if symbol == self.stick else 1
-        return reach // step * unit
+        return span // step * unit
 
 
-def accesses_of(spec: OpSpec) -> list[Access]:
+def tensor_accesses(spec: OpSpec) -> list[Access]:
+    """Return the access of each tensor; raise `InvalidOpSpecError` for unsupported coordinates."""
     for position, arg in enumerate(spec.args):
         for coordinate in arg.device_coordinates:
             if not is_coordinate(coordinate):
                 raise InvalidOpSpecError(
-                    f"OpSpec {spec.op}: tensor {position} has the coordinate {coordinate}, which "
-                    "is not an integer made of sums, products, floor, Mod and index tensors"
+                    f"OpSpec {spec.op}: tensor {position} has the coordinate {coordinate}; "
+                    "coordinates are integer expressions of sums, products, floor, ceiling, Mod "
+                    "and IndirectAccess"
                 )
     named = {arg.name: arg for arg in spec.args if arg.name is not None}
-    used = {
-        name for arg in spec.args for each in arg.device_coordinates for name in index_names(each)
+    used_names = {
+        name
+        for arg in spec.args
+        for coordinate in arg.device_coordinates
+        for name in index_names(coordinate)
     }
-    for name in sorted(used - set(named)):
+    for name in sorted(used_names - set(named)):
         raise InvalidOpSpecError(
-            f"OpSpec {spec.op}: a coordinate reads the index tensor {name}, which it does not have"
+            f"OpSpec {spec.op}: a coordinate reads the index tensor {name}, which is not among its "
+            "tensors"
         )
-    return [_access(arg, named, is_index=arg.name in used) for arg in spec.args]
+    return [_access(arg, named, is_index=arg.name in used_names) for arg in spec.args]
 
 
 def _access(arg: TensorArg, named: Mapping[str, TensorArg], is_index: bool) -> Access:
@@ -97,28 +107,28 @@ def _access(arg: TensorArg, named: Mapping[str, TensorArg], is_index: bool) -> A
     order: list[sympy.Symbol] = []
     indices: list[str] = []
     indirect = None
-    # With one stick at most there is nothing to count, and a constant stands for its number.
-    lone = stick is not None and all(
-        stick not in direct_symbols(each) for each in arg.device_coordinates[:-1]
+    # A tensor with one stick along the symbol has a constant where sticks would be counted.
+    has_single_stick = stick is not None and all(
+        stick not in direct_symbols(coordinate) for coordinate in arg.device_coordinates[:-1]
     )
     for coordinate in reversed(arg.device_coordinates[:-1]):
-        found = _by_step(coordinate)
+        symbols = _symbols_by_step(coordinate)
         for name in index_names(coordinate):
             indices.append(name)
-            symbols = _symbols(named[name])
-            if len(indices) == 1 and len(symbols) == 1 and symbols[0] not in order:
-                indirect = symbols[0]
-            found = [*found, *symbols]
-        if not coordinate.free_symbols and lone:
-            found = [stick]
-        order += [symbol for symbol in found if symbol not in order]
+            index_symbols = _symbols(named[name])
+            if len(indices) == 1 and len(index_symbols) == 1 and index_symbols[0] not in order:
+                indirect = index_symbols[0]
+            symbols = [*symbols, *index_symbols]
+        if not coordinate.free_symbols and has_single_stick:
+            symbols = [stick]
+        order += [symbol for symbol in symbols if symbol not in order]
     order += [symbol for symbol in lanes if symbol not in order]
     indices += index_names(arg.device_coordinates[-1])
     return Access(arg, stick, tuple(order), tuple(indices), indirect, is_index)
 
 
-def _by_step(coordinate: sympy.Expr) -> list[sympy.Symbol]:
-    """Symbols of a coordinate, from the one that moves it least."""
+def _symbols_by_step(coordinate: sympy.Expr) -> list[sympy.Symbol]:
+    """Return the symbols of a coordinate, sorted by the size of their coefficients."""
     symbols = direct_symbols(coordinate)
     if len(symbols) < 2:
         return symbols
@@ -127,7 +137,8 @@ def _by_step(coordinate: sympy.Expr) -> list[sympy.Symbol]:
 
 
 def _symbols(arg: TensorArg) -> list[sympy.Symbol]:
-    found: list[sympy.Symbol] = []
+    """Return the symbols that the tensor is indexed by, innermost first."""
+    symbols: list[sympy.Symbol] = []
     for coordinate in reversed(arg.device_coordinates):
-        found += [symbol for symbol in direct_symbols(coordinate) if symbol not in found]
-    return found
+        symbols += [symbol for symbol in direct_symbols(coordinate) if symbol not in symbols]
+    return symbols

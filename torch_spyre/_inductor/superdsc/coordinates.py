@@ -1,7 +1,8 @@
-"""Arithmetic on device coordinates: values, bounds, symbols, and a text form that is safe to read.
+"""Evaluates, bounds, simplifies and parses device coordinates.
 
-Coordinates are sympy expressions of numbers, symbols, sums, products, `floor`, `ceiling`, `Mod` and
-`IndirectAccess`. Evaluating them here is far quicker than sympy's substitution.
+Coordinates are sympy expressions of rational constants, symbols, sums, products, `floor`,
+`ceiling`, `Mod` and `IndirectAccess`. Evaluating them here is much faster than substituting in
+sympy.
 """
 
 import ast
@@ -14,32 +15,33 @@ import sympy
 
 from torch_spyre._inductor.op_spec import IndirectAccess
 
-NAME = re.compile(r"[A-Za-z_]\w*")
-_LONGEST_TEXT = 1000
-_LARGEST_NUMBER = 1 << 62
+IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_MAX_TEXT_LENGTH = 1000
+_MAX_INTEGER = 1 << 62
 
 Number = int | Fraction
 Interval = tuple[Number, Number]
 
 
 def integer_symbol(name: str) -> sympy.Symbol:
+    """Return the sympy symbol of an iteration variable or index tensor."""
     return sympy.Symbol(name, integer=True)
 
 
-def strides_of(device_size: Sequence[int]) -> list[int]:
-    """Elements from one index of each device dim to the next."""
+def contiguous_strides(device_size: Sequence[int]) -> list[int]:
+    """Return the row-major strides of the device dims, in elements."""
     strides = [1]
     for size in reversed(device_size[1:]):
         strides.append(strides[-1] * size)
     return strides[::-1]
 
 
-def value(
+def evaluate(
     expression: sympy.Expr,
     point: Mapping[sympy.Symbol, int],
     lookup: Callable[[str], int] = lambda name: 0,
 ) -> Number:
-    """At a point; `lookup` gives the element of a named index tensor there."""
+    """Return the coordinate's value at a point; `lookup` returns the element of an index tensor."""
     if isinstance(expression, int):
         return expression
     if isinstance(expression, IndirectAccess):
@@ -50,7 +52,7 @@ def value(
         return int(expression)
     if expression.is_Rational:
         return Fraction(int(expression.p), int(expression.q))
-    arguments = [value(each, point, lookup) for each in expression.args]
+    arguments = [evaluate(argument, point, lookup) for argument in expression.args]
     if expression.is_Add:
         return sum(arguments, start=0)
     if expression.is_Mul:
@@ -64,32 +66,32 @@ def value(
 
 
 def is_coordinate(expression: sympy.Expr) -> bool:
-    """Is it made of what this module knows, and always an integer?"""
-    known = (sympy.Add, sympy.Mul, sympy.floor, sympy.ceiling, sympy.Mod, IndirectAccess)
-    for each in sympy.preorder_traversal(expression):
-        if each.args and not isinstance(each, known):
+    """Return whether the expression is of the supported functions and always an integer."""
+    supported = (sympy.Add, sympy.Mul, sympy.floor, sympy.ceiling, sympy.Mod, IndirectAccess)
+    for node in sympy.preorder_traversal(expression):
+        if node.args and not isinstance(node, supported):
             return False
-        if not each.args and not (each.is_Symbol or each.is_Rational):
+        if not node.args and not (node.is_Symbol or node.is_Rational):
             return False
-        if isinstance(each, sympy.Mod) and not (each.args[1].is_Integer and each.args[1] > 0):
+        if isinstance(node, sympy.Mod) and not (node.args[1].is_Integer and node.args[1] > 0):
             return False
     symbols = {
-        each: integer_symbol(f"_{number}")
-        for number, each in enumerate(expression.atoms(IndirectAccess, sympy.Symbol))
+        atom: integer_symbol(f"_{position}")
+        for position, atom in enumerate(expression.atoms(IndirectAccess, sympy.Symbol))
     }
     return expression.xreplace(symbols).is_integer is True
 
 
-def address(
+def element_offset(
     device_size: Sequence[int],
     coordinates: Sequence[sympy.Expr],
     point: Mapping[sympy.Symbol, int],
     lookup: Callable[[str], int] = lambda name: 0,
 ) -> int:
-    """Elements from the tensor's start to the one that belongs to the point."""
+    """Return the offset of the element at a point, in elements from the tensor's start."""
     total = sum(
-        value(coordinate, point, lookup) * stride
-        for coordinate, stride in zip(coordinates, strides_of(device_size), strict=True)
+        evaluate(coordinate, point, lookup) * stride
+        for coordinate, stride in zip(coordinates, contiguous_strides(device_size), strict=True)
     )
     return int(total)
 
@@ -97,127 +99,130 @@ def address(
 def bounds(
     expression: sympy.Expr, sizes: Mapping[sympy.Symbol, int], indirect: Interval
 ) -> Interval:
-    """Lowest and highest value, exact where every symbol occurs once."""
+    """Return the minimum and maximum, exact if every symbol occurs once."""
     if isinstance(expression, IndirectAccess):
         return indirect
     if expression.is_Symbol:
         return 0, sizes[expression] - 1
     if not expression.args:
-        fixed = value(expression, {})
-        return fixed, fixed
-    parts = [bounds(each, sizes, indirect) for each in expression.args]
+        constant = evaluate(expression, {})
+        return constant, constant
+    intervals = [bounds(argument, sizes, indirect) for argument in expression.args]
     if expression.is_Add:
-        return sum(low for low, _ in parts), sum(high for _, high in parts)
+        return sum(low for low, _ in intervals), sum(high for _, high in intervals)
     if expression.is_Mul:
         low: Number = 1
         high: Number = 1
-        for part in parts:
-            corners = [one * other for one in (low, high) for other in part]
+        for interval in intervals:
+            corners = [left * right for left in (low, high) for right in interval]
             low, high = min(corners), max(corners)
         return low, high
     if isinstance(expression, sympy.floor):
-        return math.floor(parts[0][0]), math.floor(parts[0][1])
+        return math.floor(intervals[0][0]), math.floor(intervals[0][1])
     if isinstance(expression, sympy.ceiling):
-        return math.ceil(parts[0][0]), math.ceil(parts[0][1])
-    (low, high), (modulus, _) = parts
+        return math.ceil(intervals[0][0]), math.ceil(intervals[0][1])
+    (low, high), (modulus, _) = intervals
     if low // modulus == high // modulus:
         return low % modulus, high % modulus
     return 0, modulus - 1
 
 
 def direct_symbols(expression: sympy.Expr) -> list[sympy.Symbol]:
-    """Outside index tensors, by name."""
-    found = expression.atoms(sympy.Symbol) - {
-        symbol for each in expression.atoms(IndirectAccess) for symbol in each.atoms(sympy.Symbol)
+    """Return the symbols outside `IndirectAccess`, sorted by name."""
+    indirect_symbols = {
+        symbol
+        for access in expression.atoms(IndirectAccess)
+        for symbol in access.atoms(sympy.Symbol)
     }
-    return sorted(found, key=str)
+    return sorted(expression.atoms(sympy.Symbol) - indirect_symbols, key=str)
 
 
 def index_names(expression: sympy.Expr) -> list[str]:
-    return sorted(each.tensor for each in expression.atoms(IndirectAccess))
+    """Return the sorted names of the index tensors that the coordinate reads."""
+    return sorted(access.tensor for access in expression.atoms(IndirectAccess))
 
 
-def nontrivial(
+def canonical_view(
     device_size: Sequence[int],
     coordinates: Sequence[sympy.Expr],
     sizes: Mapping[sympy.Symbol, int],
 ) -> list[tuple[int, sympy.Expr]]:
-    """Dims and coordinates in a form in which two descriptions of one tensor are equal."""
+    """Return device sizes and coordinates in a form that is equal for equivalent tensors."""
     stick = device_size[-1]
-    kept = [
-        (size, _without_needless(coordinate, sizes, stick))
+    outer = [
+        (size, _simplified(coordinate, sizes, stick))
         for size, coordinate in zip(device_size[:-1], coordinates[:-1], strict=True)
         if size > 1
     ]
-    return [*kept, (stick, _without_needless(coordinates[-1], sizes, stick))]
+    return [*outer, (stick, _simplified(coordinates[-1], sizes, stick))]
 
 
-def _without_needless(
+def _simplified(
     coordinate: sympy.Expr, sizes: Mapping[sympy.Symbol, int], stick: int
 ) -> sympy.Expr:
-    """A symbol that stays within one stick makes its `floor` 0 and its `Mod` the symbol."""
-    exact = {
-        each: IndirectAccess(integer_symbol(each.tensor), *each.args[1:])
-        for each in coordinate.atoms(IndirectAccess)
+    """Replace symbols of size 1 by 0, and `floor` and `Mod` of symbols shorter than one stick."""
+    replacements = {
+        access: IndirectAccess(integer_symbol(access.tensor), *access.args[1:])
+        for access in coordinate.atoms(IndirectAccess)
     }
     for symbol in direct_symbols(coordinate):
         if sizes[symbol] == 1:
-            exact[symbol] = sympy.Integer(0)
+            replacements[symbol] = sympy.Integer(0)
         elif sizes[symbol] <= stick:
-            exact[sympy.floor(symbol / stick)] = sympy.Integer(0)
-            exact[sympy.Mod(symbol, stick)] = symbol
-    return coordinate.xreplace(exact) if exact else coordinate
+            replacements[sympy.floor(symbol / stick)] = sympy.Integer(0)
+            replacements[sympy.Mod(symbol, stick)] = symbol
+    return coordinate.xreplace(replacements) if replacements else coordinate
 
 
-# --- text -----------------------------------------------------------------------------------------
+# --- parsing --------------------------------------------------------------------------------------
 
 
 def parse(text: str) -> sympy.Expr:
-    """Read what `str` made of a coordinate. Nothing is executed; ValueError for anything else."""
-    if len(text) > _LONGEST_TEXT:
-        raise ValueError(f"longer than {_LONGEST_TEXT} characters")
+    """Parse the `str` of a coordinate without executing it; raise ValueError for any other text."""
+    if len(text) > _MAX_TEXT_LENGTH:
+        raise ValueError(f"longer than {_MAX_TEXT_LENGTH} characters")
     try:
-        expression = _built(ast.parse(text, mode="eval").body)
+        expression = _to_expression(ast.parse(text, mode="eval").body)
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError("not an expression") from error
     if not is_coordinate(expression):
-        raise ValueError("is not always an integer, or not made of sums and products of numbers")
+        raise ValueError("is not an integer expression of sums and products")
     return expression
 
 
-def _built(node: ast.expr) -> sympy.Expr:
+def _to_expression(node: ast.expr) -> sympy.Expr:
     match node:
-        case ast.Constant(value=int(number)) if type(number) is int and number <= _LARGEST_NUMBER:
-            return sympy.Integer(number)
+        case ast.Constant(value=int(integer)) if type(integer) is int and integer <= _MAX_INTEGER:
+            return sympy.Integer(integer)
         case ast.Name(id=name):
             return integer_symbol(name)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_built(operand)
+            return -_to_expression(operand)
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            return _built(left) + _built(right)
+            return _to_expression(left) + _to_expression(right)
         case ast.BinOp(left=left, op=ast.Sub(), right=right):
-            return _built(left) - _built(right)
+            return _to_expression(left) - _to_expression(right)
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return _built(left) * _built(right)
+            return _to_expression(left) * _to_expression(right)
         case ast.BinOp(left=left, op=ast.Div(), right=right):
-            return _built(left) / _positive(right)
+            return _to_expression(left) / _positive(right)
         case ast.Call(func=ast.Name(id="floor"), args=[argument], keywords=[]):
-            return sympy.floor(_built(argument))
+            return sympy.floor(_to_expression(argument))
         case ast.Call(func=ast.Name(id="ceiling"), args=[argument], keywords=[]):
-            return sympy.ceiling(_built(argument))
+            return sympy.ceiling(_to_expression(argument))
         case ast.Call(func=ast.Name(id="Mod"), args=[argument, modulus], keywords=[]):
-            return sympy.Mod(_built(argument), _positive(modulus))
+            return sympy.Mod(_to_expression(argument), _positive(modulus))
         case ast.Call(func=ast.Name(id="IndirectAccess"), args=[ast.Name(id=name)], keywords=[]):
             return IndirectAccess(integer_symbol(name))
         case ast.Call(
             func=ast.Name(id="IndirectAccess"), args=[ast.Name(id=name), choices], keywords=[]
         ):
             return IndirectAccess(integer_symbol(name), _positive(choices))
-    raise ValueError(f"{ast.unparse(node)[:60]!r} is not part of a coordinate")
+    raise ValueError(f"{ast.unparse(node)[:60]!r} is not allowed in a coordinate")
 
 
 def _positive(node: ast.expr) -> sympy.Integer:
-    number = _built(node)
-    if not (number.is_Integer and number > 0):
-        raise ValueError(f"{ast.unparse(node)[:60]!r} must be a positive number")
-    return number
+    integer = _to_expression(node)
+    if not (integer.is_Integer and integer > 0):
+        raise ValueError(f"{ast.unparse(node)[:60]!r} must be a positive integer")
+    return integer

@@ -1,9 +1,9 @@
-"""SuperDSC JSON from what `parse_op_spec` found."""
+"""Generates the JSON of a SuperDSC file from an `SDSCSpec`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch_spyre._inductor.superdsc.records import (
+from torch_spyre._inductor.superdsc.sdsc_spec import (
     EXTENSION_KEY,
     Constant,
     SDSCArgs,
@@ -16,9 +16,10 @@ Json = dict[str, Any]
 def generate_sdsc(
     index: int, spec: SDSCSpec, symbols: Mapping[int, Sequence[int]] | None = None
 ) -> Json:
-    """The content of `sdsc_<index>.json`.
+    """Return the content of `sdsc_<index>.json`.
 
-    `symbols` gives, for tensors whose addresses are bound at launch, a symbol id for each core.
+    `symbols` maps the position of a tensor whose address is bound at launch to its symbol id on
+    each core.
     """
     cores = [str(core) for core in range(spec.cores)]
     return {
@@ -26,11 +27,11 @@ def generate_sdsc(
             "sdscFoldProps_": [{"factor_": 1, "label_": "time"}],
             "sdscFolds_": {
                 "dim_prop_func": [_affine(1)],
-                "dim_prop_attr": [_fold_attribute(1, "time")],
+                "dim_prop_attr": [_dim_attribute(1, "time")],
                 "data_": {"[0]": "0"},
             },
-            "coreFoldProp_": _fold_attribute(spec.cores, "core"),
-            "coreletFoldProp_": _fold_attribute(1, "corelet"),
+            "coreFoldProp_": _dim_attribute(spec.cores, "core"),
+            "coreletFoldProp_": _dim_attribute(1, "corelet"),
             "numCoresUsed_": spec.cores,
             "coreIdToDsc_": dict.fromkeys(cores, 0),
             "numWkSlicesPerDim_": dict(spec.splits),
@@ -50,7 +51,7 @@ def _dsc(spec: SDSCSpec, symbols: Mapping[int, Sequence[int]]) -> Json:
         "numCoreletsUsed_": 1,
         "coreIdsUsed_": list(range(spec.cores)),
         "N_": {"name_": "n"} | {f"{label}_": size for label, size in spec.sizes.items()},
-        "coordinateMasking_": {label: [list(part)] for label, part in spec.mask.items()},
+        "coordinateMasking_": {label: [list(span)] for label, span in spec.mask.items()},
         "maskingConstId_": spec.mask_constant,
         "dataStageParam_": {"0": {"ss_": stage, "el_": dict(stage)}},
         "primaryDsInfo_": {
@@ -65,7 +66,7 @@ def _dsc(spec: SDSCSpec, symbols: Mapping[int, Sequence[int]]) -> Json:
             _allocate_node(spec, position, symbols.get(position))
             for position in range(len(spec.args))
         ],
-        "labeledDs_": [_labeled(spec, position) for position in range(len(spec.args))],
+        "labeledDs_": [_labeled_ds(spec, position) for position in range(len(spec.args))],
         "constantInfo_": {
             str(position): _constant(spec, constant)
             for position, constant in enumerate(spec.constants)
@@ -85,7 +86,7 @@ def _node_name(spec: SDSCSpec, position: int) -> str:
     return f"allocate-Tensor{position}_{spec.args[position].component}"
 
 
-def _reference(position: int) -> str:
+def _tensor_reference(position: int) -> str:
     return f"Tensor{position}-idx{position}"
 
 
@@ -106,8 +107,8 @@ def _allocate_node(spec: SDSCSpec, position: int, symbols: Sequence[int] | None)
         "maxDimSizes_": [arg.max_dim_size[label] for label in dims],
         "indirectAllocType_": arg.indirect_kind,
     }
-    if arg.related is not None:
-        node["relatedIndirectAccessAlloc_"] = _node_name(spec, arg.related)
+    if arg.indirect_partner is not None:
+        node["relatedIndirectAccessAlloc_"] = _node_name(spec, arg.indirect_partner)
     if arg.indirect_kind == "index_tensor":
         node["indexTensorType_"] = "index"
     node["startAddressCoreCorelet_"] = {
@@ -118,10 +119,9 @@ def _allocate_node(spec: SDSCSpec, position: int, symbols: Sequence[int] | None)
         },
     }
     if arg.back_gap:
-        owners = map(str, range(spec.cores)) if arg.place == "lx" else ["-1"]
-        listed = list(owners)
+        cores = list(map(str, range(spec.cores))) if arg.memory_space == "lx" else ["-1"]
         node["backGapCore_"] = {
-            label: dict.fromkeys(listed, str(gap)) for label, gap in arg.back_gap.items()
+            label: dict.fromkeys(cores, str(gap)) for label, gap in arg.back_gap.items()
         }
     node["coordinates_"] = {
         "coordInfo": {label: _coordinate(spec, arg, label) for label in dims},
@@ -133,35 +133,35 @@ def _allocate_node(spec: SDSCSpec, position: int, symbols: Sequence[int] | None)
 
 
 def _coordinate(spec: SDSCSpec, arg: SDSCArgs, label: str) -> Json:
-    """How a dim's coordinate is made of slices, sticks and lanes."""
-    runs = arg.scale[label] == 1
-    size = spec.size_per_core(label) if runs else 1
-    slices = spec.splits[label] if runs else 1
+    """Return the affine map from core, stick and lane to the coordinate of one dim."""
+    is_indexed = arg.scale[label] == 1
+    size = spec.size_per_core(label) if is_indexed else 1
+    slices = spec.splits[label] if is_indexed else 1
     if label != arg.stick:
-        parts = [(1, size, "elem_arr_0")]
-    elif runs:
+        elements = [(1, size, "elem_arr_0")]
+    elif is_indexed:
         sticks = -(-size // arg.stick_size)
-        parts = [(arg.stick_size, sticks, "elem_arr_1"), (1, arg.stick_size, "elem_arr_0")]
+        elements = [(arg.stick_size, sticks, "elem_arr_1"), (1, arg.stick_size, "elem_arr_0")]
     else:
-        # All lanes hold one coordinate.
+        # All lanes of the stick have the same coordinate.
         size = arg.stick_size
-        parts = [(arg.stick_size, 1, "elem_arr_1"), (0, arg.stick_size, "elem_arr_0")]
-    folds = [(size, slices, "core_fold"), (0, 1, "corelet_fold"), (0, 1, "row_fold"), *parts]
+        elements = [(arg.stick_size, 1, "elem_arr_1"), (0, arg.stick_size, "elem_arr_0")]
+    terms = [(size, slices, "core_fold"), (0, 1, "corelet_fold"), (0, 1, "row_fold"), *elements]
     return {
         "spatial": 3,
         "temporal": 0,
-        "elemArr": len(parts),
+        "elemArr": len(elements),
         "padding": "nopad",
         "folds": {
-            "dim_prop_func": [_affine(alpha) for alpha, _, _ in folds],
-            "dim_prop_attr": [_fold_attribute(factor, name) for _, factor, name in folds],
+            "dim_prop_func": [_affine(alpha) for alpha, _, _ in terms],
+            "dim_prop_attr": [_dim_attribute(factor, name) for _, factor, name in terms],
         },
     }
 
 
-def _labeled(spec: SDSCSpec, position: int) -> Json:
+def _labeled_ds(spec: SDSCSpec, position: int) -> Json:
     arg = spec.args[position]
-    if arg.place == "lx":
+    if arg.memory_space == "lx":
         memories = ["lx"]
     elif arg.indirect_kind == "index_tensor":
         memories = ["hbm"]
@@ -178,7 +178,7 @@ def _labeled(spec: SDSCSpec, position: int) -> Json:
     }
 
 
-# --- constants, the op, folds ---------------------------------------------------------------------
+# --- constants and the op ---------------------------------------------------------------------
 
 
 def _constant(spec: SDSCSpec, constant: Constant) -> Json:
@@ -199,12 +199,12 @@ def _compute_op(spec: SDSCSpec) -> Json:
         "opFuncName": spec.op_func,
         "attributes_": {"dataFormat_": spec.data_format, "fidelity_": "regular"},
         "location": "Inner",
-        "inputLabeledDs": [_reference(position) for position in spec.inputs],
-        "outputLabeledDs": [_reference(spec.output)],
+        "inputLabeledDs": [_tensor_reference(position) for position in spec.inputs],
+        "outputLabeledDs": [_tensor_reference(spec.output)],
     }
     if spec.index_tensors:
         op["indirectAccessIndexLabeledDs"] = [
-            _reference(position) for position in spec.index_tensors
+            _tensor_reference(position) for position in spec.index_tensors
         ]
     return op
 
@@ -213,13 +213,13 @@ def _affine(alpha: int) -> Json:
     return {"Affine": {"alpha_": alpha, "beta_": 0}}
 
 
-def _fold_attribute(factor: int, label: str) -> Json:
+def _dim_attribute(factor: int, label: str) -> Json:
     return {"factor_": factor, "label_": label}
 
 
 def _core_attributes(spec: SDSCSpec) -> list[Json]:
     return [
-        _fold_attribute(spec.cores, "core"),
-        _fold_attribute(1, "corelet"),
-        _fold_attribute(1, "time"),
+        _dim_attribute(spec.cores, "core"),
+        _dim_attribute(1, "corelet"),
+        _dim_attribute(1, "time"),
     ]

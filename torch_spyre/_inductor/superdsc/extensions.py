@@ -1,12 +1,13 @@
-"""What the public form cannot say, written under one key of our own.
+"""Computes the extensions of a SuperDSC file: properties that the public format cannot represent.
 
-Per tensor: `place` and `argIndex` (the public form calls pool and arguments alike `hbm`), `offset`
-(bytes from the buffer to the tensor's first element), `name`, `dataFormat` (where the public form
-shows another), `physicalExtents` (a gap may mean memory beyond the iteration or missing from it),
-and, for coordinates that no dims and gaps describe, `deviceSize` with `coordinates`.
+Tensors have `place` and `argIndex` (the public format calls both pool and arguments `hbm`),
+`offset` (bytes from the buffer to the tensor's first element), `name`, `dataFormat` (if the public
+key has another format), `physicalExtents` (a gap is either memory beyond the iteration space or
+memory that is missing from it), and, for coordinates that dims and gaps cannot describe,
+`deviceSize` and `coordinates`.
 
-Per op: `sizes` without padding, `symbols`, `isReduction`, `exactConstants` (before rounding), and
-`opInfo`. Each is written only where reading the public form gives something else.
+Ops have `sizes` without padding, `symbols`, `isReduction`, `exactConstants` (before rounding), and
+`opInfo`. An extension is written only if reading the public keys would give a different result.
 """
 
 import json
@@ -21,83 +22,87 @@ from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.op_table import RESTICKIFY
 from torch_spyre._inductor.superdsc.accesses import Access
-from torch_spyre._inductor.superdsc.coordinates import NAME, integer_symbol, nontrivial
-from torch_spyre._inductor.superdsc.encoding import MASK_CONSTANT, decoded
+from torch_spyre._inductor.superdsc.constant_encoding import MASK_CONSTANT, decode
+from torch_spyre._inductor.superdsc.coordinates import IDENTIFIER, canonical_view, integer_symbol
 from torch_spyre._inductor.superdsc.public_form import (
     PublicDim,
     device_view,
     extent_from_gap,
-    format_read,
-    real_dims,
-    reduces,
-    rounded_up,
-    sizes_without_padding,
+    is_reduction_op,
+    iterated_labels,
+    public_format,
+    round_up,
+    unpadded_sizes,
 )
-from torch_spyre._inductor.superdsc.records import Dim, OpDims, SDSCArgs, SDSCSpec
+from torch_spyre._inductor.superdsc.sdsc_spec import Dim, OpDims, SDSCArgs, SDSCSpec
 from torch_spyre._inductor.superdsc.segments import SEGMENT_BYTES
 
 
 def tensor_extension(
     spec: OpSpec,
     access: Access,
-    written: SDSCArgs,
+    sdsc_arg: SDSCArgs,
     dims: OpDims,
     extents: Mapping[str, int],
 ) -> dict[str, Any]:
+    """Return the extension of one tensor; `extents` are its sizes in memory by dim label."""
     arg = access.arg
     extension: dict[str, Any] = {}
-    offset = written.starts[0] - written.base
-    if written.place == "pool":
+    offset = sdsc_arg.starts[0] - sdsc_arg.base
+    if sdsc_arg.memory_space == "pool":
         extension["place"] = "pool"
-    if written.place == "hbm" and arg.arg_index != written.base // SEGMENT_BYTES:
+    if sdsc_arg.memory_space == "hbm" and arg.arg_index != sdsc_arg.base // SEGMENT_BYTES:
         extension["argIndex"] = arg.arg_index
-    if written.base % SEGMENT_BYTES if written.place == "hbm" else offset:
+    if sdsc_arg.base % SEGMENT_BYTES if sdsc_arg.memory_space == "hbm" else offset:
         extension["offset"] = offset
     if arg.name is not None:
         extension["name"] = arg.name
-    if arg.device_dtype.name != format_read(written.data_format, access.is_index):
+    if arg.device_dtype.name != public_format(sdsc_arg.data_format, access.is_index):
         extension["dataFormat"] = arg.device_dtype.name
-    return extension | _geometry(spec, access, written, dims, extents)
+    return extension | _layout_extension(spec, access, sdsc_arg, dims, extents)
 
 
-def _geometry(
+def _layout_extension(
     spec: OpSpec,
     access: Access,
-    written: SDSCArgs,
+    sdsc_arg: SDSCArgs,
     dims: OpDims,
     extents: Mapping[str, int],
 ) -> dict[str, Any]:
     sizes = {dim.symbol: dim.unpadded for dim in dims.all if dim.symbol is not None}
     arg = access.arg
-    truth = nontrivial(arg.device_size, arg.device_coordinates, sizes)
+    expected = canonical_view(arg.device_size, arg.device_coordinates, sizes)
 
-    def reads_back(known: Mapping[str, int]) -> bool:
-        public = [
-            _public_dim(spec, access, written, dims.named(label), known) for label in written.dims
+    def reads_back(explicit_extents: Mapping[str, int]) -> bool:
+        public_dims = [
+            _public_dim(spec, access, sdsc_arg, dims.named(label), explicit_extents)
+            for label in sdsc_arg.dims
         ]
-        offset = (written.starts[0] - written.base) // written.word_length
-        view = device_view(public, written.dims.index(written.stick), written.stick_size, offset)
-        return view is not None and nontrivial(*view, sizes) == truth
+        offset = (sdsc_arg.starts[0] - sdsc_arg.base) // sdsc_arg.word_length
+        view = device_view(
+            public_dims, sdsc_arg.dims.index(sdsc_arg.stick), sdsc_arg.stick_size, offset
+        )
+        return view is not None and canonical_view(*view, sizes) == expected
 
-    if not written.back_gap and reads_back({}):
+    if not sdsc_arg.back_gap and reads_back({}):
         return {}
     extension: dict[str, Any] = {"physicalExtents": dict(extents)}
     if not reads_back(extents):
         extension["deviceSize"] = list(arg.device_size)
-        extension["coordinates"] = [str(each) for each in arg.device_coordinates]
+        extension["coordinates"] = [str(coordinate) for coordinate in arg.device_coordinates]
     return extension
 
 
 def _public_dim(
-    spec: OpSpec, access: Access, written: SDSCArgs, dim: Dim, known: Mapping[str, int]
+    spec: OpSpec, access: Access, sdsc_arg: SDSCArgs, dim: Dim, explicit_extents: Mapping[str, int]
 ) -> PublicDim:
-    """What a reader makes of a dim, if it is told the extents in `known`."""
-    is_stick = dim.label == written.stick
-    if written.scale[dim.label] < 0:
-        return PublicDim(written.stick_size if is_stick else 1, None)
-    size = rounded_up(dim.size, written.stick_size) if is_stick else dim.size
-    derived = extent_from_gap(size, written.back_gap.get(dim.label, 0), spec.op == RESTICKIFY)
-    extent = known.get(dim.label, derived)
+    """Return the dim that a reader derives from the public keys and the explicit extents."""
+    is_stick = dim.label == sdsc_arg.stick
+    if sdsc_arg.scale[dim.label] < 0:
+        return PublicDim(sdsc_arg.stick_size if is_stick else 1, None)
+    size = round_up(dim.size, sdsc_arg.stick_size) if is_stick else dim.size
+    derived = extent_from_gap(size, sdsc_arg.back_gap.get(dim.label, 0), spec.op == RESTICKIFY)
+    extent = explicit_extents.get(dim.label, derived)
     if dim.symbol is not None and dim.symbol == access.indirect:
         return PublicDim(extent, IndirectAccess(integer_symbol(access.indices[0])))
     return PublicDim(extent, dim.symbol)
@@ -107,31 +112,32 @@ def _public_dim(
 
 
 def op_extension(spec: OpSpec, parsed: SDSCSpec, dims: OpDims) -> dict[str, Any]:
+    """Return the extension of an op."""
     extension: dict[str, Any] = {}
-    real = [dim for dim in dims.all if dim.symbol is not None]
-    derived = sizes_without_padding(
+    iterated = [dim for dim in dims.all if dim.symbol is not None]
+    derived = unpadded_sizes(
         parsed.sizes, parsed.mask, [arg.back_gap for arg in parsed.args], spec.op == RESTICKIFY
     )
-    if any(derived[dim.label] != dim.unpadded for dim in real):
-        extension["sizes"] = {dim.label: dim.unpadded for dim in real}
-    symbols = {dim.label: _symbol_name(spec, dim.symbol) for dim in real}
-    read = real_dims(spec.op, parsed.sizes, [])
-    if symbols != {label: f"c{position}" for position, label in enumerate(read or [])}:
+    if any(derived[dim.label] != dim.unpadded for dim in iterated):
+        extension["sizes"] = {dim.label: dim.unpadded for dim in iterated}
+    symbols = {dim.label: _symbol_name(spec, dim.symbol) for dim in iterated}
+    labels = iterated_labels(spec.op, parsed.sizes, [])
+    if symbols != {label: f"c{position}" for position, label in enumerate(labels or [])}:
         extension["symbols"] = symbols
-    if spec.is_reduction != reduces(parsed.op_func, parsed.inputs, parsed.output):
+    if spec.is_reduction != is_reduction_op(parsed.op_func, parsed.inputs, parsed.output):
         extension["isReduction"] = spec.is_reduction
-    exact = _exact_constants(spec, parsed)
-    if exact:
-        extension["exactConstants"] = exact
-    other = {name: item for name, item in spec.op_info.items() if name != "constants"}
-    if other:
-        extension["opInfo"] = _plain(spec, other)
+    exact_constants = _exact_constants(spec, parsed)
+    if exact_constants:
+        extension["exactConstants"] = exact_constants
+    info = {name: item for name, item in spec.op_info.items() if name != "constants"}
+    if info:
+        extension["opInfo"] = _to_json(spec, info)
     return extension
 
 
 def _symbol_name(spec: OpSpec, symbol: sympy.Symbol) -> str:
-    if not NAME.fullmatch(str(symbol)):
-        raise InvalidOpSpecError(f"OpSpec {spec.op}: {str(symbol)!r} is not a name for a symbol")
+    if not IDENTIFIER.fullmatch(str(symbol)):
+        raise InvalidOpSpecError(f"OpSpec {spec.op}: {str(symbol)!r} is not a valid symbol name")
     return str(symbol)
 
 
@@ -140,20 +146,20 @@ def _exact_constants(spec: OpSpec, parsed: SDSCSpec) -> dict[str, Any]:
     for constant in parsed.constants:
         if constant.name == MASK_CONSTANT:
             continue
-        number = spec.constants[constant.name]
-        read = decoded(constant.bits, getattr(DataFormats, constant.data_format))
-        if isinstance(number, bool | int):
-            exact[constant.name] = number
-        elif repr(float(number)) != repr(read):
+        value = spec.constants[constant.name]
+        rounded = decode(constant.bits, getattr(DataFormats, constant.data_format))
+        if isinstance(value, bool | int):
+            exact[constant.name] = value
+        elif repr(float(value)) != repr(rounded):
             # JSON has no infinities.
-            exact[constant.name] = float(number) if math.isfinite(number) else repr(float(number))
+            exact[constant.name] = float(value) if math.isfinite(value) else repr(float(value))
     return exact
 
 
-def _plain(spec: OpSpec, info: Mapping[str, Any]) -> Any:
+def _to_json(spec: OpSpec, info: Mapping[str, Any]) -> Any:
     try:
         return json.loads(json.dumps(info, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise InvalidOpSpecError(
-            f"OpSpec {spec.op}: op_info holds {sorted(info)}, not all of which JSON can: {error}"
+            f"OpSpec {spec.op}: op_info {sorted(info)} cannot be written as JSON: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""Labels of dims and tensors in SuperDSC, and the slices that each core computes."""
+"""Labels of dims and layouts in SuperDSC, and the slices that each core computes."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ def dimension_labels(op: str, count: int) -> list[str]:
     labels = MATMUL_LABELS if op in MATMUL_OPS else (*DIM_LABELS, LAST_LABEL)
     if count > len(labels):
         raise InvalidOpSpecError(
-            f"OpSpec {op}: SuperDSC has names for {len(labels)} dims, and it has {count}"
+            f"OpSpec {op}: SuperDSC supports at most {len(labels)} dims, but it has {count}"
         )
     if op in MATMUL_OPS:
         return list(MATMUL_LABELS[len(MATMUL_LABELS) - count :])
@@ -33,11 +33,11 @@ def dimension_labels(op: str, count: int) -> list[str]:
 
 
 def synthetic_label(count: int) -> str | None:
-    """Return the label of the dim of the lanes of a stick that no symbol runs along."""
+    """Return the label of the dim that is added for the lanes of a stick that no symbol indexes."""
     return DIM_LABELS[count] if count < len(DIM_LABELS) else None
 
 
-def slices_of_cores(
+def slices_per_core(
     op: str, splits: Mapping[str, int], k_fast: bool | None = None
 ) -> list[dict[str, int]]:
     """Return, for every core, the slice of each dim that it computes; see `core_mapping`."""

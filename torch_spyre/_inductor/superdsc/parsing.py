@@ -1,4 +1,4 @@
-"""From an `OpSpec` to what its SuperDSC file says."""
+"""Derives the `SDSCSpec` of an op from its `OpSpec`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,11 +15,11 @@ from torch_spyre._inductor.op_table import (
     RESTICKIFY,
     TOPK_OPS,
 )
-from torch_spyre._inductor.superdsc.accesses import Access, accesses_of
-from torch_spyre._inductor.superdsc.encoding import (
+from torch_spyre._inductor.superdsc.accesses import Access, tensor_accesses
+from torch_spyre._inductor.superdsc.constant_encoding import (
     MASK_CONSTANT,
     constant_format,
-    encoded,
+    encode,
     mask_value,
 )
 from torch_spyre._inductor.superdsc.extensions import op_extension
@@ -30,12 +30,13 @@ from torch_spyre._inductor.superdsc.labels import (
     MATMUL_LAYOUT_LABELS,
     NONSTICK,
     dimension_labels,
-    slices_of_cores,
+    slices_per_core,
     synthetic_label,
 )
 from torch_spyre._inductor.superdsc.programs import common_sticks
-from torch_spyre._inductor.superdsc.public_form import rounded_up
-from torch_spyre._inductor.superdsc.records import (
+from torch_spyre._inductor.superdsc.public_form import round_up
+from torch_spyre._inductor.superdsc.sdsc_args import parse_tensor
+from torch_spyre._inductor.superdsc.sdsc_spec import (
     Constant,
     Dim,
     LayoutClass,
@@ -43,16 +44,19 @@ from torch_spyre._inductor.superdsc.records import (
     SDSCArgs,
     SDSCSpec,
 )
-from torch_spyre._inductor.superdsc.tensors import parse_tensor
 
 
 def parse_op_spec(spec: OpSpec, sticks: Mapping[sympy.Symbol, int] | None = None) -> SDSCSpec:
-    """`sticks` are the common sticks of the op's program; without, those of the op alone."""
+    """Return the `SDSCSpec` of an op.
+
+    `sticks` are the common sticks of the op's program (see `common_sticks`); by default those of
+    this op only.
+    """
     validate([spec], spec.cores)
-    accesses = accesses_of(spec)
+    accesses = tensor_accesses(spec)
     dims = _dims(spec, accesses, common_sticks([spec]) if sticks is None else sticks)
     splits = {dim.label: dim.split for dim in dims.all}
-    core_slices = slices_of_cores(spec.op, splits, spec.op_info.get("k_fast"))
+    core_slices = slices_per_core(spec.op, splits, spec.op_info.get("k_fast"))
     args = [
         parse_tensor(spec, position, accesses, dims, core_slices)
         for position in range(len(accesses))
@@ -102,10 +106,10 @@ def _dims(spec: OpSpec, accesses: Sequence[Access], sticks: Mapping[sympy.Symbol
     if spec.is_reduction and reference.is_index:
         reference = next(access for access in accesses if not access.is_index)
     dims = [_padded(spec, dim, accesses, reference) for dim in dims]
-    dims = [_shared(dim, sticks) for dim in dims]
+    dims = [_padded_for_split(dim, sticks) for dim in dims]
     virtual: list[str] = []
     if spec.op in CONVERSION_OPS and len(dims) == 1 and reference.stick is not None:
-        # The unit that converts wants a dim besides the stick.
+        # The conversion unit requires a dim in addition to the stick.
         dims = [Dim(DIM_LABELS[0], None, 1, 1, 1), *dims]
         virtual = [DIM_LABELS[0]]
     label_of = {dim.symbol: dim.label for dim in dims if dim.symbol is not None}
@@ -115,15 +119,15 @@ def _dims(spec: OpSpec, accesses: Sequence[Access], sticks: Mapping[sympy.Symbol
         synthetic = synthetic_label(len(dims))
         if synthetic is None:
             raise InvalidOpSpecError(
-                f"OpSpec {spec.op}: {len(dims)} dims leave no label for the lanes of a stick"
+                f"OpSpec {spec.op}: no label is left of {len(dims)} dims for the lanes of a stick"
             )
         dims = [*dims, Dim(synthetic, None, reference.stick_size, reference.stick_size, 1)]
     order = [*virtual, *(label_of[symbol] for symbol in reference.order)]
     for dim in dims:
-        _check_division(spec, dim, accesses)
+        _check_split(spec, dim, accesses)
     return OpDims(
         all=tuple(dims),
-        order=tuple(order if synthetic is None else [*order, synthetic]),
+        reference_order=tuple(order if synthetic is None else [*order, synthetic]),
         stick=op_stick or str(synthetic),
         synthetic=synthetic,
         virtual=tuple(virtual),
@@ -131,73 +135,75 @@ def _dims(spec: OpSpec, accesses: Sequence[Access], sticks: Mapping[sympy.Symbol
 
 
 def _padded(spec: OpSpec, dim: Dim, accesses: Sequence[Access], reference: Access) -> Dim:
-    """Rounded up to whole sticks of the tensors whose sticks the op fills or uses up."""
-    inspected = [reference]
+    """Return the dim rounded up to the sticks of tensors that the op accesses in whole sticks."""
+    padded_accesses = [reference]
     if spec.op in MATMUL_OPS | CONVERSION_OPS | {RESTICKIFY, IDENTITY}:
-        inspected = [access for access in accesses if not access.is_index]
+        padded_accesses = [access for access in accesses if not access.is_index]
     size = dim.size
-    for access in inspected:
+    for access in padded_accesses:
         if access.stick == dim.symbol:
-            size = rounded_up(size, access.stick_size)
+            size = round_up(size, access.stick_size)
     if size == dim.size:
         return dim
     split = 1 if spec.op == RESTICKIFY else dim.split
     return replace(dim, size=size, split=split)
 
 
-def _shared(dim: Dim, sticks: Mapping[sympy.Symbol, int]) -> Dim:
-    """What cores share is padded as the whole program is, whatever sticks this op has."""
+def _padded_for_split(dim: Dim, sticks: Mapping[sympy.Symbol, int]) -> Dim:
+    """Return a split dim padded to the sticks of the whole program, whatever sticks this op has."""
     if dim.split == 1 or dim.symbol is None:
         return dim
-    return replace(dim, size=rounded_up(dim.unpadded, sticks.get(dim.symbol, 1)))
+    return replace(dim, size=round_up(dim.unpadded, sticks.get(dim.symbol, 1)))
 
 
-def _check_division(spec: OpSpec, dim: Dim, accesses: Sequence[Access]) -> None:
+def _check_split(spec: OpSpec, dim: Dim, accesses: Sequence[Access]) -> None:
     if dim.size % dim.split:
         raise InvalidOpSpecError(
-            f"OpSpec {spec.op}: {dim.symbol} has {dim.size} indices, which {dim.split} cores "
-            "cannot share evenly; divide it over a number of cores that divides it"
+            f"OpSpec {spec.op}: {dim.symbol} has size {dim.size}, which {dim.split} cores do not "
+            "divide evenly; use a split that divides the size"
         )
     in_memory = [access for access in accesses if not access.arg.in_scratchpad]
     sticks = [access.stick_size for access in in_memory if access.stick == dim.symbol]
     for stick_size in sticks:
         if dim.split > 1 and dim.size // dim.split % stick_size:
             raise InvalidOpSpecError(
-                f"OpSpec {spec.op}: {dim.split} cores share the {dim.size} indices of "
-                f"{dim.symbol} in parts that are not whole sticks of {stick_size}"
+                f"OpSpec {spec.op}: a split of {dim.symbol} of size {dim.size} over {dim.split} "
+                f"cores gives slices that are not whole sticks of {stick_size}"
             )
 
 
-# --- what follows from the tensors ----------------------------------------------------------------
+# --- layouts, mask, constants -----------------------------------------------------------------
 
 
 def _with_layout_classes(
     spec: OpSpec, args: Sequence[SDSCArgs]
 ) -> tuple[dict[str, LayoutClass], list[SDSCArgs]]:
-    usual = MATMUL_LAYOUT_LABELS if spec.op in MATMUL_OPS else LAYOUT_LABELS
+    """Return the layout classes of an op's tensors, and the tensors with their class labels."""
+    default_labels = MATMUL_LAYOUT_LABELS if spec.op in MATMUL_OPS else LAYOUT_LABELS
     layouts: dict[str, LayoutClass] = {}
     label_of: dict[tuple[bool, tuple[str, ...], str, int], str] = {}
-    labelled = []
+    labeled_args = []
     for arg in args:
         is_index = arg.indirect_kind == "index_tensor"
         key = (is_index, tuple(sorted(arg.dims)), arg.stick, arg.stick_size)
         if key not in label_of:
-            free = [
+            free_labels = [
                 label
-                for label in (INDEX_LAYOUT_LABELS if is_index else usual)
+                for label in (INDEX_LAYOUT_LABELS if is_index else default_labels)
                 if label not in layouts
             ]
-            if not free:
+            if not free_labels:
                 raise InvalidOpSpecError(
-                    f"OpSpec {spec.op}: its tensors have more than {len(usual)} different layouts"
+                    f"OpSpec {spec.op}: its tensors have more than {len(default_labels)} layouts"
                 )
-            label_of[key] = free[0]
-            layouts[free[0]] = LayoutClass(arg.dims, arg.stick, arg.stick_size)
-        labelled.append(replace(arg, layout=label_of[key]))
-    return layouts, labelled
+            label_of[key] = free_labels[0]
+            layouts[free_labels[0]] = LayoutClass(arg.dims, arg.stick, arg.stick_size)
+        labeled_args.append(replace(arg, layout=label_of[key]))
+    return layouts, labeled_args
 
 
 def _mask(dims: OpDims, output: SDSCArgs) -> dict[str, tuple[int, int]]:
+    """Return the padding of reduced stick dims: its first index and its size."""
     return {
         dim.label: (dim.unpadded, dim.size - dim.unpadded)
         for dim in dims.all
@@ -209,26 +215,27 @@ def _constants(
     spec: OpSpec, op_format: DataFormats, mask: Mapping[str, tuple[int, int]]
 ) -> list[Constant]:
     data_format = constant_format(op_format)
-    numbers = dict(spec.constants)
-    if MASK_CONSTANT in numbers:
-        raise InvalidOpSpecError(f"OpSpec {spec.op}: {MASK_CONSTANT} is not a constant to give")
+    values = dict(spec.constants)
+    if MASK_CONSTANT in values:
+        raise InvalidOpSpecError(f"OpSpec {spec.op}: the constant name {MASK_CONSTANT} is reserved")
     if mask:
-        numbers[MASK_CONSTANT] = mask_value(spec.op)
-    found = []
-    for name, number in numbers.items():
-        if not isinstance(number, int | float | sympy.Number):
+        values[MASK_CONSTANT] = mask_value(spec.op)
+    constants = []
+    for name, value in values.items():
+        if not isinstance(value, int | float | sympy.Number):
             raise InvalidOpSpecError(
-                f"OpSpec {spec.op}: constant {name} is {number!r}, not a number"
+                f"OpSpec {spec.op}: constant {name} is {value!r}, not a number"
             )
-        found.append(Constant(name, data_format.name, encoded(float(number), data_format)))
-    return found
+        constants.append(Constant(name, data_format.name, encode(float(value), data_format)))
+    return constants
 
 
 def _inputs(spec: OpSpec, accesses: Sequence[Access]) -> list[int]:
+    """Return the positions of the tensors that the op reads directly."""
     readable = [i for i, access in enumerate(accesses) if not access.is_index]
     if spec.op in TOPK_OPS:
         return readable[:1]
     if spec.is_reduction and spec.op not in MATMUL_OPS:
-        # The unit accumulates into the output, so it reads it as well.
+        # The unit accumulates into the output, so the output is read too.
         return readable
     return [i for i in readable if i != len(accesses) - 1]

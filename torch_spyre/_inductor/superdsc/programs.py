@@ -1,7 +1,8 @@
-"""The programs that a bundle's ops form: the format lists ops, and does not say which run as one.
+"""Splits the ops of a bundle into programs.
 
-Values in the scratchpad do not outlive a program. So a program may end wherever none is needed
-later, and a finer cut than that of whoever wrote the bundle computes the same.
+The format lists ops without program boundaries. Scratchpad contents do not outlive a program, so a
+program may end wherever no scratchpad tensor is live; splitting more finely than the writer of the
+bundle did gives the same results.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,11 +12,11 @@ from math import lcm
 from sympy import Symbol
 
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.superdsc.accesses import accesses_of
+from torch_spyre._inductor.superdsc.accesses import tensor_accesses
 
 
-def programs_of(specs: Sequence[OpSpec]) -> list[list[OpSpec]]:
-    """The ops, cut wherever no value stays in the scratchpad."""
+def split_into_programs(specs: Sequence[OpSpec]) -> list[list[OpSpec]]:
+    """Return the ops, split wherever no scratchpad tensor is live."""
     programs: list[list[OpSpec]] = []
     end = -1
     for position, (spec, last) in enumerate(zip(specs, _last_reads(specs), strict=True)):
@@ -27,50 +28,50 @@ def programs_of(specs: Sequence[OpSpec]) -> list[list[OpSpec]]:
 
 
 def _last_reads(specs: Sequence[OpSpec]) -> list[int]:
-    """For each op, the last that reads what it leaves in the scratchpad, or itself."""
-    found = list(range(len(specs)))
+    """Return the position of the last reader of each op's scratchpad output, or its own."""
+    last_reads = list(range(len(specs)))
     readers: dict[str | None, int] = {}
     for position in reversed(range(len(specs))):
         spec = specs[position]
         if spec.output.in_scratchpad:
-            found[position] = readers.pop(spec.output.name, position)
+            last_reads[position] = readers.pop(spec.output.name, position)
         for arg in spec.inputs:
             if arg.in_scratchpad:
                 readers.setdefault(arg.name, position)
-    return found
+    return last_reads
 
 
 def with_scratchpad_names(specs: Sequence[OpSpec]) -> list[OpSpec]:
-    """What one op leaves in the scratchpad and a later one reads has one name in both."""
+    """Return the specs with one name for each scratchpad tensor in all ops that access it."""
     latest: dict[int, str] = {}
     named = []
     for position, spec in enumerate(specs):
         args = []
         for arg in spec.args:
             if arg.in_scratchpad:
-                place = arg.allocation["lx"]
+                address = arg.allocation["lx"]
                 if not arg.is_input:
-                    latest[place] = arg.name or f"lx_{place}_{position}"
-                arg = replace(arg, name=arg.name or latest.get(place, f"lx_{place}"))
+                    latest[address] = arg.name or f"lx_{address}_{position}"
+                arg = replace(arg, name=arg.name or latest.get(address, f"lx_{address}"))
             args.append(arg)
         named.append(replace(spec, args=args))
     return named
 
 
 def common_sticks(specs: Sequence[OpSpec]) -> dict[Symbol, int]:
-    """Elements that are whole sticks of all tensors in memory that have the symbol along sticks.
+    """Return, for each stick symbol, the least common multiple of its tensors' stick sizes.
 
-    Cores that share a symbol get multiples of these, in every op of the program. What is in the
-    scratchpad is a core's own, and may end within a stick.
+    The slices of a split symbol are multiples of these in every op of the program. Scratchpad
+    tensors do not count: they belong to one core, and may end within a stick.
     """
     sticks: dict[Symbol, int] = {}
-    for access in (access for spec in specs for access in accesses_of(spec)):
+    for access in (access for spec in specs for access in tensor_accesses(spec)):
         if access.stick is not None and not access.arg.in_scratchpad:
             sticks[access.stick] = lcm(sticks.get(access.stick, 1), access.stick_size)
     return sticks
 
 
-def sticks_of_each(specs: Sequence[OpSpec]) -> list[Mapping[Symbol, int]]:
-    """For each op, the common sticks of its program."""
-    programs = programs_of(specs)
-    return [sticks for each in programs for sticks in [common_sticks(each)] * len(each)]
+def common_sticks_per_op(specs: Sequence[OpSpec]) -> list[Mapping[Symbol, int]]:
+    """Return, for each op, the common sticks of its program."""
+    programs = split_into_programs(specs)
+    return [sticks for ops in programs for sticks in [common_sticks(ops)] * len(ops)]

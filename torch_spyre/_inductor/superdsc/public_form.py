@@ -1,7 +1,7 @@
-"""What the public form says about a tensor's place in memory, for writer and reader alike.
+"""Derives properties of ops and tensors from the public keys of a SuperDSC file.
 
-The writer uses it to see whether a tensor needs an extension: that is so when reading back what it
-is about to write would give another tensor.
+The reader uses this to build OpSpecs, and the writer to decide which extensions are needed: those
+without which the reader would derive a different op or tensor.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,38 +16,42 @@ from torch_spyre._inductor.superdsc.labels import NONSTICK, dimension_labels, sy
 
 @dataclass(frozen=True)
 class PublicDim:
-    """A dim of a tensor: how far it reaches in memory, and what runs along it."""
+    """A dim of a tensor: its size in memory, and the coordinate along it (None if not indexed)."""
 
     extent: int
-    runs: sympy.Expr | None
+    coordinate: sympy.Expr | None
 
 
-def rounded_up(size: int, unit: int) -> int:
+def round_up(size: int, unit: int) -> int:
+    """Return the smallest multiple of `unit` that is at least `size`."""
     return -(-size // unit) * unit
 
 
 def extent_from_gap(size: int, gap: int, is_restickify: bool) -> int:
-    """A gap is memory beyond the iteration, except in restickify: there it is missing memory."""
+    """Return the extent in memory of a dim with a back gap.
+
+    A gap is memory beyond the iteration space, except in restickify, where it is missing memory.
+    """
     return size - gap if is_restickify else size + gap
 
 
 def device_view(
     dims: Sequence[PublicDim], stick: int, stick_size: int, offset: int
 ) -> tuple[list[int], list[sympy.Expr]] | None:
-    """Device sizes and coordinates of dims listed from the innermost; None if it has none.
+    """Return device sizes and coordinates for dims listed innermost first; None if there are none.
 
     `offset` is the distance in elements from the tensor's start to its first element.
     """
     sticks, lane = divmod(offset, stick_size)
     if lane:
         return None
-    sizes, coordinates = [stick_size], [_lane(dims[stick].runs, stick_size)]
+    sizes, coordinates = [stick_size], [_lane(dims[stick].coordinate, stick_size)]
     for position, dim in enumerate(dims):
         is_stick = position == stick
         size = -(-dim.extent // stick_size) if is_stick else dim.extent
         if size < 1:
             return None
-        coordinate = sympy.Integer(0) if dim.runs is None else dim.runs
+        coordinate = sympy.Integer(0) if dim.coordinate is None else dim.coordinate
         if is_stick:
             coordinate = sympy.floor(coordinate / stick_size)
         is_outermost = position == len(dims) - 1
@@ -58,37 +62,40 @@ def device_view(
     return sizes[::-1], coordinates[::-1]
 
 
-def _lane(runs: sympy.Expr | None, stick_size: int) -> sympy.Expr:
-    return sympy.Integer(0) if runs is None else sympy.Mod(runs, stick_size)
+def _lane(coordinate: sympy.Expr | None, stick_size: int) -> sympy.Expr:
+    return sympy.Integer(0) if coordinate is None else sympy.Mod(coordinate, stick_size)
 
 
-def sizes_without_padding(
+def unpadded_sizes(
     padded: Mapping[str, int],
     mask: Mapping[str, tuple[int, int]],
     gaps: Sequence[Mapping[str, int]],
     is_restickify: bool,
 ) -> dict[str, int]:
-    """Sizes of dims: up to the mask, or, in a restickify, as far as memory reaches."""
+    """Return the sizes of dims up to the mask or, in restickify, up to the end of memory."""
     sizes = dict(padded)
     if is_restickify:
         for label in sizes:
-            sizes[label] -= max((each.get(label, 0) for each in gaps), default=0)
+            sizes[label] -= max((tensor_gaps.get(label, 0) for tensor_gaps in gaps), default=0)
     return sizes | {label: valid for label, (valid, _) in mask.items()}
 
 
-def format_read(shown: str, is_index: bool) -> str:
-    """The data format of a tensor: index tensors are shown as what the unit takes them for."""
-    return "IEEE_INT32" if is_index and shown == "SENUINT32" else shown
+def public_format(name: str, is_index: bool) -> str:
+    """Return the data format of a tensor; index tensors are written as the unit reads them."""
+    return "IEEE_INT32" if is_index and name == "SENUINT32" else name
 
 
-def reduces(op_func: str, inputs: Sequence[int], output: int) -> bool:
-    """Is an op a reduction? All that accumulate list their output among their inputs."""
+def is_reduction_op(op_func: str, inputs: Sequence[int], output: int) -> bool:
+    """Return whether an op is a reduction: ops that accumulate list their output as an input."""
     return op_func in MATMUL_OPS | TOPK_OPS or op_func.endswith(NONSTICK) or output in inputs
 
 
-def real_dims(op: str, sizes: Mapping[str, int], named: Collection[str]) -> list[str] | None:
-    """Labels of dims that symbols run along, without those that were added; None if they are not
-    the labels of any op. `named` are the dims whose symbols a file names."""
+def iterated_labels(op: str, sizes: Mapping[str, int], named: Collection[str]) -> list[str] | None:
+    """Return the labels of an op's iteration space, without dims that were added for the hardware.
+
+    `named` are the dims that have a symbol name in the file. Returns None if `sizes` does not have
+    the labels of such an op.
+    """
     labels = list(sizes)
     if labels == _labels_or_none(op, len(labels)):
         is_virtual = op in CONVERSION_OPS and len(labels) == 2 and sizes[labels[0]] == 1

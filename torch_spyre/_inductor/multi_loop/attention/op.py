@@ -15,7 +15,7 @@ from torch_spyre._inductor.multi_loop.roles import LoopRoles
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_table import record_of
 from torch_spyre._inductor.op_table.attention import ATTENTION, LOGSUMEXP
-from torch_spyre._inductor.superdsc.fields import Field
+from torch_spyre._inductor.superdsc.json_fields import Field
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.context import KernelContext

@@ -6,7 +6,7 @@ from torch_spyre._inductor.multi_loop.roles import LoopRoles
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_table.attention import ATTENTION
 from torch_spyre._inductor.superdsc.coordinates import direct_symbols
-from torch_spyre._inductor.superdsc.fields import Field
+from torch_spyre._inductor.superdsc.json_fields import Field
 
 
 def check_roles(spec: OpSpec, roles: LoopRoles, info: Field, dsc: Field) -> None:

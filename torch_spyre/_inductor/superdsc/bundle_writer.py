@@ -1,4 +1,4 @@
-"""A kernel's directory: a SuperDSC file for each op, and `bundle.mlir`, which runs them."""
+"""Writes a bundle: a SuperDSC file for each op, and `bundle.mlir`, which executes them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,15 +13,15 @@ from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, flat
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.emission import generate_sdsc
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
-from torch_spyre._inductor.superdsc.pool import with_pool_offsets
-from torch_spyre._inductor.superdsc.programs import sticks_of_each
-from torch_spyre._inductor.superdsc.records import SDSCSpec
-from torch_spyre._inductor.superdsc.segments import have_addresses, with_argument_addresses
-from torch_spyre._inductor.superdsc.symbols import INPUT_TYPE, SymbolTable
+from torch_spyre._inductor.superdsc.pool_allocation import with_pool_offsets
+from torch_spyre._inductor.superdsc.programs import common_sticks_per_op
+from torch_spyre._inductor.superdsc.sdsc_spec import SDSCSpec
+from torch_spyre._inductor.superdsc.segments import has_distinct_addresses, with_argument_addresses
+from torch_spyre._inductor.superdsc.symbol_table import INPUT_TYPE, SymbolTable
 from torch_spyre._inductor.superdsc.unrolling import (
-    on_tile,
+    make_trips,
+    select_tile,
     trip_count,
-    trips_of,
     unroll_loop_specs,
 )
 
@@ -38,24 +38,25 @@ def generate_bundle(
 ) -> None:
     """Write `sdsc_<n>.json` for each op, and `bundle.mlir`, into `output_dir`.
 
-    Loops are written out trip by trip, or kept; addresses are fixed, or parameters of the bundle.
-    Both follow the knobs unless given. Arguments that share an address were not placed yet, and are
-    placed here, as are tensors that share a place in the pool. Ops that the card cannot do are left
-    out: whoever runs the kernel refuses it.
+    `unroll_loops` writes one op per loop trip instead of an `scf.for`; `symbolic_args` makes
+    addresses parameters of the bundle instead of constants. Both default to the knobs. If several
+    arguments have the same address, new addresses are assigned here; likewise for tensors that
+    overlap in the pool. Ops that the card does not implement are omitted: running such a kernel
+    raises an error.
     """
     unroll = knobs.bundles.unroll_loops if unroll_loops is None else unroll_loops
     symbolic = knobs.bundles.symbolic_args if symbolic_args is None else symbolic_args
     specs = with_pool_offsets(specs)
-    if not have_addresses(specs):
+    if not has_distinct_addresses(specs):
         specs = with_argument_addresses(specs)
     specs = unroll_loop_specs(specs) if unroll else specs
-    sticks = sticks_of_each([spec for spec in flat(specs) if isinstance(spec, OpSpec)])
+    sticks = common_sticks_per_op([spec for spec in flat(specs) if isinstance(spec, OpSpec)])
     writer = _Writer(kernel_name, symbolic, sticks)
     writer.write(specs, ())
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob(SDSC_FILES):
-        old.unlink()
+    for stale_file in folder.glob(SDSC_FILES):
+        stale_file.unlink()
     for index, content in enumerate(writer.files):
         (folder / f"sdsc_{index}.json").write_text(json.dumps(content, indent=2))
     (folder / BUNDLE_FILE).write_text(writer.text())
@@ -71,7 +72,7 @@ class _Loop:
 class _Writer:
     kernel: str
     symbolic: bool
-    # Of each op, in order: see `common_sticks`.
+    # The common sticks of each op's program, in the order of the ops: see `common_sticks`.
     sticks: Sequence[Mapping[Symbol, int]]
     files: list[dict[str, Any]] = field(default_factory=list)
     _table: SymbolTable = field(default_factory=SymbolTable)
@@ -89,13 +90,13 @@ class _Writer:
         count = trip_count(spec)
         if count is None:
             raise NotImplementedError(
-                f"kernel {self.kernel}: a loop of {spec.count} trips cannot be written: its count "
-                "is not a number"
+                f"kernel {self.kernel}: a loop of {spec.count} trips cannot be written: "
+                "the trip count is not a constant"
             )
-        number = len(self._bounds)
+        loop_index = len(self._bounds)
         self._bounds.append(count)
-        variable = f"%i_{number}"
-        self._emit(loops, f"scf.for {variable} = %c0 to %loop_bound_{number} step %c1 {{")
+        variable = f"%i_{loop_index}"
+        self._emit(loops, f"scf.for {variable} = %c0 to %loop_bound_{loop_index} step %c1 {{")
         self.write(spec.body, (*loops, _Loop(spec, variable)))
         self._emit(loops, "}")
 
@@ -107,22 +108,22 @@ class _Writer:
         operands: dict[str, int] = {}
         if self.symbolic:
             ids = self._bind(parsed, steps, loops, operands)
-        elif any(any(each) for each in steps):
+        elif any(any(tensor_steps) for tensor_steps in steps):
             raise InvalidOpSpecError(
-                f"kernel {self.kernel}: a loop around {spec.op} moves its tensors, and fixed "
-                "addresses cannot move: unroll the loop, or make addresses symbolic"
+                f"kernel {self.kernel}: a loop around {spec.op} changes the addresses of its "
+                "tensors, but addresses are fixed: unroll the loop, or make addresses symbolic"
             )
         self.files.append(generate_sdsc(index, parsed, ids))
-        listed = f', "symbol_ids"={list(operands.values())}' if operands else ""
+        symbol_ids = f', "symbol_ids"={list(operands.values())}' if operands else ""
         self._emit(
             loops,
             f"sdscbundle.sdsc_execute ({', '.join(operands)}) "
-            f'{{sdsc_filename="sdsc_{index}.json"{listed}}}',
+            f'{{sdsc_filename="sdsc_{index}.json"{symbol_ids}}}',
         )
 
     def _parsed(self, spec: OpSpec, loops: tuple[_Loop, ...], trips: Sequence[int]) -> SDSCSpec:
-        """The op that is written next, at these trips of the loops around it."""
-        tile = on_tile(spec, trips_of([loop.spec for loop in loops], trips))
+        """Parse the op that is written next, for the given trip of each enclosing loop."""
+        tile = select_tile(spec, make_trips([loop.spec for loop in loops], trips))
         return parse_op_spec(tile, self.sticks[len(self.files)])
 
     def _bind(
@@ -132,58 +133,61 @@ class _Writer:
         loops: tuple[_Loop, ...],
         operands: dict[str, int],
     ) -> dict[int, list[int]]:
-        """Ids for each tensor and core; `operands` gets the address of each id."""
-        known: dict[tuple[str, tuple[int, ...]], int] = {}
+        """Return the symbol ids of each tensor per core, and add their addresses to `operands`."""
+        assigned: dict[tuple[str, tuple[int, ...]], int] = {}
         ids: dict[int, list[int]] = {}
         for position, arg in enumerate(parsed.args):
-            if arg.place == "lx":
+            if arg.memory_space == "lx":
                 continue
             ids[position] = []
             for start in arg.starts:
-                name = self._table.base(arg, start)
+                name = self._table.base_address(arg, start)
                 key = (name, tuple(steps[position]))
-                if key not in known:
-                    known[key] = self._table.next_id()
+                if key not in assigned:
+                    assigned[key] = self._table.next_id()
                     if any(steps[position]):
-                        statement, name = self._table.advancing(
+                        statement, name = self._table.loop_address(
                             name, steps[position], [loop.variable for loop in loops]
                         )
                         self._emit(loops, statement)
-                    operands[name] = known[key]
-                ids[position].append(known[key])
+                    operands[name] = assigned[key]
+                ids[position].append(assigned[key])
         return ids
 
     def _steps(
         self, spec: OpSpec, first: SDSCSpec, loops: tuple[_Loop, ...]
     ) -> list[tuple[int, ...]]:
-        """For each tensor, the bytes that a trip of each loop moves it."""
-        columns = [self._steps_of_loop(spec, first, loops, level) for level in range(len(loops))]
-        return [tuple(column[i] for column in columns) for i in range(len(first.args))]
+        """Return, for each tensor, how many bytes each loop advances its address per trip."""
+        steps_per_loop = [
+            self._steps_of_loop(spec, first, loops, level) for level in range(len(loops))
+        ]
+        return [tuple(steps[i] for steps in steps_per_loop) for i in range(len(first.args))]
 
     def _steps_of_loop(
         self, spec: OpSpec, first: SDSCSpec, loops: tuple[_Loop, ...], level: int
     ) -> list[int]:
+        """Return how many bytes one loop advances each tensor's address per trip."""
         last = (trip_count(loops[level].spec) or 0) - 1
         if last < 1:
             return [0] * len(first.args)
-        at_one, at_last = (
+        second_trip, last_trip = (
             self._parsed(spec, loops, [0] * level + [trip] + [0] * (len(loops) - level - 1))
             for trip in (1, last)
         )
         steps = []
         for position, arg in enumerate(first.args):
-            step = at_one.args[position].starts[0] - arg.starts[0]
-            moved = [
+            step = second_trip.args[position].starts[0] - arg.starts[0]
+            distances = [
                 end - begin
-                for end, begin in zip(at_last.args[position].starts, arg.starts, strict=True)
+                for end, begin in zip(last_trip.args[position].starts, arg.starts, strict=True)
             ]
-            is_even = all(each == step * last for each in moved)
-            if not is_even or (step and arg.place == "lx"):
+            is_uniform = all(distance == step * last for distance in distances)
+            if not is_uniform or (step and arg.memory_space == "lx"):
                 raise InvalidOpSpecError(
-                    f"kernel {self.kernel}: a loop moves tensor {position} of {spec.op} "
+                    f"kernel {self.kernel}: a loop advances tensor {position} of {spec.op} "
                     + (
-                        "by uneven steps"
-                        if not is_even
+                        "by different steps"
+                        if not is_uniform
                         else "within the scratchpad, where addresses are fixed"
                     )
                     + "; unroll the loop"
@@ -195,6 +199,7 @@ class _Writer:
         self._lines.append("\t" * (len(loops) + 2) + line)
 
     def text(self) -> str:
+        """Return the text of `bundle.mlir`."""
         parameters = self._table.ordered_parameters()
         signature = ", ".join(f"%{root}_base_addr: {INPUT_TYPE}" for root in parameters)
         prologue = [
@@ -205,8 +210,8 @@ class _Writer:
         if self._bounds:
             prologue += ["%c0 = arith.constant 0 : index", "%c1 = arith.constant 1 : index"]
         prologue += [
-            f"%loop_bound_{number} = arith.constant {count} : index"
-            for number, count in enumerate(self._bounds)
+            f"%loop_bound_{loop_index} = arith.constant {count} : index"
+            for loop_index, count in enumerate(self._bounds)
         ]
         lines = [
             *self._table.map_definitions(),

@@ -1,4 +1,4 @@
-"""What one SuperDSC file says, before it is written as JSON."""
+"""The content of a SuperDSC file as dataclasses, before it is written as JSON."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,16 +6,16 @@ from typing import Any, Literal
 
 import sympy
 
-# Our own additions to the public form, one object wherever they are needed.
+# The key of our extensions to the public format.
 EXTENSION_KEY = "torchSpyre_"
 
-Place = Literal["hbm", "pool", "lx"]
+MemorySpace = Literal["hbm", "pool", "lx"]
 IndirectKind = Literal["no_indirection", "index_tensor", "value_tensor"]
 
 
 @dataclass(frozen=True)
 class Dim:
-    """Of an iteration space; without a symbol it was added for the hardware's sake."""
+    """A dim of an op's iteration space; without a symbol, one that was added for the hardware."""
 
     label: str
     symbol: sympy.Symbol | None
@@ -26,24 +26,28 @@ class Dim:
 
 @dataclass(frozen=True)
 class OpDims:
+    """The dims of an op; `synthetic` is the dim of lanes that no symbol indexes."""
+
     all: tuple[Dim, ...]
-    # Of the tensor that the op is described by, from the innermost.
-    order: tuple[str, ...]
+    # Dims of the reference tensor (first input of a reduction, else the output), innermost first.
+    reference_order: tuple[str, ...]
     stick: str
     synthetic: str | None
     virtual: tuple[str, ...]
 
     def named(self, label: str) -> Dim:
+        """Return the dim with the label."""
         return next(dim for dim in self.all if dim.label == label)
 
     @property
     def label_of(self) -> dict[sympy.Symbol, str]:
+        """Labels by symbol."""
         return {dim.symbol: dim.label for dim in self.all if dim.symbol is not None}
 
 
 @dataclass(frozen=True)
 class LayoutClass:
-    """A layout that tensors of the op share."""
+    """A layout that one or more tensors of the op have."""
 
     dims: tuple[str, ...]
     stick: str
@@ -52,6 +56,8 @@ class LayoutClass:
 
 @dataclass(frozen=True)
 class Constant:
+    """A constant of an op, encoded in a data format."""
+
     name: str
     data_format: str
     bits: int
@@ -59,15 +65,15 @@ class Constant:
 
 @dataclass(frozen=True)
 class SDSCArgs:
-    """One tensor. Dims are labels, from the innermost to the outermost."""
+    """One tensor of an op. Dims are labels, innermost first."""
 
     layout: str
     dims: tuple[str, ...]
-    # 1: the tensor runs along the dim; -1: it does not; -2: it does not, and that is its stick.
+    # 1: the dim indexes the tensor; -1: it does not; -2: it does not, and it is the stick dim.
     scale: Mapping[str, int]
-    # Elements that the iterated part of the dim covers.
+    # Elements that the iterated indices of the dim span.
     stride: Mapping[str, int]
-    # Elements before the first one, and indices of the dim after the last.
+    # Elements before the first accessed one, and indices of the dim after the last.
     offset: Mapping[str, int]
     back_gap: Mapping[str, int]
     max_dim_size: Mapping[str, int]
@@ -75,19 +81,19 @@ class SDSCArgs:
     stick_size: int
     word_length: int
     data_format: str
-    place: Place
+    memory_space: MemorySpace
     arg_index: int
-    # Byte address of the tensor's buffer, and of the first element of each core.
+    # Byte addresses of the tensor's buffer, and of the first element on each core.
     base: int
     starts: tuple[int, ...]
     indirect_kind: IndirectKind = "no_indirection"
-    # Position of the partner of an indirect access.
-    related: int | None = None
+    # Position of the other tensor of an indirect access: the index of a value, or vice versa.
+    indirect_partner: int | None = None
     extension: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def component(self) -> str:
-        return "lx" if self.place == "lx" else "hbm"
+        return "lx" if self.memory_space == "lx" else "hbm"
 
 
 @dataclass(frozen=True)
@@ -98,11 +104,11 @@ class SDSCSpec:
     op_func: str
     unit: str
     data_format: str
-    # Rounded up to whole sticks where the op works on whole sticks.
+    # Rounded up to whole sticks for ops that work on whole sticks.
     sizes: Mapping[str, int]
     splits: Mapping[str, int]
     core_slices: tuple[Mapping[str, int], ...]
-    # Dim -> first index that is padding, and how many follow.
+    # The first index of the padding of a dim, and its size.
     mask: Mapping[str, tuple[int, int]]
     mask_constant: int
     constants: tuple[Constant, ...]

@@ -1,22 +1,22 @@
-"""Addresses that are bound at launch: their ids, and the arithmetic that makes them."""
+"""Symbolic addresses, which are bound at launch: their ids, and the MLIR that computes them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from torch_spyre._inductor.superdsc.records import SDSCArgs
+from torch_spyre._inductor.superdsc.sdsc_spec import SDSCArgs
 
 INPUT_TYPE = "!sdscbundle.input_arg<index>"
 POOL = "pool"
 
 
-def root_of(arg: SDSCArgs) -> str:
-    """What the addresses of a tensor are counted from."""
-    return POOL if arg.place == "pool" else f"arg_{arg.arg_index}"
+def address_root(arg: SDSCArgs) -> str:
+    """Return the parameter that the addresses of a tensor are offsets from."""
+    return POOL if arg.memory_space == "pool" else f"arg_{arg.arg_index}"
 
 
 @dataclass
 class SymbolTable:
-    """Of one bundle. Ids count down from -1, and SuperDSC files do not share them."""
+    """The symbols of one bundle. Ids count down from -1 and are unique to a SuperDSC file."""
 
     count: int = 0
     parameters: list[str] = field(default_factory=list)
@@ -26,22 +26,25 @@ class SymbolTable:
     _addresses: int = 0
 
     def next_id(self) -> int:
+        """Return a new symbol id."""
         self.count += 1
         return -self.count
 
-    def base(self, arg: SDSCArgs, start: int) -> str:
-        """The name of an address at the tensor's root."""
-        root = root_of(arg)
+    def base_address(self, arg: SDSCArgs, start: int) -> str:
+        """Return the SSA value of a start address of the tensor, and define it if it is new."""
+        root = address_root(arg)
         if root not in self.parameters:
             self.parameters.append(root)
-        if arg.place == "pool":
-            return self._sum(root, f"pool_offset_{start}", f"pool_addr_{start}", start)
+        if arg.memory_space == "pool":
+            return self._add_offset(root, f"pool_offset_{start}", f"pool_addr_{start}", start)
         offset = start - arg.base
         if not offset:
             return f"%{root}"
-        return self._sum(root, f"{root}_core_offset_{offset}", f"{root}_core_{offset}", offset)
+        return self._add_offset(
+            root, f"{root}_core_offset_{offset}", f"{root}_core_{offset}", offset
+        )
 
-    def _sum(self, root: str, constant: str, name: str, offset: int) -> str:
+    def _add_offset(self, root: str, constant: str, name: str, offset: int) -> str:
         if name not in self._defined:
             self._defined.add(name)
             self.definitions += [
@@ -50,10 +53,10 @@ class SymbolTable:
             ]
         return f"%{name}"
 
-    def advancing(
+    def loop_address(
         self, base: str, steps: Sequence[int], variables: Sequence[str]
     ) -> tuple[str, str]:
-        """A statement that computes the address of a trip, and its name."""
+        """Return a statement that computes the address in a loop, and the SSA value it defines."""
         while steps and not steps[0]:
             steps, variables = steps[1:], variables[1:]
         mapping = self.maps.setdefault(tuple(steps), f"#map_{len(self.maps)}")
@@ -62,9 +65,11 @@ class SymbolTable:
         return f"{name} = affine.apply {mapping}({', '.join(variables)})[{base}]", name
 
     def ordered_parameters(self) -> list[str]:
+        """Return the parameters of the bundle, the pool first."""
         return sorted(self.parameters, key=lambda root: root != POOL)
 
     def map_definitions(self) -> list[str]:
+        """Return the definitions of the affine maps."""
         return [
             f"{name} = affine_map<({', '.join(f'd{d}' for d in range(len(steps)))})[s0] -> (s0 + "
             + " + ".join(f"{step}*d{d}" for d, step in enumerate(steps))

@@ -1,0 +1,95 @@
+"""Reads a bundle back as the `OpSpec`s that it executes."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
+from torch_spyre._inductor.superdsc.bundle_parser import Execution, parse_bundle
+from torch_spyre._inductor.superdsc.bundle_writer import BUNDLE_FILE, SDSC_FILES
+from torch_spyre._inductor.superdsc.json_fields import Field, load_json, read_text
+from torch_spyre._inductor.superdsc.pool_allocation import check_argument_addresses, with_pool_names
+from torch_spyre._inductor.superdsc.programs import split_into_programs, with_scratchpad_names
+from torch_spyre._inductor.superdsc.sdsc_reader import import_sdsc
+from torch_spyre._inductor.superdsc.segments import with_argument_addresses
+from torch_spyre.errors import BundleError
+
+
+def import_bundle(directory: str | Path, known_ops: Collection[str] | None = None) -> list[OpSpec]:
+    """Return the ops that a bundle executes, in order, with loops unrolled.
+
+    Raises `BundleError`, with the file, the key and the problem, for a bundle that is damaged or
+    inconsistent. If `known_ops` is given, other ops are rejected.
+    """
+    folder = Path(directory)
+    text = read_text(folder / BUNDLE_FILE)
+    executions = parse_bundle(text, BUNDLE_FILE)
+    _check_all_files_are_executed(folder, text)
+    files: dict[str, Field] = {}
+    specs = []
+    for execution in executions:
+        file = execution.file
+        if file not in files:
+            files[file] = load_json(folder / file)
+        specs.append(import_sdsc(files[file].value, file, execution.symbols, known_ops))
+    specs = _with_argument_addresses(specs, executions)
+    check_argument_addresses(specs, BUNDLE_FILE)
+    return with_pool_names(with_scratchpad_names(specs), BUNDLE_FILE)
+
+
+def import_programs(directory: str | Path) -> list[list[OpSpec]]:
+    """Return the ops of `import_bundle`, split into programs that run one after the other.
+
+    Also raises `BundleError` for an op that reads a scratchpad tensor that no earlier op of its
+    program wrote.
+    """
+    programs = split_into_programs(import_bundle(directory))
+    for program in programs:
+        written: set[str | None] = set()
+        for spec in program:
+            for arg in spec.inputs:
+                if arg.in_scratchpad and arg.name not in written:
+                    raise BundleError(
+                        BUNDLE_FILE,
+                        "",
+                        f"{spec.op} reads {arg.name} from the scratchpad, but no earlier op of its "
+                        "program wrote it",
+                    )
+            if spec.output.in_scratchpad:
+                written.add(spec.output.name)
+    return programs
+
+
+def _check_all_files_are_executed(folder: Path, text: str) -> None:
+    """Check that no file is left over: a missing line would silently drop an op."""
+    for file in sorted(path.name for path in folder.glob(SDSC_FILES)):
+        if f'"{file}"' not in text:
+            raise BundleError(file, "", f"is not executed by {BUNDLE_FILE}")
+
+
+def _with_argument_addresses(
+    specs: Sequence[OpSpec], executions: Sequence[Execution]
+) -> list[OpSpec]:
+    """Return the specs with absolute addresses for the arguments that the bundle binds."""
+    roots = [
+        address.arg_index for execution in executions for address in execution.symbols.values()
+    ]
+    if all(root is None for root in roots):
+        return list(specs)
+    for spec, execution in zip(specs, executions, strict=True):
+        bound = {address.arg_index for address in execution.symbols.values()}
+        fixed = [
+            arg.arg_index
+            for arg in spec.args
+            if "hbm" in arg.allocation and arg.arg_index not in bound
+        ]
+        if fixed:
+            raise BundleError(
+                execution.file,
+                "",
+                f"arguments {fixed} have fixed addresses, but others have symbolic ones",
+            )
+    try:
+        return [spec for spec in with_argument_addresses(specs) if isinstance(spec, OpSpec)]
+    except InvalidOpSpecError as error:
+        raise BundleError(BUNDLE_FILE, "", str(error)) from error
