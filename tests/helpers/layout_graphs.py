@@ -1,4 +1,4 @@
-"""Short ways to write the buffers, ops and accesses that layout planning works on."""
+"""Builders of the buffers, ops and accesses that layout planning works on."""
 
 from math import prod
 
@@ -14,34 +14,37 @@ D = sympy.symbols("d0:8", integer=True)
 
 
 def row_major(size):
+    """Return the row-major strides of a size."""
     return tuple(prod(size[dim + 1 :]) for dim in range(len(size)))
 
 
-def given(name, *size, dtype=F16, order=None):
-    """A graph input, in the default layout or with its dims in the given order."""
+def graph_input(name, *size, dtype=F16, order=None):
+    """Return a graph input, in the default layout or with its dims in the given order."""
     stride = row_major(size)
     order = list(range(len(size))) if order is None else order
     layout = SpyreTensorLayout(list(size), list(stride), dtype, order)
     return Buffer(name, size, stride, dtype, layout)
 
 
-def made(name, *size, dtype=F16):
+def result(name, *size, dtype=F16):
+    """Return a row-major buffer without a layout, the result of an op."""
     return Buffer(name, size, row_major(size), dtype)
 
 
-def at(buffer, *symbols, offset=0, **more):
-    """The access to one element: a symbol (or number) for each dim."""
+def at(buffer, *symbols, offset=0, **options):
+    """Return the access to one element, with a symbol or integer for each dim."""
     steps = zip(buffer.stride, symbols, strict=True)
     index = sum((step * symbol for step, symbol in steps), sympy.Integer(offset))
-    return Access(buffer, index, **more)
+    return Access(buffer, index, **options)
 
 
 def loops(*sizes):
+    """Return the ranges of loops over d0, d1, ... with the given sizes."""
     return dict(zip(D, sizes, strict=False))
 
 
 def pointwise(out, *reads, kind="pointwise"):
-    """Reads are accesses, or pairs of a buffer and the order in which it takes out's symbols."""
+    """Return a pointwise op; reads are accesses, or pairs of a buffer and its order of symbols."""
     symbols = D[: len(out.size)]
     accesses = [
         read if isinstance(read, Access) else at(read[0], *(D[dim] for dim in read[1]))
@@ -51,20 +54,20 @@ def pointwise(out, *reads, kind="pointwise"):
 
 
 def matmul(out, left, right, sizes):
-    """out[d0, d1] = sum over d2, each operand a pair of a buffer and the order of its symbols."""
+    """Return out[d0, d1] = sum over d2; operands are pairs of a buffer and its order of symbols."""
     reads = [at(buffer, *(D[dim] for dim in order)) for buffer, order in (left, right)]
     return LayoutOp(f"op_{out.name}", "matmul", loops(*sizes), reads, at(out, D[0], D[1]))
 
 
 def floor(quotients):
-    """Of fractions with small denominators, which floats miss by far less than they differ."""
+    """Return the floor of fractions with small denominators, regardless of rounding errors."""
     return np.floor(quotients + 1e-9)
 
 
 def values(expressions, ranges):
-    """Each expression at every point of the loops."""
+    """Return the value of each expression at every point of the loops."""
     points = np.meshgrid(*(np.arange(size) for size in ranges.values()), indexing="ij")
     shape = tuple(ranges.values())
-    numbers = [{"floor": floor, "Mod": np.mod}, "numpy"]
-    functions = [sympy.lambdify(list(ranges), each, numbers) for each in expressions]
+    modules = [{"floor": floor, "Mod": np.mod}, "numpy"]
+    functions = [sympy.lambdify(list(ranges), expression, modules) for expression in expressions]
     return [np.broadcast_to(function(*points), shape).astype(np.int64) for function in functions]

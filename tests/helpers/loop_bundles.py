@@ -1,4 +1,4 @@
-"""Loops written by hand, for tests of single passes."""
+"""Builders of loops and bundles for tests of single passes."""
 
 from math import prod
 
@@ -27,27 +27,29 @@ def step(op, *inputs, dtype=F16):
     return _interner.step(op, inputs, dtype)
 
 
-def loop(name, sizes, value, write, *, target=None, reduced=(), **more):
-    """`sizes` by symbol; the buffer is its own memory unless there is a target."""
+def loop(name, sizes, value, write, *, target=None, reduced=(), **options):
+    """Return a loop over `sizes` by symbol that writes `target`, by default its own buffer."""
     write = sympy.sympify(write)
-    return LoopOp(name, target or name, F16, sizes, reduced, value, write, **more)
+    return LoopOp(name, target or name, F16, sizes, reduced, value, write, **options)
 
 
-def total(name, sizes, value, write, reduced, op="sum", **more):
-    return loop(name, sizes, Reduction(op, (value,)), write, reduced=reduced, **more)
+def total(name, sizes, value, write, reduced, op="sum", **options):
+    """Return a loop that reduces the symbols `reduced`."""
+    return loop(name, sizes, Reduction(op, (value,)), write, reduced=reduced, **options)
 
 
-def product(name, rows, columns, inner, left, right):
-    """Of [rows, inner] and [inner, columns]."""
-    factors = load(left, inner * C0 + R0), load(right, columns * R0 + C1)
+def matmul(name, rows, columns, inner, left, right):
+    """Return the matmul of [rows, inner] and [inner, columns]."""
+    operands = load(left, inner * C0 + R0), load(right, columns * R0 + C1)
     sizes = {C0: rows, C1: columns, R0: inner}
-    return loop(name, sizes, Reduction("batchmatmul", factors), columns * C0 + C1, reduced=(R0,))
+    return loop(name, sizes, Reduction("batchmatmul", operands), columns * C0 + C1, reduced=(R0,))
 
 
 def bundle(ops, tensors, results, arguments=None):
-    """Arguments are what no op makes, and the results, unless they are given."""
-    made = {op.name for op in ops if op.name == op.target}
-    names = [each.name for each in tensors if each.name not in made]
-    given = [*names, *results] if arguments is None else arguments
-    known = {each.name: each for each in tensors}
-    return Bundle("kernel", tuple(ops), known, tuple(dict.fromkeys(given)), frozenset(results))
+    """Return a bundle; arguments are by default the tensors that no op creates, and the results."""
+    created = {op.name for op in ops if op.name == op.target}
+    if arguments is None:
+        arguments = [*(tensor.name for tensor in tensors if tensor.name not in created), *results]
+    by_name = {tensor.name: tensor for tensor in tensors}
+    names = tuple(dict.fromkeys(arguments))
+    return Bundle("kernel", tuple(ops), by_name, names, frozenset(results))

@@ -1,3 +1,5 @@
+"""Tests of device and host coordinates of accesses."""
+
 from itertools import pairwise
 from math import prod
 
@@ -20,7 +22,7 @@ ROWS = ([4, 512, 64], [64, 256, 1])
 RAGGED = ([2, 5, 64], [64, 70, 1])
 
 # fmt: off
-READINGS = {
+ACCESSES = {
     "row by row": (*ROWS, (512, 256), 256 * d0 + d1, "floor(d1/64), d0, Mod(d1, 64)"),
     "transposed": (*ROWS, (256, 512), d0 + 256 * d1, "floor(d0/64), d1, Mod(d0, 64)"),
     "from the second stick": (
@@ -66,36 +68,37 @@ READINGS = {
 # fmt: on
 
 
-@pytest.mark.parametrize("name", READINGS)
-def test_a_reading_has_the_coordinates(name):
-    device_size, stride_map, sizes, index, expected = READINGS[name]
+@pytest.mark.parametrize("name", ACCESSES)
+def test_device_coordinates_of_accesses(name):
+    device_size, stride_map, sizes, index, expected = ACCESSES[name]
     ranges = dict(zip(D, sizes, strict=False))
-    found = device_coordinates(device_size, stride_map, ranges, index)
-    wanted = sympy.sympify(f"({expected},)", locals={"t": t, "d0": d0, "d1": d1, "d2": d2})
-    assert found == list(wanted)
+    actual = device_coordinates(device_size, stride_map, ranges, index)
+    assert actual == list(
+        sympy.sympify(f"({expected},)", locals={"t": t, "d0": d0, "d1": d1, "d2": d2})
+    )
 
 
-def test_host_coordinates_undo_the_strides():
-    found = host_coordinates(
+def test_host_coordinates_are_derived_from_strides():
+    actual = host_coordinates(
         [2, 256, 4096], [1048576, 4096, 1], {d0: 512, d1: 4096}, 4096 * d0 + d1
     )
-    assert found == [sympy.floor(d0 / 256), sympy.Mod(d0, 256), d1]
+    assert actual == [sympy.floor(d0 / 256), sympy.Mod(d0, 256), d1]
 
 
-def test_host_coordinates_of_index_values_are_the_values():
+def test_host_coordinates_of_indirect_accesses_are_the_indices():
     assert host_coordinates([3, 12, 64], [768, 64, 1], {d0: 3}, 768 * d0 + t) == [d0, 0, t]
     assert host_coordinates([3, 12, 64], [768, 64, 1], {d0: 3}, 768 * d0 + 64 * t) == [d0, t, 0]
 
 
-def test_an_index_between_elements_is_refused():
+def test_an_index_between_elements_is_rejected():
     with pytest.raises(ValueError, match="is not the offset of an element"):
         device_coordinates([4], [2], {d0: 4}, 2 * d0 + 1)
 
 
-def test_symbols_of_other_assumptions_are_told_by_name():
+def test_symbols_with_other_assumptions_are_matched_by_name():
     """Inductor's symbols are non-negative; those of specs are only integers."""
-    theirs = sympy.Symbol("d0", integer=True, nonnegative=True)
-    assert device_coordinates([2, 64], [64, 1], {theirs: 128}, theirs) == [
+    inductor_symbol = sympy.Symbol("d0", integer=True, nonnegative=True)
+    assert device_coordinates([2, 64], [64, 1], {inductor_symbol: 128}, inductor_symbol) == [
         sympy.floor(d0 / 64),
         sympy.Mod(d0, 64),
     ]
@@ -110,8 +113,8 @@ EXTENTS = st.sampled_from([1, 2, 3, 4, 5, 8, 31, 32, 33, 64, 65, 70, 96, 128, 13
 def layouts(draw):
     size = draw(st.lists(EXTENTS, min_size=1, max_size=4))
     assume(prod(size) <= 20_000)
-    memory = draw(st.permutations(range(len(size))))
-    strides = dict(zip(memory, row_major([size[dim] for dim in memory]), strict=True))
+    memory_order = draw(st.permutations(range(len(size))))
+    strides = dict(zip(memory_order, row_major([size[dim] for dim in memory_order]), strict=True))
     stride = [strides[dim] for dim in range(len(size))]
     order = draw(st.permutations(range(len(size))))
     sparse = [-1] if draw(st.integers(0, 4)) == 0 else []
@@ -119,8 +122,8 @@ def layouts(draw):
     return size, stride, SpyreTensorLayout(size, stride, dtype, [*order, *sparse])
 
 
-def viewed(draw, tensor):
-    """One view of the tensor, of a kind that is drawn."""
+def draw_view(draw, tensor):
+    """Return a random view of the tensor."""
     dim = draw(st.integers(0, tensor.dim() - 1))
     length = tensor.size(dim)
     kind = draw(st.sampled_from(["slice", "permute", "expand", "split", "select", "unfold"]))
@@ -146,15 +149,15 @@ def viewed(draw, tensor):
 
 
 @st.composite
-def readings(draw):
-    """A layout, loops, an index, and the host offset at each point of the loops."""
+def accesses(draw):
+    """Draw a layout, loops, an index, and the host offset at each point of the loops."""
     size, stride, layout = draw(layouts())
     tensor = torch.empty_strided(size, stride, device="meta")
     for _ in range(draw(st.integers(0, 3))):
-        tensor = viewed(draw, tensor)
+        tensor = draw_view(draw, tensor)
     assume(tensor.numel() <= 20_000 and tensor.dim() <= 6)
     offsets = golden.host_offsets(tensor.shape, tensor.stride(), tensor.storage_offset())
-    # Neighbouring dims become one loop, as in a reshape that a view cannot do.
+    # Adjacent dims become one loop, as in a reshape that is not a view.
     ends = sorted({0, tensor.dim(), *draw(st.sets(st.integers(0, tensor.dim())))})
     ranges, index = {}, sympy.Integer(tensor.storage_offset())
     for symbol, (first, last) in zip(D, pairwise(ends), strict=False):
@@ -169,14 +172,14 @@ def readings(draw):
 
 
 @settings(deadline=None, max_examples=300)
-@given(readings())
-def test_every_view_of_every_layout_is_read_exactly(reading):
-    layout, ranges, index, offsets = reading
-    found = device_coordinates(layout.device_size, layout.stride_map, ranges, index)
-    coordinates = values(found, ranges)
+@given(accesses())
+def test_coordinates_of_random_views_match_the_golden_model(access):
+    layout, ranges, index, offsets = access
+    actual = device_coordinates(layout.device_size, layout.stride_map, ranges, index)
+    coordinates = values(actual, ranges)
     for coordinate, extent in zip(coordinates, layout.device_size, strict=True):
         assert coordinate.min() >= 0 and coordinate.max() < extent
     strides = golden.contiguous_strides(layout.device_size)
-    places = sum(c * step for c, step in zip(coordinates, strides, strict=True))
+    actual_offsets = sum(c * step for c, step in zip(coordinates, strides, strict=True))
     expected = golden.device_offset(offsets, layout.device_size, layout.stride_map)
-    np.testing.assert_array_equal(places, expected)
+    np.testing.assert_array_equal(actual_offsets, expected)

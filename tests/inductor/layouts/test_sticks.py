@@ -1,3 +1,5 @@
+"""Tests of the classification of sticks and of restickified layouts."""
+
 import pytest
 import sympy
 from layout_graphs import F16, F32, D, row_major
@@ -19,7 +21,7 @@ d0, d1, d2 = D[:3]
 ROWS = SpyreTensorLayout([512, 256], F16)
 
 
-def reading(index, *sizes, layout=ROWS):
+def access(index, *sizes, layout=ROWS):
     ranges = dict(zip(D, sizes, strict=False))
     return layout_coordinates(layout, parse(index, ranges))
 
@@ -41,23 +43,23 @@ def reading(index, *sizes, layout=ROWS):
     (256 * d0 - d1 + 255, (512, 256), Stick(StickKind.UNSUPPORTED)),
 ])
 # fmt: on
-def test_a_reading_moves_in_sticks(index, sizes, expected):
-    assert classify(reading(index, *sizes)[-1], 64) == expected
+def test_classification_of_sticks(index, sizes, expected):
+    assert classify(access(index, *sizes)[-1], 64) == expected
 
 
-def test_flattened_ragged_sticks_are_not_sticks_of_the_flat_loop():
+def test_flattened_ragged_sticks_are_unsupported():
     ragged = SpyreTensorLayout([5, 70], F16)
-    assert classify(reading(d0, 350, layout=ragged)[-1], 64) == Stick(StickKind.UNSUPPORTED)
+    assert classify(access(d0, 350, layout=ragged)[-1], 64) == Stick(StickKind.UNSUPPORTED)
 
 
-ROW = reading(256 * d0 + d1, 512, 256)
-TURNED = reading(d0 + 256 * d1, 256, 512)
-COLUMN = reading(d0, 512, 256, layout=SpyreTensorLayout([512, 1], F16))
-MEAN_OF_COLUMNS = reading(d1, 512, 256, layout=SpyreTensorLayout([256, 1], F16))
-VECTOR = reading(d1, 512, 256, layout=SpyreTensorLayout([256], F16))
-SHIFTED = reading(256 * d0 + d1 + 3, 512, 200)
-DIAGONAL = reading(257 * d0, 256)
-IN_STICKS = reading(sympy.floor(d1 / 64), 512, 256, layout=SpyreTensorLayout([4, 1], F16))
+ROW = access(256 * d0 + d1, 512, 256)
+TRANSPOSED = access(d0 + 256 * d1, 256, 512)
+COLUMN = access(d0, 512, 256, layout=SpyreTensorLayout([512, 1], F16))
+MEAN_OF_COLUMNS = access(d1, 512, 256, layout=SpyreTensorLayout([256, 1], F16))
+VECTOR = access(d1, 512, 256, layout=SpyreTensorLayout([256], F16))
+SHIFTED = access(256 * d0 + d1 + 3, 512, 200)
+DIAGONAL = access(257 * d0, 256)
+IN_STICKS = access(sympy.floor(d1 / 64), 512, 256, layout=SpyreTensorLayout([4, 1], F16))
 
 
 @pytest.mark.parametrize(
@@ -68,24 +70,24 @@ IN_STICKS = reading(sympy.floor(d1 / 64), 512, 256, layout=SpyreTensorLayout([4,
         ([ROW, VECTOR], True),
         ([ROW, COLUMN], True),
         ([ROW, IN_STICKS], True),
-        ([ROW, TURNED], False),
+        ([ROW, TRANSPOSED], False),
         ([ROW, MEAN_OF_COLUMNS], False),
         ([ROW, SHIFTED], False),
         ([DIAGONAL], False),
         ([], True),
     ],
 )
-def test_accesses_fit_in_one_op(accesses, expected):
-    assert are_compatible([(each, 64) for each in accesses]) == expected
+def test_compatibility_of_accesses_in_one_op(accesses, expected):
+    assert are_compatible([(coordinates, 64) for coordinates in accesses]) == expected
 
 
-def test_sticks_of_two_lengths_fit_together():
-    singles = SpyreTensorLayout([512, 256], F32)
-    wide = reading(256 * d0 + d1, 512, 256, layout=singles)
+def test_sticks_of_different_sizes_are_compatible():
+    fp32_layout = SpyreTensorLayout([512, 256], F32)
+    wide = access(256 * d0 + d1, 512, 256, layout=fp32_layout)
     assert are_compatible([(ROW, 64), (wide, 32)])
 
 
-def test_a_matching_dim_is_the_only_one_with_the_variable_as_it_is():
+def test_the_matching_dim_has_the_variable_as_its_only_coordinate():
     ranges = {d0: 512, d1: 256}
     host = linear_coordinates((512, 256), (256, 1), parse(256 * d0 + d1, ranges))
     assert matching_dim(host, "d1") == 1
@@ -105,16 +107,16 @@ def test_a_matching_dim_is_the_only_one_with_the_variable_as_it_is():
     ((2, 32, 128, 64), 2, [32, 64, 2, 2, 64], [8192, 1, 4096, 262144, 64]),
 ])
 # fmt: on
-def test_moving_the_stick_swaps_it_with_a_row(size, new_dim, device_size, stride_map):
+def test_restickify_swaps_the_stick_with_another_dim(size, new_dim, device_size, stride_map):
     before = SpyreTensorLayout(list(size), F16)
     after = restickified(size, row_major(size), F16, before, new_dim)
     assert (after.device_size, after.stride_map) == (device_size, stride_map)
 
 
-def test_single_elements_become_dense():
+def test_restickify_makes_sparse_sticks_dense():
     sparse = SpyreTensorLayout([512, 256], [256, 1], F16, [0, 1, -1])
     assert restickified((512, 256), (256, 1), F16, sparse, 1) == ROWS
 
 
-def test_moving_counts_padding():
+def test_device_elements_include_padding():
     assert device_elements(SpyreTensorLayout([67, 100], F16)) == 2 * 67 * 64

@@ -1,4 +1,4 @@
-"""Sums and extremes that several cores fold together, and combine over the ring."""
+"""Tests of reductions that are split over cores and combined over the ring."""
 
 import pytest
 import torch
@@ -16,22 +16,22 @@ from torch_spyre._inductor.work_division import Digit
 from torch_spyre.backend.execution import has_conflicts, timing_of
 from torch_spyre.ktir.affine import contains, points
 
-HALF = 2.0**-9
+FP16_EPS = 2.0**-9
 
 
 @pytest.fixture
 def stages(monkeypatch):
-    """(specs, program) of all that is compiled meanwhile."""
-    found = []
+    """Return a list that collects (specs, program) of all compiled kernels."""
+    compiled_stages = []
     original = runner.program_for
 
     def spy(name, specs):
         program = original(name, specs)
-        found.append((specs, program))
+        compiled_stages.append((specs, program))
         return program
 
     monkeypatch.setattr(runner, "program_for", spy)
-    return found
+    return compiled_stages
 
 
 def compiled(function):
@@ -41,14 +41,14 @@ def compiled(function):
 
 
 def check(function, *inputs, tolerance, run=None):
-    """Against float64 of what the card holds."""
-    on_card = [each.to("spyre") for each in inputs]
-    exact = [each.cpu() for each in on_card]
-    exact = [each.double() if each.dtype.is_floating_point else each for each in exact]
+    """Compare a function on the card with float64 on the CPU, for the same rounded inputs."""
+    on_card = [tensor.to("spyre") for tensor in inputs]
+    exact = [tensor.cpu() for tensor in on_card]
+    exact = [tensor.double() if tensor.dtype.is_floating_point else tensor for tensor in exact]
     with torch._inductor.config.patch(force_disable_caches=True):
-        found = (run or function)(*on_card).cpu()
-    wanted = function(*exact).double()
-    torch.testing.assert_close(found.double(), wanted, rtol=tolerance, atol=tolerance / 10)
+        actual = (run or function)(*on_card).cpu()
+    expected = function(*exact).double()
+    torch.testing.assert_close(actual.double(), expected, rtol=tolerance, atol=tolerance / 10)
 
 
 def uniform(*shape, dtype=torch.float16):
@@ -56,15 +56,16 @@ def uniform(*shape, dtype=torch.float16):
 
 
 def splits(specs):
+    """Return the number of cores, and how many of them combine one reduction."""
     space = IterationSpace.from_specs(specs)
-    shared = space.cross_core_reduction
-    return space.cores, 1 if shared is None else space.splits[shared]
+    symbol = space.cross_core_reduction
+    return space.cores, 1 if symbol is None else space.splits[symbol]
 
 
-SUMS = {
-    "sum": (lambda x: x.sum(-1), uniform(3, 4096), HALF),
+REDUCTIONS = {
+    "sum": (lambda x: x.sum(-1), uniform(3, 4096), FP16_EPS),
     "sum_f32": (lambda x: x.sum(-1), uniform(3, 4096, dtype=torch.float32), 1e-6),
-    "mean": (lambda x: x.mean(-1), uniform(3, 4096), HALF),
+    "mean": (lambda x: x.mean(-1), uniform(3, 4096), FP16_EPS),
     "max": (lambda x: x.amax(-1), uniform(3, 4096) - 2, 0),
     "min": (lambda x: x.amin(-1), uniform(3, 4096), 0),
     "prod": (lambda x: x.prod(-1), 1 + uniform(3, 4096, dtype=torch.float32) / 1e3, 1e-5),
@@ -72,88 +73,86 @@ SUMS = {
 }
 
 
-@pytest.mark.parametrize("name", SUMS)
-def test_rows_that_are_fewer_than_cores(name, stages):
-    function, x, tolerance = SUMS[name]
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_of_fewer_rows_than_cores_are_split(name, stages):
+    function, x, tolerance = REDUCTIONS[name]
     check(function, x, tolerance=tolerance)
     ((specs, _),) = stages
     assert splits(specs) == (24, 8)
 
 
-def test_columns(stages):
-    """A dim that no stick runs along."""
-    check(lambda x: x.sum(0), uniform(4096, 64), tolerance=HALF)
+def test_a_reduction_of_a_dim_that_is_not_the_stick_is_split(stages):
+    check(lambda x: x.sum(0), uniform(4096, 64), tolerance=FP16_EPS)
     ((specs, _),) = stages
     assert splits(specs) == (32, 32)
 
 
-def test_an_extreme_with_nans():
+def test_a_split_max_propagates_nan():
     x = uniform(3, 4096, dtype=torch.float32)
     x[1, 3000] = float("nan")
-    found = x.to("spyre").amax(-1).cpu()
-    torch.testing.assert_close(found, x.amax(-1), rtol=0, atol=0, equal_nan=True)
+    actual = x.to("spyre").amax(-1).cpu()
+    torch.testing.assert_close(actual, x.amax(-1), rtol=0, atol=0, equal_nan=True)
 
 
-PRODUCTS = [((8, 1024), (1024, 1024)), ((1, 4096), (4096, 64)), ((2, 8, 1024), (2, 1024, 64))]
+MATMUL_SHAPES = [((8, 1024), (1024, 1024)), ((1, 4096), (4096, 64)), ((2, 8, 1024), (2, 1024, 64))]
 
 
 @pytest.mark.parametrize("k_fast", ["0", "1"])
-@pytest.mark.parametrize("shapes", PRODUCTS)
-def test_products(shapes, k_fast, stages):
+@pytest.mark.parametrize("shapes", MATMUL_SHAPES)
+def test_matmuls_split_along_k(shapes, k_fast, stages):
     left, right = (uniform(*shape) for shape in shapes)
     with knobs.override(SPYRE_CORE_ID_K_FAST_EMISSION=k_fast):
-        check(torch.matmul, left, right, tolerance=HALF, run=compiled(torch.matmul))
+        check(torch.matmul, left, right, tolerance=FP16_EPS, run=compiled(torch.matmul))
     ((specs, _),) = stages
     assert splits(specs)[1] > 1
 
 
-def test_what_follows_and_what_leads_to_a_fold_is_fused(stages):
+def test_pointwise_ops_around_a_split_reduction_are_fused(stages):
     def norm(x):
         return torch.rsqrt((x * x).mean(-1) + 1e-3)
 
-    check(norm, uniform(3, 4096), tolerance=2 * HALF, run=compiled(norm))
+    check(norm, uniform(3, 4096), tolerance=2 * FP16_EPS, run=compiled(norm))
     ((specs, _),) = stages
     assert len(specs) > 2
     assert splits(specs) == (24, 8)
 
 
-def test_a_product_with_a_bias(stages):
+def test_a_split_matmul_with_a_bias(stages):
     def layer(x, weight, bias):
         return torch.relu(x @ weight - bias)
 
     inputs = uniform(8, 1024), uniform(1024, 1024), 64 * uniform(1024)
-    check(layer, *inputs, tolerance=2 * HALF, run=compiled(layer))
+    check(layer, *inputs, tolerance=2 * FP16_EPS, run=compiled(layer))
     assert any(splits(specs)[1] > 1 for specs, _ in stages)
 
 
 @pytest.mark.parametrize("size", [40, 72, 100, 1000])
-def test_what_fills_the_last_stick_is_not_folded(size):
-    """Where a result lies along sticks, what leads to it seems not to, but for what is read."""
+def test_padding_of_the_last_stick_is_not_reduced(size):
+    """The reduced values depend on a row that lies along sticks, unlike the result."""
     x = torch.randn(3, size)
     run = compiled(lambda x: (x > x[0] * 2).sum(1) + x[0, :3])
     expected = (x > x[0] * 2).sum(1) + x[0, :3]
     torch.testing.assert_close(run(x.to("spyre")).cpu(), expected)
 
 
-def test_a_row_that_streams_past_on_every_core(stages):
+def test_a_streamed_row_is_split_over_all_cores(stages):
     x = uniform(1, 1 << 20, dtype=torch.float32)
     check(lambda x: x.sum(-1), x, tolerance=1e-6)
     ((specs, _),) = stages
     assert splits(specs) == (32, 32)
 
 
-def test_results_in_several_tiles(stages):
-    """Cores meet once for each of them."""
-    check(lambda x: x.sum(0), uniform(256, 64 * 1009), tolerance=HALF)
+def test_cores_combine_once_per_tile(stages):
+    check(lambda x: x.sum(0), uniform(256, 64 * 1009), tolerance=FP16_EPS)
     ((specs, _),) = stages
     assert splits(specs) == (32, 32)
     lines = str(module_for("tiles", specs)).splitlines()
-    loop = next(number for number, line in enumerate(lines) if "scf.for" in line)
+    loop = next(index for index, line in enumerate(lines) if "scf.for" in line)
     assert any("ktdp.inter_tile_reduce" in line for line in lines[loop:])
 
 
-def test_what_does_not_stream_is_loaded_before_what_does():
-    """In the last, smaller tile, and after it, the scale of a row is needed again."""
+def test_resident_inputs_are_loaded_before_streamed_ones():
+    """The scale of a row is used again in the last, smaller tile, and after it."""
 
     def scaled(x, scale):
         return (x * scale).sum(-1) + scale[:, 0]
@@ -165,20 +164,20 @@ def test_what_does_not_stream_is_loaded_before_what_does():
 @pytest.mark.parametrize(
     "function",
     [
-        lambda x: torch.softmax(x, -1),  # needs the whole row again
+        lambda x: torch.softmax(x, -1),  # reads the whole row again
         lambda x: x.argmax(-1).to(torch.float32),
         lambda x: x.sum((0, 2)),  # two symbols
     ],
     ids=["softmax", "argmax", "two_dims"],
 )
-def test_other_folds_stay_on_one_core(function, stages):
+def test_other_reductions_are_not_split(function, stages):
     x = uniform(3, 5, 512, dtype=torch.float32)
     check(function, x, tolerance=1e-5, run=compiled(function))
     assert all(splits(specs)[1] == 1 for specs, _ in stages)
 
 
-def test_the_ring_takes_time_and_no_two_cores_write_one_element(stages):
-    check(lambda x: x.sum(-1), uniform(5, 2048), tolerance=HALF)
+def test_ring_transfers_are_timed_and_writes_do_not_conflict(stages):
+    check(lambda x: x.sum(-1), uniform(5, 2048), tolerance=FP16_EPS)
     ((specs, program),) = stages
     array_bytes = [parameter.num_bytes for parameter in kernel_parameters(specs)]
     timing = timing_of(program, array_bytes, [])
@@ -188,27 +187,27 @@ def test_the_ring_takes_time_and_no_two_cores_write_one_element(stages):
     assert not has_conflicts(program, array_bytes)
 
 
-def test_what_is_built_is_what_a_front_end_may_write(stages):
-    check(lambda x: x.sum(-1), uniform(3, 8192), tolerance=HALF)
+def test_the_module_passes_strict_verification(stages):
+    check(lambda x: x.sum(-1), uniform(3, 8192), tolerance=FP16_EPS)
     ((specs, _),) = stages
     assert all(isinstance(spec, OpSpec) for spec in specs)
-    module = module_for("shared", specs)
+    module = module_for("split_sum", specs)
     module.verify(strict=True)
     assert str(module).count("ktdp.inter_tile_reduce") == 1
 
 
 @given(stride=st.integers(1, 8), split=st.integers(2, 8), outer=st.integers(1, 8), symbol=st.none())
-def test_groups_are_the_cores_that_differ_in_one_digit(stride, split, outer, symbol):
+def test_groups_have_the_cores_that_differ_in_one_digit(stride, split, outer, symbol):
     cores = stride * split * outer
     digit = Digit(symbol, stride, split)
     core_groups = CoreGroups(digit, cores)
-    everyone = torch.arange(cores)[:, None].numpy()
-    seen = []
+    all_cores = torch.arange(cores)[:, None].numpy()
+    grouped = []
     for (group,) in points(core_groups.groups).tolist():
-        members = contains(core_groups.members, everyone, [group]).nonzero()[0].tolist()
-        first = contains(core_groups.first_members, everyone, [group]).nonzero()[0].tolist()
+        members = contains(core_groups.members, all_cores, [group]).nonzero()[0].tolist()
+        first = contains(core_groups.first_members, all_cores, [group]).nonzero()[0].tolist()
         assert [digit.slice_of(core) for core in members] == list(range(split))
         assert len({core - digit.slice_of(core) * stride for core in members}) == 1
         assert first == members[:1] == [group]
-        seen += members
-    assert sorted(seen) == list(range(cores))
+        grouped += members
+    assert sorted(grouped) == list(range(cores))

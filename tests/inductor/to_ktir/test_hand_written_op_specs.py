@@ -1,4 +1,4 @@
-"""Kernels of OpSpecs that nobody compiled."""
+"""Tests of kernels of OpSpecs that are written by hand."""
 
 import logging
 from dataclasses import replace
@@ -13,13 +13,13 @@ from torch_spyre._inductor.op_spec import LoopSpec, UnimplementedOp, sympify
 from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 
 
-def on_arguments(spec, *places):
-    """Argument numbers for the tensors; other places stay as they are given."""
+def with_locations(spec, *locations):
+    """Return the spec with an argument index or an allocation for each tensor."""
     args = [
-        replace(arg, arg_index=place, allocation={"hbm": 0})
-        if isinstance(place, int)
-        else replace(arg, arg_index=-1, allocation=place, name=None)
-        for arg, place in zip(spec.args, places, strict=True)
+        replace(arg, arg_index=location, allocation={"hbm": 0})
+        if isinstance(location, int)
+        else replace(arg, arg_index=-1, allocation=location, name=None)
+        for arg, location in zip(spec.args, locations, strict=True)
     ]
     return replace(spec, args=args)
 
@@ -28,29 +28,28 @@ def kernel(*specs):
     return SpyreAsyncCompile().sdsc("by_hand", specs)
 
 
-def test_one_op():
+def test_a_single_op_runs():
     x, result = on_card((numbers(8, 130), numbers(8, 130)))
-    kernel(on_arguments(with_splits(pointwise("neg", 8, 130), {C[0]: 4}), 0, 1)).run(x, result)
+    kernel(with_locations(with_splits(pointwise("neg", 8, 130), {C[0]: 4}), 0, 1)).run(x, result)
     assert torch.equal(result.cpu(), -x.cpu())
 
 
-def test_ops_that_pass_values_on_in_the_scratchpad():
-    """By address: what was written there last is read."""
+def test_scratchpad_tensors_are_linked_by_address():
     x, result = on_card((numbers(8, 128), numbers(8, 128)))
     specs = [
-        on_arguments(pointwise("exp", 8, 128), 0, {"lx": 256}),
-        on_arguments(pointwise("neg", 8, 128), {"lx": 256}, {"lx": 8192}),
-        on_arguments(pointwise("abs", 8, 128), {"lx": 8192}, 1),
+        with_locations(pointwise("exp", 8, 128), 0, {"lx": 256}),
+        with_locations(pointwise("neg", 8, 128), {"lx": 256}, {"lx": 8192}),
+        with_locations(pointwise("abs", 8, 128), {"lx": 8192}, 1),
     ]
     kernel(*specs).run(x, result)
     assert_close(result, exact(x).exp())
 
 
-def test_ops_one_after_the_other():
+def test_ops_run_one_after_the_other():
     x, middle, result = on_card((numbers(64, 128), numbers(64, 128), numbers(128)))
     specs = [
-        on_arguments(pointwise("abs", 64, 128), 0, 1),
-        on_arguments(column_sum(64, 128), 1, 2),
+        with_locations(pointwise("abs", 64, 128), 0, 1),
+        with_locations(column_sum(64, 128), 1, 2),
     ]
     kernel(*specs).run(x, middle, result)
     assert_close(result, exact(x).abs().sum(0), units=16)
@@ -60,7 +59,7 @@ def test_loops_are_unrolled():
     x, result = on_card((numbers(64, 128), numbers(64, 128)))
     whole = pointwise("neg", 64, 128)
     space = {C[0]: (sympify("16"), 1), C[1]: (sympify("128"), 1)}
-    body = replace(on_arguments(whole, 0, 1), iteration_space=space, tiled_symbols=[C[0]])
+    body = replace(with_locations(whole, 0, 1), iteration_space=space, tiled_symbols=[C[0]])
     kernel(LoopSpec(sympify("4"), [body], [C[0]])).run(x, result)
     assert torch.equal(result.cpu(), -x.cpu())
 
@@ -71,19 +70,19 @@ def test_loops_are_unrolled():
         [UnimplementedOp("welford")],
         [pointwise("neg", 8, 64), LoopSpec(sympify("2"), [UnimplementedOp("welford")])],
     ],
-    ids=["alone", "in a loop"],
+    ids=["top level", "in a loop"],
 )
-def test_an_op_that_the_card_cannot_do_is_an_error_when_it_is_run(specs, caplog):
+def test_an_unimplemented_op_is_an_error_at_run_time(specs, caplog):
     with caplog.at_level(logging.WARNING):
-        made = kernel(*specs)
+        runner = kernel(*specs)
     assert "by_hand contains unimplemented operation welford" in caplog.text
     with pytest.raises(
         RuntimeError, match="Invoked by_hand which contains unimplemented operation welford"
     ):
-        made.run(numbers(8, 64).to("spyre"))
+        runner.run(numbers(8, 64).to("spyre"))
 
 
-def test_what_contradicts_itself_is_refused():
+def test_an_invalid_op_spec_is_rejected():
     spec = pointwise("neg", 8, 64)
     with pytest.raises(InvalidOpSpecError, match="neg: c0 is divided over 0 cores"):
         kernel(with_splits(spec, {C[0]: 0}))

@@ -1,4 +1,4 @@
-"""Products whose factors are not read from arguments."""
+"""Tests of matmuls with operands that are not arguments."""
 
 import pytest
 import torch
@@ -7,9 +7,9 @@ from comparing import check_both, numbers
 pytestmark = pytest.mark.usefixtures("native")
 
 
-def test_a_factor_that_is_made_of_nothing_is_in_memory():
-    def below(x):
-        place = torch.arange(x.shape[1], device=x.device)
-        return x @ (place[:, None] <= place + 1).to(x.dtype)
+def test_an_operand_computed_from_indices_is_written_to_memory():
+    def banded(x):
+        index = torch.arange(x.shape[1], device=x.device)
+        return x @ (index[:, None] <= index + 1).to(x.dtype)
 
-    check_both(below, numbers(5, 70), scale=16)
+    check_both(banded, numbers(5, 70), scale=16)

@@ -1,4 +1,4 @@
-"""What a user asks for: hints, dynamic sizes, numbers of cores."""
+"""Tests of work division hints, dynamic sizes and core counts."""
 
 import logging
 
@@ -18,14 +18,14 @@ from torch_spyre.errors import (
 C0, C1, C2, C3 = C[:4]
 
 
-def test_a_hint_is_logged_and_nothing_is_added_to_it(caplog):
+def test_a_hint_is_logged_and_used_without_further_splits(caplog):
     with caplog.at_level(logging.DEBUG, "spyre.inductor.work_division"):
         assert divide(pointwise("abs", 128, 64), hint={C0: 4}) == {C0: 4, C1: 1}
     assert "user-hint c0=4" in caplog.text
 
 
 @pytest.mark.parametrize("hint", [None, {}])
-def test_without_a_hint_the_op_is_planned(hint):
+def test_without_a_hint_the_planner_splits_the_op(hint):
     assert divide(pointwise("abs", 128, 64), hint=hint) == {C0: 32, C1: 1}
 
 
@@ -64,33 +64,33 @@ def two_reductions():
         ),
     ],
 )
-def test_a_hint_that_cannot_be_followed_is_an_error(spec, cores, hint, message):
+def test_an_invalid_hint_is_an_error(spec, cores, hint, message):
     with pytest.raises(WorkDivisionHintError) as caught:
         divide(spec, cores=cores, hint=hint)
     assert message in str(caught.value)
     assert f"work_div hint for {spec.op}" in str(caught.value)
 
 
-def test_the_first_mistake_in_the_documented_order_is_reported():
+def test_errors_are_reported_in_the_documented_order():
     with pytest.raises(WorkDivisionHintError, match="must be an integer"):
         divide(pointwise("add", 128, 64), hint={C0: 0, C1: "2"})
     with pytest.raises(WorkDivisionHintError, match="exceeds SENCORES"):
         divide(pointwise("add", 130, 64), hint={C0: 64})
 
 
-def test_a_hint_below_what_the_span_needs_is_an_error():
+def test_a_hint_that_exceeds_the_span_limit_is_an_error():
     with pytest.raises(SpanLimitError, match="c0=32"):
         divide(pointwise("exp", 65536, 8192), hint={C0: 32})
     assert divide(pointwise("exp", 65536, 8192), hint={C1: 8}) == {C0: 1, C1: 8}
 
 
 @pytest.mark.parametrize("cores", [0, -1, 33, 64, True])
-def test_a_number_of_cores_that_no_card_has_is_an_error(cores):
+def test_an_invalid_core_count_is_an_error(cores):
     with pytest.raises(InvalidCoresError, match=f"invalid SENCORES value {cores}"):
         divide(pointwise("add", 128, 64), cores=cores)
 
 
-def test_sencores_is_the_number_of_cores_where_none_is_given():
+def test_sencores_is_the_default_core_count():
     with knobs.override(SENCORES="16"):
         assert divide(pointwise("abs", 256, 128, 512))[C0] == 16
         assert divide(pointwise("abs", 256, 128, 512), cores=8)[C0] == 8
@@ -109,12 +109,12 @@ def test_sencores_is_the_number_of_cores_where_none_is_given():
         (pointwise("add", 128, 512), C3, "has no symbol c3"),
     ],
 )
-def test_some_dims_cannot_be_dynamic(spec, symbol, message):
+def test_unsupported_dynamic_dims_are_an_error(spec, symbol, message):
     with pytest.raises(WorkDivisionError, match=message):
         divide(spec, granularity={symbol: Granularity(512, 64)})
 
 
-def test_spans_are_those_of_the_largest_size():
+def test_spans_are_those_of_the_maximum_size():
     spec = pointwise("exp", 64, 64)
     dynamic = {C0: Granularity(4194304, 64)}
     assert divide(spec, granularity=dynamic) == {C0: 32, C1: 1}
@@ -126,26 +126,26 @@ def test_spans_are_those_of_the_largest_size():
         divide(inner, granularity={C0: Granularity(65536, 1)}, cores=1)
 
 
-def test_dynamic_dims_are_ranked_by_their_largest_size():
+def test_dynamic_dims_are_ranked_by_their_maximum_size():
     spec = pointwise("add", 64, 128, 64)
     assert divide(spec, granularity={C0: Granularity(1024, 8)}) == {C0: 8, C1: 4, C2: 1}
 
 
-@pytest.mark.parametrize(("least", "expected"), [(64, 64), (1024, 1024), (32, 32), (128, 128)])
-def test_a_given_minimum_is_the_granularity(least, expected):
-    assert granularity_of(1024, least) == Granularity(1024, expected)
+@pytest.mark.parametrize(("min_size", "expected"), [(64, 64), (1024, 1024), (32, 32), (128, 128)])
+def test_the_minimum_size_is_the_granularity(min_size, expected):
+    assert granularity_of(1024, min_size) == Granularity(1024, expected)
 
 
 @pytest.mark.parametrize(
-    ("largest", "expected"), [(512, 16), (1024, 32), (64, 4), (6, 6), (7, 7), (3, 3), (1, 1)]
+    ("max_size", "expected"), [(512, 16), (1024, 32), (64, 4), (6, 6), (7, 7), (3, 3), (1, 1)]
 )
-@pytest.mark.parametrize("least", [None, 2])
-def test_without_a_minimum_it_is_the_smallest_that_makes_few_enough_sizes(largest, least, expected):
+@pytest.mark.parametrize("min_size", [None, 2])
+def test_the_default_granularity_limits_the_number_of_buckets(max_size, min_size, expected):
     with pytest.warns(UserWarning, match=f"must be a multiple of {expected}"):
-        assert granularity_of(largest, least) == Granularity(largest, expected)
+        assert granularity_of(max_size, min_size) == Granularity(max_size, expected)
 
 
-def test_limits_of_the_default_are_knobs_and_arguments():
+def test_the_default_granularity_follows_knobs_and_arguments():
     with knobs.override(MAX_BUCKETS="8", MIN_DEFAULT_GRANULARITY="1"), pytest.warns(UserWarning):
         assert granularity_of(512).granularity == 64
     with pytest.warns(UserWarning):
@@ -153,7 +153,7 @@ def test_limits_of_the_default_are_knobs_and_arguments():
 
 
 @pytest.mark.parametrize(
-    ("largest", "least", "message"),
+    ("max_size", "min_size", "message"),
     [
         (512, 100, "100 does not divide it"),
         (1024, 16, "makes 64 sizes, and MAX_BUCKETS=32"),
@@ -161,11 +161,11 @@ def test_limits_of_the_default_are_knobs_and_arguments():
         (512, 1024, "1024 does not divide it"),
     ],
 )
-def test_limits_that_do_not_go_together_are_an_error(largest, least, message):
+def test_inconsistent_sizes_are_an_error(max_size, min_size, message):
     with pytest.raises(GranularityError, match=message):
-        granularity_of(largest, least)
+        granularity_of(max_size, min_size)
 
 
-def test_a_granularity_divides_its_maximum():
+def test_a_granularity_must_divide_the_maximum_size():
     with pytest.raises(GranularityError, match="no multiple of its granularity 3"):
         Granularity(512, 3)

@@ -1,4 +1,4 @@
-"""What holds of every division."""
+"""Property tests of work division."""
 
 from itertools import product
 from math import prod
@@ -45,7 +45,7 @@ size = st.one_of(
     st.sampled_from([1, 2, 3, 7, 12, 31, 63, 64, 65, 100, 127, 128, 192, 1000, 4096, 4097]),
     st.integers(1, 300),
 )
-dim = size.filter(lambda each: each > 1)
+dim = size.filter(lambda value: value > 1)
 huge = st.sampled_from([4096, 8193, 16384, 65536, 100003, 128256])
 
 
@@ -71,8 +71,8 @@ specs = st.one_of(
 cores = st.integers(1, 32)
 
 
-def divided(spec, cores, **options):
-    """None if the op is too large for these cores; then no split of the outermost dim helps."""
+def splits_or_none(spec, cores, **options):
+    """Return the splits, or None if no split satisfies the span limit with these cores."""
     try:
         return divide(spec, cores=cores, **options)
     except SpanLimitError as error:
@@ -83,9 +83,9 @@ def divided(spec, cores, **options):
 
 @settings(max_examples=200, deadline=None)
 @given(specs, cores, st.sampled_from([EARLIER, LATER]), st.sampled_from([0.0, 0.5]))
-def test_splits_divide_sticks_and_fit_cores_and_spans(spec, cores, model, idle_share):
+def test_splits_divide_sticks_and_satisfy_core_and_span_limits(spec, cores, model, idle_share):
     options = {"cost_model": model, "idle_share_before_reductions": idle_share}
-    splits = divided(spec, cores, **options)
+    splits = splits_or_none(spec, cores, **options)
     assume(splits is not None)
     assert list(splits) == list(spec.iteration_space)
     for symbol, units in stick_adjusted(spec).items():
@@ -94,36 +94,37 @@ def test_splits_divide_sticks_and_fit_cores_and_spans(spec, cores, model, idle_s
     for arg in spec.args:
         assert span_bytes(arg, spec.sizes, splits) <= CARD.memory.span_limit_bytes
     assert sum(splits[symbol] > 1 for symbol in Problem(spec, CARD, cores).reduction_dims) <= 1
-    assert divided(spec, cores, **options) == splits
+    assert splits_or_none(spec, cores, **options) == splits
     validate([with_splits(spec, splits)], cores)
 
 
 @settings(max_examples=100, deadline=None)
 @given(specs, cores)
-def test_a_pointwise_op_gets_cores_until_no_dim_can_take_more(spec, cores):
+def test_the_splits_of_a_pointwise_op_cannot_be_increased(spec, cores):
     assume(not spec.is_reduction and spec.op != "ReStickifyOpHBM")
-    splits = divided(spec, cores)
+    splits = splits_or_none(spec, cores)
     assume(splits is not None)
     used = prod(splits.values())
     for symbol, units in stick_adjusted(spec).items():
-        others = used // splits[symbol]
-        assert max(each for each in divisors(units) if each * others <= cores) == splits[symbol]
+        other_cores = used // splits[symbol]
+        candidates = [split for split in divisors(units) if split * other_cores <= cores]
+        assert max(candidates) == splits[symbol]
 
 
 @settings(max_examples=100, deadline=None)
 @given(specs, cores, st.booleans())
-def test_the_slices_of_the_cores_partition_the_space(spec, cores, k_fast):
-    splits = divided(spec, cores)
+def test_the_slices_of_the_cores_partition_the_iteration_space(spec, cores, k_fast):
+    splits = splits_or_none(spec, cores)
     assume(splits is not None)
     mapping = core_mapping(with_splits(spec, splits), k_fast=k_fast)
     assert mapping.cores == prod(splits.values())
-    owned = [tuple(mapping.slices(core).values()) for core in range(mapping.cores)]
-    assert len(set(owned)) == len(owned)
-    assert set(owned) == set(product(*(range(split) for split in splits.values())))
+    slices = [tuple(mapping.slices(core).values()) for core in range(mapping.cores)]
+    assert len(set(slices)) == len(slices)
+    assert set(slices) == set(product(*(range(split) for split in splits.values())))
 
 
 def flat_write(rows, columns, pitch, offset):
-    """Row c0 begins at element `pitch * c0 + offset` of one long dim, maybe within a stick."""
+    """Return a copy whose row c0 starts at element `pitch * c0 + offset` of a one-dim output."""
     end = pitch * rows + columns + offset
     source = tensor((rows, columns), (C[0], C[1]))
     result = tensor((end,), (pitch * C[0] + C[1] + offset,))
@@ -131,7 +132,7 @@ def flat_write(rows, columns, pitch, offset):
 
 
 small = st.sampled_from([2, 3, 4, 8, 16, 30, 64, 100, 128, 192])
-written = st.one_of(
+copies_and_reductions = st.one_of(
     st.builds(
         lambda rows, columns, gap, offset: flat_write(rows, columns, columns + gap, offset),
         st.sampled_from([2, 4, 8, 16]),
@@ -149,30 +150,32 @@ written = st.one_of(
 
 
 @settings(max_examples=80, deadline=None)
-@given(written, cores)
-def test_no_stick_is_written_by_two_cores_unless_they_combine(spec, cores):
-    splits = divided(spec, cores)
+@given(copies_and_reductions, cores)
+def test_no_stick_is_written_by_two_cores_except_in_reductions(spec, cores):
+    splits = splits_or_none(spec, cores)
     symbols = list(spec.iteration_space)
     problem = Problem(spec, CARD, cores)
     mapping = core_mapping(with_splits(spec, splits))
-    stick_of = sympy.lambdify(symbols, list(spec.output.device_coordinates[:-1]), modules="math")
+    stick_coordinates = sympy.lambdify(
+        symbols, list(spec.output.device_coordinates[:-1]), modules="math"
+    )
     owner = {}
     for point in product(*(range(problem.sizes[symbol]) for symbol in symbols)):
-        position = [
-            at // problem.slice_size(symbol, splits[symbol])
-            for symbol, at in zip(symbols, point, strict=True)
+        slice_indices = [
+            index // problem.slice_size(symbol, splits[symbol])
+            for symbol, index in zip(symbols, point, strict=True)
         ]
         core = tuple(
-            0 if symbol in problem.reduction_dims else at
-            for symbol, at in zip(symbols, position, strict=True)
+            0 if symbol in problem.reduction_dims else slice_index
+            for symbol, slice_index in zip(symbols, slice_indices, strict=True)
         )
-        assert owner.setdefault(tuple(stick_of(*point)), core) == core
+        assert owner.setdefault(tuple(stick_coordinates(*point)), core) == core
     assert len(set(owner.values())) <= mapping.cores
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 64), st.integers(1, 64), dim, cores)
-def test_splits_of_a_dynamic_dim_divide_every_size_it_can_have(step, buckets, columns, cores):
+def test_splits_of_a_dynamic_dim_divide_all_of_its_sizes(step, buckets, columns, cores):
     spec = op_spec(
         "add",
         {C[0]: step, C[1]: columns},
@@ -185,7 +188,7 @@ def test_splits_of_a_dynamic_dim_divide_every_size_it_can_have(step, buckets, co
 
 @settings(max_examples=60, deadline=None)
 @given(dim, dim, cores, st.data())
-def test_a_legal_hint_is_the_result(rows, columns, cores, data):
+def test_a_legal_hint_is_used(rows, columns, cores, data):
     spec = pointwise("add", rows, columns)
     units = stick_adjusted(spec)
     first = data.draw(st.sampled_from(divisors(units[C[0]], cores)))
@@ -244,14 +247,14 @@ def test_blocks_of_a_symbol_come_from_floors_and_moduli():
 
 @settings(max_examples=100, deadline=None)
 @given(coefficient, coefficient, st.integers(2, 9), st.integers(2, 9))
-def test_overlap_is_found_wherever_two_points_meet(first, second, rows, columns):
+def test_overlapping_symbols_are_found(first, second, rows, columns):
     expression = first * C[0] + second * C[1]
     values = [first * a + second * b for a in range(rows) for b in range(columns)]
-    meets = len(set(values)) < len(values)
-    assert not meets or overlapping_symbols(expression, {C[0]: rows - 1, C[1]: columns - 1})
+    has_overlap = len(set(values)) < len(values)
+    assert not has_overlap or overlapping_symbols(expression, {C[0]: rows - 1, C[1]: columns - 1})
 
 
 @given(st.integers(1, 5000), st.none() | st.integers(1, 40))
-def test_divisors_are_all_there_in_order(number, most):
-    expected = [n for n in range(1, number + 1) if number % n == 0 and n <= (most or number)]
-    assert list(divisors(number, most)) == expected
+def test_divisors_are_complete_and_sorted(value, limit):
+    expected = [n for n in range(1, value + 1) if value % n == 0 and n <= (limit or value)]
+    assert list(divisors(value, limit)) == expected

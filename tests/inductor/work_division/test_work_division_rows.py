@@ -1,4 +1,4 @@
-"""Splits of known ops, worked out by hand: fp16 on 32 cores unless a row says otherwise."""
+"""Tests of the splits of known ops, computed by hand: fp16 on 32 cores unless stated otherwise."""
 
 from math import prod
 
@@ -48,12 +48,13 @@ def spans(spec, splits):
     return [span_bytes(arg, spec.sizes, splits) for arg in spec.args]
 
 
-def floors(spec):
+def span_splits(spec):
+    """Return the splits of the first pass, which satisfy the span limit."""
     problem = Problem(spec, CARD, 32)
     return named(reduce_spans(problem, legal_splits(problem)))
 
 
-# number: spec, adjusted sizes, splits of the first pass, final splits, span of the first input
+# row: spec, adjusted sizes, splits of the first pass, final splits, span of the first input
 POINTWISE = {
     1: (pointwise("abs", 256, 128, 512), [256, 128, 8], {}, {"c0": 32}, 32 * MIB),
     2: (pointwise("add", 1024, 4096), [1024, 64], {}, {"c0": 32}, 8 * MIB),
@@ -82,10 +83,10 @@ REDUCTIONS = {
 
 
 @pytest.mark.parametrize("row", [*POINTWISE, *REDUCTIONS])
-def test_pointwise_ops_and_reductions_are_divided_as_worked_out(row):
+def test_splits_of_pointwise_ops_and_reductions(row):
     spec, adjusted, first, final, span = (POINTWISE | REDUCTIONS)[row]
     assert list(stick_adjusted(spec).values()) == adjusted
-    assert floors(spec) == first
+    assert span_splits(spec) == first
     splits = divide(spec)
     assert named(splits) == final
     assert list(splits) == list(spec.iteration_space)
@@ -99,15 +100,15 @@ def test_pointwise_ops_and_reductions_are_divided_as_worked_out(row):
         (16, pointwise("add", 32, 8193, 1740), {"c1": 3}, "c0=8, c1=3", "298.7 MiB"),
     ],
 )
-def test_what_no_split_brings_within_the_limit_is_an_error(row, spec, first, tried, overflow):
-    assert floors(spec) == first
+def test_exceeding_the_span_limit_with_every_split_is_an_error(row, spec, first, tried, overflow):
+    assert span_splits(spec) == first
     with pytest.raises(SpanLimitError) as caught:
         divide(spec)
-    for part in (f"Splits: {tried};", overflow, "256.0 MiB", str(list(spec.output.device_size))):
-        assert part in str(caught.value)
+    for text in (f"Splits: {tried};", overflow, "256.0 MiB", str(list(spec.output.device_size))):
+        assert text in str(caught.value)
 
 
-# number: spec, model, first pass, final splits, price of the cheapest (None: declined), spans
+# row: spec, model, first pass, final splits, cost of the cheapest (None: not applicable), spans
 MATMULS = [
     (18, matmul(8192, 32768, 4096), LATER, {"c2": 2}, {"c0": 16, "c2": 2}, None, [256, 256, 64]),
     (18, matmul(8192, 32768, 4096), EARLIER, {"c2": 2}, {"c0": 16, "c2": 2}, None, [256, 256, 64]),
@@ -139,23 +140,21 @@ MATMULS = [
 
 
 @pytest.mark.parametrize(
-    ("row", "spec", "model", "first", "final", "price", "expected_spans"),
+    ("row", "spec", "model", "first", "final", "cost", "expected_spans"),
     MATMULS,
     ids=[f"{row[0]}-{row[2].name}" for row in MATMULS],
 )
-def test_matrix_products_are_divided_as_worked_out(
-    row, spec, model, first, final, price, expected_spans
-):
-    assert floors(spec) == first
+def test_splits_of_matmuls(row, spec, model, first, final, cost, expected_spans):
+    assert span_splits(spec) == first
     splits = divide(spec, cost_model=model)
     assert named(splits) == final
-    for found, expected in zip(spans(spec, splits), expected_spans, strict=True):
+    for actual, expected in zip(spans(spec, splits), expected_spans, strict=True):
         if expected is not None:
-            assert found == expected * MIB
-    if price is not None:
+            assert actual == expected * MIB
+    if cost is not None:
         problem = Problem(spec, CARD, 32)
         cheapest = cheapest_split(problem, legal_splits(problem), model)
-        assert round(cheapest[1], 1) == price
+        assert round(cheapest[1], 1) == cost
 
 
 @pytest.mark.parametrize(
@@ -163,7 +162,7 @@ def test_matrix_products_are_divided_as_worked_out(
     [(matmul(128, 4096, 4096), {"c0": 2, "c1": 8}), (matmul(256, 8192, 192), None)],
     ids=["24", "25"],
 )
-def test_the_earlier_model_is_overruled_where_its_choice_leaves_cores_idle(spec, splits):
+def test_the_earlier_cost_model_is_overruled_if_it_leaves_cores_idle(spec, splits):
     problem = Problem(spec, CARD, 32)
     cheapest, _ = cheapest_split(problem, legal_splits(problem), EARLIER)
     used = cheapest[C0] * cheapest[C1] * cheapest[C2]
@@ -173,13 +172,13 @@ def test_the_earlier_model_is_overruled_where_its_choice_leaves_cores_idle(spec,
 
 
 @pytest.mark.parametrize("spec", [matmul(1, 4096, 4096), matmul(64, 512, 32), matmul(1, 512, 32)])
-def test_products_without_rows_or_whole_sticks_of_columns_are_not_priced(spec):
+def test_matmuls_of_one_row_or_partial_sticks_have_no_cost(spec):
     problem = Problem(spec, CARD, 32)
     assert cheapest_split(problem, legal_splits(problem)) is None
 
 
-def test_the_earlier_price_is_compute_and_memory_and_a_tie_goes_to_fewer_rows():
-    """Row 21: two splits cost the same."""
+def test_the_earlier_cost_is_compute_plus_memory_and_ties_split_fewer_rows():
+    """In row 21, two splits have the same cost."""
     sizes = Sizes(1, 2048, 4096, 4096, is_right_shared=True)
     compute = 2048 * 4096 * 4096 / 32 / 1.536e6
     memory = 67_108_864 / 204_800
@@ -189,20 +188,20 @@ def test_the_earlier_price_is_compute_and_memory_and_a_tie_goes_to_fewer_rows():
     assert named(divide(matmul(2048, 4096, 4096), cost_model=EARLIER)) == {"c0": 4, "c1": 8}
 
 
-def test_cores_used_are_those_of_the_worked_rows():
+def test_the_number_of_cores_used():
     for row, used in {4: 25, 5: 24, 6: 23, 9: 24, 11: 32, 13: 32}.items():
         spec = (POINTWISE | REDUCTIONS)[row][0]
         assert prod(divide(spec).values()) == used, row
 
 
-def test_a_batch_with_one_right_matrix_is_priced_by_the_later_model_only():
+def test_a_batch_with_one_right_matrix_has_a_cost_only_in_the_later_model():
     spec = batch_matmul(4, 512, 1024, 1024, shared=True)
     problem = Problem(spec, CARD, 32)
     legal = legal_splits(problem)
     assert cheapest_split(problem, legal, EARLIER) is None
     splits, _ = cheapest_split(problem, legal, LATER)
     assert divide(spec) == splits
-    # Its rows are those whose neighbours lie next to each other in the output: c1, not c0.
+    # Rows are the dim that is adjacent in the output: c1, not c0.
     assert splits[C1] > 1
     assert splits[C0] * splits[C1] * splits[C2] * splits[C3] == 32
 
@@ -215,7 +214,7 @@ def test_row_28_splits_of_a_dynamic_dim_divide_its_granularity():
     assert splits == {C0: 16, C1: 2}
 
 
-def test_row_29_a_hint_is_taken_as_it_is():
+def test_row_29_a_hint_is_used_unchanged():
     spec = matmul(128, 256, 64)
     assert list(stick_adjusted(spec).values()) == [128, 1, 4]
     splits = divide(spec, cores=8, hint={C0: 2, C2: 4})
@@ -223,19 +222,19 @@ def test_row_29_a_hint_is_taken_as_it_is():
     assert spans(spec, splits)[0] == 8 * KIB
 
 
-def test_fewer_cores_give_fewer_slices():
+def test_splits_with_fewer_cores():
     assert named(divide(pointwise("abs", 256, 128, 512), cores=16)) == {"c0": 16}
     assert named(divide(pointwise("abs", 256, 128, 512), cores=1)) == {}
 
 
-def test_the_span_is_the_range_of_addresses_not_the_bytes_touched():
+def test_the_span_is_the_address_range_of_a_slice():
     spec = matmul(8192, 32768, 4096)
     left = spec.args[0]
     assert span_bytes(left, spec.sizes, {C0: 16, C2: 2}) == 256 * MIB
     assert span_bytes(left, spec.sizes, {C0: 32}) == (511 * 8192 + 8192) * 64 * 2
 
 
-def test_a_stick_variable_counts_the_longest_stick_of_any_tensor():
+def test_stick_adjusted_sizes_use_the_largest_stick_of_any_tensor():
     spec = op_spec(
         "to_dtype",
         {C0: 8, C1: 4096},
