@@ -166,7 +166,9 @@ def test_reading_an_unwritten_scratchpad_tensor_is_rejected(tmp_path):
     assert len(import_bundle(tmp_path)) == 1
     with pytest.raises(BundleError, match="neg reads a from the scratchpad, but no earlier op"):
         import_programs(tmp_path)
-    with pytest.raises(InvalidOpSpecError, match="a is read from the scratchpad, and no op before"):
+    with pytest.raises(
+        InvalidOpSpecError, match="a is read from the scratchpad, but no earlier op"
+    ):
         build_module("kernel", specs)
 
 
