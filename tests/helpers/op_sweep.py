@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from torch_spyre.testing.op_samples import (
     CARD,
     CPU,
-    REFUSALS,
+    EXPECTED_ERRORS,
     Arguments,
     arguments_of,
     is_storable,
@@ -29,7 +29,7 @@ def pairs(samples: Iterable[SampleInput]) -> Iterator[tuple[Arguments, Arguments
             card = given.moved_to(CARD)
             yield card, card.moved_to(CPU)
             continue
-        with pytest.raises(REFUSALS):
+        with pytest.raises(EXPECTED_ERRORS):
             given.moved_to(CARD)
 
 
@@ -60,15 +60,15 @@ def check(run: Callable[[Arguments], Any], card: Arguments, cpu: Arguments, **ho
     """Runs on both. False if there is nothing to compare, because the CPU refuses the sample."""
     try:
         wanted = run(cpu)
-    except REFUSALS:
-        with pytest.raises(REFUSALS):
+    except EXPECTED_ERRORS:
+        with pytest.raises(EXPECTED_ERRORS):
             run(card)
         return False
     homeless = [tensor for tensor in tensors_of(wanted) if not is_storable(tensor)]
     if homeless:
         try:
             found = run(card)
-        except REFUSALS as error:
+        except EXPECTED_ERRORS as error:
             assert re.search(missing(homeless[0]), str(error)), error
         else:
             # Asked for float64 without a device, a tensor comes back to the host.

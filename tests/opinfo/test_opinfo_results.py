@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from torch_spyre.opinfo import results
-from torch_spyre.opinfo.page import page
+from torch_spyre.opinfo.html_report import html_report
 from torch_spyre.opinfo.results import Outcome, Results, Unit, UnitResult, Verdict
 
 N, F, P, R = Verdict.NATIVE, Verdict.FALLBACK, Verdict.PARTLY, Verdict.REFUSED
@@ -11,58 +11,58 @@ W, C, V = Verdict.WRONG, Verdict.CRASH, Verdict.VOID
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"),
+    ("verdicts", "combined"),
     [
         ([], V), ([V], V), ([V, R], R), ([R, N], N), ([R, F], F), ([N, N], N), ([N, F], P),
         ([N, P], P), ([N, F, W], W), ([W, C, N], C),
     ],
 )  # fmt: skip
-def test_one_word_for_several(found, verdict):
-    assert results.combined(Counter(found)) is verdict
+def test_verdicts_are_combined(verdicts, combined):
+    assert results.combined(Counter(verdicts)) is combined
 
 
-def test_the_share_of_native_ops_leaves_out_what_cannot_be():
-    assert results.native_share([N, N, F, W, R, V]) == 0.5
-    assert results.native_share([R, V]) == 0.0
+def test_the_native_fraction_excludes_refused_and_void_ops():
+    assert results.native_fraction([N, N, F, W, R, V]) == 0.5
+    assert results.native_fraction([R, V]) == 0.0
 
 
 @pytest.fixture
-def some():
-    found = Results()
+def sample_results():
+    sample_results = Results()
     for op, variant, verdict in (("mul", "out", F), ("add", "forward", N), ("add", "out", W)):
         result = UnitResult(Unit(op, "float16", variant, samples=2), note="a <note>", seconds=0.5)
         result.add(0, Outcome(verdict, "why & how" if verdict is W else ""), "input=<Tensor>")
         result.fallbacks.update({"aten.mul.out"} if verdict is F else ())
-        found.add(result)
-    return found
+        sample_results.add(result)
+    return sample_results
 
 
-def test_verdicts_are_added_up_per_op_and_dtype(some):
-    assert some.verdicts() == {("add", "float16"): W, ("mul", "float16"): F}
-    assert some.samples() == {F: 1, N: 1, W: 1}
-    ((unit, finding),) = some.trouble()
+def test_verdicts_are_combined_per_op_and_dtype(sample_results):
+    assert sample_results.verdicts() == {("add", "float16"): W, ("mul", "float16"): F}
+    assert sample_results.samples() == {F: 1, N: 1, W: 1}
+    ((unit, finding),) = sample_results.trouble()
     assert (str(unit), finding.index, finding.detail) == ("add float16 out", 0, "why & how")
 
 
-def test_what_is_saved_is_what_is_loaded(some, tmp_path):
+def test_results_round_trip_through_json(sample_results, tmp_path):
     path = tmp_path / "results.json"
-    results.save(path, some)
-    assert results.load(path) == some
-    assert [each.name for each in tmp_path.iterdir()] == ["results.json"]
+    results.save(path, sample_results)
+    assert results.load(path) == sample_results
+    assert [file.name for file in tmp_path.iterdir()] == ["results.json"]
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"format": 0, "units": []}', '{"format": 1, "units": [{}]}']
 )
-def test_a_file_of_something_else_is_refused_by_name(text, tmp_path):
+def test_an_invalid_file_is_an_error_with_its_name(text, tmp_path):
     path = tmp_path / "other.json"
     path.write_text(text)
     with pytest.raises(results.ResultsError, match=r"other\.json' has no results of spyre opinfo"):
         results.load(path)
 
 
-def test_the_page_escapes_what_it_shows(some):
-    text = page(some)
+def test_the_html_report_escapes_text(sample_results):
+    text = html_report(sample_results)
     assert "why &amp; how input=&lt;Tensor&gt;" in text
     assert "a &lt;note&gt;" in text
     assert "(CPU: aten.mul.out)" in text

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from torch_spyre.opinfo import places
+from torch_spyre.opinfo import ties
 from torch_spyre.testing.op_samples import Arguments
 
 
@@ -21,39 +21,38 @@ from torch_spyre.testing.op_samples import Arguments
         ("argmax", (1,), {}, None),
     ],
 )
-def test_places_are_free_along_the_dim_that_is_searched(name, args, kwargs, dim):
-    assert places.dim_of(name, Arguments(torch.zeros(3, 3), args, kwargs)) == dim
+def test_ties_are_possible_along_the_dim_of_the_search(name, args, kwargs, dim):
+    assert ties.tie_dim(name, Arguments(torch.zeros(3, 3), args, kwargs)) == dim
 
 
 ROW = torch.tensor([5.0, 7.0, 5.0, math.nan, math.nan])
 
 
 @pytest.mark.parametrize(
-    ("got", "wanted", "same"),
+    ("actual", "expected", "is_tie"),
     [
         ([0], [2], True),
         ([0, 2], [2, 0], True),
-        ([3], [4], True),  # neither is a number
+        ([3], [4], True),  # both are NaN
         ([0], [1], False),
         ([0], [3], False),
-        ([0, 0], [2, 0], False),  # one of them twice
+        ([0, 0], [2, 0], False),  # a duplicate
         ([5], [0], False),
         ([-3], [2], False),
         ([0], [0, 2], False),
     ],
 )
-def test_equal_elements_stand_for_each_other(got, wanted, same):
-    one, other = torch.tensor(got), torch.tensor(wanted)
-    assert places.are_of_equals(ROW, 0, one, other) is same
+def test_indices_of_equal_elements_are_equivalent(actual, expected, is_tie):
+    assert ties.differ_only_in_ties(ROW, 0, torch.tensor(actual), torch.tensor(expected)) is is_tie
 
 
-def test_a_dim_that_is_left_out_is_searched_all_the_same():
+def test_indices_may_lack_the_reduced_dim():
     rows = torch.stack([ROW, ROW.flip(0)])
-    assert places.are_of_equals(rows, 1, torch.tensor([0, 4]), torch.tensor([2, 2]))
-    assert not places.are_of_equals(rows, 1, torch.tensor([0, 0]), torch.tensor([2, 2]))
+    assert ties.differ_only_in_ties(rows, 1, torch.tensor([0, 4]), torch.tensor([2, 2]))
+    assert not ties.differ_only_in_ties(rows, 1, torch.tensor([0, 0]), torch.tensor([2, 2]))
 
 
-def test_other_types_and_numbers_alone():
+def test_0d_tensors_and_other_dtypes():
     zero = torch.tensor(0)
-    assert places.are_of_equals(torch.tensor(7), 0, zero, zero)
-    assert not places.are_of_equals(torch.tensor(7), 0, zero.to(torch.int32), zero)
+    assert ties.differ_only_in_ties(torch.tensor(7), 0, zero, zero)
+    assert not ties.differ_only_in_ties(torch.tensor(7), 0, zero.to(torch.int32), zero)

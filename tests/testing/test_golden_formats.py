@@ -122,7 +122,7 @@ def test_encoding_is_never_farther_off_than_a_neighbouring_code():
     values = np.ldexp(generator.uniform(1, 2, 5000), generator.integers(-31, 33, 5000))
     codes = formats.encode_sen169_result(values).astype(np.int64)
     error = np.abs(formats.decode_sen169(codes) - values)
-    for neighbour in (codes - 1, np.minimum(codes + 1, formats.SEN169_LARGEST)):
+    for neighbour in (codes - 1, np.minimum(codes + 1, formats.SEN169_MAX)):
         assert (error <= np.abs(formats.decode_sen169(neighbour) - values)).all()
 
 
@@ -327,8 +327,8 @@ def test_the_message_says_where_and_by_how_many_last_places():
     with pytest.raises(AssertionError) as failure:
         formats.assert_close_sen169(actual, expected, max_ulps=2)
     assert str(failure.value) == (
-        "1 of 4 elements are more than 2 last places off; the worst at (1, 1): "
-        "got 1.005859375 (code 0x3e03), expected 1 (code 0x3e00), 3 last places away"
+        "1 of 4 elements differ by more than 2 ulps; the worst at (1, 1): "
+        "got 1.005859375 (code 0x3e03), expected 1 (code 0x3e00), 3 ulps away"
     )
 
 

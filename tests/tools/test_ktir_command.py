@@ -175,7 +175,7 @@ def test_wrong_usage_is_code_2(spyre_ktir, words):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "cannot read"), (b"not a zip", "is no npz file"), (b"", "is no npz file")],
+    [(None, "cannot read"), (b"not a zip", "is not an npz file"), (b"", "is not an npz file")],
 )
 def test_arrays_that_cannot_be_read(spyre_ktir, tmp_path, content, message):
     path = tmp_path / "in.npz"

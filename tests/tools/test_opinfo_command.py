@@ -1,4 +1,4 @@
-"""`spyre opinfo`: what it finds, survives and writes; and its quick part over PyTorch's own ops."""
+"""`spyre opinfo`: verdicts, crashes and output on faulty ops; and `--quick` on PyTorch's ops."""
 
 import json
 import os
@@ -30,12 +30,12 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def calls(folder):
-    """What each of several calls in one process came to."""
-    results, page, other = (str(folder / name) for name in ("r.json", "r.html", "s.json"))
+    """Return exit code, output and op calls of several runs in one process."""
+    results, report, other = (str(folder / name) for name in ("r.json", "r.html", "s.json"))
     bad = folder / "bad.json"
     bad.write_text("{}")
-    files = ("--json", results, "--html", page)
-    words = {
+    files = ("--json", results, "--html", report)
+    arguments = {
         "all": (*FORWARD, "--timeout", "4", "--jobs", "3", *files),
         "resumed": (*FORWARD, "--resume", *files),
         "retried": ("lying", *FORWARD, "--resume", "--retry", "--json", results),
@@ -53,21 +53,21 @@ def calls(folder):
         "retry alone": ("abs", "--retry", "--json", other),
         "quick and ops": ("abs", "--quick"),
     }
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", FAULTY, json.dumps(list(words.values()))],
+    process = subprocess.run(
+        [sys.executable, "-W", "ignore", FAULTY, json.dumps(list(arguments.values()))],
         env=environment(folder),
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert done.returncode == 0, done.stderr
-    return dict(zip(words, json.loads(done.stdout), strict=True))
+    assert process.returncode == 0, process.stderr
+    return dict(zip(arguments, json.loads(process.stdout), strict=True))
 
 
 @pytest.fixture(scope="module")
 def units(calls, folder):
-    found = json.loads((folder / "r.json").read_text())["units"]
-    return {unit["op"]: unit for unit in found}
+    entries = json.loads((folder / "r.json").read_text())["units"]
+    return {unit["op"]: unit for unit in entries}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def units(calls, folder):
         ("turned", {"native": 1, "wrong": 2}),
     ],
 )
-def test_each_sample_has_its_verdict_whatever_the_others_do(units, op, counts):
+def test_every_sample_has_a_verdict_despite_crashes(units, op, counts):
     assert units[op]["counts"] == counts
 
 
@@ -94,17 +94,17 @@ def test_each_sample_has_its_verdict_whatever_the_others_do(units, op, counts):
     ("op", "index", "detail"),
     [
         ("crashing", 1, "SIGSEGV"),
-        ("hanging", 1, "no end within 4 s"),
+        ("hanging", 1, "timed out after 4 s"),
         ("exiting", 0, "exit code 3"),
         ("lying", 0, "1 of 1 elements differ; the worst at (0,): got"),
         ("failing", 2, "raised RuntimeError: not today"),
         ("refused", 0, "ComplexFloat"),
-        ("sharing", 0, "shares memory with an argument"),
+        ("sharing", 0, "aliases an argument"),
         ("turned", 1, "strides (1, 2), expected (2, 1)"),
     ],
 )
-def test_samples_are_named_with_what_happened(units, op, index, detail):
-    finding = next(found for found in units[op]["findings"] if found["index"] == index)
+def test_findings_name_the_sample_and_the_problem(units, op, index, detail):
+    finding = next(entry for entry in units[op]["findings"] if entry["index"] == index)
     assert detail in finding["detail"]
     assert f"size=({index + 1},)" in finding["sample"]
 
@@ -119,7 +119,7 @@ def test_random_ops_are_marked(units):
     assert units["abs"]["note"] == ""
 
 
-def test_trouble_is_exit_code_1_and_told_with_a_command_that_repeats_it(calls):
+def test_trouble_is_exit_code_1_and_reported_with_a_command_that_reproduces_it(calls):
     assert calls["all"]["code"] == 1
     out = calls["all"]["out"]
     assert "crash: spyre opinfo crashing --dtype float32 --variant forward --sample 1" in out
@@ -130,44 +130,44 @@ def test_trouble_is_exit_code_1_and_told_with_a_command_that_repeats_it(calls):
 
 def test_the_summary_counts_ops_and_samples(calls):
     lines = calls["all"]["out"].splitlines()
-    assert next(line.split()[:4] for line in lines if "ended the process" in line) == [
+    assert next(line.split()[:4] for line in lines if "crashed the process" in line) == [
         "crash", "3", "3", "5"
     ]  # fmt: skip
     assert "native: 8.3% of ops (float32 8.3%)" in calls["all"]["out"]
 
 
-def test_a_resumed_run_does_only_what_is_missing(calls):
+def test_a_resumed_run_skips_finished_units(calls):
     assert calls["resumed"]["calls"] == 0
-    assert calls["resumed"]["code"] == 1  # what was found still holds
+    assert calls["resumed"]["code"] == 1  # earlier results count
     assert calls["retried"]["calls"] == 9
 
 
 def test_samples_limits_their_number(calls, folder):
-    found = json.loads((folder / "s.json").read_text())["units"]
-    assert [unit["counts"] for unit in found] == [{"native": 1}] * 2
+    entries = json.loads((folder / "s.json").read_text())["units"]
+    assert [unit["counts"] for unit in entries] == [{"native": 1}] * 2
     assert calls["few"]["calls"] == 4
 
 
-def test_the_tolerance_is_that_of_the_format(calls):
+def test_the_tolerance_depends_on_the_format(calls):
     """An error of 2**-10 is half a unit of float16 on the card, and thousands in float32."""
     lines = calls["rough"]["out"].splitlines()
     assert any(line.split()[:3] == ["native", "1", "0"] for line in lines)
     assert any(line.split()[:3] == ["wrong", "0", "1"] for line in lines)
 
 
-def test_the_page_holds_everything_and_needs_nothing_else(units, folder):
-    page = (folder / "r.html").read_text()
-    assert "http" not in page.replace("<!doctype html>", "")
+def test_the_html_report_is_complete_and_self_contained(units, folder):
+    report = (folder / "r.html").read_text()
+    assert "http" not in report.replace("<!doctype html>", "")
     for op in units:
-        assert f"<th>{op}</th>" in page
-    assert '<td class="crash"><details>' in page
-    assert "not today" in page
+        assert f"<th>{op}</th>" in report
+    assert '<td class="crash"><details>' in report
+    assert "not today" in report
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("unknown", "no op of PyTorch's database is called 'nonsense'"),
+        ("unknown", "no op of PyTorch's database matches 'nonsense'"),
         ("damaged", "has no results of spyre opinfo"),
         ("nowhere", "cannot write"),
         ("no variant", "have none of these dtypes and variants"),
@@ -187,30 +187,30 @@ def test_wrong_usage_is_exit_code_2(calls, call):
     assert calls[call]["code"] == 2
 
 
-def test_without_expecttest_the_message_says_what_to_install(folder):
+def test_a_missing_expecttest_is_named_in_the_error(folder):
     code = (
         "import sys; sys.modules['expecttest'] = None; sys.argv = ['spyre', 'opinfo', 'abs']\n"
         "from torch_spyre.tools import cli; cli.main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr == (
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 1
+    assert process.stderr == (
         "error: PyTorch's op database needs the package expecttest: pip install expecttest\n"
     )
 
 
-def opinfo(tmp_path, *words):
+def run_opinfo(tmp_path, *options):
     results = tmp_path / "results.json"
     command = [sys.executable, "-m", "torch_spyre.tools.cli", "opinfo", "--json", str(results)]
-    done = subprocess.run(
-        [*command, *words], env=environment(tmp_path), capture_output=True, text=True
+    process = subprocess.run(
+        [*command, *options], env=environment(tmp_path), capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
     return json.loads(results.read_text())
 
 
-def test_the_quick_part_finds_nothing_wrong(tmp_path):
-    found = opinfo(tmp_path, "--quick")
-    verdicts = [each["verdict"] for each in found["verdicts"]]
+def test_the_quick_run_has_no_trouble(tmp_path):
+    document = run_opinfo(tmp_path, "--quick")
+    verdicts = [entry["verdict"] for entry in document["verdicts"]]
     assert len(verdicts) == 50
     assert verdicts.count("native") >= 40

@@ -1,6 +1,6 @@
-"""PyTorch's op database on the card: what is native, falls back, is wrong or crashes.
+"""Run PyTorch's op database on the card: which ops are native, fall back, are wrong or crash.
 
-`run` compares one sample with the CPU, `rules` says what cannot be compared and why, `pool` gives
-samples to worker processes that may die, `results` adds verdicts up, and `page` shows them. The
-command `spyre opinfo` puts them together.
+`run` compares one sample with the CPU, `rules` lists exceptions to the comparison, `pool` runs
+samples in worker processes that may crash, `results` aggregates verdicts, and `html_report`
+renders them. The command `spyre opinfo` uses all of them.
 """

@@ -1,7 +1,7 @@
 """Worker processes that may crash or hang without ending the run.
 
-They are forked from this process once torch and its op database are loaded, and before any card is
-used: so a worker that died is replaced in milliseconds.
+They are forked from this process after torch and its op database are imported, and before any card
+is used, so that a crashed worker is replaced in milliseconds.
 """
 
 import multiprocessing
@@ -17,13 +17,13 @@ from torch_spyre.opinfo import worker
 from torch_spyre.opinfo.results import Outcome, Unit, UnitResult, Verdict
 
 _fork = multiprocessing.get_context("fork")
-# After so many crashes the rest of a unit is left alone.
-MOST_CRASHES = 3
+# After this many crashes the remaining samples of a unit are skipped.
+MAX_CRASHES = 3
 NO_SAMPLE = -1
 
 
 class Pool:
-    """Runs units; `timeout` is the most seconds that a sample may take."""
+    """Runs units in worker processes; `timeout` is the time limit of a sample in seconds."""
 
     def __init__(self, jobs: int, timeout: float, folder: Path) -> None:
         self.jobs, self.timeout, self.folder = jobs, timeout, folder
@@ -31,49 +31,51 @@ class Pool:
         self._started = 0
 
     def run(self, units: Iterable[Unit]) -> Generator[UnitResult, None, None]:
-        """Results as they come. Ends its workers when it is closed early, too."""
-        waiting = iter(units)
+        """Yield results as units finish. Workers are terminated when the generator is closed."""
+        pending = iter(units)
         try:
-            for unit in waiting:
+            for unit in pending:
                 self._start(unit)
                 if len(self._workers) >= self.jobs:
                     break
             while self._workers:
-                for each in self._ready():
-                    if each.step():
+                for slot in self._ready():
+                    if slot.step():
                         continue
-                    yield each.result
-                    unit_or_none = next(waiting, None)
-                    if unit_or_none is None:
-                        each.end()
-                        self._workers.remove(each)
+                    yield slot.result
+                    next_unit = next(pending, None)
+                    if next_unit is None:
+                        slot.end()
+                        self._workers.remove(slot)
                     else:
-                        each.take(unit_or_none)
+                        slot.assign(next_unit)
         finally:
-            for each in self._workers:
-                each.kill()
+            for slot in self._workers:
+                slot.kill()
 
     def _start(self, unit: Unit) -> None:
         self._started += 1
-        new = _Worker(self, self.folder / f"worker_{self._started}.txt")
-        self._workers.append(new)
-        new.take(unit)
+        new_worker = _Worker(self, self.folder / f"worker_{self._started}.txt")
+        self._workers.append(new_worker)
+        new_worker.assign(unit)
 
     def _ready(self) -> "list[_Worker]":
-        """Those with something to say, and those whose time is over."""
-        until = min(each.deadline for each in self._workers)
-        heard = connections.wait(
-            [each.connection for each in self._workers], max(0.0, until - time.monotonic())
+        """Wait, and return the workers that have sent a message or exceeded their deadline."""
+        deadline = min(slot.deadline for slot in self._workers)
+        readable = connections.wait(
+            [slot.connection for slot in self._workers], max(0.0, deadline - time.monotonic())
         )
         now = time.monotonic()
-        return [each for each in self._workers if each.connection in heard or each.deadline <= now]
+        return [
+            slot for slot in self._workers if slot.connection in readable or slot.deadline <= now
+        ]
 
     def open_connections(self) -> list[Connection]:
-        return [each.connection for each in self._workers if each.connection is not None]
+        return [slot.connection for slot in self._workers if slot.connection is not None]
 
 
 class _Worker:
-    """One place in the pool, whose process is replaced when it dies."""
+    """One slot of the pool, whose process is replaced when it crashes."""
 
     connection: Connection
 
@@ -81,42 +83,42 @@ class _Worker:
         self.pool, self.log = pool, log
         self._process: ForkProcess | None = None
 
-    def take(self, unit: Unit) -> None:
+    def assign(self, unit: Unit) -> None:
         self.result = UnitResult(unit)
         self._done: set[int] = set()
         self._crashes = 0
         self._send()
 
     def _send(self) -> None:
-        self._index, self._sample, self._stage = NO_SAMPLE, "while its samples were made", ""
+        self._index, self._sample, self._stage = NO_SAMPLE, "while its samples were generated", ""
         if self._process is None:
             self._fork()
-        self._wait_longer()
+        self._extend_deadline()
         self.connection.send((self.result.unit, self._done))
 
     def _fork(self) -> None:
-        self.connection, theirs = _fork.Pipe()
-        # Copies of the ends of our side, this one's included, which the child must not keep.
-        ours = [*self.pool.open_connections(), self.connection]
+        self.connection, child_end = _fork.Pipe()
+        # Inherited copies of the parent's ends, which the child must close.
+        parent_ends = [*self.pool.open_connections(), self.connection]
         self._process = _fork.Process(
-            target=worker.work, args=(theirs, ours, self.log), daemon=True
+            target=worker.work, args=(child_end, parent_ends, self.log), daemon=True
         )
         self._process.start()
-        theirs.close()
+        child_end.close()
 
-    def _wait_longer(self) -> None:
+    def _extend_deadline(self) -> None:
         self.deadline = time.monotonic() + self.pool.timeout
 
     def step(self) -> bool:
-        """Takes one message, or the worker's death. False when its unit is done."""
+        """Process one message, or the worker's crash. Return False when the unit is done."""
         try:
             if not self.connection.poll():
                 self.kill()
-                return self._died(f"no end within {self.pool.timeout:g} s")
+                return self._crashed(f"timed out after {self.pool.timeout:g} s")
             message: worker.Message = self.connection.recv()
         except (EOFError, ConnectionResetError):
-            return self._died(self._last_words())
-        self._wait_longer()
+            return self._crashed(self._exit_description())
+        self._extend_deadline()
         match message:
             case worker.Begun(index, sample):
                 self._index, self._sample, self._stage = index, sample, ""
@@ -125,9 +127,9 @@ class _Worker:
             case worker.Ended(outcome, fallback):
                 self._record(outcome)
                 self.result.fallbacks.update([fallback] if fallback else [])
-            case worker.Done(note, seconds, retires):
+            case worker.Done(note, seconds, is_retiring):
                 self.result.note, self.result.seconds = note, self.result.seconds + seconds
-                if retires:
+                if is_retiring:
                     self.end()
                 return False
         return True
@@ -137,28 +139,28 @@ class _Worker:
         self._done.add(self._index)
         self._index, self._sample = NO_SAMPLE, "between two samples"
 
-    def _died(self, how: str) -> bool:
-        where = {"cpu": "in PyTorch's own op on the CPU: ", "card": ""}.get(self._stage, "")
+    def _crashed(self, reason: str) -> bool:
+        prefix = {"cpu": "in PyTorch's own op on the CPU: ", "card": ""}.get(self._stage, "")
         whole_unit = self._index == NO_SAMPLE
-        self._record(Outcome(Verdict.CRASH, where + how))
+        self._record(Outcome(Verdict.CRASH, prefix + reason))
         self._crashes += 1
-        if whole_unit or self._crashes >= MOST_CRASHES:
+        if whole_unit or self._crashes >= MAX_CRASHES:
             return False
         self._send()
         return True
 
-    def _last_words(self) -> str:
+    def _exit_description(self) -> str:
         assert self._process is not None
         self._process.join()
         code = self._process.exitcode or 0
         self._process = None
         self.connection.close()
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        status = signal.Signals(-code).name if code < 0 else f"exit code {code}"
         lines = self.log.read_text(errors="replace").strip().splitlines() if code else []
-        return " | ".join([f"the process ended with {how}", *lines[-6:]])[:800]
+        return " | ".join([f"the process ended with {status}", *lines[-6:]])[:800]
 
     def end(self) -> None:
-        """Lets the process end by itself."""
+        """Close the connection, on which the process exits."""
         if self._process is not None:
             self.connection.close()
             self._process.join(timeout=10)

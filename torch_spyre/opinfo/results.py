@@ -1,4 +1,4 @@
-"""Verdicts: of one sample, of a unit of work, and of an op in a dtype; their form in JSON."""
+"""Verdicts of samples, of units of work, and of ops per dtype; their JSON format."""
 
 import json
 import os
@@ -11,14 +11,14 @@ from typing import Any
 
 from torch_spyre.errors import SpyreError
 
-# Of the JSON. To be counted up when a reader would misread what an older version wrote.
+# The version of the JSON format; to be raised with every incompatible change.
 FORMAT = 1
 
 
 class Verdict(StrEnum):
-    """From the best to the worst: of several, the last one counts, except for `PARTLY`."""
+    """Verdicts from the best to the worst; the worst of several counts, except for `PARTLY`."""
 
-    VOID = "void"  # nothing to compare: the CPU refuses the sample, too
+    VOID = "void"  # nothing to compare: the CPU raises an error, too
     REFUSED = "refused"
     NATIVE = "native"
     PARTLY = "partly"  # of an op only: some samples are native, some fall back
@@ -28,13 +28,13 @@ class Verdict(StrEnum):
 
 
 MEANINGS = {
-    Verdict.NATIVE: "right, and nothing fell back to the CPU",
-    Verdict.PARTLY: "right; some samples are native, the others fall back",
-    Verdict.FALLBACK: "right, computed wholly or in part by the CPU",
-    Verdict.REFUSED: "refused with a clear error, for want of a dtype or a layout",
-    Verdict.WRONG: "differs from the CPU, or fails where the CPU does not",
-    Verdict.CRASH: "ended the process, or never came to an end",
-    Verdict.VOID: "nothing to compare: the CPU refuses the samples, too",
+    Verdict.NATIVE: "correct, and nothing fell back to the CPU",
+    Verdict.PARTLY: "correct; some samples are native, the others fall back",
+    Verdict.FALLBACK: "correct, computed entirely or partly by the CPU",
+    Verdict.REFUSED: "unsupported dtype or layout, with a clear error",
+    Verdict.WRONG: "differs from the CPU, or raises where the CPU does not",
+    Verdict.CRASH: "crashed the process, or timed out",
+    Verdict.VOID: "nothing to compare: the CPU raises an error, too",
 }
 TROUBLE = (Verdict.WRONG, Verdict.CRASH)
 VARIANTS = ("forward", "out", "noncontiguous", "gradient")
@@ -47,7 +47,7 @@ class ResultsError(SpyreError, ValueError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one sample."""
+    """The verdict of one sample, with an explanation."""
 
     verdict: Verdict
     detail: str = ""
@@ -55,7 +55,7 @@ class Outcome:
 
 @dataclass(frozen=True, order=True)
 class Unit:
-    """Samples that one worker does in a row. `samples` None means all, `sample` one by number."""
+    """The samples that a worker runs in a row: all, at most `samples`, or the one at `sample`."""
 
     op: str
     dtype: str
@@ -73,7 +73,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Finding:
-    """A sample worth naming. `spyre opinfo OP --dtype D --variant V --sample INDEX` repeats it."""
+    """A sample to report. `spyre opinfo OP --dtype D --variant V --sample INDEX` reproduces it."""
 
     index: int
     verdict: Verdict
@@ -83,11 +83,14 @@ class Finding:
 
 @dataclass
 class UnitResult:
+    """The verdicts of the samples of a unit."""
+
     unit: Unit
     counts: Counter[Verdict] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
-    # Ops of which the CPU had to do one first, as far as seen; why values were compared otherwise.
+    # The first op of a sample that fell back to the CPU.
     fallbacks: set[str] = field(default_factory=set)
+    # Why values are not compared as usual.
     note: str = ""
     seconds: float = 0.0
 
@@ -102,7 +105,7 @@ class UnitResult:
 
 
 def combined(counts: Counter[Verdict]) -> Verdict:
-    """One word for several samples or units."""
+    """Return the verdict of several samples or units."""
     for verdict in (Verdict.CRASH, Verdict.WRONG, Verdict.PARTLY):
         if counts[verdict]:
             return verdict
@@ -114,7 +117,7 @@ def combined(counts: Counter[Verdict]) -> Verdict:
 
 @dataclass
 class Results:
-    """All units of a run, or of several that were resumed."""
+    """The results of all units of a run, or of a resumed run."""
 
     units: dict[tuple[str, str, str], UnitResult] = field(default_factory=dict)
 
@@ -122,18 +125,19 @@ class Results:
         self.units[result.unit.key] = result
 
     def by_op(self) -> dict[str, dict[str, list[UnitResult]]]:
-        found: dict[str, dict[str, list[UnitResult]]] = {}
+        """Return the results by op and dtype."""
+        by_op: dict[str, dict[str, list[UnitResult]]] = {}
         for _, result in sorted(self.units.items()):
-            of_dtypes = found.setdefault(result.unit.op, {})
-            of_dtypes.setdefault(result.unit.dtype, []).append(result)
-        return found
+            by_dtype = by_op.setdefault(result.unit.op, {})
+            by_dtype.setdefault(result.unit.dtype, []).append(result)
+        return by_op
 
     def verdicts(self) -> dict[tuple[str, str], Verdict]:
-        """Of each op and dtype."""
+        """Return the verdict of each op and dtype."""
         return {
             (op, dtype): combined(Counter(result.verdict for result in results))
-            for op, of_dtypes in self.by_op().items()
-            for dtype, results in of_dtypes.items()
+            for op, by_dtype in self.by_op().items()
+            for dtype, results in by_dtype.items()
         }
 
     def samples(self) -> Counter[Verdict]:
@@ -148,11 +152,11 @@ class Results:
         ]
 
 
-def native_share(verdicts: Iterable[Verdict]) -> float:
-    """Of what the card can hold and the CPU can compute, how much is native."""
+def native_fraction(verdicts: Iterable[Verdict]) -> float:
+    """Return the fraction of native verdicts among those that are neither refused nor void."""
     counts = Counter(verdicts)
-    whole = counts.total() - counts[Verdict.VOID] - counts[Verdict.REFUSED]
-    return counts[Verdict.NATIVE] / whole if whole else 0.0
+    total = counts.total() - counts[Verdict.VOID] - counts[Verdict.REFUSED]
+    return counts[Verdict.NATIVE] / total if total else 0.0
 
 
 def to_json(results: Results) -> dict[str, Any]:
@@ -177,25 +181,25 @@ def to_json(results: Results) -> dict[str, Any]:
     }
 
 
-def from_json(found: dict[str, Any]) -> Results:
-    if found["format"] != FORMAT:
-        raise ValueError(f"its format is {found['format']}, not {FORMAT}")
+def from_json(document: dict[str, Any]) -> Results:
+    if document["format"] != FORMAT:
+        raise ValueError(f"its format is {document['format']}, not {FORMAT}")
     results = Results()
-    for each in found["units"]:
+    for entry in document["units"]:
         names = ("op", "dtype", "variant", "samples", "sample")
-        counts = Counter({Verdict(name): int(count) for name, count in each["counts"].items()})
+        counts = Counter({Verdict(name): int(count) for name, count in entry["counts"].items()})
         findings = [
             Finding(**{**finding, "verdict": Verdict(finding["verdict"])})
-            for finding in each["findings"]
+            for finding in entry["findings"]
         ]
         results.add(
             UnitResult(
-                Unit(**{name: each[name] for name in names}),
+                Unit(**{name: entry[name] for name in names}),
                 counts,
                 findings,
-                set(each["fallbacks"]),
-                each["note"],
-                each["seconds"],
+                set(entry["fallbacks"]),
+                entry["note"],
+                entry["seconds"],
             )
         )
     return results
@@ -207,16 +211,16 @@ def load(path: Path) -> Results:
     except OSError as error:
         raise ResultsError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        what = f"no {error}" if isinstance(error, KeyError) else error
-        raise ResultsError(f"{str(path)!r} has no results of spyre opinfo: {what}") from error
+        problem = f"no {error}" if isinstance(error, KeyError) else error
+        raise ResultsError(f"{str(path)!r} has no results of spyre opinfo: {problem}") from error
 
 
 def write(path: Path, text: str) -> None:
-    """All of it or nothing: whoever is interrupted can resume from what was there."""
-    whole = path.with_name(f"{path.name}.new")
+    """Replace a file atomically, so that an interrupted run can resume from the old file."""
+    new_path = path.with_name(f"{path.name}.new")
     try:
-        whole.write_text(text, encoding="utf-8")
-        os.replace(whole, path)
+        new_path.write_text(text, encoding="utf-8")
+        os.replace(new_path, path)
     except OSError as error:
         raise ResultsError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 

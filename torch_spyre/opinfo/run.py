@@ -1,4 +1,4 @@
-"""One sample on the card and on the CPU, and what comes of it."""
+"""Run one sample on the card and on the CPU, and compare the results."""
 
 import math
 import re
@@ -14,12 +14,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch_spyre import _C
 from torch_spyre.device import cards
 from torch_spyre.errors import FallbackError
-from torch_spyre.opinfo import places, rules
+from torch_spyre.opinfo import rules, ties
 from torch_spyre.opinfo.results import Outcome, Verdict
 from torch_spyre.testing.op_samples import (
     CARD,
     CPU,
-    REFUSALS,
+    EXPECTED_ERRORS,
     SEED,
     Arguments,
     arguments_of,
@@ -32,20 +32,20 @@ from torch_spyre.testing.op_samples import (
 )
 from torch_spyre.testing.tolerances import difference, tolerance
 
-# Eager ops are composed of kernels, each of which rounds its results to the card's format.
+# Eager ops may consist of several kernels, each of which rounds its results.
 ROUNDINGS = 8
-# SEN169 has half the precision of float16, and sums of other orders err otherwise.
-TIMES_THE_CPUS_ERROR = 4.0
-# Of the arguments of an op that is sensitive to them.
-PERTURBATIONS = 8
-# From so many on, the statistics of random numbers say something.
-MANY_ELEMENTS = 64
-OUTPUTS = ("right", "none", "gaps")
-# What a refusal says of what is missing.
-CLEAR_REFUSAL = re.compile(r"dtype|[Ss]parse|nested|quantized|layout")
+# SEN169 has one fraction bit less than float16, and the order of sums differs.
+MAX_RATIO_TO_CPU_ERROR = 4.0
+# Runs of an ill-conditioned op with perturbed arguments.
+NUM_PERTURBATIONS = 8
+# Statistics of random results are compared from this number of elements on.
+MIN_RANDOM_ELEMENTS = 64
+OUTPUTS = ("matching", "empty", "noncontiguous")
+# Error messages that name the unsupported dtype or layout.
+UNSUPPORTED_MESSAGE = re.compile(r"dtype|[Ss]parse|nested|quantized|layout")
 
 Run = Callable[[Arguments], Any]
-# Told what is about to run: "cpu" or "card".
+# Called with "cpu" or "card" before the sample runs there.
 Stage = Callable[[str], None]
 
 
@@ -59,19 +59,20 @@ class Sample:
         self.stage = stage
 
     def outcome(self) -> Outcome:
-        if name_of(self.op).startswith(rules.NOT_FOR_CPU):
+        """Run the sample and return its verdict."""
+        if name_of(self.op).startswith(rules.CUDA_ONLY):
             return Outcome(Verdict.VOID)
-        given = arguments_of(self.sample)
-        if not all(map(is_storable, given.tensors)):
-            return _refused_move(given)
+        arguments = arguments_of(self.sample)
+        if not all(map(is_storable, arguments.tensors)):
+            return _copy_unsupported(arguments)
         if self.variant == "out":
-            return self._with_outputs(given)
+            return self._with_outputs(arguments)
         if self.variant == "gradient":
-            return self._gradient(given)
-        return self._compared(given, lambda arguments: arguments.call(self.op))
+            return self._gradient(arguments)
+        return self._compare(arguments, lambda arguments: arguments.call(self.op))
 
     def first_fallback(self) -> str | None:
-        """The op that the CPU has to do first."""
+        """Return the first op that falls back to the CPU, or None."""
         card = self._on_card(arguments_of(self.sample))
         _C._set_fallback_policy("error")
         try:
@@ -87,107 +88,112 @@ class Sample:
             _C._set_fallback_policy("silent")
         return None
 
-    def _on_card(self, given: Arguments) -> Arguments:
-        card = given.moved_to(CARD)
+    def _on_card(self, arguments: Arguments) -> Arguments:
+        card = arguments.moved_to(CARD)
         if name_of(self.op) in rules.ARGUMENTS_STAY_ON_CPU:
-            card = replace(card, args=given.args, kwargs=given.kwargs)
-        return card.with_gaps() if self.variant == "noncontiguous" else card
+            card = replace(card, args=arguments.args, kwargs=arguments.kwargs)
+        return card.noncontiguous() if self.variant == "noncontiguous" else card
 
     def _on_cpu(self, card: Arguments) -> Arguments:
         cpu = card.moved_to(CPU)
-        return cpu.with_gaps() if self.variant == "noncontiguous" else cpu
+        return cpu.noncontiguous() if self.variant == "noncontiguous" else cpu
 
-    def _gradient(self, given: Arguments) -> Outcome:
+    def _gradient(self, arguments: Arguments) -> Outcome:
         try:
-            results = given.moved_to(CPU).call(self.op)
-        except REFUSALS as error:
+            results = arguments.moved_to(CPU).call(self.op)
+        except EXPECTED_ERRORS as error:
             return Outcome(Verdict.VOID, _short(error))
         if not all(map(is_storable, tensors_of(results))):
             return Outcome(Verdict.VOID)
-        return self._compared(given, lambda each: gradients(each, self.op, self.sample))
+        return self._compare(
+            arguments, lambda arguments: gradients(arguments, self.op, self.sample)
+        )
 
-    def _with_outputs(self, given: Arguments) -> Outcome:
+    def _with_outputs(self, arguments: Arguments) -> Outcome:
         try:
-            results = given.moved_to(CPU).call(self.op)
-        except REFUSALS as error:
+            results = arguments.moved_to(CPU).call(self.op)
+        except EXPECTED_ERRORS as error:
             return Outcome(Verdict.VOID, _short(error))
         if not tensors_of(results) or not all(map(is_storable, tensors_of(results))):
-            return Outcome(Verdict.VOID)  # there is no such tensor to pass
+            return Outcome(Verdict.VOID)  # the card cannot hold such a tensor
         outcomes = []
         for kind in OUTPUTS:
 
-            def run(arguments: Arguments, kind: str = kind) -> Any:
-                out = new_outputs(results, kind, arguments.device)
-                arguments.call(self.op, out=out)
+            def run(call_arguments: Arguments, kind: str = kind) -> Any:
+                out = new_outputs(results, kind, call_arguments.device)
+                call_arguments.call(self.op, out=out)
                 return out
 
-            if kind == "gaps" and name_of(self.op) in rules.WRONG_GAPS_ON_CPU:
+            is_wrong_on_cpu = name_of(self.op) in rules.NONCONTIGUOUS_OUT_WRONG_ON_CPU
+            if kind == "noncontiguous" and is_wrong_on_cpu:
                 continue
-            found = self._compared(given, run)
-            detail = f"out= ({kind}): {found.detail}" if found.detail else ""
-            outcomes.append(Outcome(found.verdict, detail))
+            outcome = self._compare(arguments, run)
+            detail = f"out= ({kind}): {outcome.detail}" if outcome.detail else ""
+            outcomes.append(Outcome(outcome.verdict, detail))
         return max(outcomes, key=lambda outcome: list(Verdict).index(outcome.verdict))
 
-    def _compared(self, given: Arguments, run: Run) -> Outcome:
-        card = self._on_card(given)
+    def _compare(self, arguments: Arguments, run: Run) -> Outcome:
+        card = self._on_card(arguments)
         cpu = self._on_cpu(card)
         self.stage("cpu")
         try:
-            wanted = self._reference(cpu, run)
-        except REFUSALS as error:
-            return self._refused_by_cpu(card, run, error)
-        homeless = [tensor for tensor in tensors_of(wanted) if not is_storable(tensor)]
+            expected = self._reference(cpu, run)
+        except EXPECTED_ERRORS as error:
+            return self._compare_errors(card, run, error)
+        unsupported = [tensor for tensor in tensors_of(expected) if not is_storable(tensor)]
         self.stage("card")
-        with warnings.catch_warnings(record=True) as seen:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
-            # A defect of the compiler, which it reports before it falls back.
+            # The compiler reports an internal error as a RuntimeWarning before it falls back.
             warnings.simplefilter("always", RuntimeWarning)
             before = cards.counters()["fallbacks"]
             try:
-                got = run(card)
+                actual = run(card)
                 cards.synchronize()
             except Exception as error:  # the report carries it
-                return self._failed(error, homeless)
+                return self._failed(error, unsupported)
             fallbacks = cards.counters()["fallbacks"] - before
-        got, wanted = _in_real_parts(got), _in_real_parts(wanted)
-        homeless = [tensor for tensor in tensors_of(wanted) if not is_storable(tensor)]
-        if homeless and name_of(self.op) not in rules.GIVES_CPU_TENSORS:
-            return Outcome(Verdict.WRONG, f"gave {homeless[0].dtype}, which the card cannot hold")
-        wrong = self._difference_of_kinds(got, wanted, CPU if homeless else card.device)
-        if not wrong and self.variant != "gradient" and rules.shares_as_on_cpu(self.op):
-            wrong = _difference_of_memory(got, wanted, card, cpu)
-        if wrong:
-            return Outcome(Verdict.WRONG, wrong)
-        wrong = self._difference_of_values(got, wanted)
-        if wrong and homeless:
-            return Outcome(Verdict.WRONG, wrong)
-        if wrong and self._differs_in_which_of_equals(got, wanted, card):
-            wrong = None
-        if wrong and self._is_as_exact_as_the_cpu(got, wanted, card, run):
-            wrong = None
-        wrong = wrong or _difference_of_arguments(card, cpu)
-        if wrong:
-            excuse = rules.excuse(self.op, str(self.dtype).removeprefix("torch."))
-            verdict = Verdict.VOID if excuse else Verdict.WRONG
-            return Outcome(verdict, f"{excuse}: {wrong}" if excuse else wrong)
-        defects = [str(each.message) for each in seen if each.category is RuntimeWarning]
+        actual, expected = _complex_as_real(actual), _complex_as_real(expected)
+        unsupported = [tensor for tensor in tensors_of(expected) if not is_storable(tensor)]
+        if unsupported and name_of(self.op) not in rules.RETURNS_CPU_TENSORS:
+            return Outcome(
+                Verdict.WRONG, f"returned {unsupported[0].dtype}, which the card cannot hold"
+            )
+        problem = self._metadata_difference(actual, expected, CPU if unsupported else card.device)
+        if not problem and self.variant != "gradient" and rules.has_same_aliasing(self.op):
+            problem = _aliasing_difference(actual, expected, card, cpu)
+        if problem:
+            return Outcome(Verdict.WRONG, problem)
+        problem = self._value_difference(actual, expected)
+        if problem and unsupported:
+            return Outcome(Verdict.WRONG, problem)
+        if problem and self._differs_only_in_ties(actual, expected, card):
+            problem = None
+        if problem and self._is_as_accurate_as_cpu(actual, expected, card, run):
+            problem = None
+        problem = problem or _argument_difference(card, cpu)
+        if problem:
+            reason = rules.expected_difference(self.op, str(self.dtype).removeprefix("torch."))
+            verdict = Verdict.VOID if reason else Verdict.WRONG
+            return Outcome(verdict, f"{reason}: {problem}" if reason else problem)
+        defects = [str(warning.message) for warning in caught if warning.category is RuntimeWarning]
         return Outcome(
-            Verdict.FALLBACK if fallbacks or homeless else Verdict.NATIVE,
+            Verdict.FALLBACK if fallbacks or unsupported else Verdict.NATIVE,
             _one_line(defects[0]) if defects and fallbacks else "",
         )
 
     def _reference(self, cpu: Arguments, run: Run) -> Any:
-        """The CPU's results: on dense inputs or in float32, where it takes no others."""
-        roads = [cpu, cpu.dense()] if self.variant == "noncontiguous" else [cpu]
-        refusals = []
-        for arguments in roads:
+        """Return the CPU's results; retry with contiguous inputs or in float32 if it raises."""
+        attempts = [cpu, cpu.contiguous()] if self.variant == "noncontiguous" else [cpu]
+        errors = []
+        for arguments in attempts:
             try:
                 return run(arguments)
-            except REFUSALS as error:
-                refusals.append(error)
+            except EXPECTED_ERRORS as error:
+                errors.append(error)
         if self.dtype is not torch.float16:
-            raise refusals[0]
-        wide = run(roads[-1].in_dtype(torch.float32))
+            raise errors[0]
+        wide = run(attempts[-1].in_dtype(torch.float32))
         return tree_map(
             lambda leaf: (
                 leaf.to(self.dtype)
@@ -197,199 +203,206 @@ class Sample:
             wide,
         )
 
-    def _is_as_exact_as_the_cpu(self, got: Any, wanted: Any, card: Arguments, run: Run) -> bool:
-        """Where terms cancel, the CPU's results are off as well: no more is asked of the card.
+    def _is_as_accurate_as_cpu(self, actual: Any, expected: Any, card: Arguments, run: Run) -> bool:
+        """Return whether the card's error relative to float64 is comparable to the CPU's.
 
-        What is exact is taken to be what float64 gives.
+        Where terms cancel, the CPU's results are inaccurate as well.
         """
         if not self.dtype.is_floating_point:
             return False
         wide = self._on_cpu(card).in_dtype(torch.float64)
         try:
-            # Tensors for out= are not of that type.
+            # Tensors for out= have another dtype.
             exact = wide.call(self.op) if self.variant == "out" else run(wide)
-        except REFUSALS:
+        except EXPECTED_ERRORS:
             return False
         spreads = self._spreads(wide, exact, run)
-        results = map(tensors_of, (got, wanted, exact))
-        for one, other, best, spread in zip(*results, spreads, strict=True):
-            if one.shape != other.shape or best.shape != other.shape:
+        results = map(tensors_of, (actual, expected, exact))
+        for result, reference, best, spread in zip(*results, spreads, strict=True):
+            if result.shape != reference.shape or best.shape != reference.shape:
                 return False
-            if not one.is_floating_point():
-                if not torch.equal(one.cpu(), other):
+            if not result.is_floating_point():
+                if not torch.equal(result.cpu(), reference):
                     return False
                 continue
             best = best.detach()
-            error = (other.detach().double() - best).abs().nan_to_num(0.0, 0.0, 0.0)
-            room = TIMES_THE_CPUS_ERROR * error.max().item() if error.numel() else 0.0
-            room = max(room, spread)
-            rounded = best.to(one.dtype).to(CARD).cpu()
-            if difference(one.detach().cpu(), rounded, ROUNDINGS, room):
+            error = (reference.detach().double() - best).abs().nan_to_num(0.0, 0.0, 0.0)
+            max_error = MAX_RATIO_TO_CPU_ERROR * error.max().item() if error.numel() else 0.0
+            max_error = max(max_error, spread)
+            rounded = best.to(result.dtype).to(CARD).cpu()
+            if difference(result.detach().cpu(), rounded, ROUNDINGS, max_error):
                 return False
         return True
 
     def _spreads(self, wide: Arguments, exact: Any, run: Run) -> list[float]:
-        """How far each result moves where the arguments are rounded otherwise."""
-        found = [0.0 for _ in tensors_of(exact)]
-        if not rules.is_sensitive(self.op):
-            return found
+        """Return how much each result changes under rounding errors of the arguments."""
+        spreads = [0.0 for _ in tensors_of(exact)]
+        if not rules.is_ill_conditioned(self.op):
+            return spreads
         generator = torch.Generator().manual_seed(SEED)
-        for _ in range(PERTURBATIONS):
-            others = tensors_of(run(wide.scaled(tolerance(self.dtype, ROUNDINGS), generator)))
-            moves = [
-                (one.detach() - other.detach()).abs().max().item() if one.numel() else 0.0
-                for one, other in zip(others, tensors_of(exact), strict=True)
+        for _ in range(NUM_PERTURBATIONS):
+            perturbed = wide.perturbed(tolerance(self.dtype, ROUNDINGS), generator)
+            changes = [
+                (result.detach() - best.detach()).abs().max().item() if result.numel() else 0.0
+                for result, best in zip(tensors_of(run(perturbed)), tensors_of(exact), strict=True)
             ]
-            found = [max(pair) for pair in zip(found, moves, strict=True)]
-        return found
+            spreads = [max(pair) for pair in zip(spreads, changes, strict=True)]
+        return spreads
 
-    def _differs_in_which_of_equals(self, got: Any, wanted: Any, card: Arguments) -> bool:
-        """Whether values agree, and places are those of other elements that are equal."""
-        dim = places.dim_of(name_of(self.op), card)
+    def _differs_only_in_ties(self, actual: Any, expected: Any, card: Arguments) -> bool:
+        """Return whether values match, and indices differ only among equal elements."""
+        dim = ties.tie_dim(name_of(self.op), card)
         if dim is None or self.variant == "gradient":
             return False
-        *values, found = tensors_of(got)
-        *others, expected = tensors_of(wanted)
-        if self._difference_of_values(values, others):
+        *values, indices = tensors_of(actual)
+        *expected_values, expected_indices = tensors_of(expected)
+        if self._value_difference(values, expected_values):
             return False
-        return places.are_of_equals(card.input.cpu(), dim, found.cpu(), expected)
+        return ties.differ_only_in_ties(card.input.cpu(), dim, indices.cpu(), expected_indices)
 
-    def _refused_by_cpu(self, card: Arguments, run: Run, refusal: BaseException) -> Outcome:
+    def _compare_errors(self, card: Arguments, run: Run, cpu_error: BaseException) -> Outcome:
+        """Return the verdict of a sample that raises on the CPU."""
         self.stage("card")
         try:
             run(card)
             cards.synchronize()
-        except REFUSALS:
+        except EXPECTED_ERRORS:
             return Outcome(Verdict.VOID)
-        return Outcome(Verdict.WRONG, f"takes what the CPU refuses: {_short(refusal)}")
+        return Outcome(Verdict.WRONG, f"accepts what the CPU rejects: {_short(cpu_error)}")
 
-    def _failed(self, error: Exception, homeless: list[torch.Tensor]) -> Outcome:
+    def _failed(self, error: Exception, unsupported: list[torch.Tensor]) -> Outcome:
         text = _short(error)
-        lacks_half = self.dtype is torch.float16 and "not implemented for 'Half'" in text
-        if isinstance(error, REFUSALS) and (
-            lacks_half or (homeless and CLEAR_REFUSAL.search(str(error)))
+        is_half_missing = self.dtype is torch.float16 and "not implemented for 'Half'" in text
+        if isinstance(error, EXPECTED_ERRORS) and (
+            is_half_missing or (unsupported and UNSUPPORTED_MESSAGE.search(str(error)))
         ):
             return Outcome(Verdict.REFUSED, text)
         return Outcome(Verdict.WRONG, f"raised {type(error).__name__}: {text}")
 
-    def _difference_of_kinds(self, got: Any, wanted: Any, device: torch.device) -> str | None:
-        """In all but the values of tensors."""
-        found, expected = tree_leaves(got), tree_leaves(wanted)
-        if len(found) != len(expected):
-            return f"{len(found)} results, expected {len(expected)}"
-        for one, other in zip(found, expected, strict=True):
-            if isinstance(other, torch.Tensor):
-                problem = self._difference_of_kind(one, other, device)
+    def _metadata_difference(self, actual: Any, expected: Any, device: torch.device) -> str | None:
+        """Return a difference in anything but the values of tensors, or None."""
+        leaves, expected_leaves = tree_leaves(actual), tree_leaves(expected)
+        if len(leaves) != len(expected_leaves):
+            return f"{len(leaves)} results, expected {len(expected_leaves)}"
+        for leaf, expected_leaf in zip(leaves, expected_leaves, strict=True):
+            if isinstance(expected_leaf, torch.Tensor):
+                problem = self._tensor_metadata_difference(leaf, expected_leaf, device)
             else:
-                problem = _difference_of_objects(one, other)
+                problem = _object_difference(leaf, expected_leaf)
             if problem:
                 return problem
         return None
 
-    def _difference_of_kind(
-        self, got: Any, wanted: torch.Tensor, device: torch.device
+    def _tensor_metadata_difference(
+        self, actual: Any, expected: torch.Tensor, device: torch.device
     ) -> str | None:
-        if self._is_not_given_on_cpu(wanted):
+        if self._is_omitted_on_cpu(expected):
             return None
-        for what in ("dtype", "shape"):
-            one, other = getattr(got, what), getattr(wanted, what)
-            if one != other:
-                return f"{what} {one}, expected {other}"
-        if got.device != device:
-            return f"on {got.device}, expected {device}"
-        if self.variant == "gradient" or not rules.has_strides(self.op):
+        for name in ("dtype", "shape"):
+            value, expected_value = getattr(actual, name), getattr(expected, name)
+            if value != expected_value:
+                return f"{name} {value}, expected {expected_value}"
+        if actual.device != device:
+            return f"on {actual.device}, expected {device}"
+        if self.variant == "gradient" or not rules.has_same_strides(self.op):
             return None
-        one, other = _strides(got), _strides(wanted)
-        return None if one == other else f"strides {one}, expected {other}"
+        strides, expected_strides = _strides(actual), _strides(expected)
+        if strides == expected_strides:
+            return None
+        return f"strides {strides}, expected {expected_strides}"
 
-    def _is_not_given_on_cpu(self, wanted: torch.Tensor) -> bool:
-        return wanted.shape == (0,) and name_of(self.op) in rules.EMPTY_ON_CPU
+    def _is_omitted_on_cpu(self, expected: torch.Tensor) -> bool:
+        return expected.shape == (0,) and name_of(self.op) in rules.EMPTY_ON_CPU
 
-    def _difference_of_values(self, got: Any, wanted: Any) -> str | None:
+    def _value_difference(self, actual: Any, expected: Any) -> str | None:
         if not has_values(self.op):
             return None
-        for one, other in zip(tensors_of(got), tensors_of(wanted), strict=True):
-            if self._is_not_given_on_cpu(other):
+        for result, reference in zip(tensors_of(actual), tensors_of(expected), strict=True):
+            if self._is_omitted_on_cpu(reference):
                 continue
-            one, other = one.detach().cpu(), other.detach()
-            if is_storable(other):
-                other = other.to(CARD).cpu()
-            problem = difference(one, other, ROUNDINGS)
+            result, reference = result.detach().cpu(), reference.detach()
+            if is_storable(reference):
+                reference = reference.to(CARD).cpu()
+            problem = difference(result, reference, ROUNDINGS)
             if problem and rules.is_random(self.op):
-                problem = _difference_of_statistics(one, other)
+                problem = _statistics_difference(result, reference)
             if problem:
                 return problem
         return None
 
 
-def _in_real_parts(results: Any) -> Any:
-    """Complex tensors as what the card makes of them: two real numbers each."""
+def _complex_as_real(results: Any) -> Any:
+    """Return complex tensors as real tensors with a last dim of size 2, as on the card."""
 
-    def parts(value: Any) -> Any:
+    def to_real(value: Any) -> Any:
         is_complex = isinstance(value, torch.Tensor) and value.is_complex()
         return torch.view_as_real(value.resolve_conj()) if is_complex else value
 
-    return tree_map(parts, results)
+    return tree_map(to_real, results)
 
 
 def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Of the dims that have a next element."""
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return tuple(step for size, step in steps if size > 1) if tensor.numel() else ()
+    """Return the strides of the dims of size greater than 1."""
+    dims = zip(tensor.shape, tensor.stride(), strict=True)
+    return tuple(stride for size, stride in dims if size > 1) if tensor.numel() else ()
 
 
-def _refused_move(given: Arguments) -> Outcome:
+def _copy_unsupported(arguments: Arguments) -> Outcome:
+    """Return the verdict of a copy to the card of a tensor that the card cannot hold."""
     try:
-        given.moved_to(CARD)
-    except REFUSALS as error:
+        arguments.moved_to(CARD)
+    except EXPECTED_ERRORS as error:
         return Outcome(Verdict.REFUSED, _short(error))
-    return Outcome(Verdict.WRONG, "the card took a tensor that it has no format for")
+    return Outcome(Verdict.WRONG, "the card accepted a tensor of an unsupported format")
 
 
-def _difference_of_memory(got: Any, wanted: Any, card: Arguments, cpu: Arguments) -> str | None:
-    """A result that is part of an argument changes with it, and that one with the result."""
-    for one, other in zip(tensors_of(got), tensors_of(wanted), strict=True):
-        shares, should = _shares_memory(one, card), _shares_memory(other, cpu)
-        if shares != should:
-            return f"{'shares' if shares else 'does not share'} memory with an argument"
+def _aliasing_difference(actual: Any, expected: Any, card: Arguments, cpu: Arguments) -> str | None:
+    """Return a difference in whether results alias arguments, or None."""
+    for result, reference in zip(tensors_of(actual), tensors_of(expected), strict=True):
+        is_alias = _aliases_argument(result, card)
+        if is_alias != _aliases_argument(reference, cpu):
+            return f"{'aliases' if is_alias else 'does not alias'} an argument"
     return None
 
 
-def _shares_memory(result: torch.Tensor, arguments: Arguments) -> bool:
-    memory = result.untyped_storage()._cdata
-    return any(memory == tensor.untyped_storage()._cdata for tensor in arguments.tensors)
+def _aliases_argument(result: torch.Tensor, arguments: Arguments) -> bool:
+    storage = result.untyped_storage()._cdata
+    return any(storage == tensor.untyped_storage()._cdata for tensor in arguments.tensors)
 
 
-def _difference_of_arguments(card: Arguments, cpu: Arguments) -> str | None:
-    """What the op changed of its arguments, or left alone."""
-    for one, other in zip(card.tensors, cpu.tensors, strict=True):
-        problem = difference(one.detach().cpu(), other.detach().to(CARD).cpu(), ROUNDINGS)
+def _argument_difference(card: Arguments, cpu: Arguments) -> str | None:
+    """Return a difference in the arguments after the call, or None."""
+    for tensor, reference in zip(card.tensors, cpu.tensors, strict=True):
+        problem = difference(tensor.detach().cpu(), reference.detach().to(CARD).cpu(), ROUNDINGS)
         if problem:
             return f"an argument afterwards: {problem}"
     return None
 
 
-def _difference_of_objects(got: Any, wanted: Any) -> str | None:
-    if isinstance(wanted, torch.device):
+def _object_difference(actual: Any, expected: Any) -> str | None:
+    if isinstance(expected, torch.device):
         return None
-    if isinstance(wanted, float) and isinstance(got, float):
-        same = math.isclose(got, wanted, rel_tol=2**-6) or (math.isnan(got) and math.isnan(wanted))
+    if isinstance(expected, float) and isinstance(actual, float):
+        is_same = math.isclose(actual, expected, rel_tol=2**-6) or (
+            math.isnan(actual) and math.isnan(expected)
+        )
     else:
-        same = bool(got == wanted)
-    return None if same else f"got {got!r}, expected {wanted!r}"
+        is_same = bool(actual == expected)
+    return None if is_same else f"got {actual!r}, expected {expected!r}"
 
 
-def _difference_of_statistics(got: torch.Tensor, wanted: torch.Tensor) -> str | None:
-    """The mean within five standard errors, and the spread within a factor of two."""
-    one, other = got.double(), wanted.double()
-    if one.numel() < MANY_ELEMENTS:
+def _statistics_difference(actual: torch.Tensor, expected: torch.Tensor) -> str | None:
+    """Return a difference in the mean, by five standard errors, or in the deviation, by twice."""
+    sample, reference = actual.double(), expected.double()
+    if sample.numel() < MIN_RANDOM_ELEMENTS:
         return None
-    spreads = one.std().item(), other.std().item()
-    error = 5 * max(spreads) * math.sqrt(2 / one.numel())
-    if abs((one.mean() - other.mean()).item()) > error:
-        return f"random with mean {one.mean().item():.4g}, expected {other.mean().item():.4g}"
-    if max(spreads) > 2 * min(spreads):
-        return f"random with deviation {spreads[0]:.4g}, expected {spreads[1]:.4g}"
+    deviations = sample.std().item(), reference.std().item()
+    error = 5 * max(deviations) * math.sqrt(2 / sample.numel())
+    means = sample.mean().item(), reference.mean().item()
+    if abs(means[0] - means[1]) > error:
+        return f"random with mean {means[0]:.4g}, expected {means[1]:.4g}"
+    if max(deviations) > 2 * min(deviations):
+        return f"random with deviation {deviations[0]:.4g}, expected {deviations[1]:.4g}"
     return None
 
 

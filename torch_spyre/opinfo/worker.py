@@ -1,5 +1,6 @@
-"""A worker process: does units of samples and tells its parent each step, so that if it dies the
-parent knows at what.
+"""The worker process: runs units of samples and reports every step to its parent.
+
+If the worker crashes, the parent can name the sample.
 """
 
 import faulthandler
@@ -26,13 +27,13 @@ from torch_spyre.opinfo.results import Outcome, Unit, Verdict
 from torch_spyre.opinfo.run import Sample
 from torch_spyre.testing.op_samples import name_of, samples_of
 
-# Compiled programs and plans are kept; a worker that has grown so large is replaced.
-MOST_KILOBYTES = 3 * 2**20
+# Compiled programs and plans are cached; a worker with more resident memory is replaced.
+MAX_KILOBYTES = 3 * 2**20
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A sample. With none of them begun, samples are being made."""
+    """A sample has begun. Before the first one, samples are generated."""
 
     index: int
     sample: str
@@ -40,24 +41,26 @@ class Begun:
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the sample is running now: "cpu" or "card"."""
+    """The sample now runs on "cpu" or "card"."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Ended:
+    """A sample has ended; `fallback` is the first op that fell back, if it was determined."""
+
     outcome: Outcome
     fallback: str | None
 
 
 @dataclass(frozen=True)
 class Done:
-    """With a unit. `retires` says that the worker takes no other."""
+    """A unit is done. A retiring worker accepts no other unit."""
 
     note: str
     seconds: float
-    retires: bool
+    is_retiring: bool
 
 
 Message = Begun | Stage | Ended | Done
@@ -65,14 +68,16 @@ Message = Begun | Stage | Ended | Done
 
 @functools.cache
 def ops() -> dict[str, OpInfo]:
+    """Return the op database by name."""
     return {name_of(op): op for op in op_db}
 
 
-def work(connection: Connection, others: Iterable[Connection], log: Path) -> None:
-    """The main function of the process. `log` gets what it says, and its last words."""
-    for other in others:  # inherited; while a copy is open, its worker does not see our parent end
-        other.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+def work(connection: Connection, inherited: Iterable[Connection], log: Path) -> None:
+    """Run units until the connection closes. Output and stack traces of crashes go to `log`."""
+    # While a copy is open, the other worker does not notice that the parent has ended.
+    for parent_end in inherited:
+        parent_end.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it
     with log.open("w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
@@ -83,38 +88,40 @@ def work(connection: Connection, others: Iterable[Connection], log: Path) -> Non
         try:
             while True:
                 unit, done = connection.recv()
-                _do(connection, unit, done)
+                _run_unit(connection, unit, done)
         except (EOFError, BrokenPipeError):
-            return  # the parent has gone, or needs us no more
+            return  # the parent has ended or closed the connection
 
 
-def _do(connection: Connection, unit: Unit, done: set[int]) -> None:
-    """The samples of a unit, except those that were done before a worker died of one."""
+def _run_unit(connection: Connection, unit: Unit, done: set[int]) -> None:
+    """Run the samples of a unit, except those that were done before a crash."""
     begin = time.monotonic()
     op, dtype = ops()[unit.op], getattr(torch, unit.dtype)
-    names_fallback = True
+    needs_fallback = True
     for index, sample in _samples(op, dtype, unit):
         if index in done:
             continue
-        connection.send(Begun(index, _described(sample)))
+        connection.send(Begun(index, _describe(sample)))
         runner = Sample(op, dtype, unit.variant, sample, lambda name: connection.send(Stage(name)))
         try:
             outcome = runner.outcome()
-        except Exception:  # of the comparison itself; the report carries it
+        except Exception:  # in the comparison itself; reported as wrong
             outcome = Outcome(Verdict.WRONG, " | ".join(traceback.format_exc().splitlines()[-5:]))
         fallback = None
-        if outcome.verdict is Verdict.FALLBACK and names_fallback:
-            names_fallback, fallback = False, runner.first_fallback()
+        if outcome.verdict is Verdict.FALLBACK and needs_fallback:
+            needs_fallback, fallback = False, runner.first_fallback()
         connection.send(Ended(outcome, fallback))
-    retires = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MOST_KILOBYTES
-    connection.send(Done(rules.note(op), time.monotonic() - begin, retires))
+    is_retiring = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > MAX_KILOBYTES
+    connection.send(Done(rules.note(op), time.monotonic() - begin, is_retiring))
 
 
 def _samples(op: OpInfo, dtype: torch.dtype, unit: Unit) -> list[tuple[int, SampleInput]]:
     if unit.sample is None:
         return samples_of(op, dtype, unit.samples)
-    return [found for found in samples_of(op, dtype, None) if found[0] == unit.sample]
+    return [
+        (index, sample) for index, sample in samples_of(op, dtype, None) if index == unit.sample
+    ]
 
 
-def _described(sample: SampleInput) -> str:
+def _describe(sample: SampleInput) -> str:
     return " ".join(str(sample.summary()).split()).removeprefix("SampleInput")[:500]

@@ -1,5 +1,5 @@
-"""Readable reference models of the card, and the comparisons that tests make with them.
+"""Reference models of the card, and comparisons for tests.
 
-`formats` says what bits a value becomes, `layouts` says where in device memory they go. Both are
-slow and written to be obviously right; neither shares code with the C++ they are compared to.
+`formats` models the encoding of values, `layouts` their positions in device memory. Both are slow
+and simple, and share no code with the C++ implementation that they are compared with.
 """

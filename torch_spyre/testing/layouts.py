@@ -1,8 +1,8 @@
-"""The golden model of layouts: which place in device memory holds which host element.
+"""The reference model of layouts: the device offset of every host element.
 
-An allocation is a flat array of codes (see `formats`). A host element is named by its *host
-offset*, the number PyTorch computes from index, strides and storage offset; a view is therefore
-nothing but another way of naming the same places. The numbers are those of the published layouts.
+An allocation is a flat array of codes (see `formats`). A host element is identified by its *host
+offset*, which PyTorch computes from index, strides and storage offset; views of one storage
+therefore share device offsets. The layouts are the published ones.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Layout:
         return BYTES_IN_STICK * prod(self.device_size[:-1])
 
     def empty_device(self, fill_byte: int = 0) -> Codes:
-        """Device memory for one tensor of this layout, every byte set to `fill_byte`."""
+        """Return device memory for one tensor of this layout, every byte set to `fill_byte`."""
         return np.full(self.device_bytes, fill_byte, np.uint8).view(self.format.code_dtype)
 
 
@@ -47,11 +47,12 @@ class Layout:
 
 
 def contiguous_strides(size: Sequence[int]) -> tuple[int, ...]:
-    """Row-major; a size of zero multiplies through, unlike in PyTorch."""
+    """Return row-major strides; unlike in PyTorch, a size of zero makes outer strides zero."""
     return tuple(prod(size[i + 1 :]) for i in range(len(size)))
 
 
 def default_layout(host_size: Sequence[int], dtype: torch.dtype) -> Layout:
+    """Return the layout of a contiguous tensor."""
     order = range(len(host_size))
     return layout(host_size, contiguous_strides(host_size), dtype, order)
 
@@ -62,11 +63,11 @@ def layout(
     dtype: torch.dtype,
     dim_order: Sequence[int],
 ) -> Layout:
-    """The stick runs along the last dim of `dim_order`; -1 there asks for sparse sticks."""
+    """Return the layout with sticks along the last dim of `dim_order`; -1 means sparse sticks."""
     order = list(dim_order)
-    dense = len(order) == len(host_size)
-    sparse = len(order) == len(host_size) + 1 and order[-1] == NO_HOST_DIM
-    if not (dense or sparse):
+    is_dense = len(order) == len(host_size)
+    is_sparse = len(order) == len(host_size) + 1 and order[-1] == NO_HOST_DIM
+    if not (is_dense or is_sparse):
         raise ValueError(f"Incompatible host_size and dim_order: {list(host_size)} and {order}")
     device = device_format(dtype)
     if not host_size:
@@ -108,7 +109,7 @@ def _stride_map(
     return tuple(reversed(result))
 
 
-# --- Finding an element ---------------------------------------------------------------------------
+# --- Device offsets ---------------------------------------------------------------------------
 
 
 def device_offset(
@@ -117,7 +118,7 @@ def device_offset(
     stride_map: Sequence[int],
     arrangement: str = STANDARD,
 ) -> Offsets:
-    """Where an element lies, in elements from the start (the first copy, if it is replicated)."""
+    """Return the device offset of elements (of the first copy, if they are replicated)."""
     coordinates = _rearranged(
         _coordinates(host_offsets, device_size, stride_map), device_size, stride_map, arrangement
     )
@@ -129,18 +130,20 @@ def device_offset(
 def _coordinates(
     host_offsets: int | Offsets, device_size: Sequence[int], stride_map: Sequence[int]
 ) -> dict[int, Offsets]:
-    """The host offset as a mixed-radix number whose digits are device coordinates."""
+    """Decompose a host offset as a mixed-radix number into device coordinates."""
     dims = [d for d, step in enumerate(stride_map) if step > 0 and device_size[d] > 1]
     dims.sort(key=lambda dim: -stride_map[dim])
-    rest = np.asarray(host_offsets, dtype=np.int64)
+    remainder = np.asarray(host_offsets, dtype=np.int64)
     coordinates: dict[int, Offsets] = {}
     for dim in dims:
-        coordinates[dim] = rest // stride_map[dim]
-        rest = rest % stride_map[dim]
+        coordinates[dim] = remainder // stride_map[dim]
+        remainder = remainder % stride_map[dim]
         if np.any(coordinates[dim] >= device_size[dim]) or np.any(coordinates[dim] < 0):
-            raise ValueError(f"a host offset leaves device dim {dim} of {list(device_size)}")
-    if np.any(rest != 0):
-        raise ValueError(f"a host offset lies between the strides of {list(stride_map)}")
+            raise ValueError(
+                f"a host offset is out of bounds in device dim {dim} of {list(device_size)}"
+            )
+    if np.any(remainder != 0):
+        raise ValueError(f"a host offset is not a multiple of the strides {list(stride_map)}")
     return coordinates
 
 
@@ -150,7 +153,7 @@ def _rearranged(
     stride_map: Sequence[int],
     arrangement: str,
 ) -> dict[int, Offsets]:
-    """Moves each element from its sequential slot to the one its arrangement says."""
+    """Permute the coordinates within sticks according to the arrangement."""
     stick = len(device_size) - 1
     if arrangement == STANDARD or stick not in coordinates:
         return coordinates
@@ -168,17 +171,17 @@ def _rearranged(
 
 def _stick_count_dim(device_size: Sequence[int], stride_map: Sequence[int]) -> int:
     step = device_size[-1] * stride_map[-1]
-    found = [d for d, s in enumerate(stride_map) if s == step and device_size[d] > 1]
-    if len(found) != 1 or device_size[found[0]] % 2 != 0:
+    dims = [d for d, s in enumerate(stride_map) if s == step and device_size[d] > 1]
+    if len(dims) != 1 or device_size[dims[0]] % 2 != 0:
         raise ValueError(f"{list(device_size)} has no even number of sticks to alternate between")
-    return found[0]
+    return dims[0]
 
 
 # --- Copying --------------------------------------------------------------------------------------
 
 
 def host_offsets(size: Sequence[int], stride: Sequence[int], offset: int = 0) -> Offsets:
-    """The host offset of every element of a view, in an array of the view's shape."""
+    """Return the host offset of every element of a view, in an array of the view's shape."""
     offsets = np.full(tuple(size), offset, dtype=np.int64)
     for dim, (extent, step) in enumerate(zip(size, stride, strict=True)):
         shape = [1] * len(size)
@@ -188,39 +191,43 @@ def host_offsets(size: Sequence[int], stride: Sequence[int], offset: int = 0) ->
 
 
 def write(
-    device: Codes, codes: Codes, where: Layout, stride: Sequence[int], offset: int = 0
+    device: Codes, codes: Codes, layout: Layout, stride: Sequence[int], offset: int = 0
 ) -> None:
-    """Puts codes into the view (their shape, `stride`, `offset`) of a device allocation."""
-    first = _places(codes.shape, where, stride, offset)
-    for copy in _copy_offsets(where):
+    """Write codes to the view (their shape, `stride`, `offset`) of a device allocation."""
+    first = _device_offsets(codes.shape, layout, stride, offset)
+    for copy in _copy_offsets(layout):
         device[first + copy] = codes
 
 
 def read(
-    device: Codes, where: Layout, size: Sequence[int], stride: Sequence[int], offset: int = 0
+    device: Codes, layout: Layout, size: Sequence[int], stride: Sequence[int], offset: int = 0
 ) -> Codes:
-    """The codes of the view (`size`, `stride`, `offset`) of a device allocation."""
-    return np.asarray(device[_places(size, where, stride, offset)])
+    """Return the codes of the view (`size`, `stride`, `offset`) of a device allocation."""
+    return np.asarray(device[_device_offsets(size, layout, stride, offset)])
 
 
-def _places(size: Sequence[int], where: Layout, stride: Sequence[int], offset: int) -> Offsets:
+def _device_offsets(
+    size: Sequence[int], layout: Layout, stride: Sequence[int], offset: int
+) -> Offsets:
     offsets = host_offsets(size, stride, offset)
-    return device_offset(offsets, where.device_size, where.stride_map, where.arrangement)
+    return device_offset(offsets, layout.device_size, layout.stride_map, layout.arrangement)
 
 
-def _copy_offsets(where: Layout) -> list[int]:
-    """Device offsets of all copies of host offset 0: several if there are replicate dims."""
-    strides = contiguous_strides(where.device_size)
-    replicated = [d for d, step in enumerate(where.stride_map) if step == REPLICATE]
-    repeats = product(*(range(where.device_size[d]) for d in replicated))
+def _copy_offsets(layout: Layout) -> list[int]:
+    """Return the device offsets of all copies of host offset 0, several with replicated dims."""
+    strides = contiguous_strides(layout.device_size)
+    replicated = [d for d, step in enumerate(layout.stride_map) if step == REPLICATE]
+    repeats = product(*(range(layout.device_size[d]) for d in replicated))
     return [sum(c * strides[d] for c, d in zip(r, replicated, strict=True)) for r in repeats]
 
 
-# --- The worked examples, which the model and the card are both held to --------------
+# --- Examples that the model and the card are both checked against --------------
 
 
 @dataclass(frozen=True)
 class WorkedLayout:
+    """An example of a host tensor and its device layout."""
+
     host_size: tuple[int, ...]
     device_size: tuple[int, ...]
     stride_map: tuple[int, ...]

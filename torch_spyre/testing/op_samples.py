@@ -1,7 +1,7 @@
 """Samples of torch's op database, on the card and on the CPU.
 
-The CPU gets what the card holds: each input makes the round trip first, so that 16-bit floats are
-rounded before either computes.
+The CPU gets the values that the card holds: inputs are copied to the card and back first, so that
+16-bit floats are rounded before either computes.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from torch_spyre.testing import formats
 
 CARD, CPU = torch.device("spyre", 0), torch.device("cpu")
 SEED = 1234
-# Tensors that nobody has written to.
+# Ops that return uninitialized tensors.
 UNDEFINED = ("empty", "new_empty")
-# How ops refuse their arguments.
-REFUSALS = (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError)
+# Errors that ops raise for unsupported arguments.
+EXPECTED_ERRORS = (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError)
 
 
 def name_of(op: OpInfo) -> str:
@@ -41,15 +41,16 @@ def is_storable(tensor: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What an op is called with, on one device."""
+    """The arguments of an op, on one device."""
 
     input: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
-    def call(self, function: Callable[..., Any], **more: Any) -> Any:
+    def call(self, function: Callable[..., Any], **options: Any) -> Any:
+        """Call a function with these arguments and a fixed seed."""
         torch.manual_seed(SEED)
-        return function(self.input, *self.args, **self.kwargs, **more)
+        return function(self.input, *self.args, **self.kwargs, **options)
 
     @property
     def tensors(self) -> list[torch.Tensor]:
@@ -57,27 +58,27 @@ class Arguments:
 
     @property
     def device(self) -> torch.device:
-        """Where results belong. Factories without a device argument make CPU tensors."""
+        """Return the device of the results; CPU for factories without a device argument."""
         leaves = tree_leaves((self.input, self.args, self.kwargs))
-        found = [leaf for leaf in leaves if isinstance(leaf, torch.device)]
-        return next(iter([*found, *(t.device for t in self.tensors)]), CPU)
+        devices = [leaf for leaf in leaves if isinstance(leaf, torch.device)]
+        return next(iter([*devices, *(t.device for t in self.tensors)]), CPU)
 
     def moved_to(self, device: torch.device) -> "Arguments":
         def move(leaf: Any) -> Any:
-            names_a_device = isinstance(leaf, torch.device) or leaf == "cpu"
-            return device if names_a_device else leaf
+            is_device = isinstance(leaf, torch.device) or leaf == "cpu"
+            return device if is_device else leaf
 
         return self._mapped(lambda tensor: tensor.detach().to(device), move)
 
-    def with_gaps(self) -> "Arguments":
-        """Memory between the elements, which a copy to another device would close."""
-        return self._mapped(_with_gaps)
+    def noncontiguous(self) -> "Arguments":
+        """Return the arguments as noncontiguous tensors; a copy to another device is contiguous."""
+        return self._mapped(_to_noncontiguous)
 
-    def dense(self) -> "Arguments":
+    def contiguous(self) -> "Arguments":
         return self._mapped(lambda tensor: tensor.contiguous())
 
     def in_dtype(self, dtype: torch.dtype) -> "Arguments":
-        """Floats in another type, be it as tensors or as dtypes."""
+        """Return the arguments with float tensors and float dtypes replaced by `dtype`."""
         return self._mapped(
             lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor,
             lambda leaf: (
@@ -85,36 +86,36 @@ class Arguments:
             ),
         )
 
-    def scaled(self, part: float, generator: torch.Generator) -> "Arguments":
-        """Floats larger or smaller by a part of them, as chance will have it."""
+    def perturbed(self, fraction: float, generator: torch.Generator) -> "Arguments":
+        """Return the arguments with floats randomly increased or decreased by a fraction."""
 
-        def moved(tensor: torch.Tensor) -> torch.Tensor:
+        def perturb(tensor: torch.Tensor) -> torch.Tensor:
             if not tensor.is_floating_point():
                 return tensor
             signs = torch.randint(0, 2, tensor.shape, generator=generator) * 2 - 1
-            return tensor.detach() * (1 + part * signs)
+            return tensor.detach() * (1 + fraction * signs)
 
-        return self._mapped(moved)
+        return self._mapped(perturb)
 
     def _mapped(
         self,
-        of_tensor: Callable[[torch.Tensor], torch.Tensor],
-        of_leaf: Callable[[Any], Any] = lambda leaf: leaf,
+        map_tensor: Callable[[torch.Tensor], torch.Tensor],
+        map_leaf: Callable[[Any], Any] = lambda leaf: leaf,
     ) -> "Arguments":
-        known: dict[int, torch.Tensor] = {}
+        mapped_tensors: dict[int, torch.Tensor] = {}
 
         def mapped(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor):
-                return of_leaf(leaf)
-            # One tensor given twice stays one.
-            if id(leaf) not in known:
-                known[id(leaf)] = of_tensor(leaf)
-            return known[id(leaf)]
+                return map_leaf(leaf)
+            # Two references to one tensor stay references to one tensor.
+            if id(leaf) not in mapped_tensors:
+                mapped_tensors[id(leaf)] = map_tensor(leaf)
+            return mapped_tensors[id(leaf)]
 
         return Arguments(*tree_map(mapped, (self.input, self.args, self.kwargs)))
 
 
-def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
+def _to_noncontiguous(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.dim() == 0 or tensor.numel() < 2:
         return tensor
     spread = torch.zeros(*tensor.shape, 2, dtype=tensor.dtype, device=tensor.device)[..., 1]
@@ -126,33 +127,34 @@ def arguments_of(sample: SampleInput) -> Arguments:
 
 
 def samples_of(op: OpInfo, dtype: torch.dtype, count: int | None) -> list[tuple[int, SampleInput]]:
-    """With their numbers; at most `count` of them, spread over the first."""
+    """Return samples with their indices; at most `count`, spread over the first 4 * `count`."""
     torch.manual_seed(SEED)
-    found = list(enumerate(islice(op.sample_inputs("cpu", dtype), count and 4 * count)))
+    samples = list(enumerate(islice(op.sample_inputs("cpu", dtype), count and 4 * count)))
     if count is None:
-        return found
-    step = max(1.0, len(found) / count)
-    return [found[int(i * step)] for i in range(min(count, len(found)))]
+        return samples
+    step = max(1.0, len(samples) / count)
+    return [samples[int(i * step)] for i in range(min(count, len(samples)))]
 
 
 def gradients(arguments: Arguments, op: OpInfo, sample: SampleInput) -> list[torch.Tensor]:
+    """Return the gradients of an op's float arguments for fixed gradients of its results."""
     leaves = [t.requires_grad_() for t in arguments.tensors if t.dtype.is_floating_point]
     output = sample.output_process_fn_grad(arguments.call(op))
     results = [t for t in tensors_of(output) if t.requires_grad]
     if not results:
         return []
-    # Exact in every float dtype.
+    # Gradients of the results; exact in every float dtype.
     weights = [(torch.arange(t.numel()) % 8 / 8 + 0.5).reshape(t.shape).to(t) for t in results]
-    found = torch.autograd.grad(results, leaves, weights, allow_unused=True)
-    return [gradient for gradient in found if gradient is not None]
+    argument_gradients = torch.autograd.grad(results, leaves, weights, allow_unused=True)
+    return [gradient for gradient in argument_gradients if gradient is not None]
 
 
 def new_outputs(results: Any, kind: str, device: torch.device) -> Any:
-    """Tensors for out=: of the right shape, of none, of a wrong one, or with gaps."""
+    """Return tensors for out=: of the matching shape, empty, mismatched, or noncontiguous."""
 
     def make(result: torch.Tensor) -> torch.Tensor:
-        shape = {"none": (0,), "wrong": (*result.shape, 3)}.get(kind, tuple(result.shape))
-        if kind == "gaps":
+        shape = {"empty": (0,), "mismatched": (*result.shape, 3)}.get(kind, tuple(result.shape))
+        if kind == "noncontiguous":
             return torch.zeros(*shape, 2, dtype=result.dtype, device=device)[..., 0]
         return torch.ones(shape, dtype=result.dtype, device=device)
 

@@ -1,61 +1,68 @@
-"""How far a result of the card may be from the CPU's: derived from the formats, in one place."""
+"""Tolerances of comparisons with the CPU, derived from the number formats."""
 
 import torch
 
 from torch_spyre.dtypes import RECORDS
 
-# One unit in the last place of results, for a value of 1.
-LAST_PLACE = {
+# The ulp of 1.
+ULP_OF_ONE = {
     dtype: record.unit_in_last_place
     for dtype, record in RECORDS.items()
     if record.unit_in_last_place is not None
 }
 
-# Where an op is composed of several, each step may round once.
+# An op may consist of several kernels, each of which rounds once.
 ROUNDINGS = 4
-# Samples fold up to some hundred elements, each order of which rounds otherwise in float32.
+# Samples reduce up to some hundred elements, and float32 rounding depends on the order.
 ROUNDINGS_OF_FLOAT32 = 84
 
 
 def tolerance(dtype: torch.dtype, roundings: int = ROUNDINGS) -> float:
-    """What so many roundings to nearest may add up to, relative to the largest value involved."""
+    """Return the maximum error of this many roundings, relative to the largest value involved."""
     if dtype is torch.float32:
         roundings = max(roundings, ROUNDINGS_OF_FLOAT32)
-    return roundings * LAST_PLACE.get(dtype, 2.0**-22) / 2
+    return roundings * ULP_OF_ONE.get(dtype, 2.0**-22) / 2
 
 
 def difference(
-    got: torch.Tensor, wanted: torch.Tensor, roundings: int = ROUNDINGS, room: float = 0.0
+    actual: torch.Tensor,
+    expected: torch.Tensor,
+    roundings: int = ROUNDINGS,
+    extra_error: float = 0.0,
 ) -> str | None:
-    """What sets two host tensors of one shape apart; None if nothing does but rounding.
+    """Return how two host tensors of the same shape differ, or None if only by rounding.
 
     Floats may differ by the roundings, relative to the value itself or to the largest of the
-    tensor: sums and products are as exact as their largest term. `room` is added to that.
+    tensor: a sum is only as accurate as its largest term. `extra_error` is added to that.
     """
-    if torch.equal(got, wanted):
+    if torch.equal(actual, expected):
         return None
-    if not wanted.dtype.is_floating_point:
-        bad = got != wanted
-        return _worst(got, wanted, bad, bad.double()) if bool(bad.any()) else None
-    one, other = got.double(), wanted.double()
-    allowed = tolerance(wanted.dtype, roundings)
-    finite = other[other.isfinite()].abs()
+    if not expected.dtype.is_floating_point:
+        is_wrong = actual != expected
+        return (
+            _describe_worst(actual, expected, is_wrong, is_wrong.double())
+            if bool(is_wrong.any())
+            else None
+        )
+    result, reference = actual.double(), expected.double()
+    allowed = tolerance(expected.dtype, roundings)
+    finite = reference[reference.isfinite()].abs()
     scale = finite.max().item() if finite.numel() else 1.0
-    distance = (one - other).abs()
-    same = (one == other) | (one.isnan() & other.isnan())
-    near = distance <= allowed * (other.abs() + scale) + room
-    bad = ~(same | (near & other.isfinite()))
-    if not bool(bad.any()):
+    distance = (result - reference).abs()
+    is_same = (result == reference) | (result.isnan() & reference.isnan())
+    is_near = distance <= allowed * (reference.abs() + scale) + extra_error
+    is_wrong = ~(is_same | (is_near & reference.isfinite()))
+    if not bool(is_wrong.any()):
         return None
-    return _worst(got, wanted, bad, distance.nan_to_num(nan=torch.inf))
+    return _describe_worst(actual, expected, is_wrong, distance.nan_to_num(nan=torch.inf))
 
 
-def _worst(
-    got: torch.Tensor, wanted: torch.Tensor, bad: torch.Tensor, distance: torch.Tensor
+def _describe_worst(
+    actual: torch.Tensor, expected: torch.Tensor, is_wrong: torch.Tensor, distance: torch.Tensor
 ) -> str:
-    flat = torch.where(bad, distance, -1.0).flatten().argmax()
-    where = tuple(int(i) for i in torch.unravel_index(flat, bad.shape))
+    flat = torch.where(is_wrong, distance, -1.0).flatten().argmax()
+    index = tuple(int(i) for i in torch.unravel_index(flat, is_wrong.shape))
     return (
-        f"{int(bad.sum())} of {bad.numel()} elements differ; the worst at {where}: "
-        f"got {got[where].item()!r}, expected {wanted[where].item()!r}"
+        f"{int(is_wrong.sum())} of {is_wrong.numel()} elements differ; the worst at {index}: "
+        f"got {actual[index].item()!r}, expected {expected[index].item()!r}"
     )

@@ -1,9 +1,9 @@
 """Entry point of the command `spyre`.
 
-Exit codes: 0 good; 1 bad input, with `error: ...` on stderr, in one line unless the error shows an
-excerpt of a text; 2 wrong usage. A traceback means a bug. A subcommand is a function with typer
-annotations in a file of its own; it raises a `SpyreError` for bad input, and imports what is slow
-inside itself.
+Exit codes: 0 success; 1 invalid input, with `error: ...` on stderr, in one line unless the error
+shows an excerpt of a text; 2 wrong usage. A traceback means a bug. A subcommand is a function with
+typer annotations in its own file; it raises a `SpyreError` for invalid input, and imports slow
+modules inside the function.
 """
 
 import sys
@@ -22,7 +22,7 @@ from torch_spyre.tools import (
 
 app = typer.Typer(
     name="spyre",
-    help="Look at and work with IBM Spyre cards, emulated ones included.",
+    help="Inspect and use IBM Spyre cards, including emulated ones.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -39,16 +39,17 @@ def main() -> None:
     try:
         app()
     except RuntimeError as error:
-        ours = _user_error(error)
-        if ours is None:
+        user_error = _user_error(error)
+        if user_error is None:
             raise
-        text = str(ours) if ours.keeps_lines else " ".join(str(ours).split())
+        message = str(user_error)
+        text = message if user_error.keeps_lines else " ".join(message.split())
         print(f"error: {text}", file=sys.stderr)
         raise SystemExit(1) from None
 
 
 def _user_error(error: BaseException | None) -> SpyreError | None:
-    """Our error, also where PyTorch has wrapped it, as it does for one raised during autoload."""
+    """Return the SpyreError that caused an error; PyTorch wraps those raised during autoload."""
     while error is not None and not isinstance(error, SpyreError):
         error = error.__cause__
     return error

@@ -1,4 +1,4 @@
-"""`spyre info`: versions, driver, and the cards this process sees."""
+"""`spyre info`: versions, driver, and the cards visible to this process."""
 
 import importlib.metadata
 import json as json_format
@@ -16,6 +16,8 @@ from torch_spyre.constants import DEVICE_NAME
 
 @dataclass(frozen=True)
 class CardStatus:
+    """Properties and free memory of one card."""
+
     index: int
     name: str
     type: str
@@ -26,7 +28,7 @@ class CardStatus:
 
 @dataclass(frozen=True)
 class Report:
-    """`problem` says why the cards could not be asked; the rest is known in any case."""
+    """The output of the command. `problem` is the reason why the cards could not be queried."""
 
     version: str
     torch_version: str
@@ -39,6 +41,7 @@ class Report:
 
 
 def collect() -> Report:
+    """Query versions and cards."""
     import torch
 
     from torch_spyre.cards import load_card
@@ -46,8 +49,8 @@ def collect() -> Report:
     description = load_card()
     cards, problem = [], None
     try:
-        cards = _ask_cards()
-    except RuntimeError as error:  # not hidden: the report carries it, and the exit code tells
+        cards = _query_cards()
+    except RuntimeError as error:  # reported, and reflected in the exit code
         problem = " ".join(str(error).split())
     return Report(
         version=_package_version(),
@@ -61,7 +64,7 @@ def collect() -> Report:
     )
 
 
-def _ask_cards() -> list[CardStatus]:
+def _query_cards() -> list[CardStatus]:
     import torch
 
     spyre = torch.get_device_module(DEVICE_NAME)
@@ -90,7 +93,7 @@ def _package_version() -> str:
 
 
 def info(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show versions, the driver in use, and the cards this process sees."""
+    """Show versions, the driver in use, and the cards visible to this process."""
     report = collect()
     if json:
         print(json_format.dumps(asdict(report), indent=2))
@@ -103,8 +106,8 @@ def info(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = Fal
 
 def _print_report(report: Report) -> None:
     console = Console()
-    facts = Table.grid(padding=(0, 2))
-    for label, fact in (
+    properties = Table.grid(padding=(0, 2))
+    for label, value in (
         ("torch-spyre", report.version),
         ("torch", report.torch_version),
         ("driver", f"{report.driver} (FLEX_DEVICE)"),
@@ -112,14 +115,14 @@ def _print_report(report: Report) -> None:
         ("card description", f"{report.description_name}: {report.description_path}"),
         ("cards", str(len(report.cards))),
     ):
-        facts.add_row(label, fact)
-    console.print(facts)
+        properties.add_row(label, value)
+    console.print(properties)
     if not report.cards:
         return
     table = Table("Card", "Name", "Type", "Cores", "Memory", "Free")
     for card in report.cards:
-        numbers = (str(card.cores), _gibibytes(card.total_memory), _gibibytes(card.free_memory))
-        table.add_row(f"{DEVICE_NAME}:{card.index}", card.name, card.type, *numbers)
+        sizes = (str(card.cores), _gibibytes(card.total_memory), _gibibytes(card.free_memory))
+        table.add_row(f"{DEVICE_NAME}:{card.index}", card.name, card.type, *sizes)
     console.print(table)
 
 

@@ -1,4 +1,4 @@
-"""`spyre knobs`: every environment variable with its value now, and the text of docs/knobs.md."""
+"""`spyre knobs`: every environment variable and its value, and the text of docs/knobs.md."""
 
 import json as json_format
 import sys
@@ -29,9 +29,11 @@ variable allows it, and a value outside what is allowed is an error that names t
 
 @dataclass(frozen=True)
 class KnobRow:
+    """One environment variable in the output."""
+
     name: str
     section: str
-    value: object  # None if unset, or if `error` says why there is none
+    value: object  # None if unset or invalid
     is_set: bool
     default: str
     allowed: str
@@ -41,6 +43,7 @@ class KnobRow:
 
 
 def collect() -> list[KnobRow]:
+    """Return all knobs with their current values."""
     rows = []
     for knob in all_knobs():
         value, error = None, None
@@ -65,7 +68,7 @@ def collect() -> list[KnobRow]:
 
 
 def markdown() -> str:
-    """The table as documentation: the same on every host and in every environment."""
+    """Return the text of docs/knobs.md, which does not depend on the environment."""
     lines = [INTRODUCTION, "| Standing | Meaning |", "|---|---|"]
     lines += [f"| {standing} | {meaning} |" for standing, meaning in STANDINGS.items()]
     for section, rows in groupby(collect(), key=attrgetter("section")):
@@ -80,12 +83,12 @@ def markdown() -> str:
 def knobs(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     markdown_: Annotated[
-        bool, typer.Option("--markdown", help="Print docs/knobs.md; shows no values.")
+        bool, typer.Option("--markdown", help="Print docs/knobs.md, without values.")
     ] = False,
 ) -> None:
-    """Show every environment variable: its value now, its default, what it does."""
+    """Show every environment variable: its value, default and effect."""
     if json and markdown_:
-        raise typer.BadParameter("--json and --markdown exclude each other")
+        raise typer.BadParameter("--json and --markdown are mutually exclusive")
     if markdown_:
         print(markdown(), end="")
         return
@@ -104,15 +107,15 @@ def knobs(
 def _print_table(rows: list[KnobRow]) -> None:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
-    for section, members in groupby(rows, key=attrgetter("section")):
+    for section, section_rows in groupby(rows, key=attrgetter("section")):
         table.add_row(Text(f"\n{section}", style="bold"))
-        for row in members:
-            # Value and effect share a column: beside each other they do not fit in 80 characters.
-            table.add_row(f"  {row.name}", Text.assemble(_shown_value(row), "\n", row.help))
+        for row in section_rows:
+            # Value and effect are in one column: two columns would exceed 80 characters.
+            table.add_row(f"  {row.name}", Text.assemble(_format_value(row), "\n", row.help))
     Console().print(table)
 
 
-def _shown_value(row: KnobRow) -> Text:
+def _format_value(row: KnobRow) -> Text:
     if not row.is_set:
         return Text(f"{row.default} (default)", style="dim")
     default = (f" (default {row.default})", "dim")

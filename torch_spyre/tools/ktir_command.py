@@ -1,4 +1,4 @@
-"""`spyre ktir`: read, check, print, compile, time and run KTIR files."""
+"""`spyre ktir`: verify, print, compile, time and run KTIR files."""
 
 import json as json_format
 import sys
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from torch_spyre.timing import Timing
 
 app = typer.Typer(
-    help="Read, check, print, compile, time and run kernels in KTIR.", no_args_is_help=True
+    help="Verify, print, compile, time and run kernels in KTIR.", no_args_is_help=True
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A KTIR text.", show_default=False)]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A KTIR file.", show_default=False)]
 FunctionName = Annotated[
-    str | None, typer.Option("--function", "-f", help="Which function, if there are several.")
+    str | None, typer.Option("--function", "-f", help="The function, if there are several.")
 ]
 Scalars = Annotated[
     list[str] | None,
@@ -31,26 +31,26 @@ Scalars = Annotated[
 
 
 class OutputError(SpyreError):
-    """A result cannot be written to where the user wants it."""
+    """An output file cannot be written."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(f"cannot write {str(path)!r}: {error.strerror or error}")
 
 
 def read(file: Path, *, strict: bool = False) -> "Module":
-    """The module of a file; its warnings go to stderr, one line each."""
+    """Load a module from a file; print its warnings to stderr, one line each."""
     from torch_spyre import ktir
 
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ktir.KtirWarning)
         module = ktir.load(file, strict=strict)
-    for warning in found:
+    for warning in caught:
         print(f"warning: {warning.message}", file=sys.stderr)
     return module
 
 
-def chosen(module: "Module", function: str | None) -> str:
-    """The function named, or the only one."""
+def select_function(module: "Module", function: str | None) -> str:
+    """Return the name of the requested function, or of the only one."""
     from torch_spyre.ktir.errors import KtirError
 
     if function is not None:
@@ -63,21 +63,22 @@ def chosen(module: "Module", function: str | None) -> str:
     raise KtirError(f"the file has several functions: {names}; choose one with --function")
 
 
-def scalars_of(assignments: list[str] | None) -> dict[str, int | float | bool]:
+def parse_scalars(assignments: list[str] | None) -> dict[str, int | float | bool]:
+    """Parse the NAME=VALUE options."""
     values = {}
     for assignment in assignments or []:
         name, separator, text = assignment.partition("=")
-        value = _number(text.strip())
+        value = _parse_number(text.strip())
         if not separator or not name.strip() or value is None:
             raise typer.BadParameter(f"{assignment!r} is not NAME=NUMBER", param_hint="--set")
         values[name.strip().removeprefix("%")] = value
     return values
 
 
-def _number(text: str) -> int | float | bool | None:
+def _parse_number(text: str) -> int | float | bool | None:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    for parse in (lambda found: int(found, 0), float):
+    for parse in (lambda digits: int(digits, 0), float):
         try:
             return parse(text)
         except ValueError:
@@ -89,10 +90,10 @@ def _number(text: str) -> int | float | bool | None:
 def verify(
     file: File,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse what only the interpreter allows, too.")
+        bool, typer.Option("--strict", help="Also reject what only the interpreter accepts.")
     ] = False,
 ) -> None:
-    """Check a file, and show its functions."""
+    """Verify a file, and list its functions."""
     module = read(file, strict=strict)
     count = len(module.functions)
     print(f"ok: {count} function{'' if count == 1 else 's'}")
@@ -100,7 +101,9 @@ def verify(
         return
     table = Table("Function", "Grid", "Arguments", box=None)
     for function in module.functions.values():
-        arguments = ", ".join(f"{found.name}: {found.type}" for found in function.arguments)
+        arguments = ", ".join(
+            f"{argument.name}: {argument.type}" for argument in function.arguments
+        )
         table.add_row(function.name, "x".join(map(str, function.grid)), arguments or "none")
     Console(markup=False, highlight=False).print(table)
 
@@ -110,7 +113,7 @@ def print_text(
     file: File,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")] = None,
 ) -> None:
-    """Print a file as this package would write it."""
+    """Print a file in canonical form."""
     text = str(read(file)).rstrip("\n") + "\n"
     if output is None:
         print(text, end="")
@@ -132,9 +135,9 @@ def compile(
     listing: Annotated[bool, typer.Option("--listing", help="Print the instructions.")] = False,
 ) -> None:
     """Compile a function to a device program."""
-    scalars = scalars_of(set)
+    scalars = parse_scalars(set)
     module = read(file)
-    program = module.compile(chosen(module, function), **scalars)
+    program = module.compile(select_function(module, function), **scalars)
     if output is not None:
         program.save(output)
     if listing:
@@ -154,10 +157,10 @@ def time(
     set: Scalars = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a function would take on the card. Nothing runs."""
-    scalars = scalars_of(set)
+    """Estimate the run time of a function on the card, without running it."""
+    scalars = parse_scalars(set)
     module = read(file)
-    timing = module.estimate(chosen(module, function), **scalars)
+    timing = module.estimate(select_function(module, function), **scalars)
     if json:
         print(json_format.dumps(timing.to_dict(), indent=2))
     else:
@@ -166,9 +169,9 @@ def time(
 
 def _print_timing(timing: "Timing") -> None:
     console = Console(markup=False, highlight=False)
-    facts = Table.grid(padding=(0, 2))
-    used = timing.utilisation
-    for label, fact in (
+    properties = Table.grid(padding=(0, 2))
+    utilisation = timing.utilisation
+    for label, value in (
         ("time", f"{timing.time_us:.3f} us, {timing.cycles} cycles"),
         ("bound by", timing.bound_by),
         ("device memory", f"{timing.ddr_read_bytes} B read, {timing.ddr_write_bytes} B written"),
@@ -177,12 +180,13 @@ def _print_timing(timing: "Timing") -> None:
         ("work", f"{timing.macs} multiply-adds, {timing.sfp_lane_ops} vector lane ops"),
         (
             "utilisation",
-            f"pt {used.pt:.1%}, sfp {used.sfp:.1%}, ddr {used.ddr:.1%}, lx {used.lx:.1%}, "
-            f"ring {used.ring:.1%}, cores {used.core_active:.1%}",
+            f"pt {utilisation.pt:.1%}, sfp {utilisation.sfp:.1%}, ddr {utilisation.ddr:.1%}, "
+            f"lx {utilisation.lx:.1%}, ring {utilisation.ring:.1%}, "
+            f"cores {utilisation.core_active:.1%}",
         ),
     ):
-        facts.add_row(label, fact)
-    console.print(facts)
+        properties.add_row(label, value)
+    console.print(properties)
     if not timing.steps:
         return
     table = Table("Step", "Op", "Cores", "Start us", "Time us", "Busiest", box=None)
@@ -194,7 +198,9 @@ def _print_timing(timing: "Timing") -> None:
             "lx": step.busy.lx,
             "ring": step.busy.ring,
         }
-        start, duration = (f"{found / 1e6:.3f}" for found in (step.start_ps, step.duration_ps))
+        start, duration = (
+            f"{picoseconds / 1e6:.3f}" for picoseconds in (step.start_ps, step.duration_ps)
+        )
         busiest = max(busy, key=lambda unit: busy[unit])
         table.add_row(step.name, step.op, str(step.cores), start, duration, busiest)
     console.print(table)

@@ -1,4 +1,4 @@
-"""`spyre ktir run`: a kernel on arrays from a file, or on random ones."""
+"""`spyre ktir run`: run a kernel on arrays from a file, or on random arrays."""
 
 import zipfile
 from pathlib import Path
@@ -14,9 +14,9 @@ from torch_spyre.tools.ktir_command import (
     FunctionName,
     OutputError,
     Scalars,
-    chosen,
+    parse_scalars,
     read,
-    scalars_of,
+    select_function,
 )
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 class InputError(SpyreError, ValueError):
-    """The arrays given to a kernel cannot be read, or some are missing."""
+    """The arrays of a kernel cannot be read, or some are missing."""
 
 
 class KernelFailedError(SpyreError):
-    """The kernel was started and the card reported an error."""
+    """The kernel was launched and the card reported an error."""
 
 
 def run(
@@ -53,24 +53,24 @@ def run(
         Path | None, typer.Option("--out", help="Write all arrays afterwards to an npz file.")
     ] = None,
 ) -> None:
-    """Run a function on the current card, and show its arrays afterwards."""
-    scalars = scalars_of(set)
+    """Run a function on the current card, and print its arrays afterwards."""
+    scalars = parse_scalars(set)
     module = read(file)
-    name = chosen(module, function)
+    name = select_function(module, function)
     values = {**(_from_file(npz) if npz is not None else {}), **scalars}
     program = _program(module, name, values)
-    given = _as_declared(program, values)
+    inputs = _to_declared_dtypes(program, values)
     if random:
-        given = {**_random_arrays(program, given, seed), **given}
-    elif missing := [array for array, *_ in _arrays(program) if array not in given]:
+        inputs = {**_random_arrays(program, inputs, seed), **inputs}
+    elif missing := [array for array, *_ in _arrays(program) if array not in inputs]:
         raise InputError(f"{name}: no value for {', '.join(missing)}; use --npz or --random")
     before = _counters()
     try:
-        results = module.run(name, **given)
+        results = module.run(name, **inputs)
     except SpyreError:
         raise
     except (RuntimeError, IndexError) as error:
-        # The card's own words, without the stack that PyTorch may add.
+        # The card's message, without the stack trace that PyTorch may append.
         raise KernelFailedError(f"{name}: {str(error).partition('Exception raised')[0]}") from error
     after = _counters()
     _print_arrays(results)
@@ -85,32 +85,32 @@ def _from_file(path: Path) -> "Values":
     try:
         with np.load(path, allow_pickle=False) as file:
             if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("one array without a name; use numpy.savez")
-            found = {name: file[name] for name in file.files}
+                raise ValueError("it has one unnamed array; use numpy.savez")
+            arrays = {name: file[name] for name in file.files}
     except OSError as error:
         raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{str(path)!r} is no npz file: {error}") from error
-    return {name: value if value.ndim else value.item() for name, value in found.items()}
+        raise InputError(f"{str(path)!r} is not an npz file: {error}") from error
+    return {name: value if value.ndim else value.item() for name, value in arrays.items()}
 
 
 def _program(module: "Module", name: str, values: "Values") -> "Program":
-    """Compiled for its arguments alone: what arrays it takes, of which shapes and types."""
+    """Compile a function to determine the names, shapes and dtypes of its arrays."""
     from torch_spyre.backend.kernels import function_named
     from torch_spyre.ktir.errors import KtirError
 
     declared = {argument.name for argument in function_named(module, name).arguments}
-    numbers = {key: value for key, value in values.items() if isinstance(value, int | float)}
-    unknown = sorted(set(numbers) - declared)
+    scalars = {key: value for key, value in values.items() if isinstance(value, int | float)}
+    unknown = sorted(set(scalars) - declared)
     if unknown:
         raise KtirError(f"{name} takes no {', '.join(unknown)}")
-    return module.compile(name, **numbers)
+    return module.compile(name, **scalars)
 
 
 def _arrays(
     program: "Program",
 ) -> "list[tuple[str, ElementType, tuple[int, ...] | None]]":
-    """Name, type and shape of each array; None where the kernel does not tell the shape."""
+    """Return name, type and shape of each array; the shape is None if it is not static."""
     return [
         (argument.name, argument.type, argument.shape if argument.has_shape else None)
         for argument in program.arguments
@@ -118,27 +118,27 @@ def _arrays(
     ]
 
 
-def _as_declared(program: "Program", values: "Values") -> "Values":
-    """Float arrays as the types that NumPy does not have, where the kernel wants these."""
+def _to_declared_dtypes(program: "Program", values: "Values") -> "Values":
+    """Return the values with float arrays converted to declared dtypes that NumPy lacks."""
     types = {name: type for name, type, _ in _arrays(program)}
     types |= {buffer.name: buffer.type for buffer in program.content.fixed_buffers}
     return {
-        name: _narrowed(value, types[name]) if name in types else value
+        name: _to_torch_dtype(value, types[name]) if name in types else value
         for name, value in values.items()
     }
 
 
-def _narrowed(value: Any, type: "ElementType") -> Any:
+def _to_torch_dtype(value: Any, type: "ElementType") -> Any:
     import numpy as np
     import torch
 
-    dtype = _unknown_to_numpy(type)
+    dtype = _dtype_missing_in_numpy(type)
     if dtype is None or not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return value
     return torch.from_numpy(value.astype(np.float32)).to(dtype)
 
 
-def _unknown_to_numpy(type: "ElementType") -> "torch.dtype | None":
+def _dtype_missing_in_numpy(type: "ElementType") -> "torch.dtype | None":
     from torch_spyre.backend.arrays import dtype_of
     from torch_spyre.dtypes import RECORDS
 
@@ -146,19 +146,21 @@ def _unknown_to_numpy(type: "ElementType") -> "torch.dtype | None":
     return None if RECORDS[dtype].is_in_numpy else dtype
 
 
-def _random_arrays(program: "Program", given: "Values", seed: int) -> "Values":
+def _random_arrays(program: "Program", inputs: "Values", seed: int) -> "Values":
     import numpy as np
 
     generator = np.random.default_rng(seed)
-    wanted = _arrays(program)
-    wanted += [(found.name, found.type, found.shape) for found in program.content.fixed_buffers]
+    required = _arrays(program)
+    required += [
+        (buffer.name, buffer.type, buffer.shape) for buffer in program.content.fixed_buffers
+    ]
     arrays = {}
-    for name, type, shape in wanted:
-        if name in given:
+    for name, type, shape in required:
+        if name in inputs:
             continue
         if shape is None:
             raise InputError(
-                f"{program.name}: the size of {name} is not in the text; give it with --npz"
+                f"{program.name}: the shape of {name} is not static; pass it with --npz"
             )
         arrays[name] = _random_array(generator, type, shape)
     return arrays
@@ -167,7 +169,7 @@ def _random_arrays(program: "Program", given: "Values", seed: int) -> "Values":
 def _random_array(
     generator: "np.random.Generator", type: "ElementType", shape: tuple[int, ...]
 ) -> Any:
-    """Normally distributed; integers from 0 to 7, so that they may serve as indices."""
+    """Return normally distributed floats, or integers from 0 to 7, which are valid as indices."""
     import numpy as np
 
     from torch_spyre.backend.program.instructions import ElementType
@@ -177,7 +179,7 @@ def _random_array(
     if not type.is_float:
         return generator.integers(0, 8, shape).astype(f"int{8 * type.bytes}")
     values = generator.standard_normal(shape, dtype=np.float32)
-    return _narrowed(values.astype(np.float16) if type is ElementType.F16 else values, type)
+    return _to_torch_dtype(values.astype(np.float16) if type is ElementType.F16 else values, type)
 
 
 def _counters() -> dict[str, int]:
@@ -197,32 +199,32 @@ def _print_arrays(arrays: "dict[str, np.ndarray]") -> None:
 def _statistics(array: "np.ndarray") -> tuple[str, ...]:
     import numpy as np
 
-    numbers = array.astype(np.float64).ravel()
-    present = numbers[~np.isnan(numbers)]
-    nans = str(len(numbers) - len(present))
-    if not len(present):
-        return "-", "-", "-", nans
+    values = array.astype(np.float64).ravel()
+    valid = values[~np.isnan(values)]
+    num_nans = str(len(values) - len(valid))
+    if not len(valid):
+        return "-", "-", "-", num_nans
     with np.errstate(invalid="ignore"):  # inf - inf
-        found = (present.min(), present.max(), present.mean())
-    return (*(f"{value:.6g}" for value in found), nans)
+        statistics = (valid.min(), valid.max(), valid.mean())
+    return (*(f"{value:.6g}" for value in statistics), num_nans)
 
 
 def _print_counters(counters: dict[str, int]) -> None:
-    facts = Table.grid(padding=(0, 2))
-    facts.add_row("device time", f"{counters.pop('device_time_ps') / 1e6:.3f} us")
+    rows = Table.grid(padding=(0, 2))
+    rows.add_row("device time", f"{counters.pop('device_time_ps') / 1e6:.3f} us")
     for name, value in counters.items():
         if value:
-            facts.add_row(name.replace("_", " "), str(value))
+            rows.add_row(name.replace("_", " "), str(value))
     console = Console(markup=False, highlight=False)
     console.print()
-    console.print(facts)
+    console.print(rows)
 
 
 def _save(path: Path, arrays: "dict[str, np.ndarray]") -> None:
     import numpy as np
 
     try:
-        # Not numpy.savez, whose own parameters are names that an argument may have.
+        # numpy.savez cannot save arrays whose names are those of its parameters.
         with zipfile.ZipFile(path, "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:

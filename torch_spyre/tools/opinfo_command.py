@@ -1,4 +1,4 @@
-"""`spyre opinfo`: PyTorch's op database on the card, compared with the CPU."""
+"""`spyre opinfo`: run PyTorch's op database on the card, and compare it with the CPU."""
 
 import fnmatch
 import tempfile
@@ -22,12 +22,12 @@ from torch_spyre.opinfo.results import DTYPES, MEANINGS, TROUBLE, Results, Unit,
 if TYPE_CHECKING:
     from torch.testing._internal.opinfo.core import OpInfo
 
-# mypy wants members of an enum as literals; these are what the tables have.
+# mypy requires the members of an enum as literals; these come from tables.
 Dtype = StrEnum("Dtype", {name: name for name in DTYPES})  # type: ignore[misc]  # see above
 Variant = StrEnum("Variant", {name: name for name in opinfo_results.VARIANTS})  # type: ignore[misc]  # too
 
 SECONDS_BETWEEN_SAVES = 20.0
-MOST_SHOWN = 40
+MAX_SHOWN = 40
 QUICK_SAMPLES = 2
 QUICK_DTYPES = ("float16", "float32")
 QUICK_OP_NAMES = """
@@ -39,13 +39,15 @@ QUICK_OPS = QUICK_OP_NAMES.split()
 
 
 class OpinfoError(SpyreError):
-    """The op database cannot be used as asked."""
+    """The op database is not available, or the selection is empty."""
 
 
 def opinfo(
     ops: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[OP]...", help="Names or patterns, as nn.functional.*; else all."),
+        typer.Argument(
+            metavar="[OP]...", help="Names or patterns, e.g. nn.functional.*; default: all."
+        ),
     ] = None,
     dtype: Annotated[
         list[Dtype] | None, typer.Option("--dtype", help="Only this one; repeatable.")
@@ -54,66 +56,68 @@ def opinfo(
         list[Variant] | None, typer.Option("--variant", help="Only this one; repeatable.")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option("--samples", min=1, help="At most so many for each; else all.")
+        int | None,
+        typer.Option("--samples", min=1, help="At most this many per unit; default: all."),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option("--sample", min=0, help="Only the one of this number.")
+        int | None, typer.Option("--sample", min=0, help="Only the sample with this index.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Two samples of common ops, in two dtypes: seconds.")
+        bool,
+        typer.Option("--quick", help="Two samples of common ops in two dtypes."),
     ] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = 1,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, help="Seconds that a sample may take.")
+        float, typer.Option("--timeout", min=0.1, help="Time limit of a sample in seconds.")
     ] = 120.0,
     json: Annotated[
-        Path | None, typer.Option("--json", help="Write results to this file, as they come.")
+        Path | None, typer.Option("--json", help="Write results to this file during the run.")
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Write a table of them to this file.")
+        Path | None, typer.Option("--html", help="Write an HTML report to this file.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Keep what the file of --json has; do the rest.")
+        bool, typer.Option("--resume", help="Skip the units that the --json file already has.")
     ] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="With --resume: do again what was wrong or crashed.")
+        bool, typer.Option("--retry", help="With --resume: repeat what was wrong or crashed.")
     ] = False,
 ) -> None:
     """Run samples of PyTorch's op database on the card, and compare them with the CPU."""
     if resume and json is None:
-        raise typer.BadParameter("--resume needs the file of --json")
+        raise typer.BadParameter("--resume needs --json")
     if retry and not resume:
-        raise typer.BadParameter("--retry goes with --resume")
+        raise typer.BadParameter("--retry needs --resume")
     if quick and (ops or samples is not None or sample is not None or dtype):
-        raise typer.BadParameter("--quick chooses ops, dtypes and samples itself")
+        raise typer.BadParameter("--quick has its own ops, dtypes and samples")
     if samples is not None and sample is not None:
-        raise typer.BadParameter("--samples and --sample exclude each other")
+        raise typer.BadParameter("--samples and --sample are mutually exclusive")
     variants = tuple(map(str, variant or opinfo_results.VARIANTS))
     if quick:
         units = _units(QUICK_OPS, QUICK_DTYPES, variants, QUICK_SAMPLES, None)
     else:
         units = _units(ops or ["*"], tuple(map(str, dtype or DTYPES)), variants, samples, sample)
-    found = (
+    results = (
         opinfo_results.load(json) if resume and json is not None and json.exists() else Results()
     )
-    units = [unit for unit in units if not _is_done(found, unit, retry)]
-    complete = _run(units, found, jobs, timeout, json)
+    units = [unit for unit in units if not _is_done(results, unit, retry)]
+    is_complete = _run(units, results, jobs, timeout, json)
     if html is not None:
-        from torch_spyre.opinfo.page import page
+        from torch_spyre.opinfo.html_report import html_report
 
-        opinfo_results.write(html, page(found))
-    _print_summary(found)
-    if not complete:
-        print("interrupted" + ("; --resume goes on from here" if json is not None else ""))
-    if found.trouble() or not complete:
+        opinfo_results.write(html, html_report(results))
+    _print_summary(results)
+    if not is_complete:
+        print("interrupted" + ("; continue with --resume" if json is not None else ""))
+    if results.trouble() or not is_complete:
         raise typer.Exit(1)
 
 
-def _is_done(found: Results, unit: Unit, retry: bool) -> bool:
-    before = found.units.get(unit.key)
-    if before is None or before.unit != unit:
+def _is_done(results: Results, unit: Unit, retry: bool) -> bool:
+    previous = results.units.get(unit.key)
+    if previous is None or previous.unit != unit:
         return False
-    return not (retry and before.verdict in TROUBLE)
+    return not (retry and previous.verdict in TROUBLE)
 
 
 def _database() -> "dict[str, OpInfo]":
@@ -138,22 +142,22 @@ def _units(
     import torch
 
     database = _database()
-    chosen = []
+    selected = []
     for pattern in patterns:
         names = [name for name in database if fnmatch.fnmatchcase(name, pattern)]
         if not names:
-            raise OpinfoError(f"no op of PyTorch's database is called {pattern!r}")
-        chosen += names
+            raise OpinfoError(f"no op of PyTorch's database matches {pattern!r}")
+        selected += names
     units = [
         Unit(name, dtype, variant, samples, sample)
-        for name in dict.fromkeys(chosen)
+        for name in dict.fromkeys(selected)
         for dtype in dtypes
         for variant in variants
         if database[name].supports_dtype(getattr(torch, dtype), "cpu")
         and _has_variant(database[name], dtype, variant)
     ]
     if not units:
-        raise OpinfoError("the ops chosen have none of these dtypes and variants")
+        raise OpinfoError("the selected ops have none of these dtypes and variants")
     return units
 
 
@@ -165,34 +169,34 @@ def _has_variant(op: "OpInfo", dtype: str, variant: str) -> bool:
     return True
 
 
-def _run(units: list[Unit], found: Results, jobs: int, timeout: float, json: Path | None) -> bool:
-    """False if the user interrupted it."""
+def _run(units: list[Unit], results: Results, jobs: int, timeout: float, json: Path | None) -> bool:
+    """Run the units; return False if the user interrupted the run."""
     from torch_spyre.opinfo.pool import Pool
 
     if json is not None:
-        opinfo_results.save(json, found)  # an hour later is a bad time to learn that it cannot be
+        opinfo_results.save(json, results)  # fail before the run if the file cannot be written
     saved = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, _progress(len(units)) as progress:
         running = Pool(jobs, timeout, Path(folder)).run(units)
         try:
             for result in running:
-                found.add(result)
+                results.add(result)
                 _advance(progress, str(result.unit))
                 if json is not None and time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
-                    opinfo_results.save(json, found)
+                    opinfo_results.save(json, results)
                     saved = time.monotonic()
         except KeyboardInterrupt:
             return False
         finally:
             running.close()
             if json is not None:
-                opinfo_results.save(json, found)
+                opinfo_results.save(json, results)
     return True
 
 
 @contextmanager
 def _progress(total: int) -> Iterator[Progress]:
-    """Drawn by hand: its thread would not survive the forks of the pool."""
+    """Yield a progress bar without a refresh thread, which forks of the pool would break."""
     columns = (
         BarColumn(),
         MofNCompleteColumn(),
@@ -215,42 +219,45 @@ def _advance(progress: Progress, now: str) -> None:
         progress.refresh()
 
 
-def _print_summary(found: Results) -> None:
+def _print_summary(results: Results) -> None:
     console = Console(highlight=False, markup=False)
-    verdicts = found.verdicts()
-    dtypes = [dtype for dtype in DTYPES if any(each == dtype for _, each in verdicts)]
+    verdicts = results.verdicts()
+    tested_dtypes = {dtype for _, dtype in verdicts}
+    dtypes = [dtype for dtype in DTYPES if dtype in tested_dtypes]
     table = Table("Ops", *dtypes, "all", "samples", "", box=None)
     for column in table.columns[1:-1]:
         column.justify = "right"
-    samples = found.samples()
+    samples = results.samples()
     for verdict, meaning in MEANINGS.items():
-        of_dtypes = [
-            sum(each is verdict and key[1] == dtype for key, each in verdicts.items())
+        counts = [
+            sum(actual is verdict and key[1] == dtype for key, actual in verdicts.items())
             for dtype in dtypes
         ]
-        numbers = [*of_dtypes, sum(of_dtypes), samples[verdict]]
-        if any(numbers):
-            table.add_row(verdict, *map(str, numbers), meaning)
+        cells = [*counts, sum(counts), samples[verdict]]
+        if any(cells):
+            table.add_row(verdict, *map(str, cells), meaning)
     console.print(table)
-    shares = [
-        opinfo_results.native_share(v for key, v in verdicts.items() if key[1] == dtype)
+    fractions = [
+        opinfo_results.native_fraction(v for key, v in verdicts.items() if key[1] == dtype)
         for dtype in dtypes
     ]
-    spelled = ", ".join(f"{dtype} {share:.1%}" for dtype, share in zip(dtypes, shares, strict=True))
-    whole = opinfo_results.native_share(verdicts.values())
-    of_samples = opinfo_results.native_share(Counter(samples).elements())
-    console.print(f"\nnative: {whole:.1%} of ops ({spelled}), {of_samples:.1%} of samples")
-    _print_trouble(console, found)
+    per_dtype = ", ".join(
+        f"{dtype} {fraction:.1%}" for dtype, fraction in zip(dtypes, fractions, strict=True)
+    )
+    of_ops = opinfo_results.native_fraction(verdicts.values())
+    of_samples = opinfo_results.native_fraction(Counter(samples).elements())
+    console.print(f"\nnative: {of_ops:.1%} of ops ({per_dtype}), {of_samples:.1%} of samples")
+    _print_trouble(console, results)
 
 
-def _print_trouble(console: Console, found: Results) -> None:
-    trouble = sorted(found.trouble(), key=lambda each: each[1].verdict is not Verdict.CRASH)
-    for unit, finding in trouble[:MOST_SHOWN]:
+def _print_trouble(console: Console, results: Results) -> None:
+    trouble = sorted(results.trouble(), key=lambda entry: entry[1].verdict is not Verdict.CRASH)
+    for unit, finding in trouble[:MAX_SHOWN]:
         command = f"{unit.op} --dtype {unit.dtype} --variant {unit.variant}"
         console.print(
             f"\n{finding.verdict}: spyre opinfo {command} --sample {finding.index}\n"
             f"  {finding.detail}\n  {finding.sample}",
             soft_wrap=True,
         )
-    if len(trouble) > MOST_SHOWN:
-        console.print(f"\nand {len(trouble) - MOST_SHOWN} more: --json and --html have them all")
+    if len(trouble) > MAX_SHOWN:
+        console.print(f"\nand {len(trouble) - MAX_SHOWN} more: see --json or --html")

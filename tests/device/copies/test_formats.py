@@ -109,7 +109,7 @@ def test_every_code_reads_back_into_another_float_dtype_with_one_rounding(device
 
 def float32_sample() -> torch.Tensor:
     """Random bits, and for each code its value, the midpoint above it, and their neighbours."""
-    values = formats.sen169_values()[: formats.SEN169_LARGEST + 1]
+    values = formats.sen169_values()[: formats.SEN169_MAX + 1]
     exact = np.concatenate([values, (values[:-1] + values[1:]) / 2]).astype(np.float32)
     neighbours = [np.nextafter(exact, np.float32(side)) for side in (-np.inf, np.inf)]
     positive = torch.from_numpy(np.concatenate([exact, *neighbours]))

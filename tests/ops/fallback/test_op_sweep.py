@@ -16,11 +16,11 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import SampleInput
 from torch.utils._pytree import tree_map
 
-from torch_spyre.opinfo.rules import WRONG_GAPS_ON_CPU, has_strides
+from torch_spyre.opinfo.rules import NONCONTIGUOUS_OUT_WRONG_ON_CPU, has_same_strides
 from torch_spyre.testing.op_samples import (
     CARD,
     CPU,
-    REFUSALS,
+    EXPECTED_ERRORS,
     gradients,
     has_values,
     is_storable,
@@ -162,7 +162,7 @@ def sweep_out(op, dtype, count):
         results = cpu.call(op)
         if not tensors_of(results) or not all(map(is_storable, tensors_of(results))):
             continue  # there is no such tensor to pass
-        for kind in ("right", "none", "wrong", "gaps"):
+        for kind in ("matching", "empty", "mismatched", "noncontiguous"):
             sweep_one_out(op, card, cpu, results, kind)
 
 
@@ -170,17 +170,17 @@ def sweep_one_out(op, card, cpu, results, kind):
     out, expected = (new_outputs(results, kind, device) for device in (CARD, CPU))
     try:
         cpu.call(op, out=expected)
-    except REFUSALS:
-        with pytest.raises(REFUSALS):
+    except EXPECTED_ERRORS:
+        with pytest.raises(EXPECTED_ERRORS):
             card.call(op, out=out)
         return
     given = tensors_of(out)
     returned = tensors_of(card.call(op, out=out))
     assert not returned or all(map(operator.is_, returned, given))
-    if kind == "gaps" and name_of(op) in WRONG_GAPS_ON_CPU:
+    if kind == "noncontiguous" and name_of(op) in NONCONTIGUOUS_OUT_WRONG_ON_CPU:
         compare(given, tensors_of(results))
     else:
-        compare(given, tensors_of(expected), values=has_values(op), strides=has_strides(op))
+        compare(given, tensors_of(expected), values=has_values(op), strides=has_same_strides(op))
 
 
 def sweep_gradient(op, count):
@@ -193,7 +193,7 @@ def sweep_gradient(op, count):
 def is_refused(given, op):
     try:
         given.call(op)
-    except REFUSALS:
+    except EXPECTED_ERRORS:
         return True
     return False
 
@@ -217,7 +217,7 @@ def channels_last(sample):
 def test_forward(op):
     dtype = main_dtype(op)
     assert dtype is not None, NO_DTYPE
-    sweep(op, dtype, FEW, strides=has_strides(op))
+    sweep(op, dtype, FEW, strides=has_same_strides(op))
 
 
 @pytest.mark.parametrize("op", each_op(torch.float16, COMMON))

@@ -1,4 +1,4 @@
-"""The results as one self-contained HTML page."""
+"""Render results as one self-contained HTML page."""
 
 from collections import Counter
 from html import escape
@@ -12,7 +12,7 @@ from torch_spyre.opinfo.results import (
     UnitResult,
     Verdict,
     combined,
-    native_share,
+    native_fraction,
 )
 
 _STYLE = """
@@ -37,16 +37,18 @@ filter.addEventListener('input', () => {
 """
 
 
-def page(results: Results) -> str:
+def html_report(results: Results) -> str:
+    """Return the HTML text of a table of ops and dtypes."""
     verdicts = results.verdicts()
-    rows = "\n".join(_row(op, of_dtypes) for op, of_dtypes in results.by_op().items())
+    rows = "\n".join(_row(op, by_dtype) for op, by_dtype in results.by_op().items())
     heads = "".join(f"<th>{dtype}</th>" for dtype in DTYPES)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>PyTorch's op database on Spyre</title>
 <style>{_STYLE}</style></head><body>
 <h1>PyTorch's op database on Spyre</h1>
-<p>{native_share(verdicts.values()):.1%} of ops are native. Each is compared with the CPU, in each
-dtype: forward, with <code>out=</code>, on inputs with gaps and, in float32, backward.</p>
+<p>{native_fraction(verdicts.values()):.1%} of ops are native. Each is compared with the CPU,
+in each dtype: forward, with <code>out=</code>, on noncontiguous inputs and,
+in float32, backward.</p>
 {_summary(results)}
 <p><input id="filter" placeholder="filter: words such as softmax wrong" autofocus></p>
 <table><thead><tr><th>op</th>{heads}<th>compared</th></tr></thead>
@@ -64,31 +66,31 @@ def _summary(results: Results) -> str:
     rows = []
     for verdict, meaning in MEANINGS.items():
         counts = [
-            sum(each is verdict and key[1] == dtype for key, each in verdicts.items())
+            sum(actual is verdict and key[1] == dtype for key, actual in verdicts.items())
             for dtype in DTYPES
         ]
-        numbers = "".join(f"<td>{n}</td>" for n in (*counts, samples[verdict]))
-        rows.append(f'<tr><th class="{verdict}">{verdict}</th>{numbers}<td>{meaning}</td></tr>')
+        cells = "".join(f"<td>{count}</td>" for count in (*counts, samples[verdict]))
+        rows.append(f'<tr><th class="{verdict}">{verdict}</th>{cells}<td>{meaning}</td></tr>')
     return (
         f"<table><thead><tr><th>ops</th>{heads}<th>samples</th><th>meaning</th></tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
 
 
-def _row(op: str, of_dtypes: dict[str, list[UnitResult]]) -> str:
-    cells, words = [], [op]
+def _row(op: str, by_dtype: dict[str, list[UnitResult]]) -> str:
+    cells, keywords = [], [op]
     for dtype in DTYPES:
-        units = of_dtypes.get(dtype)
+        units = by_dtype.get(dtype)
         if not units:
             cells.append("<td></td>")
             continue
         verdict = combined(Counter(unit.verdict for unit in units))
-        words += [dtype, verdict]
+        keywords += [dtype, verdict]
         cells.append(f'<td class="{verdict}">{_cell(verdict, units)}</td>')
-    notes = {unit.note for units in of_dtypes.values() for unit in units if unit.note}
+    notes = {unit.note for units in by_dtype.values() for unit in units if unit.note}
     note = escape("; ".join(sorted(notes)))
     return (
-        f'<tr data-words="{escape(" ".join(words).lower())}"><th>{escape(op)}</th>'
+        f'<tr data-words="{escape(" ".join(keywords).lower())}"><th>{escape(op)}</th>'
         f"{''.join(cells)}<td><small>{note}</small></td></tr>"
     )
 
