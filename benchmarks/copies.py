@@ -1,7 +1,7 @@
-"""How long copies between host and card take, beside a plain copy in host memory.
+"""Measure copies between host and card, relative to a copy in host memory.
 
-Every row is measured in one run, alternating the four copies, and shows ratios to the host copy of
-the same tensor; a ratio of 1 is as fast as memory allows.
+Every row alternates the four copies in one run, and shows ratios to the host copy of the same
+tensor; a ratio of 1 means memory bandwidth.
 """
 
 import argparse
@@ -28,33 +28,33 @@ def sample(dtype, mebibytes):
 
 
 def copies(host):
-    """The copies of one row, by name; each is done when it returns."""
-    other = torch.empty_like(host)
+    """Return the copies of one row by name; each is complete when the function returns."""
+    host_target = torch.empty_like(host)
     card = host.to("spyre")
-    other_card = torch.empty_like(card)
+    card_target = torch.empty_like(card)
 
     def to_card():
         card.copy_(host)
         torch.spyre.synchronize()
 
     def on_card():
-        other_card.copy_(card)
+        card_target.copy_(card)
         torch.spyre.synchronize()
 
     return {
-        "host": lambda: other.copy_(host),
+        "host": lambda: host_target.copy_(host),
         "to card": to_card,
-        "from card": lambda: other.copy_(card),
+        "from card": lambda: host_target.copy_(card),
         "on card": on_card,
     }
 
 
 def fastest(calls, repeats):
-    """The best time of each call in seconds, taken in turns so that all see the same machine."""
+    """Return the minimum time of each call in seconds; calls alternate, so load affects all."""
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(repeats):
         for name, call in calls.items():
-            # More than once: the first call may wait for threads that the previous kind kept busy.
+            # Repeated, because the first call may wait for threads of the previous call.
             for _ in range(3):
                 start = time.perf_counter()
                 call()
@@ -69,7 +69,7 @@ def main():
     arguments = parser.parse_args()
 
     torch.spyre.set_downcast_warning(False)
-    print("host: GB/s of a host copy. Others: time over that of the host copy, lower is better.")
+    print("host: GB/s of a host copy. Others: time relative to the host copy, lower is better.")
     print(f"{'dtype':<22}{'MiB':>8}{'host':>8}{'to card':>11}{'from card':>11}{'on card':>11}")
     for dtype in DTYPES:
         for size in arguments.sizes:

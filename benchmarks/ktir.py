@@ -1,10 +1,9 @@
-"""How fast kernels run on the emulated card, beside PyTorch on the CPU in float32 and float16.
+"""Measure kernels on the emulated card, relative to PyTorch on the CPU in float32 and float16.
 
-Times are of the kernel alone, without copies, the best of several runs taken in turns. GFLOP/s and
-GB/s are what the host achieved: products count two flops a step, the rest the bytes of device
-memory that the kernel reads and writes. `of host` compares the first with torch's float32 product
-of 1024 square matrices, the second with a plain copy in host memory. The last columns are what the
-card would take.
+Times are of the kernel without copies, the minimum of several alternating runs. GFLOP/s (for
+matmuls, two per multiply-add) and GB/s (device memory read and written) are those of the host.
+`of host` relates the first to torch's float32 matmul of 1024x1024 matrices, the second to a copy in
+host memory. The last columns are the estimated time on the card.
 """
 
 import argparse
@@ -24,12 +23,12 @@ GLOBAL = "memory_space = #ktdp.memory_space<global>"
 
 @dataclass(frozen=True)
 class Row:
-    """A kernel, its arrays, and the same work in PyTorch as a function of these."""
+    """A kernel, its arrays, and the same computation in PyTorch."""
 
     name: str
     text: str
     arrays: dict[str, np.ndarray]
-    torch_work: Callable[..., torch.Tensor]
+    torch_function: Callable[..., torch.Tensor]
     flops: int = 0
 
 
@@ -39,7 +38,8 @@ def box(*sizes: int) -> str:
     return f"affine_set<({dims}) : ({bounds})>"
 
 
-def typed(*sizes: int, element: str = "f16") -> str:
+def dims(*sizes: int, element: str = "f16") -> str:
+    """Return sizes and element type as in `tensor<4x8xf16>`."""
     return "x".join(map(str, sizes)) + f"x{element}"
 
 
@@ -47,7 +47,7 @@ def view(name: str, rows: int, columns: int) -> str:
     return (
         f"%{name}s = ktdp.construct_memory_view %{name}, sizes: [{rows}, {columns}], "
         f"strides: [{columns}, 1] {{coordinate_set = {box(rows, columns)}, {GLOBAL}}} "
-        f": memref<{typed(rows, columns)}>"
+        f": memref<{dims(rows, columns)}>"
     )
 
 
@@ -55,18 +55,18 @@ def tile(name: str, where: str, whole: tuple[int, int], part: tuple[int, int]) -
     return (
         f"%{name}t = ktdp.construct_access_tile %{name}s[{where}] "
         f"{{access_tile_set = {box(*part)}}} "
-        f": memref<{typed(*whole)}> -> !ktdp.access_tile<{typed(*part, element='index')}>"
+        f": memref<{dims(*whole)}> -> !ktdp.access_tile<{dims(*part, element='index')}>"
     )
 
 
 def load(value: str, name: str, part: tuple[int, int]) -> str:
-    points = typed(*part, element="index")
-    return f"%{value} = ktdp.load %{name}t : <{points}> -> tensor<{typed(*part)}>"
+    points = dims(*part, element="index")
+    return f"%{value} = ktdp.load %{name}t : <{points}> -> tensor<{dims(*part)}>"
 
 
 def store(value: str, name: str, part: tuple[int, int]) -> str:
     return (
-        f"ktdp.store %{value}, %{name}t : tensor<{typed(*part)}>, <{typed(*part, element='index')}>"
+        f"ktdp.store %{value}, %{name}t : tensor<{dims(*part)}>, <{dims(*part, element='index')}>"
     )
 
 
@@ -77,7 +77,7 @@ def kernel(names: str, grid: str, *lines: str) -> str:
 
 
 def rowwise(rows: int, columns: int, per_trip: int, names: str, *work: str) -> str:
-    """Every core takes `per_trip` rows at a time; `work` makes %out of %a, %b..."""
+    """Return a kernel whose cores process `per_trip` rows at a time; `work` computes %out."""
     whole, part = (rows, columns), (per_trip, columns)
     return kernel(
         names,
@@ -99,29 +99,29 @@ def rowwise(rows: int, columns: int, per_trip: int, names: str, *work: str) -> s
 
 
 def reduction(value: str, op: str, init: str, source: str, part: tuple[int, int]) -> str:
-    """One number for each row."""
+    """Return a reduction of each row to a scalar."""
     return (
         f"%{value}i = arith.constant dense<{init}> : tensor<{part[0]}xf16>\n"
-        f"%{value} = linalg.reduce {{ arith.{op} }} ins(%{source} : tensor<{typed(*part)}>) "
+        f"%{value} = linalg.reduce {{ arith.{op} }} ins(%{source} : tensor<{dims(*part)}>) "
         f"outs(%{value}i : tensor<{part[0]}xf16>) dimensions = [1]"
     )
 
 
-def spread(value: str, source: str, part: tuple[int, int]) -> str:
+def broadcast(value: str, source: str, part: tuple[int, int]) -> str:
     return (
-        f"%{value}e = tensor.empty() : tensor<{typed(*part)}>\n"
+        f"%{value}e = tensor.empty() : tensor<{dims(*part)}>\n"
         f"%{value} = linalg.broadcast ins(%{source} : tensor<{part[0]}xf16>) "
-        f"outs(%{value}e : tensor<{typed(*part)}>) dimensions = [1]"
+        f"outs(%{value}e : tensor<{dims(*part)}>) dimensions = [1]"
     )
 
 
-def root_of_mean(value: str, source: str, part: tuple[int, int]) -> str:
-    """1 / sqrt(source / columns + epsilon), where the source is the sum of a row's squares."""
+def rsqrt_of_mean(value: str, source: str, part: tuple[int, int]) -> str:
+    """Return 1 / sqrt(source / columns + epsilon), where source is a row's sum of squares."""
     kind = f"tensor<{part[0]}xf16>"
     return (
-        f"%share_of_{value} = arith.constant dense<{1 / part[1]}> : {kind}\n"
+        f"%reciprocal_of_{value} = arith.constant dense<{1 / part[1]}> : {kind}\n"
         f"%epsilon = arith.constant dense<1.0e-05> : {kind}\n"
-        f"%mean_of_{value} = arith.mulf %{source}, %share_of_{value} : {kind}\n"
+        f"%mean_of_{value} = arith.mulf %{source}, %reciprocal_of_{value} : {kind}\n"
         f"%safe = arith.addf %mean_of_{value}, %epsilon : {kind}\n"
         f"%{value} = math.rsqrt %safe : {kind}"
     )
@@ -135,12 +135,12 @@ def softmax(rows: int, columns: int) -> Row:
         1,
         "ay",
         reduction("peak", "maximumf", "0xFC00", "av", part),
-        spread("peaks", "peak", part),
-        f"%low = arith.subf %av, %peaks : tensor<{typed(*part)}>",
-        f"%powers = math.exp %low : tensor<{typed(*part)}>",
+        broadcast("peaks", "peak", part),
+        f"%low = arith.subf %av, %peaks : tensor<{dims(*part)}>",
+        f"%powers = math.exp %low : tensor<{dims(*part)}>",
         reduction("sum", "addf", "0.0", "powers", part),
-        spread("sums", "sum", part),
-        f"%out = arith.divf %powers, %sums : tensor<{typed(*part)}>",
+        broadcast("sums", "sum", part),
+        f"%out = arith.divf %powers, %sums : tensor<{dims(*part)}>",
     )
     x = half(rows, columns)
     return Row(
@@ -153,21 +153,21 @@ def softmax(rows: int, columns: int) -> Row:
 
 def layer_norm(rows: int, columns: int) -> Row:
     part = (1, columns)
-    tensor = f"tensor<{typed(*part)}>"
+    tensor = f"tensor<{dims(*part)}>"
     text = rowwise(
         rows,
         columns,
         1,
         "ay",
-        f"%share = arith.constant dense<{1 / columns}> : tensor<1xf16>",
+        f"%reciprocal = arith.constant dense<{1 / columns}> : tensor<1xf16>",
         reduction("sum", "addf", "0.0", "av", part),
-        "%mean = arith.mulf %sum, %share : tensor<1xf16>",
-        spread("means", "mean", part),
+        "%mean = arith.mulf %sum, %reciprocal : tensor<1xf16>",
+        broadcast("means", "mean", part),
         f"%low = arith.subf %av, %means : {tensor}",
         f"%square = arith.mulf %low, %low : {tensor}",
         reduction("squares", "addf", "0.0", "square", part),
-        root_of_mean("factor", "squares", part),
-        spread("factors", "factor", part),
+        rsqrt_of_mean("factor", "squares", part),
+        broadcast("factors", "factor", part),
         f"%out = arith.mulf %low, %factors : {tensor}",
     )
     x = half(rows, columns)
@@ -181,7 +181,7 @@ def layer_norm(rows: int, columns: int) -> Row:
 
 def rms_norm(rows: int, columns: int) -> Row:
     part = (1, columns)
-    tensor = f"tensor<{typed(*part)}>"
+    tensor = f"tensor<{dims(*part)}>"
     text = rowwise(
         rows,
         columns,
@@ -189,8 +189,8 @@ def rms_norm(rows: int, columns: int) -> Row:
         "ay",
         f"%square = arith.mulf %av, %av : {tensor}",
         reduction("squares", "addf", "0.0", "square", part),
-        root_of_mean("factor", "squares", part),
-        spread("factors", "factor", part),
+        rsqrt_of_mean("factor", "squares", part),
+        broadcast("factors", "factor", part),
         f"%out = arith.mulf %av, %factors : {tensor}",
     )
     x = half(rows, columns)
@@ -203,7 +203,7 @@ def rms_norm(rows: int, columns: int) -> Row:
 
 
 def gated(rows: int, columns: int) -> Row:
-    tensor = f"tensor<{typed(8, columns)}>"
+    tensor = f"tensor<{dims(8, columns)}>"
     same = "affine_map<(r, c) -> (r, c)>"
     text = rowwise(
         rows,
@@ -217,9 +217,9 @@ def gated(rows: int, columns: int) -> Row:
         "^bb0(%x: f16, %z: f16, %unused: f16):",
         "%product = arith.mulf %x, %z : f16",
         "%sum = arith.addf %product, %x : f16",
-        "%turned = spyreop.gelu %sum : f16",
+        "%activated = spyreop.gelu %sum : f16",
         "%gate = spyreop.sigmoid %z : f16",
-        "%gated = arith.mulf %turned, %gate : f16",
+        "%gated = arith.mulf %activated, %gate : f16",
         "linalg.yield %gated : f16",
         f"}} -> {tensor}",
     )
@@ -236,15 +236,15 @@ def gated(rows: int, columns: int) -> Row:
 
 
 def pointwise(rows: int, columns: int) -> Row:
-    part = typed(8, columns)
+    part = dims(8, columns)
     text = rowwise(
         rows,
         columns,
         8,
         "aby",
         f"%sum = arith.addf %av, %bv : tensor<{part}>",
-        f"%turned = math.tanh %sum : tensor<{part}>",
-        f"%out = arith.mulf %turned, %av : tensor<{part}>",
+        f"%activated = math.tanh %sum : tensor<{part}>",
+        f"%out = arith.mulf %activated, %av : tensor<{part}>",
     )
     a, b = half(rows, columns), half(rows, columns)
     return Row(
@@ -257,7 +257,7 @@ def pointwise(rows: int, columns: int) -> Row:
 
 def addition(rows: int, columns: int) -> Row:
     text = rowwise(
-        rows, columns, 8, "aby", f"%out = arith.addf %av, %bv : tensor<{typed(8, columns)}>"
+        rows, columns, 8, "aby", f"%out = arith.addf %av, %bv : tensor<{dims(8, columns)}>"
     )
     a, b = half(rows, columns), half(rows, columns)
     return Row(
@@ -268,7 +268,7 @@ def addition(rows: int, columns: int) -> Row:
     )
 
 
-def product(m: int, k: int, n: int, rows: int, depth: int, columns: int) -> Row:
+def matmul(m: int, k: int, n: int, rows: int, depth: int, columns: int) -> Row:
     text = kernel(
         "abc",
         f"[{m // rows}, {n // columns}]",
@@ -280,22 +280,22 @@ def product(m: int, k: int, n: int, rows: int, depth: int, columns: int) -> Row:
         "%x, %y = ktdp.get_compute_tile_id : index, index",
         "%i = arith.muli %x, %rows : index",
         "%j = arith.muli %y, %columns : index",
-        *(view(*of) for of in (("a", m, k), ("b", k, n), ("c", m, n))),
-        f"%none = arith.constant dense<0.0> : tensor<{typed(rows, columns, element='f32')}>",
-        "%sum = scf.for %p = %zero to %k step %depth iter_args(%so_far = %none) "
-        f"-> (tensor<{typed(rows, columns, element='f32')}>) {{",
+        *(view(*shape) for shape in (("a", m, k), ("b", k, n), ("c", m, n))),
+        f"%none = arith.constant dense<0.0> : tensor<{dims(rows, columns, element='f32')}>",
+        "%sum = scf.for %p = %zero to %k step %depth iter_args(%accumulator = %none) "
+        f"-> (tensor<{dims(rows, columns, element='f32')}>) {{",
         tile("a", "%i, %p", (m, k), (rows, depth)),
         tile("b", "%p, %j", (k, n), (depth, columns)),
         load("av", "a", (rows, depth)),
         load("bv", "b", (depth, columns)),
-        f"%more = linalg.matmul ins(%av, %bv : tensor<{typed(rows, depth)}>, "
-        f"tensor<{typed(depth, columns)}>) "
-        f"outs(%so_far : tensor<{typed(rows, columns, element='f32')}>) "
-        f"-> tensor<{typed(rows, columns, element='f32')}>",
-        f"scf.yield %more : tensor<{typed(rows, columns, element='f32')}>",
+        f"%more = linalg.matmul ins(%av, %bv : tensor<{dims(rows, depth)}>, "
+        f"tensor<{dims(depth, columns)}>) "
+        f"outs(%accumulator : tensor<{dims(rows, columns, element='f32')}>) "
+        f"-> tensor<{dims(rows, columns, element='f32')}>",
+        f"scf.yield %more : tensor<{dims(rows, columns, element='f32')}>",
         "}",
-        f"%out = arith.truncf %sum : tensor<{typed(rows, columns, element='f32')}> "
-        f"to tensor<{typed(rows, columns)}>",
+        f"%out = arith.truncf %sum : tensor<{dims(rows, columns, element='f32')}> "
+        f"to tensor<{dims(rows, columns)}>",
         tile("c", "%i, %j", (m, n), (rows, columns)),
         store("out", "c", (rows, columns)),
     )
@@ -314,13 +314,13 @@ def half(*shape: int) -> np.ndarray:
 
 
 def rows(quick: bool) -> list[Row]:
-    """Quick ones are for seeing that the benchmark works."""
+    """Return the measured kernels; the quick ones only test the benchmark."""
     if quick:
         return [
             softmax(256, 256),
             layer_norm(64, 256),
             pointwise(256, 256),
-            product(128, 128, 256, 32, 64, 32),
+            matmul(128, 128, 256, 32, 64, 32),
         ]
     return [
         addition(4096, 4096),
@@ -330,9 +330,9 @@ def rows(quick: bool) -> list[Row]:
         layer_norm(1151, 8192),
         rms_norm(4096, 1024),
         gated(4096, 1024),
-        product(64, 2048, 8192, 64, 128, 256),
-        product(1024, 1024, 1024, 256, 256, 128),
-        product(32, 4096, 4096, 32, 512, 128),
+        matmul(64, 2048, 8192, 64, 128, 256),
+        matmul(1024, 1024, 1024, 256, 256, 128),
+        matmul(32, 4096, 4096, 32, 512, 128),
     ]
 
 
@@ -347,9 +347,9 @@ def fastest(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, f
     return best
 
 
-def launcher(program: Program, found: dict[str, np.ndarray]) -> Callable[[], None]:
+def launcher(program: Program, values: dict[str, np.ndarray]) -> Callable[[], None]:
     placed = [
-        arrays.copy_to_card(argument.name, argument.type, found[argument.name])
+        arrays.copy_to_card(argument.name, argument.type, values[argument.name])
         for argument in program.arguments
     ]
 
@@ -361,14 +361,14 @@ def launcher(program: Program, found: dict[str, np.ndarray]) -> Callable[[], Non
 
 
 def host_limits(repeats: int) -> tuple[float, float]:
-    """GFLOP/s of a float32 product, GB/s of a copy (read and written)."""
+    """Return GFLOP/s of a float32 matmul and GB/s of a copy (read and written)."""
     square = torch.randn(1024, 1024)
     source = torch.empty(64 << 20, dtype=torch.int8)
     target = torch.empty_like(source)
     best = fastest(
-        {"product": lambda: square @ square, "copy": lambda: target.copy_(source)}, repeats
+        {"matmul": lambda: square @ square, "copy": lambda: target.copy_(source)}, repeats
     )
-    return 2 * 1024**3 / best["product"] / 1e9, 2 * source.nbytes / best["copy"] / 1e9
+    return 2 * 1024**3 / best["matmul"] / 1e9, 2 * source.nbytes / best["copy"] / 1e9
 
 
 def main() -> None:
@@ -378,7 +378,7 @@ def main() -> None:
     options = parser.parse_args()
     repeats = 1 if options.quick else options.repeats
     flops_limit, bytes_limit = host_limits(repeats)
-    print(f"this host: {flops_limit:.0f} GFLOP/s float32 product, {bytes_limit:.1f} GB/s copy")
+    print(f"this host: {flops_limit:.0f} GFLOP/s float32 matmul, {bytes_limit:.1f} GB/s copy")
     print(
         f"{'kernel':<34}{'ms':>8}{'torch f32':>11}{'ratio':>7}{'torch f16':>11}{'ratio':>7}"
         f"{'GFLOP/s':>9}{'GB/s':>7}{'of host':>9}{'card us':>10}  bound by"
@@ -387,23 +387,25 @@ def main() -> None:
         module = ktir.load(row.text)
         program = module.compile("kernel")
         timing = module.estimate("kernel")
-        floats = {name: torch.from_numpy(found).float() for name, found in row.arrays.items()}
-        halves = {name: torch.from_numpy(found) for name, found in row.arrays.items()}
+        float_arrays = {name: torch.from_numpy(array).float() for name, array in row.arrays.items()}
+        half_arrays = {name: torch.from_numpy(array) for name, array in row.arrays.items()}
         best = fastest(
             {
                 "card": launcher(program, row.arrays),
-                "float": lambda row=row, floats=floats: row.torch_work(**floats),
-                "half": lambda row=row, halves=halves: row.torch_work(**halves),
+                "float": lambda row=row, float_arrays=float_arrays: row.torch_function(
+                    **float_arrays
+                ),
+                "half": lambda row=row, half_arrays=half_arrays: row.torch_function(**half_arrays),
             },
             repeats,
         )
         moved = timing.ddr_read_bytes + timing.ddr_write_bytes
         flops, rate = row.flops / best["card"] / 1e9, moved / best["card"] / 1e9
-        share = flops / flops_limit if row.flops else rate / bytes_limit
+        fraction = flops / flops_limit if row.flops else rate / bytes_limit
         print(
             f"{row.name:<34}{best['card'] * 1e3:>8.2f}{best['float'] * 1e3:>11.2f}"
             f"{best['card'] / best['float']:>7.2f}{best['half'] * 1e3:>11.2f}"
-            f"{best['card'] / best['half']:>7.2f}{flops:>9.1f}{rate:>7.1f}{share:>9.0%}"
+            f"{best['card'] / best['half']:>7.2f}{flops:>9.1f}{rate:>7.1f}{fraction:>9.0%}"
             f"{timing.time_us:>10.1f}  {timing.bound_by}"
         )
 

@@ -1,7 +1,7 @@
-"""What a launch costs: for the thread that queues it, and for the card that runs a small kernel.
+"""Measure launches: the time to queue one, and the time to run a small kernel.
 
-Every row is the best of several rounds in one run, taken in turns with a product of the same size
-on the CPU; ratios are to that product.
+Every row is the minimum of several rounds in one run, alternating with a multiplication of the same
+size on the CPU; ratios are to that multiplication.
 """
 
 import argparse
@@ -41,7 +41,7 @@ VIEW = """
 
 
 def bundle(stages):
-    """So many products of 64x64 halves, one after the other."""
+    """Return a bundle of elementwise multiplications of 64x64 float16 tensors, run in sequence."""
     text = KERNEL.replace("VIEWS", "".join(VIEW.format(name) for name in "abc"))
     program = compile_kernel(ktir.load(text), "mul", {})
     arrays = [_C.ArrayBinding.argument(index, 64 * 64 * 2) for index in range(3)]
@@ -50,11 +50,11 @@ def bundle(stages):
 
 
 def rows(launches):
-    """What is measured, by name: a function, and how many times it does it."""
+    """Return the measured functions by name, with the number of repetitions inside each."""
     host = torch.ones(64, 64, dtype=torch.float16)
     card = host.to("spyre")
     out = torch.empty_like(card)
-    one, ten = bundle(1), bundle(10)
+    single, tenfold = bundle(1), bundle(10)
     arguments = (card, out)
 
     def repeat(call):
@@ -65,16 +65,17 @@ def rows(launches):
         return calls
 
     return {
-        "product on the CPU": (repeat(lambda: host * host), launches),
-        "queue a launch": (repeat(lambda: one.run(card, card, out)), launches),
-        "queue and run": (repeat(lambda: one.run(card, card, out)), launches),
-        "run, in bundles of ten": (repeat(lambda: ten.run(card, card, out)), 10 * launches),
+        "multiplication on the CPU": (repeat(lambda: host * host), launches),
+        "queue a launch": (repeat(lambda: single.run(card, card, out)), launches),
+        "queue and run": (repeat(lambda: single.run(card, card, out)), launches),
+        "run, in bundles of ten": (repeat(lambda: tenfold.run(card, card, out)), 10 * launches),
         "key of two tensors": (repeat(lambda: _C.arguments_key(arguments, None)), launches),
         "empty tensor": (repeat(lambda: torch.empty_like(card)), launches),
     }
 
 
 def measure(calls, repeats):
+    """Return the minimum time of each call in seconds."""
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(repeats):
         for name, (call, count) in calls.items():
@@ -94,9 +95,9 @@ def main():
     arguments = parser.parse_args()
 
     best = measure(rows(arguments.launches), arguments.repeats)
-    print(f"{'64x64 halves':<26}{'us':>8}{'ratio':>8}")
+    print(f"{'64x64 float16':<26}{'us':>8}{'ratio':>8}")
     for name, seconds in best.items():
-        print(f"{name:<26}{seconds * 1e6:>8.2f}{seconds / best['product on the CPU']:>8.1f}")
+        print(f"{name:<26}{seconds * 1e6:>8.2f}{seconds / best['multiplication on the CPU']:>8.1f}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How long the card's matrix instruction takes, beside the host's float32 `torch.mm`.
+"""Measure the card's matmul instruction, relative to the host's float32 `torch.mm`.
 
-Every row is measured in one run, alternating the programs, and shows ratios to `torch.mm` of the
-same sizes with as many threads; a ratio of 1 is as fast as the host's library. The card's
-instruction reads 16-bit codes, of a second factor B that lies in memory row by row or transposed.
+Every row alternates the programs in one run, and shows ratios to `torch.mm` of the same sizes with
+the same number of threads. The card's instruction reads 16-bit codes, with the second matrix B in
+row-major order or transposed.
 """
 
 import argparse
@@ -30,8 +30,8 @@ def codes_of(values):
     return torch.from_numpy(encode_sen169(values.numpy()))
 
 
-def products(m, n, k):
-    """The programs of one row, by name."""
+def matmuls(m, n, k):
+    """Return the programs of one row by name."""
     a, b = torch.randn(m, k), torch.randn(k, n)
     out = torch.empty(m, n)
     a_codes, b_codes = codes_of(a), codes_of(b)
@@ -47,7 +47,7 @@ def products(m, n, k):
 
 
 def fastest(calls, repeats, times):
-    """The best time of each call in seconds, taken in turns so that all see the same machine."""
+    """Return the minimum time of each call in seconds; calls alternate, so load affects all."""
     best = dict.fromkeys(calls, float("inf"))
     for _ in range(repeats):
         for name, call in calls.items():
@@ -68,15 +68,15 @@ def main():
     torch.spyre.init()
     threads = knobs.emulator.threads
     torch.set_num_threads(threads)
-    print(f"{threads} threads. host: GFLOP/s of torch.mm in float32. Others: time over its time.")
-    print(f"{'m':>6}{'n':>6}{'k':>6}{'host':>9}{'B by rows':>11}{'host':>9}{'B transposed':>14}")
+    print(f"{threads} threads. host: GFLOP/s of torch.mm in float32. Others: time relative to it.")
+    print(f"{'m':>6}{'n':>6}{'k':>6}{'host':>9}{'B row-major':>12}{'host':>9}{'B transposed':>14}")
     for m, n, k in SIZES if arguments.only is None else SIZES[arguments.only :][:1]:
         times = max(1, int(1e7 / (m * n * k)))
-        best = fastest(products(m, n, k), arguments.repeats, times)
+        best = fastest(matmuls(m, n, k), arguments.repeats, times)
         work = 2e-9 * m * n * k
         print(
             f"{m:>6}{n:>6}{k:>6}"
-            f"{work / best['host']:>9.1f}{best['rows'] / best['host']:>11.2f}"
+            f"{work / best['host']:>9.1f}{best['rows'] / best['host']:>12.2f}"
             f"{work / best['host transposed']:>9.1f}"
             f"{best['transposed'] / best['host transposed']:>14.2f}"
         )

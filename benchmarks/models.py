@@ -1,10 +1,9 @@
-"""Tokens a second of small models on the card, eager and compiled, beside the CPU.
+"""Measure tokens per second of small models on the card, eager and compiled, and on the CPU.
 
-Every figure is the best of several rounds in one run, the variants taken in turns. `x CPU` is the
-time over that of the same model on the CPU in float32. `GB/s` is what the emulated card moved to
-and from its memory in a second of the host's time. `modelled` is what the card's timing model says
-of the kernels: what hardware would do, without copies, queueing and ops on the CPU, of which the
-last column has the number.
+Every figure is the best of several rounds in one run, alternating the variants. `x CPU` is the time
+relative to the same model on the CPU in float32. `GB/s` is the traffic of the emulated card's
+memory per second of host time. `modelled` is the estimate of the card's timing model for the
+kernels, without copies, queueing and fallback ops, which the last column counts.
 """
 
 import argparse
@@ -20,7 +19,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 
-def shaped(config, layers, hidden, intermediate, heads, key_heads):
+def sized_config(config, layers, hidden, intermediate, heads, key_heads):
     return config(
         num_hidden_layers=layers,
         hidden_size=hidden,
@@ -34,46 +33,46 @@ def shaped(config, layers, hidden, intermediate, heads, key_heads):
 
 
 SHAPES = {
-    "llama 4 x 1024": shaped(transformers.LlamaConfig, 4, 1024, 2816, 16, 4),
-    "granite 2 x 512": shaped(transformers.GraniteConfig, 2, 512, 2048, 8, 2),
-    "granite 4 x 2048": shaped(transformers.GraniteConfig, 4, 2048, 8192, 32, 8),
-    "qwen2 8 x 1024": shaped(transformers.Qwen2Config, 8, 1024, 4096, 16, 4),
+    "llama 4 x 1024": sized_config(transformers.LlamaConfig, 4, 1024, 2816, 16, 4),
+    "granite 2 x 512": sized_config(transformers.GraniteConfig, 2, 512, 2048, 8, 2),
+    "granite 4 x 2048": sized_config(transformers.GraniteConfig, 4, 2048, 8192, 32, 8),
+    "qwen2 8 x 1024": sized_config(transformers.Qwen2Config, 8, 1024, 4096, 16, 4),
 }
 QUICK = ("llama 4 x 1024", "granite 2 x 512")
-COUNTED = ("device_time_ps", "ddr_read_bytes", "ddr_write_bytes", "fallbacks")
+COUNTERS = ("device_time_ps", "ddr_read_bytes", "ddr_write_bytes", "fallbacks")
 
 
 @dataclass
-class Measured:
+class Measurement:
     """The best round of one step of one variant."""
 
     tokens: int
     seconds: float = float("inf")
-    counted: dict = field(default_factory=dict)
+    counters: dict = field(default_factory=dict)
 
-    def take(self, seconds, counted):
+    def update(self, seconds, counters):
         if seconds < self.seconds:
-            self.seconds, self.counted = seconds, counted
+            self.seconds, self.counters = seconds, counters
 
 
 class Variant:
-    """A model somewhere, with the cache that suits how it is run."""
+    """A model on one device, eager or compiled, with the matching kind of KV cache."""
 
     def __init__(self, model, device, *, compiled=False):
         self.device, self.config = device, model.config
-        self.static = compiled
-        # One program for every position: the cache has its full size from the start.
+        self.has_static_cache = compiled
+        # A static cache has its full size from the start, so one program serves all positions.
         self.call = torch.compile(model, dynamic=False) if compiled else model
 
     def cache(self, length):
-        if self.static:
+        if self.has_static_cache:
             return transformers.StaticCache(config=self.config, max_cache_len=length)
         return transformers.DynamicCache(config=self.config)
 
     def round(self, prompt, new_tokens):
-        """Seconds and counters of a prefill, and of the tokens after it."""
+        """Return seconds and counters of a prefill, and of decoding the new tokens."""
         cache = self.cache(-(-(prompt.shape[1] + new_tokens) // 64) * 64)
-        words = prompt.to(self.device)
+        tokens = prompt.to(self.device)
 
         def forward(ids):
             output = self.call(
@@ -82,11 +81,11 @@ class Variant:
             return output.logits.argmax(-1)
 
         def decode():
-            words = first
+            tokens = first
             for _ in range(new_tokens):
-                words = forward(words)
+                tokens = forward(tokens)
 
-        first, *prefill = timed(lambda: forward(words))
+        first, *prefill = timed(lambda: forward(tokens))
         _, *decoded = timed(decode)
         return prefill, decoded
 
@@ -97,37 +96,38 @@ def timed(call):
     result = call()
     torch.spyre.synchronize()
     seconds, after = time.perf_counter() - start, torch.spyre.counters()
-    return result, seconds, {name: after[name] - before[name] for name in COUNTED}
+    return result, seconds, {name: after[name] - before[name] for name in COUNTERS}
 
 
 def measure(config, arguments, tick):
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        halves = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float16).eval()
-        on_card = copy.deepcopy(halves).to("spyre")
+        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float16).eval()
+        on_card = copy.deepcopy(model).to("spyre")
         variants = {
-            "CPU": Variant(halves.float(), "cpu"),
+            "CPU": Variant(model.float(), "cpu"),
             "eager": Variant(on_card, "spyre"),
             "compiled": Variant(on_card, "spyre", compiled=True),
         }
         prompt = torch.randint(5, config.vocab_size, (1, arguments.prompt))
         best = {
-            name: (Measured(arguments.prompt), Measured(arguments.new_tokens)) for name in variants
+            name: (Measurement(arguments.prompt), Measurement(arguments.new_tokens))
+            for name in variants
         }
         torch._dynamo.reset()
         with torch.no_grad():
             for round in range(arguments.rounds + 1):
                 for name, variant in variants.items():
-                    found = variant.round(prompt, arguments.new_tokens)
-                    for step, result in zip(best[name], found, strict=True):
-                        if round:  # the first compiles
-                            step.take(*result)
+                    results = variant.round(prompt, arguments.new_tokens)
+                    for step, result in zip(best[name], results, strict=True):
+                        if round:  # the first round compiles
+                            step.update(*result)
                     tick()
     return best
 
 
-# A line break where a heading is wider than its figures: tables fit 80 columns, as in a file.
+# Headings wider than their figures are wrapped, so that tables fit in 80 columns.
 FIGURES = ("tokens/s", "x CPU", "GB/s", "modelled\ntokens/s", "ops on\nthe CPU")
 
 
@@ -138,14 +138,18 @@ def table_of(shape, best):
     for position, step in enumerate(("prefill", "decode")):
         host = best["CPU"][position]
         for name, steps in best.items():
-            found = steps[position]
-            row = [step, name, f"{found.tokens / found.seconds:.1f}"]
-            row.append(f"{found.seconds / host.seconds:.2f}")
+            measurement = steps[position]
+            row = [step, name, f"{measurement.tokens / measurement.seconds:.1f}"]
+            row.append(f"{measurement.seconds / host.seconds:.2f}")
             if name != "CPU":
-                moved = found.counted["ddr_read_bytes"] + found.counted["ddr_write_bytes"]
-                row.append(f"{moved / found.seconds / 1e9:.2f}")
-                row.append(f"{found.tokens / found.counted['device_time_ps'] * 1e12:,.0f}")
-                row.append(str(found.counted["fallbacks"]))
+                moved = (
+                    measurement.counters["ddr_read_bytes"] + measurement.counters["ddr_write_bytes"]
+                )
+                row.append(f"{moved / measurement.seconds / 1e9:.2f}")
+                row.append(
+                    f"{measurement.tokens / measurement.counters['device_time_ps'] * 1e12:,.0f}"
+                )
+                row.append(str(measurement.counters["fallbacks"]))
             table.add_row(*row)
         table.add_section()
     return table
@@ -155,7 +159,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--prompt", type=int, default=64, help="tokens of the prompt")
     parser.add_argument("--new-tokens", type=int, default=8, help="tokens to decode")
-    parser.add_argument("--rounds", type=int, default=3, help="of which the best counts")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds; the best counts")
     parser.add_argument("--only", choices=SHAPES, help="the only model to measure")
     parser.add_argument("--full", action="store_true", help="all models, not just the quick ones")
     arguments = parser.parse_args()

@@ -11,7 +11,7 @@ on_card = x.to("spyre")
 result = torch.softmax(on_card, dim=-1)
 
 # The copy to the card has already rounded x to the card's 16-bit format, so the reference starts
-# from the values that the card really holds, and is computed in float32.
+# from the values that the card holds, and is computed in float32.
 expected = torch.softmax(on_card.cpu().float(), dim=-1)
 error = (result.cpu().float() - expected).abs()
 
@@ -25,4 +25,4 @@ print(f"rows sum to 1 within {(result.cpu().float().sum(-1) - 1).abs().max().ite
 # x - max(x) grows with its size when exp follows; exp, sum, quotient and the copy add one each.
 spread = (on_card.cpu().float().amax(-1) - on_card.cpu().float().amin(-1)).max().item()
 torch.testing.assert_close(result.cpu().float(), expected, rtol=(spread + 4) * 2**-10, atol=2**-24)
-print("the card and the CPU agree")
+print("the results on the card and on the CPU match")

@@ -1,7 +1,7 @@
-"""Computes the polynomials of the engine's vector functions and prints them as a C++ header.
+"""Compute the polynomials of the engine's vector functions and print them as a C++ header.
 
-Each is a Chebyshev fit in 40 digits, rounded to the type it is evaluated in. The header is kept in
-the repository, so that building needs no mpmath:
+They are Chebyshev fits in 40 digits, rounded to the type they are evaluated in. The header is
+checked in, so that building does not need mpmath:
 
     python scripts/fit_polynomials.py > torch_spyre/csrc/emulator/engine/vector_polynomials.h
 """
@@ -15,40 +15,42 @@ import numpy as np
 mp.mp.dps = 40
 Function = Callable[[mp.mpf], mp.mpf]
 
-# The fits reach a little beyond where range reduction ends, for it rounds.
+# The intervals of the fits exceed the range reduction slightly, because it rounds.
 MARGIN = mp.mpf("1.001")
 HALF_LOG_2 = mp.log(2) / 2 * MARGIN
 LOG_FROM, LOG_TO = mp.sqrt(2) / 2 - MARGIN + mp.mpf("0.0005"), mp.sqrt(2) * MARGIN - 1
 QUARTER_PI_SQUARED = (mp.pi / 4) ** 2 * MARGIN
-# Beyond 10.5, erfc is below the smallest float32 number.
-LARGEST_ERFCX = mp.mpf("10.5")
-# Of a power of two, its fraction is taken from a table of so many, the rest from a polynomial.
+# Beyond 10.5, erfc underflows in float32.
+MAX_ERFCX_ARGUMENT = mp.mpf("10.5")
+# The entries of the table of fractional powers of two; a polynomial covers the distance between.
 POWER_STEPS = 32
 
 
-def without_series_start(function: Function, start: list[mp.mpf], skipped_power: int) -> Function:
-    """(function(x) - start(x)) / x**skipped_power, and its limit where that cancels."""
+def without_leading_terms(
+    function: Function, leading: list[mp.mpf], skipped_power: int
+) -> Function:
+    """Return (function(x) - leading(x)) / x**skipped_power, as a Taylor series near zero."""
 
-    def rest(x: mp.mpf) -> mp.mpf:
+    def remainder(x: mp.mpf) -> mp.mpf:
         if abs(x) > mp.mpf("1e-3"):
-            polynomial = mp.polyval(start[::-1], x)
+            polynomial = mp.polyval(leading[::-1], x)
             return (function(x) - polynomial) / x**skipped_power
         return mp.polyval(mp.taylor(function, 0, skipped_power + 8)[: skipped_power - 1 : -1], x)
 
-    return rest
+    return remainder
 
 
-def odd_rest(function: Function, factor: mp.mpf) -> Function:
-    """R(x**2) in function(x) = factor * x + x**3 * R(x**2)."""
+def odd_remainder(function: Function, factor: mp.mpf) -> Function:
+    """Return R(x**2) in function(x) = factor * x + x**3 * R(x**2)."""
     terms = mp.taylor(function, 0, 22)[3::2]
 
-    def rest(square: mp.mpf) -> mp.mpf:
+    def remainder(square: mp.mpf) -> mp.mpf:
         if square < mp.mpf("1e-4"):
             return mp.polyval(terms[::-1], square)
         x = mp.sqrt(square)
         return (function(x) - factor * x) / x**3
 
-    return rest
+    return remainder
 
 
 def erf_over_x(square: mp.mpf) -> mp.mpf:
@@ -56,8 +58,8 @@ def erf_over_x(square: mp.mpf) -> mp.mpf:
     return mp.erf(x) / x if x > mp.mpf("1e-12") else 2 / mp.sqrt(mp.pi)
 
 
-def cosine_rest(square: mp.mpf) -> mp.mpf:
-    """R(x**2) in cos(x) = 1 - x**2 / 2 + x**4 * R(x**2)."""
+def cosine_remainder(square: mp.mpf) -> mp.mpf:
+    """Return R(x**2) in cos(x) = 1 - x**2 / 2 + x**4 * R(x**2)."""
     if square < mp.mpf("1e-4"):
         terms = mp.taylor(mp.cos, 0, 22)[4::2]
         return mp.polyval(terms[::-1], square)
@@ -65,7 +67,7 @@ def cosine_rest(square: mp.mpf) -> mp.mpf:
 
 
 def erfcx_over_t(scale: mp.mpf) -> Function:
-    """exp(z**2) * erfc(z) / t as a function of t = 1 / (1 + scale * z)."""
+    """Return exp(z**2) * erfc(z) / t as a function of t = 1 / (1 + scale * z)."""
 
     def of_t(t: mp.mpf) -> mp.mpf:
         z = (1 / t - 1) / scale
@@ -76,6 +78,8 @@ def erfcx_over_t(scale: mp.mpf) -> Function:
 
 @dataclass(frozen=True)
 class Fit:
+    """A polynomial to fit: its C++ name and type, and the function it approximates."""
+
     name: str
     kind: str
     degree: int
@@ -99,18 +103,18 @@ class Fit:
 
 
 def erfcx_fit(name: str, kind: str, degree: int, scale: mp.mpf) -> Fit:
-    interval = (1 / (1 + scale * LARGEST_ERFCX), mp.mpf(1))
+    interval = (1 / (1 + scale * MAX_ERFCX_ARGUMENT), mp.mpf(1))
     meaning = f"exp(z^2) erfc(z) = t P(t), t = 1 / (1 + {mp.nstr(scale, 2)} z)"
     return Fit(name, kind, degree, meaning, erfcx_over_t(scale), interval)
 
 
 def fits() -> list[Fit]:
     zero, half, one, two = mp.mpf(0), mp.mpf("0.5"), mp.mpf(1), mp.mpf(2)
-    exponential = (without_series_start(mp.exp, [one, one], 2), (-HALF_LOG_2, HALF_LOG_2))
+    exponential = (without_leading_terms(mp.exp, [one, one], 2), (-HALF_LOG_2, HALF_LOG_2))
     step = MARGIN / (2 * POWER_STEPS)
-    power = (without_series_start(lambda f: two**f, [one], 1), (-step, step))
-    logarithm = (without_series_start(mp.log1p, [zero, one, -half], 3), (LOG_FROM, LOG_TO))
-    ratio = (odd_rest(lambda s: 2 * mp.atanh(s), two), (zero, (LOG_TO / (2 + LOG_TO)) ** 2))
+    power = (without_leading_terms(lambda f: two**f, [one], 1), (-step, step))
+    logarithm = (without_leading_terms(mp.log1p, [zero, one, -half], 3), (LOG_FROM, LOG_TO))
+    ratio = (odd_remainder(lambda s: 2 * mp.atanh(s), two), (zero, (LOG_TO / (2 + LOG_TO)) ** 2))
     angle = (zero, QUARTER_PI_SQUARED)
     error = (erf_over_x, (zero, half**2))
     return [
@@ -119,8 +123,10 @@ def fits() -> list[Fit]:
         Fit("kPowerSingle", "float", 1, f"2^f = 1 + f P(f), |f| <= 1/{2 * POWER_STEPS}", *power),
         Fit("kLogSingle", "float", 7, "log(1 + f) = f - f^2/2 + f^3 P(f)", *logarithm),
         Fit("kLogDouble", "double", 6, "log((1 + s) / (1 - s)) = 2 s + s^3 P(s^2)", *ratio),
-        Fit("kSinDouble", "double", 5, "sin(r) = r + r^3 P(r^2)", odd_rest(mp.sin, one), angle),
-        Fit("kCosDouble", "double", 4, "cos(r) = 1 - r^2/2 + r^4 P(r^2)", cosine_rest, angle),
+        Fit(
+            "kSinDouble", "double", 5, "sin(r) = r + r^3 P(r^2)", odd_remainder(mp.sin, one), angle
+        ),
+        Fit("kCosDouble", "double", 4, "cos(r) = 1 - r^2/2 + r^4 P(r^2)", cosine_remainder, angle),
         Fit("kErfSingle", "float", 4, "erf(x) = x P(x^2), |x| <= 1/2", *error),
         Fit("kErfDouble", "double", 7, "the same", *error),
         erfcx_fit("kErfcxSingle", "float", 8, mp.mpf("0.4")),

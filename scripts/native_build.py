@@ -1,8 +1,8 @@
-"""Builds the C++ parts with ninja: the torch-free core, the torch extension, and the core's tests.
+"""Build the C++ code with ninja: the torch-free core, the torch extension, and the core's tests.
 
 `setup.py` and the Makefile call this; `python scripts/native_build.py --help` lists the targets.
-The core (csrc/flex, csrc/emulator) sees no torch header, so it compiles in seconds and can be
-built under sanitizers on its own.
+The core (csrc/flex, csrc/emulator) includes no torch header, so it compiles in seconds and can be
+built separately with sanitizers.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from shlex import quote
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "torch_spyre" / "csrc"
-# No contraction: a fused multiply-add would round differently on hosts that have none.
+# No contraction: a fused multiply-add would change results on hosts that have it.
 LANGUAGE = "-std=c++20 -fPIC -fvisibility=hidden -ffp-contract=off -pthread"
 FLAGS = f"{LANGUAGE} -Wall -Wextra -Werror -I{quote(str(SOURCES))}"
 ISA_FLAGS = {
@@ -30,9 +30,9 @@ SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-f
 
 def core_sources() -> list[Path]:
     folders = ("flex", "emulator", "emulator/engine")
-    found = [source for folder in folders for source in sorted((SOURCES / folder).glob("*.cpp"))]
-    on_x86 = platform.machine() in ("x86_64", "AMD64")
-    return [s for s in found if on_x86 or not s.stem.endswith(tuple(ISA_FLAGS))]
+    sources = [source for folder in folders for source in sorted((SOURCES / folder).glob("*.cpp"))]
+    is_x86 = platform.machine() in ("x86_64", "AMD64")
+    return [s for s in sources if is_x86 or not s.stem.endswith(tuple(ISA_FLAGS))]
 
 
 def isa_flags(source: Path) -> str:
@@ -40,8 +40,8 @@ def isa_flags(source: Path) -> str:
 
 
 def torch_flags() -> tuple[str, str]:
-    """Compile and link flags for files that include torch headers."""
-    # The torch we build for must not load the extension we are about to build.
+    """Return compile and link flags for files that include torch headers."""
+    # Importing torch must not load the extension that is about to be built.
     os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     import torch
     from torch.utils import cpp_extension
@@ -55,12 +55,12 @@ def torch_flags() -> tuple[str, str]:
 
 
 def escaped(path: Path | str) -> str:
-    """A path as it stands in a build statement."""
+    """Return a path escaped for a build statement."""
     return str(path).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
 
 
 class NinjaFile:
-    """Statements for one target. Targets that compile alike share a folder and its objects."""
+    """The build file of one target. Targets with the same flags use one folder and its objects."""
 
     def __init__(self, folder: Path, target: str, optimisation: str) -> None:
         self.folder = folder
@@ -114,7 +114,7 @@ def build_extension(target: Path, folder: Path) -> None:
 
 
 def build_core_tests(folder: Path, sanitize: bool) -> Path:
-    """One executable with every test of tests/cpp; returns its path."""
+    """Build one executable with all tests of tests/cpp, and return its path."""
     optimisation = f"-O1 -g {SANITIZERS}" if sanitize else OPTIMISATION
     ninja = NinjaFile(folder, "core-tests", optimisation)
     objects = (

@@ -1,4 +1,4 @@
-"""How the text of an environment variable becomes a value: what `knobs.py` has entries of.
+"""Kinds of environment variables: how their text is parsed.
 
 `import torch` loads this module, so it must import the standard library only, and little of that.
 """
@@ -13,9 +13,9 @@ ParsedValue = TypeVar("ParsedValue", covariant=True)
 
 
 class Kind(Generic[ParsedValue]):
-    """How the text of a variable becomes a value. `parse` raises ValueError for bad text.
+    """Parses the text of a variable. `parse` raises ValueError for invalid text.
 
-    A `KnobError` it raises reaches the user as it is.
+    A `KnobError` that it raises is passed to the user unchanged.
     """
 
     def __init__(self, parse: Callable[[str], ParsedValue], allowed: str) -> None:
@@ -24,7 +24,7 @@ class Kind(Generic[ParsedValue]):
 
 
 def choice(*names: str, **aliases: str) -> Kind[str]:
-    """One of `names` in any case; `aliases` maps further spellings to one of them."""
+    """Accept one of `names` in any case; `aliases` maps further spellings to one of them."""
     canonical = {name.lower(): name for name in names}
     canonical |= {alias.lower(): name for alias, name in aliases.items()}
 
@@ -33,11 +33,13 @@ def choice(*names: str, **aliases: str) -> Kind[str]:
             raise ValueError(text)
         return canonical[text.lower()]
 
-    spelled = [*names, *(f"{alias} (same as {name})" for alias, name in aliases.items())]
-    return Kind(parse, ", ".join(spelled))
+    spellings = [*names, *(f"{alias} (same as {name})" for alias, name in aliases.items())]
+    return Kind(parse, ", ".join(spellings))
 
 
 def integer(minimum: int | None = None, maximum: int | None = None) -> Kind[int]:
+    """Accept an integer within the bounds."""
+
     def parse(text: str) -> int:
         number = int(text)
         if (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
@@ -51,11 +53,11 @@ def integer(minimum: int | None = None, maximum: int | None = None) -> Kind[int]
 
 
 def _parse_boolean(text: str) -> bool:
-    words = {"1": True, "true": True, "yes": True, "on": True}
-    words |= {"0": False, "false": False, "no": False, "off": False}
-    if text.lower() not in words:
+    values = {"1": True, "true": True, "yes": True, "on": True}
+    values |= {"0": False, "false": False, "no": False, "off": False}
+    if text.lower() not in values:
         raise ValueError(text)
-    return words[text.lower()]
+    return values[text.lower()]
 
 
 def _parse_indices(text: str) -> tuple[int, ...]:

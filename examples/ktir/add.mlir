@@ -1,4 +1,4 @@
-// z = x + y for 32768 halves: each of 32 cores adds 1024 of them.
+// z = x + y for 32768 f16 elements: each of 32 cores adds 1024 of them.
 #all = affine_set<(i) : (i >= 0, -i + 32767 >= 0)>
 #part = affine_set<(i) : (i >= 0, -i + 1023 >= 0)>
 #same = affine_map<(i) -> (i)>

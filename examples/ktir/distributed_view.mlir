@@ -1,5 +1,5 @@
-// One 64x64 array in three places: rows 0-31 in device memory, 32-47 and 48-63 in the scratchpads of
-// cores 0 and 1, the latter stored column by column. Core 0 first fills the scratchpads from x,
+// One 64x64 array in three memories: rows 0-31 in device memory, 32-47 and 48-63 in the scratchpads of
+// cores 0 and 1, the latter column-major. Core 0 first fills the scratchpads from x,
 // then reads all 64 rows as one array and doubles them.
 #x_all = affine_set<(r, c) : (r >= 0, -r + 63 >= 0, c >= 0, -c + 63 >= 0)>
 #top = affine_set<(r, c) : (r >= 0, -r + 31 >= 0, c >= 0, -c + 63 >= 0)>

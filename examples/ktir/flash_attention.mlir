@@ -1,6 +1,6 @@
-// Attention of 8 heads, 128 queries, 256 keys, 64 channels, without ever holding all scores.
-// Core (h, b) has head h and 32 queries; it walks along the keys 64 at a time and keeps, for each
-// query, the largest score so far, the sum of powers, and the weighted sum of values.
+// Attention of 8 heads, 128 queries, 256 keys, 64 channels, without materializing all scores.
+// Core (h, b) has head h and 32 queries; it iterates over the keys 64 at a time and
+// accumulates, for each query, the maximum score, the sum of exponentials, and the weighted values.
 #q_all = affine_set<(h, p, c) : (h >= 0, -h + 7 >= 0, p >= 0, -p + 127 >= 0, c >= 0, -c + 63 >= 0)>
 #k_all = affine_set<(h, p, c) : (h >= 0, -h + 7 >= 0, p >= 0, -p + 255 >= 0, c >= 0, -c + 63 >= 0)>
 #q_tile = affine_set<(h, p, c) : (h >= 0, -h >= 0, p >= 0, -p + 31 >= 0, c >= 0, -c + 63 >= 0)>

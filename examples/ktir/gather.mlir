@@ -1,4 +1,4 @@
-// y = table[ids]: each of 4 cores fetches 16 of 64 rows.
+// y = table[ids]: each of 4 cores gathers 16 of 64 rows.
 #table = affine_set<(r, c) : (r >= 0, -r + 999 >= 0, c >= 0, -c + 63 >= 0)>
 #ids = affine_set<(i) : (i >= 0, -i + 63 >= 0)>
 #out = affine_set<(r, c) : (r >= 0, -r + 63 >= 0, c >= 0, -c + 63 >= 0)>

@@ -1,5 +1,5 @@
-// Layer norm over the last dim of 256x512, with weight and bias. A core has 8 rows at once.
-// Mean and variance are kept in f32.
+// Layer norm over the last dim of 256x512, with weight and bias. A core processes 8 rows at once.
+// Mean and variance are computed in f32.
 #all = affine_set<(r, c) : (r >= 0, -r + 255 >= 0, c >= 0, -c + 511 >= 0)>
 #tile = affine_set<(r, c) : (r >= 0, -r + 7 >= 0, c >= 0, -c + 511 >= 0)>
 #line = affine_set<(c) : (c >= 0, -c + 511 >= 0)>

@@ -1,5 +1,5 @@
-// c = a b: 256x512 by 512x256 on a 4x8 grid. Each core has a 64x32 tile of c and walks along k.
-// The accumulator is f32, so the sum is rounded to a half once, at the end.
+// c = a b: 256x512 by 512x256 on a 4x8 grid. Each core computes a 64x32 tile of c in a loop over k.
+// The accumulator is f32, so the sum is rounded to f16 once, at the end.
 #a_all = affine_set<(m, k) : (m >= 0, -m + 255 >= 0, k >= 0, -k + 511 >= 0)>
 #b_all = affine_set<(k, n) : (k >= 0, -k + 511 >= 0, n >= 0, -n + 255 >= 0)>
 #c_all = affine_set<(m, n) : (m >= 0, -m + 255 >= 0, n >= 0, -n + 255 >= 0)>

@@ -1,6 +1,6 @@
-// Attention over a paged cache: keys and values are in 20 pages of 32 positions, and a table says
-// which pages hold this sequence, in order. Core (h, b) has head h and 32 queries and takes two
-// pages at a time; otherwise this is flash_attention.mlir.
+// Attention over a paged cache: keys and values are in 20 pages of 32 positions, and a page table
+// lists the pages of this sequence. Core (h, b) has head h and 32 queries and processes two pages at
+// a time; otherwise this is flash_attention.mlir.
 #q_all = affine_set<(h, p, c) : (h >= 0, -h + 7 >= 0, p >= 0, -p + 127 >= 0, c >= 0, -c + 63 >= 0)>
 #k_all = affine_set<(n, h, t, c) : (n >= 0, -n + 19 >= 0, h >= 0, -h + 7 >= 0, t >= 0, -t + 31 >= 0, c >= 0, -c + 63 >= 0)>
 #table = affine_set<(i) : (i >= 0, -i + 7 >= 0)>

@@ -1,4 +1,4 @@
-// RMS norm of 256x512 with a weight: the sum of squares is one fused reduction, kept in f32.
+// RMS norm of 256x512 with a weight: the sum of squares is one fused reduction in f32.
 #all = affine_set<(r, c) : (r >= 0, -r + 255 >= 0, c >= 0, -c + 511 >= 0)>
 #tile = affine_set<(r, c) : (r >= 0, -r + 7 >= 0, c >= 0, -c + 511 >= 0)>
 #line = affine_set<(c) : (c >= 0, -c + 511 >= 0)>

@@ -1,4 +1,4 @@
-// Rotary embedding of 8 heads, 128 positions, 64 channels; the halves of a head turn together.
+// Rotary embedding of 8 heads, 128 positions, 64 channels; the two halves of a head are rotated together.
 // Core (h, p) has head h and 32 positions. cos and sin are 128x32.
 #x_all = affine_set<(h, p, c) : (h >= 0, -h + 7 >= 0, p >= 0, -p + 127 >= 0, c >= 0, -c + 63 >= 0)>
 #a_all = affine_set<(p, c) : (p >= 0, -p + 127 >= 0, c >= 0, -c + 31 >= 0)>

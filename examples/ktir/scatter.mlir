@@ -1,4 +1,4 @@
-// y[ids] = x: one core puts 64 rows where the ids say, and leaves the other rows alone.
+// y[ids] = x: one core scatters 64 rows by the ids, and does not modify the other rows.
 #in = affine_set<(r, c) : (r >= 0, -r + 63 >= 0, c >= 0, -c + 63 >= 0)>
 #ids = affine_set<(i) : (i >= 0, -i + 63 >= 0)>
 #out = affine_set<(r, c) : (r >= 0, -r + 99 >= 0, c >= 0, -c + 63 >= 0)>

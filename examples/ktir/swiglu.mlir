@@ -1,5 +1,5 @@
 // y = (silu(x g) * (x u)) d: a SwiGLU feed-forward of 64 tokens, width 128, hidden 256.
-// Each of 4 cores has 16 tokens and all weights; nothing between the products leaves the core.
+// Each of 4 cores has 16 tokens and all weights; intermediates stay on the core.
 #x_all = affine_set<(t, c) : (t >= 0, -t + 63 >= 0, c >= 0, -c + 127 >= 0)>
 #up = affine_set<(c, h) : (c >= 0, -c + 127 >= 0, h >= 0, -h + 255 >= 0)>
 #down = affine_set<(h, c) : (h >= 0, -h + 255 >= 0, c >= 0, -c + 127 >= 0)>

@@ -65,7 +65,7 @@ def test_tensor_allocate_shows_every_dtype_and_the_refusal(tmp_path):
 def test_softmax_agrees_with_the_cpu(tmp_path):
     shown = run_program(str(ROOT / "examples/softmax.py"), folder=tmp_path)
     assert "on spyre:0" in shown
-    assert shown.endswith("the card and the CPU agree\n")
+    assert shown.endswith("the results on the card and on the CPU match\n")
 
 
 def test_the_tour_of_the_readme_runs(tmp_path):

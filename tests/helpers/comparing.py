@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from torch_spyre.testing.tolerances import LAST_PLACE
+from torch_spyre.testing.tolerances import ULP_OF_ONE
 
 
 def numbers(*shape, low=-2.0, high=2.0, dtype=torch.float16):
@@ -40,7 +40,7 @@ def assert_close(got, wanted, units=4, scale=1.0):
         if not one.is_floating_point():
             assert torch.equal(one, other.to(one.dtype)), (one, other)
             continue
-        one, other, unit = one.double(), other.detach().double(), LAST_PLACE[one.dtype]
+        one, other, unit = one.double(), other.detach().double(), ULP_OF_ONE[one.dtype]
         same = (one == other) | (one.isnan() & other.isnan())
         near = (one - other).abs() <= units * unit * (other.abs() + scale)
         assert bool((same | near).all()), (one - other).abs().nan_to_num(nan=9e9).max()

@@ -12,10 +12,10 @@ from example_counts import MANY
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torch_spyre.testing.tolerances import LAST_PLACE
+from torch_spyre.testing.tolerances import ULP_OF_ONE
 
 pytestmark = pytest.mark.usefixtures("verified_kernels")
-HALF = LAST_PLACE[torch.float16]
+HALF = ULP_OF_ONE[torch.float16]
 SIZES = [1, 2, 3, 5, 7, 64, 65, 70, 130]
 # Beyond this nothing that is compared would mean much.
 LARGEST, WORST = 64.0, 0.25
