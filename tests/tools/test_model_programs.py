@@ -17,7 +17,7 @@ import sys, transformers
 sys.argv = ["models.py", "--only", "tiny", "--prompt", "8", "--new-tokens", "2", "--rounds", "1"]
 sys.path.insert(0, "benchmarks")
 import models
-models.SHAPES["tiny"] = models.shaped(transformers.LlamaConfig, 1, 128, 128, 2, 2)
+models.SHAPES["tiny"] = models.sized_config(transformers.LlamaConfig, 1, 128, 128, 2, 2)
 models.main()
 """
 
