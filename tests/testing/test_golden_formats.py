@@ -1,4 +1,4 @@
-"""The golden model of the number formats, held against published values and against torch."""
+"""The reference model of the number formats, compared with published values and with torch."""
 
 from fractions import Fraction
 
@@ -73,7 +73,7 @@ def test_every_code_but_the_negative_nan_encodes_back_to_itself():
     np.testing.assert_array_equal(again, expected)
 
 
-def test_zero_keeps_its_sign():
+def test_the_sign_of_zero_is_preserved():
     assert formats.encode_sen169([0.0, -0.0]).tolist() == [0x0000, 0x8000]
     assert np.signbit(formats.decode_sen169([0x0000, 0x8000])).tolist() == [False, True]
 
@@ -126,7 +126,7 @@ def test_encoding_is_never_farther_off_than_a_neighbouring_code():
         assert (error <= np.abs(formats.decode_sen169(neighbour) - values)).all()
 
 
-def test_round_to_sen169_settles_after_one_application():
+def test_round_to_sen169_is_idempotent():
     once = formats.round_to_sen169(np.linspace(-70000, 70000, 4001))
     np.testing.assert_array_equal(formats.round_to_sen169(once), once)
 
@@ -232,7 +232,7 @@ def test_each_dtype_has_the_device_format_of_the_table(dtype, name, per_stick):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex64, torch.float8_e5m2])
-def test_a_dtype_without_a_device_format_is_refused(dtype):
+def test_a_dtype_without_a_device_format_is_rejected(dtype):
     with pytest.raises(ValueError, match="has no format"):
         formats.device_format(dtype)
 
@@ -261,7 +261,7 @@ def test_booleans_are_one_and_zero_in_sen169():
     assert formats.load(formats.store(host), torch.bool).tolist() == [True, False]
 
 
-def test_float32_bits_are_kept_whatever_they_mean():
+def test_float32_bits_are_preserved():
     bits = torch.tensor([0x7FC00001, 0x7F800000, 1, -(2**31)], dtype=torch.int32)
     codes = formats.store(bits.view(torch.float32))
     assert codes.view(np.int32).tolist() == bits.tolist()
@@ -285,7 +285,7 @@ def test_float32_into_a_float16_tensor_rounds_once():
     assert formats.store(torch.tensor([value]), torch.float16).tolist() == [0x3E00]
 
 
-def test_a_copy_that_would_change_integers_is_refused():
+def test_a_copy_that_would_change_integers_is_rejected():
     with pytest.raises(ValueError, match="does not convert"):
         formats.store(torch.ones(3), torch.int32)
 
@@ -302,7 +302,7 @@ def test_one_ulp_is_the_gap_between_neighbouring_codes():
 
 
 @pytest.mark.parametrize("dtype", [*HALF_DTYPES, torch.float32])
-def test_what_the_card_stores_is_within_half_a_last_place(dtype):
+def test_stored_values_are_within_half_an_ulp(dtype):
     exact = np.ldexp(np.random.default_rng(1).uniform(-2, 2, 3000), np.arange(3000) % 80 - 40)
     stored = formats.sen169_to_host(formats.encode_sen169_result(exact), dtype)
     formats.assert_close_sen169(stored, exact, max_ulps=0.5)
@@ -320,7 +320,7 @@ def test_a_special_value_on_one_side_only_is_not_close(actual, expected):
         formats.assert_close_sen169(torch.tensor([actual]), [expected], 100)
 
 
-def test_the_message_says_where_and_by_how_many_last_places():
+def test_the_message_has_the_index_and_the_ulps():
     actual = torch.tensor([[1.0, 2.0], [3.0, 1.0 + 3 * 2**-9]])
     expected = [[1.0, 2.0], [3.0, 1.0]]
     formats.assert_close_sen169(actual, expected, max_ulps=3)
@@ -332,6 +332,6 @@ def test_the_message_says_where_and_by_how_many_last_places():
     )
 
 
-def test_shapes_must_agree():
+def test_mismatched_shapes_are_rejected():
     with pytest.raises(AssertionError, match="shape"):
         formats.assert_close_sen169(torch.ones(2), [1.0], 1)

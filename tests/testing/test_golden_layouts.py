@@ -1,4 +1,4 @@
-"""The golden model of layouts, held against the worked tables that are published."""
+"""The reference model of layouts, compared with the published examples."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_the_rank_is_not_limited():
 
 
 @pytest.mark.parametrize("order", [[0], [0, 1, 2], [0, 1, -1, -1]])
-def test_an_order_of_the_wrong_length_is_refused(order):
+def test_an_order_of_the_wrong_length_is_rejected(order):
     with pytest.raises(ValueError, match="Incompatible host_size and dim_order"):
         layout([4, 5], [5, 1], FP16, order)
 
@@ -42,10 +42,10 @@ def test_a_scalar_is_one_stick_in_either_order(order):
     assert layout([], [], FP16, order) == default_layout([], FP16)
 
 
-# --- Places ---------------------------------------------------------------------------------------
+# --- Device offsets ---------------------------------------------------------------------------------------
 
 # Layout, and (host offset, device offset) pairs at both ends of each copy nest.
-PLACES = [
+DEVICE_OFFSETS = [
     (
         default_layout([1024, 256], FP16),
         [(0, 0), (64, 65536), (256, 64), (1023 * 256 + 255, 262143)],
@@ -66,8 +66,8 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(("where", "pairs"), PLACES)
-def test_elements_lie_where_the_worked_copy_nests_put_them(where, pairs):
+@pytest.mark.parametrize(("where", "pairs"), DEVICE_OFFSETS)
+def test_device_offsets_match_the_published_examples(where, pairs):
     for host, device in pairs:
         assert layouts.device_offset(host, where.device_size, where.stride_map) == device
 
@@ -80,7 +80,7 @@ def test_of_two_dims_with_one_stride_the_earlier_takes_the_element():
     ("host", "device_size", "stride_map"),
     [(128, [2, 64], [64, 1]), (5, [4, 2, 64], [-1, 4, -1]), (-1, [2, 64], [64, 1])],
 )
-def test_an_offset_without_a_place_is_refused(host, device_size, stride_map):
+def test_an_invalid_host_offset_is_rejected(host, device_size, stride_map):
     with pytest.raises(ValueError, match="host offset"):
         layouts.device_offset(host, device_size, stride_map)
 
@@ -103,10 +103,10 @@ def test_narrowed_sticks_interleave_their_halves_in_groups_of_four(column, slot)
 
 def test_widening_in_rows_moves_columns_within_their_row():
     where = Layout((4, 3, 32), (32, 128, 1), IEEE_FP32, layouts.DL16_TO_FP32)
-    place = layouts.device_offset(
+    offset = layouts.device_offset(
         2 * 128 + 70, where.device_size, where.stride_map, where.arrangement
     )
-    assert place == 3 * 3 * 32 + 2 * 32 + 2
+    assert offset == 3 * 3 * 32 + 2 * 32 + 2
 
 
 def test_narrowing_the_widened_order_is_sequential_again():
@@ -121,15 +121,15 @@ def test_widening_needs_an_even_number_of_sticks():
         layouts.device_offset(0, [3, 32], [32, 1], layouts.DL16_TO_FP32)
 
 
-def test_an_arrangement_nobody_published_is_refused():
+def test_an_unpublished_arrangement_is_rejected():
     with pytest.raises(ValueError, match="QFP8CH"):
         layouts.device_offset(0, [1, 128], [128, 1], "QFP8CH")
 
 
 def test_one_element_per_stick_has_no_order_to_change():
     where = layout([7], [1], FP16, [0, -1])
-    place = layouts.device_offset(6, where.device_size, where.stride_map, layouts.FP32_TO_DL16)
-    assert place == 384
+    offset = layouts.device_offset(6, where.device_size, where.stride_map, layouts.FP32_TO_DL16)
+    assert offset == 384
 
 
 # --- Copies ---------------------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def numbered(size) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("size", "device_size", "stride_map"), layouts.EXPLICIT_LAYOUTS)
-def test_explicit_layouts_give_back_what_was_written(size, device_size, stride_map):
+def test_explicit_layouts_round_trip(size, device_size, stride_map):
     where = Layout(device_size, stride_map, SEN169_FP16)
     device = where.empty_device()
     codes = numbered(size)
@@ -161,7 +161,7 @@ def test_a_replicate_dim_repeats_the_data_and_reads_the_first_copy():
     np.testing.assert_array_equal(layouts.read(device, where, [60], [1]), numbered([60]))
 
 
-def test_padding_keeps_what_it_held():
+def test_padding_is_not_written():
     where = default_layout([3, 100], FP16)
     device = where.empty_device(fill_byte=0xA5)
     layouts.write(device, np.zeros((3, 100), np.uint16), where, [100, 1])

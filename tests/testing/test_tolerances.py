@@ -7,37 +7,37 @@ from torch_spyre.testing.tolerances import ULP_OF_ONE, difference, tolerance
 
 
 @pytest.mark.parametrize("dtype", ULP_OF_ONE)
-def test_roundings_within_the_tolerance_are_no_difference_and_more_are(dtype):
+def test_only_errors_beyond_the_tolerance_are_differences(dtype):
     ones = torch.ones(4, dtype=torch.float64)
     allowed = 2 * tolerance(dtype, 8)  # of the value itself, and of the largest
     near, far = ones.clone(), ones.clone()
     near[2] += 0.9 * allowed
     far[2] += 1.2 * allowed
-    wanted = ones.to(dtype)
+    expected = ones.to(dtype)
     # Compared as float64: what the dtype itself would round away is not the question here.
-    assert difference(near, wanted, 8) is None
-    assert difference(far, wanted, 8).startswith("1 of 4 elements differ; the worst at (2,)")
+    assert difference(near, expected, 8) is None
+    assert difference(far, expected, 8).startswith("1 of 4 elements differ; the worst at (2,)")
 
 
-def test_what_is_not_finite_must_be_the_same():
+def test_non_finite_values_must_be_equal():
     inf, nan = math.inf, math.nan
-    wanted = torch.tensor([inf, -inf, nan, 1.0])
-    assert difference(wanted.clone(), wanted) is None
-    for place, other in ((0, 1.0), (0, -inf), (1, nan), (2, 1.0), (3, nan), (3, inf)):
-        got = wanted.clone()
-        got[place] = other
-        assert f"the worst at ({place},)" in difference(got, wanted)
+    expected = torch.tensor([inf, -inf, nan, 1.0])
+    assert difference(expected.clone(), expected) is None
+    for index, value in ((0, 1.0), (0, -inf), (1, nan), (2, 1.0), (3, nan), (3, inf)):
+        actual = expected.clone()
+        actual[index] = value
+        assert f"the worst at ({index},)" in difference(actual, expected)
 
 
 def test_integers_must_be_equal():
-    wanted = torch.tensor([[1, 2], [3, 2**31]])
-    assert difference(wanted.clone(), wanted) is None
-    assert "got 2, expected 3" in difference(torch.tensor([[1, 2], [2, 2**31]]), wanted)
+    expected = torch.tensor([[1, 2], [3, 2**31]])
+    assert difference(expected.clone(), expected) is None
+    assert "got 2, expected 3" in difference(torch.tensor([[1, 2], [2, 2**31]]), expected)
 
 
 def test_small_values_are_as_exact_as_the_largest_of_their_tensor():
-    wanted = torch.tensor([1000.0, 1e-6])
-    assert difference(wanted + torch.tensor([0.0, 1e-3]), wanted) is None
+    expected = torch.tensor([1000.0, 1e-6])
+    assert difference(expected + torch.tensor([0.0, 1e-3]), expected) is None
     assert difference(torch.tensor([1e-3]), torch.tensor([1e-6])) is not None
     assert difference(torch.tensor([1e-3]), torch.tensor([1e-6]), extra_error=1e-2) is None
 

@@ -103,7 +103,7 @@ def _program(module: "Module", name: str, values: "Values") -> "Program":
     scalars = {key: value for key, value in values.items() if isinstance(value, int | float)}
     unknown = sorted(set(scalars) - declared)
     if unknown:
-        raise KtirError(f"{name} takes no {', '.join(unknown)}")
+        raise KtirError(f"{name} has no argument {', '.join(unknown)}")
     return module.compile(name, **scalars)
 
 
