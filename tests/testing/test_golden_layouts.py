@@ -42,7 +42,7 @@ def test_a_scalar_is_one_stick_in_either_order(order):
     assert layout([], [], FP16, order) == default_layout([], FP16)
 
 
-# --- Device offsets ---------------------------------------------------------------------------------------
+# --- Device offsets -------------------------------------------------------------------------------
 
 # Layout, and (host offset, device offset) pairs at both ends of each copy nest.
 DEVICE_OFFSETS = [

@@ -164,7 +164,7 @@ def e5m2fnuz_values() -> Values:
     return _fp8_values(fraction_bits=2, bias=16, nan_codes={0x80})
 
 
-# --- Copies of tensors ---------------------------------------------------------------------------
+# --- Copies of tensors ----------------------------------------------------------------------------
 
 
 def store(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> Codes:

@@ -109,7 +109,7 @@ def _stride_map(
     return tuple(reversed(result))
 
 
-# --- Device offsets ---------------------------------------------------------------------------
+# --- Device offsets -------------------------------------------------------------------------------
 
 
 def device_offset(
@@ -221,7 +221,7 @@ def _copy_offsets(layout: Layout) -> list[int]:
     return [sum(c * strides[d] for c, d in zip(r, replicated, strict=True)) for r in repeats]
 
 
-# --- Examples that the model and the card are both checked against --------------
+# --- Examples that the model and the card are both checked against --------------------------------
 
 
 @dataclass(frozen=True)
