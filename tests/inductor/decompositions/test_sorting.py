@@ -105,7 +105,7 @@ def test_integers_are_counted():
 @native
 @pytest.mark.parametrize("bins", [1, 2, 3, 64, 65, 70, 4097])
 def test_counting_takes_little_memory(bins, monkeypatch):
-    monkeypatch.setattr(sorting, "_MOST_FLAGS", 512)
+    monkeypatch.setattr(sorting, "_MAX_MASK", 512)
     x = torch.arange(200) * 7 % bins
     counted = torch.bincount(on_card(x), minlength=bins)
     assert counted.tolist() == torch.bincount(x, minlength=bins).tolist()

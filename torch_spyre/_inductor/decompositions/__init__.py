@@ -1,4 +1,4 @@
-"""The decompositions of graphs on the card: ours, and Inductor's except for ops that we lower."""
+"""The decompositions of graphs on the card: ours, and Inductor's for ops that we do not lower."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -6,56 +6,57 @@ from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions.registry import OURS
+from torch_spyre._inductor.decompositions.registry import DECOMPOSITIONS
 from torch_spyre.ops import recurrent
 from torch_spyre.ops.registry import ENTRIES
 
 
 @cache
 def table() -> dict[Any, Callable[..., Any]]:
+    """Return the decompositions of all ops, by overload."""
     from torch._inductor.decomposition import select_decomp_table
 
-    # Importing them registers their decompositions.
-    from torch_spyre._inductor.decompositions import (  # noqa: F401  # for their tables
+    from torch_spyre._inductor.decompositions import (  # noqa: F401  (importing registers)
         adaptive_pooling,
         antialiasing,
         attention,
         bessel_functions,
-        convolution_gradients,
-        convolutions,
+        convolution,
+        convolution_backward,
         division,
         elementwise,
-        embedding_bags,
+        embedding_bag,
         filling,
-        folds,
         foreach,
         gamma_functions,
         grid_sampling,
+        im2col,
         indexing,
+        interpolate,
+        linspace,
+        matmul,
+        max_unpool,
         norms,
+        padding,
         pooling,
-        products,
-        resampling,
+        reductions,
         scans,
-        sequences,
         sorting,
         special_functions,
-        triangles,
-        triangular_systems,
-        unfolding,
-        unpooling,
+        triangular_solve,
+        tril_triu,
     )
 
     decompositions = dict(select_decomp_table())
-    for overload in _kept_whole():
+    for overload in _native_overloads():
         decompositions.pop(overload, None)
-    decompositions.update(OURS)
+    decompositions.update(DECOMPOSITIONS)
     decompositions.update(recurrent.CELLS)
     return decompositions
 
 
-def _kept_whole() -> Iterator[torch._ops.OpOverload]:
-    """Yield the overloads whose decomposition by PyTorch is not used: the card has the op."""
+def _native_overloads() -> Iterator[torch._ops.OpOverload]:
+    """Yield the overloads that PyTorch decomposes, but for which the card has the op."""
     for entry in ENTRIES.values():
         if entry.is_kept_whole:
             packet = getattr(torch.ops.aten, entry.name)

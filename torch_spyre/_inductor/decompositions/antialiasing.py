@@ -1,7 +1,7 @@
 """Decompositions of upsampling with `antialias=True`.
 
-Where results lie further apart than elements, each is an average of all that are near, by a filter
-as wide as the distance: a product with a matrix for each dim, forward and backward.
+Where results are further apart than elements, each is a weighted average of the elements around it,
+by a filter that is scaled by the distance: a matmul along each dim, forward and backward.
 """
 
 from collections.abc import Callable
@@ -9,40 +9,44 @@ from dataclasses import dataclass
 
 import torch
 
-from torch_spyre._inductor.decompositions.registry import decomposes
-from torch_spyre._inductor.decompositions.resampling import (
-    Along,
+from torch_spyre._inductor.decompositions.interpolate import (
+    Resampler,
     Row,
-    keep_whole,
-    times,
+    prevent_early_decomposition,
     upsampling,
 )
+from torch_spyre._inductor.decompositions.registry import register_decomposition
+from torch_spyre._inductor.decompositions.zero_skipping_matmul import matmul_along
 
 aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
 class _Filter:
-    """Weights by distance, which is in results where these are sparser; and how far it reaches."""
+    """The weight of an element by its distance, which is zero from `radius` on.
+
+    Distances are in elements, or in results where these are further apart.
+    """
 
     weight: Callable[[torch.Tensor], torch.Tensor]
-    reach: float
+    radius: float
 
     def matrix(self, row: Row) -> torch.Tensor:
-        """How much each result, which is a row, has of each element."""
-        width = max(row.step, 1.0)
+        """Return the weight of each element (column) in each result (row)."""
+        unit = max(row.step, 1.0)
         centre = ((row.results() + 0.5) * row.step).unsqueeze(-1)
-        place = torch.arange(row.size, dtype=torch.float32, device=row.device)
-        first = torch.floor(centre - self.reach * width + 0.5)
-        end = torch.floor(centre + self.reach * width + 0.5)
-        weight = self.weight(((place - centre + 0.5) / width).abs())
-        weight = torch.where((place >= first) & (place < end), weight, 0.0)
+        position = torch.arange(row.size, dtype=torch.float32, device=row.device)
+        first = torch.floor(centre - self.radius * unit + 0.5)
+        end = torch.floor(centre + self.radius * unit + 0.5)
+        weight = self.weight(((position - centre + 0.5) / unit).abs())
+        weight = torch.where((position >= first) & (position < end), weight, 0.0)
         return weight / weight.sum(-1, keepdim=True)
 
-    def ways(self) -> tuple[Along, Along]:
+    def resamplers(self) -> tuple[Resampler, Resampler]:
+        """Return the resampler of a dim, and its gradient."""
         return (
-            lambda x, dim, row: times(x, dim, self.matrix(row).t()),
-            lambda gradient, dim, row: times(gradient, dim, self.matrix(row)),
+            lambda x, dim, row: matmul_along(x, dim, self.matrix(row).t()),
+            lambda gradient, dim, row: matmul_along(gradient, dim, self.matrix(row)),
         )
 
 
@@ -51,7 +55,7 @@ def _triangle(distance: torch.Tensor) -> torch.Tensor:
 
 
 def _cubic(distance: torch.Tensor) -> torch.Tensor:
-    """Of other parameters than where nothing is averaged."""
+    """Return Keys' cubic kernel with a = -0.5; without antialiasing PyTorch takes a = -0.75."""
     a = -0.5
     near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
     far = ((distance - 5) * distance + 8) * distance * a - 4 * a
@@ -64,7 +68,9 @@ _FILTERS = {
 }
 
 for _name, _filter in _FILTERS.items():
-    keep_whole(_name, aligns=True)
-    _forward, _backward = upsampling(2, _filter.ways(), aligns=True, adds=True)
-    decomposes(getattr(aten, _name).default)(_forward)
-    decomposes(getattr(aten, f"{_name}_backward").default)(_backward)
+    prevent_early_decomposition(_name, has_align_corners=True)
+    _forward, _backward = upsampling(
+        2, _filter.resamplers(), has_align_corners=True, accumulates=True
+    )
+    register_decomposition(getattr(aten, _name).default)(_forward)
+    register_decomposition(getattr(aten, f"{_name}_backward").default)(_backward)

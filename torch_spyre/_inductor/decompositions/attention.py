@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions.registry import decomposes
+from torch_spyre._inductor.decompositions.registry import register_decomposition
 from torch_spyre.dtypes import FLOAT_DTYPES
 from torch_spyre.ops.attention import OVERLOAD as ATTENTION_OP
 
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 MAX_CHANNELS = 1024
 
 
-@decomposes(aten._scaled_dot_product_fused_attention_overrideable.default)
+@register_decomposition(aten._scaled_dot_product_fused_attention_overrideable.default)
 def attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -100,7 +100,7 @@ def decomposed_attention(
     return result.to(query.dtype), (maximum + torch.log(total)).squeeze(-1).to(torch.float32)
 
 
-@decomposes(aten._scaled_dot_product_fused_attention_overrideable_backward.default)
+@register_decomposition(aten._scaled_dot_product_fused_attention_overrideable_backward.default)
 def attention_backward(
     grad_out: torch.Tensor,
     query: torch.Tensor,

@@ -1,27 +1,27 @@
-"""Tensors filled by a rule: repeated, and identity matrices."""
+"""Decompositions of `repeat` and `eye`."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions.registry import decomposes
+from torch_spyre._inductor.decompositions.registry import register_decomposition
 
 aten = torch.ops.aten
 
 
-@decomposes(aten.repeat.default)
+@register_decomposition(aten.repeat.default)
 def _repeat(x: torch.Tensor, repeats: Sequence[int]) -> torch.Tensor:
     size = [*[1] * (len(repeats) - x.dim()), *x.shape]
-    pairs = [each for n in size for each in (1, n)]
-    wanted = [each for times, n in zip(repeats, size, strict=True) for each in (times, n)]
-    result = [times * n for times, n in zip(repeats, size, strict=True)]
-    # In order, whatever the order of what is repeated: those who view the result rely on that.
-    whole = x.reshape(pairs).expand(wanted).clone(memory_format=torch.contiguous_format)
-    return whole.reshape(result)
+    with_repeat_dims = x.reshape([n for length in size for n in (1, length)])
+    expanded_size = [n for pair in zip(repeats, size, strict=True) for n in pair]
+    result_size = [times * n for times, n in zip(repeats, size, strict=True)]
+    # Contiguous, whatever the strides of x: views of the result rely on that.
+    expanded = with_repeat_dims.expand(expanded_size)
+    return expanded.clone(memory_format=torch.contiguous_format).reshape(result_size)
 
 
-@decomposes(aten.eye.m)
+@register_decomposition(aten.eye.m)
 def _eye(
     n: int,
     m: int,
@@ -31,10 +31,10 @@ def _eye(
     device: Any = None,
     pin_memory: bool | None = None,
 ) -> torch.Tensor:
-    rows, columns = (torch.arange(each, device=device) for each in (n, m))
+    rows, columns = (torch.arange(length, device=device) for length in (n, m))
     return (rows[:, None] == columns).to(dtype or torch.get_default_dtype())
 
 
-@decomposes(aten.eye.default)
+@register_decomposition(aten.eye.default)
 def _square_eye(n: int, **options: Any) -> Any:
     return _eye(n, n, **options)

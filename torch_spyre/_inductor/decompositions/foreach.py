@@ -1,44 +1,48 @@
-"""Decompositions of ops on lists of tensors: the op that they are named after, on each."""
+"""Decompositions of `_foreach` ops: the op that they are named after, on each tensor of a list."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions.registry import decomposes
+from torch_spyre._inductor.decompositions.registry import register_decomposition
 
 aten = torch.ops.aten
 _PREFIX = "_foreach_"
 
 
-def _plus(combine: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    def added(x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, value: Any = 1) -> Any:
+def _add_scaled(combine: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Return `addcmul` or `addcdiv` with a scale that may be a tensor."""
+
+    def add_scaled(
+        x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, value: Any = 1
+    ) -> Any:
         if isinstance(value, torch.Tensor):
             return x + combine(first, second) * value
         return (torch.addcmul if combine is torch.mul else torch.addcdiv)(
             x, first, second, value=value
         )
 
-    return added
+    return add_scaled
 
 
-def _limit(
-    of_tensors: Callable[..., torch.Tensor], of_number: Callable[..., torch.Tensor]
+def _by_operand(
+    tensor_op: Callable[..., torch.Tensor], scalar_op: Callable[..., torch.Tensor]
 ) -> Callable[..., torch.Tensor]:
-    def limited(x: torch.Tensor, other: Any) -> torch.Tensor:
-        return (of_tensors if isinstance(other, torch.Tensor) else of_number)(x, other)
+    """Return the op that calls one of two ops, by the kind of its second operand."""
 
-    return limited
+    def call(x: torch.Tensor, other: Any) -> torch.Tensor:
+        return (tensor_op if isinstance(other, torch.Tensor) else scalar_op)(x, other)
+
+    return call
 
 
-_maximum, _minimum = (
-    _limit(torch.maximum, torch.clamp_min),
-    _limit(torch.minimum, torch.clamp_max),
-)
-# Where it is not the function of `torch` that has the name.
+_maximum = _by_operand(torch.maximum, torch.clamp_min)
+_minimum = _by_operand(torch.minimum, torch.clamp_max)
+# The functions for one tensor that are not those of `torch` with the same name.
 _SINGLE: dict[str, Callable[..., torch.Tensor]] = {
-    "addcmul": _plus(torch.mul),
-    "addcdiv": _plus(torch.true_divide),
+    "addcmul": _add_scaled(torch.mul),
+    "addcdiv": _add_scaled(torch.true_divide),
     "clamp_max": _minimum,
     "clamp_min": _maximum,
     "copy": lambda x, source, non_blocking=False: aten.copy(x, source),
@@ -50,26 +54,29 @@ _SINGLE: dict[str, Callable[..., torch.Tensor]] = {
 }
 
 
-def _on_each(single: Callable[..., torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
-    def on_each(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
-        lists = [each for each in args if isinstance(each, list | tuple)]
-        count = len(lists[0])
-        # One tensor with as many numbers as there are tensors counts as a list.
-        rows = [_row(each, number, count, lists) for number, each in enumerate(args)]
-        return [single(*given, **kwargs) for given in zip(*rows, strict=True)]
+def _map_over_lists(single: Callable[..., torch.Tensor]) -> Callable[..., list[torch.Tensor]]:
+    """Return the op that calls a function for the elements of its list arguments."""
 
-    return on_each
+    def foreach(*args: Any, **kwargs: Any) -> list[torch.Tensor]:
+        num_lists = sum(isinstance(arg, list | tuple) for arg in args)
+        count = next(len(arg) for arg in args if isinstance(arg, list | tuple))
+        columns = [_as_list(arg, index, count, num_lists) for index, arg in enumerate(args)]
+        return [single(*single_args, **kwargs) for single_args in zip(*columns, strict=True)]
+
+    return foreach
 
 
-def _row(value: Any, number: int, count: int, lists: list[Any]) -> Any:
-    if isinstance(value, list | tuple):
-        return value
-    if isinstance(value, torch.Tensor) and value.dim() == 1 and len(lists) == number == 3:
-        return value.unbind()
-    return [value] * count
+def _as_list(arg: Any, index: int, count: int, num_lists: int) -> Any:
+    """Return an argument as a list: the scales after three lists may be a vector."""
+    if isinstance(arg, list | tuple):
+        return arg
+    if isinstance(arg, torch.Tensor) and arg.dim() == 1 and num_lists == index == 3:
+        return arg.unbind()
+    return [arg] * count
 
 
 def _overloads() -> Iterator[tuple[torch._ops.OpOverload, Callable[..., torch.Tensor]]]:
+    """Yield every functional `_foreach` overload with its function for one tensor."""
     for full in sorted({name.split(".")[0] for name in torch._C._dispatch_get_all_op_names()}):
         name = full.removeprefix(f"aten::{_PREFIX}")
         if name == full or name.endswith("_"):
@@ -83,4 +90,4 @@ def _overloads() -> Iterator[tuple[torch._ops.OpOverload, Callable[..., torch.Te
 
 
 for _overload, _function in _overloads():
-    decomposes(_overload)(_on_each(_function))
+    register_decomposition(_overload)(_map_over_lists(_function))

@@ -1,7 +1,7 @@
 """Decompositions of the logarithm of the gamma function and of its derivatives.
 
-Computed in float32, as `special_functions` are. Arguments below the range of a series are brought
-into it by the function's recurrence, and those below zero by its reflection.
+They are computed in float32, as in `special_functions`. Recurrences map arguments below the range
+of a series into it; reflection formulas map negative arguments.
 """
 
 import math
@@ -12,40 +12,39 @@ import torch
 from torch_spyre._inductor.decompositions.special_functions import in_float32, polynomial
 
 aten = torch.ops.aten
-# Of x - 2 for lgamma(x) / ((x - 1) (x - 2)) from 1 to 3: fitted at Chebyshev's places.
+# Polynomial in x - 2 for lgamma(x) / ((x - 1) (x - 2)) from 1 to 3, fitted at Chebyshev nodes.
 _LGAMMA = (
     *(1.93087369e-05, -3.87341846e-05, 2.02493716e-05, -5.24194264e-05, 0.000195799389),
     *(-0.000425571209, 0.000910506029, -0.00210206103, 0.00499947946, -0.0123849731),
     *(0.0329649432, -0.100317266, 0.422784326),
 )
-# Bernoulli's numbers of even order, from the second on.
+# Bernoulli numbers of even order, from the second on.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
-# Where the series of digamma and zeta have seven digits.
-_FAR = 6
+# From here on the series of digamma and zeta have seven digits.
+_SERIES_START = 6
 
 
 @in_float32(aten.lgamma.default)
 def _lgamma(x: torch.Tensor) -> torch.Tensor:
-    size = torch.abs(x)
-    positive = _lgamma_of_positive(size)
-    # Of what is left of the size without whole numbers, which is exact.
-    part = size - torch.floor(size)
-    sine = torch.sin(math.pi * torch.minimum(part, 1 - part))
-    # The logarithms apart: for small ones the product is less than any float32.
-    reflected = math.log(math.pi) - torch.log(size) - torch.log(sine) - positive
-    # Below that, as near as it can be told, it is as at zero.
-    near = size < 1e-6
-    reflected = torch.where(near, positive, reflected)
-    found = torch.where(x < 0, reflected, positive)
-    pole = (x <= 0) & (part == 0)
-    return torch.where(pole | torch.isinf(x), math.inf, found)
+    magnitude = torch.abs(x)
+    positive = _lgamma_of_positive(magnitude)
+    # The fractional part is exact, unlike pi times the magnitude.
+    fraction = magnitude - torch.floor(magnitude)
+    sine = torch.sin(math.pi * torch.minimum(fraction, 1 - fraction))
+    # A sum of logarithms: the product of small factors would underflow.
+    reflected = math.log(math.pi) - torch.log(magnitude) - torch.log(sine) - positive
+    # Next to zero the function is even, within float32's precision.
+    reflected = torch.where(magnitude < 1e-6, positive, reflected)
+    result = torch.where(x < 0, reflected, positive)
+    is_pole = (x <= 0) & (fraction == 0)
+    return torch.where(is_pole | torch.isinf(x), math.inf, result)
 
 
 def _lgamma_of_positive(x: torch.Tensor) -> torch.Tensor:
-    below = torch.where(x < 1, x + 1, x) - 2
-    near = polynomial(below, _LGAMMA) * (below + 1) * below
+    shifted = torch.where(x < 1, x + 1, x) - 2
+    near = polynomial(shifted, _LGAMMA) * (shifted + 1) * shifted
     near = torch.where(x < 1, near - torch.log(x), near)
-    # The product last: without it, what is large and finite would be infinite.
+    # (x - 0.5) * (log(x) - 1) overflows later than (x - 0.5) * log(x) - x.
     inverse = 1 / x
     terms = [n / (2 * k * (2 * k - 1)) for k, n in enumerate(_BERNOULLI, 1)]
     series = polynomial(inverse * inverse, terms[::-1]) * inverse
@@ -57,30 +56,30 @@ def _lgamma_of_positive(x: torch.Tensor) -> torch.Tensor:
 def _mvlgamma(x: torch.Tensor, p: int) -> torch.Tensor:
     torch._check(p >= 1, lambda: "p has to be greater than or equal to 1")
     total = torch.full_like(x, p * (p - 1) / 4 * math.log(math.pi))
-    for place in range(p):
-        total = total + _lgamma(x - place / 2)
+    for term in range(p):
+        total = total + _lgamma(x - term / 2)
     return total
 
 
 @in_float32(aten.digamma.default)
 def _digamma(x: torch.Tensor) -> torch.Tensor:
-    # At 1 - x where x is below zero.
+    # The reflection formula evaluates negative arguments at 1 - x.
     start = torch.where(x < 0, 1 - x, x)
-    above = torch.where(start < _FAR, start + _FAR, start)
-    inverse = 1 / above
+    shifted = torch.where(start < _SERIES_START, start + _SERIES_START, start)
+    inverse = 1 / shifted
     square = inverse * inverse
     terms = [n / (2 * k) for k, n in enumerate(_BERNOULLI[:6], 1)]
-    far = torch.log(above) - 0.5 * inverse - polynomial(square, terms[::-1]) * square
-    missing = torch.zeros_like(x)
-    for place in reversed(range(_FAR)):
-        missing = missing + 1 / (start + place)
-    found = torch.where(start < _FAR, far - missing, far)
-    part = x - torch.round(x)
-    turned = math.pi * torch.cos(math.pi * part) / torch.sin(math.pi * part)
-    found = torch.where(x < 0, found - turned, found)
-    found = torch.where((x < 0) & (part == 0), math.nan, found)
-    found = torch.where(x == 0, torch.copysign(torch.full_like(x, math.inf), -x), found)
-    return torch.where(x == math.inf, math.inf, torch.where(x == -math.inf, math.nan, found))
+    series = torch.log(shifted) - 0.5 * inverse - polynomial(square, terms[::-1]) * square
+    recurrence = torch.zeros_like(x)
+    for term in reversed(range(_SERIES_START)):
+        recurrence = recurrence + 1 / (start + term)
+    result = torch.where(start < _SERIES_START, series - recurrence, series)
+    fraction = x - torch.round(x)
+    reflection = math.pi * torch.cos(math.pi * fraction) / torch.sin(math.pi * fraction)
+    result = torch.where(x < 0, result - reflection, result)
+    result = torch.where((x < 0) & (fraction == 0), math.nan, result)
+    result = torch.where(x == 0, torch.copysign(torch.full_like(x, math.inf), -x), result)
+    return torch.where(x == math.inf, math.inf, torch.where(x == -math.inf, math.nan, result))
 
 
 @in_float32(aten.polygamma.default)
@@ -88,29 +87,33 @@ def _polygamma(n: int, x: torch.Tensor) -> Any:
     torch._check(n >= 0, lambda: "polygamma(n, x) does not support negative n.")
     if n == 0:
         return _digamma(x)
-    size = torch.abs(x)
-    part = size - torch.floor(size)
-    # Below zero the sum is of the terms above it, and of those between.
-    above = _zeta(n + 1, torch.where(x > 0, x, 1 - part))
-    between = _zeta(n + 1, part) - _zeta(n + 1, 1 + size)
-    below = above + (between if n % 2 else -between)
-    found = torch.where(x > 0, above, torch.where(part == 0, math.inf, below))
-    return (-1) ** (n + 1) * math.gamma(n + 1) * found
+    magnitude = torch.abs(x)
+    fraction = magnitude - torch.floor(magnitude)
+    # For negative x the series has positive terms and finitely many negative ones.
+    positive_terms = _zeta(n + 1, torch.where(x > 0, x, 1 - fraction))
+    negative_terms = _zeta(n + 1, fraction) - _zeta(n + 1, 1 + magnitude)
+    total = positive_terms + (negative_terms if n % 2 else -negative_terms)
+    total = torch.where(fraction == 0, math.inf, total)
+    result = torch.where(x > 0, positive_terms, total)
+    return (-1) ** (n + 1) * math.gamma(n + 1) * result
 
 
 def _zeta(s: int, q: torch.Tensor) -> torch.Tensor:
-    """The sum of (q + k) to the -s: the first of them, and Euler's and Maclaurin's of the rest."""
-    behind = 1 / (q + _FAR)
-    last = _power(behind, s)
-    square = behind * behind
-    factors, factor = [], float(s)
-    for k, number in enumerate(_BERNOULLI, 1):
-        factors.append(factor * number / math.gamma(2 * k + 1))
+    """Return the Hurwitz zeta function, the sum over k of (q + k) ** -s.
+
+    The Euler-Maclaurin formula approximates the terms from `_SERIES_START` on.
+    """
+    inverse = 1 / (q + _SERIES_START)
+    power = _power(inverse, s)
+    square = inverse * inverse
+    coefficients, factor = [], float(s)
+    for k, bernoulli in enumerate(_BERNOULLI, 1):
+        coefficients.append(factor * bernoulli / math.gamma(2 * k + 1))
         factor *= (s + 2 * k - 1) * (s + 2 * k)
-    rest = polynomial(square, factors[::-1]) * behind
-    total = last * ((q + _FAR) / (s - 1) + 0.5 + rest)
-    for place in reversed(range(_FAR)):
-        total = total + _power(1 / (q + place), s)
+    corrections = polynomial(square, coefficients[::-1]) * inverse
+    total = power * ((q + _SERIES_START) / (s - 1) + 0.5 + corrections)
+    for term in reversed(range(_SERIES_START)):
+        total = total + _power(1 / (q + term), s)
     return total
 
 

@@ -1,51 +1,51 @@
-"""Decompositions of reads and writes at rows or elements that a tensor of indices names."""
+"""Decompositions of ops that read or write through indices, and of `nonzero_static`."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions.registry import decomposes
+from torch_spyre._inductor.decompositions.registry import register_decomposition
 
 aten = torch.ops.aten
 
 
-@decomposes(aten.masked_scatter.default)
+@register_decomposition(aten.masked_scatter.default)
 def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
     mask, x = torch.broadcast_tensors(mask, x)
-    place = torch.cumsum(mask.reshape(-1), 0).reshape(x.shape) - 1
-    return torch.where(mask, source.reshape(-1)[place.clamp(min=0)], x)
+    position = torch.cumsum(mask.reshape(-1), 0).reshape(x.shape) - 1
+    return torch.where(mask, source.reshape(-1)[position.clamp(min=0)], x)
 
 
-def _rows_at(
+def _row_indices(
     name: str, x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor
 ) -> tuple[list[torch.Tensor | None], torch.Tensor]:
-    """Where rows of the source go, for ops that do not count from the end."""
+    """Return the arguments of `index_put` for ops that reject negative indices."""
     if x.dim() == 1:
         source = source.reshape(-1)
-    wanted = [*x.shape]
-    wanted[dim] = index.numel()
+    expected = [*x.shape]
+    expected[dim] = index.numel()
     torch._check(
-        list(source.shape) == wanted,
-        lambda: f"{name}: a source of shape {wanted} is wanted, got {list(source.shape)}",
+        list(source.shape) == expected,
+        lambda: f"{name}: expected a source of shape {expected}, got {list(source.shape)}",
     )
-    # Negative ones are still negative when they have been wrapped.
+    # Negative indices must stay out of bounds when `index_put` wraps them.
     index = torch.where(index < 0, index - x.shape[dim], index)
     return [*[None] * (dim % x.dim()), index.reshape(-1)], source
 
 
-@decomposes(aten.index_add.default)
+@register_decomposition(aten.index_add.default)
 def _index_add(
     x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor, *, alpha: float = 1
 ) -> Any:
     if x.dim() == 0:
         return _index_add(x[None], 0, index.reshape(1), source.reshape(1), alpha=alpha)[0]
-    places, source = _rows_at("index_add", x, dim, index, source)
+    indices, source = _row_indices("index_add", x, dim, index, source)
     scaled = source if alpha == 1 else source * alpha
-    return aten.index_put(x, places, scaled, accumulate=True)
+    return aten.index_put(x, indices, scaled, accumulate=True)
 
 
-@decomposes(aten.index_reduce.default)
+@register_decomposition(aten.index_reduce.default)
 def _index_reduce(
     x: torch.Tensor,
     dim: int,
@@ -60,33 +60,33 @@ def _index_reduce(
         return _index_reduce(x[None], 0, index.reshape(1), rows, reduce, include_self=include_self)[
             0
         ]
-    places, source = _rows_at("index_reduce", x, dim, index, source)
-    (index,) = (each for each in places if each is not None)
-    index = index.reshape(-1, *[1] * (x.dim() - len(places))).expand(source.shape)
+    indices, source = _row_indices("index_reduce", x, dim, index, source)
+    (index,) = (tensor for tensor in indices if tensor is not None)
+    index = index.reshape(-1, *[1] * (x.dim() - len(indices))).expand(source.shape)
     return aten.scatter_reduce(x, dim, index, source, reduce, include_self=include_self)
 
 
-@decomposes(aten.index_copy.default)
+@register_decomposition(aten.index_copy.default)
 def _index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
     if x.dim() == 0:
         return _index_copy(x[None], 0, index.reshape(1), source.reshape(1))[0]
-    places, source = _rows_at("index_copy", x, dim, index, source)
-    return aten.index_put(x, places, source)
+    indices, source = _row_indices("index_copy", x, dim, index, source)
+    return aten.index_put(x, indices, source)
 
 
-@decomposes(aten.put.default)
+@register_decomposition(aten.put.default)
 def _put(
     x: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulate: bool = False
 ) -> Any:
     if index.numel() == 0:
         return x.clone()
-    places, values = index.reshape(-1), source.reshape(-1)
-    places = torch.where(places < 0, places + x.numel(), places)
-    scattered = aten.scatter_add if accumulate else aten.scatter
-    return scattered(x.reshape(-1), 0, places, values).reshape(x.shape)
+    positions, values = index.reshape(-1), source.reshape(-1)
+    positions = torch.where(positions < 0, positions + x.numel(), positions)
+    scatter = aten.scatter_add if accumulate else aten.scatter
+    return scatter(x.reshape(-1), 0, positions, values).reshape(x.shape)
 
 
-@decomposes(aten.take.default)
+@register_decomposition(aten.take.default)
 def _take(x: torch.Tensor, index: torch.Tensor) -> Any:
     if x.numel() == 0 and index.numel() > 0:
         return NotImplemented
@@ -95,18 +95,18 @@ def _take(x: torch.Tensor, index: torch.Tensor) -> Any:
     return aten.index(x.reshape(-1), [index])
 
 
-@decomposes(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+@register_decomposition(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
 def _index_fill(x: torch.Tensor, dim: int, index: torch.Tensor, value: Any) -> Any:
     if x.dim() == 0:
         return _index_fill(x[None], 0, index.reshape(1), value)[0]
-    places = [None] * (dim % x.dim()) + [index.reshape(-1)]
+    indices = [None] * (dim % x.dim()) + [index.reshape(-1)]
     if not isinstance(value, torch.Tensor):
         value = torch.full((), value, dtype=x.dtype, device=x.device)
     torch._check(value.dim() == 0, lambda: "index_fill_ only supports a 0-dimensional value tensor")
-    return aten.index_put(x, places, value.to(x.dtype))
+    return aten.index_put(x, indices, value.to(x.dtype))
 
 
-@decomposes(aten._index_put_impl.default)
+@register_decomposition(aten._index_put_impl.default)
 def _index_put_impl(
     x: torch.Tensor,
     indices: Sequence[torch.Tensor | None],
@@ -117,7 +117,7 @@ def _index_put_impl(
     return aten.index_put(x, indices, values, accumulate)
 
 
-@decomposes(aten.embedding_dense_backward.default)
+@register_decomposition(aten.embedding_dense_backward.default)
 def _embedding_backward(
     gradient: torch.Tensor,
     indices: torch.Tensor,
@@ -126,10 +126,28 @@ def _embedding_backward(
     scale_grad_by_freq: bool,
 ) -> Any:
     if scale_grad_by_freq:
-        alike = indices.reshape(-1, 1) == indices.reshape(1, -1)
-        often = alike.sum(1).reshape(indices.shape).to(gradient.dtype)
-        gradient = gradient / often.unsqueeze(-1)
+        is_equal = indices.reshape(-1, 1) == indices.reshape(1, -1)
+        frequency = is_equal.sum(1).reshape(indices.shape).to(gradient.dtype)
+        gradient = gradient / frequency.unsqueeze(-1)
     if padding_idx >= 0:
         gradient = gradient.masked_fill((indices == padding_idx).unsqueeze(-1), 0)
     result = gradient.new_zeros(num_weights, gradient.shape[-1])
     return aten.index_put(result, [indices], gradient, accumulate=True)
+
+
+@register_decomposition(aten.nonzero_static.default)
+def _nonzero_static(x: torch.Tensor, *, size: int, fill_value: int = -1) -> torch.Tensor:
+    """Return the indices of the first `size` nonzero elements as rows; fill the remaining rows."""
+    torch._check(size >= 0, lambda: "nonzero_static: size must be an non-negative integer")
+    if 0 in (size, x.dim(), x.numel()):
+        return x.new_full((size, x.dim()), fill_value, dtype=torch.int64)
+    is_nonzero = (x != 0).reshape(-1)
+    # All other elements are scattered to one extra position, which is dropped.
+    rank = torch.where(is_nonzero, torch.cumsum(is_nonzero, 0) - 1, size).clamp(max=size)
+    flat_indices = torch.arange(is_nonzero.shape[0], device=x.device)
+    selected = x.new_full((size + 1,), -1, dtype=torch.int64).scatter(0, rank, flat_indices)[:size]
+    is_filled, columns, quotient = selected >= 0, [], selected
+    for length in reversed(x.shape):
+        columns.append(torch.where(is_filled, quotient % length, fill_value))
+        quotient = torch.div(quotient, length, rounding_mode="floor")
+    return torch.stack(columns[::-1], -1)

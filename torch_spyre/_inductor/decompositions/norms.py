@@ -1,6 +1,6 @@
-"""Norms of vectors, layer norms, norms of weights, and the gradient of group norms.
+"""Decompositions of vector norms, layer norm, weight norm, and the gradient of group norm.
 
-Gradients of batch norms are PyTorch's own, and do not cancel.
+PyTorch's own decomposition is used for the gradient of batch norm: nothing cancels there.
 """
 
 import math
@@ -10,15 +10,15 @@ from typing import Any
 import torch
 from torch._refs.linalg import vector_norm
 
-from torch_spyre._inductor.decompositions.registry import decomposes
+from torch_spyre._inductor.decompositions.registry import register_decomposition
 from torch_spyre.dtypes import HALF_DTYPES
 
 aten = torch.ops.aten
-# Orders that take no powers.
+# Orders of norms that compute no powers.
 _WITHOUT_POWERS = (0, 1, math.inf, -math.inf)
 
 
-@decomposes(aten.linalg_vector_norm.default)
+@register_decomposition(aten.linalg_vector_norm.default)
 def _vector_norm(
     x: torch.Tensor,
     ord: float = 2,
@@ -29,11 +29,11 @@ def _vector_norm(
 ) -> Any:
     if x.dtype not in HALF_DTYPES or dtype is not None or ord in _WITHOUT_POWERS:
         return vector_norm(x, ord, dim, keepdim, dtype=dtype)
-    # Squares of small gradients are below the smallest half, whose roots are not.
+    # Squares of small gradients underflow in 16-bit floats, though their roots do not.
     return vector_norm(x.to(torch.float32), ord, dim, keepdim).to(x.dtype)
 
 
-@decomposes(aten.native_layer_norm.default)
+@register_decomposition(aten.native_layer_norm.default)
 def _layer_norm(
     x: torch.Tensor,
     shape: Sequence[int],
@@ -53,7 +53,7 @@ def _layer_norm(
     return result, mean, scale
 
 
-@decomposes(aten.native_group_norm_backward.default)
+@register_decomposition(aten.native_group_norm_backward.default)
 def _group_norm_backward(
     gradient: torch.Tensor,
     x: torch.Tensor,
@@ -66,39 +66,41 @@ def _group_norm_backward(
     groups: int,
     output_mask: Sequence[bool],
 ) -> Any:
-    """PyTorch's own subtracts sums of products that are large where the mean is."""
+    """Subtract the mean first: in PyTorch's own, large sums cancel if the mean is large."""
     if x.numel() == 0:
         return NotImplemented
-    parts = batch, groups, channels // groups, size
-    values, share = (each.reshape(parts).to(torch.float32) for each in (x, gradient))
-    mean, scale = (each.reshape(batch, groups, 1, 1).to(torch.float32) for each in (mean, scale))
+    grouped = batch, groups, channels // groups, size
+    values, grad = (tensor.reshape(grouped).to(torch.float32) for tensor in (x, gradient))
+    mean, scale = (
+        tensor.reshape(batch, groups, 1, 1).to(torch.float32) for tensor in (mean, scale)
+    )
     normed = (values - mean) * scale
-    for_x = for_weight = for_bias = None
-    kind = x.dtype if weight is None else weight.dtype
+    grad_x = grad_weight = grad_bias = None
+    param_dtype = x.dtype if weight is None else weight.dtype
     if output_mask[1]:
-        for_weight = (share * normed).sum([0, 3]).reshape(channels).to(kind)
+        grad_weight = (grad * normed).sum([0, 3]).reshape(channels).to(param_dtype)
     if output_mask[2]:
-        for_bias = share.sum([0, 3]).reshape(channels).to(kind)
+        grad_bias = grad.sum([0, 3]).reshape(channels).to(param_dtype)
     if output_mask[0]:
         if weight is not None:
-            share = share * weight.reshape(1, *parts[1:3], 1).to(torch.float32)
-        along = (share * normed).mean([2, 3], keepdim=True)
-        centred = share - share.mean([2, 3], keepdim=True) - normed * along
-        for_x = (centred * scale).reshape(x.shape).to(x.dtype)
-    return for_x, for_weight, for_bias
+            grad = grad * weight.reshape(1, *grouped[1:3], 1).to(torch.float32)
+        projection = (grad * normed).mean([2, 3], keepdim=True)
+        centred = grad - grad.mean([2, 3], keepdim=True) - normed * projection
+        grad_x = (centred * scale).reshape(x.shape).to(x.dtype)
+    return grad_x, grad_weight, grad_bias
 
 
-@decomposes(aten._weight_norm_interface.default)
+@register_decomposition(aten._weight_norm_interface.default)
 def _weight_norm(
     direction: torch.Tensor, length: torch.Tensor, dim: int = 0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A weight of these lengths along a dim, and the lengths that were there before."""
-    wide = direction.to(torch.float32)
-    norm = wide.square().sum(_others(direction, dim), keepdim=True).sqrt()
-    return (wide * (length / norm)).to(direction.dtype), norm
+    """Return the directions scaled to the lengths, and the norms that the directions had."""
+    widened = direction.to(torch.float32)
+    norm = widened.square().sum(_dims_except(direction, dim), keepdim=True).sqrt()
+    return (widened * (length / norm)).to(direction.dtype), norm
 
 
-@decomposes(aten._weight_norm_interface_backward.default)
+@register_decomposition(aten._weight_norm_interface_backward.default)
 def _weight_norm_backward(
     gradient: torch.Tensor,
     direction: torch.Tensor,
@@ -106,12 +108,12 @@ def _weight_norm_backward(
     norm: torch.Tensor,
     dim: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    wide, norm = gradient.to(torch.float32), norm.to(torch.float32)
+    widened, norm = gradient.to(torch.float32), norm.to(torch.float32)
     unit = direction / norm
-    along = (wide * unit).sum(_others(direction, dim), keepdim=True)
-    for_direction = (wide - unit * along) * (length / norm)
-    return for_direction.to(direction.dtype), along.to(length.dtype)
+    grad_length = (widened * unit).sum(_dims_except(direction, dim), keepdim=True)
+    grad_direction = (widened - unit * grad_length) * (length / norm)
+    return grad_direction.to(direction.dtype), grad_length.to(length.dtype)
 
 
-def _others(x: torch.Tensor, dim: int) -> list[int]:
-    return [each for each in range(x.dim()) if each != dim % x.dim()]
+def _dims_except(x: torch.Tensor, excluded: int) -> list[int]:
+    return [dim for dim in range(x.dim()) if dim != excluded % x.dim()]

@@ -1,7 +1,7 @@
 """Decompositions of pooling with windows of one size, and of its gradients.
 
-Windows go along one dim after the other: a window of 3 by 3 costs six steps, not nine. Sums are
-kept in float32 and rounded once.
+Dims are pooled one after the other: a window of 3 by 3 costs six steps, not nine. Sums accumulate
+in float32 and are rounded once.
 """
 
 import math
@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 
-from torch_spyre._inductor.decompositions.registry import decomposes
+from torch_spyre._inductor.decompositions.registry import register_decomposition
 from torch_spyre._inductor.decompositions.windows import (
-    along,
-    for_each_dim,
-    padded,
-    places,
-    seen_by,
+    broadcast_along,
+    covering_windows,
+    expand_param,
+    kernel_slices,
+    pad_dims,
 )
 from torch_spyre.dtypes import FLOAT_DTYPES
 
@@ -26,7 +26,7 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Windows:
-    """Those along one dim, counted from the end."""
+    """The pooling windows along one dim, whose number is negative."""
 
     dim: int
     size: int
@@ -37,31 +37,31 @@ class Windows:
     count: int
 
     @property
-    def high(self) -> int:
-        """What is missing behind, or left over, for the last window."""
+    def high_padding(self) -> int:
+        """The elements to append for the last window; negative if elements are left over."""
         last = (self.count - 1) * self.stride + self.dilation * (self.kernel - 1) + 1
         return last - self.size - self.padding
 
-    def parts(self, x: torch.Tensor, fill: float) -> list[torch.Tensor]:
-        """What each place of the windows sees."""
+    def slices(self, x: torch.Tensor, fill: float) -> list[torch.Tensor]:
+        """Return, for each position in a window, the elements that all windows read there."""
         later = [0] * (-1 - self.dim)
-        wide = padded(x, [self.padding, *later], [self.high, *later], fill)
-        rest = [1] * len(later)
-        return places(
-            wide,
-            [self.kernel, *rest],
-            [self.count, *wide.shape[self.dim + 1 :]] if later else [self.count],
-            [self.stride, *rest],
-            [self.dilation, *rest],
+        padded = pad_dims(x, [self.padding, *later], [self.high_padding, *later], fill)
+        ones = [1] * len(later)
+        return kernel_slices(
+            padded,
+            [self.kernel, *ones],
+            [self.count, *padded.shape[self.dim + 1 :]] if later else [self.count],
+            [self.stride, *ones],
+            [self.dilation, *ones],
         )
 
-    def backward(self, x: torch.Tensor, fill: float) -> list[torch.Tensor]:
-        """For each element, what the windows that may see it have: the last first."""
+    def covering(self, x: torch.Tensor, fill: float) -> list[torch.Tensor]:
+        """Return, for each element, the values in x of the windows that may cover it."""
         span = self.dilation * (self.kernel - 1) + 1
-        return seen_by(x, self.dim, self.size, span, self.stride, self.padding, fill)
+        return covering_windows(x, self.dim, self.size, span, self.stride, self.padding, fill)
 
 
-def windows_of(
+def sliding_windows(
     size: Sequence[int],
     kernel: Sequence[int],
     stride: Sequence[int],
@@ -69,68 +69,74 @@ def windows_of(
     dilation: Sequence[int],
     ceil_mode: bool,
 ) -> list[Windows]:
-    dims = len(size)
-    kernel = for_each_dim(kernel, dims)
-    stride = for_each_dim(stride, dims) if stride else kernel
-    padding, dilation = for_each_dim(padding, dims), for_each_dim(dilation, dims)
-    found = []
-    for place, each in enumerate(zip(size, kernel, stride, padding, dilation, strict=True)):
-        n, extent, step, pad, hop = each
-        left = n + 2 * pad - hop * (extent - 1) - 1
-        count = (left + (step - 1 if ceil_mode else 0)) // step + 1
+    """Return the windows along each of the last dims, from the arguments of a pooling op."""
+    num_dims = len(size)
+    kernel = expand_param(kernel, num_dims)
+    stride = expand_param(stride, num_dims) if stride else kernel
+    padding, dilation = expand_param(padding, num_dims), expand_param(dilation, num_dims)
+    windows = []
+    for position, params in enumerate(zip(size, kernel, stride, padding, dilation, strict=True)):
+        n, extent, step, pad, hop = params
+        last_start = n + 2 * pad - hop * (extent - 1) - 1
+        count = (last_start + (step - 1 if ceil_mode else 0)) // step + 1
         if ceil_mode and (count - 1) * step >= n + pad:
-            # The last one would begin behind everything.
+            # The last window would begin in the padding.
             count -= 1
-        found.append(Windows(place - dims, n, extent, step, pad, hop, count))
-    return found
+        windows.append(Windows(position - num_dims, n, extent, step, pad, hop, count))
+    return windows
 
 
-def largest(x: torch.Tensor, windows: Sequence[Windows]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest of each window, and where it is among the elements of all dims.
+def windowed_max(x: torch.Tensor, windows: Sequence[Windows]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the maximum of each window and its index into the flattened pooled dims.
 
-    Of equal ones that is the first, of what is not a number the last.
+    Of equal elements the index is that of the first, of NaNs that of the last.
     """
-    sizes = [each.size for each in windows]
+    sizes = [along_dim.size for along_dim in windows]
     values = x
-    # Integers of 64 bits have 32 on the card.
-    whole = torch.int32 if x.dtype is torch.int64 else x.dtype
-    least = -math.inf if x.is_floating_point() else torch.iinfo(whole).min
-    where = torch.arange(math.prod(sizes), dtype=torch.int32, device=x.device).reshape(sizes)
-    for each in reversed(windows):
-        parts, spots = each.parts(values, least), each.parts(where, -1)
-        values, where = parts[0], spots[0]
-        for part, spot in zip(parts[1:], spots[1:], strict=True):
-            takes = (part > values) | torch.isnan(part) | (where < 0)
-            # What was put around the elements is never found.
-            where = torch.where(takes & (spot >= 0), spot, where)
-            values = torch.maximum(values, part)
-    return values, where.expand(values.shape).to(torch.int64)
+    # The card stores int64 in 32 bits.
+    integer = torch.int32 if x.dtype is torch.int64 else x.dtype
+    lowest = -math.inf if x.is_floating_point() else torch.iinfo(integer).min
+    indices = torch.arange(math.prod(sizes), dtype=torch.int32, device=x.device).reshape(sizes)
+    for along_dim in reversed(windows):
+        value_slices = along_dim.slices(values, lowest)
+        index_slices = along_dim.slices(indices, -1)
+        values, indices = value_slices[0], index_slices[0]
+        for value, index in zip(value_slices[1:], index_slices[1:], strict=True):
+            is_new_max = (value > values) | torch.isnan(value) | (indices < 0)
+            # The padding, whose index is -1, is never the maximum.
+            indices = torch.where(is_new_max & (index >= 0), index, indices)
+            values = torch.maximum(values, value)
+    return values, indices.expand(values.shape).to(torch.int64)
 
 
-def largest_backward(
+def windowed_max_backward(
     gradient: torch.Tensor, indices: torch.Tensor, windows: Sequence[Windows]
 ) -> torch.Tensor:
-    """Each element gets what the windows had whose largest it is."""
-    sizes = [each.size for each in windows]
-    own = torch.arange(math.prod(sizes), dtype=torch.int32, device=gradient.device).reshape(sizes)
+    """Return the sum, for each element, of the gradients of the windows whose maximum it is."""
+    sizes = [along_dim.size for along_dim in windows]
+    position = torch.arange(math.prod(sizes), dtype=torch.int32, device=gradient.device)
+    position = position.reshape(sizes)
     terms = [(gradient, indices.to(torch.int32))]
-    for each in windows:
+    for along_dim in windows:
         terms = [
             pair
-            for value, where in terms
-            for pair in zip(each.backward(value, 0.0), each.backward(where, -1), strict=True)
+            for value, index in terms
+            for pair in zip(
+                along_dim.covering(value, 0.0), along_dim.covering(index, -1), strict=True
+            )
         ]
-    return _total(torch.where(where == own, value, 0.0) for value, where in terms)
+    return _sum_terms(torch.where(index == position, value, 0.0) for value, index in terms)
 
 
-def _total(terms: Iterable[torch.Tensor]) -> torch.Tensor:
-    first, *others = terms
-    if not others:
+def _sum_terms(terms: Iterable[torch.Tensor]) -> torch.Tensor:
+    """Return the sum of the terms; floats accumulate in float32."""
+    first, *remaining = terms
+    if not remaining:
         return first
-    wide = torch.float32 if first.is_floating_point() else first.dtype
-    total = first.to(wide)
-    for each in others:
-        total = total + each.to(wide)
+    accumulator = torch.float32 if first.is_floating_point() else first.dtype
+    total = first.to(accumulator)
+    for term in remaining:
+        total = total + term.to(accumulator)
     return total.to(first.dtype)
 
 
@@ -144,7 +150,7 @@ def _max_pool(dims: int) -> Callable[..., Any]:
         ceil_mode: bool = False,
     ) -> Any:
         options = kernel_size, stride, padding, dilation, ceil_mode
-        return largest(x, windows_of(x.shape[-dims:], *options))
+        return windowed_max(x, sliding_windows(x.shape[-dims:], *options))
 
     return pool
 
@@ -163,46 +169,47 @@ def _max_pool_backward(dims: int) -> Callable[..., Any]:
         if x.dtype not in FLOAT_DTYPES:
             return NotImplemented
         options = kernel_size, stride, padding, dilation, ceil_mode
-        return largest_backward(gradient, indices, windows_of(x.shape[-dims:], *options))
+        windows = sliding_windows(x.shape[-dims:], *options)
+        return windowed_max_backward(gradient, indices, windows)
 
     return backward
 
 
-decomposes(aten.max_pool2d_with_indices.default)(_max_pool(2))
-decomposes(aten.max_pool3d_with_indices.default)(_max_pool(3))
-decomposes(aten.max_pool2d_with_indices_backward.default)(_max_pool_backward(2))
-decomposes(aten.max_pool3d_with_indices_backward.default)(_max_pool_backward(3))
+register_decomposition(aten.max_pool2d_with_indices.default)(_max_pool(2))
+register_decomposition(aten.max_pool3d_with_indices.default)(_max_pool(3))
+register_decomposition(aten.max_pool2d_with_indices_backward.default)(_max_pool_backward(2))
+register_decomposition(aten.max_pool3d_with_indices_backward.default)(_max_pool_backward(3))
 
 
-def _averaged(
-    x: torch.Tensor, windows: Sequence[Windows], with_padding: bool, divisor: int | None
+def _divide(
+    x: torch.Tensor, windows: Sequence[Windows], count_include_pad: bool, divisor: int | None
 ) -> torch.Tensor:
-    """Divided by the number of elements that each window sees, or by one number."""
+    """Divide by `divisor`, or else by the number of elements in each window."""
     if not x.is_floating_point():
         count: Any = 1 if divisor is None else divisor
-        for each in windows if divisor is None else ():
-            count = count * _seen(each, with_padding, x.device)
+        for along_dim in windows if divisor is None else ():
+            count = count * _divisor(along_dim, count_include_pad, x.device)
         count = count.to(x.dtype) if isinstance(count, torch.Tensor) else count
         return torch.div(x, count, rounding_mode="trunc")
     if divisor is not None:
         return x / divisor
-    for each in windows:
-        x = x / _seen(each, with_padding, x.device)
+    for along_dim in windows:
+        x = x / _divisor(along_dim, count_include_pad, x.device)
     return x
 
 
-def _seen(windows: Windows, with_padding: bool, device: torch.device) -> Any:
-    """Of how many elements each window is: a number if all are alike."""
-    pad = windows.padding if with_padding else 0
+def _divisor(windows: Windows, count_include_pad: bool, device: torch.device) -> Any:
+    """Return the number of elements in each window: an int if it is the same for all."""
+    pad = windows.padding if count_include_pad else 0
     low, high = -pad, windows.size + pad
-    starts = [place * windows.stride - windows.padding for place in range(windows.count)]
-    counts = {min(each + windows.kernel, high) - max(each, low) for each in starts}
+    starts = [number * windows.stride - windows.padding for number in range(windows.count)]
+    counts = {min(first + windows.kernel, high) - max(first, low) for first in starts}
     if len(counts) == 1:
         return counts.pop()
     start = torch.arange(windows.count, dtype=torch.int32, device=device)
     start = start * windows.stride - windows.padding
-    seen = (start + windows.kernel).clamp(max=high) - start.clamp(min=low)
-    return along(seen.to(torch.float32), windows.dim)
+    count = (start + windows.kernel).clamp(max=high) - start.clamp(min=low)
+    return broadcast_along(count.to(torch.float32), windows.dim)
 
 
 def _avg_pool(dims: int) -> Callable[..., Any]:
@@ -217,11 +224,11 @@ def _avg_pool(dims: int) -> Callable[..., Any]:
     ) -> Any:
         if divisor_override == 0:
             return NotImplemented
-        windows = windows_of(x.shape[-dims:], kernel_size, stride, padding, (1,), ceil_mode)
+        windows = sliding_windows(x.shape[-dims:], kernel_size, stride, padding, (1,), ceil_mode)
         total = x.to(torch.float32) if x.is_floating_point() else x
-        for each in reversed(windows):
-            total = _total(each.parts(total, 0))
-        return _averaged(total, windows, count_include_pad, divisor_override).to(x.dtype)
+        for along_dim in reversed(windows):
+            total = _sum_terms(along_dim.slices(total, 0))
+        return _divide(total, windows, count_include_pad, divisor_override).to(x.dtype)
 
     return pool
 
@@ -239,29 +246,29 @@ def _avg_pool_backward(dims: int) -> Callable[..., Any]:
     ) -> Any:
         if x.dtype not in FLOAT_DTYPES or divisor_override == 0:
             return NotImplemented
-        windows = windows_of(x.shape[-dims:], kernel_size, stride, padding, (1,), ceil_mode)
-        share = gradient.to(torch.float32)
-        share = _averaged(share, windows, count_include_pad, divisor_override)
-        for each in windows:
-            share = _given_back(share, each)
-        return share.to(x.dtype)
+        windows = sliding_windows(x.shape[-dims:], kernel_size, stride, padding, (1,), ceil_mode)
+        result = gradient.to(torch.float32)
+        result = _divide(result, windows, count_include_pad, divisor_override)
+        for along_dim in windows:
+            result = _sum_covering(result, along_dim)
+        return result.to(x.dtype)
 
     return backward
 
 
-def _given_back(x: torch.Tensor, windows: Windows) -> torch.Tensor:
-    """Each element gets the sum of what the windows have that see it."""
-    terms = windows.backward(x, 0.0)
+def _sum_covering(x: torch.Tensor, windows: Windows) -> torch.Tensor:
+    """Return the sum, for each element, of the values in x of the windows that cover it."""
+    terms = windows.covering(x, 0.0)
     if windows.kernel % windows.stride:
-        # The earliest window that is offered ends before some of the elements.
-        place = torch.arange(windows.size, dtype=torch.int32, device=x.device)
-        place = (place + windows.padding) % windows.stride
-        inside = place < windows.kernel % windows.stride
-        terms[0] = torch.where(along(inside, windows.dim), terms[0], 0.0)
-    return _total(terms)
+        # The earliest candidate ends before some of the elements.
+        position = torch.arange(windows.size, dtype=torch.int32, device=x.device)
+        position = (position + windows.padding) % windows.stride
+        is_covered = position < windows.kernel % windows.stride
+        terms[0] = torch.where(broadcast_along(is_covered, windows.dim), terms[0], 0.0)
+    return _sum_terms(terms)
 
 
-decomposes(aten.avg_pool2d.default)(_avg_pool(2))
-decomposes(aten.avg_pool3d.default)(_avg_pool(3))
-decomposes(aten.avg_pool2d_backward.default)(_avg_pool_backward(2))
-decomposes(aten.avg_pool3d_backward.default)(_avg_pool_backward(3))
+register_decomposition(aten.avg_pool2d.default)(_avg_pool(2))
+register_decomposition(aten.avg_pool3d.default)(_avg_pool(3))
+register_decomposition(aten.avg_pool2d_backward.default)(_avg_pool_backward(2))
+register_decomposition(aten.avg_pool3d_backward.default)(_avg_pool_backward(3))

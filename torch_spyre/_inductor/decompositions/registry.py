@@ -1,4 +1,4 @@
-"""Which decompositions are our own."""
+"""The registry of the decompositions of this package."""
 
 import functools
 from collections.abc import Callable
@@ -7,37 +7,43 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-OURS: dict[Any, Callable[..., Any]] = {}
+DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {}
 
 
-def decomposes(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def register_decomposition(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as the decomposition of overloads.
+
+    The function returns `NotImplemented` for arguments that it leaves to the op's other kernels.
+    """
+
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for overload in overloads:
-            gives_views = any(each.alias_info for each in overload._schema.returns)
-            OURS[overload] = function if gives_views else _giving_memory_of_its_own(function)
+            returns_view = any(result.alias_info for result in overload._schema.returns)
+            DECOMPOSITIONS[overload] = function if returns_view else _without_aliasing(function)
         return function
 
     return register
 
 
-def _giving_memory_of_its_own(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Where there is nothing to do, an argument is the result: it must not change with it."""
+def _without_aliasing(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a decomposition so that results which alias an argument are cloned."""
 
     @functools.wraps(function)
-    def decomposed(*args: Any, **kwargs: Any) -> Any:
+    def decomposition(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        given = {_memory(each) for each in tree_leaves((args, kwargs)) if _is_tensor(each)}
+        leaves = tree_leaves((args, kwargs))
+        arguments = {_storage(leaf) for leaf in leaves if _is_tensor(leaf)}
         return tree_map(
-            lambda each: each.clone() if _is_tensor(each) and _memory(each) in given else each,
+            lambda leaf: leaf.clone() if _is_tensor(leaf) and _storage(leaf) in arguments else leaf,
             result,
         )
 
-    return decomposed
+    return decomposition
 
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def _memory(tensor: torch.Tensor) -> int:
+def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)

@@ -1,8 +1,8 @@
-"""Decompositions of scans: each element with all before it.
+"""Decompositions of scans: `cumsum`, `cumprod`, `cummax`, `cummin` and `logcumsumexp`.
 
-A row is cut into blocks. Within a block every element folds those before it, which costs the square
-of the block's length and no memory; the results of whole blocks are scanned in turn, and joined to
-what follows them.
+A row is split into blocks. Within a block every element reduces those up to it, which costs the
+square of the block's length and no memory. The results of whole blocks are scanned recursively and
+combined with the elements of the blocks that follow.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from torch_spyre._inductor.decompositions.registry import decomposes
+from torch_spyre._inductor.decompositions.registry import register_decomposition
 from torch_spyre.dtypes import HALF_DTYPES
 
 aten = torch.ops.aten
@@ -19,103 +19,111 @@ _BLOCK = 64
 
 
 @dataclass(frozen=True)
-class _Fold:
-    neutral: float
+class _Reduction:
+    """An associative operation: its identity element, along a dim, and on two tensors."""
+
+    identity: float
     along: Callable[..., torch.Tensor]
-    joined: Callable[..., torch.Tensor]
+    combine: Callable[..., torch.Tensor]
 
 
-_SUM = _Fold(0, torch.sum, torch.add)
-_PRODUCT = _Fold(1, torch.prod, torch.mul)
-_LOG_SUM = _Fold(-math.inf, lambda rows, dim, dtype: torch.logsumexp(rows, dim), torch.logaddexp)
+_SUM = _Reduction(0, torch.sum, torch.add)
+_PRODUCT = _Reduction(1, torch.prod, torch.mul)
+_LOG_SUM = _Reduction(
+    -math.inf, lambda rows, dim, dtype: torch.logsumexp(rows, dim), torch.logaddexp
+)
 
 
-@decomposes(aten.cumsum.default)
+@register_decomposition(aten.cumsum.default)
 def cumsum(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-    return _scanned(x, dim, dtype, _SUM)
+    return _scan_dim(x, dim, dtype, _SUM)
 
 
-@decomposes(aten.cumprod.default)
+@register_decomposition(aten.cumprod.default)
 def _cumprod(x: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -> torch.Tensor:
-    return _scanned(x, dim, dtype, _PRODUCT)
+    return _scan_dim(x, dim, dtype, _PRODUCT)
 
 
-def _extremes(x: torch.Tensor, dim: int, largest: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """The extreme of all so far, and where it was met last."""
+def _scan_extremes(x: torch.Tensor, dim: int, is_max: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the cumulative maximum or minimum, and the index of its last occurrence."""
     if x.dim() == 0 or x.numel() == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     rows = x.movedim(dim, -1)
-    numbers = rows.to(torch.int32) if x.dtype is torch.bool else rows
-    values = _scan(numbers, _extreme(numbers.dtype, largest))
-    met = numbers == values
+    elements = rows.to(torch.int32) if x.dtype is torch.bool else rows
+    values = _scan(elements, _extreme(elements.dtype, is_max))
+    is_extreme = elements == values
     if x.is_floating_point():
-        met = met | torch.isnan(numbers)
-    place = torch.arange(rows.shape[-1], device=x.device)
-    indices = _scan(torch.where(met, place, 0), _extreme(torch.int64, True))
+        is_extreme = is_extreme | torch.isnan(elements)
+    position = torch.arange(rows.shape[-1], device=x.device)
+    indices = _scan(torch.where(is_extreme, position, 0), _extreme(torch.int64, True))
     return (
         values.to(x.dtype).movedim(-1, dim).contiguous(),
         indices.movedim(-1, dim).contiguous(),
     )
 
 
-def _extreme(dtype: torch.dtype, largest: bool) -> _Fold:
+def _extreme(dtype: torch.dtype, is_max: bool) -> _Reduction:
+    """Return the reduction to the maximum or the minimum."""
     if dtype.is_floating_point:
-        bound = -math.inf if largest else math.inf
+        bound = -math.inf if is_max else math.inf
     else:
-        # Integers of 64 bits have 32 on the card.
+        # The card stores int64 in 32 bits.
         limits = torch.iinfo(torch.int32 if dtype is torch.int64 else dtype)
-        bound = limits.min if largest else limits.max
-    fold = torch.amax if largest else torch.amin
-    return _Fold(
+        bound = limits.min if is_max else limits.max
+    reduce = torch.amax if is_max else torch.amin
+    return _Reduction(
         bound,
-        lambda rows, dim, dtype: fold(rows, dim),
-        torch.maximum if largest else torch.minimum,
+        lambda rows, dim, dtype: reduce(rows, dim),
+        torch.maximum if is_max else torch.minimum,
     )
 
 
-@decomposes(aten.cummax.default)
+@register_decomposition(aten.cummax.default)
 def _cummax(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return _extremes(x, dim, largest=True)
+    return _scan_extremes(x, dim, is_max=True)
 
 
-@decomposes(aten.cummin.default)
+@register_decomposition(aten.cummin.default)
 def _cummin(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return _extremes(x, dim, largest=False)
+    return _scan_extremes(x, dim, is_max=False)
 
 
-@decomposes(aten.logcumsumexp.default)
+@register_decomposition(aten.logcumsumexp.default)
 def _logcumsumexp(x: torch.Tensor, dim: int) -> torch.Tensor:
-    return _scanned(x, dim, x.dtype, _LOG_SUM)
+    return _scan_dim(x, dim, x.dtype, _LOG_SUM)
 
 
-def _scanned(x: torch.Tensor, dim: int, dtype: torch.dtype | None, fold: _Fold) -> torch.Tensor:
+def _scan_dim(
+    x: torch.Tensor, dim: int, dtype: torch.dtype | None, reduction: _Reduction
+) -> torch.Tensor:
     if dtype is None:
         dtype = x.dtype if x.dtype.is_floating_point else torch.int64
     x = x.to(dtype)
     if x.dim() == 0 or x.numel() == 0 or x.shape[dim] == 1:
         return x.clone()
-    # Halves are rounded once, at the end.
+    # 16-bit floats are rounded once, at the end.
     rows = x.movedim(dim, -1).to(torch.float32 if dtype in HALF_DTYPES else dtype)
-    return _scan(rows, fold).to(dtype).movedim(-1, dim).contiguous()
+    return _scan(rows, reduction).to(dtype).movedim(-1, dim).contiguous()
 
 
-def _scan(rows: torch.Tensor, fold: _Fold) -> torch.Tensor:
+def _scan(rows: torch.Tensor, reduction: _Reduction) -> torch.Tensor:
     length = rows.shape[-1]
     if length <= _BLOCK:
-        return _within(rows, fold)
+        return _scan_block(rows, reduction)
     blocks = -(-length // _BLOCK)
-    padded = aten.constant_pad_nd(rows, [0, blocks * _BLOCK - length], fold.neutral)
-    parts = _within(padded.reshape(*rows.shape[:-1], blocks, _BLOCK), fold)
-    whole = _scan(parts[..., -1], fold)
-    before = aten.constant_pad_nd(whole[..., :-1], [1, 0], fold.neutral)
-    joined = fold.joined(parts, before.unsqueeze(-1))
-    # A copy: of one row this would be a view of whole blocks, which is no rectangle of them.
-    return joined.reshape(*rows.shape[:-1], blocks * _BLOCK)[..., :length].clone()
+    padded = aten.constant_pad_nd(rows, [0, blocks * _BLOCK - length], reduction.identity)
+    within_blocks = _scan_block(padded.reshape(*rows.shape[:-1], blocks, _BLOCK), reduction)
+    block_results = _scan(within_blocks[..., -1], reduction)
+    before = aten.constant_pad_nd(block_results[..., :-1], [1, 0], reduction.identity)
+    combined = reduction.combine(within_blocks, before.unsqueeze(-1))
+    # A copy, as a view of part of the last block is no rectangle of the blocks.
+    return combined.reshape(*rows.shape[:-1], blocks * _BLOCK)[..., :length].clone()
 
 
-def _within(rows: torch.Tensor, fold: _Fold) -> torch.Tensor:
-    length = rows.shape[-1]
-    place = torch.arange(length, device=rows.device)
-    counts = place <= place.unsqueeze(-1)
-    neutral = torch.full((), fold.neutral, dtype=rows.dtype, device=rows.device)
-    return fold.along(torch.where(counts, rows.unsqueeze(-2), neutral), -1, dtype=rows.dtype)
+def _scan_block(rows: torch.Tensor, reduction: _Reduction) -> torch.Tensor:
+    position = torch.arange(rows.shape[-1], device=rows.device)
+    is_reduced = position <= position.unsqueeze(-1)
+    identity = torch.full((), reduction.identity, dtype=rows.dtype, device=rows.device)
+    return reduction.along(
+        torch.where(is_reduced, rows.unsqueeze(-2), identity), -1, dtype=rows.dtype
+    )

@@ -1,6 +1,7 @@
-"""What windows that slide over a tensor see, and how what they saw goes back to its places.
+"""Slices of a tensor that sliding windows read, and the reverse map from elements to windows.
 
-Sizes, steps and the like are given for the last dims of a tensor: those that windows slide over.
+Kernel sizes, strides, paddings and dilations are those of the last dims of a tensor: the dims that
+windows slide over.
 """
 
 from collections.abc import Sequence
@@ -11,80 +12,84 @@ import torch
 aten = torch.ops.aten
 
 
-def for_each_dim(values: Sequence[int], dims: int) -> list[int]:
-    """PyTorch lets one number stand for all."""
-    return list(values) * dims if len(values) == 1 else list(values)
+def expand_param(values: Sequence[int], num_dims: int) -> list[int]:
+    """Return one value for each dim; PyTorch accepts a single value for all of them."""
+    return list(values) * num_dims if len(values) == 1 else list(values)
 
 
-def padded(x: torch.Tensor, low: Sequence[int], high: Sequence[int], value: float) -> torch.Tensor:
-    """With so much before and behind each dim, or less where that is negative."""
+def pad_dims(
+    x: torch.Tensor, low: Sequence[int], high: Sequence[int], value: float
+) -> torch.Tensor:
+    """Pad the last dims by `low` and `high` elements; negative amounts crop."""
     if not any(low) and not any(high):
         return x
     pairs = zip(reversed(low), reversed(high), strict=True)
-    result: torch.Tensor = aten.constant_pad_nd(x, [each for pair in pairs for each in pair], value)
+    amounts = [amount for pair in pairs for amount in pair]
+    result: torch.Tensor = aten.constant_pad_nd(x, amounts, value)
     return result
 
 
-def places(
+def kernel_slices(
     x: torch.Tensor,
     kernel: Sequence[int],
     out: Sequence[int],
     stride: Sequence[int],
     dilation: Sequence[int],
 ) -> list[torch.Tensor]:
-    """For each place of the kernel, what it sees from all positions."""
-    found = []
+    """Return, for each position in the kernel, the elements it reads in all windows."""
+    slices = []
     first_dim = x.dim() - len(out)
-    for place in product(*map(range, kernel)):
+    for position in product(*map(range, kernel)):
         part = x
-        for dim, (at, count) in enumerate(zip(place, out, strict=True)):
-            first = at * dilation[dim]
+        for dim, (offset, count) in enumerate(zip(position, out, strict=True)):
+            first = offset * dilation[dim]
             last = first + (count - 1) * stride[dim] + 1
             part = aten.slice(part, first_dim + dim, first, last, stride[dim])
-        found.append(part)
-    return found
+        slices.append(part)
+    return slices
 
 
-def repeated(x: torch.Tensor, dim: int, times: int) -> torch.Tensor:
-    """Each element so often, one after the other."""
-    if times == 1:
+def repeat_interleave(x: torch.Tensor, dim: int, repeats: int) -> torch.Tensor:
+    """Repeat each element along a dim, as `torch.repeat_interleave` does, through a view."""
+    if repeats == 1:
         return x
     size = [*x.shape]
-    wide = x.unsqueeze(dim + 1).expand(*size[: dim + 1], times, *size[dim + 1 :])
-    size[dim] *= times
-    return wide.reshape(size)
+    expanded = x.unsqueeze(dim + 1).expand(*size[: dim + 1], repeats, *size[dim + 1 :])
+    size[dim] *= repeats
+    return expanded.reshape(size)
 
 
-def along(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """A vector as one along a dim, counted from the end, of what it meets."""
-    return x.reshape(-1, *[1] * (-1 - dim))
+def broadcast_along(vector: torch.Tensor, dim: int) -> torch.Tensor:
+    """Reshape a vector so that it broadcasts along `dim`, which is negative."""
+    return vector.reshape(-1, *[1] * (-1 - dim))
 
 
-def seen_by(
+def covering_windows(
     x: torch.Tensor, dim: int, size: int, span: int, stride: int, padding: int, fill: float
 ) -> list[torch.Tensor]:
-    """For each of so many elements what the windows have, given by x, that may see it.
+    """Return, for each of `size` elements, the values in x of the windows that may cover it.
 
-    The dim counts from the end. Windows come one after the other, the earliest first; where there
-    is none stands the filling.
+    x has one value for each window along `dim`, which is negative; `span` is the dilated length of
+    a window. The windows of an element are in order, the earliest first; `fill` stands for windows
+    that do not exist.
     """
-    most = -(-span // stride)
+    max_windows = -(-span // stride)
     later = [0] * (-1 - dim)
-    wide = repeated(x, x.dim() + dim, stride)
-    low = (most - 1) * stride - padding
-    high = size + padding - wide.shape[dim]
-    wide = padded(wide, [low, *later], [high, *later], fill)
-    return [wide.narrow(dim, each * stride, size) for each in range(most)]
+    repeated = repeat_interleave(x, x.dim() + dim, stride)
+    low = (max_windows - 1) * stride - padding
+    high = size + padding - repeated.shape[dim]
+    repeated = pad_dims(repeated, [low, *later], [high, *later], fill)
+    return [repeated.narrow(dim, number * stride, size) for number in range(max_windows)]
 
 
-def spread(x: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
-    """With zeros between the elements, so that each is a step from the next."""
+def insert_zeros(x: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
+    """Insert zeros between elements, so that neighbours are `stride` apart in the last dims."""
     for position, step in enumerate(stride):
         if step == 1:
             continue
         dim = x.dim() - len(stride) + position
-        wide = repeated(x, dim, step)
-        place = torch.arange(wide.shape[dim], device=x.device)
-        holds = along(place % step == 0, dim - x.dim())
-        x = torch.where(holds, wide, 0.0).narrow(dim, 0, wide.shape[dim] - step + 1)
+        repeated = repeat_interleave(x, dim, step)
+        index = torch.arange(repeated.shape[dim], device=x.device)
+        is_element = broadcast_along(index % step == 0, dim - x.dim())
+        x = torch.where(is_element, repeated, 0.0).narrow(dim, 0, repeated.shape[dim] - step + 1)
     return x

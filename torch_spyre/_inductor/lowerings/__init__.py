@@ -1,12 +1,14 @@
-"""Our own lowerings: what an op becomes in Inductor's loops when it runs on the card."""
+"""Our lowerings of ops to Inductor's loops, where Inductor's own do not suit the card."""
 
-from torch_spyre._inductor.lowerings import (  # noqa: F401  (they register what they lower)
+from torch_spyre._inductor.lowerings import (  # noqa: F401  (importing registers)
     attention,
-    folds,
-    gathers,
-    joins,
+    cat,
+    gather,
+    index_put,
+    matmul,
     pointwise,
-    scatters,
+    reductions,
+    scatter,
 )
 from torch_spyre._inductor.lowerings.registry import TABLE
 

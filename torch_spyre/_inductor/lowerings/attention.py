@@ -15,14 +15,14 @@ from torch._inductor.virtualized import V, ops
 from torch.utils._sympy.functions import FloorDiv
 
 from torch_spyre._inductor.loop_tracer import concrete
-from torch_spyre._inductor.lowerings.memory import read_from_memory
+from torch_spyre._inductor.lowerings.memory import memory_loader
 from torch_spyre._inductor.lowerings.multi_loop import multi_loop_reduction
-from torch_spyre._inductor.lowerings.registry import lowers
+from torch_spyre._inductor.lowerings.registry import register_lowering
 from torch_spyre._inductor.op_table.attention import ATTENTION, LOGSUMEXP
 from torch_spyre.ops.attention import OVERLOAD
 
 
-@lowers(OVERLOAD)
+@register_lowering(OVERLOAD)
 def _attention(
     query: ir.TensorBox,
     key: ir.TensorBox,
@@ -34,7 +34,7 @@ def _attention(
     batch, heads, rows, inner = query.get_size()
     keys, group_size = key.get_size()[2], concrete(heads) // concrete(key.get_size()[1])
     factor = 1.0 / math.sqrt(concrete(inner)) if scale is None else float(scale)
-    load_query, load_key, load_value = (read_from_memory(x) for x in (query, key, value))
+    load_query, load_key, load_value = (memory_loader(x) for x in (query, key, value))
     load_bias = None if bias is None else _broadcast_loader(bias)
 
     def logsumexp_operands(index: Sequence[Any], reduced: Sequence[Any]) -> tuple[Any, ...]:
@@ -70,7 +70,7 @@ def _attention(
 
 def _broadcast_loader(bias: ir.TensorBox) -> Any:
     """Return a loader at four coordinates for a tensor that is broadcast to four dims."""
-    load, sizes = read_from_memory(bias), [concrete(size) for size in bias.get_size()]
+    load, sizes = memory_loader(bias), [concrete(size) for size in bias.get_size()]
 
     def broadcast_load(index: Sequence[Any]) -> Any:
         trailing = index[len(index) - len(sizes) :]

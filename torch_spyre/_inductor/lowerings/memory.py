@@ -1,4 +1,4 @@
-"""Tensors in memory: put there, read from there, written to."""
+"""Realizes tensors in memory, and reads and writes them there."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,30 +7,34 @@ from torch._inductor import ir
 from torch._inductor.lowering import clone, expand, to_dtype
 
 
-def read_from_memory(x: ir.TensorBox) -> Callable[[Sequence[Any]], Any]:
-    """Loads elements of a tensor in memory, or of another one that this is a view of."""
-    if not _only_moves(x):
+def memory_loader(x: ir.TensorBox) -> Callable[[Sequence[Any]], Any]:
+    """Return a loader of a tensor that is in memory, or of the tensor in memory that it views."""
+    if not _is_copy(x):
         x.realize()
         data = x.data
         while isinstance(data, ir.MutableBox | ir.BaseView):
             data = data.data
         if isinstance(data, ir.ComputedBuffer) and data.num_reads() == 0:
-            # It would be computed again where it is read.
-            x = in_memory(clone(x))
+            # Inductor would compute it again at every load.
+            x = realized(clone(x))
     load: Callable[[Sequence[Any]], Any] = x.make_loader()
     return load
 
 
-def _only_moves(x: ir.TensorBox) -> bool:
-    """Is it another tensor, read in another way? Then a product reads that tensor."""
+def _is_copy(x: ir.TensorBox) -> bool:
+    """Return whether a tensor only copies elements, so that its source can be read instead."""
     data = x.data
     while isinstance(data, ir.MutableBox | ir.BaseView):
         data = data.data
     return isinstance(data, ir.Pointwise) and set(data.inner_fn_opcount().used_ops) == {"load"}
 
 
-def in_memory(x: ir.TensorBox) -> ir.TensorBox:
-    """Whoever loads a buffer that reads nothing, or a view of one, would compute it again."""
+def realized(x: ir.TensorBox) -> ir.TensorBox:
+    """Return a tensor whose loads read memory.
+
+    After `realize`, Inductor would still compute a buffer that reads nothing, or a view of one,
+    again at every load.
+    """
     x.realize()
     if isinstance(x.data, ir.BaseView) and not isinstance(x.data, ir.ReinterpretView):
         base = x.data.unwrap_view()
@@ -45,12 +49,14 @@ def in_memory(x: ir.TensorBox) -> ir.TensorBox:
     return ir.TensorBox(ir.ReinterpretView(data=storage, layout=layout))
 
 
-def copied(x: ir.TensorBox) -> ir.TensorBox:
+def realized_copy(x: ir.TensorBox) -> ir.TensorBox:
+    """Return a new tensor in memory with the same elements."""
     result: ir.TensorBox = clone(x)
     result.realize()
     return result
 
 
-def write_into(source: ir.TensorBox, part: ir.TensorBox) -> None:
-    source = to_dtype(expand(source, part.get_size()), part.get_dtype())
-    ir.MutationLayoutSHOULDREMOVE.realize_into(source, part)
+def store_into(source: ir.TensorBox, destination: ir.TensorBox) -> None:
+    """Store a tensor, broadcast and converted, into the memory of a tensor or a view."""
+    source = to_dtype(expand(source, destination.get_size()), destination.get_dtype())
+    ir.MutationLayoutSHOULDREMOVE.realize_into(source, destination)

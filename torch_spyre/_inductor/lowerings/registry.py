@@ -1,4 +1,4 @@
-"""Our own lowerings: what an op becomes in Inductor's loops when it runs on the card."""
+"""The registry of our lowerings of ops to Inductor's loops."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,24 +13,29 @@ from torch_spyre.constants import DEVICE_NAME
 TABLE: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
 
 
-def lowers(*overloads: torch._ops.OpOverload) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """None from a lowering means: Inductor's own. Only ops on the card get here."""
+def register_lowering(
+    *overloads: torch._ops.OpOverload,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as the lowering of overloads for tensors on the card.
+
+    The function returns None for arguments that it leaves to Inductor's lowering.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for overload in overloads:
-            TABLE[overload] = _for_the_card(overload, function)
+            TABLE[overload] = _only_on_card(overload, function)
         return function
 
     return register
 
 
-def _for_the_card(
+def _only_on_card(
     overload: torch._ops.OpOverload, function: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A graph may compute on the CPU as well: there the op is Inductor's, or runs as it is."""
+    """Wrap a lowering so that ops on the CPU get Inductor's lowering, or else the ATen kernel."""
 
     def lowering(*args: Any, **kwargs: Any) -> Any:
-        boxes = [each for each in pytree.tree_leaves(args) if isinstance(each, ir.TensorBox)]
+        boxes = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, ir.TensorBox)]
         if any(box.get_device_or_error().type == DEVICE_NAME for box in boxes):
             return function(*args, **kwargs)
         if overload in lowerings and lowerings[overload] is not lowering:

@@ -1,4 +1,4 @@
-"""Tensors put together: one after the other, and with a margin."""
+"""Lowerings of `cat` and of constant padding, which concatenates."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,25 +8,29 @@ from torch._inductor import ir
 from torch._inductor.lowering import clone, lowerings, slice_, to_dtype
 
 from torch_spyre._inductor.loop_tracer import concrete
-from torch_spyre._inductor.lowerings.registry import lowers
+from torch_spyre._inductor.lowerings.registry import register_lowering
 
 aten = torch.ops.aten
 
 
-@lowers(aten.cat.default)
+@register_lowering(aten.cat.default)
 def _cat(tensors: Sequence[ir.TensorBox], dim: int = 0) -> Any:
     dtype = tensors[0].get_dtype()
-    for each in tensors[1:]:
-        dtype = torch.promote_types(dtype, each.get_dtype())
-    parts = [to_dtype(each, dtype) for each in tensors]
-    # PyTorch lets empty vectors join tensors of any rank.
-    parts = [each for each in parts if len(each.get_size()) != 1 or concrete(each.get_size()[0])]
-    if len(parts) < 2:
-        return clone(parts[0]) if parts else None
-    return ir.TensorBox(ir.ConcatKernel.create(parts, dim % len(parts[0].get_size())))
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.get_dtype())
+    # PyTorch ignores empty vectors, whatever the rank of the other tensors.
+    present = [to_dtype(tensor, dtype) for tensor in tensors if not _is_empty_vector(tensor)]
+    if len(present) < 2:
+        return clone(present[0]) if present else None
+    return ir.TensorBox(ir.ConcatKernel.create(present, dim % len(present[0].get_size())))
 
 
-@lowers(aten.constant_pad_nd.default)
+def _is_empty_vector(x: ir.TensorBox) -> bool:
+    size = x.get_size()
+    return len(size) == 1 and concrete(size[0]) == 0
+
+
+@register_lowering(aten.constant_pad_nd.default)
 def _pad(x: ir.TensorBox, pad: Sequence[int], value: float = 0) -> ir.TensorBox:
     result = x
     rank = len(x.get_size())
@@ -36,13 +40,14 @@ def _pad(x: ir.TensorBox, pad: Sequence[int], value: float = 0) -> ir.TensorBox:
         size = concrete(result.get_size()[dim])
         result = slice_(result, dim, max(0, -low), size - max(0, -high))
         parts = [_filled(result, dim, low, value), result, _filled(result, dim, high, value)]
-        present = [each for each in parts if each is not None]
+        present = [part for part in parts if part is not None]
         if len(present) > 1:
             result = ir.TensorBox(ir.ConcatKernel.create(present, dim))
     return clone(result) if result is x else result
 
 
 def _filled(like: ir.TensorBox, dim: int, count: int, value: float) -> ir.TensorBox | None:
+    """Return a tensor of `count` equal elements along a dim, or None if there are none."""
     if count <= 0:
         return None
     size = list(like.get_size())

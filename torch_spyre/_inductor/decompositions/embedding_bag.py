@@ -1,0 +1,165 @@
+"""Decompositions of `embedding_bag`, which reduces the rows of each bag, and `embedding_renorm`.
+
+Sums are matmuls in float32 with the mask of the bags' members, rounded once.
+"""
+
+import math
+from typing import Any
+
+import torch
+
+from torch_spyre._inductor.decompositions.registry import register_decomposition
+from torch_spyre._inductor.decompositions.zero_skipping_matmul import matmul_along
+
+aten = torch.ops.aten
+_SUM, _MEAN, _MAX = range(3)
+
+
+def _bags_of(indices: torch.Tensor, offsets: torch.Tensor, bags: int) -> torch.Tensor:
+    """Return the bag of each index: the last whose offset is not after it, as offsets ascend."""
+    position = torch.arange(indices.shape[0], dtype=torch.int32, device=indices.device)
+    has_begun = offsets[:bags].to(torch.int32) <= position.unsqueeze(-1)
+    return has_begun.to(torch.int32).sum(-1) - 1
+
+
+def _membership(bag: torch.Tensor, bags: int, is_used: torch.Tensor) -> torch.Tensor:
+    """Return which of the used indices (columns) are in which bag (rows)."""
+    number = torch.arange(bags, dtype=torch.int32, device=bag.device)
+    return (bag == number.unsqueeze(-1)) & is_used
+
+
+@register_decomposition(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
+def _embedding_bag(
+    weight: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = _SUM,
+    sparse: bool = False,
+    per_sample_weights: torch.Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int = -1,
+) -> Any:
+    bags = offsets.shape[0] - include_last_offset
+    if indices.numel() == 0 or bags == 0 or weight.numel() == 0:
+        return NotImplemented
+    bag = _bags_of(indices, offsets, bags)
+    is_member = _membership(bag, bags, indices != padding_idx)
+    rows = aten.embedding(weight, indices).to(torch.float32)
+    size = is_member.to(torch.int32).sum(-1)
+    max_indices = indices.new_empty(0)
+    if mode == _MAX:
+        result, max_indices = _max_rows(rows, indices, is_member)
+    else:
+        if per_sample_weights is not None:
+            rows = rows * per_sample_weights.to(torch.float32).unsqueeze(-1)
+        result = matmul_along(rows, 0, is_member.to(torch.float32).t())
+    if mode == _MEAN:
+        result = result / size.clamp(min=1).to(torch.float32).unsqueeze(-1)
+    # On other devices than the CPU, PyTorch returns a size for each offset.
+    sizes = size.to(indices.dtype)
+    if include_last_offset:
+        sizes = torch.cat([sizes, torch.zeros_like(sizes[:1])])
+    return result.to(weight.dtype).contiguous(), bag.to(indices.dtype), sizes, max_indices
+
+
+def _max_rows(
+    rows: torch.Tensor, indices: torch.Tensor, is_member: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the maximum of each bag and column, and its index: the first of equal elements."""
+    mask = is_member.unsqueeze(-1)
+    values = torch.where(mask, rows, -math.inf).amax(1)
+    is_max = mask & ((rows == values.unsqueeze(1)) | (rows != rows))
+    count = indices.shape[0]
+    position = torch.arange(count, dtype=torch.int32, device=rows.device).unsqueeze(-1)
+    first = torch.where(is_max, position, count - 1).amin(1)
+    max_indices = aten.index(indices, [first])
+    is_filled = is_member.any(-1, keepdim=True)
+    return torch.where(is_filled, values, 0.0), torch.where(is_filled, max_indices, 0)
+
+
+@register_decomposition(aten._embedding_bag_dense_backward.default)
+def _dense_backward(
+    gradient: torch.Tensor,
+    indices: torch.Tensor,
+    bag: torch.Tensor,
+    size: torch.Tensor,
+    max_indices: torch.Tensor,
+    num_weights: int,
+    scale_grad_by_freq: bool,
+    mode: int,
+    per_sample_weights: torch.Tensor | None,
+    padding_idx: int = -1,
+) -> Any:
+    if indices.numel() == 0 or gradient.numel() == 0:
+        return NotImplemented
+    widened = gradient.to(torch.float32)
+    if mode == _MAX:
+        # Empty bags have no row that their gradient would go to.
+        widened = torch.where(size[: widened.shape[0]].unsqueeze(-1) > 0, widened, 0.0)
+        zeros = torch.zeros(num_weights, widened.shape[1], device=widened.device)
+        return aten.scatter_add(zeros, 0, max_indices, widened).to(gradient.dtype)
+    if mode == _MEAN:
+        widened = widened / size[: widened.shape[0]].clamp(min=1).to(torch.float32).unsqueeze(-1)
+    rows = aten.embedding(widened, bag)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.to(torch.float32).unsqueeze(-1)
+    result = aten.embedding_dense_backward(
+        rows, indices, num_weights, padding_idx, scale_grad_by_freq
+    )
+    return result.to(gradient.dtype)
+
+
+@register_decomposition(aten._embedding_bag_backward.default)
+def _backward(
+    gradient: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    bag: torch.Tensor,
+    size: torch.Tensor,
+    max_indices: torch.Tensor,
+    num_weights: int,
+    scale_grad_by_freq: bool,
+    mode: int,
+    sparse: bool,
+    per_sample_weights: torch.Tensor | None,
+    padding_idx: int = -1,
+) -> Any:
+    if sparse:
+        return NotImplemented
+    return _dense_backward(
+        *(gradient, indices, bag, size, max_indices, num_weights, scale_grad_by_freq, mode),
+        *(per_sample_weights, padding_idx),
+    )
+
+
+@register_decomposition(aten._embedding_bag_per_sample_weights_backward.default)
+def _per_sample_weights_backward(
+    gradient: torch.Tensor,
+    weight: torch.Tensor,
+    indices: torch.Tensor,
+    offsets: torch.Tensor,
+    bag: torch.Tensor,
+    mode: int,
+    padding_idx: int = -1,
+) -> Any:
+    if indices.numel() == 0 or weight.numel() == 0:
+        return NotImplemented
+    bag_gradients = aten.embedding(gradient, bag).to(torch.float32)
+    result = (bag_gradients * aten.embedding(weight, indices).to(torch.float32)).sum(-1)
+    return torch.where(indices == padding_idx, 0.0, result).to(gradient.dtype)
+
+
+@register_decomposition(aten.embedding_renorm.default)
+def _embedding_renorm(
+    weight: torch.Tensor, indices: torch.Tensor, max_norm: float, norm_type: float
+) -> Any:
+    """Return the weight with the rows that are used scaled down to the maximal norm."""
+    if indices.numel() == 0 or weight.numel() == 0:
+        return weight.clone()
+    row = torch.arange(weight.shape[0], dtype=torch.int32, device=weight.device)
+    is_used = (indices.reshape(-1, 1).to(torch.int32) == row).any(0).unsqueeze(-1)
+    widened = weight.to(torch.float32)
+    norm = torch.linalg.vector_norm(widened, norm_type, -1, keepdim=True)
+    scaled = (widened * (max_norm / (norm + 1e-7))).to(weight.dtype)
+    return torch.where(is_used & (norm > max_norm), scaled, weight)

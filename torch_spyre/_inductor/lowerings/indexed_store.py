@@ -1,0 +1,82 @@
+"""Stores through indices, and the reductions of elements that are stored at one position."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch._inductor import ir
+from torch._inductor.lowering import lowerings, slice_
+from torch._inductor.virtualized import V
+
+from torch_spyre._inductor.loop_tracer import concrete
+
+aten = torch.ops.aten
+
+
+def store_at(x: ir.TensorBox, values: ir.TensorBox, position: Callable[..., Any]) -> None:
+    """Store values into x at the coordinates that `position` returns for theirs.
+
+    The values are realized first, as they may read from x.
+    """
+    values.realize()
+    # A concatenation could otherwise make x a part of its result, with other strides.
+    x.freeze_layout()
+    buffer = ir.ComputedBuffer(
+        name=None,
+        layout=ir.MutationLayoutSHOULDREMOVE(x),
+        data=ir.Scatter(
+            device=x.get_device_or_error(),
+            dtype=x.get_dtype(),
+            inner_fn=values.make_loader(),
+            ranges=values.get_size(),
+            output_indexer=position,
+            scatter_mode=None,
+        ),
+    )
+    buffer.name = V.graph.register_buffer(buffer)
+    V.graph.register_operation(buffer)
+
+
+def last_along(values: ir.TensorBox, dims: Sequence[int]) -> ir.TensorBox:
+    """Return the last values along dims, which are those that stay if all have one position.
+
+    A loop over a destination of size 1 could not distinguish them.
+    """
+    values.realize()
+    for dim in dims:
+        size = concrete(values.get_size()[dim])
+        values = slice_(values, dim, size - 1, size)
+    return values
+
+
+def reduction(
+    like: ir.TensorBox,
+    ranges: Sequence[Any],
+    reduction_ranges: Sequence[Any],
+    kind: str,
+    inner: Callable[..., Any],
+) -> ir.TensorBox:
+    """Return a realized reduction loop with the dtype and device of a tensor."""
+    result: ir.TensorBox = ir.Reduction.create(
+        device=like.get_device_or_error(),
+        dst_dtype=like.get_dtype(),
+        src_dtype=like.get_dtype(),
+        inner_fn=inner,
+        ranges=list(ranges),
+        reduction_ranges=list(reduction_ranges),
+        reduction_type=kind,  # type: ignore[arg-type]  # a name from a table
+    )
+    result.realize()
+    return result
+
+
+def as_bool(counts: ir.TensorBox) -> ir.TensorBox:
+    """Return bools that were accumulated as integers: True if nonzero."""
+    result: ir.TensorBox = lowerings[aten.ne.Scalar](counts, 0)
+    return result
+
+
+def num_elements(x: ir.TensorBox) -> int:
+    """Return the number of elements of a tensor."""
+    return math.prod(concrete(size) for size in x.get_size())
