@@ -11,9 +11,9 @@ from torch._inductor.virtualized import V, ops
 from xdsl.dialects import arith
 
 from torch_spyre._inductor.layouts.sticks import StickCandidate
-from torch_spyre._inductor.lowerings.memory import read_from_memory
+from torch_spyre._inductor.lowerings.memory import memory_loader
 from torch_spyre._inductor.lowerings.multi_loop import multi_loop_reduction
-from torch_spyre._inductor.lowerings.registry import lowers
+from torch_spyre._inductor.lowerings.registry import register_lowering
 from torch_spyre._inductor.multi_loop.interface import MultiLoopOp
 from torch_spyre._inductor.multi_loop.registry import register
 from torch_spyre._inductor.multi_loop.roles import LoopRoles
@@ -37,9 +37,9 @@ _library.impl(
 OVERLOAD = torch.ops.spyre_test.center_rows.default
 
 
-@lowers(OVERLOAD)
+@register_lowering(OVERLOAD)
 def _lowered(x, factor):
-    load, (rows, columns) = read_from_memory(x), x.get_size()
+    load, (rows, columns) = memory_loader(x), x.get_size()
 
     def centered(index, reduced):
         row, column = index

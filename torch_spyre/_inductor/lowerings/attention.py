@@ -51,9 +51,9 @@ def _attention(
 
     def attention_operands(index: Sequence[Any], reduced: Sequence[Any]) -> tuple[Any, ...]:
         b, h, _, channel = index
-        query_element, key_element, *others = logsumexp_operands(index, reduced)
+        query_element, key_element, *remaining = logsumexp_operands(index, reduced)
         loaded_value = load_value([b, FloorDiv(h, group_size), reduced[0], channel])
-        return (query_element, key_element, loaded_value, *others)
+        return (query_element, key_element, loaded_value, *remaining)
 
     results = V.graph.current_node.meta["val"]
     rows_size, reduced_size = [batch, heads, rows], [keys, inner]
