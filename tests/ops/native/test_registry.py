@@ -96,7 +96,9 @@ def test_our_decompositions_and_lowerings_are_of_registered_ops():
         has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
         return has_kernel(overload.name(), composite)
 
-    overloads = [key for key in (*DECOMPOSITIONS, *lowerings.TABLE) if isinstance(key, torch._ops.OpOverload)]
+    overloads = [
+        key for key in (*DECOMPOSITIONS, *lowerings.TABLE) if isinstance(key, torch._ops.OpOverload)
+    ]
     assert [str(overload) for overload in overloads if not is_registered(overload)] == []
 
 
@@ -104,7 +106,9 @@ def test_ops_that_are_kept_whole_have_only_our_decompositions():
     table = decompositions.table()
     for entry in ENTRIES.values():
         if entry.is_kept_whole:
-            kept = [overload for overload in overloads_of(entry.name) if overload not in DECOMPOSITIONS]
+            kept = [
+                overload for overload in overloads_of(entry.name) if overload not in DECOMPOSITIONS
+            ]
             assert [str(overload) for overload in kept if overload in table] == []
 
 
