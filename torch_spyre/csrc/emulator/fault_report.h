@@ -1,4 +1,4 @@
-// Prints an explanation when host code accesses a device address, before the process is terminated.
+// Says what happened when host code touches a device address, before the process ends.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,6 @@
 namespace spyre::emulator {
 
 void report_faults_in(const void* start, size_t bytes);
-void stop_reporting_faults_in(const void* start);
+void forget_faults_in(const void* start);
 
 }  // namespace spyre::emulator

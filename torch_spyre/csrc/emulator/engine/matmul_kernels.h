@@ -9,7 +9,8 @@
 
 namespace spyre::emulator::engine {
 
-// The encoding of an element in memory: ElementType with the two meanings of F16 distinguished.
+// How the bits of an element in memory are read: ElementType with the two meanings of F16 told
+// apart.
 enum class Encoding : uint8_t {
   SEN169,
   FP16,
@@ -24,17 +25,17 @@ enum class Encoding : uint8_t {
   I64,
 };
 inline constexpr size_t kEncodingCount = 11;
-// The first encodings have kernels for few rows.
+// The first ones have kernels for few rows.
 inline constexpr size_t kThinEncodingCount = 4;
 
 // An element of a block: the bits of a float32, or the low 32 bits of an integer.
 using Lane = uint32_t;
 
-// The arithmetic of a multiply-add.
+// What a multiplication and an addition do.
 enum class Arithmetic : uint8_t {
-  // Float32 with one rounding.
+  // Float32, one rounding for both.
   FUSED,
-  // The same for factors whose product is exact in float32, so that a second rounding makes no
+  // The same for factors whose product is a float32 exactly, so that two roundings make no
   // difference.
   EXACT_PRODUCTS,
   WRAPPING_32,
@@ -52,8 +53,8 @@ struct PackSource {
 };
 
 // Writes panels of `width` lanes, one after the other, each with `steps` rows:
-// dst[panel][step][lane]. `width` is a multiple of MatmulKernels::lanes; lanes after the last one
-// are undefined.
+// dst[panel][step][lane]. `width` is a multiple of MatmulKernels::lanes; the lanes behind the last
+// one hold anything.
 using PackKernel = void (*)(const PackSource& source, int64_t width, Lane* dst);
 
 // tile[row][column] += A·B in order of steps, with A packed `lanes` wide and B and the tile
@@ -62,7 +63,7 @@ using TileKernel = void (*)(int64_t steps, const Lane* a, const Lane* b, Lane* t
 
 // As TileKernel for few rows and a B of any width with one of the strides 1: B is read once, and
 // not packed. `a` has rows of `a_pitch` lanes, `accumulators` rows of `accumulator_pitch`.
-struct ThinMatmul {
+struct ThinProduct {
   int64_t steps;
   int64_t columns;
   const Lane* a;
@@ -73,7 +74,7 @@ struct ThinMatmul {
   Lane* accumulators;
   int64_t accumulator_pitch;
 };
-using ThinKernel = void (*)(const ThinMatmul& matmul);
+using ThinKernel = void (*)(const ThinProduct& product);
 
 // Rounds tile[rows][pitch] into memory. Strides count elements.
 struct StoreTarget {
@@ -85,8 +86,8 @@ struct StoreTarget {
 };
 using StoreKernel = void (*)(const Lane* tile, int64_t pitch, const StoreTarget& target);
 
-inline constexpr int kMaxTileRows = 14;
-inline constexpr int kMaxThinRows = 4;
+inline constexpr int kMostTileRows = 14;
+inline constexpr int kMostThinRows = 4;
 
 struct MatmulKernels {
   std::string_view name;
@@ -95,9 +96,9 @@ struct MatmulKernels {
   int columns;  // of every tile
   std::array<PackKernel, kEncodingCount> pack;
   std::array<StoreKernel, kEncodingCount> store;
-  // Indexed by the number of rows minus one; only the first `rows` entries are set.
-  std::array<std::array<TileKernel, kMaxTileRows>, kArithmeticCount> tile;
-  std::array<std::array<std::array<ThinKernel, kMaxThinRows>, kThinEncodingCount>,
+  // By the number of rows, less one. Only as many as `rows` are there.
+  std::array<std::array<TileKernel, kMostTileRows>, kArithmeticCount> tile;
+  std::array<std::array<std::array<ThinKernel, kMostThinRows>, kThinEncodingCount>,
              kFloatArithmeticCount>
       thin;
 };

@@ -1,4 +1,4 @@
-// Host memory for the scratchpads of cores, reused across launches.
+// Host memory for the scratchpads of cores, used again from launch to launch.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ class ScratchpadPool {
     ScratchpadPool* pool_ = nullptr;
     std::byte* data_ = nullptr;
   };
-  // Returns a scratchpad with undefined content.
+  // It may hold anything.
   Lease take();
-  // Fills bytes [begin, end) with zeros or the poison pattern.
+  // Bytes [begin, end) of it, for the next core that gets it.
   void fill(const Lease& lease, int64_t begin, int64_t end) const;
 
  private:
@@ -44,11 +44,12 @@ class ScratchpadPool {
   const int64_t bytes_;
   const bool poison_;
   std::mutex mutex_;
-  // Last in, first out: the most recently used one is in the host's caches.
+  // The last one given back is the first one given out: it is in the host's caches.
   std::vector<std::byte*> free_;
 };
 
-// The pattern of uninitialised memory: all ones are NaN in SEN169, fp32 and both fp8 formats.
+// What fills memory that nobody has written: 0xFFFF is NaN in SEN169, as all ones are in fp32 and
+// both fp8 formats we store.
 inline constexpr int kPoison = 0xFF;
 
 }  // namespace spyre::emulator::engine
