@@ -27,6 +27,7 @@ EXAMPLES = [
     errors.UnsupportedError("loop op gcd"),
     errors.CompilerFailure("aten.mm.default", KeyError("c0")),
     errors.UnimplementedOpError("sdsc_fused_prod_0", "prod"),
+    errors.PytorchChangedError("torch.Tensor.nope", "patch 'printing'", "2.99"),
 ]
 
 

@@ -85,6 +85,17 @@ class ForkError(SpyreError):
         )
 
 
+class PytorchChangedError(SpyreError, ImportError):
+    """The installed PyTorch lacks a private name that this package relies on."""
+
+    def __init__(self, name: str, user: str, version: str) -> None:
+        super().__init__(
+            f"PyTorch {version} has no {name}, which torch_spyre needs ({user}). Install a PyTorch "
+            "release that this version of torch_spyre supports, or port it: see "
+            "docs/porting-to-a-new-pytorch.md"
+        )
+
+
 class HostAccessError(SpyreError, TypeError, BufferError):
     """A call needs a host pointer to device memory: numpy() (TypeError), DLPack (BufferError)."""
 
