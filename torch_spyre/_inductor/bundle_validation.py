@@ -14,8 +14,8 @@ from sympy import Symbol
 from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Reduction, traverse
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
-from torch_spyre.errors import InvalidBundleError
+from torch_spyre._inductor.op_spec_validation import validate
+from torch_spyre.errors import InvalidBundleError, InvalidOpSpecError
 
 
 class BundleForm(IntEnum):
