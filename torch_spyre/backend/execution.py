@@ -68,11 +68,13 @@ def conflicts(program: Program, sizes: Sequence[int], memories: Sequence[int] = 
 def _counts(
     program: Program, sizes: Sequence[int], scalars: Sequence[int], memories: Sequence[int]
 ) -> dict[str, Any]:
-    key = ("counts", tuple(sizes), tuple(scalars), tuple(memories))
+    constants = load_card().timing
+    lanes = (constants.SFP_LANES_16, constants.SFP_LANES_32)
+    key = ("counts", tuple(sizes), tuple(scalars), tuple(memories), lanes)
     counts: dict[str, Any] | None = program.timings.get(key)
     if counts is None:
-        found = _C.record_program(program.file, sizes, scalars, memories)
-        counts = keep(program.timings, key, found)
+        counts = _C.record_program(program.file, sizes, scalars, lanes, memories)
+        keep(program.timings, key, counts)
     return counts
 
 
