@@ -62,7 +62,7 @@ def test_other_versions_do_not_share_programs(compiles, monkeypatch):
         patch.setattr(programs, "_front_end", lambda: "another")
         assert compiles()
     with monkeypatch.context() as patch:
-        patch.setattr(program_cache, "_compiler", lambda: "another")
+        patch.setattr(program_cache, "_compiler_hash", lambda: "another")
         assert compiles()
     assert not compiles()
 
