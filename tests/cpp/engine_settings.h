@@ -44,11 +44,11 @@ class UnusualFloatingPoint {
 };
 
 inline std::vector<std::string_view> available_capabilities() {
-  std::vector<std::string_view> found;
+  std::vector<std::string_view> names;
   for (const std::string_view name : {"default", "avx2", "avx512"}) {
-    if (kernels_named(name) != nullptr) found.push_back(name);
+    if (kernels_named(name) != nullptr) names.push_back(name);
   }
-  return found;
+  return names;
 }
 
 inline std::array<ElementType, kElementTypeCount> all_types() {

@@ -40,7 +40,7 @@ void drop(EmulatedCard& card, uint64_t address) {
   card.release(address);
 }
 
-// What a child process does with a test's body: 0 if nothing went wrong.
+// Runs a test's body in a child process; returns 0 on success.
 template <typename Body>
 int run_in_child(Body body) {
   const pid_t child = fork();
@@ -70,7 +70,7 @@ int64_t data_bytes() {
 
 }  // namespace
 
-TEST("blocks are rounded to sticks, reused and joined") {
+TEST("blocks are rounded to sticks, reused and merged") {
   BlockAllocator blocks(1024, 128);
   const uint64_t a = *blocks.allocate(1), b = *blocks.allocate(129), c = *blocks.allocate(128);
   CHECK_EQUAL(a, uint64_t{0});
@@ -85,7 +85,7 @@ TEST("blocks are rounded to sticks, reused and joined") {
   CHECK_THROWS(std::logic_error, blocks.release(b));
 }
 
-TEST("the best fitting block is taken") {
+TEST("allocation uses the best-fitting block") {
   BlockAllocator blocks(4096, 128);
   const uint64_t wide = *blocks.allocate(1024);
   blocks.allocate(128);
@@ -96,12 +96,12 @@ TEST("the best fitting block is taken") {
   CHECK_EQUAL(*blocks.allocate(256), narrow);
 }
 
-TEST("a request near the end of the number range is refused, not wrapped") {
+TEST("a request near the integer limit is rejected instead of wrapping") {
   BlockAllocator blocks(4096, 128);
   CHECK(!blocks.allocate(~uint64_t{0}).has_value());
 }
 
-TEST("random traffic keeps the books straight") {
+TEST("the allocator is consistent after random allocations") {
   BlockAllocator blocks(kMiB, 128);
   std::mt19937 random(3);
   std::vector<std::pair<uint64_t, uint64_t>> held;
@@ -125,7 +125,7 @@ TEST("random traffic keeps the books straight") {
   CHECK_EQUAL(blocks.largest_free_block(), static_cast<uint64_t>(kMiB));
 }
 
-TEST("allocated, active and reserved bytes part ways as memory is let go") {
+TEST("allocated, active and reserved bytes are tracked separately") {
   EmulatedCard card(small_card(64 * kMiB));
   const uint64_t address = card.allocate(1000);
   CHECK_EQUAL(card.memory_statistics().allocated_bytes.current, int64_t{1024});
@@ -140,7 +140,7 @@ TEST("allocated, active and reserved bytes part ways as memory is let go") {
   CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, int64_t{0});
 }
 
-TEST("freed memory beyond the cache limit goes back to the host, and no more than that") {
+TEST("only freed memory beyond the cache limit is decommitted") {
   EmulatedCard card(small_card(64 * kMiB));
   const uint64_t address = card.allocate(16 * kMiB);
   std::memset(card.engine(address), 1, 16 * kMiB);
@@ -151,7 +151,7 @@ TEST("freed memory beyond the cache limit goes back to the host, and no more tha
   CHECK_EQUAL(static_cast<int>(card.engine(address)[16 * kMiB - 1]), 0);
 }
 
-TEST("only the block that is freed is given back") {
+TEST("only the freed block is decommitted") {
   EmulatedCard card(small_card(64 * kMiB));
   std::vector<uint64_t> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(card.allocate(3 * kMiB));
@@ -164,7 +164,7 @@ TEST("only the block that is freed is given back") {
   CHECK_EQUAL(static_cast<int>(card.engine(blocks[5])[kMiB]), 0);
 }
 
-TEST("small free blocks stay, and do not use up the cache of the large ones") {
+TEST("small free blocks stay committed and do not count towards the cache limit") {
   EmulatedCard card(small_card(64 * kMiB));
   std::vector<uint64_t> blocks;
   for (int i = 0; i < 20; ++i) blocks.push_back(card.allocate(kMiB));
@@ -175,7 +175,7 @@ TEST("small free blocks stay, and do not use up the cache of the large ones") {
   CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, 24 * kMiB + 128);
 }
 
-TEST("the cache is counted right through random traffic") {
+TEST("cached bytes are exact after random allocations") {
   EmulatedCard card(small_card(256 * kMiB));
   std::mt19937 random(11);
   std::vector<uint64_t> held;
@@ -202,7 +202,7 @@ TEST("the cache is counted right through random traffic") {
   CHECK(card.memory_statistics().reserved_bytes.current <= 4 * kMiB);
 }
 
-TEST("a limit leaves the rest of the card out of reach") {
+TEST("memory above the limit cannot be allocated") {
   EmulatedCard card(small_card(64 * kMiB));
   card.set_memory_limit(kMiB);
   CHECK_THROWS(flex::OutOfDeviceMemory, card.allocate(2 * kMiB));
@@ -222,7 +222,7 @@ TEST("poison fills new and freed memory") {
   CHECK_EQUAL(static_cast<int>(card.engine(address)[0]), 0xFF);
 }
 
-TEST("copies outside their buffers are refused before a byte moves") {
+TEST("out-of-bounds copies are rejected before any byte is copied") {
   EmulatedCard card(small_card(64 * kMiB));
   const uint64_t address = card.allocate(128);
   const flex::Place device{nullptr, &card, address, 128};
@@ -238,7 +238,7 @@ TEST("copies outside their buffers are refused before a byte moves") {
   CHECK_THROWS(std::out_of_range, card.transfer(transfer, {host, nullptr, 0, 256}, device));
 }
 
-TEST("the host cannot touch a handle") {
+TEST("host access to a handle faults") {
   EmulatedCard card(small_card(64 * kMiB));
   const uint64_t address = card.allocate(128);
   const pid_t child = fork();
@@ -252,7 +252,7 @@ TEST("the host cannot touch a handle") {
   CHECK(WIFSIGNALED(status));
 }
 
-TEST("a write that the host cannot hold is refused") {
+TEST("a write that exceeds host memory is rejected") {
   const size_t available = emulator::available_host_memory();
   CHECK(available > 0);
   EmulatedCard card(small_card(int64_t{1} << 42));
@@ -266,7 +266,7 @@ TEST("a write that the host cannot hold is refused") {
   CHECK_THROWS(flex::OutOfHostMemory, card.transfer(fill, host, device));
 }
 
-TEST("intervals join, split and count") {
+TEST("intervals merge, split and count") {
   emulator::IntervalSet set;
   set.add(10, 20);
   set.add(30, 40);
@@ -281,7 +281,7 @@ TEST("intervals join, split and count") {
   CHECK_EQUAL(set.total(), uint64_t{0});
 }
 
-TEST("what an allocation left untouched does not hide freed memory from the host") {
+TEST("untouched memory of an allocation does not prevent decommitting freed memory") {
   EmulatedCard card(small_card(64 * kMiB));
   const uint64_t first = card.allocate(kMiB), second = card.allocate(kMiB);
   card.retire(first);
@@ -317,7 +317,7 @@ TEST("small writes are checked against the host's memory when they add up") {
   for (int i = 0; i < 100; ++i) guard.check(touched.data(), touched.size());
 }
 
-TEST("poison that the host cannot hold is refused and leaves nothing behind") {
+TEST("poisoning that exceeds host memory is rejected and releases the block") {
   EmulatedCard card(small_card(int64_t{1} << 42, true));
   const auto bytes = static_cast<int64_t>(emulator::available_host_memory()) * 2;
   CHECK_THROWS(flex::OutOfHostMemory, card.allocate(bytes));
@@ -334,7 +334,7 @@ TEST("a copy of plain bytes is checked against the host's memory too") {
   CHECK_THROWS(flex::OutOfHostMemory, card.transfer_bytes(source, device));
 }
 
-TEST("memory that cannot be committed is given back to the card") {
+TEST("memory that cannot be committed is released") {
   const int status = run_in_child([] {
     const auto most = static_cast<rlim_t>(data_bytes() + 64 * kMiB);
     const rlimit limit{most, most};
@@ -348,7 +348,7 @@ TEST("memory that cannot be committed is given back to the card") {
   CHECK_EQUAL(status, 0);
 }
 
-TEST("cards that could not all be opened are opened anew by the next start") {
+TEST("after a failed start, the next start opens all cards again") {
   const int status = run_in_child([] {
     static int64_t card_bytes = int64_t{40} << 40;  // two of them exceed the address space
     auto& runtime = flex::Runtime::get();

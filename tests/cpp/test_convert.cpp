@@ -11,11 +11,11 @@ namespace spyre::emulator {
 namespace {
 
 std::vector<const KernelSet*> available_kernels() {
-  std::vector<const KernelSet*> found;
+  std::vector<const KernelSet*> kernel_sets;
   for (const std::string_view name : {"default", "avx2", "avx512"}) {
-    if (const KernelSet* kernels = kernels_named(name)) found.push_back(kernels);
+    if (const KernelSet* kernels = kernels_named(name)) kernel_sets.push_back(kernels);
   }
-  return found;
+  return kernel_sets;
 }
 
 // Both sides start at an odd address.
@@ -97,7 +97,7 @@ TEST("convert: ten million 32-bit inputs give the scalar result") {
   flush();
 }
 
-TEST("convert: 64-bit inputs give the scalar result and are counted when they do not fit") {
+TEST("convert: 64-bit inputs give the scalar result and are counted when they are out of range") {
   std::mt19937_64 random(7);
   std::vector<uint64_t> values;
   uint64_t misfits = 0;

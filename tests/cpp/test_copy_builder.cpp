@@ -110,7 +110,7 @@ TEST("random views of random layouts copy exactly the elements they name") {
   }
 }
 
-TEST("strides that share no grid are cut into many short nests") {
+TEST("strides without a common grid are split into many short nests") {
   const Binding binding = contiguous_binding({4, 6, 130}, kFp16);
   const HostView view{{40, 50}, {7, 11}, 2};
   const HostView host{{40, 50}, {50, 1}, 0};
@@ -137,7 +137,7 @@ TEST("steps that share no factor with the stick repeat after a few nests") {
   CHECK(pairs_of(*nests) == zip(list_offsets(DeviceView{rows, view}), list_offsets(host)));
 }
 
-TEST("a tensor that lies in one line is copied in one nest, whatever the step") {
+TEST("a contiguous tensor is copied in one nest for every step") {
   const Binding binding = contiguous_binding({200000}, kFp16);
   for (const int64_t step : {1, 2, 3, 65, 1000}) {
     const HostView view{{190000 / step}, {step}, 7}, host{{190000 / step}, {1}, 0};
@@ -145,7 +145,7 @@ TEST("a tensor that lies in one line is copied in one nest, whatever the step") 
   }
 }
 
-TEST("steps that cross rows and sticks at once are cut into few nests") {
+TEST("steps that cross rows and sticks are split into few nests") {
   const Binding binding = contiguous_binding({300, 200}, kFp16);
   const HostView view{{300, 66}, {200, 3}, 1};
   const HostView host{{300, 66}, {66, 1}, 0};
@@ -159,13 +159,13 @@ TEST("steps that cross rows and sticks at once are cut into few nests") {
         zip(list_offsets(DeviceView{binding, flat}), list_offsets(HostView{{19999}, {1}, 0})));
 }
 
-TEST("a view that needs too many nests says so") {
+TEST("a view that needs too many nests is reported") {
   const Binding binding = contiguous_binding({400, 500}, kFp16);
   const HostView scattered{{500, 500}, {131, 97}, 0};
   CHECK(!build_to_host({binding, scattered}, {{500, 500}, {500, 1}, 0}).has_value());
 }
 
-TEST("places the layout does not hold are refused") {
+TEST("elements outside the layout are rejected") {
   const TensorLayout layout = TensorLayout::of({4, 100}, {1000, 1}, kFp16, {0, 1});
   const Binding gapped{layout, {4, 100}, {1000, 1}};
   CHECK_THROWS(std::invalid_argument, build_to_host({gapped, {{600}, {1}, 0}}, {{600}, {1}, 0}));

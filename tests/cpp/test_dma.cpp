@@ -131,7 +131,7 @@ TEST("dma: random nests of every pair of formats") {
   }
 }
 
-TEST("dma: larger random nests, which threads share") {
+TEST("dma: larger random nests on several threads") {
   std::mt19937_64 random(42);
   for (int round = 0; round < 4; ++round) {
     for (const Pair& pair : kPairs) {
@@ -156,7 +156,7 @@ TEST("dma: contiguous copies of lengths around the tile size") {
   }
 }
 
-TEST("dma: rows cut into sticks, and back") {
+TEST("dma: rows split into sticks, and back") {
   std::mt19937_64 random(2);
   const int64_t rows = 37;
   const int64_t sticks = 130;
@@ -205,7 +205,7 @@ TEST("dma: empty nests and loops of size zero write nothing; no loops mean one e
   CHECK(dst[0] == 1 && dst[1] == 0x4000 && dst[2] == 3);
 }
 
-TEST("dma: nests run in order, and a loop that stays in place keeps its last element") {
+TEST("dma: nests run in order, and a loop of stride 0 writes its last element") {
   const uint16_t src[] = {10, 11, 12, 13};
   uint16_t dst[] = {0, 0, 0};
   const CopyNest spread{{{3, 0, 1}}, 0, 0};
@@ -230,7 +230,7 @@ TEST("dma: int64 values outside 32 bits are counted and stored modulo 2^32") {
   }
 }
 
-TEST("dma: elements smaller than a byte move in runs of whole bytes only") {
+TEST("dma: elements smaller than a byte are copied in whole bytes only") {
   const uint8_t src[] = {1, 2, 3, 4, 5, 6, 7, 8};
   uint8_t dst[8] = {};
   CHECK(can_convert(F::SENINT4, F::SENINT4));
@@ -251,7 +251,7 @@ TEST("dma: elements smaller than a byte move in runs of whole bytes only") {
                copy_elements(F::SENINT4, F::SENINT4, src, dst, &offset, &offset, 1));
 }
 
-TEST("dma: pairs without a conversion are refused") {
+TEST("dma: unsupported conversions are rejected") {
   CHECK(!can_convert(F::SENINT8, F::SEN169_FP16));
   CHECK(!can_convert(F::IEEE_FP16, F::BFLOAT16));
   CHECK(!can_convert(F::INVALID, F::INVALID));

@@ -21,7 +21,7 @@ void check_like_plain_loops(const Copy& copy, TestCore& test, const std::string&
 constexpr ElementType kTypes[] = {ElementType::I8, ElementType::F16, ElementType::F32,
                                   ElementType::I64};
 
-TEST("a copy moves every element to its place, whatever the shapes and strides") {
+TEST("a copy moves every element to its position for all shapes and strides") {
   for (uint32_t seed = 0; seed < 500; ++seed) {
     Shapes shapes(seed);
     TestCore test(1 << 20, seed);
@@ -51,7 +51,7 @@ TEST("matrices are transposed, also inside larger boxes") {
   }
 }
 
-TEST("nothing is copied where an extent is 0, and nothing outside a buffer") {
+TEST("an extent of 0 copies nothing, and out-of-bounds copies are rejected") {
   TestCore test(1 << 16);
   Copy copy;
   copy.source = test.buffer(ElementType::F16, 12, {4, 1});
@@ -64,7 +64,7 @@ TEST("nothing is copied where an extent is 0, and nothing outside a buffer") {
   CHECK_THROWS(KernelError, execute(copy, test.core));
 }
 
-TEST("elements are copied against their order") {
+TEST("elements are copied in reverse order") {
   TestCore test(1 << 16);
   Copy copy;
   copy.extents = test.integers(std::vector<int64_t>{6, 5});

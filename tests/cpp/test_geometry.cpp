@@ -14,7 +14,7 @@ constexpr int64_t kLargest = INT64_MAX;
 
 }  // namespace
 
-TEST("a geometry needs as many strides as sizes and nothing negative") {
+TEST("a geometry needs as many strides as sizes, and none may be negative") {
   check_geometry({}, {});
   check_geometry({2, 0, 3}, {3, 3, 1}, 5);
   CHECK_THROWS(std::invalid_argument, check_geometry({2, 3}, {1}));
@@ -49,7 +49,7 @@ TEST("layouts are made of checked geometries only") {
                check_layout_holds(TensorLayout::of({4, 4}, kFp16), {4, 4}, {4}));
 }
 
-TEST("whether a huge layout holds a huge view is found without walking through it") {
+TEST("a huge view is checked against a huge layout without visiting its elements") {
   const int64_t many = int64_t{1} << 40;
   const TensorLayout line = TensorLayout::of({3 * many}, kFp16);
   check_layout_holds(line, {many}, {3});
@@ -79,7 +79,7 @@ TEST("a staggered layout that lacks half of its sticks holds nothing but their h
   check_layout_holds(unknown, {32}, {1});
 }
 
-TEST("an irregular view is walked through, and one too large for that is refused") {
+TEST("an irregular view is checked element by element, and one too large for that is rejected") {
   // 130 is no multiple of 64, so the places between rows are found only by looking.
   const TensorLayout ragged = TensorLayout::given({3, 1000, 64}, {64, 130, 1}, kFp16);
   check_layout_holds(ragged, {200, 300}, {131, 97});

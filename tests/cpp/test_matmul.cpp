@@ -127,13 +127,13 @@ void for_each_host(Visit visit) {
   set_host_threads(threads_before);
 }
 
-void check_same(const Stored& found, const Stored& expected, const std::string& what) {
+void check_same(const Stored& actual, const Stored& expected, const std::string& what) {
   for (size_t i = 0; i < expected.bytes.size(); ++i) {
-    if (found.bytes[i] == expected.bytes[i]) continue;
-    const auto size = static_cast<size_t>(bytes_of(found.type));
+    if (actual.bytes[i] == expected.bytes[i]) continue;
+    const auto size = static_cast<size_t>(bytes_of(actual.type));
     check::fail(__FILE__, __LINE__,
                 what + ": element " + std::to_string(i / size) + " of memory differs, " +
-                    std::to_string(static_cast<int>(found.bytes[i])) + " instead of " +
+                    std::to_string(static_cast<int>(actual.bytes[i])) + " instead of " +
                     std::to_string(static_cast<int>(expected.bytes[i])) + " in byte " +
                     std::to_string(i % size));
   }
@@ -173,9 +173,9 @@ void check_case(const Case& test) {
   const Matrix c = test.has_c_in ? c_in.matrix() : Matrix{};
   multiply_plainly(test.m, test.n, test.k, a.matrix(), b.matrix(), c, expected.out());
   for_each_host([&] {
-    Stored found = before;
-    matmul(test.m, test.n, test.k, a.matrix(), b.matrix(), c, found.out());
-    check_same(found, expected,
+    Stored actual = before;
+    matmul(test.m, test.n, test.k, a.matrix(), b.matrix(), c, actual.out());
+    check_same(actual, expected,
                test.text() + " on " + std::string(active_kernels().name) + ", " +
                    std::to_string(host_threads()) + " threads");
   });
@@ -260,16 +260,16 @@ TEST("matmul: few rows by every code of 16 bits") {
         const Stored before = expected;
         multiply_plainly(m, kColumns, 1, a.matrix(), b.matrix(), {}, expected.out());
         for_each_host([&] {
-          Stored found = before;
-          matmul(m, kColumns, 1, a.matrix(), b.matrix(), {}, found.out());
-          check_same(found, expected, std::string(name_of(type)));
+          Stored actual = before;
+          matmul(m, kColumns, 1, a.matrix(), b.matrix(), {}, actual.out());
+          check_same(actual, expected, std::string(name_of(type)));
         });
       }
     }
   }
 }
 
-TEST("matmul: few rows by rows that are one after the other in memory") {
+TEST("matmul: few rows by contiguous rows") {
   for (const ElementType type : kFloats) {
     for (const int64_t m : {1, 2, 3, 4}) {
       for (const int64_t columns : {8, 16, 31, 32, 48, 61, 64}) {
@@ -296,9 +296,9 @@ TEST("matmul: signs of zeros") {
         }
         multiply_plainly(m, 64, 2, a.matrix(), b.matrix(), c.matrix(), expected.out());
         for_each_host([&] {
-          Stored found = c;
-          matmul(m, 64, 2, a.matrix(), b.matrix(), found.matrix(), found.out());
-          check_same(found, expected, std::string(name_of(type)));
+          Stored actual = c;
+          matmul(m, 64, 2, a.matrix(), b.matrix(), actual.matrix(), actual.out());
+          check_same(actual, expected, std::string(name_of(type)));
         });
       }
     }
@@ -331,7 +331,7 @@ TEST("matmul: F16 as binary16") {
   }
 }
 
-TEST("matmul: a product that all threads share") {
+TEST("matmul: a matmul on all threads") {
   const ElementType f16 = ElementType::F16;
   const ElementType f32 = ElementType::F32;
   check_case({150, 530, 300, f16, f16, f32, f16, Order::ROWS, Order::COLUMNS});
@@ -340,7 +340,7 @@ TEST("matmul: a product that all threads share") {
   check_case({40, 300, 300, ElementType::I16, ElementType::I8, ElementType::I8, ElementType::I64});
 }
 
-TEST("matmul: C_in may be the memory of C_out") {
+TEST("matmul: C_in may alias C_out") {
   for (const ElementType type : {ElementType::F16, ElementType::F32, ElementType::I32}) {
     for (const int64_t m : {3, 40}) {
       for (const Order order : {Order::ROWS, Order::COLUMNS, Order::GAPS}) {
@@ -352,9 +352,9 @@ TEST("matmul: C_in may be the memory of C_out") {
         Stored expected = c;
         multiply_plainly(m, 70, 600, a.matrix(), b.matrix(), c.matrix(), expected.out());
         for_each_host([&] {
-          Stored found = c;
-          matmul(m, 70, 600, a.matrix(), b.matrix(), found.matrix(), found.out());
-          check_same(found, expected, "in place");
+          Stored actual = c;
+          matmul(m, 70, 600, a.matrix(), b.matrix(), actual.matrix(), actual.out());
+          check_same(actual, expected, "in place");
         });
       }
     }
@@ -380,17 +380,17 @@ TEST("matmul: the host's floating-point settings do not matter") {
     fill_with_any_bits(b, random);
     multiply_plainly(m, 400, 3, a.matrix(), b.matrix(), {}, expected.out());
     for_each_host([&] {
-      Stored found(m, 400, f32, Order::ROWS);
+      Stored actual(m, 400, f32, Order::ROWS);
       {
         const UnusualFloatingPoint settings;
-        matmul(m, 400, 3, a.matrix(), b.matrix(), {}, found.out());
+        matmul(m, 400, 3, a.matrix(), b.matrix(), {}, actual.out());
       }
-      check_same(found, expected, "rounding upwards, without subnormals");
+      check_same(actual, expected, "rounding upwards, without subnormals");
     });
   }
 }
 
-TEST("matmul: refuses what has no meaning") {
+TEST("matmul: invalid arguments are rejected") {
   Stored f(4, 4, ElementType::F32, Order::ROWS);
   Stored i(4, 4, ElementType::I8, Order::ROWS);
   Stored one_bit(4, 4, ElementType::I1, Order::ROWS);

@@ -88,7 +88,7 @@ void for_each_form(Body body) {
 
 }  // namespace
 
-TEST("forms on memory give the bits of the plain instructions, for all operands") {
+TEST("memory forms give the bits of the plain instructions for all operands") {
   for (const std::string_view capability : available_capabilities()) {
     const EngineSettings settings(capability, false);
     for (const bool with_nan : {false, true}) {
@@ -100,7 +100,7 @@ TEST("forms on memory give the bits of the plain instructions, for all operands"
   }
 }
 
-TEST("forms on memory take any number of elements") {
+TEST("memory forms accept any number of elements") {
   for (int64_t n = 1; n <= 150; ++n) {
     const Codes all = shuffled(all_codes(n % 2 == 0), static_cast<uint32_t>(n));
     const Codes a(all.begin(), all.begin() + n), b(all.begin() + n, all.begin() + 2 * n);
@@ -110,7 +110,7 @@ TEST("forms on memory take any number of elements") {
   }
 }
 
-TEST("quotients by one number and products near the smallest, in place") {
+TEST("in-place quotients by a scalar and products near the smallest value") {
   const Codes all = shuffled(all_codes(false), 3);
   for (const uint16_t scalar : {0x0001, 0x0002, 0x0200, 0x3E00, 0x7FFE, 0x8001, 0xBE01, 0x0000}) {
     for (const VectorOp op : {VectorOp::DIVF, VectorOp::MULF}) {
@@ -130,7 +130,7 @@ TEST("quotients by one number and products near the smallest, in place") {
   }
 }
 
-TEST("there are no forms on memory of other types") {
+TEST("other types have no memory forms") {
   const MemoryForm form{.first = true, .result = true};
   CHECK(vector_function_in_memory(VectorOp::ADDF, ElementType::BF16, ElementType::BF16, form) ==
         nullptr);

@@ -69,7 +69,7 @@ TEST("run waits for its turn behind queued work") {
   CHECK_EQUAL(seen, 1);
 }
 
-TEST("an error surfaces at the next synchronisation, once, and the stream goes on") {
+TEST("an error is raised once at the next synchronisation, and the stream stays usable") {
   Stream& stream = make_stream(std::make_shared<CardClock>());
   bool ran = false;
   stream.submit([]() -> uint64_t { throw std::runtime_error("broken"); });
@@ -113,7 +113,7 @@ TEST("a stream waits for an event of another") {
   CHECK_EQUAL(later->time_ps(), uint64_t{1005});
 }
 
-TEST("an event that was never recorded holds nobody up") {
+TEST("an event that was never recorded blocks no stream") {
   Stream& stream = make_stream(std::make_shared<CardClock>());
   auto event = std::make_shared<Event>();
   CHECK(event->complete());
@@ -197,7 +197,7 @@ TEST("records and waits of one event from many threads end") {
   CHECK(event->complete());
 }
 
-TEST("work that is run tells its own error to its own caller") {
+TEST("run raises the error of its work in its caller") {
   Stream& stream = make_stream(std::make_shared<CardClock>());
   std::atomic<int> swapped{0};
   std::vector<std::thread> threads;
@@ -251,7 +251,7 @@ TEST("a query that says done moves the card's clock as waiting does") {
   }
 }
 
-TEST("a stream is idle for whoever waited for its last event") {
+TEST("a stream is idle after a wait for its last event") {
   Stream& stream = make_stream(std::make_shared<CardClock>());
   for (int i = 0; i < 3000; ++i) {
     auto event = std::make_shared<Event>();
@@ -262,7 +262,7 @@ TEST("a stream is idle for whoever waited for its last event") {
   }
 }
 
-TEST("what copies noticed is told once, by the thread that synchronises") {
+TEST("the notice of a copy is reported once, by the thread that synchronises") {
   Stream& stream = make_stream(std::make_shared<CardClock>());
   static uint64_t reported = 0;
   static std::thread::id teller;

@@ -147,7 +147,7 @@ TEST("thread pool: several threads may call at once") {
   CHECK_EQUAL(sum.load(), 6 * 300 * 100);
 }
 
-TEST("thread pool: an exception of a body reaches the caller, and the pool goes on") {
+TEST("thread pool: an exception of a body is rethrown in the caller, and the pool stays usable") {
   const WithThreads with(4);
   for (int64_t bad = 0; bad < 8; ++bad) {
     const auto throw_once = [&](int64_t begin, int64_t end) {
@@ -186,7 +186,7 @@ TEST("thread pool: a forked child runs inline") {
   check_covers_once(100, 1);
 }
 
-TEST("thread pool: fewer than one thread is refused") {
+TEST("thread pool: fewer than one thread is rejected") {
   CHECK_THROWS(std::invalid_argument, set_host_threads(0));
 }
 

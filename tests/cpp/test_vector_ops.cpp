@@ -93,7 +93,7 @@ TEST("vector ops: every instruction set gives the bits of the default one") {
   }
 }
 
-TEST("vector ops: functions of one 16-bit number have the same bits everywhere, for all numbers") {
+TEST("vector ops: functions of one 16-bit operand give the same bits for all operands") {
   constexpr int64_t kCodes = 1 << 16;
   std::vector<uint16_t> codes(kCodes);
   std::iota(codes.begin(), codes.end(), uint16_t{0});
@@ -131,7 +131,7 @@ std::vector<float> telling_sen169_numbers() {
   return numbers;
 }
 
-TEST("vector ops: one number for all lanes gives the bits of that number in every lane") {
+TEST("vector ops: a scalar operand gives the bits of a splat operand") {
   for (const std::string_view capability : available_capabilities()) {
     const EngineSettings settings(capability, false);
     const std::vector<float> numbers = telling_sen169_numbers();
@@ -153,7 +153,7 @@ TEST("vector ops: one number for all lanes gives the bits of that number in ever
   }
 }
 
-TEST("vector ops: a lane's result does not depend on where it stands or how many there are") {
+TEST("vector ops: a lane's result does not depend on its position or the number of lanes") {
   for (const std::string_view capability : available_capabilities()) {
     const EngineSettings settings(capability, false);
     for (const Case& tested : all_cases()) {
@@ -217,7 +217,7 @@ TEST("vector ops: the host's floating-point settings do not matter inside Defaul
   }
 }
 
-TEST("vector ops: DefaultFloatingPoint gives a thread its settings back") {
+TEST("vector ops: DefaultFloatingPoint restores the settings of the thread") {
   // Asks the arithmetic: the host may have settings for instructions that nothing here uses.
   const auto third = [] {
     volatile float one = -1, three = 3;

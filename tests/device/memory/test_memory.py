@@ -260,7 +260,7 @@ print("after")
 """
     )
     assert done.stdout.split() == ["before"] and done.returncode == -signal.SIGSEGV
-    assert "host code touched a Spyre device address" in done.stderr and ".cpu()" in done.stderr
+    assert "host code accessed a Spyre device address" in done.stderr and ".cpu()" in done.stderr
 
 
 def test_poison_shows_uninitialised_and_freed_memory(run):

@@ -21,7 +21,7 @@ std::byte* reserve(size_t bytes, int rights) {
   void* base =
       mmap(nullptr, bytes + kHugePage, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) return nullptr;
-  // Aligned to huge pages; the few pages around stay reserved and unused.
+  // Align to huge pages; the pages before and after stay reserved and unused.
   const auto start = (reinterpret_cast<uintptr_t>(base) + kHugePage - 1) & ~(kHugePage - 1);
   return reinterpret_cast<std::byte*>(start);
 }
@@ -39,19 +39,19 @@ AddressSpace::AddressSpace(size_t bytes) : bytes_(bytes) {
   if (handles_ == nullptr) throw_errno<std::runtime_error>("reserve", bytes);
   engine_ = reserve(bytes, PROT_READ | PROT_WRITE);
   if (engine_ == nullptr) {
-    // A host that does not overcommit refuses so much writable memory at once.
+    // A host that does not overcommit rejects a writable mapping of this size.
     engine_ = reserve(bytes, PROT_NONE);
     commit_in_steps_ = true;
   }
   if (engine_ == nullptr) throw_errno<std::runtime_error>("reserve", bytes);
   madvise(engine_, bytes, MADV_HUGEPAGE);
-  // A forked child may not use the card: sharing its pages would only make them copy-on-write.
+  // A forked child may not use the card; inheriting the pages would only make them copy-on-write.
   madvise(engine_, bytes, MADV_DONTFORK);
   report_faults_in(handles_, bytes);
 }
 
 AddressSpace::~AddressSpace() {
-  forget_faults_in(handles_);
+  stop_reporting_faults_in(handles_);
   munmap(handles_, bytes_);
   munmap(engine_, bytes_);
 }
@@ -65,7 +65,7 @@ void AddressSpace::commit(uint64_t address, size_t bytes) {
   committed_ = end;
 }
 
-void AddressSpace::give_back(uint64_t address, size_t bytes) {
+void AddressSpace::decommit(uint64_t address, size_t bytes) {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t start = (address + page - 1) / page * page;
   const uint64_t end = (address + bytes) / page * page;

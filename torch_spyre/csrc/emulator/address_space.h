@@ -1,7 +1,7 @@
 // The device memory of one emulated card: two address ranges of the same size.
 //
-// The handle range is mapped without access rights; its addresses are what PyTorch sees, so a
-// stray host access faults. The engine range at a fixed distance is where the data lies.
+// The handle range is mapped without access rights; PyTorch sees its addresses, so a stray
+// host access faults. The data is in the engine range, at a fixed distance.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ class AddressSpace {
   // Makes [address, address + bytes) usable. Costs nothing where the host overcommits memory;
   // elsewhere it may throw flex::OutOfHostMemory.
   void commit(uint64_t address, size_t bytes);
-  // Gives whole pages inside the range back to the host; they read as zero afterwards.
-  void give_back(uint64_t address, size_t bytes);
+  // Returns the whole pages inside the range to the host; they read as zero afterwards.
+  void decommit(uint64_t address, size_t bytes);
 
  private:
   size_t bytes_;

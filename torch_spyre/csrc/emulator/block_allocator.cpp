@@ -24,15 +24,16 @@ void BlockAllocator::erase_free(Iterator block) {
 }
 
 std::optional<uint64_t> BlockAllocator::allocate(uint64_t bytes) {
-  const uint64_t wanted = rounded(bytes);
-  const auto fit = by_size_.lower_bound({wanted, 0});
-  if (wanted < bytes || fit == by_size_.end()) return {};
+  const uint64_t size = rounded(bytes);
+  const auto fit = by_size_.lower_bound({size, 0});
+  if (size < bytes || fit == by_size_.end()) return {};
   const Iterator block = blocks_.find(fit->second);
   erase_free(block);
-  const uint64_t left = block->second.bytes - wanted;
-  block->second = {wanted, false};
-  if (left > 0) {
-    insert_free(blocks_.emplace_hint(std::next(block), block->first + wanted, Block{left, true}));
+  const uint64_t remaining = block->second.bytes - size;
+  block->second = {size, false};
+  if (remaining > 0) {
+    insert_free(
+        blocks_.emplace_hint(std::next(block), block->first + size, Block{remaining, true}));
   }
   return block->first;
 }
@@ -44,18 +45,18 @@ uint64_t BlockAllocator::release(uint64_t address) {
   }
   block->second.free = true;
 
-  const auto join = [this](Iterator left, Iterator right) {
+  const auto merge = [this](Iterator left, Iterator right) {
     left->second.bytes += right->second.bytes;
     blocks_.erase(right);
   };
   if (const Iterator after = std::next(block); after != blocks_.end() && after->second.free) {
     erase_free(after);
-    join(block, after);
+    merge(block, after);
   }
   if (block != blocks_.begin()) {
     if (const Iterator before = std::prev(block); before->second.free) {
       erase_free(before);
-      join(before, block);
+      merge(before, block);
       block = before;
     }
   }

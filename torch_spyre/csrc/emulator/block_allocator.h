@@ -1,5 +1,5 @@
-// Keeps the books of a card's memory: which address ranges are free. Touches no memory itself.
-// Best fit, with neighbours joined on release; every operation is O(log n).
+// Tracks which address ranges of a card's memory are free; does not access the memory. Best-fit
+// allocation that merges adjacent free blocks on release; every operation is O(log n).
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ class BlockAllocator {
   BlockAllocator(uint64_t bytes, uint64_t alignment);
 
   uint64_t rounded(uint64_t bytes) const;
-  // No value if no free block is large enough.
+  // Returns the address, or no value if no free block is large enough.
   std::optional<uint64_t> allocate(uint64_t bytes);
-  // Returns the address of the free block that it is part of now.
+  // Returns the address of the merged free block that contains the released one.
   uint64_t release(uint64_t address);
   uint64_t size_of(uint64_t address) const;
-  // Bytes of the free block right behind an allocated one; 0 if there is none.
+  // Returns the bytes of the free block directly after an allocated one; 0 if there is none.
   uint64_t free_behind(uint64_t address) const;
 
   uint64_t free_bytes() const { return free_bytes_; }

@@ -11,9 +11,9 @@ namespace spyre::emulator {
 
 namespace {
 
-// Smaller free blocks are not worth a system call when the cache is over its limit: they stay, and
-// do not count.
-constexpr int64_t kSmallestGiveBack = int64_t{2} << 20;
+// Smaller free blocks are not worth a system call: they stay committed and do not count towards the
+// limit of the cache.
+constexpr int64_t kMinDecommitBytes = int64_t{2} << 20;
 using engine::kPoison;
 
 std::byte* memory_of(const flex::Place& place) {
@@ -24,7 +24,7 @@ std::byte* memory_of(const flex::Place& place) {
 void check_inside(int64_t last_element, DataFormat format, const flex::Place& place) {
   const int64_t bits = (last_element + 1) * bits_per_element(format);
   if (last_element < 0 || bits > static_cast<int64_t>(place.bytes) * 8) {
-    throw std::out_of_range("the copy reaches element " + std::to_string(last_element) + " of a " +
+    throw std::out_of_range("the copy accesses element " + std::to_string(last_element) + " of a " +
                             std::to_string(place.bytes) + "-byte buffer");
   }
 }
@@ -44,8 +44,8 @@ void check_inside(const flex::Transfer& transfer, const flex::Place& src, const 
   for (int64_t element : transfer.dst_elements) check_inside(element, descriptor.dst_format, dst);
 }
 
-// Whether the host can hold what the transfer will write.
-void check_room(const flex::Transfer& transfer, const std::byte* dst) {
+// Throws unless the host has enough memory for the pages that the transfer will write.
+void check_host_capacity(const flex::Transfer& transfer, const std::byte* dst) {
   const int64_t bits = bits_per_element(transfer.descriptor.dst_format);
   const auto check = [&](int64_t first, int64_t last, int64_t elements) {
     const int64_t span = last + 1 - first;
@@ -128,7 +128,7 @@ void EmulatedCard::retire(uint64_t address) noexcept {
 void EmulatedCard::release(uint64_t address) noexcept {
   std::lock_guard lock(mutex_);
   const auto size = static_cast<int64_t>(blocks_.size_of(address));
-  // Needs no more host memory: the block was filled when it was allocated.
+  // Needs no additional host memory: the block was filled when it was allocated.
   if (description_.poison) std::memset(memory_.engine(address), kPoison, size);
   owned_.erase(address);
   const uint64_t start = blocks_.release(address), end = start + blocks_.size_of(start);
@@ -141,18 +141,18 @@ void EmulatedCard::release(uint64_t address) noexcept {
 }
 
 int64_t EmulatedCard::cached_in(uint64_t start, uint64_t end) const {
-  if (end - start < static_cast<uint64_t>(kSmallestGiveBack)) return 0;
+  if (end - start < static_cast<uint64_t>(kMinDecommitBytes)) return 0;
   return static_cast<int64_t>(committed_.total_in(start, end));
 }
 
 void EmulatedCard::trim_cache(uint64_t start, uint64_t end) {
   const int64_t excess = cached_bytes_ - description_.cached_bytes_limit;
   if (excess <= 0) return;
-  // In large pieces, and from the end: allocations take a block from its start.
-  const int64_t amount = (excess + kSmallestGiveBack - 1) / kSmallestGiveBack * kSmallestGiveBack;
+  // Decommit large ranges from the end of the block: allocations use a block from its start.
+  const int64_t amount = (excess + kMinDecommitBytes - 1) / kMinDecommitBytes * kMinDecommitBytes;
   for (const auto& [first, last] : committed_.last_in(start, end, amount)) {
     cached_bytes_ -= static_cast<int64_t>(last - first);
-    give_back(first, last);
+    decommit(first, last);
   }
 }
 
@@ -163,14 +163,14 @@ void EmulatedCard::update_reserved() {
   if (change < 0) statistics_.reserved_bytes.remove(-change);
 }
 
-void EmulatedCard::give_back(uint64_t start, uint64_t end) {
-  if (committed_.remove(start, end)) memory_.give_back(start, end - start);
+void EmulatedCard::decommit(uint64_t start, uint64_t end) {
+  if (committed_.remove(start, end)) memory_.decommit(start, end - start);
 }
 
 void EmulatedCard::give_back_cached_memory() {
   std::lock_guard lock(mutex_);
   for (const auto& [address, block] : blocks_.blocks()) {
-    if (block.free) give_back(address, address + block.bytes);
+    if (block.free) decommit(address, address + block.bytes);
   }
   cached_bytes_ = 0;
   update_reserved();
@@ -234,7 +234,7 @@ void EmulatedCard::set_memory_limit(int64_t bytes) {
 CopyOutcome EmulatedCard::transfer(const flex::Transfer& transfer, const flex::Place& src,
                                    const flex::Place& dst) {
   check_inside(transfer, src, dst);
-  if (dst.card != nullptr) check_room(transfer, memory_of(dst));
+  if (dst.card != nullptr) check_host_capacity(transfer, memory_of(dst));
   if (transfer.src_elements.empty()) {
     return execute_copy(transfer.descriptor, memory_of(src), memory_of(dst));
   }

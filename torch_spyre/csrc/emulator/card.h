@@ -36,7 +36,7 @@ class EmulatedCard final : public flex::Card {
   std::shared_ptr<const flex::LoadedProgram> load_program(std::span<const std::byte> file) override;
   void launch(const flex::LoadedProgram& program, const flex::Launch& launch) override;
 
-  // Where the data lies: for the engine and the DMA only.
+  // Returns the host address of the data; only for the engine and the DMA.
   std::byte* engine(uint64_t address) const;
 
  private:
@@ -44,13 +44,13 @@ class EmulatedCard final : public flex::Card {
     int64_t requested = 0;
     bool retired = false;
   };
-  // Makes the memory of a block that has just been taken usable.
+  // Commits and, if requested, poisons the memory of a block that was just allocated.
   void prepare(uint64_t address, int64_t size);
-  // Committed bytes of a free range that count for the cache's limit.
+  // Returns the committed bytes of a free range that count towards the cache limit.
   int64_t cached_in(uint64_t start, uint64_t end) const;
-  // Gives back what is too much, from the end of a free block.
+  // Decommits the bytes above the cache limit, from the end of a free block.
   void trim_cache(uint64_t start, uint64_t end);
-  void give_back(uint64_t start, uint64_t end);
+  void decommit(uint64_t start, uint64_t end);
   void update_reserved();
   int64_t free_below_limit() const;
 
@@ -59,7 +59,7 @@ class EmulatedCard final : public flex::Card {
   mutable std::mutex mutex_;
   BlockAllocator blocks_;
   std::unordered_map<uint64_t, Owned> owned_;
-  // Memory that may be committed on the host: allocated once and not given back since.
+  // Memory that may be committed on the host: it was allocated and not decommitted since.
   IntervalSet committed_;
   // The sum of cached_in over all free blocks.
   int64_t cached_bytes_ = 0;

@@ -53,7 +53,7 @@ constexpr FormatPair kConversions[] = {
     {DataFormat::SENUINT32, DataFormat::HOST_UINT8, Conversion::UINT32_TO_UINT8},
 };
 
-// What takes the place of a SEN169 conversion while that memory holds binary16.
+// Returns the conversion that replaces a SEN169 conversion while that memory holds binary16.
 constexpr Conversion with_ieee_fp16(Conversion conversion) {
   switch (conversion) {
     case Conversion::FP16_TO_SEN169:

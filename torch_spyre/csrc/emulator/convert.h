@@ -1,4 +1,4 @@
-// Vectorised conversions between number formats, chosen once for the host's CPU.
+// Vectorised conversions between data formats, selected once for the host's CPU.
 #pragma once
 
 #include <array>
@@ -10,15 +10,15 @@
 
 namespace spyre::emulator {
 
-// Limits the instruction sets used: the value of ATEN_CPU_CAPABILITY ("default", "avx2",
-// "avx512"). Any other value, and what the CPU lacks, means the best the CPU has.
+// Limits the instruction sets to a value of ATEN_CPU_CAPABILITY ("default", "avx2", "avx512"). Any
+// other value, or one that the CPU does not support, selects the best supported set.
 void set_cpu_capability(std::string_view capability);
 
 // When on, memory of format SEN169_FP16 holds IEEE binary16 instead: a process-wide switch.
 void set_ieee_fp16(bool enabled);
 bool ieee_fp16();
 
-// What can happen to an element on its way. COPY moves raw bits; the float conversions are defined
+// The conversions of an element. COPY moves raw bits; the float conversions are defined
 // in formats.h.
 enum class Conversion {
   COPY_8,
@@ -60,7 +60,7 @@ struct RowBlock {
 struct ConversionKernel {
   int src_bytes = 0;
   int dst_bytes = 0;
-  // Returns the number of values that did not fit the destination (INT64_TO_INT32 only).
+  // Returns the number of values out of range of the destination (INT64_TO_INT32 only).
   uint64_t (*convert)(const RowBlock& block) = nullptr;
 };
 
@@ -77,11 +77,11 @@ struct KernelSet {
 // The kernels in use.
 const KernelSet& active_kernels();
 
-// The kernels for one instruction set; nullptr when this host cannot run them. For tests.
+// Returns the kernels of one instruction set; nullptr if this host does not support it. For tests.
 const KernelSet* kernels_named(std::string_view capability);
 
-// The kernel for a pair of formats under the current settings; nullptr for a pair that cannot be
-// converted and for formats smaller than a byte.
+// Returns the kernel of a pair of formats under the current settings; nullptr for unsupported pairs
+// and for formats smaller than a byte.
 const ConversionKernel* conversion_kernel(DataFormat src, DataFormat dst);
 
 }  // namespace spyre::emulator

@@ -1,5 +1,5 @@
-// A nest is brought to a canonical form, then cut into tiles of the two loops that matter for
-// speed. Tiles are independent of each other, so threads share them.
+// A loop nest is canonicalised, then the two loops that dominate its cost are tiled. Tiles are
+// independent, so they run in parallel.
 #include "emulator/dma.h"
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 namespace spyre::emulator {
 namespace {
 
-// Copies that move less than this stay on the calling thread.
+// Smaller copies run on the calling thread.
 constexpr int64_t kThreadingBytes = 256 << 10;
-// The least that is worth handing to another thread.
+// The minimum work per thread.
 constexpr int64_t kGrainBytes = 64 << 10;
 
-[[noreturn]] void refuse(DataFormat src, DataFormat dst, const std::string& reason) {
+[[noreturn]] void reject(DataFormat src, DataFormat dst, const std::string& reason) {
   throw std::invalid_argument("cannot copy " + std::string(name_of(src)) + " to " +
                               std::string(name_of(dst)) + ": " + reason);
 }
@@ -41,8 +41,8 @@ bool merges_into(const CopyLoop& outer, const CopyLoop& inner) {
          outer.dst_stride == inner.size * inner.dst_stride;
 }
 
-// The same copy with the destination's smallest stride first, without loops of size one and with
-// loops merged that are one. A loop that writes one place again and again keeps its last step.
+// Returns the same copy with the destination's smallest stride first, without loops of size one and
+// with contiguous loops merged. A loop with destination stride 0 is replaced by its last iteration.
 CopyNest canonical(const CopyNest& nest) {
   CopyNest result{.loops = {}, .src_offset = nest.src_offset, .dst_offset = nest.dst_offset};
   std::vector<CopyLoop>& loops = result.loops;
@@ -71,16 +71,16 @@ CopyNest canonical(const CopyNest& nest) {
   return result;
 }
 
-// A canonical nest of elements smaller than a byte becomes one of bytes.
+// Converts a canonical nest of elements smaller than a byte to a nest of bytes.
 CopyNest in_whole_bytes(CopyNest nest, DataFormat format) {
   const int64_t elements_per_byte = 8 / bits_per_element(format);
   const auto to_bytes = [&](int64_t elements) {
-    if (elements % elements_per_byte != 0) refuse(format, format, "a run is not whole bytes");
+    if (elements % elements_per_byte != 0) reject(format, format, "a run is not whole bytes");
     return elements / elements_per_byte;
   };
-  if (nest.loops.empty()) refuse(format, format, "a run is not whole bytes");
+  if (nest.loops.empty()) reject(format, format, "a run is not whole bytes");
   CopyLoop& run = nest.loops.front();
-  if (run.src_stride != 1 || run.dst_stride != 1) refuse(format, format, "a run is not contiguous");
+  if (run.src_stride != 1 || run.dst_stride != 1) reject(format, format, "a run is not contiguous");
   run.size = to_bytes(run.size);
   for (auto loop = nest.loops.begin() + 1; loop != nest.loops.end(); ++loop) {
     loop->src_stride = to_bytes(loop->src_stride);
@@ -91,9 +91,9 @@ CopyNest in_whole_bytes(CopyNest nest, DataFormat format) {
   return nest;
 }
 
-// Takes the panel's row loop out of the canonical `outer`, the loops around `column`: the source's
-// fastest loop if that is not `column`, else the destination's next.
-CopyLoop take_row_loop(std::vector<CopyLoop>& outer, const CopyLoop& column) {
+// Removes the panel's row loop from `outer`, the canonical loops around `column`, and returns it:
+// the source's fastest loop if that is not `column`, else the destination's next.
+CopyLoop extract_row_loop(std::vector<CopyLoop>& outer, const CopyLoop& column) {
   if (outer.empty()) return CopyLoop{};
   auto row = outer.begin();
   int64_t fastest = column.src_stride;
@@ -102,12 +102,12 @@ CopyLoop take_row_loop(std::vector<CopyLoop>& outer, const CopyLoop& column) {
     fastest = loop->src_stride;
     row = loop;
   }
-  const CopyLoop taken = *row;
+  const CopyLoop row_loop = *row;
   outer.erase(row);
-  return taken;
+  return row_loop;
 }
 
-// A nest cut into tiles, numbered with the tiles along rows fastest.
+// A tiled nest; tiles are numbered with the tiles along rows fastest.
 class TiledCopy {
  public:
   TiledCopy(const ConversionKernel& kernel, CopyNest nest, const void* src, void* dst)
@@ -122,10 +122,11 @@ class TiledCopy {
       column = nest.loops.front();
       nest.loops.erase(nest.loops.begin());
     }
-    const CopyLoop row = take_row_loop(nest.loops, column);
+    const CopyLoop row = extract_row_loop(nest.loops, column);
     panel_ = plan_panel(kernel, row, column);
     loops_ = std::move(nest.loops);
-    loops_.insert(loops_.begin(), {cut(row, panel_.tile_rows), cut(column, panel_.tile_columns)});
+    loops_.insert(loops_.begin(),
+                  {tile_loop(row, panel_.tile_rows), tile_loop(column, panel_.tile_columns)});
     for (const CopyLoop& loop : loops_) tiles_ *= loop.size;
   }
 
@@ -140,18 +141,18 @@ class TiledCopy {
     std::vector<int64_t> position(loops_.size());
     const std::byte* src = src_;
     std::byte* dst = dst_;
-    int64_t rest = begin;
+    int64_t remaining = begin;
     for (size_t i = 0; i < loops_.size(); ++i) {
-      position[i] = rest % loops_[i].size;
-      rest /= loops_[i].size;
+      position[i] = remaining % loops_[i].size;
+      remaining /= loops_[i].size;
       src += position[i] * loops_[i].src_stride;
       dst += position[i] * loops_[i].dst_stride;
     }
-    uint64_t misfits = 0;
+    uint64_t num_out_of_range = 0;
     for (int64_t tile = begin; tile < end; ++tile) {
       const int64_t first_row = position[0] * panel_.tile_rows;
       const int64_t first_column = position[1] * panel_.tile_columns;
-      misfits +=
+      num_out_of_range +=
           panel_.run_tile(panel_, src, dst, std::min(panel_.tile_rows, panel_.row.size - first_row),
                           std::min(panel_.tile_columns, panel_.column.size - first_column));
       for (size_t i = 0; i < loops_.size(); ++i) {
@@ -163,11 +164,11 @@ class TiledCopy {
         position[i] = 0;
       }
     }
-    return misfits;
+    return num_out_of_range;
   }
 
  private:
-  static CopyLoop cut(const CopyLoop& loop, int64_t tile) {
+  static CopyLoop tile_loop(const CopyLoop& loop, int64_t tile) {
     return {.size = (loop.size + tile - 1) / tile,
             .src_stride = loop.src_stride * tile,
             .dst_stride = loop.dst_stride * tile};
@@ -183,11 +184,11 @@ class TiledCopy {
 uint64_t run_nest(const ConversionKernel& kernel, CopyNest nest, const void* src, void* dst) {
   const TiledCopy copy(kernel, std::move(nest), src, dst);
   if (copy.tiles() * copy.tile_bytes() < kThreadingBytes) return copy.run(0, copy.tiles());
-  std::atomic<uint64_t> misfits = 0;
+  std::atomic<uint64_t> num_out_of_range = 0;
   const int64_t grain = std::max<int64_t>(1, kGrainBytes / copy.tile_bytes());
   parallel_for(copy.tiles(), grain,
-               [&](int64_t begin, int64_t end) { misfits += copy.run(begin, end); });
-  return misfits;
+               [&](int64_t begin, int64_t end) { num_out_of_range += copy.run(begin, end); });
+  return num_out_of_range;
 }
 
 }  // namespace
@@ -200,7 +201,7 @@ bool can_convert(DataFormat src, DataFormat dst) {
 CopyOutcome execute_copy(const CopyDescriptor& descriptor, const void* src, void* dst) {
   const DataFormat from = descriptor.src_format;
   const DataFormat to = descriptor.dst_format;
-  if (!can_convert(from, to)) refuse(from, to, "there is no such conversion");
+  if (!can_convert(from, to)) reject(from, to, "the conversion is not supported");
   const bool moves_bytes = is_smaller_than_byte(from);
   const ConversionKernel* kernel = moves_bytes
                                        ? conversion_kernel(DataFormat::SENINT8, DataFormat::SENINT8)
@@ -208,9 +209,9 @@ CopyOutcome execute_copy(const CopyDescriptor& descriptor, const void* src, void
   CopyOutcome outcome;
   for (const CopyNest& nest : descriptor.nests) {
     if (has_no_elements(nest)) continue;
-    CopyNest simple = canonical(nest);
-    if (moves_bytes) simple = in_whole_bytes(std::move(simple), from);
-    outcome.narrowed_out_of_range += run_nest(*kernel, std::move(simple), src, dst);
+    CopyNest canonical_nest = canonical(nest);
+    if (moves_bytes) canonical_nest = in_whole_bytes(std::move(canonical_nest), from);
+    outcome.narrowed_out_of_range += run_nest(*kernel, std::move(canonical_nest), src, dst);
   }
   return outcome;
 }
@@ -218,16 +219,16 @@ CopyOutcome execute_copy(const CopyDescriptor& descriptor, const void* src, void
 CopyOutcome copy_elements(DataFormat src_format, DataFormat dst_format, const void* src, void* dst,
                           const int64_t* src_offsets, const int64_t* dst_offsets, size_t count) {
   const ConversionKernel* kernel = conversion_kernel(src_format, dst_format);
-  if (kernel == nullptr) refuse(src_format, dst_format, "single elements have no such conversion");
+  if (kernel == nullptr) reject(src_format, dst_format, "single elements have no such conversion");
   const auto* from = static_cast<const std::byte*>(src);
   auto* to = static_cast<std::byte*>(dst);
-  std::atomic<uint64_t> misfits = 0;
+  std::atomic<uint64_t> num_out_of_range = 0;
   parallel_for(static_cast<int64_t>(count), kThreadingBytes / kernel->dst_bytes,
                [&](int64_t begin, int64_t end) {
-                 misfits += convert_listed(*kernel, from, to, src_offsets + begin,
-                                           dst_offsets + begin, end - begin);
+                 num_out_of_range += convert_listed(*kernel, from, to, src_offsets + begin,
+                                                    dst_offsets + begin, end - begin);
                });
-  return {.narrowed_out_of_range = misfits};
+  return {.narrowed_out_of_range = num_out_of_range};
 }
 
 }  // namespace spyre::emulator

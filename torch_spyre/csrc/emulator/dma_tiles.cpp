@@ -7,9 +7,9 @@
 namespace spyre::emulator {
 namespace {
 
-// Bytes of a tile on its wider side: as much as a first-level cache holds.
+// Bytes of a tile in its wider format: the size of a first-level cache.
 constexpr int64_t kTileBytes = 32 << 10;
-// Measured: with fewer elements along both sides, transposing 16-bit elements is slower.
+// Measured: transposing 16-bit elements is slower with fewer elements along both sides.
 constexpr int64_t kTransposedSide = 128;
 // Rows of fewer elements are converted together.
 constexpr int64_t kWideRow = 64;
@@ -55,7 +55,7 @@ void fill(int bytes, const std::byte* value, std::byte* dst, int64_t stride, int
   with_element_type(bytes, [&](auto element) {
     constexpr int64_t kSize = sizeof(element);
     std::memcpy(&element, value, kSize);
-    if (stride == kSize) {  // Apart, so that it vectorises.
+    if (stride == kSize) {  // Separate branch, so that it vectorises.
       for (int64_t i = 0; i < count; ++i) std::memcpy(dst + i * kSize, &element, kSize);
     } else {
       for (int64_t i = 0; i < count; ++i) std::memcpy(dst + i * stride, &element, kSize);
@@ -63,8 +63,8 @@ void fill(int bytes, const std::byte* value, std::byte* dst, int64_t stride, int
   });
 }
 
-// Rows of columns: straight from source to destination where a side's columns are contiguous,
-// else through a buffer where they are.
+// Rows of columns: a side whose columns are contiguous is accessed directly, the other one through
+// a contiguous buffer.
 uint64_t run_rows(const Panel& panel, const std::byte* src, std::byte* dst, int64_t rows,
                   int64_t columns) {
   const int src_bytes = panel.kernel->src_bytes;
@@ -89,21 +89,21 @@ uint64_t run_rows(const Panel& panel, const std::byte* src, std::byte* dst, int6
   block.dst = converted.bytes;
   block.dst_pitch = columns * dst_bytes;
   if (is_gathered) {
-    // Lies in one line in both buffers: short rows would leave most of a vector unused.
+    // Contiguous in both buffers: convert as one row, because short rows would not fill vectors.
     block.rows = 1;
     block.width = rows * columns;
   }
-  const uint64_t misfits = panel.kernel->convert(block);
+  const uint64_t num_out_of_range = panel.kernel->convert(block);
   if (is_dense) {
     for (int64_t row = 0; row < rows; ++row) {
       std::memcpy(dst + row * panel.row.dst_stride, converted.bytes + row * columns * dst_bytes,
                   static_cast<size_t>(columns * dst_bytes));
     }
-    return misfits;
+    return num_out_of_range;
   }
   move_elements(dst_bytes, converted.bytes, {columns * dst_bytes, dst_bytes}, dst,
                 {panel.row.dst_stride, panel.column.dst_stride}, rows, columns);
-  return misfits;
+  return num_out_of_range;
 }
 
 // The columns of a row all receive the same source element.
@@ -114,21 +114,21 @@ uint64_t run_fill(const Panel& panel, const std::byte* src, std::byte* dst, int6
   TileBuffer gathered;
   TileBuffer converted;
   move_elements(src_bytes, src, {0, panel.row.src_stride}, gathered.bytes, {0, src_bytes}, 1, rows);
-  const uint64_t misfits = panel.kernel->convert({.src = gathered.bytes,
-                                                  .dst = converted.bytes,
-                                                  .rows = 1,
-                                                  .width = rows,
-                                                  .src_pitch = 0,
-                                                  .dst_pitch = 0});
+  const uint64_t num_out_of_range = panel.kernel->convert({.src = gathered.bytes,
+                                                           .dst = converted.bytes,
+                                                           .rows = 1,
+                                                           .width = rows,
+                                                           .src_pitch = 0,
+                                                           .dst_pitch = 0});
   for (int64_t row = 0; row < rows; ++row) {
     fill(dst_bytes, converted.bytes + row * dst_bytes, dst + row * panel.row.dst_stride,
          panel.column.dst_stride, columns);
   }
-  return misfits * static_cast<uint64_t>(columns);
+  return num_out_of_range * static_cast<uint64_t>(columns);
 }
 
-// The source runs along rows, the destination along columns: read and convert in the source's
-// order, turn the tile in a buffer, write in the destination's order.
+// The source is contiguous along rows, the destination along columns: read and convert in source
+// order, transpose the tile in a buffer, write in destination order.
 uint64_t run_transposed(const Panel& panel, const std::byte* src, std::byte* dst, int64_t rows,
                         int64_t columns) {
   const int src_bytes = panel.kernel->src_bytes;
@@ -147,7 +147,7 @@ uint64_t run_transposed(const Panel& panel, const std::byte* src, std::byte* dst
     move_elements(src_bytes, src, {panel.column.src_stride, panel.row.src_stride}, gathered.bytes,
                   {load.src_pitch, src_bytes}, columns, rows);
   }
-  const uint64_t misfits = panel.kernel->convert(load);
+  const uint64_t num_out_of_range = panel.kernel->convert(load);
   if (panel.column.dst_stride == dst_bytes) {
     const size_t size_index =
         static_cast<size_t>(std::countr_zero(static_cast<unsigned>(dst_bytes)));
@@ -161,7 +161,7 @@ uint64_t run_transposed(const Panel& panel, const std::byte* src, std::byte* dst
     move_elements(dst_bytes, converted.bytes, {dst_bytes, load.dst_pitch}, dst,
                   {panel.row.dst_stride, panel.column.dst_stride}, rows, columns);
   }
-  return misfits;
+  return num_out_of_range;
 }
 
 int64_t elements_per_tile(const ConversionKernel& kernel) {
@@ -173,8 +173,8 @@ int64_t elements_per_tile(const ConversionKernel& kernel) {
 Panel plan_panel(const ConversionKernel& kernel, const CopyLoop& row, const CopyLoop& column) {
   const bool transposed = row.src_stride > 0 && row.src_stride < column.src_stride;
   const int64_t elements = elements_per_tile(kernel);
-  const int64_t fewest_rows = transposed ? std::min(row.size, kTransposedSide) : 1;
-  const int64_t tile_columns = std::min(column.size, elements / fewest_rows);
+  const int64_t min_rows = transposed ? std::min(row.size, kTransposedSide) : 1;
+  const int64_t tile_columns = std::min(column.size, elements / min_rows);
   return {.kernel = &kernel,
           .row = row,
           .column = column,
@@ -189,7 +189,7 @@ uint64_t convert_listed(const ConversionKernel& kernel, const std::byte* src, st
                         const int64_t* src_offsets, const int64_t* dst_offsets, int64_t count) {
   TileBuffer gathered;
   TileBuffer converted;
-  uint64_t misfits = 0;
+  uint64_t num_out_of_range = 0;
   const int64_t batch_size = elements_per_tile(kernel);
   for (int64_t first = 0; first < count; first += batch_size) {
     const int64_t batch = std::min(batch_size, count - first);
@@ -199,12 +199,12 @@ uint64_t convert_listed(const ConversionKernel& kernel, const std::byte* src, st
         std::memcpy(gathered.bytes + i * kSize, src + src_offsets[first + i] * kSize, kSize);
       }
     });
-    misfits += kernel.convert({.src = gathered.bytes,
-                               .dst = converted.bytes,
-                               .rows = 1,
-                               .width = batch,
-                               .src_pitch = 0,
-                               .dst_pitch = 0});
+    num_out_of_range += kernel.convert({.src = gathered.bytes,
+                                        .dst = converted.bytes,
+                                        .rows = 1,
+                                        .width = batch,
+                                        .src_pitch = 0,
+                                        .dst_pitch = 0});
     with_element_type(kernel.dst_bytes, [&](auto element) {
       constexpr int64_t kSize = sizeof(element);
       for (int64_t i = 0; i < batch; ++i) {
@@ -212,7 +212,7 @@ uint64_t convert_listed(const ConversionKernel& kernel, const std::byte* src, st
       }
     });
   }
-  return misfits;
+  return num_out_of_range;
 }
 
 }  // namespace spyre::emulator

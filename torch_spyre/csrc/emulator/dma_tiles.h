@@ -1,4 +1,4 @@
-// The inner loops of a copy: what the DMA emulation does with one tile of two loops of a nest.
+// The inner loops of a copy: how the emulated DMA copies one tile of two loops of a nest.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 namespace spyre::emulator {
 
 struct Panel;
-// Copies `rows` x `columns` elements and returns how many did not fit the destination.
+// Copies `rows` x `columns` elements and returns how many were out of range of the destination.
 using TileFunction = uint64_t (*)(const Panel& panel, const std::byte* src, std::byte* dst,
                                   int64_t rows, int64_t columns);
 
-// The two loops of a nest that decide how it is best walked, cut into tiles of at most
-// `tile_rows` x `tile_columns`. Strides are in bytes.
+// The two loops of a nest that determine the access pattern, in tiles of at most `tile_rows` x
+// `tile_columns`. Strides are in bytes.
 struct Panel {
   const ConversionKernel* kernel;
   CopyLoop row;
@@ -29,7 +29,8 @@ struct Panel {
 // another one, else any other loop.
 Panel plan_panel(const ConversionKernel& kernel, const CopyLoop& row, const CopyLoop& column);
 
-// Converts single elements between listed element offsets; counts as a tile function does.
+// Converts single elements between listed element offsets; returns the same count as a tile
+// function.
 uint64_t convert_listed(const ConversionKernel& kernel, const std::byte* src, std::byte* dst,
                         const int64_t* src_offsets, const int64_t* dst_offsets, int64_t count);
 

@@ -12,14 +12,14 @@ namespace spyre::emulator {
 
 namespace {
 
-constexpr size_t kMostRanges = 64;
+constexpr size_t kMaxRanges = 64;
 
 struct Range {
   std::atomic<uintptr_t> start{0};
   std::atomic<uintptr_t> end{0};
 };
 
-std::array<Range, kMostRanges> ranges;
+std::array<Range, kMaxRanges> ranges;
 struct sigaction previous;
 std::once_flag installed;
 
@@ -34,11 +34,11 @@ bool is_device_address(uintptr_t address) {
 void on_fault(int, siginfo_t* info, void*) {
   if (is_device_address(reinterpret_cast<uintptr_t>(info->si_addr))) {
     static constexpr char kMessage[] =
-        "torch_spyre: host code touched a Spyre device address. A tensor's data_ptr() on the card "
+        "torch_spyre: host code accessed a Spyre device address. A tensor's data_ptr() on the card "
         "is a handle, not host memory: copy the tensor with .cpu() first.\n";
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
   }
-  // Back to whoever handled this before us: the access faults again on return.
+  // Restore the previous handler: the access faults again on return.
   sigaction(SIGSEGV, &previous, nullptr);
 }
 
@@ -64,7 +64,7 @@ void report_faults_in(const void* start, size_t bytes) {
   }
 }
 
-void forget_faults_in(const void* start) {
+void stop_reporting_faults_in(const void* start) {
   for (Range& range : ranges) {
     if (range.start == reinterpret_cast<uintptr_t>(start)) {
       range.end = 0;

@@ -1,4 +1,4 @@
-// Says what happened when host code touches a device address, before the process ends.
+// Prints an explanation when host code accesses a device address, before the process is terminated.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,6 @@
 namespace spyre::emulator {
 
 void report_faults_in(const void* start, size_t bytes);
-void forget_faults_in(const void* start);
+void stop_reporting_faults_in(const void* start);
 
 }  // namespace spyre::emulator

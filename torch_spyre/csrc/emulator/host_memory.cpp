@@ -16,9 +16,9 @@ namespace spyre::emulator {
 
 namespace {
 
-// Fewer bytes are not worth a look at the system's counters; far less than the margin.
-constexpr size_t kSmallestChecked = size_t{16} << 20;
-// What is left to the rest of the process and the system.
+// Smaller writes do not read the system's counters; far below the margin.
+constexpr size_t kMinCheckedBytes = size_t{16} << 20;
+// Reserve for other allocations of the process and the system.
 constexpr size_t kMargin = size_t{256} << 20;
 constexpr size_t kUnlimited = std::numeric_limits<size_t>::max();
 
@@ -33,7 +33,7 @@ size_t machine_memory() {
   return kUnlimited;
 }
 
-// Version 2 control groups, as containers see their own.
+// Memory left in the version 2 control group, as seen inside a container.
 size_t group_memory() {
   size_t limit = 0, used = 0, value = 0, reclaimable = 0;
   std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
@@ -61,19 +61,20 @@ size_t missing_bytes(const void* start, size_t bytes) {
 size_t available_host_memory() { return std::min(machine_memory(), group_memory()); }
 
 void HostMemoryGuard::check(const void* start, size_t bytes) {
-  if (bytes < kSmallestChecked) {
-    if (unchecked_.fetch_add(bytes) + bytes < kSmallestChecked) return;
+  if (bytes < kMinCheckedBytes) {
+    if (unchecked_.fetch_add(bytes) + bytes < kMinCheckedBytes) return;
     unchecked_ = 0;
   }
   const size_t available = available_();
   if (available >= bytes + kMargin) return;
   const size_t missing = missing_bytes(start, bytes);
   if (missing == 0 || available >= missing + kMargin) return;
-  unchecked_ = kSmallestChecked;  // the next write, however small, is looked at too
+  unchecked_ = kMinCheckedBytes;  // check the next write too, whatever its size
   throw flex::OutOfHostMemory(
       "the emulated card needs " + std::to_string(missing >> 20) + " MiB more of host memory for " +
       "this tensor's data, and the host has " + std::to_string(available >> 20) +
-      " MiB left. The card has room, this machine has not: use smaller tensors, or free some.");
+      " MiB left. The card has enough memory, this machine has not: use smaller tensors, or free "
+      "some.");
 }
 
 void check_host_memory(const void* start, size_t bytes) {

@@ -1,4 +1,4 @@
-// Keeps the emulated card from filling the host's memory, which would end the process.
+// Prevents the emulated card from exhausting the host's memory, which would end the process.
 #pragma once
 
 #include <atomic>
@@ -6,7 +6,7 @@
 
 namespace spyre::emulator {
 
-// What the host can still give, in bytes: of the machine, and of the process's control group.
+// Returns the available bytes: the minimum of the machine's and of the process's control group's.
 size_t available_host_memory();
 
 class HostMemoryGuard {
@@ -15,8 +15,8 @@ class HostMemoryGuard {
       : available_(available) {}
 
   // Throws flex::OutOfHostMemory if writing [start, start + bytes) would need more pages than the
-  // host has left. Pages that are there already need nothing. Small writes are looked at when
-  // enough of them have come together.
+  // host has left. Resident pages do not count. Small writes are checked once their
+  // sum reaches a threshold.
   void check(const void* start, size_t bytes);
 
  private:
@@ -24,7 +24,7 @@ class HostMemoryGuard {
   std::atomic<size_t> unchecked_{0};
 };
 
-// The same with the one guard of this process.
+// Checks with the guard of this process.
 void check_host_memory(const void* start, size_t bytes);
 
 }  // namespace spyre::emulator

@@ -1,4 +1,4 @@
-// A set of addresses kept as disjoint intervals.
+// A set of addresses, stored as disjoint intervals.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class IntervalSet {
   uint64_t total() const { return total_; }
 
   void add(uint64_t start, uint64_t end) {
-    // Swallow every interval that touches the new one.
+    // Merge every interval that touches the new one.
     auto next = intervals_.upper_bound(start);
     if (next != intervals_.begin() && std::prev(next)->second >= start) --next;
     while (next != intervals_.end() && next->first <= end) {
@@ -29,7 +29,7 @@ class IntervalSet {
     total_ += end - start;
   }
 
-  // How much of [start, end) is in the set.
+  // Returns the size of the intersection with [start, end).
   uint64_t total_in(uint64_t start, uint64_t end) const {
     uint64_t sum = 0;
     visit_backwards(start, end, [&](uint64_t first, uint64_t last) {
@@ -39,33 +39,34 @@ class IntervalSet {
     return sum;
   }
 
-  // The intervals in [start, end), last first, of `amount` together: the earliest one is cut.
+  // Returns the last intervals in [start, end), in descending order, with a total size of `amount`;
+  // the earliest one is truncated.
   std::vector<std::pair<uint64_t, uint64_t>> last_in(uint64_t start, uint64_t end,
                                                      uint64_t amount) const {
-    std::vector<std::pair<uint64_t, uint64_t>> found;
+    std::vector<std::pair<uint64_t, uint64_t>> result;
     visit_backwards(start, end, [&](uint64_t first, uint64_t last) {
       first = std::max(first, last - std::min(last, amount));
       amount -= last - first;
-      found.emplace_back(first, last);
+      result.emplace_back(first, last);
       return amount > 0;
     });
-    return found;
+    return result;
   }
 
-  // Whether anything was there.
+  // Returns whether the range contained any address of the set.
   bool remove(uint64_t start, uint64_t end) {
     auto next = intervals_.upper_bound(start);
     if (next != intervals_.begin() && std::prev(next)->second > start) --next;
-    bool found = false;
+    bool has_removed = false;
     while (next != intervals_.end() && next->first < end) {
       const auto [first, last] = *next;
-      found = true;
+      has_removed = true;
       total_ -= last - first;
       next = intervals_.erase(next);
       if (first < start) insert(first, start);
       if (last > end) insert(end, last);
     }
-    return found;
+    return has_removed;
   }
 
  private:

@@ -17,9 +17,9 @@
 namespace spyre::emulator {
 namespace {
 
-// A thread takes this part of its share of what is left: large ranges first, small ones at the end,
-// so that a thread that starts late or is preempted delays little.
-constexpr int64_t kPartOfShare = 2;
+// A thread takes its share of the remaining items divided by this: large ranges first, small ones
+// at the end, so that a thread that starts late or is preempted causes little delay.
+constexpr int64_t kShareDivisor = 2;
 constexpr auto kIdleSpin = std::chrono::microseconds(40);
 
 std::atomic<int> configured_threads = 0;
@@ -45,14 +45,14 @@ bool spin_until(Ready ready) {
   return ready();
 }
 
-// One parallel_for. Lives on its caller's stack; the pool's mutex guards `helpers_wanted` and
-// `failure`, and whoever holds a reference counts in `helpers_active`.
+// One parallel_for, on its caller's stack. The pool's mutex guards `helpers_needed` and `failure`;
+// `helpers_active` counts the workers that hold a reference.
 struct Job {
   const std::function<void(int64_t, int64_t)>& body;
   int64_t count;
   int64_t grain;
   int64_t threads;
-  int helpers_wanted;
+  int helpers_needed;
   std::atomic<int64_t> next = 0;
   std::atomic<int> helpers_active = 0;
   std::exception_ptr failure = nullptr;
@@ -68,25 +68,24 @@ class Worker {
     thread.detach();
   }
 
-  void note_cpu() { cpu_.store(sched_getcpu(), std::memory_order_relaxed); }
+  void record_cpu() { cpu_.store(sched_getcpu(), std::memory_order_relaxed); }
 
-  // Linux leaves a thread that wakes on its waker's CPU if all CPUs are busy at that moment, and
-  // there it waits until its waker, which computes, has nothing to do: the two take turns then for
-  // many milliseconds, even if another CPU has become idle.
+  // If all CPUs are busy when a thread wakes, Linux leaves it on its waker's CPU, where it competes
+  // with the waker for many milliseconds, even after another CPU has become idle.
   void move_away_from(int cpu) {
     if (cpu_.load(std::memory_order_relaxed) != cpu || cpu < 0) return;
     cpu_.store(kUnknown, std::memory_order_relaxed);
-    cpu_set_t others = allowed_cpus();
-    if (cpu >= CPU_SETSIZE || CPU_COUNT(&others) < 2) return;
-    CPU_CLR(cpu, &others);
-    // If it is refused, the thread stays where it is, which costs time only.
-    pthread_setaffinity_np(thread_, sizeof(others), &others);
+    cpu_set_t other_cpus = allowed_cpus();
+    if (cpu >= CPU_SETSIZE || CPU_COUNT(&other_cpus) < 2) return;
+    CPU_CLR(cpu, &other_cpus);
+    // A failure is harmless: the thread stays where it is, which only costs time.
+    pthread_setaffinity_np(thread_, sizeof(other_cpus), &other_cpus);
   }
 
  private:
   static constexpr int kUnknown = -1;
 
-  // Those of the thread that first asks.
+  // Returns the affinity mask of the thread that makes the first call.
   static const cpu_set_t& allowed_cpus() {
     static const cpu_set_t cpus = [] {
       cpu_set_t set;
@@ -104,7 +103,7 @@ class Worker {
 class Pool {
  public:
   void run(Job& job) {
-    const int helpers = job.helpers_wanted;
+    const int helpers = job.helpers_needed;
     {
       const std::lock_guard lock(mutex_);
       start_workers(helpers);
@@ -115,8 +114,8 @@ class Pool {
       waiting_jobs_.fetch_add(1, std::memory_order_relaxed);
     }
     for (int i = 0; i < helpers; ++i) work_arrived_.notify_one();
-    take_ranges(job);
-    leave(job);
+    run_ranges(job);
+    wait_for_helpers(job);
     if (job.failure) std::rethrow_exception(job.failure);
   }
 
@@ -135,8 +134,8 @@ class Pool {
     while (true) {
       spin_until(work_is_waiting);
       Job& job = next_job();
-      self.note_cpu();
-      take_ranges(job);
+      self.record_cpu();
+      run_ranges(job);
       const std::lock_guard lock(mutex_);
       if (job.helpers_active.fetch_sub(1) == 1) helpers_left_.notify_all();
     }
@@ -147,26 +146,26 @@ class Pool {
     work_arrived_.wait(lock, [this] { return !jobs_.empty(); });
     Job& job = *jobs_.front();
     job.helpers_active.fetch_add(1, std::memory_order_relaxed);
-    if (--job.helpers_wanted == 0) remove(job);
+    if (--job.helpers_needed == 0) remove(job);
     return job;
   }
 
   struct Range {
     int64_t begin, end;
   };
-  // Empty if nothing is left.
+  // Returns an empty range if no items remain.
   static Range next_range(Job& job) {
     Range range{.begin = job.next.load(std::memory_order_relaxed), .end = 0};
     do {
       const int64_t left = job.count - range.begin;
       if (left <= 0) return {};
-      const int64_t grains = left / (job.grain * job.threads * kPartOfShare);
+      const int64_t grains = left / (job.grain * job.threads * kShareDivisor);
       range.end = range.begin + std::min(left, std::max<int64_t>(grains, 1) * job.grain);
     } while (!job.next.compare_exchange_weak(range.begin, range.end, std::memory_order_relaxed));
     return range;
   }
 
-  void take_ranges(Job& job) {
+  void run_ranges(Job& job) {
     while (true) {
       const auto [begin, end] = next_range(job);
       if (begin == end) return;
@@ -180,12 +179,12 @@ class Pool {
     }
   }
 
-  // The caller goes on when no helper holds the job any more; nobody waits for helpers that have
-  // not come yet.
-  void leave(Job& job) {
+  // Returns when no helper holds a reference to the job; helpers that have not started are not
+  // waited for.
+  void wait_for_helpers(Job& job) {
     {
       const std::lock_guard lock(mutex_);
-      if (job.helpers_wanted > 0) remove(job);
+      if (job.helpers_needed > 0) remove(job);
     }
     spin_until([&job] { return job.helpers_active.load(std::memory_order_relaxed) == 0; });
     std::unique_lock lock(mutex_);
@@ -205,7 +204,7 @@ class Pool {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-// Never destroyed: workers may still sleep in it while the process exits.
+// Never destroyed: workers may still wait in it while the process exits.
 Pool& pool() {
   static Pool* const instance = [] {
     pthread_atfork(nullptr, nullptr, [] { is_forked_child = true; });
@@ -245,7 +244,7 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
           .count = count,
           .grain = grain,
           .threads = threads,
-          .helpers_wanted = static_cast<int>(threads - 1)};
+          .helpers_needed = static_cast<int>(threads - 1)};
   const InsideBody mark;
   pool().run(job);
 }

@@ -1,4 +1,4 @@
-// The host threads that do the emulated card's work.
+// The host threads that execute the emulated card's work.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,13 @@
 
 namespace spyre::emulator {
 
-// Number of host threads used for one piece of work, the caller's included. Taken from the
-// configuration at start (SPYRE_EMU_THREADS), else the number of host cores. May be set again;
-// it never changes results.
+// The number of host threads of one parallel_for, including the caller. Defaults to
+// SPYRE_EMU_THREADS, else to the number of host cores. It never changes results.
 void set_host_threads(int count);
 int host_threads();
 
-// How many of them a parallel_for would use if it was called here: one inside of a body and in a
-// forked child.
+// Returns the number of threads that a parallel_for called here would use: one inside a body and in
+// a forked child.
 int threads_here();
 
 // Calls `body(begin, end)` over disjoint ranges that cover [0, count), each a multiple of `grain`

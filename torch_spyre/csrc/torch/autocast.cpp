@@ -1,4 +1,4 @@
-// torch.autocast("spyre"): which ops run in the lower precision, in float32, or in the widest.
+// torch.autocast("spyre"): the ops that run in lower precision, in float32, or in the widest dtype.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 

@@ -1,4 +1,4 @@
-// One call of an op on the CPU in place of the card: arguments over, results and changes back.
+// Runs one call of an op on the CPU: copies arguments to the CPU, results and changes to the card.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/ivalue_inl.h>
@@ -35,19 +35,19 @@ void for_each_tensor(const IValue& value, Visit visit) {
   }
 }
 
-// What other accelerators take from the CPU as well: scalars, and positions where an op looks at
-// them on the host.
+// Returns whether other accelerators accept the argument on the CPU as well: 0-d tensors, indices,
+// and arguments that an op reads on the host.
 bool may_be_on_cpu(const c10::Argument& argument, const IValue& value, const at::Tensor& tensor) {
   if (!tensor.device().is_cpu() || argument.is_out()) return false;
   if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) return false;
   if (value.isOptionalTensorList()) return true;  // x[i, j]
   if (value.isTensor() && tensor.dim() == 0) return true;
-  static constexpr std::string_view positions[] = {"lengths", "batch_sizes", "input_lengths",
-                                                   "target_lengths", "tensor_indices_or_sections"};
-  return std::ranges::find(positions, argument.name()) != std::end(positions);
+  static constexpr std::string_view kHostArguments[] = {
+      "lengths", "batch_sizes", "input_lengths", "target_lengths", "tensor_indices_or_sections"};
+  return std::ranges::find(kHostArguments, argument.name()) != std::end(kHostArguments);
 }
 
-// PyTorch wants the batch sizes of a packed sequence on the CPU.
+// PyTorch expects the batch sizes of a packed sequence on the CPU.
 bool result_stays_on_cpu(const std::string& op, size_t index) {
   return index == 1 && op == "aten::_pack_padded_sequence";
 }
@@ -60,117 +60,119 @@ bool is_generator(const c10::Argument& argument) {
   return type->kind() == c10::TypeKind::GeneratorType;
 }
 
-// Without the gaps and repetitions of a tensor, dimensions in the same order.
+// Returns dense strides with the dimension order of the tensor.
 at::DimVector dense_strides(const at::Tensor& tensor) {
   if (tensor.is_non_overlapping_and_dense()) return at::DimVector(tensor.strides());
   return at::DimVector(at::infer_dense_strides(tensor.sizes(), tensor.strides()));
 }
 
-// A device tensor among the arguments, and what stands in for it on the CPU.
-struct Moved {
+// A device tensor among the arguments, and its copy on the CPU.
+struct CpuCopy {
   at::Tensor device, cpu;
   bool read = false, written = false;
 };
 
-class MovedTensors {
+class CpuCopies {
  public:
-  Moved& of(const at::Tensor& device) {
+  CpuCopy& of(const at::Tensor& device) {
     const c10::TensorImpl* impl = device.unsafeGetTensorImpl();
-    if (Moved* known = find(impl)) return *known;
-    if (all_.size() == kFew) {
-      for (size_t i = 0; i < all_.size(); ++i) index_[all_[i].device.unsafeGetTensorImpl()] = i;
+    if (CpuCopy* entry = find(impl)) return *entry;
+    if (copies_.size() == kMaxLinearSearch) {
+      for (size_t i = 0; i < copies_.size(); ++i) {
+        index_[copies_[i].device.unsafeGetTensorImpl()] = i;
+      }
     }
-    if (all_.size() >= kFew) index_[impl] = all_.size();
-    all_.push_back({device, {}});
-    return all_.back();
+    if (copies_.size() >= kMaxLinearSearch) index_[impl] = copies_.size();
+    copies_.push_back({device, {}});
+    return copies_.back();
   }
 
-  // Null if the tensor is none of the stand-ins.
+  // Returns the device tensor of a CPU copy; nullptr if the tensor is not a copy.
   const at::Tensor* original_of(const at::Tensor& cpu) const {
-    for (const Moved& moved : all_) {
-      if (moved.cpu.is_same(cpu)) return &moved.device;
+    for (const CpuCopy& copy : copies_) {
+      if (copy.cpu.is_same(cpu)) return &copy.device;
     }
     return nullptr;
   }
 
-  auto begin() { return all_.begin(); }
-  auto end() { return all_.end(); }
-  size_t size() const { return all_.size(); }
+  auto begin() { return copies_.begin(); }
+  auto end() { return copies_.end(); }
+  size_t size() const { return copies_.size(); }
 
  private:
-  static constexpr size_t kFew = 16;
+  static constexpr size_t kMaxLinearSearch = 16;
 
-  Moved* find(const c10::TensorImpl* impl) {
-    if (all_.size() > kFew) {
-      const auto known = index_.find(impl);
-      return known == index_.end() ? nullptr : &all_[known->second];
+  CpuCopy* find(const c10::TensorImpl* impl) {
+    if (copies_.size() > kMaxLinearSearch) {
+      const auto entry = index_.find(impl);
+      return entry == index_.end() ? nullptr : &copies_[entry->second];
     }
-    for (Moved& moved : all_) {
-      if (moved.device.unsafeGetTensorImpl() == impl) return &moved;
+    for (CpuCopy& copy : copies_) {
+      if (copy.device.unsafeGetTensorImpl() == impl) return &copy;
     }
     return nullptr;
   }
 
-  c10::SmallVector<Moved, 4> all_;
-  // By device tensor, once there are many: optimizers pass lists of thousands.
+  c10::SmallVector<CpuCopy, 4> copies_;
+  // Index by device tensor for many tensors: optimizers pass lists of thousands.
   std::unordered_map<const c10::TensorImpl*, size_t> index_;
 };
 
-// Warnings of an output that was resized, held back while it lives. PyTorch's losses make a fitting
-// `out` larger and smaller again while they sum up.
+// Holds back warnings about resized outputs during its lifetime: PyTorch's losses resize an `out`
+// of the right size temporarily while they reduce.
 class ResizeWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
     if (warning.msg().starts_with("An output with one or more elements was resized")) {
-      held_.push_back(warning);
+      warnings_.push_back(warning);
     } else {
       previous_->process(warning);
     }
   }
 
-  void give() const {
-    for (const c10::Warning& warning : held_) previous_->process(warning);
+  void emit() const {
+    for (const c10::Warning& warning : warnings_) previous_->process(warning);
   }
 
  private:
-  std::vector<c10::Warning> held_;
+  std::vector<c10::Warning> warnings_;
   c10::WarningHandler* previous_ = c10::WarningUtils::get_warning_handler();
   c10::WarningUtils::WarningHandlerGuard guard_{this};
 };
 
 class CpuCall {
  public:
-  CpuCall(const c10::OperatorHandle& op, Stack* stack, const CpuRun& how)
+  CpuCall(const c10::OperatorHandle& op, Stack* stack, const CpuRun& options)
       : op_(op),
         schema_(op.schema()),
         stack_(stack),
-        how_(how),
+        options_(options),
         base_(stack->size() - schema_.arguments().size()) {}
 
   void run() {
     find_tensors();
     if (!is_traced_) note_fallback(op_, *stack_);
-    make_copies();
+    create_copies();
     replace_arguments();
     if (std::ranges::any_of(tensors_, is_only_written)) {
       const ResizeWarnings warnings;
       call();
-      if (std::ranges::any_of(tensors_, has_new_size)) warnings.give();
+      if (std::ranges::any_of(tensors_, has_new_size)) warnings.emit();
     } else {
       call();
     }
-    for (const Moved& moved : tensors_) {
-      if (moved.written) write_back(moved);
+    for (const CpuCopy& copy : tensors_) {
+      if (copy.written) write_back(copy);
     }
     move_results();
   }
 
  private:
-  static bool is_only_written(const Moved& moved) { return moved.written && !moved.read; }
-  static bool has_new_size(const Moved& moved) { return moved.cpu.sizes() != moved.device.sizes(); }
+  static bool is_only_written(const CpuCopy& copy) { return copy.written && !copy.read; }
+  static bool has_new_size(const CpuCopy& copy) { return copy.cpu.sizes() != copy.device.sizes(); }
 
   void call() {
-    if (how_.through_autograd) {
+    if (options_.through_autograd) {
       op_.callBoxed(stack_);
     } else {
       op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
@@ -183,42 +185,42 @@ class CpuCall {
 
   bool is_written(const c10::Argument& argument) const {
     if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) return true;
-    return std::ranges::find(how_.also_written, argument.name()) != how_.also_written.end();
+    return std::ranges::find(options_.also_written, argument.name()) != options_.also_written.end();
   }
 
-  // All tensors must be on one card, but for a few that any device takes from the CPU.
+  // All tensors must be on one card, except for a few that any device accepts on the CPU.
   void find_tensors() {
-    bool all_here = true;
+    bool all_on_card = true;
     for (size_t i = 0; i < argument_count(); ++i) {
       for_each_tensor(value(i), [&](const at::Tensor& tensor) {
         if (!is_on_card(tensor)) {
-          all_here = false;
+          all_on_card = false;
           return;
         }
-        take_device(tensor.device());
+        set_device(tensor.device());
         is_traced_ |= tensor.key_set().has(c10::DispatchKey::Python);
-        Moved& moved = tensors_.of(tensor);
-        moved.read |= !argument(i).is_out();
-        moved.written |= is_written(argument(i));
+        CpuCopy& copy = tensors_.of(tensor);
+        copy.read |= !argument(i).is_out();
+        copy.written |= is_written(argument(i));
       });
       if (value(i).isDevice() && value(i).toDevice().type() == kSpyre) {
-        take_device(resolve(value(i).toDevice()));
+        set_device(resolve(value(i).toDevice()));
       }
-      draws_ |= value(i).isGenerator() || (value(i).isNone() && is_generator(argument(i)));
+      uses_generator_ |= value(i).isGenerator() || (value(i).isNone() && is_generator(argument(i)));
     }
     if (!device_) check_generators();
     if (!device_) device_ = c10::Device(kSpyre, current_device());
-    if (!all_here) check_others();
+    if (!all_on_card) check_cpu_tensors();
   }
 
-  void take_device(c10::Device device) {
+  void set_device(c10::Device device) {
     TORCH_CHECK(!device_ || *device_ == device,
                 "Expected all tensors to be on the same device, but found at least two devices, ",
                 *device_, " and ", device, "! (in ", public_name(schema_), ")");
     device_ = device;
   }
 
-  // Without a tensor or a device of ours, only a generator can have brought the call here.
+  // Without a Spyre tensor or device, the call was dispatched here because of a generator.
   void check_generators() {
     for (size_t i = 0; i < argument_count(); ++i) {
       TORCH_CHECK(!value(i).isGenerator() || value(i).toGenerator().device().type() != kSpyre,
@@ -227,7 +229,7 @@ class CpuCall {
     }
   }
 
-  void check_others() {
+  void check_cpu_tensors() {
     for (size_t i = 0; i < argument_count(); ++i) {
       for_each_tensor(value(i), [&](const at::Tensor& tensor) {
         TORCH_CHECK(is_on_card(tensor) || may_be_on_cpu(argument(i), value(i), tensor),
@@ -239,49 +241,49 @@ class CpuCall {
     }
   }
 
-  void make_copies() {
-    const bool may_overlap = some_share_memory();
-    for (Moved& moved : tensors_) {
-      if (may_overlap && shares_written_memory(moved)) {
-        moved.cpu = view_of_image(moved.device);
-      } else if (moved.read && how_.through_autograd) {
-        moved.cpu = moved.device.to(at::kCPU);
+  void create_copies() {
+    const bool may_overlap = has_shared_storage();
+    for (CpuCopy& copy : tensors_) {
+      if (may_overlap && aliases_written_memory(copy)) {
+        copy.cpu = view_of_host_image(copy.device);
+      } else if (copy.read && options_.through_autograd) {
+        copy.cpu = copy.device.to(at::kCPU);
       } else {
-        moved.cpu = empty_on_cpu(moved);
-        if (moved.read) copy_tensor(moved.device, moved.cpu, false);
+        copy.cpu = empty_on_cpu(copy);
+        if (copy.read) copy_tensor(copy.device, copy.cpu, false);
       }
     }
   }
 
-  at::Tensor empty_on_cpu(const Moved& moved) const {
-    const at::Tensor& like = moved.device;
-    // Random numbers come in an order that depends on the gaps between their places.
-    const bool keep_gaps = draws_ && moved.written;
+  at::Tensor empty_on_cpu(const CpuCopy& copy) const {
+    const at::Tensor& like = copy.device;
+    // The order of random numbers depends on the strides.
+    const bool preserve_strides = uses_generator_ && copy.written;
     return at::detail::empty_strided_cpu(
-        like.sizes(), keep_gaps ? like.strides() : dense_strides(like), like.scalar_type());
+        like.sizes(), preserve_strides ? like.strides() : dense_strides(like), like.scalar_type());
   }
 
-  bool some_share_memory() {
+  bool has_shared_storage() {
     if (tensors_.size() < 2) return false;
     c10::SmallVector<const c10::StorageImpl*, 8> storages;
-    for (const Moved& moved : tensors_) {
-      storages.push_back(moved.device.storage().unsafeGetStorageImpl());
+    for (const CpuCopy& copy : tensors_) {
+      storages.push_back(copy.device.storage().unsafeGetStorageImpl());
     }
     std::ranges::sort(storages);
     return std::ranges::adjacent_find(storages) != storages.end();
   }
 
-  // Views of one memory must stay that, if the op writes to it through any of them.
-  bool shares_written_memory(const Moved& moved) {
-    const at::Tensor& tensor = moved.device;
+  // Views of one storage must stay aliased if the op writes to any of them.
+  bool aliases_written_memory(const CpuCopy& copy) {
+    const at::Tensor& tensor = copy.device;
     if (binding_of(tensor) != storage_of(tensor).binding || is_byte_view(tensor)) return false;
-    return std::ranges::any_of(tensors_, [&](const Moved& other) {
-      return &other != &moved && (other.written || moved.written) &&
+    return std::ranges::any_of(tensors_, [&](const CpuCopy& other) {
+      return &other != &copy && (other.written || copy.written) &&
              other.device.storage().is_alias_of(tensor.storage());
     });
   }
 
-  at::Tensor view_of_image(const at::Tensor& tensor) {
+  at::Tensor view_of_host_image(const at::Tensor& tensor) {
     at::Tensor& image = images_[tensor.storage().unsafeGetStorageImpl()];
     if (!image.defined()) image = host_image(tensor.storage());
     return image.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
@@ -289,22 +291,22 @@ class CpuCall {
 
   void replace_arguments() {
     for (size_t i = 0; i < argument_count(); ++i) {
-      IValue& old = value(i);
-      if (old.isTensor()) {
-        old = on_cpu(old.toTensor());
-      } else if (is_tensor_list(old)) {
-        c10::List<IValue> list = old.toList().copy();
+      IValue& argument_value = value(i);
+      if (argument_value.isTensor()) {
+        argument_value = on_cpu(argument_value.toTensor());
+      } else if (is_tensor_list(argument_value)) {
+        c10::List<IValue> list = argument_value.toList().copy();
         for (size_t k = 0; k < list.size(); ++k) {
           const IValue item = list.get(k);
           if (item.isTensor()) list.set(k, on_cpu(item.toTensor()));
         }
-        old = std::move(list);
-      } else if (old.isDevice()) {
-        old = c10::Device(at::kCPU);
-      } else if (draws_ && is_generator(argument(i))) {
-        old = generator_for(old);
-      } else if (old.isBool() && argument(i).name() == "pin_memory") {
-        old = false;
+        argument_value = std::move(list);
+      } else if (argument_value.isDevice()) {
+        argument_value = c10::Device(at::kCPU);
+      } else if (uses_generator_ && is_generator(argument(i))) {
+        argument_value = generator_for(argument_value);
+      } else if (argument_value.isBool() && argument(i).name() == "pin_memory") {
+        argument_value = false;
       }
     }
   }
@@ -314,19 +316,19 @@ class CpuCall {
   }
 
   // The CPU kernel draws from the engine inside the card's generator.
-  at::Generator generator_for(const IValue& given) {
-    if (given.isNone()) return spyre_generator(default_generator(device_->index())).engine();
-    const at::Generator generator = given.toGenerator();
+  at::Generator generator_for(const IValue& value) {
+    if (value.isNone()) return spyre_generator(default_generator(device_->index())).engine();
+    const at::Generator generator = value.toGenerator();
     TORCH_CHECK(generator.device().type() == kSpyre,
                 "Expected a 'spyre' device type for generator but found '", generator.device(),
                 "'");
     return spyre_generator(generator).engine();
   }
 
-  void write_back(const Moved& moved) {
-    const at::Tensor &cpu = moved.cpu, &device = moved.device;
+  void write_back(const CpuCopy& copy) {
+    const at::Tensor &cpu = copy.cpu, &device = copy.device;
     if (device.sizes() != cpu.sizes()) device.resize_(cpu.sizes());
-    // Ops choose strides where they choose sizes, and some in any case.
+    // An op may choose the strides of its outputs.
     if (device.strides() != cpu.strides() && device.is_non_overlapping_and_dense() &&
         cpu.is_non_overlapping_and_dense()) {
       device.as_strided_(cpu.sizes(), cpu.strides());
@@ -354,7 +356,7 @@ class CpuCall {
     if (!cpu.defined()) return cpu;
     if (const at::Tensor* original = tensors_.original_of(cpu)) return *original;
     check_result(cpu, alias);
-    if (how_.through_autograd) return cpu.to(*device_);
+    if (options_.through_autograd) return cpu.to(*device_);
     const at::Tensor device =
         empty_on_device(cpu.sizes(), dense_strides(cpu), cpu.scalar_type(), *device_);
     copy_tensor(cpu, device, false);
@@ -374,28 +376,28 @@ class CpuCall {
                 ", and the Spyre backend does not support dtype ", cpu.scalar_type(),
                 ". Run this op on the CPU: move its inputs with .cpu().");
     TORCH_CHECK(alias == nullptr || alias->isWrite(), public_name(schema_),
-                " returns a view, which the CPU fallback cannot give: it would be a copy. "
+                " returns a view, which the CPU fallback cannot return: it would be a copy. "
                 "Apply it to x.cpu() instead.");
   }
 
   const c10::OperatorHandle& op_;
   const c10::FunctionSchema& schema_;
   Stack* stack_;
-  const CpuRun& how_;
+  const CpuRun& options_;
   const size_t base_;
   std::optional<c10::Device> device_;
-  bool draws_ = false;
-  // The tensors stand for others, and nothing is computed (FakeTensor, make_fx).
+  bool uses_generator_ = false;
+  // The tensors are traced and nothing is computed (FakeTensor, make_fx).
   bool is_traced_ = false;
-  MovedTensors tensors_;
-  // Whole storages, where views of one are changed.
+  CpuCopies tensors_;
+  // CPU copies of whole storages whose views are written.
   std::unordered_map<const c10::StorageImpl*, at::Tensor> images_;
 };
 
 }  // namespace
 
-void run_on_cpu(const c10::OperatorHandle& op, Stack* stack, const CpuRun& how) {
-  CpuCall(op, stack, how).run();
+void run_on_cpu(const c10::OperatorHandle& op, Stack* stack, const CpuRun& options) {
+  CpuCall(op, stack, options).run();
 }
 
 }  // namespace spyre

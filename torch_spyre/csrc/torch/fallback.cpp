@@ -17,14 +17,14 @@ using c10::FunctionSchema;
 
 std::atomic<FallbackPolicy> policy{FallbackPolicy::kWarn};
 std::function<void(const std::string&)> warn_once_per_op;
-RefuseFallback refuse;
+RefuseFallback raise_forbidden;
 
 std::shared_mutex warned_mutex;
 std::unordered_set<std::string> warned_names;
-// The same for the schemas of ops, which spares the common case making a name.
+// The same by schema, which avoids building a name in the common case.
 std::unordered_set<const FunctionSchema*> warned_schemas;
 
-std::string dotted(const std::string& name, const std::string& overload) {
+std::string dotted_name(const std::string& name, const std::string& overload) {
   const size_t colons = name.find("::");
   const std::string plain =
       colons == std::string::npos ? name : name.substr(0, colons) + "." + name.substr(colons + 2);
@@ -39,9 +39,9 @@ std::vector<const c10::Argument*> inputs_of(const FunctionSchema& schema) {
   return inputs;
 }
 
-// Whether one is the other's form with out=.
-bool same_inputs(const FunctionSchema& one, const FunctionSchema& other) {
-  const auto left = inputs_of(one), right = inputs_of(other);
+// Returns whether one schema is the out= overload of the other.
+bool same_inputs(const FunctionSchema& first_schema, const FunctionSchema& second_schema) {
+  const auto left = inputs_of(first_schema), right = inputs_of(second_schema);
   return std::equal(left.begin(), left.end(), right.begin(), right.end(),
                     [](const c10::Argument* a, const c10::Argument* b) {
                       return a->name() == b->name() && *a->type() == *b->type();
@@ -52,9 +52,9 @@ bool has_out(const FunctionSchema& schema) {
   return inputs_of(schema).size() < schema.arguments().size();
 }
 
-void refuse_if_forbidden(const std::string& what, c10::ArrayRef<c10::IValue> arguments = {}) {
+void raise_if_forbidden(const std::string& what, c10::ArrayRef<c10::IValue> arguments = {}) {
   if (policy != FallbackPolicy::kError) return;
-  if (refuse) refuse(what, arguments);
+  if (raise_forbidden) raise_forbidden(what, arguments);
   TORCH_CHECK(false, what,
               " has no kernel on spyre, and TORCH_SPYRE_FALLBACK=error forbids the CPU");
 }
@@ -89,42 +89,42 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 }  // namespace
 
-void set_fallback_policy(FallbackPolicy chosen) { policy = chosen; }
+void set_fallback_policy(FallbackPolicy value) { policy = value; }
 
 void set_fallback_warning(std::function<void(const std::string&)> warn) {
   warn_once_per_op = std::move(warn);
 }
 
-void set_fallback_refusal(RefuseFallback chosen) { refuse = std::move(chosen); }
+void set_fallback_refusal(RefuseFallback value) { raise_forbidden = std::move(value); }
 
 std::string public_name(const FunctionSchema& schema) {
   const std::string& name = schema.name();
-  if (!has_out(schema)) return dotted(name, schema.overload_name());
+  if (!has_out(schema)) return dotted_name(name, schema.overload_name());
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& candidate : dispatcher.getAllOpNames()) {
     if (candidate.name != name) continue;
     const auto op = dispatcher.findSchema(candidate);
     if (op && !has_out(op->schema()) && same_inputs(op->schema(), schema)) {
-      return dotted(name, candidate.overload_name);
+      return dotted_name(name, candidate.overload_name);
     }
   }
-  return dotted(name, schema.overload_name());
+  return dotted_name(name, schema.overload_name());
 }
 
 void note_fallback(const std::string& what) {
-  refuse_if_forbidden(what);
+  raise_if_forbidden(what);
   if (policy == FallbackPolicy::kWarn) warn_once(what);
   flex::Runtime::get().counters().fallbacks++;
 }
 
 void note_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  flex::Runtime::get().start();  // which reads the policy
-  const bool quiet =
+  flex::Runtime::get().start();  // reads the policy
+  const bool is_silent =
       policy == FallbackPolicy::kSilent || (policy == FallbackPolicy::kWarn && is_warned(op));
-  if (!quiet) {
+  if (!is_silent) {
     const std::string name = public_name(op.schema());
     const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
-    refuse_if_forbidden(name, arguments.slice(0, inputs_of(op.schema()).size()));
+    raise_if_forbidden(name, arguments.slice(0, inputs_of(op.schema()).size()));
     warn_once(name);
     std::lock_guard lock(warned_mutex);
     warned_schemas.insert(&op.schema());

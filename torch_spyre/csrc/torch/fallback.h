@@ -1,4 +1,4 @@
-// Ops without a kernel of our own run on the CPU: visibly, countably, or not at all.
+// CPU fallback of ops without a kernel for the card: with a warning, silently, or as an error.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -16,35 +16,35 @@ void set_fallback_policy(FallbackPolicy policy);
 // Called once per op, when it first falls back and the policy is to warn. If it throws, the op
 // does not run, and is reported again next time.
 void set_fallback_warning(std::function<void(const std::string&)> warn);
-// Called with an op's name and arguments where the policy forbids the fallback. It throws.
+// Called with an op's name and arguments if the policy forbids the fallback. Must throw.
 using RefuseFallback = std::function<void(const std::string&, c10::ArrayRef<c10::IValue>)>;
 void set_fallback_refusal(RefuseFallback refuse);
 
-// Counts one fallback of `what`; warns the first time, or throws, as the policy says.
+// Counts one fallback of `what`; warns the first time, or throws, according to the policy.
 void note_fallback(const std::string& what);
 void note_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
-// The name a user knows the op by: "aten.add.Tensor", also where PyTorch called add.out.
+// Returns the name of the op in the Python API: "aten.add.Tensor", also if PyTorch called add.out.
 std::string public_name(const c10::FunctionSchema& schema);
 
 struct CpuRun {
-  // Arguments that the CPU kernel changes without saying so in its schema.
+  // Arguments that the CPU kernel writes although its schema does not declare it.
   c10::ArrayRef<std::string_view> also_written = {};
-  // Whether autograd sees the copies and what the op does on the CPU: for ops that PyTorch
-  // composes of others and that have no gradient formula of their own.
+  // Whether autograd records the copies and the CPU ops: for composite ops without a derivative
+  // formula.
   bool through_autograd = false;
 };
 
-// Runs `op` on CPU copies of the arguments on the stack and brings the results back.
+// Runs `op` on CPU copies of the arguments on the stack and copies the results to the card.
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const CpuRun& how = {});
 
-// An op that runs whole on the CPU, or is made of copies, and how; cpu_kernels.cpp lists the forms.
+// An op that runs on the CPU or consists of copies, and its kernel form; see cpu_kernels.cpp.
 struct CpuKernel {
   std::string op;
   std::string form;
 };
 
-// Registers these kernels with the dispatcher in place of those of the call before.
+// Registers these kernels with the dispatcher; replaces those of the previous call.
 void register_cpu_kernels(const std::vector<CpuKernel>& kernels);
 
 }  // namespace spyre

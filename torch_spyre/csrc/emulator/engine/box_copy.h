@@ -20,7 +20,7 @@ struct Box {
   bool store = false;
 };
 
-// Copies boxes of one shape, at one place after the other.
+// Copies boxes of one shape at different offsets.
 class BoxCopy {
  public:
   BoxCopy() = default;
@@ -30,9 +30,9 @@ class BoxCopy {
   // and are not written. Throws KernelError, before anything is copied, for an element before the
   // region's begin, or beyond its end where the region does not allow that. `first` is as in Box.
   void run(const Region& region, int64_t first, std::byte* tile) const;
-  // Whether a run there would find everything in the region. Throws as it does.
+  // Returns whether all elements of a run there are inside the region. Throws as `run` does.
   bool lies_inside(const Region& region, int64_t first) const;
-  // Has the host fetch what a run there will need, unless that is much, or not there.
+  // Prefetches the memory of a run there, unless it is large or out of bounds.
   void prefetch(const Region& region, int64_t first) const;
 
  private:
@@ -43,7 +43,7 @@ class BoxCopy {
   void copy_dense_runs(const Region& region, int64_t first, std::byte* tile) const;
 
   ShortList<BoxDimension> dimensions_;
-  Wide below_ = 0, above_ = 0;  // how far from the first element the box reaches, in bytes
+  Wide below_ = 0, above_ = 0;  // the box's extent before and after its first element, in bytes
   bool is_empty_ = true;
   bool store_ = false;
 };
@@ -51,10 +51,10 @@ class BoxCopy {
 // As BoxCopy::run, once.
 void copy_box(const Region& region, const Box& box);
 
-// One element, its offset as `offset_of` gives it.
+// Copies one element at an offset that `offset_of` returned.
 void copy_element(const Region& region, int64_t offset, std::byte* tile, bool store);
 
-// Byte offset of the element at the coordinates. Throws KernelError when it overflows.
+// Returns the byte offset of the element at the coordinates. Throws KernelError when it overflows.
 int64_t offset_of(const Region& region, std::span<const int64_t> coordinates);
 
 }  // namespace spyre::emulator::engine

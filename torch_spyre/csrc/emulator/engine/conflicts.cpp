@@ -6,11 +6,11 @@
 namespace spyre::emulator::engine {
 namespace {
 
-constexpr int64_t kMostRunsOfBox = int64_t{1} << 20;
-constexpr size_t kMostRunsOfCore = size_t{1} << 20;
+constexpr int64_t kMaxRunsPerBox = int64_t{1} << 20;
+constexpr size_t kMaxRunsPerCore = size_t{1} << 20;
 constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
 
-// The farthest end seen so far, and the farthest of any other core.
+// The maximum end so far, and the maximum of any other core.
 class FarthestEnds {
  public:
   void add(int64_t end, int32_t core) {
@@ -36,7 +36,7 @@ class FarthestEnds {
 void AccessedMemory::begin_core(int64_t core) {
   compact();
   first_of_core_ = accesses_.size();
-  compact_at_ = first_of_core_ + kMostRunsOfCore;
+  compact_at_ = first_of_core_ + kMaxRunsPerCore;
   core_ = static_cast<int32_t>(core);
 }
 
@@ -46,17 +46,17 @@ void AccessedMemory::add(ByteRange range, bool is_write) {
 }
 
 void AccessedMemory::add(const DeviceBox& box, bool is_write) {
-  if (box.runs() > kMostRunsOfBox) return add(box.hull(), is_write);
+  if (box.runs() > kMaxRunsPerBox) return add(box.hull(), is_write);
   box.visit_runs([&](int64_t begin, int64_t end) { add(ByteRange{begin, end}, is_write); });
 }
 
-// Joins what touches; where that leaves too many, everything of the core.
+// Merges adjacent ranges; if too many remain, all ranges of the core.
 void AccessedMemory::compact() {
   const auto first = accesses_.begin() + static_cast<std::ptrdiff_t>(first_of_core_);
   std::sort(first, accesses_.end(), [](const Access& a, const Access& b) {
     return a.is_write != b.is_write ? a.is_write < b.is_write : a.begin < b.begin;
   });
-  const auto join_within = [&](int64_t gap) {
+  const auto merge_within = [&](int64_t gap) {
     auto kept = first;
     for (auto next = first; next != accesses_.end(); ++next) {
       if (kept != first && (kept - 1)->is_write == next->is_write &&
@@ -68,9 +68,9 @@ void AccessedMemory::compact() {
     }
     accesses_.erase(kept, accesses_.end());
   };
-  join_within(0);
-  if (accesses_.size() - first_of_core_ > kMostRunsOfCore / 2) {
-    join_within(std::numeric_limits<int64_t>::max() / 2);
+  merge_within(0);
+  if (accesses_.size() - first_of_core_ > kMaxRunsPerCore / 2) {
+    merge_within(std::numeric_limits<int64_t>::max() / 2);
   }
 }
 

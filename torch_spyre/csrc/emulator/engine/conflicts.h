@@ -1,4 +1,4 @@
-// Whether cores of a program may disturb each other through device memory.
+// Detects data races of a program's cores in device memory.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 
 namespace spyre::emulator::engine {
 
-// Which bytes each core reads and writes. Exact up to a million runs a core; beyond, ranges close
-// to each other are taken as one, which can only find conflicts that are none.
+// The bytes that each core reads and writes. Exact up to a million runs per core; beyond that,
+// nearby ranges are merged, which can only cause false positives.
 class AccessedMemory {
  public:
-  // Cores come one after the other.
+  // Cores are added one after the other.
   void begin_core(int64_t core);
   void add(ByteRange range, bool is_write);
   void add(const DeviceBox& box, bool is_write);
 
-  // Whether two cores touch the same byte and one of them writes it.
+  // Returns whether two cores access the same byte and one of them writes it.
   bool has_conflict();
 
  private:

@@ -13,21 +13,22 @@
 
 namespace spyre::emulator::engine {
 
-// What a running kernel did wrong. The scheduler adds kernel, core and instruction.
+// An error of a running kernel. The scheduler adds kernel, core and instruction.
 using flex::KernelError;
-// An index that data supplied lies outside what it indexes.
+// An index read from data is out of bounds.
 using flex::KernelIndexError;
 
-// Spoils one element of the first result of the instruction of that name, once a launch.
+// Changes one element of the first result of the instruction of that name, once per launch.
 struct Injection {
   std::string_view op;
   bool done = false;
 };
 
-// A tile that a load has left in memory: rows of `runs` contiguous runs of `run` elements.
+// A tile that a load did not copy: `rows` rows of `runs` contiguous runs of `run` elements in
+// memory.
 struct DirectTile {
-  const std::byte* data = nullptr;  // null: it is in the scratchpad
-  std::byte* tile = nullptr;        // where it belongs there, row by row without gaps
+  const std::byte* data = nullptr;  // nullptr: it is in the scratchpad
+  std::byte* tile = nullptr;        // its address in the scratchpad, row-major without gaps
   int element_bytes = 1;
   int64_t rows = 0, runs = 0, run = 0;
   int64_t row_stride = 0, run_stride = 0;  // elements
@@ -35,9 +36,8 @@ struct DirectTile {
 
 struct Core {
   int64_t id = 0;
-  // What was prepared for one run serves another where these numbers are the same. No other launch
-  // of the process, no other program, and no other place of core, registers and scratchpad has
-  // them. 0: in none.
+  // Cached plans are valid for executions with the same ids. They identify the launch, the program,
+  // and the addresses of core, registers and scratchpad within the process. 0: none.
   uint64_t launch = 0, program = 0, place = 0;
   std::vector<uint64_t> registers;
   std::byte* scratchpad = nullptr;  // holds the program's tensors, Program::scratchpad_bytes long
@@ -45,20 +45,20 @@ struct Core {
   std::vector<DirectTile> direct_tiles;
 
   int64_t integer(Register source) const { return std::bit_cast<int64_t>(registers[source]); }
-  // A scalar as a lane: its first bytes.
+  // Returns the address of a scalar as a lane: its first bytes.
   const void* lane(Register source) const { return &registers[source]; }
 };
 
-// The values of extent registers. Throws KernelError for a negative one and for a product that no
-// scratchpad could hold.
+// Returns the values of extent registers. Throws KernelError for a negative one and for a product
+// that no scratchpad could hold.
 std::vector<int64_t> extents_of(const Core& core, std::span<const Register> extents);
-// The same into a vector that is used again and again.
+// The same, into a vector that the caller reuses.
 void read_extents(const Core& core, std::span<const Register> extents, std::vector<int64_t>& out);
-// Points of the space that such extents span.
+// Returns the number of points of the iteration space.
 int64_t count_of(std::span<const int64_t> extents);
 
-// Where the operand's first element lies. Throws KernelError unless every element that `extents`
-// reach is inside the operand's buffer. With an extent of 0 nothing is reached.
+// Returns the address of the operand's first element. Throws KernelError unless every element
+// within `extents` is inside the operand's buffer. An extent of 0 accesses no elements.
 std::byte* elements_of(const Core& core, const Operand& operand, std::span<const int64_t> extents);
 
 void execute(const Chain& chain, Core& core);

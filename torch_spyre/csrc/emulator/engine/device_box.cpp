@@ -8,8 +8,8 @@
 namespace spyre::emulator::engine {
 namespace {
 
-// Boxes of more runs than this, and not of whole sticks, are estimated from above.
-constexpr int64_t kMostCountedRuns = int64_t{1} << 20;
+// For boxes of more runs that are not stick-aligned, the cost is an upper bound.
+constexpr int64_t kMaxCountedRuns = int64_t{1} << 20;
 
 // Sums of a few dozen of these do not overflow.
 constexpr int64_t kFarthest = int64_t{1} << 56;
@@ -28,7 +28,7 @@ void DeviceBox::add(int64_t extent, int64_t stride) {
   if (extent == 1 || stride == 0) return;
   const __int128 reach = static_cast<__int128>(stride) * extent;
   if (reach > kFarthest || -reach > kFarthest || start_ > kFarthest || -start_ > kFarthest) {
-    throw KernelError("an access to device memory reaches beyond all addresses");
+    throw KernelError("an access to device memory exceeds the address space");
   }
   if (stride < 0) start_ += stride * (extent - 1);
   dimensions_.push_back({extent, stride < 0 ? -stride : stride});
@@ -75,12 +75,12 @@ BoxCost DeviceBox::cost(ByteRange limits) const {
   const ByteRange all = hull();
   if (all.end <= limits.begin || all.begin >= limits.end) return {};
   const bool is_inside = all.begin >= limits.begin && all.end <= limits.end;
-  if (is_inside || runs() > kMostCountedRuns) return {sticks(), runs()};
+  if (is_inside || runs() > kMaxCountedRuns) return {sticks(), runs()};
   return counted(limits);
 }
 
 int64_t DeviceBox::sticks() const {
-  // Steps of a stick or less leave no stick out.
+  // Strides of at most a stick skip no stick.
   int64_t run = run_;
   size_t first = 0;
   for (; first < dimensions_.size() && dimensions_[first].stride <= kStickBytes; ++first) {
@@ -89,14 +89,14 @@ int64_t DeviceBox::sticks() const {
   const int64_t per_run = stick_of(start_ + run - 1) - stick_of(start_) + 1;
   int64_t reach = per_run * kStickBytes;
   int64_t sticks = per_run;
-  bool is_uniform = true;  // every run has the same place in its sticks and shares none
+  bool is_uniform = true;  // every run has the same offset in its sticks and shares none
   for (size_t i = first; i < dimensions_.size(); ++i) {
     const Dimension& dimension = dimensions_[i];
     is_uniform &= dimension.stride % kStickBytes == 0 && dimension.stride >= reach;
     reach += dimension.stride * (dimension.extent - 1);
     sticks = multiplied(sticks, dimension.extent);
   }
-  if (is_uniform || runs() > kMostCountedRuns) return sticks;
+  if (is_uniform || runs() > kMaxCountedRuns) return sticks;
   return counted(hull()).sticks;
 }
 

@@ -1,4 +1,4 @@
-// A box of elements in device memory, and what moving it takes: sticks and contiguous runs.
+// A strided box of elements in device memory, and its transfer cost in sticks and contiguous runs.
 #pragma once
 
 #include <cstddef>
@@ -23,17 +23,17 @@ class DeviceBox {
  public:
   DeviceBox(int64_t start, int64_t element_bytes) : start_(start), run_(element_bytes) {}
 
-  // In any order; strides are bytes and may be 0 or negative. Throws KernelError for addresses no
-  // memory has.
+  // Adds a dimension, in any order; strides are bytes and may be 0 or negative. Throws KernelError
+  // for addresses outside of the address space.
   void add(int64_t extent, int64_t stride);
-  // Brings dimensions into ascending order and those together that are contiguous. Needed after
-  // `add`, before anything else.
+  // Sorts dimensions by stride and merges contiguous ones. Must be called after `add`, before any
+  // other method.
   void normalise();
 
-  // The range that holds all of it.
+  // Returns the smallest range that contains the box.
   ByteRange hull() const;
   int64_t runs() const;
-  // What of it lies in `limits` costs.
+  // Returns the cost of the intersection with `limits`.
   BoxCost cost(ByteRange limits) const;
   // Calls visit(begin, end) for each run.
   template <typename Visit>
@@ -52,7 +52,7 @@ class DeviceBox {
       if (i == dimensions_.size()) return;
     }
   }
-  // Equal for boxes whose costs are equal when no limit touches them.
+  // Returns a key that is equal for boxes of equal cost, if no limit clips them.
   std::vector<int64_t> shape() const;
 
  private:

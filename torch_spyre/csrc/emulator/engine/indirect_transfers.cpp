@@ -1,4 +1,4 @@
-// Gathers and scatters: each element of the tile has coordinates of its own.
+// Gathers and scatters: the coordinates of each element of the tile are computed separately.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -25,7 +25,7 @@ class IndirectCopy {
     check_tile(extents_);
     variables_.assign(transfer.points.empty() ? extents_.size() : point_rank(), 0);
     for (size_t d = 0; d < extents_.size(); ++d) {
-      // What does not move has no need of a stride, and it may be any number.
+      // The stride of a dimension of extent 1 is not used and may have any value.
       tile_strides_.push_back(extents_[d] > 1 ? transfer.tile.strides[d] * region_.element_bytes
                                               : 0);
     }
@@ -42,7 +42,7 @@ class IndirectCopy {
   }
 
  private:
-  // How many variables each of the listed points has.
+  // Returns the number of variables of each listed point.
   size_t point_rank() const {
     const auto count = static_cast<size_t>(extents_[0]);
     const size_t rank = transfer_.points.size() / count;
@@ -66,7 +66,7 @@ class IndirectCopy {
     }
   }
 
-  // The last variable's whole range at once.
+  // Copies the whole range of the last variable as one run.
   void copy_runs(const Subscripts::Run& run) {
     const int64_t count = extents_.back();
     int64_t memory_stride = 0, reach = 0;
@@ -81,7 +81,7 @@ class IndirectCopy {
       if (__builtin_add_overflow(coordinates_[run.dimension], reach, &last)) {
         throw KernelError("a coordinate overflows");
       }
-      // In between lies nothing that the two ends do not.
+      // Coordinates are monotonic, so checking both ends is enough.
       subscripts_.check_coordinate(run.dimension, last);
       copy_run({count, memory_stride, tile_strides_.back()});
     } while (next_point(variables_.size() - 1));
@@ -108,7 +108,7 @@ class IndirectCopy {
     return tile;
   }
 
-  // Moves the first `count` variables on, the last of them fastest; false after the last point.
+  // Advances the first `count` variables, the last of them fastest; false after the last point.
   bool next_point(size_t count) {
     for (size_t d = count; d-- > 0;) {
       if (++variables_[d] < extents_[d]) return true;

@@ -6,13 +6,13 @@ namespace spyre::emulator::engine {
 
 namespace {
 
-// Enough for cores that go in step; a core that runs ahead of the others waits for them.
-constexpr int64_t kMostPublications = 64;
-constexpr int64_t kMostBytes = int64_t{16} << 20;
+// Enough for cores that run in lockstep; a core that runs ahead waits for the others.
+constexpr int64_t kMaxPublications = 64;
+constexpr int64_t kMaxPublishedBytes = int64_t{16} << 20;
 
 }  // namespace
 
-// Most programs have no channels: a launch should not pay for what it does not use.
+// Most programs have no channels: allocate nothing then.
 Mailboxes::Mailboxes(int64_t cores, int32_t channels)
     : mailboxes_(static_cast<size_t>(channels == 0 ? 0 : cores)) {
   for (Mailbox& mailbox : mailboxes_) mailbox.channels.resize(static_cast<size_t>(channels));
@@ -45,22 +45,22 @@ void Mailboxes::forget_before(int32_t channel, int64_t round) {
   for (Mailbox& mailbox : mailboxes_) {
     const std::lock_guard lock(mailbox.mutex);
     Queue& queue = mailbox.channels[static_cast<size_t>(channel)];
-    const auto old =
+    const auto discarded =
         std::clamp<int64_t>(round - queue.first_round, 0, std::ssize(queue.publications));
-    const auto end = queue.publications.begin() + old;
-    for (auto each = queue.publications.begin(); each != end; ++each) {
+    const auto end = queue.publications.begin() + discarded;
+    for (auto publication = queue.publications.begin(); publication != end; ++publication) {
       mailbox.count -= 1;
-      mailbox.bytes -= bytes_of(**each);
+      mailbox.bytes -= bytes_of(**publication);
     }
     queue.publications.erase(queue.publications.begin(), end);
-    queue.first_round += old;
+    queue.first_round += discarded;
   }
 }
 
 bool Mailboxes::is_full(int64_t core) {
   Mailbox& mailbox = mailboxes_[static_cast<size_t>(core)];
   std::lock_guard lock(mailbox.mutex);
-  return mailbox.count >= kMostPublications || mailbox.bytes >= kMostBytes;
+  return mailbox.count >= kMaxPublications || mailbox.bytes >= kMaxPublishedBytes;
 }
 
 }  // namespace spyre::emulator::engine

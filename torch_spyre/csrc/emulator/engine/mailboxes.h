@@ -1,4 +1,4 @@
-// What cores publish for each other, until no core can want it any more.
+// Tiles that cores publish for each other, until no core can receive them any more.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,21 @@ namespace spyre::emulator::engine {
 // One publication: the bytes of each role.
 using Publication = std::vector<std::vector<std::byte>>;
 
-// Cores may use it at the same time, each publishing in its own name.
+// Thread-safe; each core publishes under its own id.
 class Mailboxes {
  public:
   Mailboxes(int64_t cores, int32_t channels);
 
   void publish(int64_t core, int32_t channel, Publication publication);
-  // What the core published in this round of the channel, the first being 0; null: not yet.
+  // Returns the core's publication of this round of the channel, counted from 0; nullptr: not yet
+  // published.
   std::shared_ptr<const Publication> find(int64_t core, int32_t channel, int64_t round);
   bool has(int64_t core, int32_t channel, int64_t round) {
     return find(core, channel, round) != nullptr;
   }
-  // Nobody will ask for rounds of the channel before this one again.
+  // Discards the publications of rounds of the channel before this one.
   void forget_before(int32_t channel, int64_t round);
-  // Whether the core should let others take what it has published before it goes on.
+  // Returns whether the core should wait until other cores have received its publications.
   bool is_full(int64_t core);
 
  private:

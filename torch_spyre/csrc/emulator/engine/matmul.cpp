@@ -33,40 +33,41 @@ int64_t load_integer(const Matrix& matrix, int64_t row, int64_t column) {
   }
 }
 
-// A result of 64 bits: rare, so one plain loop with a row of accumulators.
-void multiply_wide_integers(const Product& product) {
+// A matmul with 64-bit results: rare, so a plain loop with a row of accumulators.
+void matmul_int64(const MatmulProblem& problem) {
   constexpr int64_t kBlock = 256;
   const auto multiply_row = [&](int64_t row, int64_t first, int64_t columns) {
     uint64_t sums[kBlock] = {};
-    for (int64_t j = 0; j < columns && product.c_in.data != nullptr; ++j) {
-      sums[j] = static_cast<uint64_t>(load_integer(product.c_in, row, first + j));
+    for (int64_t j = 0; j < columns && problem.c_in.data != nullptr; ++j) {
+      sums[j] = static_cast<uint64_t>(load_integer(problem.c_in, row, first + j));
     }
-    for (int64_t step = 0; step < product.k; ++step) {
-      const auto factor = static_cast<uint64_t>(load_integer(product.a, row, step));
+    for (int64_t step = 0; step < problem.k; ++step) {
+      const auto factor = static_cast<uint64_t>(load_integer(problem.a, row, step));
       for (int64_t j = 0; j < columns; ++j) {
-        sums[j] += factor * static_cast<uint64_t>(load_integer(product.b, step, first + j));
+        sums[j] += factor * static_cast<uint64_t>(load_integer(problem.b, step, first + j));
       }
     }
-    const MatrixOut& c = product.c_out;
+    const MatrixOut& c = problem.c_out;
     for (int64_t j = 0; j < columns; ++j) {
       const int64_t index = row * c.row_stride + (first + j) * c.column_stride;
       std::memcpy(c.data + index * bytes_of(c.type), &sums[j], sizeof(sums[j]));
     }
   };
-  const int64_t row_work = std::max<int64_t>(1, product.n * product.k);
-  parallel_for(product.m, kSmallestSharedProduct / row_work + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t first = 0; first < product.n; first += kBlock) {
-      const int64_t columns = std::min(kBlock, product.n - first);
-      for (int64_t row = begin; row < end; ++row) multiply_row(row, first, columns);
-    }
-  });
+  const int64_t row_work = std::max<int64_t>(1, problem.n * problem.k);
+  parallel_for(problem.m, kMinParallelMultiplications / row_work + 1,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t first = 0; first < problem.n; first += kBlock) {
+                   const int64_t columns = std::min(kBlock, problem.n - first);
+                   for (int64_t row = begin; row < end; ++row) multiply_row(row, first, columns);
+                 }
+               });
 }
 
-[[noreturn]] void refuse(const std::string& what) {
+[[noreturn]] void reject(const std::string& what) {
   throw std::invalid_argument("matmul: " + what);
 }
 
-// Sizes of a matrix that is read or written at all.
+// The sizes of a matrix.
 struct Extent {
   int64_t rows;
   int64_t columns;
@@ -75,14 +76,14 @@ struct Extent {
 template <typename AnyMatrix>
 void check_memory(const char* name, const AnyMatrix& matrix, Extent extent) {
   if (matrix.row_stride < 0 || matrix.column_stride < 0) {
-    refuse(std::string(name) + " has a negative stride");
+    reject(std::string(name) + " has a negative stride");
   }
   if (matrix.data == nullptr && extent.rows > 0 && extent.columns > 0) {
-    refuse(std::string(name) + " has no memory");
+    reject(std::string(name) + " has no memory");
   }
 }
 
-// Rows must not run into each other, nor columns.
+// Throws if rows or columns overlap in memory.
 void check_no_overlap(const MatrixOut& c, Extent extent) {
   struct Loop {
     int64_t stride;
@@ -92,26 +93,27 @@ void check_no_overlap(const MatrixOut& c, Extent extent) {
   Loop outer{c.row_stride, extent.rows};
   if (inner.size > 1 && outer.size > 1 && inner.stride > outer.stride) std::swap(inner, outer);
   const bool inner_overlaps = inner.size > 1 && inner.stride == 0;
-  const int64_t reach = inner.size > 1 ? inner.stride * (inner.size - 1) : 0;
-  const bool outer_overlaps = outer.size > 1 && outer.stride <= reach;
+  const int64_t inner_span = inner.size > 1 ? inner.stride * (inner.size - 1) : 0;
+  const bool outer_overlaps = outer.size > 1 && outer.stride <= inner_span;
   if (inner_overlaps || outer_overlaps) {
-    refuse("elements of C_out share memory: strides " + std::to_string(c.row_stride) + ", " +
+    reject("elements of C_out overlap in memory: strides " + std::to_string(c.row_stride) + ", " +
            std::to_string(c.column_stride) + " for " + std::to_string(extent.rows) + " x " +
            std::to_string(extent.columns) + " elements");
   }
 }
 
-void check(const Product& product) {
-  const auto [m, n, k, a, b, c_in, c_out] = product;
+void check(const MatmulProblem& problem) {
+  const auto [m, n, k, a, b, c_in, c_out] = problem;
   if (m < 0 || n < 0 || k < 0) {
-    refuse("negative size in " + std::to_string(m) + " x " + std::to_string(n) + " x " +
+    reject("negative size in " + std::to_string(m) + " x " + std::to_string(n) + " x " +
            std::to_string(k));
   }
   const bool floats = is_float(c_out.type);
   const bool mixed = is_float(a.type) != floats || is_float(b.type) != floats ||
                      (c_in.data != nullptr && is_float(c_in.type) != floats);
-  if (mixed) refuse("floats and integers do not mix");
-  if (c_out.type == ElementType::I1) refuse("a result of type i1 has no meaning; use i8 or wider");
+  if (mixed) reject("floats and integers do not mix");
+  if (c_out.type == ElementType::I1)
+    reject("a result of type i1 is not supported; use i8 or wider");
   check_memory("A", a, {m, k});
   check_memory("B", b, {k, n});
   check_memory("C_in", c_in, {0, 0});
@@ -123,15 +125,15 @@ void check(const Product& product) {
 
 void matmul(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const Matrix& c_in,
             const MatrixOut& c_out) {
-  const Product product{m, n, k, a, b, c_in, c_out};
-  check(product);
+  const MatmulProblem problem{m, n, k, a, b, c_in, c_out};
+  check(problem);
   if (m == 0 || n == 0) return;
-  if (c_out.type == ElementType::I64) return multiply_wide_integers(product);
-  multiply_in_blocks(product);
+  if (c_out.type == ElementType::I64) return matmul_int64(problem);
+  blocked_matmul(problem);
 }
 
 bool reads_runs(int64_t m, int64_t n, ElementType type, int64_t run) {
-  return type != ElementType::I64 && run % run_unit() == 0 && !is_better_transposed(m, n);
+  return type != ElementType::I64 && run % run_alignment() == 0 && !is_faster_transposed(m, n);
 }
 
 }  // namespace spyre::emulator::engine

@@ -37,18 +37,18 @@ const MatmulKernels& matmul_kernels() {
 
 namespace {
 
-// A block of B, widened: 512 KiB, so that it stays in a core's second-level cache while the rows of
-// A go by. A panel of A for it (16 KiB at most) stays in the first-level cache.
+// A widened block of B has 512 KiB, so that it stays in a core's second-level cache while the rows
+// of A are processed. Its panel of A (at most 16 KiB) stays in the first-level cache.
 struct BlockSize {
   int64_t steps;
   int64_t columns;
 };
 constexpr BlockSize kBlock{256, 512};
-// For few rows and steps that lie side by side, when time goes into reading B: longer runs of it.
+// For few rows and contiguous steps, where reading B dominates: longer runs of B.
 constexpr BlockSize kLongBlock{1024, 128};
-// Of one task, in tiles; the accumulators of a task take 1 MiB at most.
+// Tile rows of one task; the accumulators of a task have at most 1 MiB.
 constexpr int64_t kTileRowsInBlock = 36;
-// Of the product of few rows: accumulators and widened elements of A stay in the first-level cache.
+// Block sizes for few rows: accumulators and widened elements of A stay in the first-level cache.
 constexpr int64_t kThinColumnBlock = 1024;
 constexpr int64_t kThinStepBlock = 2048;
 
@@ -81,13 +81,13 @@ Encoding encoding_of(ElementType type) {
   throw std::invalid_argument("matmul: unknown element type");
 }
 
-// Whether products with another such type are exact in float32: few fraction bits, and no exponents
-// near the ends of float32.
+// Returns whether products with another such type are exact in float32: few fraction bits, and no
+// exponents near the limits of float32.
 bool has_exact_products(ElementType type) {
   return type == ElementType::F16 || type == ElementType::F8E4M3 || type == ElementType::F8E5M2;
 }
 
-// Memory that a thread keeps for its next product.
+// Memory that a thread reuses for its next matmul.
 class Scratch {
  public:
   Lane* lanes(int64_t count) {
@@ -122,15 +122,16 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
-// Part `index` of `count` parts of [0, size) that are multiples of `unit` long and nearly equal.
-Range part_of(int64_t size, int64_t unit, int64_t count, int64_t index) {
+// Returns chunk `index` of `count` nearly equal chunks of [0, size) whose lengths are multiples of
+// `unit`.
+Range chunk_of(int64_t size, int64_t unit, int64_t count, int64_t index) {
   const int64_t units = divide_up(size, unit);
   return {std::min(units * index / count * unit, size),
           std::min(units * (index + 1) / count * unit, size)};
 }
 
-Product transposed(const Product& product) {
-  Product result = product;
+MatmulProblem transposed(const MatmulProblem& problem) {
+  MatmulProblem result = problem;
   std::swap(result.m, result.n);
   std::swap(result.a, result.b);
   std::swap(result.a.row_stride, result.a.column_stride);
@@ -140,19 +141,19 @@ Product transposed(const Product& product) {
   return result;
 }
 
-// One product, with what its types and sizes ask for. Tasks on several threads share it.
-class Multiplication {
+// One matmul with the kernels for its types and sizes; its tasks run on several threads.
+class BlockedMatmul {
  public:
-  Multiplication(const Product& product, const MatmulKernels& kernels)
-      : product_(product),
+  BlockedMatmul(const MatmulProblem& problem, const MatmulKernels& kernels)
+      : problem_(problem),
         kernels_(kernels),
-        pack_a_(kernels.pack[static_cast<size_t>(encoding_of(product.a.type))]),
-        b_encoding_(encoding_of(product.b.type)),
+        pack_a_(kernels.pack[static_cast<size_t>(encoding_of(problem.a.type))]),
+        b_encoding_(encoding_of(problem.b.type)),
         pack_b_(kernels.pack[static_cast<size_t>(b_encoding_)]),
-        pack_c_(kernels.pack[static_cast<size_t>(encoding_of(product.c_in.type))]),
-        store_(kernels.store[static_cast<size_t>(encoding_of(product.c_out.type))]),
-        arithmetic_(arithmetic_of(product)),
-        block_(product.m <= 2 * kernels.rows && product.b.row_stride == 1 ? kLongBlock : kBlock) {}
+        pack_c_(kernels.pack[static_cast<size_t>(encoding_of(problem.c_in.type))]),
+        store_(kernels.store[static_cast<size_t>(encoding_of(problem.c_out.type))]),
+        arithmetic_(arithmetic_of(problem)),
+        block_(problem.m <= 2 * kernels.rows && problem.b.row_stride == 1 ? kLongBlock : kBlock) {}
 
   void run() const {
     if (is_thin()) return run_thin();
@@ -160,8 +161,8 @@ class Multiplication {
     const auto run_tasks = [&](int64_t begin, int64_t end) {
       const DefaultFloatingPoint settings;
       for (int64_t task = begin; task < end; ++task) {
-        multiply_block(part_of(product_.m, kernels_.rows, blocks.rows, task % blocks.rows),
-                       part_of(product_.n, kernels_.columns, blocks.columns, task / blocks.rows));
+        multiply_block(chunk_of(problem_.m, kernels_.rows, blocks.rows, task % blocks.rows),
+                       chunk_of(problem_.n, kernels_.columns, blocks.columns, task / blocks.rows));
       }
     };
     const int64_t tasks = blocks.rows * blocks.columns;
@@ -169,16 +170,16 @@ class Multiplication {
   }
 
  private:
-  static Arithmetic arithmetic_of(const Product& product) {
-    if (!is_float(product.a.type)) return Arithmetic::WRAPPING_32;
-    const bool exact = has_exact_products(product.a.type) && has_exact_products(product.b.type);
+  static Arithmetic arithmetic_of(const MatmulProblem& problem) {
+    if (!is_float(problem.a.type)) return Arithmetic::WRAPPING_32;
+    const bool exact = has_exact_products(problem.a.type) && has_exact_products(problem.b.type);
     return exact ? Arithmetic::EXACT_PRODUCTS : Arithmetic::FUSED;
   }
 
-  bool is_shared() const {
-    return static_cast<double>(product_.m) * static_cast<double>(product_.n) *
-               static_cast<double>(product_.k) >=
-           static_cast<double>(kSmallestSharedProduct);
+  bool is_parallel() const {
+    return static_cast<double>(problem_.m) * static_cast<double>(problem_.n) *
+               static_cast<double>(problem_.k) >=
+           static_cast<double>(kMinParallelMultiplications);
   }
 
   struct Blocks {
@@ -186,15 +187,15 @@ class Multiplication {
     int64_t columns;
   };
 
-  // Enough tasks for all threads, of sizes that use packed panels often.
+  // Returns enough tasks for all threads, of sizes that reuse packed panels.
   Blocks choose_blocks() const {
-    Blocks blocks{divide_up(product_.m, kTileRowsInBlock * kernels_.rows),
-                  divide_up(product_.n, block_.columns)};
-    if (!is_shared()) return blocks;
-    const int64_t wanted = threads_here() == 1 ? 1 : 2 * threads_here();
-    while (blocks.rows * blocks.columns < wanted) {
-      const int64_t rows = product_.m / blocks.rows;
-      const int64_t columns = product_.n / blocks.columns;
+    Blocks blocks{divide_up(problem_.m, kTileRowsInBlock * kernels_.rows),
+                  divide_up(problem_.n, block_.columns)};
+    if (!is_parallel()) return blocks;
+    const int64_t min_tasks = threads_here() == 1 ? 1 : 2 * threads_here();
+    while (blocks.rows * blocks.columns < min_tasks) {
+      const int64_t rows = problem_.m / blocks.rows;
+      const int64_t columns = problem_.n / blocks.columns;
       if (columns >= rows && columns >= 4 * kernels_.columns) {
         blocks.columns *= 2;
       } else if (rows >= 4 * kernels_.rows) {
@@ -211,15 +212,15 @@ class Multiplication {
     const int64_t tile_size = int64_t{kernels_.rows} * kernels_.columns;
     const int64_t row_tiles = divide_up(rows.size(), kernels_.rows);
     const int64_t column_tiles = divide_up(columns.size(), kernels_.columns);
-    const bool one_block = product_.k <= block_.steps;
-    const int64_t longest = std::min(product_.k, block_.steps);
-    Lane* const a = scratch.a.lanes(longest * kernels_.lanes);
-    Lane* const b = scratch.b.lanes(longest * column_tiles * kernels_.columns);
+    const bool one_block = problem_.k <= block_.steps;
+    const int64_t max_steps = std::min(problem_.k, block_.steps);
+    Lane* const a = scratch.a.lanes(max_steps * kernels_.lanes);
+    Lane* const b = scratch.b.lanes(max_steps * column_tiles * kernels_.columns);
     Lane* const sums = scratch.sums.lanes(tile_size * (one_block ? 1 : row_tiles * column_tiles));
     int64_t step = 0;
     do {
-      const int64_t steps = std::min(product_.k - step, block_.steps);
-      const bool is_last = step + steps == product_.k;
+      const int64_t steps = std::min(problem_.k - step, block_.steps);
+      const bool is_last = step + steps == problem_.k;
       pack_b(step, steps, columns, b);
       for (int64_t i = 0; i < row_tiles; ++i) {
         const Range tile_rows{rows.begin + rows.size() * i / row_tiles,
@@ -235,7 +236,7 @@ class Multiplication {
         }
       }
       step += steps;
-    } while (step < product_.k);
+    } while (step < problem_.k);
   }
 
   TileKernel tile_kernel(Range rows) const {
@@ -244,7 +245,7 @@ class Multiplication {
 
   void pack_a(int64_t step, int64_t steps, Range rows, Lane* dst) const {
     if (steps == 0) return;
-    const Matrix& a = product_.a;
+    const Matrix& a = problem_.a;
     pack_a_({element(a, rows.begin, step), a.row_stride, a.column_stride, rows.size(), steps},
             kernels_.lanes, dst);
   }
@@ -252,7 +253,7 @@ class Multiplication {
   // Calls body(first element, columns) for each run of B's row `step`.
   template <typename Body>
   void for_each_run(int64_t step, Range columns, Body body) const {
-    const Matrix& b = product_.b;
+    const Matrix& b = problem_.b;
     if (b.run == 0) return body(element(b, step, columns.begin), columns);
     for (int64_t begin = columns.begin; begin < columns.end;) {
       const int64_t run = begin / b.run;
@@ -265,7 +266,7 @@ class Multiplication {
 
   void pack_b(int64_t step, int64_t steps, Range columns, Lane* dst) const {
     if (steps == 0) return;
-    const Matrix& b = product_.b;
+    const Matrix& b = problem_.b;
     for_each_run(step, columns, [&](const std::byte* first, Range run) {
       // Runs are whole panels, so each begins with one.
       pack_b_({first, b.column_stride, b.row_stride, run.size(), steps}, kernels_.columns,
@@ -274,7 +275,7 @@ class Multiplication {
   }
 
   void start(Range rows, Range columns, int64_t pitch, Lane* sums) const {
-    const Matrix& c = product_.c_in;
+    const Matrix& c = problem_.c_in;
     if (c.data == nullptr) {
       std::memset(sums, 0, static_cast<size_t>(rows.size() * pitch) * sizeof(Lane));
       return;
@@ -285,16 +286,16 @@ class Multiplication {
   }
 
   void finish(Range rows, Range columns, int64_t pitch, const Lane* sums) const {
-    const MatrixOut& c = product_.c_out;
+    const MatrixOut& c = problem_.c_out;
     const int64_t first = rows.begin * c.row_stride + columns.begin * c.column_stride;
     const StoreTarget target{c.data + first * bytes_of(c.type), c.row_stride, c.column_stride,
                              rows.size(), columns.size()};
-    store_ != nullptr ? store_(sums, pitch, target) : store_rare(c.type, sums, pitch, target);
+    store_ != nullptr ? store_(sums, pitch, target) : store_generic(c.type, sums, pitch, target);
   }
 
-  // F8: not worth code of its own.
-  static void store_rare(ElementType type, const Lane* sums, int64_t pitch,
-                         const StoreTarget& target) {
+  // For F8, which has no specialised kernel.
+  static void store_generic(ElementType type, const Lane* sums, int64_t pitch,
+                            const StoreTarget& target) {
     const RoundLanes round = round_lanes(type);
     const StoreLanes store = store_lanes(type);
     std::vector<float> values(static_cast<size_t>(target.columns));
@@ -306,51 +307,53 @@ class Multiplication {
     }
   }
 
-  // Few rows and a B with neighbours in memory: bound by reading B, which is not packed then.
+  // Returns whether there are few rows and B is contiguous: reading B dominates, so it is not
+  // packed.
   bool is_thin() const {
-    return product_.m <= kMostThinRows && product_.k > 0 &&
+    return problem_.m <= kMaxThinRows && problem_.k > 0 &&
            static_cast<size_t>(b_encoding_) < kThinEncodingCount &&
-           (product_.b.column_stride == 1 || product_.b.row_stride == 1);
+           (problem_.b.column_stride == 1 || problem_.b.row_stride == 1);
   }
 
   void run_thin() const {
-    const int64_t threads = is_shared() ? threads_here() : 1;
-    const int64_t share = round_up(divide_up(product_.n, threads), kernels_.columns);
-    const int64_t block = std::min(kThinColumnBlock, share);
+    const int64_t threads = is_parallel() ? threads_here() : 1;
+    const int64_t columns_per_thread = round_up(divide_up(problem_.n, threads), kernels_.columns);
+    const int64_t block = std::min(kThinColumnBlock, columns_per_thread);
     const auto run_tasks = [&](int64_t begin, int64_t end) {
       const DefaultFloatingPoint settings;
       for (int64_t task = begin; task < end; ++task) {
-        multiply_thin({task * block, std::min((task + 1) * block, product_.n)});
+        multiply_thin({task * block, std::min((task + 1) * block, problem_.n)});
       }
     };
-    const int64_t tasks = divide_up(product_.n, block);
+    const int64_t tasks = divide_up(problem_.n, block);
     threads == 1 ? run_tasks(0, tasks) : parallel_for(tasks, 1, run_tasks);
   }
 
   void multiply_thin(Range columns) const {
-    const Range rows{0, product_.m};
+    const Range rows{0, problem_.m};
     const int64_t pitch = round_up(columns.size(), kernels_.columns);
     const ThinKernel kernel =
         kernels_.thin[static_cast<size_t>(arithmetic_)][static_cast<size_t>(b_encoding_)]
-                     [static_cast<size_t>(product_.m - 1)];
-    Lane* const a = scratch.a.lanes(kThinStepBlock * product_.m);
-    Lane* const sums = scratch.sums.lanes(pitch * product_.m);
+                     [static_cast<size_t>(problem_.m - 1)];
+    Lane* const a = scratch.a.lanes(kThinStepBlock * problem_.m);
+    Lane* const sums = scratch.sums.lanes(pitch * problem_.m);
     start(rows, columns, pitch, sums);
-    for (int64_t step = 0; step < product_.k; step += kThinStepBlock) {
-      const int64_t steps = std::min(product_.k - step, kThinStepBlock);
-      const Matrix& from = product_.a;
-      // A stays row by row: its rows take the place of steps.
-      pack_a_({element(from, 0, step), from.column_stride, from.row_stride, steps, product_.m},
-              kThinStepBlock, a);
+    for (int64_t step = 0; step < problem_.k; step += kThinStepBlock) {
+      const int64_t steps = std::min(problem_.k - step, kThinStepBlock);
+      const Matrix& source = problem_.a;
+      // A is packed row by row, with its rows as steps.
+      pack_a_(
+          {element(source, 0, step), source.column_stride, source.row_stride, steps, problem_.m},
+          kThinStepBlock, a);
       for_each_run(step, columns, [&](const std::byte* b, Range run) {
-        kernel({steps, run.size(), a, kThinStepBlock, b, product_.b.row_stride,
-                product_.b.column_stride, sums + (run.begin - columns.begin), pitch});
+        kernel({steps, run.size(), a, kThinStepBlock, b, problem_.b.row_stride,
+                problem_.b.column_stride, sums + (run.begin - columns.begin), pitch});
       });
     }
     finish(rows, columns, pitch, sums);
   }
 
-  const Product& product_;
+  const MatmulProblem& problem_;
   const MatmulKernels& kernels_;
   PackKernel pack_a_;
   Encoding b_encoding_;
@@ -363,17 +366,18 @@ class Multiplication {
 
 }  // namespace
 
-bool is_better_transposed(int64_t m, int64_t n) {
+bool is_faster_transposed(int64_t m, int64_t n) {
   // Columns fill vectors, and the last vector may be mostly empty.
   const int64_t columns = matmul_kernels().columns;
   return n * round_up(m, columns) < m * round_up(n, columns);
 }
 
-int64_t run_unit() { return matmul_kernels().columns; }
+int64_t run_alignment() { return matmul_kernels().columns; }
 
-void multiply_in_blocks(const Product& product) {
-  const Product chosen = is_better_transposed(product.m, product.n) ? transposed(product) : product;
-  Multiplication(chosen, matmul_kernels()).run();
+void blocked_matmul(const MatmulProblem& problem) {
+  const MatmulProblem chosen =
+      is_faster_transposed(problem.m, problem.n) ? transposed(problem) : problem;
+  BlockedMatmul(chosen, matmul_kernels()).run();
 }
 
 }  // namespace spyre::emulator::engine

@@ -1,12 +1,12 @@
-// A product on lanes of 32 bits, in blocks that suit the host's caches and threads: every matmul
-// but those with results of 64 bits.
+// Matmul on 32-bit lanes, blocked for the host's caches and threads: every matmul except those with
+// 64-bit results.
 #pragma once
 
 #include "emulator/engine/matmul.h"
 
 namespace spyre::emulator::engine {
 
-struct Product {
+struct MatmulProblem {
   int64_t m;
   int64_t n;
   int64_t k;
@@ -21,15 +21,15 @@ inline const std::byte* element(const Matrix& matrix, int64_t row, int64_t colum
          (row * matrix.row_stride + column * matrix.column_stride) * bytes_of(matrix.type);
 }
 
-// Below this many multiplications a second thread costs more than it saves.
-inline constexpr int64_t kSmallestSharedProduct = int64_t{1} << 21;
+// With fewer multiplications, a second thread costs more than it saves.
+inline constexpr int64_t kMinParallelMultiplications = int64_t{1} << 21;
 
-// Whether it is computed as the product of the transposed matrices, which has the same bits.
-bool is_better_transposed(int64_t m, int64_t n);
-// Runs of B must be multiples of this many columns.
-int64_t run_unit();
+// Returns whether the matmul is computed with transposed matrices, which gives the same bits.
+bool is_faster_transposed(int64_t m, int64_t n);
+// Returns the number of columns that the length of B's runs must be a multiple of.
+int64_t run_alignment();
 
-// `product` is valid and not empty.
-void multiply_in_blocks(const Product& product);
+// `problem` is valid and not empty.
+void blocked_matmul(const MatmulProblem& problem);
 
 }  // namespace spyre::emulator::engine

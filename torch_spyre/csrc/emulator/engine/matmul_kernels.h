@@ -9,8 +9,7 @@
 
 namespace spyre::emulator::engine {
 
-// How the bits of an element in memory are read: ElementType with the two meanings of F16 told
-// apart.
+// The encoding of an element in memory: ElementType with the two meanings of F16 distinguished.
 enum class Encoding : uint8_t {
   SEN169,
   FP16,
@@ -25,17 +24,17 @@ enum class Encoding : uint8_t {
   I64,
 };
 inline constexpr size_t kEncodingCount = 11;
-// The first ones have kernels for few rows.
+// The first encodings have kernels for few rows.
 inline constexpr size_t kThinEncodingCount = 4;
 
 // An element of a block: the bits of a float32, or the low 32 bits of an integer.
 using Lane = uint32_t;
 
-// What a multiplication and an addition do.
+// The arithmetic of a multiply-add.
 enum class Arithmetic : uint8_t {
-  // Float32, one rounding for both.
+  // Float32 with one rounding.
   FUSED,
-  // The same for factors whose product is a float32 exactly, so that two roundings make no
+  // The same for factors whose product is exact in float32, so that a second rounding makes no
   // difference.
   EXACT_PRODUCTS,
   WRAPPING_32,
@@ -53,8 +52,8 @@ struct PackSource {
 };
 
 // Writes panels of `width` lanes, one after the other, each with `steps` rows:
-// dst[panel][step][lane]. `width` is a multiple of MatmulKernels::lanes; the lanes behind the last
-// one hold anything.
+// dst[panel][step][lane]. `width` is a multiple of MatmulKernels::lanes; lanes after the last one
+// are undefined.
 using PackKernel = void (*)(const PackSource& source, int64_t width, Lane* dst);
 
 // tile[row][column] += A·B in order of steps, with A packed `lanes` wide and B and the tile
@@ -63,7 +62,7 @@ using TileKernel = void (*)(int64_t steps, const Lane* a, const Lane* b, Lane* t
 
 // As TileKernel for few rows and a B of any width with one of the strides 1: B is read once, and
 // not packed. `a` has rows of `a_pitch` lanes, `accumulators` rows of `accumulator_pitch`.
-struct ThinProduct {
+struct ThinMatmul {
   int64_t steps;
   int64_t columns;
   const Lane* a;
@@ -74,7 +73,7 @@ struct ThinProduct {
   Lane* accumulators;
   int64_t accumulator_pitch;
 };
-using ThinKernel = void (*)(const ThinProduct& product);
+using ThinKernel = void (*)(const ThinMatmul& matmul);
 
 // Rounds tile[rows][pitch] into memory. Strides count elements.
 struct StoreTarget {
@@ -86,8 +85,8 @@ struct StoreTarget {
 };
 using StoreKernel = void (*)(const Lane* tile, int64_t pitch, const StoreTarget& target);
 
-inline constexpr int kMostTileRows = 14;
-inline constexpr int kMostThinRows = 4;
+inline constexpr int kMaxTileRows = 14;
+inline constexpr int kMaxThinRows = 4;
 
 struct MatmulKernels {
   std::string_view name;
@@ -96,9 +95,9 @@ struct MatmulKernels {
   int columns;  // of every tile
   std::array<PackKernel, kEncodingCount> pack;
   std::array<StoreKernel, kEncodingCount> store;
-  // By the number of rows, less one. Only as many as `rows` are there.
-  std::array<std::array<TileKernel, kMostTileRows>, kArithmeticCount> tile;
-  std::array<std::array<std::array<ThinKernel, kMostThinRows>, kThinEncodingCount>,
+  // Indexed by the number of rows minus one; only the first `rows` entries are set.
+  std::array<std::array<TileKernel, kMaxTileRows>, kArithmeticCount> tile;
+  std::array<std::array<std::array<ThinKernel, kMaxThinRows>, kThinEncodingCount>,
              kFloatArithmeticCount>
       thin;
 };

@@ -9,7 +9,7 @@ namespace spyre::emulator::engine {
 
 namespace {
 
-bool looks_at_scratchpad(const View& view) { return view.space == Space::kScratchpad; }
+bool is_scratchpad_view(const View& view) { return view.space == Space::kScratchpad; }
 
 }  // namespace
 
@@ -40,8 +40,8 @@ Memory::Memory(const Program& program, std::span<const Buffer> arrays,
 
 const Memory::Segment& Memory::segment_at(int64_t address) const {
   // Segments do not overlap: it can only be the last one that begins at or before the address.
-  const auto past = std::ranges::upper_bound(segments_, address, {}, &Segment::begin);
-  if (past != segments_.begin() && address <= std::prev(past)->end()) return *std::prev(past);
+  const auto after = std::ranges::upper_bound(segments_, address, {}, &Segment::begin);
+  if (after != segments_.begin() && address <= std::prev(after)->end()) return *std::prev(after);
   throw KernelError("there is no memory at byte address " + std::to_string(address));
 }
 
@@ -76,13 +76,13 @@ Region Memory::region(const View& view, const Core& core) const {
 bool views_scratchpads(const Program& program) {
   return std::ranges::any_of(program.code, [](const Instruction& instruction) {
     if (const auto* direct = std::get_if<Transfer>(&instruction.action)) {
-      return std::ranges::any_of(direct->views, looks_at_scratchpad);
+      return std::ranges::any_of(direct->views, is_scratchpad_view);
     }
     const auto* indirect = std::get_if<IndirectTransfer>(&instruction.action);
     return indirect != nullptr &&
-           (looks_at_scratchpad(indirect->view) ||
+           (is_scratchpad_view(indirect->view) ||
             std::ranges::any_of(indirect->subscripts, [](const Subscript& subscript) {
-              return subscript.indirect && looks_at_scratchpad(subscript.index);
+              return subscript.indirect && is_scratchpad_view(subscript.index);
             }));
   });
 }

@@ -1,5 +1,5 @@
-// What a running program can address: device memory in segments of virtual addresses, and a window
-// of scratchpad memory for each core.
+// The address space of a running program: device memory in segments of virtual addresses, and a
+// window of scratchpad memory per core.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace spyre::emulator::engine {
 
-// Bytes of host memory that hold device memory.
+// Host memory that backs device memory.
 struct Buffer {
   std::byte* data = nullptr;
   int64_t bytes = 0;
@@ -22,10 +22,10 @@ struct Buffer {
 // A view with its registers read: elements at data + first + sum of coordinate * stride.
 struct Region {
   std::byte* data = nullptr;
-  int64_t bytes = 0;  // of the segment; what lies beyond reads as zero and is not written
+  int64_t bytes = 0;  // of the segment; elements beyond it read as zero and are not written
   int64_t first = 0;  // bytes from `data`: the element at coordinate 0
   int element_bytes = 1;
-  bool zero_beyond = true;      // false: going beyond the end is an error
+  bool zero_beyond = true;      // false: an access beyond the end is an error
   const char* what = "memory";  // for messages
   ShortList<int64_t> strides;   // bytes
 };
@@ -56,10 +56,11 @@ class Memory {
   std::vector<Buffer> windows_;
 };
 
-// Elements as bytes. Throws KernelError when that overflows; `what` says which number it was.
+// Returns the bytes of a number of elements. Throws KernelError when that overflows; `what` says
+// which number it was.
 int64_t in_bytes(int64_t elements, int element_bytes, const char* what);
 
-// Whether any view of the program looks at scratchpads.
+// Returns whether any view of the program accesses scratchpads.
 bool views_scratchpads(const Program& program);
 
 }  // namespace spyre::emulator::engine

@@ -1,5 +1,5 @@
-// Host memory that this thread will need soon, fetched bit by bit while it computes: fetching all
-// of it at once would only move the wait to another place.
+// Prefetches host memory that this thread will access soon, in small amounts while it computes:
+// prefetching everything at once would stall as well.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace spyre::emulator::engine {
 
-// Groups of contiguous bytes, one every `stride`.
+// Groups of contiguous bytes, `stride` bytes apart.
 struct ExpectedUse {
   const std::byte* first = nullptr;
   int64_t bytes = 0, groups = 0, stride = 0;
@@ -20,9 +20,9 @@ struct ExpectedUses {
   static constexpr int64_t kLinesAtOnce = 12;
   struct Progress {
     ExpectedUse use;
-    int64_t group = 0, at = 0;  // what comes next
+    int64_t group = 0, at = 0;  // the next to fetch
   };
-  // As many as tiles may be on their way in one trip of a loop.
+  // One for each tile that one iteration of a loop may load.
   std::array<Progress, 4> uses;
   size_t next = 0;
 };
@@ -34,13 +34,13 @@ inline void expect_use(const ExpectedUse& use) {
   uses.next = (uses.next + 1) % uses.uses.size();
 }
 
-// To be called between pieces of work of some hundred nanoseconds.
+// Must be called between units of work of some hundred nanoseconds.
 inline void prefetch_some() {
   for (auto& [use, group, at] : expected_uses.uses) {
     if (group >= use.groups) continue;
     const std::byte* const begin = use.first + group * use.stride;
     const int64_t end = std::min(use.bytes, at + ExpectedUses::kLine * ExpectedUses::kLinesAtOnce);
-    // Not to the nearest cache, which holds what is being computed.
+    // Not into the first-level cache, which holds the current working set.
     constexpr int kForReading = 0, kNear = 2;
     for (; at < end; at += ExpectedUses::kLine) __builtin_prefetch(begin + at, kForReading, kNear);
     if (at >= use.bytes) {

@@ -17,7 +17,7 @@ int64_t whole_sticks(int64_t bytes) {
   return (bytes + kStickBytes - 1) / kStickBytes * kStickBytes;
 }
 
-int64_t room_for(int64_t bytes) {
+int64_t reserved_bytes(int64_t bytes) {
   return bytes < 0 ? kUnboundedBytes : whole_sticks(std::max<int64_t>(bytes, 1));
 }
 
@@ -29,7 +29,7 @@ std::vector<ArrayPlace> place_arrays(const Program& program, std::span<const int
     if (size > kUnboundedBytes) {
       throw KernelError("an array of " + std::to_string(size) + " bytes fits no memory");
     }
-    end += room_for(size);
+    end += reserved_bytes(size);
   }
   bool overlap = false;
   int64_t after_fixed = kFirstArray;
@@ -42,7 +42,7 @@ std::vector<ArrayPlace> place_arrays(const Program& program, std::span<const int
   std::vector<ArrayPlace> places;
   for (const int64_t size : bytes) {
     places.push_back({next, size});
-    next += room_for(size);
+    next += reserved_bytes(size);
   }
   return places;
 }
@@ -64,8 +64,8 @@ Recording record(const Program& program, std::span<const ArrayPlace> arrays,
   while (true) {
     try {
       return Recorder(program, arrays, scalars, loops).record();
-    } catch (const NotUniform& found) {
-      loops[found.loop].is_uniform = false;
+    } catch (const NotUniform& error) {
+      loops[error.loop].is_uniform = false;
     }
   }
 }

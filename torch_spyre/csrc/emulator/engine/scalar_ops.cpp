@@ -17,7 +17,7 @@ namespace {
 // --- Integer division
 // -----------------------------------------------------------------------------
 
-// Both operands of a division as numbers of their width: 64 bits hold each of them.
+// The operands of a division as integers of their width, extended to 64 bits.
 template <int kBits>
 struct Numbers {
   using Lane = std::conditional_t<kBits == 64, int64_t, int32_t>;
@@ -34,8 +34,8 @@ struct Numbers {
 
 constexpr uint64_t wrapped_negative(int64_t number) { return 0 - static_cast<uint64_t>(number); }
 
-// Rounded towards zero; the remainder has the sign of the dividend. Division by -1 is apart because
-// the smallest integer has no positive counterpart.
+// Rounded towards zero; the remainder has the sign of the dividend. Division by -1 is a separate
+// case because the smallest integer has no positive counterpart.
 uint64_t signed_quotient(int64_t a, int64_t b) {
   if (b == 0) return 0;
   return b == -1 ? wrapped_negative(a) : static_cast<uint64_t>(a / b);
@@ -145,15 +145,15 @@ float remainder(float a, float b) {
     return std::numeric_limits<float>::quiet_NaN();
   }
   if (size_a < size_b) return a;
-  Magnitude rest = magnitude_of(a);
+  Magnitude partial = magnitude_of(a);
   const Magnitude divisor = magnitude_of(b);
-  while (rest.exponent > divisor.exponent) {
-    // A significand of 24 bits leaves room for 40 more.
-    const int shift = std::min(rest.exponent - divisor.exponent, 40);
-    rest = {(rest.significand << shift) % divisor.significand, rest.exponent - shift};
+  while (partial.exponent > divisor.exponent) {
+    // A 24-bit significand can be shifted by 40 bits.
+    const int shift = std::min(partial.exponent - divisor.exponent, 40);
+    partial = {(partial.significand << shift) % divisor.significand, partial.exponent - shift};
   }
-  rest.significand %= divisor.significand;
-  return std::copysign(float_of(rest), a);
+  partial.significand %= divisor.significand;
+  return std::copysign(float_of(partial), a);
 }
 
 template <ElementType kResult>
@@ -187,21 +187,21 @@ void bitcast_lanes(const void* const* inputs, void* output, int64_t n) {
 
 template <ElementType kOperand, ElementType... kResults>
 VectorFunction bitcast_to(ElementType result) {
-  VectorFunction found = nullptr;
-  ((result == kResults ? found = bitcast_lanes<kOperand, kResults> : found), ...);
-  return found;
+  VectorFunction function = nullptr;
+  ((result == kResults ? function = bitcast_lanes<kOperand, kResults> : function), ...);
+  return function;
 }
 
 // --- Far angles
 // -----------------------------------------------------------------------------------
 
-// The binary digits of 2/pi behind the point.
+// The fractional binary digits of 2/pi.
 constexpr uint64_t kTwoOverPi[] = {0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041,
                                    0xFE5163ABDEBBC561, 0xB7246E3A424DD2E0};
 
 using Wide = unsigned __int128;
 
-// 128 of those digits from `first` on.
+// Returns 128 of these digits from `first` on.
 Wide digits_of_two_over_pi(int first) {
   const uint64_t* word = kTwoOverPi + first / 64;
   const int shift = first % 64;
@@ -281,13 +281,13 @@ FarAngle reduce_far_angle(float angle) {
     return {0, std::numeric_limits<double>::quiet_NaN()};
   }
   const Magnitude magnitude = magnitude_of(angle);
-  // angle = significand * 2^power. Digits of 2/pi whose product with it is a multiple of 4 quarter
-  // turns do not count: two places before the point of the product and 126 behind it are kept.
+  // angle = significand * 2^power. Digits of 2/pi whose product with it is a multiple of 4
+  // quarter turns are dropped: the product has 2 integer and 126 fraction bits.
   const int power = magnitude.exponent - 150;
   const Wide turns = magnitude.significand * digits_of_two_over_pi(power - 2);
   const Wide quarters = (turns + (Wide{1} << 125)) >> 126;
-  const auto rest = static_cast<double>(static_cast<__int128>(turns - (quarters << 126)));
-  const double radians = rest * 0x1p-126 * 0x1.921fb54442d18p0;
+  const auto remainder = static_cast<double>(static_cast<__int128>(turns - (quarters << 126)));
+  const double radians = remainder * 0x1p-126 * 0x1.921fb54442d18p0;
   const auto whole = static_cast<int64_t>(quarters);
   return angle < 0 ? FarAngle{-whole, -radians} : FarAngle{whole, radians};
 }

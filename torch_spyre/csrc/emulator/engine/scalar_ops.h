@@ -1,4 +1,5 @@
-// Instructions that no vector unit of a host has: computed lane by lane, the same on every host.
+// Instructions without host vector instructions: computed lane by lane, with the same results on
+// every host.
 #pragma once
 
 #include "emulator/engine/vector_ops.h"

@@ -1,4 +1,4 @@
-// Host memory for the scratchpads of cores, used again from launch to launch.
+// Host memory for the scratchpads of cores, reused across launches.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ class ScratchpadPool {
     ScratchpadPool* pool_ = nullptr;
     std::byte* data_ = nullptr;
   };
-  // It may hold anything.
+  // Returns a scratchpad with undefined content.
   Lease take();
-  // Bytes [begin, end) of it, for the next core that gets it.
+  // Fills bytes [begin, end) with zeros or the poison pattern.
   void fill(const Lease& lease, int64_t begin, int64_t end) const;
 
  private:
@@ -44,12 +44,11 @@ class ScratchpadPool {
   const int64_t bytes_;
   const bool poison_;
   std::mutex mutex_;
-  // The last one given back is the first one given out: it is in the host's caches.
+  // Last in, first out: the most recently used one is in the host's caches.
   std::vector<std::byte*> free_;
 };
 
-// What fills memory that nobody has written: 0xFFFF is NaN in SEN169, as all ones are in fp32 and
-// both fp8 formats we store.
+// The pattern of uninitialised memory: all ones are NaN in SEN169, fp32 and both fp8 formats.
 inline constexpr int kPoison = 0xFF;
 
 }  // namespace spyre::emulator::engine
