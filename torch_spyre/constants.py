@@ -8,6 +8,3 @@ DEVICE_NAME = "spyre"
 
 BYTES_IN_STICK = 128
 """Unit of transfer and alignment, a fact of the device's data formats: layouts count in sticks."""
-
-DRIVER_LIBRARIES = ("libflex_spyre.so",)
-"""Hardware drivers that the loader looks for, in this order."""

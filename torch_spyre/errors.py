@@ -1,24 +1,24 @@
-"""What can go wrong for a user, one class each.
+"""Every error and warning that a user of this package can cause, one class each.
 
-A constructor takes the facts and builds the message, so that one mistake always reads the same.
-Broken internal invariants are assertions, not members of this file.
+A constructor accepts the facts and builds the message, so that the same mistake always reads the
+same. Broken internal invariants are assertions and have no class here.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from torch_spyre.constants import DRIVER_LIBRARIES
+from torch_spyre.source_location import SourceLocation, printable
 
 
 class SpyreError(RuntimeError):
     """Base of every error this package raises on purpose."""
 
-    # Does the message have lines that mean something, such as an excerpt of a text?
+    # True if line breaks in the message carry meaning, as in an excerpt of a source text.
     keeps_lines: ClassVar[bool] = False
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The default calls the class with the finished message, but our constructors take facts;
-        # without this no error could cross from a worker process.
+        # The default calls the class with the finished message, but our constructors accept facts:
+        # without this override no error could be sent from a worker process.
         return _restore, (type(self), self.args, self.__dict__)
 
 
@@ -31,7 +31,7 @@ def _restore(
 
 
 class KnobError(SpyreError, ValueError):
-    """An environment variable holds a value outside what it allows."""
+    """The value of an environment variable is not among the values it allows."""
 
     def __init__(self, name: str, value: str, allowed: str) -> None:
         super().__init__(f"{name}={value!r} is not valid; allowed: {allowed}")
@@ -54,34 +54,14 @@ class CardDescriptionError(SpyreError, ValueError):
         super().__init__(f"card description {description}: {problem}")
 
 
-class DriverMissingError(SpyreError):
-    """FLEX_DEVICE names a hardware mode and no driver library can be loaded."""
+class PytorchChangedError(SpyreError, ImportError):
+    """The installed PyTorch lacks a private name that this package relies on."""
 
-    def __init__(self, mode: str, libraries: Sequence[str] = DRIVER_LIBRARIES) -> None:
+    def __init__(self, name: str, user: str, version: str) -> None:
         super().__init__(
-            f"FLEX_DEVICE={mode} asks for a hardware driver, and none was found: looked for "
-            f"{', '.join(libraries)} on the loader path (LD_LIBRARY_PATH, ldconfig). "
-            "The emulated card needs no driver: FLEX_DEVICE=EMU, or leave it unset"
-        )
-
-
-class NoCardError(SpyreError):
-    """The device is used while every card is hidden."""
-
-    def __init__(self, present: int, visible: Sequence[int]) -> None:
-        super().__init__(
-            f"no Spyre card is visible: {present} present, and SPYRE_DEVICES selects "
-            f"{list(visible)}. Unset SPYRE_DEVICES, or name indices below {present}"
-        )
-
-
-class ForkError(SpyreError):
-    """A child made by fork uses a card that its parent had already started."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Cannot start Spyre in a forked subprocess; use the spawn start method: "
-            "torch.multiprocessing.set_start_method('spawn')"
+            f"PyTorch {version} has no {name}, which torch_spyre needs ({user}). Install a PyTorch "
+            "release that this version of torch_spyre supports, or port it: see "
+            "docs/porting-to-a-new-pytorch.md"
         )
 
 
@@ -96,42 +76,35 @@ class HostAccessError(SpyreError, TypeError, BufferError):
 
 
 class UnsupportedError(SpyreError):
-    """The compiler has no kernel for this."""
+    """The compiler cannot generate a kernel for an op, a dtype or a layout."""
 
     def __init__(self, thing: str) -> None:
         super().__init__(f"Spyre backend does not support: {thing}")
 
 
 class CompilerFailure(UnsupportedError):
-    """Our compiler failed where it should not have: a mistake of ours."""
+    """The compiler failed with an unexpected exception: a bug in this package."""
 
-    def __init__(self, what: str, error: BaseException) -> None:
+    def __init__(self, op: str, error: BaseException) -> None:
         super().__init__(
-            f"{what}: the compiler failed with {type(error).__name__}: {error}. "
+            f"{op}: the compiler failed with {type(error).__name__}: {error}. "
             "This is a bug in torch_spyre; please report it"
         )
 
 
 class UnimplementedOpError(SpyreError):
-    """A kernel is run that holds an op which the card cannot do."""
+    """A kernel contains an op that the card cannot execute."""
 
     def __init__(self, kernel: str, op: str) -> None:
         super().__init__(f"Invoked {kernel} which contains unimplemented operation {op}")
 
 
 class UnsupportedDtypeError(SpyreError):
-    """A tensor is asked for in a dtype that has no format on the card."""
+    """A tensor is requested in a dtype that has no format on the card."""
 
     def __init__(self, dtype: object, supported: Sequence[object] = ()) -> None:
         known = f"; supported: {', '.join(map(str, supported))}" if supported else ""
         super().__init__(f"Spyre backend does not support dtype {dtype}{known}")
-
-
-class LayoutError(SpyreError, ValueError):
-    """A device layout is malformed, or does not fit the tensor it is given to."""
-
-    def __init__(self, layout: object, size: Sequence[int], problem: str) -> None:
-        super().__init__(f"layout {layout} for a tensor of size {list(size)}: {problem}")
 
 
 class FallbackError(SpyreError):
@@ -147,7 +120,7 @@ class FallbackError(SpyreError):
 
 
 class ScratchpadOverflowError(SpyreError, MemoryError):
-    """The tensors of a kernel that are alive at once do not fit a core's scratchpad."""
+    """The simultaneously live tensors of a kernel do not fit a core's scratchpad."""
 
     def __init__(
         self, kernel: str, needed: int, available: int, values: Sequence[tuple[str, int]]
@@ -162,21 +135,21 @@ class ScratchpadOverflowError(SpyreError, MemoryError):
 
 
 class WorkDivisionError(SpyreError):
-    """An op cannot be divided over cores in any way that is right."""
+    """No division of an op over cores is correct."""
 
     def __init__(self, op: str, problem: str) -> None:
         super().__init__(f"work division of {op}: {problem}")
 
 
 class WorkDivisionHintError(SpyreError, ValueError):
-    """A user's `work_div` hint asks for what the op or the card cannot do."""
+    """A `work_div` hint requests a division that the op or the card does not allow."""
 
     def __init__(self, op: str, problem: str) -> None:
         super().__init__(f"work_div hint for {op}: {problem}")
 
 
 class SpanLimitError(UnsupportedError):
-    """A core's part of a tensor is spread over more addresses than a core can reach."""
+    """The slice of a tensor that one core accesses exceeds the span limit."""
 
     def __init__(
         self,
@@ -199,7 +172,7 @@ class SpanLimitError(UnsupportedError):
 
 
 class GranularityError(SpyreError, ValueError):
-    """The limits of a dynamic size do not go together."""
+    """The minimum and maximum of a dynamic size are incompatible."""
 
     def __init__(self, max_size: int, problem: str) -> None:
         super().__init__(
@@ -209,8 +182,128 @@ class GranularityError(SpyreError, ValueError):
 
 
 class BundleError(SpyreError, ValueError):
-    """A bundle of SuperDSC files is damaged, contradicts itself, or says what cannot be done."""
+    """A bundle of SuperDSC files is damaged, inconsistent, or describes an unsupported kernel."""
 
     def __init__(self, file: str, key: str, problem: str) -> None:
         where = f"{file}: {key}" if key else file
         super().__init__(f"bundle: {where}: {problem}")
+
+
+class InvalidBundleError(SpyreError):
+    """A pass has left an inconsistent bundle: a bug in the compiler."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+
+
+class InvalidOpSpecError(SpyreError, ValueError):
+    """An `OpSpec` is inconsistent: a bug in the compiler, or a mistake in an edited file."""
+
+    def __init__(self, subject: str, problem: str) -> None:
+        super().__init__(f"{subject}: {problem}")
+
+
+class KtirError(SpyreError, ValueError):
+    """A KTIR text is malformed or fails verification."""
+
+    keeps_lines = True
+
+    def __init__(self, problem: str, location: SourceLocation | None = None) -> None:
+        self.problem = problem = "\n".join(map(printable, problem.split("\n")))
+        self.location = location
+        if location is None:
+            super().__init__(problem)
+        else:
+            super().__init__(f"{location}: {problem}\n{location.excerpt()}")
+
+
+class SetError(SpyreError, ValueError):
+    """The points of an affine set cannot be enumerated: it is unbounded or too large."""
+
+    def __init__(self, affine_set: object, problem: str) -> None:
+        super().__init__(f"affine_set<{affine_set}>: {problem}")
+
+
+class KernelArgumentError(KtirError, TypeError):
+    """A KTIR kernel is called with arguments that do not match its signature."""
+
+    def __init__(self, kernel: str, problem: str) -> None:
+        super().__init__(f"{kernel}: {problem}")
+
+
+class ProgramError(SpyreError, ValueError):
+    """A program file is damaged, has another version, or is not a program."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"device program: {problem}")
+
+
+class TimingRecordError(SpyreError, ValueError):
+    """The timing record of a program is malformed, or this card cannot run it."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"timing record: {problem}")
+
+
+class ModelNotFoundError(SpyreError, ValueError):
+    """`spyre enable` is called with a name that is neither a known model nor a file."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+
+
+class ModelInputError(SpyreError, ValueError):
+    """`spyre enable` cannot use a model, its configuration or its inputs as requested."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+
+
+class MissingPackageError(SpyreError, ImportError):
+    """An optional Python package that a command needs is not installed."""
+
+    def __init__(self, package: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the package {package}: pip install {package}")
+
+
+class InputError(SpyreError, ValueError):
+    """A file or the arguments of a command cannot be used."""
+
+    def __init__(self, subject: str, problem: str) -> None:
+        super().__init__(f"{subject}: {problem}")
+
+
+class OutputError(SpyreError):
+    """A result cannot be written to the requested path."""
+
+    def __init__(self, path: object, error: OSError) -> None:
+        super().__init__(f"cannot write {str(path)!r}: {error.strerror or error}")
+
+
+class OpinfoError(SpyreError):
+    """`spyre opinfo` is called with ops, dtypes or variants that select no samples."""
+
+    def __init__(self, selection: str, problem: str) -> None:
+        super().__init__(f"spyre opinfo {selection}: {problem}")
+
+
+class ResultsError(SpyreError, ValueError):
+    """A file of `spyre opinfo` results cannot be read."""
+
+    def __init__(self, path: object, problem: str) -> None:
+        super().__init__(f"{str(path)!r} has no results of spyre opinfo: {problem}")
+
+
+class KernelFailedError(SpyreError):
+    """A kernel was launched and the card reported an error."""
+
+    def __init__(self, kernel: str, problem: str) -> None:
+        super().__init__(f"{kernel}: {problem}")
+
+
+class FallbackWarning(UserWarning):
+    """An op has no kernel on the card and was computed on the CPU. Issued once per op."""
+
+
+class KtirWarning(UserWarning):
+    """A KTIR text is valid, but probably does not mean what its author intended."""

@@ -11,10 +11,10 @@ from torch_spyre import knobs
 from torch_spyre._inductor import pipeline
 from torch_spyre._inductor.bundle_validation import (
     BundleForm,
-    InvalidBundleError,
     validate_bundle,
 )
 from torch_spyre._inductor.passes.dead_code import eliminate_dead_code
+from torch_spyre.errors import InvalidBundleError
 
 SIZES = {C0: 4, C1: 64}
 INDEX = 64 * C0 + C1

@@ -7,7 +7,8 @@ import sympy
 from division_specs import C, pointwise, tensor, with_splits
 
 from torch_spyre._inductor.op_spec import IndirectAccess, LoopSpec, UnimplementedOp, sympify
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
+from torch_spyre._inductor.op_spec_validation import validate
+from torch_spyre.errors import InvalidOpSpecError
 
 C0, C1 = C[:2]
 SOUND = pointwise("neg", 8, 128)

@@ -88,7 +88,7 @@ def test_info_json(spyre, two_cards):
 
 def test_info_without_a_driver_still_reports_and_fails_in_one_line(spyre, two_cards, monkeypatch):
     def no_driver():
-        raise errors.DriverMissingError("PF")
+        raise errors.SpyreError("FLEX_DEVICE=PF asks for a hardware driver, and none was found")
 
     monkeypatch.setenv("FLEX_DEVICE", "PF")
     two_cards.device_count = no_driver
@@ -109,12 +109,14 @@ def test_bad_input_is_one_line_and_code_1(spyre, two_cards, monkeypatch):
 
 def test_our_error_is_found_inside_the_one_torch_wraps_around_it(spyre, monkeypatch):
     def fail_to_load():
-        raise RuntimeError("Failed to load the backend extension") from errors.ForkError()
+        raise RuntimeError("Failed to load the backend extension") from errors.KnobError(
+            "SENCORES", "x", "1"
+        )
 
     monkeypatch.setattr(info_command, "collect", fail_to_load)
     code, _, err = spyre("info")
     assert code == 1
-    assert err.startswith("error: Cannot start Spyre in a forked subprocess")
+    assert err.startswith("error: SENCORES='x' is not valid")
 
 
 def test_a_bug_stays_a_traceback(monkeypatch):

@@ -229,7 +229,7 @@ def test_what_is_wrong_with_a_script_is_said_in_a_line(spyre, tmp_path, text, me
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("no JSON", "is no JSON"),
+        ("no JSON", "not JSON"),
         ("[]", "has no model_type"),
         ('{"model_type": "nosuch"}', "no model type 'nosuch'"),
         (json.dumps({**TINY, "num_attention_heads": 0}), "Error"),

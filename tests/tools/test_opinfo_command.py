@@ -167,10 +167,10 @@ def test_the_html_report_is_complete_and_self_contained(units, folder):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("unknown", "no op of PyTorch's database matches 'nonsense'"),
+        ("unknown", "nonsense: it matches no op of PyTorch's database"),
         ("damaged", "has no results of spyre opinfo"),
         ("nowhere", "cannot write"),
-        ("no variant", "have none of these dtypes and variants"),
+        ("no variant", "have none of the selected dtypes and variants"),
     ],
 )
 def test_bad_input_is_exit_code_1_and_one_line(calls, call, message):

@@ -14,7 +14,8 @@ from sympy import Symbol
 from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Reduction, traverse
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
+from torch_spyre._inductor.op_spec_validation import validate
+from torch_spyre.errors import InvalidBundleError, InvalidOpSpecError
 
 
 class BundleForm(IntEnum):
@@ -33,10 +34,6 @@ class BundleForm(IntEnum):
     SPECS = 5
     # The OpSpecs of a group are divided over cores.
     DIVIDED = 6
-
-
-class InvalidBundleError(Exception):
-    """A pass has left a bundle that contradicts itself: a defect of the compiler."""
 
 
 def validate_bundle(bundle: Bundle, form: BundleForm) -> None:

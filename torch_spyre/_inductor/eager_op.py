@@ -20,7 +20,6 @@ from torch_spyre import _C
 from torch_spyre._inductor.aliasing import check_aliasing, partially_aliased
 from torch_spyre._inductor.argument_checks import check_arguments
 from torch_spyre._inductor.bundle import Bundle, Tensor
-from torch_spyre._inductor.bundle_validation import InvalidBundleError
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.driver import BundleRequest, compile_bundle, load_bundle
 from torch_spyre._inductor.eager_graph import Call, build_graph
@@ -30,7 +29,7 @@ from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre._inductor.registration import register
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.errors import CompilerFailure, KnobError, UnsupportedError
+from torch_spyre.errors import CompilerFailure, InvalidBundleError, KnobError, UnsupportedError
 
 _TRACING_KEYS = (
     torch._C.DispatchKey.Functionalize,

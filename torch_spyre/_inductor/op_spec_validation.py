@@ -5,10 +5,7 @@ from collections.abc import Sequence
 import sympy
 
 from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec, Spec, TensorArg, flat
-
-
-class InvalidOpSpecError(ValueError):
-    """A spec contradicts itself: a mistake in the compiler, or in a file that was edited."""
+from torch_spyre.errors import InvalidOpSpecError
 
 
 def validate(specs: Sequence[Spec], cores: int) -> None:
@@ -72,4 +69,4 @@ def _direct_symbols(expression: sympy.Expr) -> set[sympy.Symbol]:
 
 def _require(spec: OpSpec, holds: bool, problem: str) -> None:
     if not holds:
-        raise InvalidOpSpecError(f"OpSpec {spec.op}: {problem}")
+        raise InvalidOpSpecError(f"OpSpec {spec.op}", problem)

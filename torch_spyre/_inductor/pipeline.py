@@ -7,7 +7,6 @@ from torch_spyre import knobs
 from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.bundle_validation import (
     BundleForm,
-    InvalidBundleError,
     validate_bundle,
 )
 from torch_spyre._inductor.loop_ir import LoopOp
@@ -21,7 +20,7 @@ from torch_spyre._inductor.passes.loop_splitting import split_long_loops
 from torch_spyre._inductor.passes.op_specs import specs_of
 from torch_spyre._inductor.passes.work_division import divided
 from torch_spyre._inductor.tiling.tile_plan import plan_tiles, tile_budget
-from torch_spyre.errors import UnsupportedError
+from torch_spyre.errors import InvalidBundleError, UnsupportedError
 
 
 @dataclass(frozen=True)

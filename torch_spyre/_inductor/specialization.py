@@ -21,7 +21,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
 from torch_spyre import _C, knobs
-from torch_spyre._inductor.bundle_validation import InvalidBundleError
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.fx_passes import (
     announce_fallbacks,
@@ -30,7 +29,13 @@ from torch_spyre._inductor.fx_passes import (
 )
 from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
-from torch_spyre.errors import CompilerFailure, FallbackError, KnobError, UnsupportedError
+from torch_spyre.errors import (
+    CompilerFailure,
+    FallbackError,
+    InvalidBundleError,
+    KnobError,
+    UnsupportedError,
+)
 from torch_spyre.logging_config import get_logger
 from torch_spyre.ops.plans import Plans
 

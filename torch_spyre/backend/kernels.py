@@ -22,18 +22,13 @@ from torch_spyre.backend.program.instructions import Argument, FixedBuffer
 from torch_spyre.backend.program.program import Program
 from torch_spyre.backend.program.recent import add_to_cache
 from torch_spyre.cards import CardDescription, load_card
-from torch_spyre.errors import ScratchpadOverflowError
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KernelArgumentError, KtirError, ScratchpadOverflowError
 from torch_spyre.timing import Timing
 
 if TYPE_CHECKING:
     from torch_spyre.ktir.module import Function, Module
 
 Scalar = int | float | bool
-
-
-class KernelArgumentError(KtirError, TypeError):
-    """A kernel was called with arguments that it does not accept."""
 
 
 def function_named(module: "Module", name: str) -> "Function":
@@ -58,7 +53,7 @@ def compile_kernel(
     declared = {argument.name for argument in function.arguments}
     unknown = set(scalars) - declared
     if unknown:
-        raise KernelArgumentError(_unexpected_arguments(function, unknown))
+        raise KernelArgumentError(function.name, _unexpected_arguments(function, unknown))
     card = load_card()
     # As text: 0.0 and -0.0, 1 and True compare equal but compile to different programs.
     values = repr(sorted((key, repr(value)) for key, value in scalars.items()))
@@ -134,7 +129,7 @@ def estimate_kernel(module: "Module", name: str, scalars: Mapping[str, Scalar]) 
     missing = [argument.name for argument in program.arguments if not argument.is_array]
     if missing:
         raise KernelArgumentError(
-            f"{name}: the time depends on {', '.join(missing)}; pass values for these"
+            name, f"the time depends on {', '.join(missing)}; pass values for these"
         )
     sizes = [_array_bytes(argument) for argument in program.arguments if argument.is_array]
     return timing_of(program, sizes, [])
@@ -196,9 +191,9 @@ def _bind(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
     unknown = {key for key, value in arguments.items() if key not in names and not is_array(value)}
     missing = [name for name in names if name not in arguments]
     if missing:
-        raise KernelArgumentError(f"{function.name}: no value for {', '.join(missing)}")
+        raise KernelArgumentError(function.name, f"no value for {', '.join(missing)}")
     if unknown:
-        raise KernelArgumentError(_unexpected_arguments(function, unknown))
+        raise KernelArgumentError(function.name, _unexpected_arguments(function, unknown))
     return {name: arguments[name] for name in names}
 
 
@@ -229,29 +224,28 @@ def _fixed_buffer_arrays(
     unknown = set(extra) - set(names)
     if unknown:
         views = f"; its views at fixed addresses are: {', '.join(names)}" if names else ""
-        raise KernelArgumentError(_unexpected_arguments(function, unknown) + views)
+        raise KernelArgumentError(function.name, _unexpected_arguments(function, unknown) + views)
     return extra
 
 
 def _unexpected_arguments(function: "Function", unknown: set[str]) -> str:
     names = ", ".join(argument.name for argument in function.arguments) or "none"
-    return (
-        f"{function.name} has no argument {', '.join(sorted(unknown))}; its arguments are: {names}"
-    )
+    return f"no argument {', '.join(sorted(unknown))}; its arguments are: {names}"
 
 
 def _copy_checked_array(kernel: str, argument: Argument, value: Any) -> ArrayArgument:
     """Copy an array to the card; raise if the kernel's view has another dtype or shape."""
     if element_type_of(value) is not argument.type:
         raise KernelArgumentError(
-            f"{kernel}: {argument.name} is an array of {value.dtype}, and the kernel's view of it "
-            f"holds {argument.type.name.lower()}"
+            kernel,
+            f"{argument.name} is an array of {value.dtype}, and the kernel's view of it "
+            f"holds {argument.type.name.lower()}",
         )
     shape = tuple(value.shape)
     if argument.has_shape and shape != argument.shape:
         raise KernelArgumentError(
-            f"{kernel}: {argument.name} has shape {shape}, and the kernel's view of it "
-            f"{argument.shape}"
+            kernel,
+            f"{argument.name} has shape {shape}, and the kernel's view of it {argument.shape}",
         )
     return copy_to_card(argument.name, argument.type, value)
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from torch_spyre.enablement.errors import ModelInputError
 from torch_spyre.enablement.model_source import ModelSource
 from torch_spyre.enablement.script_models import ScriptModel
 from torch_spyre.enablement.transformers_models import from_file, from_name
+from torch_spyre.errors import ModelInputError
 
 
 def find_model(text: str) -> ModelSource:
@@ -13,7 +13,7 @@ def find_model(text: str) -> ModelSource:
     path = Path(text)
     if path.suffix == ".py":
         if not path.is_file():
-            raise ModelInputError(f"there is no script {text!r}")
+            raise ModelInputError(text, "no script has this name")
         return ScriptModel(path)
     if path.is_dir() or path.suffix == ".json":
         return from_file(path)

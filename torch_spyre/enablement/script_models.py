@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from torch_spyre.enablement.errors import ModelInputError
 from torch_spyre.enablement.model_source import Arguments, RepeatedLayer, Step
+from torch_spyre.errors import ModelInputError
 
 # Module trials copy the model once per module class.
 _MAX_TRIAL_BYTES = 512 * 2**20
@@ -23,16 +23,18 @@ class ScriptModel:
         defined = _run(path)
         model, inputs = defined.get("model"), defined.get("inputs")
         if not isinstance(model, torch.nn.Module):
-            raise ModelInputError(f"{path} defines no `model` that is a torch.nn.Module")
+            raise ModelInputError(str(path), "defines no `model` that is a torch.nn.Module")
         if isinstance(inputs, torch.Tensor):
             inputs = (inputs,)
         if not isinstance(inputs, tuple | list | dict):
             raise ModelInputError(
-                f"{path} defines no `inputs`: a tensor, a tuple of arguments, or a dict of them"
+                str(path), "defines no `inputs`: a tensor, a tuple of arguments, or a dict of them"
             )
         tokens = defined.get("tokens", 1)
         if not isinstance(tokens, int) or tokens < 1:
-            raise ModelInputError(f"{path}: `tokens` is how many tokens a call is for, at least 1")
+            raise ModelInputError(
+                str(path), "`tokens` is how many tokens a call is for, at least 1"
+            )
         self.kind = type(model).__name__
         self._model, self._tokens = model.eval(), tokens
         self._inputs: Arguments = ((), inputs) if isinstance(inputs, dict) else (inputs, {})
@@ -61,7 +63,7 @@ def _run(path: Path) -> dict[str, Any]:
     except (Exception, SystemExit) as error:  # any: it is the user's program
         reason = " ".join(str(error).split())
         raise ModelInputError(
-            f"{path}{_line(path, error)}: {type(error).__name__}: {reason}"
+            f"{path}{_line(path, error)}", f"{type(error).__name__}: {reason}"
         ) from error
 
 

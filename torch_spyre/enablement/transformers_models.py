@@ -15,12 +15,12 @@ import torch
 import yaml
 
 from torch_spyre.enablement import resizing
-from torch_spyre.enablement.errors import (
+from torch_spyre.enablement.model_source import Arguments, RepeatedLayer, Step
+from torch_spyre.errors import (
     MissingPackageError,
     ModelInputError,
     ModelNotFoundError,
 )
-from torch_spyre.enablement.model_source import Arguments, RepeatedLayer, Step
 
 # The mappings in which the class of a model type is looked up, in this order.
 _HEADS = (
@@ -98,13 +98,14 @@ def from_name(name: str) -> TransformersModel:
     )
     if is_model:
         if model_class.config_class is None:
-            raise ModelInputError(f"{name} is a base class: name one of its models")
+            raise ModelInputError(name, "a base class: name one of its models")
         with _errors_as_model_input(name):
             config = model_class.config_class()
         return TransformersModel(name, config, model_class, "defaults of the class")
     raise ModelNotFoundError(
-        f"{name!r} is no model type or class of transformers, no file, and none of the published "
-        f"models {', '.join(published())}"
+        name,
+        "no model type or class of transformers, no file, and none of the published "
+        f"models {', '.join(published())}",
     )
 
 
@@ -114,11 +115,11 @@ def from_file(path: Path) -> TransformersModel:
     try:
         values = json.loads(file.read_text())
     except OSError as error:
-        raise ModelInputError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
+        raise ModelInputError(f"cannot read {str(file)!r}", error.strerror or str(error)) from error
     except ValueError as error:
-        raise ModelInputError(f"{str(file)!r} is no JSON: {error}") from error
+        raise ModelInputError(str(file), f"not JSON: {error}") from error
     if not isinstance(values, dict) or not isinstance(values.get("model_type"), str):
-        raise ModelInputError(f"{str(file)!r} has no model_type: it is no model's configuration")
+        raise ModelInputError(str(file), "not the configuration of a model: it has no model_type")
     config = _config(str(file), values["model_type"], values)
     name = path.resolve().name if path.is_dir() else path.resolve().parent.name
     return TransformersModel(name, config, _class_for(str(file), config), str(file))
@@ -127,7 +128,7 @@ def from_file(path: Path) -> TransformersModel:
 def _config(name: str, model_type: str, values: dict[str, Any]) -> Any:
     known = library().CONFIG_MAPPING
     if model_type not in known:
-        raise ModelNotFoundError(f"{name}: transformers has no model type {model_type!r}")
+        raise ModelNotFoundError(name, f"transformers has no model type {model_type!r}")
     with _errors_as_model_input(name), _quiet():
         return known[model_type].from_dict(values)
 
@@ -143,7 +144,7 @@ def _class_for(name: str, config: Any) -> Any:
         if type(config) in mapping:
             model_class = mapping[type(config)]
             return model_class[0] if isinstance(model_class, tuple) else model_class
-    raise ModelInputError(f"{name}: transformers has no model for {type(config).__name__}")
+    raise ModelInputError(name, f"transformers has no model for {type(config).__name__}")
 
 
 @contextmanager
@@ -153,7 +154,7 @@ def _errors_as_model_input(name: str) -> Iterator[None]:
         yield
     except Exception as error:  # any: transformers validates the user's values in many ways
         text = " ".join(str(error).split()) or "no reason given"
-        raise ModelInputError(f"{name}: {type(error).__name__}: {text}") from error
+        raise ModelInputError(name, f"{type(error).__name__}: {text}") from error
 
 
 @contextmanager
@@ -230,8 +231,8 @@ def _inputs(model: Any, accepted: Mapping[str, Any], batch: int, prompt: int) ->
         inputs["decoder_input_ids"] = torch.full((batch, 1), 7)
     if main not in inputs:
         raise ModelInputError(
-            f"{type(model).__name__} takes {main!r}, which is not made here: write a script that "
-            "defines model and inputs"
+            type(model).__name__,
+            f"its input {main!r} cannot be generated: write a script that defines model and inputs",
         )
     return inputs
 
@@ -240,8 +241,8 @@ def _size(*size: int) -> tuple[int, ...]:
     """Return the size of an input, or raise if the host cannot be expected to hold it."""
     if math.prod(size) > _MAX_INPUT_ELEMENTS:
         raise ModelInputError(
-            f"an input of size {list(size)} has more than {_MAX_INPUT_ELEMENTS:,} elements: "
-            "reduce --batch or --prompt"
+            f"input of size {list(size)}",
+            f"it has more than {_MAX_INPUT_ELEMENTS:,} elements: reduce --batch or --prompt",
         )
     return size
 
@@ -249,4 +250,6 @@ def _size(*size: int) -> tuple[int, ...]:
 def _check_length(name: str, config: Any, prompt: int) -> None:
     limit = getattr(config, "max_position_embeddings", None)
     if isinstance(limit, int) and prompt >= limit:
-        raise ModelInputError(f"{name} takes fewer than {limit} tokens; --prompt asks for {prompt}")
+        raise ModelInputError(
+            name, f"it accepts fewer than {limit} tokens; --prompt asks for {prompt}"
+        )

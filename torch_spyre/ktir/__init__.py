@@ -4,8 +4,9 @@
 `import torch` loads may import it.
 """
 
-from torch_spyre.ktir.errors import KtirError, KtirWarning, SetError, SourceLocation
+from torch_spyre.errors import KtirError, KtirWarning, SetError
 from torch_spyre.ktir.module import Argument, Function, Module, load
+from torch_spyre.source_location import SourceLocation
 
 __all__ = [
     "Argument",

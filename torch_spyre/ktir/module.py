@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.syntax.parser import parse_text
 from torch_spyre.ktir.syntax.printer import print_module

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
 
-from torch_spyre.ktir.errors import SourceLocation
+from torch_spyre.source_location import SourceLocation
 
 _WORD = re.compile(r"[\w.$]+")
 

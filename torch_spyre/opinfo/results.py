@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from torch_spyre.errors import SpyreError
+from torch_spyre.errors import InputError, OutputError, ResultsError
 
 # The version of the JSON format; to be raised with every incompatible change.
 FORMAT = 1
@@ -39,10 +39,6 @@ MEANINGS = {
 TROUBLE = (Verdict.WRONG, Verdict.CRASH)
 VARIANTS = ("forward", "out", "noncontiguous", "gradient")
 DTYPES = ("float16", "float32", "int64", "bool")
-
-
-class ResultsError(SpyreError, ValueError):
-    """A file of results cannot be read or written."""
 
 
 @dataclass(frozen=True)
@@ -209,10 +205,10 @@ def load(path: Path) -> Results:
     try:
         return from_json(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
-        raise ResultsError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+        raise InputError(f"cannot read {str(path)!r}", error.strerror or str(error)) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"no {error}" if isinstance(error, KeyError) else error
-        raise ResultsError(f"{str(path)!r} has no results of spyre opinfo: {problem}") from error
+        problem = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise ResultsError(path, problem) from error
 
 
 def write(path: Path, text: str) -> None:
@@ -222,7 +218,7 @@ def write(path: Path, text: str) -> None:
         new_path.write_text(text, encoding="utf-8")
         os.replace(new_path, path)
     except OSError as error:
-        raise ResultsError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        raise OutputError(path, error) from error
 
 
 def save(path: Path, results: Results) -> None:

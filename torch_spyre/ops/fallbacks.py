@@ -13,12 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from torch_spyre.errors import FallbackError
-
-
-class FallbackWarning(UserWarning):
-    """An op has no kernel on the card and ran on the CPU. Issued once per op."""
-
+from torch_spyre.errors import FallbackError, FallbackWarning
 
 # The user's lines that ops of compiled graphs come from: the frames have generated code only.
 _lines_of_graphs: dict[str, tuple[str, int]] = {}

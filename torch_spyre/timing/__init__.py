@@ -6,6 +6,7 @@ so they cannot disagree. Neither data values nor the host have an influence. `do
 describes the model.
 """
 
+from torch_spyre.errors import TimingRecordError
 from torch_spyre.timing.estimate import estimate, fingerprint
 from torch_spyre.timing.record import (
     DdrPattern,
@@ -17,7 +18,6 @@ from torch_spyre.timing.record import (
     RingTransfer,
     SfpWork,
     Step,
-    TimingRecordError,
 )
 from torch_spyre.timing.result import (
     CoreUtilisation,

@@ -9,6 +9,7 @@ from math import ceil
 
 from torch_spyre.cards import CardDescription, load_card
 from torch_spyre.cards.description import TimingConstants
+from torch_spyre.errors import TimingRecordError
 from torch_spyre.timing.exact import PS_PER_NS, apportion, total
 from torch_spyre.timing.memory import ProgramMemory, StepMemory, program_memory, step_memory
 from torch_spyre.timing.record import (
@@ -16,7 +17,6 @@ from torch_spyre.timing.record import (
     Relayout,
     RingTransfer,
     Step,
-    TimingRecordError,
 )
 from torch_spyre.timing.result import (
     CoreUtilisation,

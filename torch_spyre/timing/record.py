@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from torch_spyre.constants import BYTES_IN_STICK
-from torch_spyre.errors import SpyreError
+from torch_spyre.errors import TimingRecordError
 
 # Programs contain their record, and C++ holds its amounts as int64.
 _MAX_AMOUNT = 2**63 - 1
@@ -22,13 +22,6 @@ Positive = Annotated[int, Field(gt=0, le=_MAX_AMOUNT)]
 Name = Annotated[str, Field(max_length=1000)]
 
 _CHECKED = ConfigDict(strict=True, extra="forbid")
-
-
-class TimingRecordError(SpyreError, ValueError):
-    """The record of a program is malformed, or describes a program that the card cannot run."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"timing record: {problem}")
 
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)

@@ -17,7 +17,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bar
 
-from torch_spyre.tools.ktir_command import OutputError
+from torch_spyre.errors import OutputError
 
 if TYPE_CHECKING:
     from torch_spyre.enablement.evaluation import Progress

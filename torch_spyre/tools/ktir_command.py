@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from torch_spyre.errors import SpyreError
+from torch_spyre.errors import OutputError
 
 if TYPE_CHECKING:
     from torch_spyre.ktir import Module
@@ -30,13 +30,6 @@ Scalars = Annotated[
 ]
 
 
-class OutputError(SpyreError):
-    """An output file cannot be written."""
-
-    def __init__(self, path: Path, error: OSError) -> None:
-        super().__init__(f"cannot write {str(path)!r}: {error.strerror or error}")
-
-
 def read(file: Path, *, strict: bool = False) -> "Module":
     """Load a module from a file; print its warnings to stderr, one line each."""
     from torch_spyre import ktir
@@ -51,7 +44,7 @@ def read(file: Path, *, strict: bool = False) -> "Module":
 
 def select_function(module: "Module", function: str | None) -> str:
     """Return the name of the requested function, or of the only one."""
-    from torch_spyre.ktir.errors import KtirError
+    from torch_spyre.errors import KtirError
 
     if function is not None:
         return function

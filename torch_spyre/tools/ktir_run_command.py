@@ -8,11 +8,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from torch_spyre.errors import SpyreError
+from torch_spyre.errors import InputError, KernelFailedError, OutputError, SpyreError
 from torch_spyre.tools.ktir_command import (
     File,
     FunctionName,
-    OutputError,
     Scalars,
     parse_scalars,
     read,
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
     from torch_spyre.ktir import Module
 
     Values = dict[str, Any]
-
-
-class InputError(SpyreError, ValueError):
-    """The arrays of a kernel cannot be read, or some are missing."""
-
-
-class KernelFailedError(SpyreError):
-    """The kernel was launched and the card reported an error."""
 
 
 def run(
@@ -63,7 +54,7 @@ def run(
     if random:
         inputs = {**_random_arrays(program, inputs, seed), **inputs}
     elif missing := [array for array, *_ in _arrays(program) if array not in inputs]:
-        raise InputError(f"{name}: no value for {', '.join(missing)}; use --npz or --random")
+        raise InputError(name, f"no value for {', '.join(missing)}; use --npz or --random")
     before = _counters()
     try:
         results = module.run(name, **inputs)
@@ -71,7 +62,7 @@ def run(
         raise
     except (RuntimeError, IndexError) as error:
         # The card's message, without the stack trace that PyTorch may append.
-        raise KernelFailedError(f"{name}: {str(error).partition('Exception raised')[0]}") from error
+        raise KernelFailedError(name, str(error).partition("Exception raised")[0]) from error
     after = _counters()
     _print_arrays(results)
     _print_counters({key: after[key] - before.get(key, 0) for key in after})
@@ -88,22 +79,22 @@ def _from_file(path: Path) -> "Values":
                 raise ValueError("it has one unnamed array; use numpy.savez")
             arrays = {name: file[name] for name in file.files}
     except OSError as error:
-        raise InputError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+        raise InputError(f"cannot read {str(path)!r}", error.strerror or str(error)) from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{str(path)!r} is not an npz file: {error}") from error
+        raise InputError(str(path), f"not an npz file: {error}") from error
     return {name: value if value.ndim else value.item() for name, value in arrays.items()}
 
 
 def _program(module: "Module", name: str, values: "Values") -> "Program":
     """Compile a function to determine the names, shapes and dtypes of its arrays."""
     from torch_spyre.backend.kernels import function_named
-    from torch_spyre.ktir.errors import KtirError
+    from torch_spyre.errors import KernelArgumentError
 
     declared = {argument.name for argument in function_named(module, name).arguments}
     scalars = {key: value for key, value in values.items() if isinstance(value, int | float)}
     unknown = sorted(set(scalars) - declared)
     if unknown:
-        raise KtirError(f"{name} has no argument {', '.join(unknown)}")
+        raise KernelArgumentError(name, f"no argument {', '.join(unknown)}")
     return module.compile(name, **scalars)
 
 
@@ -159,9 +150,7 @@ def _random_arrays(program: "Program", inputs: "Values", seed: int) -> "Values":
         if name in inputs:
             continue
         if shape is None:
-            raise InputError(
-                f"{program.name}: the shape of {name} is not static; pass it with --npz"
-            )
+            raise InputError(program.name, f"the shape of {name} is not static; pass it with --npz")
         arrays[name] = _random_array(generator, type, shape)
     return arrays
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from torch_spyre.errors import SpyreError
+from torch_spyre.errors import MissingPackageError, OpinfoError
 from torch_spyre.opinfo import results as opinfo_results
 from torch_spyre.opinfo.results import DTYPES, MEANINGS, TROUBLE, Results, Unit, Verdict
 
@@ -36,10 +36,6 @@ QUICK_OP_NAMES = """
     nn.functional.linear nn.functional.silu permute softmax sum transpose where
 """
 QUICK_OPS = QUICK_OP_NAMES.split()
-
-
-class OpinfoError(SpyreError):
-    """The op database is not available, or the selection is empty."""
 
 
 def opinfo(
@@ -126,9 +122,7 @@ def _database() -> "dict[str, OpInfo]":
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("torch"):
             raise
-        raise OpinfoError(
-            f"PyTorch's op database needs the package {error.name}: pip install {error.name}"
-        ) from error
+        raise MissingPackageError(str(error.name), "PyTorch's op database") from error
     return ops()
 
 
@@ -146,7 +140,7 @@ def _units(
     for pattern in patterns:
         names = [name for name in database if fnmatch.fnmatchcase(name, pattern)]
         if not names:
-            raise OpinfoError(f"no op of PyTorch's database matches {pattern!r}")
+            raise OpinfoError(pattern, "it matches no op of PyTorch's database")
         selected += names
     units = [
         Unit(name, dtype, variant, samples, sample)
@@ -157,7 +151,10 @@ def _units(
         and _has_variant(database[name], dtype, variant)
     ]
     if not units:
-        raise OpinfoError("the selected ops have none of these dtypes and variants")
+        raise OpinfoError(
+            " ".join(dict.fromkeys(selected)),
+            "these ops have none of the selected dtypes and variants",
+        )
     return units
 
 

@@ -6,8 +6,7 @@ import torch
 from run_texts import box, half, kernel, load, numpy_type, run, store, tensor, tile, view, zeros
 
 from torch_spyre import ktir
-from torch_spyre.errors import ScratchpadOverflowError
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError, ScratchpadOverflowError
 
 DOUBLE = kernel(
     "px; py", load("x", [4, 8]), "%y = arith.addf %x, %x : tensor<4x8xf16>", store("y", [4, 8])
@@ -153,7 +152,7 @@ def test_fixed_buffers_are_passed_by_the_names_of_their_views():
 
 
 def test_arrays_for_unknown_views_are_rejected():
-    with pytest.raises(KtirError, match="f has no argument D; .*fixed addresses are: A, B, C"):
+    with pytest.raises(KtirError, match="f: no argument D; .*fixed addresses are: A, B, C"):
         run(FIXED, A=zeros(64), D=zeros(64))
 
 
@@ -173,7 +172,7 @@ def test_invalid_array_arguments_are_rejected():
     rejects("px is an array of float32.*f16", px=zeros(4, 8, dtype=np.float32), py=zeros(4, 8))
     rejects(r"px has shape \(8, 4\).*\(4, 8\)", px=zeros(8, 4), py=zeros(4, 8))
     rejects("no value for py", px=zeros(4, 8))
-    rejects("f has no argument n; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), n=3)
+    rejects("f: no argument n; its arguments are: px, py", px=zeros(4, 8), py=zeros(4, 8), n=3)
     rejects("px is the base of a memory view: it must be an array", px=3, py=zeros(4, 8))
     rejects("px", px="text", py=zeros(4, 8))
     rejects("px", px=None, py=zeros(4, 8))
@@ -184,7 +183,7 @@ def test_invalid_array_arguments_are_rejected():
 
 def test_an_extra_array_is_rejected():
     rejects(
-        "f has no argument extra; its arguments are: px, py",
+        "f: no argument extra; its arguments are: px, py",
         px=zeros(4, 8),
         py=zeros(4, 8),
         extra=zeros(4),

@@ -5,7 +5,7 @@ import pytest
 from communication_texts import ALL4, ME, ONE_GROUP, N, own_row, produce, reducing, store_row, zero
 from run_texts import half, kernel, run, tensor, zeros
 
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 
 
 def test_consumers_of_their_left_neighbour():

@@ -21,7 +21,7 @@ from communication_texts import (
 from run_texts import half, kernel, run, tensor, tile, view, zeros
 
 from torch_spyre import ktir
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 
 
 def test_all_cores_receive_the_sum():

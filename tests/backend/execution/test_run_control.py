@@ -6,7 +6,7 @@ from run_texts import box, half, kernel, load, run, store, tensor, tile, view, z
 
 from torch_spyre import ktir
 from torch_spyre.backend.program.instructions import Branch
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 
 N = 8
 T = tensor([N])

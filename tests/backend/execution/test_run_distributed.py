@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from run_texts import box, half, kernel, load, run, shape_text, store, tensor, tile, view, zeros
 
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 
 
 def distributed(name, parts, sizes, type="f16"):

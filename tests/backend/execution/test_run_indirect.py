@@ -16,7 +16,7 @@ from run_texts import (
     zeros,
 )
 
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 
 
 def indirect(name, variables, base, subscripts, shape, types, *, points=None, order=None):

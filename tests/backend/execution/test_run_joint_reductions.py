@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from run_texts import half, kernel, load, numpy_type, run, shape_text, store, tensor
 
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 
 # A NaN beats all numbers; of equal values the first wins, wherever it is folded.
 BETTER = [

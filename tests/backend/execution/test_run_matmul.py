@@ -16,7 +16,7 @@ from run_texts import (
     zeros,
 )
 
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 
 
 def product(op, a, b, c, *, types=("f16", "f16", "f16"), outs=None):

@@ -5,7 +5,7 @@ import pytest
 from run_texts import half, kernel, load, numpy_type, run, store, tensor, zeros
 
 from torch_spyre import ktir
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 
 
 def of(line, before, after, *, types=("f16", "f16"), arguments="", extra=()):

@@ -18,7 +18,7 @@ from run_texts import (
 )
 
 from torch_spyre import ktir
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 
 
 def copy_tile(sizes, at, shape, **options):

@@ -5,8 +5,7 @@ from compiling import compiled
 
 from torch_spyre import ktir
 from torch_spyre.backend import kernels
-from torch_spyre.errors import ScratchpadOverflowError
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError, ScratchpadOverflowError
 
 BOX = "affine_set<(d0, d1) : (d0 >= 0, -d0 + 3 >= 0, d1 >= 0, -d1 + 63 >= 0)>"
 VIEW = "ktdp.construct_memory_view %p, sizes: [4, 64], strides: [64, 1] : memref<4x64xf16>"
@@ -120,14 +119,14 @@ def test_a_grid_of_the_whole_card_is_accepted():
     compiled(kernel([], attributes=" attributes {grid = [4, 8]}"))
 
 
-@pytest.mark.filterwarnings("ignore::torch_spyre.ktir.errors.KtirWarning")
+@pytest.mark.filterwarnings("ignore::torch_spyre.errors.KtirWarning")
 def test_a_tile_and_a_tensor_of_different_counts():
     body = [*LOADED[:2], "%x = ktdp.load %t : <4x64xindex> -> tensor<4x32xf16>"]
     with pytest.raises(KtirError, match="differs|256 points and a tensor of 128 elements"):
         compiled(kernel(body))
 
 
-@pytest.mark.filterwarnings("ignore::torch_spyre.ktir.errors.KtirWarning")
+@pytest.mark.filterwarnings("ignore::torch_spyre.errors.KtirWarning")
 def test_a_tile_whose_set_has_other_points_than_the_tensor():
     smaller = BOX.replace("-d1 + 63", "-d1 + 31")
     body = [
@@ -252,7 +251,7 @@ def test_an_array_cannot_be_compiled_in():
 
 def test_unknown_argument_and_function_names_are_rejected():
     module = ktir.load(kernel(LOADED))
-    with pytest.raises(KtirError, match="f has no argument m; its arguments are: p, n"):
+    with pytest.raises(KtirError, match="f: no argument m; its arguments are: p, n"):
         module.compile("f", m=3)
     with pytest.raises(KtirError, match="no function 'g'; it has: f"):
         module.compile("g")

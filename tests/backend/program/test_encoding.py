@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from random_programs import contents, values_of
 
 from torch_spyre.backend.program import encoding
-from torch_spyre.backend.program.encoding import HEADER_BYTES, ProgramError, Reader, decode, encode
+from torch_spyre.backend.program.encoding import HEADER_BYTES, Reader, decode, encode
 from torch_spyre.backend.program.instructions import (
     INSTRUCTIONS,
     ElementType,
@@ -20,6 +20,7 @@ from torch_spyre.backend.program.instructions import (
     Scalar,
 )
 from torch_spyre.backend.program.program import Program
+from torch_spyre.errors import ProgramError
 
 EMPTY = ProgramContent("f", (1, 1, 1), 4, (), (), (), 0, 0, (), ())
 

@@ -18,7 +18,6 @@ from op_spec_samples import (
 
 from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import LoopSpec, UnimplementedOp, sympify
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc import (
     assign_argument_addresses,
     generate_bundle,
@@ -28,6 +27,7 @@ from torch_spyre._inductor.superdsc import (
 )
 from torch_spyre._inductor.superdsc.segments import ARGUMENT_SEGMENTS, SEGMENT_BYTES
 from torch_spyre.cards import load_card
+from torch_spyre.errors import InvalidOpSpecError
 
 
 def write_bundle(folder, specs, **options):
@@ -306,7 +306,7 @@ def test_further_arguments_follow_in_the_same_segments():
 
 
 def test_arguments_larger_than_the_segments_are_rejected():
-    with pytest.raises(InvalidOpSpecError, match="argument 7 of 8 has .* bytes and does not fit"):
+    with pytest.raises(InvalidOpSpecError, match="argument 7 of 8: its .* bytes do not fit"):
         assign_argument_addresses([SEGMENT_BYTES - 128] * 7 + [256])
 
 

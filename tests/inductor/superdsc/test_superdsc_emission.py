@@ -18,8 +18,8 @@ from op_spec_samples import (
 from sdsc_reading import coordinate_terms, sdsc, starts
 
 from torch_spyre._C import DataFormats, encode_constant
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc import generate_sdsc, parse_op_spec
+from torch_spyre.errors import InvalidOpSpecError
 
 FP16 = DataFormats.SEN169_FP16
 

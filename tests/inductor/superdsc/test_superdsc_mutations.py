@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
+from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre._inductor.superdsc import import_programs, unroll_loop_specs
 from torch_spyre._inductor.superdsc.segments import num_bytes
-from torch_spyre.errors import BundleError, SpyreError
+from torch_spyre.errors import BundleError, InvalidOpSpecError, SpyreError
 
 
 def num_examples(count):

@@ -15,7 +15,7 @@ from sdsc_reading import coordinate_terms, sdsc, starts
 
 from torch_spyre import knobs
 from torch_spyre._C import DataFormats, encode_constant
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
+from torch_spyre.errors import InvalidOpSpecError
 
 FP16 = DataFormats.SEN169_FP16
 

@@ -10,7 +10,7 @@ from division_specs import C, column_sum, pointwise, with_splits
 
 from torch_spyre._inductor.async_compile import SpyreAsyncCompile
 from torch_spyre._inductor.op_spec import LoopSpec, UnimplementedOp, sympify
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
+from torch_spyre.errors import InvalidOpSpecError
 
 
 def with_locations(spec, *locations):

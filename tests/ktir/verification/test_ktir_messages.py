@@ -9,7 +9,7 @@ from ktir_texts import function
 from torch_spyre import ktir
 from torch_spyre.errors import SpyreError
 from torch_spyre.ktir.affine import box_set
-from torch_spyre.ktir.errors import SourceLocation
+from torch_spyre.source_location import SourceLocation
 
 BAD_LOAD = """module {
   #s = affine_set<(d0) : (d0 >= 0, d0 <= 7)>

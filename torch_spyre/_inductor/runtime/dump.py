@@ -10,11 +10,10 @@ from xdsl.ir import Operation
 
 from torch_spyre._inductor.kernel_parameters import kernel_parameters
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.runtime.programs import module_for, program_for
 from torch_spyre._inductor.superdsc import generate_bundle
 from torch_spyre.backend.execution import timing_of
-from torch_spyre.errors import KnobError
+from torch_spyre.errors import InvalidOpSpecError, KnobError
 from torch_spyre.ktir.module import Module
 
 _LOOP_IR_UNKNOWN = "# not known: the wrapper of this kernel was compiled without TORCH_SPYRE_DUMP\n"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import sympy
 
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.coordinates import (
     contiguous_strides,
     direct_symbols,
@@ -15,6 +14,7 @@ from torch_spyre._inductor.superdsc.coordinates import (
     index_names,
     is_coordinate,
 )
+from torch_spyre.errors import InvalidOpSpecError
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,10 @@ def tensor_accesses(spec: OpSpec) -> list[Access]:
         for coordinate in arg.device_coordinates:
             if not is_coordinate(coordinate):
                 raise InvalidOpSpecError(
-                    f"OpSpec {spec.op}: tensor {position} has the coordinate {coordinate}; "
+                    f"OpSpec {spec.op}",
+                    f"tensor {position} has the coordinate {coordinate}; "
                     "coordinates are integer expressions of sums, products, floor, ceiling, Mod "
-                    "and IndirectAccess"
+                    "and IndirectAccess",
                 )
     named = {arg.name: arg for arg in spec.args if arg.name is not None}
     used_names = {
@@ -95,8 +96,8 @@ def tensor_accesses(spec: OpSpec) -> list[Access]:
     }
     for name in sorted(used_names - set(named)):
         raise InvalidOpSpecError(
-            f"OpSpec {spec.op}: a coordinate reads the index tensor {name}, which is not among its "
-            "tensors"
+            f"OpSpec {spec.op}",
+            f"a coordinate reads the index tensor {name}, which is not among its tensors",
         )
     return [_access(arg, named, is_index=arg.name in used_names) for arg in spec.args]
 

@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.bundle_parser import Execution, parse_bundle
 from torch_spyre._inductor.superdsc.bundle_writer import BUNDLE_FILE, SDSC_FILES
 from torch_spyre._inductor.superdsc.json_fields import Field, load_json, read_text
@@ -12,7 +11,7 @@ from torch_spyre._inductor.superdsc.pool_allocation import check_argument_addres
 from torch_spyre._inductor.superdsc.programs import split_into_programs, with_scratchpad_names
 from torch_spyre._inductor.superdsc.sdsc_reader import import_sdsc
 from torch_spyre._inductor.superdsc.segments import with_argument_addresses
-from torch_spyre.errors import BundleError
+from torch_spyre.errors import BundleError, InvalidOpSpecError
 
 
 def import_bundle(directory: str | Path, known_ops: Collection[str] | None = None) -> list[OpSpec]:

@@ -10,7 +10,6 @@ from sympy import Symbol
 
 from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, flat
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.emission import generate_sdsc
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
 from torch_spyre._inductor.superdsc.pool_allocation import with_pool_offsets
@@ -24,6 +23,7 @@ from torch_spyre._inductor.superdsc.unrolling import (
     trip_count,
     unroll_loop_specs,
 )
+from torch_spyre.errors import InvalidOpSpecError
 
 BUNDLE_FILE = "bundle.mlir"
 SDSC_FILES = "sdsc_[0-9]*.json"
@@ -110,8 +110,9 @@ class _Writer:
             ids = self._bind(parsed, steps, loops, operands)
         elif any(any(tensor_steps) for tensor_steps in steps):
             raise InvalidOpSpecError(
-                f"kernel {self.kernel}: a loop around {spec.op} changes the addresses of its "
-                "tensors, but addresses are fixed: unroll the loop, or make addresses symbolic"
+                f"kernel {self.kernel}",
+                f"a loop around {spec.op} changes the addresses of its "
+                "tensors, but addresses are fixed: unroll the loop, or make addresses symbolic",
             )
         self.files.append(generate_sdsc(index, parsed, ids))
         symbol_ids = f', "symbol_ids"={list(operands.values())}' if operands else ""
@@ -184,13 +185,14 @@ class _Writer:
             is_uniform = all(distance == step * last for distance in distances)
             if not is_uniform or (step and arg.memory_space == "lx"):
                 raise InvalidOpSpecError(
-                    f"kernel {self.kernel}: a loop advances tensor {position} of {spec.op} "
+                    f"kernel {self.kernel}",
+                    f"a loop advances tensor {position} of {spec.op} "
                     + (
                         "by different steps"
                         if not is_uniform
                         else "within the scratchpad, where addresses are fixed"
                     )
-                    + "; unroll the loop"
+                    + "; unroll the loop",
                 )
             steps.append(step)
         return steps

@@ -19,7 +19,6 @@ import sympy
 
 from torch_spyre._C import DataFormats
 from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.op_table import RESTICKIFY
 from torch_spyre._inductor.superdsc.accesses import Access
 from torch_spyre._inductor.superdsc.constant_encoding import MASK_CONSTANT, decode
@@ -36,6 +35,7 @@ from torch_spyre._inductor.superdsc.public_form import (
 )
 from torch_spyre._inductor.superdsc.sdsc_spec import Dim, OpDims, SDSCArgs, SDSCSpec
 from torch_spyre._inductor.superdsc.segments import SEGMENT_BYTES
+from torch_spyre.errors import InvalidOpSpecError
 
 
 def tensor_extension(
@@ -137,7 +137,7 @@ def op_extension(spec: OpSpec, parsed: SDSCSpec, dims: OpDims) -> dict[str, Any]
 
 def _symbol_name(spec: OpSpec, symbol: sympy.Symbol) -> str:
     if not IDENTIFIER.fullmatch(str(symbol)):
-        raise InvalidOpSpecError(f"OpSpec {spec.op}: {str(symbol)!r} is not a valid symbol name")
+        raise InvalidOpSpecError(f"OpSpec {spec.op}", f"{str(symbol)!r} is not a valid symbol name")
     return str(symbol)
 
 
@@ -161,5 +161,5 @@ def _to_json(spec: OpSpec, info: Mapping[str, Any]) -> Any:
         return json.loads(json.dumps(info, allow_nan=False))
     except (TypeError, ValueError) as error:
         raise InvalidOpSpecError(
-            f"OpSpec {spec.op}: op_info {sorted(info)} cannot be written as JSON: {error}"
+            f"OpSpec {spec.op}", f"op_info {sorted(info)} cannot be written as JSON: {error}"
         ) from error

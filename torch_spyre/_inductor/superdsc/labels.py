@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import sympy
 
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.op_table import MATMUL_OPS
 from torch_spyre._inductor.work_division.core_mapping import core_mapping
+from torch_spyre.errors import InvalidOpSpecError
 
 DIM_LABELS = ("mb", "x", "y", "i", "j", "ki", "kj")
 LAST_LABEL = "out"
@@ -25,7 +25,7 @@ def dimension_labels(op: str, count: int) -> list[str]:
     labels = MATMUL_LABELS if op in MATMUL_OPS else (*DIM_LABELS, LAST_LABEL)
     if count > len(labels):
         raise InvalidOpSpecError(
-            f"OpSpec {op}: SuperDSC supports at most {len(labels)} dims, but it has {count}"
+            f"OpSpec {op}", f"SuperDSC supports at most {len(labels)} dims, but it has {count}"
         )
     if op in MATMUL_OPS:
         return list(MATMUL_LABELS[len(MATMUL_LABELS) - count :])

@@ -7,7 +7,7 @@ import sympy
 
 from torch_spyre._C import DataFormats
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
+from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.op_table import (
     CONVERSION_OPS,
     IDENTITY,
@@ -44,6 +44,7 @@ from torch_spyre._inductor.superdsc.sdsc_spec import (
     SDSCArgs,
     SDSCSpec,
 )
+from torch_spyre.errors import InvalidOpSpecError
 
 
 def parse_op_spec(spec: OpSpec, sticks: Mapping[sympy.Symbol, int] | None = None) -> SDSCSpec:
@@ -119,7 +120,8 @@ def _dims(spec: OpSpec, accesses: Sequence[Access], sticks: Mapping[sympy.Symbol
         synthetic = synthetic_label(len(dims))
         if synthetic is None:
             raise InvalidOpSpecError(
-                f"OpSpec {spec.op}: no label is left of {len(dims)} dims for the lanes of a stick"
+                f"OpSpec {spec.op}",
+                f"no label is left of {len(dims)} dims for the lanes of a stick",
             )
         dims = [*dims, Dim(synthetic, None, reference.stick_size, reference.stick_size, 1)]
     order = [*virtual, *(label_of[symbol] for symbol in reference.order)]
@@ -159,16 +161,18 @@ def _padded_for_split(dim: Dim, sticks: Mapping[sympy.Symbol, int]) -> Dim:
 def _check_split(spec: OpSpec, dim: Dim, accesses: Sequence[Access]) -> None:
     if dim.size % dim.split:
         raise InvalidOpSpecError(
-            f"OpSpec {spec.op}: {dim.symbol} has size {dim.size}, which {dim.split} cores do not "
-            "divide evenly; use a split that divides the size"
+            f"OpSpec {spec.op}",
+            f"{dim.symbol} has size {dim.size}, which {dim.split} cores do not "
+            "divide evenly; use a split that divides the size",
         )
     in_memory = [access for access in accesses if not access.arg.in_scratchpad]
     sticks = [access.stick_size for access in in_memory if access.stick == dim.symbol]
     for stick_size in sticks:
         if dim.split > 1 and dim.size // dim.split % stick_size:
             raise InvalidOpSpecError(
-                f"OpSpec {spec.op}: a split of {dim.symbol} of size {dim.size} over {dim.split} "
-                f"cores gives slices that are not whole sticks of {stick_size}"
+                f"OpSpec {spec.op}",
+                f"a split of {dim.symbol} of size {dim.size} over {dim.split} "
+                f"cores gives slices that are not whole sticks of {stick_size}",
             )
 
 
@@ -194,7 +198,7 @@ def _with_layout_classes(
             ]
             if not free_labels:
                 raise InvalidOpSpecError(
-                    f"OpSpec {spec.op}: its tensors have more than {len(default_labels)} layouts"
+                    f"OpSpec {spec.op}", f"its tensors have more than {len(default_labels)} layouts"
                 )
             label_of[key] = free_labels[0]
             layouts[free_labels[0]] = LayoutClass(arg.dims, arg.stick, arg.stick_size)
@@ -217,14 +221,16 @@ def _constants(
     data_format = constant_format(op_format)
     values = dict(spec.constants)
     if MASK_CONSTANT in values:
-        raise InvalidOpSpecError(f"OpSpec {spec.op}: the constant name {MASK_CONSTANT} is reserved")
+        raise InvalidOpSpecError(
+            f"OpSpec {spec.op}", f"the constant name {MASK_CONSTANT} is reserved"
+        )
     if mask:
         values[MASK_CONSTANT] = mask_value(spec.op)
     constants = []
     for name, value in values.items():
         if not isinstance(value, int | float | sympy.Number):
             raise InvalidOpSpecError(
-                f"OpSpec {spec.op}: constant {name} is {value!r}, not a number"
+                f"OpSpec {spec.op}", f"constant {name} is {value!r}, not a number"
             )
         constants.append(Constant(name, data_format.name, encode(float(value), data_format)))
     return constants

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from torch_spyre._inductor.op_spec import OpSpec, Spec, TensorArg, flat
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.superdsc.segments import SEGMENT_BYTES, map_args, num_bytes
-from torch_spyre.errors import BundleError
+from torch_spyre.errors import BundleError, InvalidOpSpecError
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,9 @@ def with_pool_offsets(specs: Sequence[Spec]) -> list[Spec]:
         )
         if allocated[name].end > SEGMENT_BYTES:
             raise InvalidOpSpecError(
-                f"intermediate tensors need {allocated[name].end} bytes at once, but the pool has "
-                f"{SEGMENT_BYTES}; use fewer or smaller tensors in one kernel"
+                "kernel",
+                f"its intermediate tensors need {allocated[name].end} bytes at once, but the pool "
+                f"has {SEGMENT_BYTES}; use fewer or smaller tensors in one kernel",
             )
 
     def with_offset(arg: TensorArg) -> TensorArg:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import sympy
 
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.op_table import CONVERSION_OPS, MATMUL_OPS, TOPK_OPS
 from torch_spyre._inductor.superdsc.labels import NONSTICK, dimension_labels, synthetic_label
+from torch_spyre.errors import InvalidOpSpecError
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import sympy
 
 from torch_spyre._C import DataFormats
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.op_table import (
     IDENTITY,
     LAYER_NORM_SCALE,
@@ -28,6 +27,7 @@ from torch_spyre._inductor.superdsc.sdsc_spec import (
 )
 from torch_spyre._inductor.superdsc.segments import PROGRAM_SEGMENT
 from torch_spyre.constants import BYTES_IN_STICK
+from torch_spyre.errors import InvalidOpSpecError
 
 _MEMORY_SPACES: tuple[MemorySpace, ...] = ("pool", "lx", "hbm")
 
@@ -103,8 +103,9 @@ def _word_length(spec: OpSpec, position: int, access: Access) -> int:
     expected = access.arg.device_dtype.elems_per_stick()
     if BYTES_IN_STICK % stick_size or expected not in (0, stick_size):
         raise InvalidOpSpecError(
-            f"OpSpec {spec.op}: tensor {position} has sticks of {stick_size} elements, but sticks "
-            f"of {access.arg.device_dtype.name} have {expected}"
+            f"OpSpec {spec.op}",
+            f"tensor {position} has sticks of {stick_size} elements, but sticks "
+            f"of {access.arg.device_dtype.name} have {expected}",
         )
     return BYTES_IN_STICK // stick_size
 
@@ -195,10 +196,11 @@ def _check_address(
 ) -> None:
     if min(base, *starts) < 0 or (memory_space == "hbm" and max(base, *starts) >= PROGRAM_SEGMENT):
         raise InvalidOpSpecError(
-            f"OpSpec {spec.op}: tensor {position} has the address {base:#x}, outside the argument "
+            f"OpSpec {spec.op}",
+            f"tensor {position} has the address {base:#x}, outside the argument "
             f"segments, which end at {PROGRAM_SEGMENT:#x}. In kernels with more than 7 arguments, "
             "or 6 with a pool, several arguments must be in one segment: see "
-            "assign_argument_addresses"
+            "assign_argument_addresses",
         )
 
 
@@ -208,7 +210,9 @@ def _indirect_kind(position: int, accesses: Sequence[Access]) -> tuple[IndirectK
     if access.is_index:
         partners = [i for i, value in enumerate(accesses) if access.arg.name in value.indices]
         if not partners:
-            raise InvalidOpSpecError(f"index tensor {access.arg.name} does not index an outer dim")
+            raise InvalidOpSpecError(
+                f"index tensor {access.arg.name}", "it does not index an outer dim"
+            )
         return "index_tensor", partners[0]
     if access.indices:
         return "value_tensor", names[access.indices[0]]

@@ -9,7 +9,7 @@ import sympy
 
 from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError, validate
+from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.op_table import MATMUL_OPS, RESTICKIFY
 from torch_spyre._inductor.superdsc.bundle_parser import Address
 from torch_spyre._inductor.superdsc.constant_reader import read_constants, read_mask
@@ -34,6 +34,7 @@ from torch_spyre._inductor.superdsc.tensor_reader import (
     parse_references,
     read_tensor,
 )
+from torch_spyre.errors import InvalidOpSpecError
 
 MAX_CORES = 1024
 # For elements of four, two and one bytes.

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, TensorArg, UnimplementedOp, flat
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre.constants import BYTES_IN_STICK
+from torch_spyre.errors import InvalidOpSpecError
 
 SEGMENT_BYTES = 0x4_0000_0000
 ARGUMENT_SEGMENTS = 7
@@ -30,9 +30,10 @@ def assign_argument_addresses(sizes: Sequence[int], has_pool: bool = False) -> l
         ends[segment] += -(-size // BYTES_IN_STICK) * BYTES_IN_STICK
         if ends[segment] > segments[segment] + SEGMENT_BYTES:
             raise InvalidOpSpecError(
-                f"argument {argument} of {len(sizes)} has {size} bytes and does not fit: "
+                f"argument {argument} of {len(sizes)}",
+                f"its {size} bytes do not fit: "
                 f"{len(segments)} segments of {SEGMENT_BYTES} bytes hold a kernel's arguments; "
-                "use fewer or smaller tensors in one kernel"
+                "use fewer or smaller tensors in one kernel",
             )
     return addresses
 

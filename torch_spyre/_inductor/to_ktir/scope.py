@@ -6,7 +6,6 @@ from sympy import Symbol
 from xdsl.ir import SSAValue
 
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg, index_names
-from torch_spyre._inductor.op_spec_validation import InvalidOpSpecError
 from torch_spyre._inductor.op_table import INDEX, POINTWISE_OPS, REDUCTION_OPS, WHERE
 from torch_spyre._inductor.to_ktir.arity import OPERAND
 from torch_spyre._inductor.to_ktir.context import KernelContext
@@ -16,7 +15,7 @@ from torch_spyre._inductor.to_ktir.pointwise import emit_pointwise
 from torch_spyre._inductor.to_ktir.reductions import Reducer
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import element_type
-from torch_spyre.errors import UnsupportedError
+from torch_spyre.errors import InvalidOpSpecError, UnsupportedError
 
 
 class TileScope:
@@ -142,7 +141,7 @@ class TileScope:
             assert arg.name is not None
             if arg.name not in self.values:
                 raise InvalidOpSpecError(
-                    f"{arg.name} is read from the scratchpad, but no earlier op has written it"
+                    arg.name, "read from the scratchpad, but no earlier op has written it"
                 )
             return self.values[arg.name]
         if arg not in self.loaded:

@@ -7,9 +7,9 @@ from xdsl.ir.affine import AffineConstraintKind, AffineExpr, AffineSet
 
 from torch_spyre.backend.lowering.context import KernelContext
 from torch_spyre.backend.program.instructions import ElementType
+from torch_spyre.errors import SetError
 from torch_spyre.ktir.affine import as_box, bounds, points
 from torch_spyre.ktir.affine.expressions import Linearizer
-from torch_spyre.ktir.errors import SetError
 
 _COMPARISONS = {
     AffineConstraintKind.ge: "cmpi_sge",

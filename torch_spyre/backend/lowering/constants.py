@@ -18,7 +18,7 @@ from torch_spyre.backend.lowering.nodes import WriteLiteral
 from torch_spyre.backend.lowering.registers import float32_bits, limits, wrapped
 from torch_spyre.backend.lowering.values import Splat
 from torch_spyre.backend.program.instructions import ElementType
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 
 
 def lane_bits(value: float | int, type: ElementType) -> int:

@@ -43,7 +43,7 @@ from torch_spyre.backend.program.instructions import (
     SourceLocation,
     View,
 )
-from torch_spyre.ktir.errors import KtirError
+from torch_spyre.errors import KtirError
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.verification.report import error_at
 

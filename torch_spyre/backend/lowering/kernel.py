@@ -40,7 +40,7 @@ from torch_spyre.backend.program.instructions import (
     ProgramContent,
 )
 from torch_spyre.cards import CardDescription
-from torch_spyre.errors import ScratchpadOverflowError
+from torch_spyre.errors import KtirError, ScratchpadOverflowError
 from torch_spyre.ktir.dialects.ktdp.attributes import ExtractKind
 from torch_spyre.ktir.dialects.ktdp.collectives import (
     InterTileAllToAllOp,
@@ -68,7 +68,6 @@ from torch_spyre.ktir.dialects.ktdp.views import (
 )
 from torch_spyre.ktir.dialects.spyreop import IndexToAddressOp
 from torch_spyre.ktir.dialects.tensor import ExpandShapeOp, GenerateOp
-from torch_spyre.ktir.errors import KtirError
 from torch_spyre.ktir.source import Source
 
 

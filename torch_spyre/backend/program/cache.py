@@ -18,8 +18,9 @@ from pathlib import Path
 
 import torch_spyre
 from torch_spyre import knobs
-from torch_spyre.backend.program.encoding import VERSION, ProgramError, payload_of
+from torch_spyre.backend.program.encoding import VERSION, payload_of
 from torch_spyre.backend.program.program import Program, write_at_once
+from torch_spyre.errors import ProgramError
 from torch_spyre.logging_config import get_logger
 
 logger = get_logger(__name__)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torch_spyre.backend.program.instructions import INSTRUCTIONS, Instruction, ProgramContent
-from torch_spyre.errors import SpyreError
+from torch_spyre.errors import ProgramError
 
 MAGIC = b"SPYREPRG"
 # Raised with every change of the form or of the meaning of an instruction.
@@ -24,13 +24,6 @@ HEADER_BYTES = len(MAGIC) + 4 + 8 + HASH_BYTES
 
 Write = Callable[[bytearray, Any], None]
 Read = Callable[["Reader"], Any]
-
-
-class ProgramError(SpyreError, ValueError):
-    """A program file is damaged, of another version, or not a program."""
-
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"device program: {problem}")
 
 
 def encode(content: ProgramContent) -> bytes:

@@ -10,11 +10,11 @@ from typing import Any
 
 from torch_spyre.backend.program.encoding import (
     HEADER_BYTES,
-    ProgramError,
     decode,
     encode,
 )
 from torch_spyre.backend.program.instructions import Argument, ProgramContent
+from torch_spyre.errors import ProgramError
 
 
 def write_at_once(path: Path, content: bytes) -> None:

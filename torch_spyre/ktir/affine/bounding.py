@@ -10,8 +10,8 @@ from functools import lru_cache
 
 from xdsl.ir.affine import AffineConstraintKind, AffineSet
 
+from torch_spyre.errors import SetError
 from torch_spyre.ktir.affine.expressions import LinearForm, Linearizer
-from torch_spyre.ktir.errors import SetError
 
 _MAX_ROUNDS = 64
 _MAX_ROWS = 2000

@@ -18,9 +18,9 @@ from xdsl.ir.affine import (
     AffineSet,
 )
 
+from torch_spyre.errors import SetError
 from torch_spyre.ktir.affine.bounding import Interval, enclosing_box
 from torch_spyre.ktir.affine.expressions import IntegerArray, Linearizer, evaluate
-from torch_spyre.ktir.errors import SetError
 
 # Enough for every element of a 2 MiB scratchpad many times over.
 _MAX_POINTS = 1 << 28

@@ -13,9 +13,9 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input, Position, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
+from torch_spyre.errors import KtirError
 from torch_spyre.ktir.dialects.context import ktir_context
 from torch_spyre.ktir.dialects.ktdp import SpyreMemorySpaceAttr
-from torch_spyre.ktir.errors import KtirError
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.syntax.affine_parser import KtirAffineParser
 from torch_spyre.ktir.syntax.literals import LiteralParser

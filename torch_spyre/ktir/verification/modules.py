@@ -6,7 +6,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from torch_spyre.ktir.errors import SetError
+from torch_spyre.errors import SetError
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.verification.communication import verify_communication
 from torch_spyre.ktir.verification.functions import grid_of

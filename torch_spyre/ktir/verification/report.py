@@ -5,9 +5,10 @@ import warnings
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Operation
 
-from torch_spyre.ktir.errors import KtirError, KtirWarning, SourceLocation
+from torch_spyre.errors import KtirError, KtirWarning
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.syntax.printer import print_operation
+from torch_spyre.source_location import SourceLocation
 
 
 def _location(operation: Operation, source: Source | None) -> SourceLocation | None:

@@ -5,6 +5,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap, AffineSet
 from xdsl.utils.exceptions import VerifyException
 
+from torch_spyre.errors import SetError
 from torch_spyre.ktir.affine import as_box, permutation_of
 from torch_spyre.ktir.dialects.ktdp import (
     AccessTileType,
@@ -16,7 +17,6 @@ from torch_spyre.ktir.dialects.ktdp import (
     LoadOp,
     StoreOp,
 )
-from torch_spyre.ktir.errors import SetError
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.verification.report import warn_at
 

@@ -19,6 +19,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from torch_spyre.errors import SetError
 from torch_spyre.ktir.affine.sets import count_points
 from torch_spyre.ktir.dialects.ktdp.attributes import ExtractKind, ExtractKindAttr
 from torch_spyre.ktir.dialects.ktdp.format import (
@@ -30,7 +31,6 @@ from torch_spyre.ktir.dialects.ktdp.format import (
 from torch_spyre.ktir.dialects.ktdp.indirect_tiles import ConstructIndirectAccessTileOp
 from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
 from torch_spyre.ktir.dialects.ktdp.types import AccessTileType, RuntimeArgType
-from torch_spyre.ktir.errors import SetError
 
 MAX_GRID_DIMS = 3
 
