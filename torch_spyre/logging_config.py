@@ -1,21 +1,19 @@
-"""Loggers of the package, and how TORCH_LOGS and older variables set their levels.
+"""Loggers of the package, and how TORCH_LOGS and deprecated variables set their levels.
 
-Code logs through `get_logger(__name__)`. Levels come from four layers, the first that says
-anything about a component or one of its parents deciding, and within a layer the nearest name:
-calls of `set_log_level`, then TORCH_LOGS, then the deprecated variables, then WARNING.
+Code logs through `get_logger(__name__)`. A component's level is that of the first of four layers
+that names it or one of its parents (the nearest name within the layer): calls of `set_log_level`,
+TORCH_LOGS, the deprecated variables, and the default WARNING.
 
-TORCH_LOGS takes two spellings, because upstream had two. Both reach the same loggers.
+TORCH_LOGS accepts two spellings, because upstream had two. Both set the same loggers.
 
     torch_spyre.device    as in PyTorch: `+name` DEBUG, `name` INFO, `-name` ERROR
     spyre.device          the older one: `+name` INFO,  `name` INFO, `-name` DISABLED
     either:LEVEL          that level
 
-PyTorch parses TORCH_LOGS right after it has loaded the backends and stops `import torch` at a name
-it does not know. So `configure` tells it the names it will meet, as names of no logger of its own,
-and leaves PyTorch untouched when there are none. Limits:
-- with TORCH_DEVICE_BACKEND_AUTOLOAD=0 we are not there in time: `import torch` refuses `spyre...`
-  and `...:LEVEL`, and for `torch_spyre...` it imports all our packages to find their loggers;
-- `torch._logging.set_logs` does not know our names and treats `torch_spyre` as any other module;
+PyTorch accepts these names because `pytorch_internals/torch_logs.py` registers them. Limits:
+- with TORCH_DEVICE_BACKEND_AUTOLOAD=0 they are not registered in time: `import torch` rejects
+  `spyre...` and `...:LEVEL`, and for `torch_spyre...` it imports all our packages to find loggers;
+- `torch._logging.set_logs` treats `torch_spyre` as any other module;
 - TORCH_LOGS_OUT is followed; TORCH_LOGS_FORMAT is not, our line format is fixed;
 - `all` means PyTorch's loggers, not ours.
 """
@@ -24,7 +22,6 @@ import logging
 import re
 import sys
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -50,7 +47,7 @@ COMPONENTS = (
 
 
 class LogLevel(IntEnum):
-    """Python's levels, and one above them all that lets nothing through."""
+    """Python's levels, and DISABLED above them all."""
 
     NOTSET = logging.NOTSET
     DEBUG = logging.DEBUG
@@ -63,7 +60,7 @@ class LogLevel(IntEnum):
 
 @dataclass(frozen=True)
 class OutputConfig:
-    """Where log lines go. Files get what stderr gets."""
+    """The outputs of log lines. Files receive the same lines as stderr."""
 
     stream: str
     files: tuple[str, ...]
@@ -80,7 +77,7 @@ class _Entry:
 
 
 class _StandardErrorHandler(logging.StreamHandler[TextIO]):
-    """Writes to whatever sys.stderr is at that moment, so that redirecting it works."""
+    """Writes to the current sys.stderr, so that redirecting it works."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -102,10 +99,10 @@ _problems: list[str] = []
 
 
 def configure() -> None:
-    """Take levels and outputs from the environment, forgetting earlier calls. Runs at autoload.
+    """Set levels and outputs from the environment, discarding earlier calls. Runs at autoload.
 
-    Never raises for what a variable holds: `import torch` must not fail over a log setting. Each
-    problem becomes a warning and stays in `problems()`.
+    Never raises for an invalid variable: `import torch` must not fail over a log setting. Each
+    problem becomes a warning and is listed by `problems()`.
     """
     for layer in (_programmatic, _torch_logs, _legacy):
         for component in layer:
@@ -123,17 +120,17 @@ def configure() -> None:
 
 
 def problems() -> tuple[str, ...]:
-    """What `configure` found wrong in the environment."""
+    """Return the problems that `configure` found in the environment."""
     return tuple(_problems)
 
 
 def get_logger(component: str) -> logging.Logger:
-    """The logger of a component; a module passes its `__name__`."""
+    """Return the logger of a component; a module passes its `__name__`."""
     return logging.getLogger(canonical_name(component))
 
 
 def canonical_name(component: str) -> str:
-    """`torch_spyre._inductor.passes` and `spyre.inductor.passes` are one component."""
+    """Return `spyre.inductor.passes` for `torch_spyre._inductor.passes`, and so on."""
     parts = component.split(".")
     if parts[0] not in (ROOT, PACKAGE):
         raise ValueError(f"{component!r} is no component of Spyre: it must start with {ROOT!r}")
@@ -145,17 +142,17 @@ def list_components() -> list[str]:
 
 
 def get_log_level(component: str = ROOT) -> LogLevel:
-    """The level in force; an unlisted component has that of its nearest parent."""
+    """Return the effective level; an unlisted component has that of its nearest parent."""
     return _resolve(component)[0]
 
 
 def get_config_source(component: str = ROOT) -> str:
-    """Who set the level: `programmatic`, `TORCH_LOGS`, `legacy:<variable>` or `default`."""
+    """Return who set it: `programmatic`, `TORCH_LOGS`, `legacy:<variable>` or `default`."""
     return _resolve(component)[1]
 
 
 def set_log_level(component: str, level: str | int) -> None:
-    """Set a component and all below it. A level that does not exist is a ValueError."""
+    """Set the level of a component and its children. Raises ValueError for an unknown level."""
     _programmatic[canonical_name(component)] = (_as_level(level), "programmatic")
     _apply()
 
@@ -173,7 +170,7 @@ def get_log_file() -> str | None:
 
 
 def set_log_file(path: str | None) -> None:
-    """Append log lines to `path` too, instead of the file set before; None for no file."""
+    """Append log lines to `path` as well, instead of the previous file; None for no file."""
     global _log_file
     if path == _log_file:
         return
@@ -185,12 +182,12 @@ def set_log_file(path: str | None) -> None:
 
 
 def get_effective_config() -> dict[str, str]:
-    """Level name of every listed component."""
+    """Return the level name of every listed component."""
     return {component: get_log_level(component).name for component in COMPONENTS}
 
 
 def get_config_for_cpp() -> dict[str, int]:
-    """The same as numbers, for the extension."""
+    """Return the level of every listed component as an integer, for the extension."""
     return {component: int(get_log_level(component)) for component in COMPONENTS}
 
 
@@ -244,11 +241,15 @@ def _read_torch_logs() -> None:
         if not _exists(entry):
             _report(f"TORCH_LOGS: {entry.text!r} names no module of {PACKAGE}")
         _torch_logs[entry.component] = (entry.level, "TORCH_LOGS")
-    _introduce_to_torch(entries)
+
+
+def torch_logs_settings() -> list[str]:
+    """Return the names in TORCH_LOGS that are ours, with their levels and without their signs."""
+    return [entry.text.lstrip("+-") for entry in _our_entries(knobs.pytorch.logs or "")]
 
 
 def _our_entries(torch_logs: str) -> list[_Entry]:
-    if ROOT not in torch_logs:  # the common case, without the price of compiling a pattern
+    if ROOT not in torch_logs:  # the common case: saves compiling a pattern
         return []
     entry = re.compile(r"([+-]?)((torch_)?spyre(?:\.\w+)*)(?::(\w*))?")
     matches = (entry.fullmatch(re.sub(r"\s+", "", text)) for text in torch_logs.split(","))
@@ -266,26 +267,12 @@ def _our_entries(torch_logs: str) -> list[_Entry]:
 
 
 def _exists(entry: _Entry) -> bool:
-    """False for a misspelt module. `spyre.*` names are free: what is not listed inherits."""
+    """Return False for a misspelt module. `spyre.*` names are free: unlisted ones inherit."""
     name = entry.text.lstrip("+-").partition(":")[0]
     if name.startswith(ROOT) or entry.component in COMPONENTS:
         return True
     module = Path(__file__).parent.joinpath(*name.split(".")[1:])
     return module.is_dir() or module.with_suffix(".py").is_file()
-
-
-def _introduce_to_torch(entries: list[_Entry]) -> None:
-    """Make PyTorch accept our entries when it parses TORCH_LOGS, and do nothing about them."""
-    from torch._logging import _internal
-
-    for entry in entries:
-        _internal.register_log(entry.text.lstrip("+-"), [])
-    # A colon fails PyTorch's check of the form, before it looks at names: hide ours from it.
-    check: Callable[[str], bool] = _internal._validate_settings
-    if check.__module__ == __name__ or all(":" not in entry.text for entry in entries):
-        return
-    levels = re.compile(r"((?:^|[,\s])[+-]?(?:torch_)?spyre[\w.]*):\w*")
-    _internal._validate_settings = lambda settings: check(levels.sub(r"\1", settings))
 
 
 def _read_log_file() -> None:

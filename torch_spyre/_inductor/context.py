@@ -9,7 +9,7 @@ import torch
 from torch._dynamo.convert_frame import compile_lock
 from torch._inductor import config as inductor_config
 
-from torch_spyre._inductor import lowerings, patches
+from torch_spyre.pytorch_internals.registry import applied_while_compiling
 
 # Options of Inductor for graphs on the card.
 OPTIONS: dict[str, Any] = {
@@ -45,7 +45,7 @@ def compiling() -> Iterator[None]:
         compile_lock,
         torch.compiler._compile_session_context(),
         _without_garbage_collection(),
-        patches.for_the_card(lowerings.TABLE),
+        applied_while_compiling(),
         inductor_config.patch(OPTIONS),
     ):
         yield

@@ -1,6 +1,5 @@
 """Plans eager calls: the graph of one op goes through the same lowering and passes as any other."""
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -30,14 +29,8 @@ from torch_spyre._inductor.native_ops import is_native
 from torch_spyre._inductor.registration import register
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import CompilerFailure, InvalidBundleError, KnobError, UnsupportedError
-
-_TRACING_KEYS = (
-    torch._C.DispatchKey.Functionalize,
-    torch._C.DispatchKey.FuncTorchDynamicLayerFrontMode,
-    torch._C.DispatchKey.FuncTorchDynamicLayerBackMode,
-    torch._C.DispatchKey.Python,
-    torch._C.DispatchKey.PythonTLSSnapshot,
-)
+from torch_spyre.pytorch_internals.dispatch_keys import default_dispatch_keys
+from torch_spyre.pytorch_internals.fake_tensor_logging import quiet_meta_functions
 
 # What PyTorch raises for calls that it rejects. Any other error is a defect of the compiler.
 _REJECTIONS = (RuntimeError, ValueError, TypeError, IndexError)
@@ -184,7 +177,7 @@ def plan_eager_op(
     mode = FakeTensorMode(shape_env=ShapeEnv())
     with default_dispatch_keys(), torch.no_grad(), compiling():
         fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
-        with _quiet_meta_functions(), _rejections_as_unsupported(), mode:
+        with quiet_meta_functions(), _rejections_as_unsupported(), mode:
             results = check_arguments(overload, written, *call.arguments(fakes))
             if _is_resized(overload, written, results):
                 return ResizingPlan(overload, results)
@@ -196,25 +189,6 @@ def plan_eager_op(
             raise
         except Exception as error:
             raise CompilerFailure(str(overload), error) from error
-
-
-@contextmanager
-def _quiet_meta_functions() -> Iterator[None]:
-    """Keep PyTorch from logging the errors of meta functions, which are raised anyway."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    disabled, logger.disabled = logger.disabled, True
-    try:
-        yield
-    finally:
-        logger.disabled = disabled
-
-
-def default_dispatch_keys() -> Any:
-    """Include the dispatch keys that tracing needs, which dispatch modes exclude in kernels."""
-    excluded = torch._C._dispatch_tls_local_exclude_set()
-    for key in _TRACING_KEYS:
-        excluded = excluded.remove(key)
-    return torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded)
 
 
 @contextmanager

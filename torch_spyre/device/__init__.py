@@ -132,7 +132,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "_initialized":  # what torch.utils.checkpoint asks before it keeps generator states
+    if name == "_initialized":  # torch.utils.checkpoint reads it before it saves generator states
         return is_initialized()
     if name.startswith("__") or name not in _C.__dict__:
         raise AttributeError(f"module 'torch.spyre' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Which cards there are, which one is current, and what they can do."""
+"""Visible cards, the current card, and the properties of cards."""
 
 from dataclasses import dataclass
 from types import TracebackType
@@ -15,12 +15,12 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether the cards have been opened in this very process."""
+    """Return whether this process has opened the cards."""
     return _C.is_started()
 
 
 def device_count() -> int:
-    """The number of visible cards; opens none."""
+    """Return the number of visible cards without opening one."""
     return _C.device_count()
 
 
@@ -29,12 +29,12 @@ def current_device() -> int:
 
 
 def set_device(device: DeviceLike) -> None:
-    """Makes a card the current one of this thread. A negative index is an error."""
+    """Make a card the current one of this thread. Raises for a negative index."""
     _C.set_device(device_index(device))
 
 
 def init() -> None:
-    """Opens the cards now rather than at their first use."""
+    """Open the cards now instead of at their first use."""
     _lazy_init()
 
 
@@ -75,7 +75,7 @@ class device:
 
 
 class device_of(device):
-    """Makes the card of a tensor current; does nothing for tensors elsewhere."""
+    """Makes the card of a tensor current; does nothing for tensors on other devices."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         super().__init__(tensor.device if tensor.device.type == "spyre" else None)
@@ -102,7 +102,7 @@ def get_device_name(device: DeviceLike = None) -> str:
 
 
 def get_device_capability(device: DeviceLike = None) -> dict[str, object]:
-    """What `torch.accelerator.get_device_capability` says: the dtypes a card holds."""
+    """Return the dtypes that a card supports, as `torch.accelerator` does."""
     return torch.accelerator.get_device_capability(device_index(device))
 
 
@@ -111,24 +111,24 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 
 def is_bf16_supported() -> bool:
-    """Yes: bfloat16 tensors are kept in the card's 16-bit format, as float16 ones are."""
+    """Return True: bfloat16 tensors are stored in the card's 16-bit format, as float16 ones."""
     return True
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Cards copy to each other, but none reads another's memory from a kernel."""
+    """Return False: cards copy to each other, but no kernel reads another card's memory."""
     for card in (device, peer_device):
-        device_index(card)  # refuses what is not there
+        device_index(card)  # raises for a card that does not exist
     return False
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Waits for all work of a card, or of all cards. Errors of queued work surface here."""
+    """Wait for all work of a card, or of all cards. Raises the errors of queued work."""
     _C.synchronize(None if device is None else device_index(device))
 
 
 def counters() -> dict[str, int]:
-    """What this process has done so far; every number only grows.
+    """Return counters of the work of this process; they never decrease.
 
     `launches`, `fallbacks` and copied bytes count when work is submitted. Device time and DDR bytes
     are those of kernels and are final after `synchronize()`.

@@ -1,4 +1,4 @@
-"""What users pass where a card is meant."""
+"""Devices as users pass them: an index, a name, a `torch.device` or None."""
 
 import torch
 
@@ -9,7 +9,7 @@ DeviceLike = torch.device | int | str | None
 
 
 def device_index(device: DeviceLike) -> int:
-    """The card that `device` names: the current one for None or a device without an index."""
+    """Return the index of a card: the current one for None or a device without an index."""
     chosen = card_device(device)
     index = _C.current_device() if chosen.index is None else chosen.index
     check_index(index)
@@ -17,7 +17,7 @@ def device_index(device: DeviceLike) -> int:
 
 
 def card_device(device: DeviceLike) -> torch.device:
-    """`device` as PyTorch has it, without an index if it names none; refuses other devices."""
+    """Return a `torch.device`, without an index if `device` has none. Raises for other devices."""
     if device is None:
         return torch.device(DEVICE_NAME)
     if isinstance(device, int) and not isinstance(device, bool):
@@ -40,5 +40,5 @@ def card_device(device: DeviceLike) -> torch.device:
 def check_index(index: int) -> None:
     count = _C.device_count()
     if not 0 <= index < count:
-        _C.check_cards()  # says why, if there are none at all
+        _C.check_cards()  # raises with the reason if there are no cards
         raise RuntimeError(f"Device index {index} out of range [0, {count})")

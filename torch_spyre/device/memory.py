@@ -1,4 +1,4 @@
-"""Memory of the cards: statistics, limits, what lies where."""
+"""Memory of the cards: statistics, limits and memory maps."""
 
 from typing import Any
 
@@ -36,13 +36,16 @@ __all__ = [
 
 
 def empty_cache() -> None:
-    """Gives free memory that the emulated cards still hold back to the host, at once."""
+    """Return cached free memory of the emulated cards to the host."""
     torch.accelerator.memory.empty_cache()
 
 
 def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
-    """PyTorch's statistics, and of the free memory: `free_bytes`, `total_bytes`, `limit_bytes`,
-    `largest_free_block`, `free_blocks`, `fragmentation` (the share one allocation cannot have)."""
+    """Return PyTorch's statistics and those of free memory.
+
+    The latter are `free_bytes`, `total_bytes`, `limit_bytes`, `largest_free_block`, `free_blocks`
+    and `fragmentation`: the fraction of free memory outside of the largest free block.
+    """
     index = device_index(device)
     stats: dict[str, Any] = dict(torch.accelerator.memory.memory_stats(index))
     if _C.is_started():
@@ -51,7 +54,7 @@ def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
 
 
 def memory_allocated(device: DeviceLike = None) -> int:
-    """Bytes of live tensors, each rounded up to whole sticks."""
+    """Return the bytes of live tensors, each rounded up to whole sticks."""
     return torch.accelerator.memory.memory_allocated(device_index(device))
 
 
@@ -60,7 +63,7 @@ def max_memory_allocated(device: DeviceLike = None) -> int:
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Bytes committed on the host: live tensors and freed memory kept for reuse."""
+    """Return the bytes committed on the host: live tensors and cached free memory."""
     return torch.accelerator.memory.memory_reserved(device_index(device))
 
 
@@ -77,7 +80,7 @@ def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Free and total bytes of a card."""
+    """Return free and total bytes of a card."""
     report = _C.memory_report(device_index(device))
     return report["free_bytes"], report["total_bytes"]
 
@@ -86,7 +89,7 @@ get_memory_info = mem_get_info
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
-    """Lets this process use only a part of a card's memory, to try a model in less."""
+    """Limit this process to a fraction of a card's memory."""
     if not 0 <= fraction <= 1:
         raise ValueError(f"fraction must lie between 0 and 1, got {fraction}")
     index = device_index(device)
@@ -99,7 +102,7 @@ def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
 
 
 def memory_snapshot(device: DeviceLike = None) -> list[dict[str, Any]]:
-    """The memory map of a card, or of all: one segment each, with its blocks by address."""
+    """Return one segment for a card, or for each card, with its blocks by address."""
     indices = range(_C.device_count()) if device is None else [device_index(device)]
     return [_segment(index) for index in indices]
 
@@ -121,7 +124,7 @@ def _segment(index: int) -> dict[str, Any]:
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
-    """A table for people."""
+    """Return the statistics as a table to print."""
     index = device_index(device)
     stats = memory_stats(index)
     rows = [
@@ -135,10 +138,10 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
         f"{'':<12}{'now':>14}{'peak':>14}{'ever added':>14}{'ever freed':>14}",
     ]
     for label, key in rows:
-        values = [stats.get(f"{key}.all.{part}", 0) for part in _PARTS]
+        values = [stats.get(f"{key}.all.{statistic}", 0) for statistic in _STATISTICS]
         lines.append(f"{label:<12}" + "".join(f"{_readable(value):>14}" for value in values))
     if not abbreviated:
-        counts = [stats.get(f"allocation.all.{part}", 0) for part in _PARTS]
+        counts = [stats.get(f"allocation.all.{statistic}", 0) for statistic in _STATISTICS]
         lines.append(f"{'allocations':<12}" + "".join(f"{value:>14,}" for value in counts))
     free, total = mem_get_info(index)
     lines.append(
@@ -149,7 +152,7 @@ def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
     return "\n".join(lines)
 
 
-_PARTS = ("current", "peak", "allocated", "freed")
+_STATISTICS = ("current", "peak", "allocated", "freed")
 
 
 def _readable(count: int) -> str:

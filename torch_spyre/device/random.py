@@ -1,4 +1,4 @@
-"""Random numbers: seeds and states of the cards' default generators."""
+"""Seeds and states of the cards' default random generators."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from torch_spyre.device.index import DeviceLike, device_index
 
 
 def manual_seed(seed: int, device: DeviceLike = None) -> None:
-    """Seeds the generator of a card, the current one by default."""
+    """Seed the generator of a card, by default the current one."""
     _C._get_default_generator(device_index(device)).manual_seed(int(seed))
 
 
@@ -20,12 +20,12 @@ def manual_seed_all(seed: int) -> None:
 
 
 def seed() -> None:
-    """Seeds the current card's generator from the operating system."""
+    """Seed the current card's generator from the operating system."""
     _C._get_default_generator(_C.current_device()).seed()
 
 
 def seed_all() -> None:
-    """Seeds all cards alike from the operating system; the CPU's generator is not one of them."""
+    """Seed all cards, but not the CPU, with one seed from the operating system."""
     if _C.device_count() > 0:
         manual_seed_all(_C._get_default_generator(0).seed())
 

@@ -14,11 +14,11 @@ _LAST_LOW_PRIORITY_STREAM = 32
 
 
 class StreamDevice(str):
-    """The device of a stream, for both customs: `stream.device` as an attribute with `type` and
-    `index`, as PyTorch's own code uses it, and `stream.device()` as upstream documents it.
+    """The device of a stream, as an attribute and as a method.
 
-    A string, because PyTorch's C++ takes nothing else for a device (`torch.device` has no
-    subclasses), but equal to devices only, as `torch.device` is: what is equal hashes alike.
+    PyTorch uses `stream.device` as an attribute with `type` and `index`; upstream documents
+    `stream.device()`. It is a string because PyTorch's C++ accepts only strings and `torch.device`,
+    which cannot be subclassed. It compares and hashes like a `torch.device`.
     """
 
     def __call__(self) -> torch.device:
@@ -48,12 +48,12 @@ class StreamDevice(str):
 class Stream(torch.Stream):
     """A queue of work on one card. As a context manager it makes itself the current stream.
 
-    Priority 0 takes the next of the 32 ordinary streams, any other the next of the 32 streams of
-    high priority; both go round.
+    Priority 0 selects the next of the 32 low-priority streams, any other priority the next of the
+    32 high-priority streams, round robin.
     """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0, **existing: Any) -> Self:
-        if existing:  # wrapping a stream that is there: stream_id, device_index, device_type
+        if existing:  # wraps an existing stream: stream_id, device_index, device_type
             return _checked_stream(super().__new__(cls, **existing))
         return super().__new__(
             cls, device=torch.device(DEVICE_NAME, device_index(device)), priority=priority
@@ -71,9 +71,9 @@ class Stream(torch.Stream):
     def device(self) -> StreamDevice:  # type: ignore[override]  # callable on top of torch's
         return StreamDevice(f"{DEVICE_NAME}:{self.device_index}")
 
-    # PyTorch's take any object for an event or a stream and read its memory, or refuse subclasses.
+    # PyTorch's methods do not check the type of events and streams, or reject subclasses.
     def record_event(self, event: torch.Event | None = None) -> torch.Event:
-        """Records an event, a new one by default, and returns it."""
+        """Record an event, by default a new one, and return it."""
         recorded = Event() if event is None else _checked_event(event)
         recorded.record(self)
         return recorded
@@ -89,7 +89,7 @@ class Stream(torch.Stream):
 
 
 class Event(torch.Event):
-    """A moment in a stream. With timing, `elapsed_time` gives milliseconds of device time."""
+    """A position in a stream. With timing, `elapsed_time` returns milliseconds of device time."""
 
     def __new__(
         cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
@@ -101,15 +101,15 @@ class Event(torch.Event):
         )
 
     def record(self, stream: torch.Stream | None = None) -> None:
-        """Records the moment in a stream, the current one by default."""
+        """Record the event in a stream, by default the current one."""
         super().record(None if stream is None else _checked_stream(stream))
 
     def wait(self, stream: torch.Stream | None = None) -> None:
-        """Lets a stream, the current one by default, wait for the moment."""
+        """Make a stream, by default the current one, wait for the event."""
         super().wait(None if stream is None else _checked_stream(stream))
 
     def elapsed_time(self, end_event: torch.Event) -> float:
-        """Milliseconds of device time from this event to a later one; both must be complete."""
+        """Return the milliseconds of device time until a later event; both must be complete."""
         return _C.elapsed_time(self, end_event)
 
 

@@ -10,10 +10,10 @@ from torch.utils import _pytree as pytree
 
 from torch_spyre._inductor import decompositions
 from torch_spyre._inductor.context import compiling
-from torch_spyre._inductor.eager_op import default_dispatch_keys
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.enablement.findings import Verdict
+from torch_spyre.pytorch_internals.dispatch_keys import default_dispatch_keys
 
 # Between devices these are DMA transfers, not kernels.
 _COPIES = ("aten::copy_", "aten::_to_copy", "prims::device_put")

@@ -8,7 +8,7 @@ import torch
 
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.device.patches.layout_arguments import to_layout
+from torch_spyre.pytorch_internals.layout_arguments import to_layout
 
 
 def to_meta_device(model: torch.nn.Module) -> torch.nn.Module:

@@ -20,6 +20,7 @@ from torch_spyre.ops.native import eager_overloads
 from torch_spyre.ops.plans import Plan, Plans, keep
 from torch_spyre.ops.registry import ENTRIES, Kind, OpEntry, find_entry
 from torch_spyre.ops.spyre_ops import BODIES
+from torch_spyre.pytorch_internals.frame_skipping import untraced
 
 logger = get_logger(__name__)
 
@@ -85,7 +86,7 @@ def _library(
         library.impl(overload, _kernel(overload, _on_cpu), "PrivateUse1")
     for entry, kernel in _functions(entries):
         for key in entry.keys:
-            library.impl(entry.dispatcher_name.removeprefix("aten::"), _untraced(kernel), key)
+            library.impl(entry.dispatcher_name.removeprefix("aten::"), untraced(kernel), key)
     return library
 
 
@@ -132,7 +133,7 @@ def _kernel(
                 keep(plans, key, plan)
         return plan(args, kwargs)
 
-    return _untraced(kernel)
+    return untraced(kernel)
 
 
 def _own_kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
@@ -170,7 +171,7 @@ def _conversions() -> Callable[[torch.Tensor, torch.Tensor], bool]:
         plan((target, source), {})
         return True
 
-    return _untraced(convert)
+    return untraced(convert)
 
 
 def _op_by_op(overload: torch._ops.OpOverload) -> Callable[..., Any]:
@@ -181,7 +182,7 @@ def _op_by_op(overload: torch._ops.OpOverload) -> Callable[..., Any]:
 
         return decompositions.table()[overload](*args, **kwargs)
 
-    return _untraced(kernel)
+    return untraced(kernel)
 
 
 def _attention() -> Callable[..., Any]:
@@ -193,21 +194,13 @@ def _attention() -> Callable[..., Any]:
             return planned(*args, **kwargs)
         return _decomposed_attention(args, kwargs)
 
-    return _untraced(kernel)
+    return untraced(kernel)
 
 
 def _decomposed_attention(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     from torch_spyre._inductor.decompositions.attention import decomposed_attention
 
     return decomposed_attention(*args, **kwargs)
-
-
-def _untraced(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Have Dynamo skip the kernel: it looks at every Python frame, also below the dispatcher."""
-    dynamo = torch._C._dynamo.eval_frame
-    skip = dynamo._FrameAction.SKIP
-    dynamo.set_code_exec_strategy(kernel.__code__, dynamo._FrameExecStrategy(skip, skip))
-    return kernel
 
 
 def _make_plan(

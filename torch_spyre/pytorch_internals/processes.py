@@ -1,11 +1,11 @@
-"""Tensors that cross process borders through `torch.multiprocessing`.
+"""Sending tensors to other processes with `torch.multiprocessing`.
 
-Device memory cannot be shared between processes. A tensor on a card travels as a CPU tensor in
-shared memory and is moved to the card on the other side; PyTorch's own way fails in a background
-thread, and the receiver waits for ever.
+Processes cannot share device memory: a tensor on a card is sent as a CPU tensor in shared memory
+and moved to the card by the receiver.
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -13,9 +13,10 @@ import torch
 from torch.multiprocessing import reductions
 
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.pytorch_internals.records import Patch, PrivateName
 
 
-def apply() -> None:
+def _apply(undo: ExitStack) -> None:
     original: Callable[[torch.Tensor], Any] = reductions.reduce_tensor
 
     def reduce_tensor(tensor: torch.Tensor) -> Any:
@@ -31,6 +32,7 @@ def apply() -> None:
 
     for kind in (torch.Tensor, torch.nn.Parameter):
         ForkingPickler.register(kind, reduce_tensor)
+        undo.callback(ForkingPickler.register, kind, original)
 
 
 def _rebuild(
@@ -40,3 +42,14 @@ def _rebuild(
     if is_parameter:
         return torch.nn.Parameter(moved, requires_grad)
     return moved.requires_grad_(requires_grad)
+
+
+PATCH = Patch(
+    name="multiprocessing",
+    targets=(PrivateName("torch.multiprocessing.reductions.reduce_tensor", ("tensor",)),),
+    changes="Tensors on a card are sent through a queue as CPU tensors in shared memory.",
+    reason="`reduce_tensor` shares storages of CUDA and CPU only; the registration of reductions "
+    "for other devices is not public.",
+    breaks="Sending fails in a background thread of the queue and the receiver waits forever.",
+    apply=_apply,
+)

@@ -1,18 +1,19 @@
-"""Storages in files: PyTorch reads and writes what lies at a storage's address, which on a card is
-only a handle."""
+"""Saving and loading storages, whose address is only a handle on a card."""
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
 
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.device.patches.wrapping import Function, wrap
+from torch_spyre.pytorch_internals.records import Patch, PrivateName
+from torch_spyre.pytorch_internals.replacement import Function, wrap
 
 
-def apply() -> None:
-    wrap(torch.UntypedStorage, "_write_file", _writing_the_host_image)
-    wrap(torch.UntypedStorage, "_set_from_file", _reading_a_host_image)
-    # A priority of our own, before the built-in ones.
+def _apply(undo: ExitStack) -> None:
+    wrap(undo, torch.UntypedStorage, "_write_file", _writing_the_host_image)
+    wrap(undo, torch.UntypedStorage, "_set_from_file", _reading_a_host_image)
+    # Public, and not undone: PyTorch cannot unregister. The priority is before the built-in ones.
     torch.serialization.register_package(19, lambda storage: None, _restore_empty_storage)
 
 
@@ -23,8 +24,8 @@ def _writing_the_host_image(original: Function) -> Function:
     return _write_file
 
 
-# PyTorch's old file format fills storages after their tensors were made, so ours
-# are tiled by then and may have another size than the file's.
+# PyTorch's legacy file format fills storages after creating their tensors: by then ours have a
+# tiled layout and may have another size than the file's.
 def _reading_a_host_image(original: Function) -> Function:
     def _set_from_file(
         self: torch.UntypedStorage,
@@ -49,8 +50,8 @@ def _reading_a_host_image(original: Function) -> Function:
     return _set_from_file
 
 
-# PyTorch's old file format makes storages first and fills them later. In between they are tiled,
-# which must not convert whatever the memory holds.
+# PyTorch's legacy file format creates storages first and fills them later. In between they get a
+# tiled layout, and converting uninitialised memory could fail.
 def _restore_empty_storage(storage: Any, location: str) -> Any:
     is_ours = location.split(":")[0] == DEVICE_NAME
     if not is_ours or "_torch_load_uninitialized" not in vars(storage):
@@ -58,3 +59,16 @@ def _restore_empty_storage(storage: Any, location: str) -> Any:
     empty = torch.UntypedStorage(storage.nbytes(), device=location)
     torch.empty(0, dtype=torch.uint8, device=location).set_(empty).zero_()
     return empty
+
+
+PATCH = Patch(
+    name="storage_files",
+    targets=(
+        PrivateName("torch.UntypedStorage._write_file"),
+        PrivateName("torch.UntypedStorage._set_from_file"),
+    ),
+    changes="Files hold the host image of a storage on a card.",
+    reason="Both functions access the memory at the storage's address and have no device hook.",
+    breaks="`torch.save` and `torch.load` of the legacy format crash for storages on a card.",
+    apply=_apply,
+)

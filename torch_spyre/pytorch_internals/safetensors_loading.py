@@ -1,12 +1,12 @@
-"""`safetensors` straight to the card, and from it.
+"""Loading `safetensors` files to a card, and saving from it.
 
-The library checks device names in its compiled part and knows ours not. Where a card is asked for,
-the file is opened for the CPU and each tensor is moved as it is read, so the host never holds more
-than one of them. Saving compares sizes of tensors and storages; a storage on the card is padded to
-whole sticks, so it is asked for the size of its content.
+For a card, the file is opened for the CPU and each tensor is moved when it is read, so the host
+never holds more than one of them. Saving compares sizes of tensors and storages; a storage on a
+card is padded to whole sticks, so the size of its content is used.
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,31 +14,39 @@ import torch
 
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
-from torch_spyre.device.patches.import_hook import after_import
+from torch_spyre.pytorch_internals.records import Patch, PrivateName
+from torch_spyre.pytorch_internals.replacement import set_attribute
 
 
-def apply() -> None:
-    for name in ("safetensors", "safetensors.torch"):
-        after_import(name, _patch)
+def _apply_to_package(undo: ExitStack) -> None:
+    import safetensors
+
+    _replace_safe_open(undo, safetensors)
 
 
-def _patch(module: Any) -> None:
+def _apply_to_torch_module(undo: ExitStack) -> None:
+    import safetensors.torch as module
+
+    _replace_safe_open(undo, module)
+    set_attribute(undo, module, "storage_size", _content_size(module.storage_size))
+
+
+def _replace_safe_open(undo: ExitStack, module: Any) -> None:
+    # The second module may have imported the replacement from the first.
     if not isinstance(module.safe_open, _SafeOpenType):
-        module.safe_open = _safe_open_for_cards(module.safe_open)
-    if "storage_size" in vars(module):
-        module.storage_size = _content_size(module.storage_size)
+        set_attribute(undo, module, "safe_open", _safe_open_for_cards(module.safe_open))
 
 
 def _content_size(original: Callable[[torch.Tensor], int]) -> Callable[[torch.Tensor], int]:
     def storage_size(tensor: torch.Tensor) -> int:
-        on_card = tensor.device.type == DEVICE_NAME
-        return _C.content_bytes(tensor) if on_card else original(tensor)
+        is_on_card = tensor.device.type == DEVICE_NAME
+        return _C.content_bytes(tensor) if is_on_card else original(tensor)
 
     return storage_size
 
 
 class _SafeOpenType(type):
-    """The type of the class that stands in for `safe_open`, from which none can be derived."""
+    """The metaclass of the replacement of `safe_open`, a class that cannot be subclassed."""
 
     _original: type
 
@@ -67,7 +75,7 @@ def _names_card(device: object) -> bool:
 
 
 class _CardFile:
-    """An open file whose tensors arrive on the card."""
+    """An open file whose tensors are moved to the card when they are read."""
 
     def __init__(self, opened: Any, device: torch.device) -> None:
         self._opened = opened
@@ -110,3 +118,29 @@ class _CardSlice:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._part, name)
+
+
+_REASON = "The library checks device names in its compiled part and rejects ours."
+PATCHES = (
+    Patch(
+        name="safetensors",
+        targets=(PrivateName("safetensors.safe_open"),),
+        changes="`safe_open` accepts a card as its device.",
+        reason=_REASON,
+        breaks="`safe_open(file, 'pt', device='spyre')` raises an error.",
+        apply=_apply_to_package,
+        after_import="safetensors",
+    ),
+    Patch(
+        name="safetensors_torch",
+        targets=(
+            PrivateName("safetensors.torch.safe_open"),
+            PrivateName("safetensors.torch.storage_size", ("tensor",)),
+        ),
+        changes="`load_file` accepts a card; `save_file` ignores the padding of storages.",
+        reason=_REASON,
+        breaks="`load_file(file, 'spyre')` raises; `save_file` takes padded tensors for views.",
+        apply=_apply_to_torch_module,
+        after_import="safetensors.torch",
+    ),
+)
