@@ -1,14 +1,14 @@
 """Every environment variable of the package, as a typed entry.
 
-Nothing else in Python reads the environment, and C++ is handed its values from here:
+Nothing else in Python reads the environment, and C++ receives its values from here:
 
     from torch_spyre import knobs
-    knobs.emulator.threads               # parsed and checked; a KnobError if it is nonsense
+    knobs.emulator.threads               # parsed and checked; raises KnobError if invalid
     with knobs.override(SPYRE_EMU_THREADS=1): ...
 
-A value is read when it is accessed, which costs about a microsecond: code on a hot path keeps it.
+A value is read when it is accessed, which costs about a microsecond: hot paths cache it.
 An empty value counts as unset unless the knob allows it. `spyre knobs` prints the table;
-`docs/knobs.md` is made from it.
+`docs/knobs.md` is generated from it.
 
 `import torch` loads this module, so it must import the standard library only, and little of that.
 """
@@ -48,7 +48,7 @@ _listeners: list[Callable[[], None]] = []
 
 
 class Knob(Generic[Value]):
-    """One environment variable; as an attribute of a `Section` it reads as the variable's value."""
+    """One environment variable; as an attribute of a `Section` it evaluates to its value."""
 
     section: str
 
@@ -86,7 +86,7 @@ class Knob(Generic[Value]):
         raise AttributeError(f"set {self.name} in the environment, or use knobs.override")
 
     def text(self) -> str | None:
-        """The text as given, or None where the default holds."""
+        """Return the text in the environment, or None if the default applies."""
         text = _overrides[self.name] if self.name in _overrides else os.environ.get(self.name)
         if text is None or (self._empty_means_unset and not text.strip()):
             return None
@@ -98,7 +98,7 @@ class Knob(Generic[Value]):
             return self._default() if callable(self._default) else self._default
         try:
             return self.kind.parse(text)
-        except KnobError:  # the kind has words of its own
+        except KnobError:  # the kind has its own message
             raise
         except ValueError:
             raise KnobError(self.name, text, self.kind.allowed) from None
@@ -117,7 +117,7 @@ class Section:
 
 
 def all_knobs() -> tuple[Knob[Any], ...]:
-    """Every knob, in the order of this file."""
+    """Return every knob, in the order of this file."""
     return tuple(_registry.values())
 
 
@@ -126,34 +126,34 @@ def of_section(title: str) -> tuple[Knob[Any], ...]:
 
 
 def on_override(listener: Callable[[], None]) -> None:
-    """Calls `listener` whenever an `override` begins or ends: for code that keeps values."""
+    """Call `listener` whenever an `override` begins or ends: for code that caches values."""
     _listeners.append(listener)
 
 
-def _tell_listeners() -> None:
+def _notify_listeners() -> None:
     for listener in _listeners:
         listener()
 
 
 @contextmanager
 def override(**values: str | int | None) -> Iterator[None]:
-    """Within the block, `NAME=value` wins over the environment, and None means unset.
+    """Within the block, `NAME=value` overrides the environment, and None means unset.
 
-    For tests. It holds for the whole process, and does not reach child processes nor what C++ code
-    read when it started; launches follow it.
+    For tests. It holds for the whole process, but not for child processes nor for values that C++
+    read when the card started; launches follow it.
     """
     unknown = values.keys() - _registry.keys()
     if unknown:
         raise KeyError(f"no such knob: {', '.join(sorted(unknown))}")
     before = dict(_overrides)
     _overrides.update({name: v if v is None else str(v) for name, v in values.items()})
-    _tell_listeners()
+    _notify_listeners()
     try:
         yield
     finally:
         _overrides.clear()
         _overrides.update(before)
-        _tell_listeners()
+        _notify_listeners()
 
 
 def _program_cache() -> str:
@@ -164,7 +164,7 @@ def _program_cache() -> str:
 
 
 def _host_cores() -> int:
-    """Cores this process may use: fewer than the host has inside a container or under taskset."""
+    """Return the host cores that this process may use, as containers and taskset limit them."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
@@ -229,7 +229,7 @@ class ExecutionKnobs(Section):
         "TORCH_SPYRE_DOWNCAST_WARN",
         ON_UNLESS_OFF,
         True,
-        "Warn once that int64 is kept in 32 bits on the card. Read when the card starts.",
+        "Warn once that int64 is stored in 32 bits on the card. Read when the card starts.",
     )
     int64_overflow = Knob(
         "TORCH_SPYRE_INT64_OVERFLOW",
@@ -241,7 +241,7 @@ class ExecutionKnobs(Section):
         "TORCH_SPYRE_PROGRAM_CACHE",
         FOLDER_OR_OFF,
         _program_cache,
-        "Folder of compiled programs, shared by processes. Nothing in it needs to be kept.",
+        "Folder of compiled programs, shared by processes. It may be deleted at any time.",
         default_text="torch_spyre/programs in the user's cache folder",
         empty_means_unset=False,
     )
@@ -249,7 +249,7 @@ class ExecutionKnobs(Section):
         "TORCH_SPYRE_PROGRAM_CACHE_MB",
         integer(0),
         512,
-        "Most that the folder of programs holds, in MiB; what was used longest ago is removed.",
+        "Maximum size of the folder of programs, in MiB; the least recently used are removed.",
     )
 
 
@@ -259,7 +259,7 @@ class EmulatorKnobs(Section):
         "SPYRE_EMU_FP16",
         choice("sen169", "ieee"),
         "sen169",
-        "16-bit format the card computes in: its own 1-6-9, or IEEE to tell a format effect apart.",
+        "16-bit format the card computes in: its own 1-6-9, or IEEE to isolate format effects.",
     )
     threads = Knob(
         "SPYRE_EMU_THREADS",
@@ -272,20 +272,20 @@ class EmulatorKnobs(Section):
         "SPYRE_EMU_POISON",
         BOOLEAN,
         False,
-        "Fill freed and uninitialised device memory with a pattern, so that reading it shows.",
+        "Fill freed and uninitialised device memory with NaN, so that reading it is visible.",
     )
     mode = Knob(
         "SPYRE_EMU_MODE",
         choice("functional", "timing", "both"),
         "both",
-        "What a launch does: compute, advance the device's clock, or both.",
+        "Whether a launch computes, advances the device clock, or both.",
     )
     inject = Knob(
         "SPYRE_EMU_INJECT",
         INJECTION,
         "",
-        "Spoil one element of the named instruction's first result in every launch (flip:addf), "
-        "to see that a test notices.",
+        "Fault injection: flip a bit in the first result of the named instruction in every launch "
+        "(flip:addf), to see that a test fails.",
         default_text="unset",
     )
     watchdog_seconds = Knob(
@@ -298,7 +298,7 @@ class EmulatorKnobs(Section):
         "SPYRE_EMU_CACHE_MB",
         integer(0),
         2048,
-        "Freed device memory, in MiB, kept committed before it is given back to the host.",
+        "Freed device memory, in MiB, that stays committed on the host for reuse.",
     )
 
 
@@ -315,7 +315,7 @@ class DivisionKnobs(Section):
         "SPYRE_CORE_ID_K_FAST_EMISSION",
         BOOLEAN,
         True,
-        "Cores that share the inner dim of a matrix product are neighbours on the ring.",
+        "Cores that split the inner dim of a matmul are neighbours on the ring.",
     )
     # The following have no effect on compiled programs yet. Their readers exist and are tested:
     # planning connects hints with `work_division.divide`, dynamic sizes use `granularity_of`.
@@ -345,7 +345,7 @@ class BundleKnobs(Section):
         "UNROLL_LOOPS",
         BOOLEAN,
         True,
-        "Write each trip of a loop over tiles as SuperDSC files of its own.",
+        "Write each iteration of a loop over tiles as separate SuperDSC files.",
     )
     symbolic_args = Knob(
         "BUNDLE_SYMBOLIC_ARGS",
@@ -361,7 +361,7 @@ class LoggingKnobs(Section):
         "TORCH_SPYRE_DUMP",
         TEXT,
         None,
-        "Folder for what the compiler makes: one folder per kernel, from loops to timing.",
+        "Folder for the compiler's intermediate forms: one subfolder per kernel.",
     )
     debug = Knob(
         "TORCH_SPYRE_DEBUG",
