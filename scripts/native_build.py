@@ -108,7 +108,9 @@ def build_extension(target: Path, folder: Path) -> None:
     ninja = NinjaFile(folder, "extension", OPTIMISATION)
     core = ninja.compile(core_sources())
     compile_flags, link_flags = torch_flags()
-    glue = ninja.compile(sorted((SOURCES / "torch").glob("*.cpp")), compile_flags)
+    folders = ("torch", "emulator_bindings")
+    sources = [source for folder in folders for source in sorted((SOURCES / folder).glob("*.cpp"))]
+    glue = ninja.compile(sources, compile_flags)
     ninja.link(target, f"{core} {glue}", f"-shared -pthread -ldl {link_flags}")
     ninja.run()
 

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "emulator/convert.h"
-#include "emulator/formats.h"
+#include "flex/float_formats.h"
 
 namespace spyre::emulator {
 

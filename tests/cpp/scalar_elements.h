@@ -10,7 +10,7 @@
 
 #include "emulator/convert.h"
 #include "emulator/engine/element_type.h"
-#include "emulator/formats.h"
+#include "flex/float_formats.h"
 
 namespace spyre::emulator::engine {
 

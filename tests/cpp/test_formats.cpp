@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "check.h"
-#include "emulator/formats.h"
 #include "flex/data_format.h"
+#include "flex/float_formats.h"
 
 namespace spyre::emulator {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "check.h"
 #include "emulator/engine/lanes.h"
-#include "emulator/formats.h"
 #include "engine_settings.h"
+#include "flex/float_formats.h"
 
 namespace spyre::emulator::engine {
 namespace {

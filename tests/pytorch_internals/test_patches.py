@@ -45,6 +45,50 @@ def test_a_missing_target_names_the_page_to_read():
         registry._apply(patch, ExitStack())
 
 
+UNDO = """
+import torch
+import torch_spyre
+from torch_spyre.pytorch_internals.check import resolve
+from torch_spyre.pytorch_internals.records import Lifetime
+from torch_spyre.pytorch_internals.registry import PATCHES, apply_to_process
+
+# Their C functions are replaced, not the Python objects.
+IN_METHOD_TABLES = {"torch.Tensor.to", "torch.empty"}
+replaced = [
+    target.path
+    for patch in PATCHES
+    if patch.lifetime is Lifetime.PROCESS and not patch.after_import
+    for target in patch.targets
+]
+before = {path: resolve(path) for path in replaced}
+torch.utils.rename_privateuse1_backend("spyre")
+undo = apply_to_process()
+changed = {path for path in replaced if resolve(path) is not before[path]}
+assert torch.empty(2, device_layout=None).shape == (2,)
+undo.close()
+left = {path for path in replaced if resolve(path) is not before[path]}
+assert not left, left
+for call in (torch.empty, torch.zeros(2).to):
+    try:
+        call(2, device_layout=None)
+    except TypeError:
+        continue
+    raise AssertionError("device_layout is still accepted")
+print(sorted(changed))
+"""
+
+
+def test_patches_of_the_process_can_be_undone(tmp_path):
+    """In a process without autoload, where nothing is patched yet."""
+    environment = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", UNDO], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    changed = ast.literal_eval(done.stdout)
+    assert "torch.Tensor.__repr__" in changed and "torch.optim.Adam._init_group" in changed
+
+
 def test_patches_of_a_compilation_are_undone_after_it():
     targets = [
         target.path

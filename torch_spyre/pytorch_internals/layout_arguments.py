@@ -21,6 +21,7 @@ _CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 def _apply(undo: ExitStack) -> None:
     set_attribute(undo, torch.Tensor, "device_tensor_layout", _device_tensor_layout)
+    undo.callback(_C._restore_method_tables)
     _C._intercept_to(torch.Tensor.to, to_layout)
     _C._intercept_empty(torch.empty, _empty)
 

@@ -4,8 +4,10 @@
 #include <cstring>
 #include <string>
 
+#include "emulator/convert.h"
 #include "emulator/dma.h"
 #include "emulator/host_memory.h"
+#include "emulator/thread_pool.h"
 
 namespace spyre::emulator {
 
@@ -255,13 +257,19 @@ namespace {
 
 class EmulatedDriver final : public flex::Driver {
  public:
+  void configure(const flex::DriverOptions& options) override {
+    if (options.host_threads > 0) set_host_threads(options.host_threads);
+    set_cpu_capability(options.cpu_capability);
+  }
   std::unique_ptr<flex::Card> open(int, const flex::CardDescription& description) override {
     return std::make_unique<EmulatedCard>(description);
   }
 };
 
-}  // namespace
+const flex::DriverRegistration registration("EMU", []() -> std::unique_ptr<flex::Driver> {
+  return std::make_unique<EmulatedDriver>();
+});
 
-std::unique_ptr<flex::Driver> make_driver() { return std::make_unique<EmulatedDriver>(); }
+}  // namespace
 
 }  // namespace spyre::emulator

@@ -68,6 +68,4 @@ class EmulatedCard final : public flex::Card {
   engine::ScratchpadPool scratchpads_;
 };
 
-std::unique_ptr<flex::Driver> make_driver();
-
 }  // namespace spyre::emulator

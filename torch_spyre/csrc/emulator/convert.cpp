@@ -26,7 +26,6 @@ const KernelSet& best_kernels() {
 }
 
 std::atomic<const KernelSet*> selected_kernels = nullptr;
-std::atomic<bool> ieee_fp16_enabled = false;
 
 struct FormatPair {
   DataFormat src;
@@ -123,9 +122,6 @@ const KernelSet& active_kernels() {
   }
   return *kernels;
 }
-
-void set_ieee_fp16(bool enabled) { ieee_fp16_enabled = enabled; }
-bool ieee_fp16() { return ieee_fp16_enabled.load(std::memory_order_relaxed); }
 
 const ConversionKernel* conversion_kernel(DataFormat src, DataFormat dst) {
   if (src == dst) return raw_copy_kernel(bits_per_element(src));

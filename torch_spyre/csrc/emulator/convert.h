@@ -14,12 +14,8 @@ namespace spyre::emulator {
 // other value, or one that the CPU does not support, selects the best supported set.
 void set_cpu_capability(std::string_view capability);
 
-// When on, memory of format SEN169_FP16 holds IEEE binary16 instead: a process-wide switch.
-void set_ieee_fp16(bool enabled);
-bool ieee_fp16();
-
-// The conversions of an element. COPY moves raw bits; the float conversions are defined
-// in formats.h.
+// The conversions of an element. COPY moves raw bits; the float conversions are defined in
+// flex/float_formats.h.
 enum class Conversion {
   COPY_8,
   COPY_16,

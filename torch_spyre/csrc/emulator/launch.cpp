@@ -61,12 +61,12 @@ void check(const EngineProgram& program, const flex::Launch& launch) {
   }
 }
 
-void check_spoiled(const std::string& instruction) {
+void check_faulty_instruction(const std::string& instruction) {
   constexpr std::string_view kOthers[] = {"load", "store", "matmul"};
   if (std::ranges::find(kOthers, instruction) != std::end(kOthers)) return;
   if (engine::vector_op_named(instruction)) return;
   throw flex::KernelError("no instruction is called '" + instruction +
-                          "': none can be spoiled (SPYRE_EMU_INJECT)");
+                          "': no fault can be injected (SPYRE_EMU_INJECT)");
 }
 
 // Scratchpad memory that kernels address themselves, one window for each core. Zero pages cost
@@ -109,7 +109,7 @@ std::shared_ptr<const flex::LoadedProgram> EmulatedCard::load_program(
 void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch& launch) {
   const auto& program = dynamic_cast<const EngineProgram&>(loaded);
   check(program, launch);
-  if (!launch.spoiled_instruction.empty()) check_spoiled(launch.spoiled_instruction);
+  if (!launch.faulty_instruction.empty()) check_faulty_instruction(launch.faulty_instruction);
   const auto buffers_of = [this](const std::vector<flex::Place>& places) {
     std::vector<Buffer> buffers;
     for (const flex::Place& place : places) {
@@ -127,7 +127,7 @@ void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch&
   const engine::Memory memory(program.content, arrays, fixed, windows.buffers);
   engine::run_program(
       program.content, memory, launch.scalars, scratchpads_,
-      {launch.ordered, launch.spoiled_instruction, launch.watchdog_seconds, &program.history});
+      {launch.ordered, launch.faulty_instruction, launch.watchdog_seconds, &program.history});
 }
 
 }  // namespace spyre::emulator

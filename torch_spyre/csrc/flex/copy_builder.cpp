@@ -9,7 +9,7 @@ namespace spyre {
 namespace {
 
 // Views that need more nests than this are copied element by element.
-constexpr size_t kMostNests = 4096;
+constexpr size_t kMaxNests = 4096;
 
 [[noreturn]] void throw_not_held(const TensorLayout& layout) {
   throw std::invalid_argument(
@@ -91,17 +91,17 @@ class PieceBuilder {
     std::erase_if(dims, [](const Dim& dim) { return dim.size == 1; });
     std::stable_sort(dims.begin(), dims.end(),
                      [](const Dim& a, const Dim& b) { return a.tiled > b.tiled; });
-    size_t kept = 0;
+    size_t last = 0;
     for (size_t i = 1; i < dims.size(); ++i) {
-      const Dim outer = dims[kept];
+      const Dim outer = dims[last];
       const Dim& inner = dims[i];
       if (outer.tiled == inner.size * inner.tiled && outer.other == inner.size * inner.other) {
-        dims[kept] = {outer.size * inner.size, inner.tiled, inner.other};
+        dims[last] = {outer.size * inner.size, inner.tiled, inner.other};
       } else {
-        dims[++kept] = inner;
+        dims[++last] = inner;
       }
     }
-    if (!dims.empty()) dims.resize(kept + 1);
+    if (!dims.empty()) dims.resize(last + 1);
   }
 
   // `rest` is the host offset that the radices from `level` on still have to express.
@@ -128,7 +128,7 @@ class PieceBuilder {
       return divide(level, dims, *widest, coordinate * stride + rest, piece);
     }
 
-    // No dim that is finer than this radix carries into it: take the others as loops.
+    // No dim that is finer than this radix carries into it: the other dims become loops.
     std::vector<Dim> finer;
     for (const Dim& dim : dims) {
       if (dim.tiled % stride != 0) {
@@ -154,33 +154,33 @@ class PieceBuilder {
       piece.loops.push_back({dim.size, 0, dim.other, layout_.device_size().size()});
     }
     pieces_.push_back(std::move(piece));
-    too_many_ = pieces_.size() > kMostNests;
+    too_many_ = pieces_.size() > kMaxNests;
   }
 
   // Cuts `widest` where it carries into the radix of this level.
   void divide(size_t level, const std::vector<Dim>& dims, const Dim& widest, int64_t start,
               const Piece& piece) {
     const int64_t stride = radices_[level].host_stride;
-    std::vector<Dim> others;
-    int64_t others_reach = 0;
+    std::vector<Dim> other_dims;
+    int64_t other_extent = 0;
     for (const Dim& dim : dims) {
       if (&dim == &widest) continue;
-      others.push_back(dim);
-      if (dim.tiled % stride != 0) others_reach += (dim.size - 1) * dim.tiled;
+      other_dims.push_back(dim);
+      if (dim.tiled % stride != 0) other_extent += (dim.size - 1) * dim.tiled;
     }
 
     const auto part = [&](int64_t first, std::vector<Dim> own, uint64_t which) {
       Piece next = piece;
       next.other_offset += first * widest.other;
       next.remainder_of |= which;
-      own.insert(own.end(), others.begin(), others.end());
+      own.insert(own.end(), other_dims.begin(), other_dims.end());
       split(level, std::move(own), start + first * widest.tiled, std::move(next));
     };
 
     const int64_t step = widest.tiled;
     const uint64_t tail_bit = uint64_t{1} << std::min<size_t>(2 * level, 62);
     const uint64_t head_bit = tail_bit << 1;
-    if (stride % step == 0 && start % step + others_reach < step) {
+    if (stride % step == 0 && start % step + other_extent < step) {
       // Whole periods of the radix, with a part of one before and after.
       const int64_t period = stride / step;
       const int64_t phase = start / step % period;
@@ -202,9 +202,9 @@ class PieceBuilder {
     const auto cut_runs = [&](int64_t first, int64_t end, const std::vector<Dim>& around) {
       for (int64_t i = first; i < end && !too_many_;) {
         const int64_t low = start + i * step;
-        const int64_t room = (low / stride + 1) * stride - 1 - low - others_reach;
-        // Without room for all the others, this index stands alone and they are cut in turn.
-        const int64_t run = room < 0 ? 1 : std::min(end - i, room / step + 1);
+        const int64_t available = (low / stride + 1) * stride - 1 - low - other_extent;
+        // If the other dims do not fit, this index becomes a piece and they are split in turn.
+        const int64_t run = available < 0 ? 1 : std::min(end - i, available / step + 1);
         std::vector<Dim> own = around;
         if (run > 1) own.push_back({run, step, widest.other});
         part(i, std::move(own), 0);
@@ -236,7 +236,7 @@ std::optional<std::vector<Piece>> pieces_of(const DeviceView& device, const Host
   return builder.take();
 }
 
-// Loops over the copies that a layout with replicated dims keeps of its data.
+// Loops over the copies of the data in a layout with replicated dims.
 std::vector<PieceLoop> replicas_of(const TensorLayout& layout) {
   std::vector<PieceLoop> loops;
   const Sizes strides = layout.device_strides();
@@ -308,7 +308,7 @@ OffsetMap::OffsetMap(const TensorLayout& layout) {
   }
   std::stable_sort(radices_.begin(), radices_.end(),
                    [](const Radix& a, const Radix& b) { return a.host_stride > b.host_stride; });
-  // Of equal strides the outer dim takes the whole quotient; nothing is left for the others.
+  // Of equal strides the outer dim takes the whole quotient; the inner ones are 0.
   const auto same = [](const Radix& a, const Radix& b) { return a.host_stride == b.host_stride; };
   radices_.erase(std::unique(radices_.begin(), radices_.end(), same), radices_.end());
 }
@@ -369,7 +369,7 @@ std::optional<std::vector<CopyNest>> build_on_device(const DeviceView& src, cons
       for (const PieceLoop& loop : replicas) {
         nests.back().loops.push_back({loop.size, 0, loop.device});
       }
-      if (nests.size() > kMostNests) return {};
+      if (nests.size() > kMaxNests) return {};
     }
   }
   return nests;

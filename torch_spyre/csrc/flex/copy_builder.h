@@ -15,7 +15,7 @@
 
 namespace spyre {
 
-// The host image an allocation was laid out for: what its layout's strides refer to.
+// The host image that a layout was computed for: its strides refer to it.
 struct Binding {
   TensorLayout layout;
   Sizes host_size;
@@ -39,7 +39,7 @@ struct DeviceView {
 
 // Copies between a device view and a host buffer of the same sizes, or between two device views.
 // No value: the list of nests would grow too long; then copy element by element with OffsetMap.
-// All throw std::invalid_argument if a view reaches places its layout does not hold.
+// All throw std::invalid_argument if a view exceeds its layout.
 std::optional<std::vector<CopyNest>> build_to_device(const HostView& src, const DeviceView& dst);
 std::optional<std::vector<CopyNest>> build_to_host(const DeviceView& src, const HostView& dst);
 std::optional<std::vector<CopyNest>> build_on_device(const DeviceView& src, const DeviceView& dst);

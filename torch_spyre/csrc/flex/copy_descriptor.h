@@ -32,7 +32,7 @@ struct CopyDescriptor {
 
 // What a copy noticed on its way.
 struct CopyOutcome {
-  // int64 values that did not fit the 32 bits the card keeps; they were stored modulo 2^32.
+  // int64 values that did not fit the card's 32 bits; they were stored modulo 2^32.
   uint64_t narrowed_out_of_range = 0;
 };
 

@@ -1,6 +1,17 @@
 #include "flex/data_format.h"
 
+#include <atomic>
+
 namespace spyre {
+
+namespace {
+
+std::atomic<bool> ieee_fp16_enabled = false;
+
+}  // namespace
+
+void set_ieee_fp16(bool enabled) { ieee_fp16_enabled = enabled; }
+bool ieee_fp16() { return ieee_fp16_enabled.load(std::memory_order_relaxed); }
 
 std::string_view name_of(DataFormat format) {
   switch (format) {

@@ -1,4 +1,4 @@
-// The number formats a card knows, with the numeric values that layouts, saved files and
+// The number formats of a card, with the numeric values that layouts, saved files and
 // generated code rely on.
 #pragma once
 
@@ -95,6 +95,10 @@ constexpr int64_t elems_per_stick(DataFormat format) {
   if (bits_per_element(format) == 0) return 0;
   return kBytesInStick * 8 / bits_per_element(format);
 }
+
+// When on, memory of format SEN169_FP16 holds IEEE binary16 instead: a process-wide switch.
+void set_ieee_fp16(bool enabled);
+bool ieee_fp16();
 
 std::string_view name_of(DataFormat format);
 std::string_view name_of(ElementArrangement arrangement);

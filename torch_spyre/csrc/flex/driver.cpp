@@ -2,12 +2,27 @@
 
 #include <dlfcn.h>
 
-#include "emulator/card.h"
+#include <map>
 
 namespace spyre::flex {
 
+namespace {
+
+// A function, so that static objects of other files may use it in any order.
+std::map<std::string, DriverRegistration::Factory>& registered_drivers() {
+  static std::map<std::string, DriverRegistration::Factory> drivers;
+  return drivers;
+}
+
+}  // namespace
+
+DriverRegistration::DriverRegistration(std::string mode, Factory factory) {
+  registered_drivers().emplace(std::move(mode), factory);
+}
+
 std::unique_ptr<Driver> open_driver(const std::string& mode) {
-  if (mode == "EMU") return emulator::make_driver();
+  const auto registered = registered_drivers().find(mode);
+  if (registered != registered_drivers().end()) return registered->second();
   const std::string asked = "FLEX_DEVICE=" + mode + " asks for a hardware driver";
   void* library = dlopen(kDriverLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -25,7 +25,7 @@ struct CardDescription {
   int64_t usable_bytes = 0;
   int64_t span_bytes = 0;
   int64_t host_link_bytes_per_second = 0;
-  // Freed memory that stays committed on the host before it is given back.
+  // Freed memory, in bytes, that stays committed on the host for reuse.
   int64_t cached_bytes_limit = 0;
   // Fill memory with a pattern that is NaN in every float format when it is allocated and freed.
   bool poison = false;
@@ -55,7 +55,7 @@ struct MemoryStatistics {
   Gauge active_blocks;    // blocks in use: allocations, and freed ones that queued work still needs
   Gauge active_bytes;
   Gauge reserved_bytes;  // committed on the host: active bytes and cached free memory
-  // The six above, for what concerns them all.
+  // The six above, for operations on all of them.
   std::array<Gauge*, 6> gauges() {
     return {&allocations,   &allocated_bytes, &requested_bytes,
             &active_blocks, &active_bytes,    &reserved_bytes};
@@ -81,7 +81,7 @@ class OutOfDeviceMemory : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The emulated card has room, but the host that must hold its content has not.
+// The emulated card has free memory, but the host that must hold its content has not.
 class OutOfHostMemory : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -93,12 +93,12 @@ class ProgramError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a running kernel did wrong.
+// A kernel failed while it ran.
 class KernelError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-// An index that data supplied lies outside what it indexes: an IndexError for Python.
+// An index read from data is out of bounds: an IndexError for Python.
 class KernelIndexError : public KernelError {
  public:
   using KernelError::KernelError;
@@ -142,8 +142,9 @@ struct Launch {
   std::vector<Place> fixed;
   // Run the cores one after the other, for kernels whose cores touch the same memory.
   bool ordered = false;
-  // Spoil the first result of the instruction of this name: a test of tests. Empty: of none.
-  std::string spoiled_instruction;
+  // Fault injection, for tests of tests: flip a bit in the first result of the instruction of this
+  // name. Empty: none.
+  std::string faulty_instruction;
   // Stop the kernel after this time of the host's clock. 0: never.
   double watchdog_seconds = 0;
 };
@@ -155,7 +156,7 @@ class Card {
   virtual const CardDescription& description() const = 0;
 
   // Memory. Sizes are rounded up to the card's alignment; `allocate` throws OutOfDeviceMemory.
-  // `retire` says that the owner is done with it, `release` that no queued work needs it either.
+  // `retire`: the owner has freed the memory; `release`: no queued work needs it any more.
   virtual uint64_t allocate(size_t bytes) = 0;
   virtual void retire(uint64_t address) noexcept = 0;
   virtual void release(uint64_t address) noexcept = 0;
@@ -170,7 +171,7 @@ class Card {
   virtual void set_memory_limit(int64_t bytes) = 0;
   virtual void give_back_cached_memory() = 0;
 
-  // Runs a copy between two places, at least one of them on this card, on the calling thread.
+  // Runs a copy between two locations, at least one on this card, on the calling thread.
   virtual CopyOutcome transfer(const Transfer& transfer, const Place& src, const Place& dst) = 0;
   // Plain bytes.
   virtual void transfer_bytes(const Place& src, const Place& dst) = 0;
@@ -181,20 +182,36 @@ class Card {
   virtual void launch(const LoadedProgram& program, const Launch& launch) = 0;
 };
 
+// How a driver uses the host. A driver ignores what does not concern it.
+struct DriverOptions {
+  // Threads that emulate the card's cores, the caller's included; 0: one per host core.
+  int host_threads = 0;
+  // The value of ATEN_CPU_CAPABILITY, which limits the instruction sets used.
+  std::string cpu_capability;
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
+  // Called once, before the first card is opened.
+  virtual void configure(const DriverOptions& options) = 0;
   virtual std::unique_ptr<Card> open(int card, const CardDescription& description) = 0;
 };
 
 // What a hardware driver library exports under the name kDriverSymbol.
 using OpenDriver = Driver* (*)(int interface_version);
-inline constexpr int kDriverInterfaceVersion = 2;
+inline constexpr int kDriverInterfaceVersion = 3;
 inline constexpr const char* kDriverSymbol = "spyre_flex_open_driver";
 inline constexpr const char* kDriverLibrary = "libflex_spyre.so";
 
-// The driver for a mode of FLEX_DEVICE: "EMU", "PF" or "VF". Throws std::runtime_error that says
-// what is missing.
+// Makes a driver of this process available as a mode of FLEX_DEVICE. Meant for static objects.
+struct DriverRegistration {
+  using Factory = std::unique_ptr<Driver> (*)();
+  DriverRegistration(std::string mode, Factory factory);
+};
+
+// Returns the driver for a mode of FLEX_DEVICE: a registered one ("EMU"), or that of the hardware
+// driver library ("PF", "VF"). Throws std::runtime_error that says what is missing.
 std::unique_ptr<Driver> open_driver(const std::string& mode);
 
 }  // namespace spyre::flex

@@ -9,7 +9,7 @@ namespace {
 
 // An element takes up to 8 bytes, so more of them could not be addressed. Offsets below this can
 // also be added, and go one stride further, without overflow.
-constexpr int64_t kMostElements = int64_t{1} << 60;
+constexpr int64_t kMaxElements = int64_t{1} << 60;
 
 bool has_negative(const Sizes& values) {
   return std::any_of(values.begin(), values.end(), [](int64_t value) { return value < 0; });
@@ -56,7 +56,7 @@ void check_geometry(const Sizes& size, const Sizes& strides, int64_t offset) {
   if (!has_zero(size)) {
     for (int64_t n : size) elements = checked_multiply(elements, n);
   }
-  if (checked_add(offset, host_extent(size, strides)) > kMostElements) {
+  if (checked_add(offset, host_extent(size, strides)) > kMaxElements) {
     throw std::overflow_error("sizes " + to_string(size) + ", strides " + to_string(strides) +
                               " and storage offset " + std::to_string(offset) +
                               " overflow: they reach beyond 2**60 elements");

@@ -1,4 +1,4 @@
-// Sizes, strides and offsets of host tensors, with arithmetic that says when it would overflow.
+// Sizes, strides and offsets of host tensors, with arithmetic that throws on overflow.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ using Sizes = std::vector<int64_t>;
 int64_t checked_multiply(int64_t a, int64_t b);
 int64_t checked_add(int64_t a, int64_t b);
 
-// What everything that takes a geometry from outside checks first: as many strides as sizes,
-// nothing negative, and offsets that leave room for the sums that copies make of them. Throws
+// Checks a geometry that comes from outside: as many strides as sizes,
+// nothing negative, and offsets small enough for the sums that copies compute. Throws
 // std::invalid_argument or std::overflow_error.
 void check_geometry(const Sizes& size, const Sizes& strides, int64_t offset = 0);
 

@@ -10,7 +10,7 @@ namespace spyre {
 namespace {
 
 // Views that neither arithmetic nor nests decide are walked through, up to this many elements.
-constexpr int64_t kMostWalked = int64_t{1} << 24;
+constexpr int64_t kMaxVisited = int64_t{1} << 24;
 
 struct Steps {
   int64_t size, stride;
@@ -39,8 +39,8 @@ std::vector<Steps> distinct_steps(const Sizes& size, const Sizes& strides) {
   return joined;
 }
 
-// Whether every multiple of the finest radix up to the last offset has a place: true for the
-// layouts in use, padded ones excepted.
+// Whether every multiple of the finest radix up to the last offset has a device offset: true for
+// the layouts in use, padded ones excepted.
 bool has_no_gaps(const std::vector<OffsetMap::Radix>& radices, int64_t last) {
   if (last / radices.front().host_stride >= radices.front().size) return false;
   for (size_t i = 1; i < radices.size(); ++i) {
@@ -96,7 +96,7 @@ void check_layout_holds(const TensorLayout& layout, const Sizes& size, const Siz
   }
   const Binding binding{ordered, view.size, view.strides};
   if (build_to_host({binding, view}, view)) return;
-  if (elements > kMostWalked) {
+  if (elements > kMaxVisited) {
     throw std::invalid_argument("a view of sizes " + to_string(size) + " and strides " +
                                 to_string(strides) + " is too irregular for " + layout.str() +
                                 ": use strides that are multiples of each other");

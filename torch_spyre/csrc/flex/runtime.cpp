@@ -2,8 +2,6 @@
 
 #include <pthread.h>
 
-#include "emulator/convert.h"
-#include "emulator/thread_pool.h"
 #include "flex/trace.h"
 
 namespace spyre::flex {
@@ -93,24 +91,23 @@ void Runtime::start() {
   check_not_forked();
   if (started_.load(std::memory_order_acquire)) return;
   check_cards();
-  const Enumeration& found = enumeration();
-  source_.run_unlocked([&] { open_cards(found); });
+  const Enumeration& visible = enumeration();
+  source_.run_unlocked([&] { open_cards(visible); });
 }
 
-void Runtime::open_cards(const Enumeration& found) {
+void Runtime::open_cards(const Enumeration& enumeration) {
   std::lock_guard lock(mutex_);
   if (started_) return;
   const RuntimeConfig config = source_.configure();
   set_trace(config.trace);
-  if (config.host_threads > 0) emulator::set_host_threads(config.host_threads);
-  emulator::set_cpu_capability(config.cpu_capability);
-  emulator::set_ieee_fp16(config.ieee_fp16);
-  auto driver = open_driver(found.mode);
+  set_ieee_fp16(config.ieee_fp16);
+  auto driver = open_driver(enumeration.mode);
+  driver->configure(config.driver);
   std::vector<std::unique_ptr<OpenCard>> cards;
-  for (int physical : found.cards) {
+  for (int physical : enumeration.cards) {
     cards.push_back(std::make_unique<OpenCard>());
     cards.back()->card = driver->open(physical, config.card);
-    trace("open card ", physical, " with driver ", found.mode, ": ", config.card.name);
+    trace("open card ", physical, " with driver ", enumeration.mode, ": ", config.card.name);
   }
   // All or none: a failed start may be tried again.
   driver_ = std::move(driver);

@@ -27,10 +27,9 @@ struct Enumeration {
 
 struct RuntimeConfig {
   CardDescription card;
-  int host_threads = 0;
+  DriverOptions driver;
   bool ieee_fp16 = false;
   bool trace = false;
-  std::string cpu_capability;
 };
 
 // Where the configuration comes from. `enumerate` and `configure` are called at most once each,
@@ -51,7 +50,7 @@ struct Counters {
 inline constexpr int64_t kStreamsPerPool = 32;
 inline constexpr int64_t kStreamsPerCard = 1 + 2 * kStreamsPerPool;
 
-// Memory of a card, given back when nobody holds it any more.
+// Memory of a card, released with the last reference.
 class Allocation {
  public:
   Allocation(Card& card, int card_index, size_t bytes);
@@ -83,7 +82,7 @@ class Runtime {
 
   void set_config_source(ConfigSource source);
 
-  // Number of visible cards; 0 if they cannot be found out (check_cards says why).
+  // Number of visible cards; 0 if enumeration fails (check_cards throws the reason).
   int card_count() noexcept;
   void check_cards();
 
@@ -124,7 +123,7 @@ class Runtime {
   static std::vector<Stream*> streams_of(OpenCard& open);
   const Enumeration& enumeration();
   void find_cards();
-  void open_cards(const Enumeration& found);
+  void open_cards(const Enumeration& enumeration);
   void check_not_forked() const;
 
   std::mutex mutex_;

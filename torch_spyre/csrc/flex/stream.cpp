@@ -9,11 +9,11 @@ namespace spyre::flex {
 
 namespace {
 
-constexpr size_t kMostQueued = 1024;
-// Whoever waits for room is woken once in so many items, not for every single place. It also looks
-// by itself now and then: the item that runs may be waiting for what comes after it.
+constexpr size_t kMaxQueued = 1024;
+// A thread that waits for capacity is woken once per so many items, not for every item. It also
+// polls: the running item may be waiting for an item that is queued after it.
 constexpr uint64_t kItemsPerWake = 128;
-constexpr auto kRoomCheck = std::chrono::milliseconds(1);
+constexpr auto kCapacityCheck = std::chrono::milliseconds(1);
 // How long a stream's thread looks for more work before it sleeps: work often comes in a row, and
 // waking a thread takes longer than a small kernel.
 constexpr auto kIdleSpin = std::chrono::microseconds(50);
@@ -80,7 +80,7 @@ void Event::synchronize() {
   const uint64_t version = newest_;
   Stream* stream = stream_;
   lock.unlock();
-  if (version > 0) stream->meet(wait_for(version));
+  if (version > 0) stream->note_host_wait(wait_for(version));
 }
 
 bool Event::query() {
@@ -131,7 +131,7 @@ void Stream::run_work(std::unique_lock<std::mutex>& lock, Item& item) {
 }
 
 void Stream::execute(std::unique_lock<std::mutex>& lock, Item& item) {
-  // Where this work starts on the device's time line; work that waits for others moves it on.
+  // The device time at which this work starts; waiting for other work advances it.
   clock_ps_ = std::max(clock_ps_, item.submitted_ps);
   if (item.work) run_work(lock, item);
   // Under the lock: whoever has waited for the event finds the stream idle if it is the last.
@@ -155,8 +155,8 @@ void Stream::work_loop() {
   }
 }
 
-void Stream::wait_for_room(std::unique_lock<std::mutex>& lock) {
-  while (!changed_.wait_for(lock, kRoomCheck, [&] { return queue_.size() < kMostQueued; })) {
+void Stream::wait_for_capacity(std::unique_lock<std::mutex>& lock) {
+  while (!changed_.wait_for(lock, kCapacityCheck, [&] { return queue_.size() < kMaxQueued; })) {
   }
 }
 
@@ -172,7 +172,7 @@ void Stream::push(Item item) {
 
 void Stream::submit(Work work) {
   std::unique_lock lock(mutex_);
-  wait_for_room(lock);
+  wait_for_capacity(lock);
   push({.work = std::move(work), .submitted_ps = card_clock_->now()});
 }
 
@@ -195,7 +195,7 @@ void Stream::run(Work work) {
   std::unique_lock lock(mutex_);
   Result result;
   Item item{.work = std::move(work), .submitted_ps = card_clock_->now(), .result = &result};
-  if (!is_idle()) wait_for_room(lock);
+  if (!is_idle()) wait_for_capacity(lock);
   if (is_idle()) {
     execute(lock, item);
   } else {
@@ -211,7 +211,7 @@ void Stream::run(Work work) {
   tell_pending(lock, clock_ps_);
 }
 
-void Stream::meet(uint64_t time_ps) {
+void Stream::note_host_wait(uint64_t time_ps) {
   std::unique_lock lock(mutex_);
   tell_pending(lock, time_ps);
 }
@@ -242,8 +242,8 @@ void Stream::drain() noexcept {
 
 void Stream::record(const std::shared_ptr<Event>& event) {
   std::unique_lock lock(mutex_);
-  if (!is_idle()) wait_for_room(lock);
-  // Known to others only when its mark is in the queue: a wait for it in this stream comes behind.
+  if (!is_idle()) wait_for_capacity(lock);
+  // Visible to other threads only once it is queued: a wait for it in this stream comes after it.
   Item item{.event = event,
             .event_version = event->begin_record(*this),
             .submitted_ps = card_clock_->now()};

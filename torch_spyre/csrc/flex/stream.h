@@ -35,7 +35,7 @@ class Stream;
 // A moment in a stream. Recorded again, it means the later moment.
 class Event {
  public:
-  // Waits for the moment. Throws what work of its stream threw and nobody has seen yet.
+  // Waits for the event. Throws the pending error of its stream's work.
   void synchronize();
   // Whether the moment has come; if so, the host has seen it. Leaves errors to synchronisations.
   bool query();
@@ -70,25 +70,25 @@ class Stream {
   int64_t id() const { return id_; }
 
   // Queues work for the stream's own thread. Waits while the queue is full. An exception it
-  // throws is kept and thrown by the next synchronisation.
+  // throws is stored and thrown by the next synchronisation.
   void submit(Work work);
   // Does the work in its turn and returns when it is done; on the calling thread if nothing is
   // queued. Throws what the work throws, else what earlier work threw.
   void run(Work work);
-  // For work to call: remembers what a copy noticed, to be told at the next synchronisation.
+  // Called by work: stores the outcome of a copy, to be reported at the next synchronisation.
   void note(const CopyOutcome& outcome);
 
   // Whether all work is done; if so, the host has seen it. Leaves errors to synchronisations.
   bool query();
-  // Waits for all work and tells what it noticed and threw.
+  // Waits for all work, reports its outcomes and throws its error.
   void synchronize();
   // Waits for all work and leaves the rest to the next synchronisation.
   void wait_idle() noexcept;
   // The same without the card's clock: device time is as if nobody had waited.
   void drain() noexcept;
 
-  // The host has seen device time `time_ps` of this stream go by: tells and throws what is pending.
-  void meet(uint64_t time_ps);
+  // The host has waited until device time `time_ps`: reports outcomes and throws pending errors.
+  void note_host_wait(uint64_t time_ps);
   void advance_card_clock(uint64_t time_ps) { card_clock_->advance_to(time_ps); }
 
   void record(const std::shared_ptr<Event>& event);
@@ -109,7 +109,7 @@ class Stream {
     Result* result = nullptr;
   };
   bool is_idle() const { return queue_.empty() && !busy_; }
-  void wait_for_room(std::unique_lock<std::mutex>& lock);
+  void wait_for_capacity(std::unique_lock<std::mutex>& lock);
   void push(Item item);
   void work_loop();
   // Runs work outside the lock, marks an event inside, and accounts for it.

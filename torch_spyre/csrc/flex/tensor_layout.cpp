@@ -30,11 +30,11 @@ int64_t stick_of(ElementArrangement arrangement) {
 }
 
 void check_arrangement(DataFormat format, ElementArrangement arrangement) {
-  const int64_t wanted = stick_of(arrangement);
-  if (wanted == 0 || wanted == elems_per_stick(format)) return;
+  const int64_t expected = stick_of(arrangement);
+  if (expected == 0 || expected == elems_per_stick(format)) return;
   throw std::invalid_argument(
       "SpyreTensorLayout: the arrangement " + std::string(name_of(arrangement)) +
-      " is an order of sticks of " + std::to_string(wanted) + " elements, but a stick of " +
+      " is an order of sticks of " + std::to_string(expected) + " elements, but a stick of " +
       std::string(name_of(format)) + " has " + std::to_string(elems_per_stick(format)));
 }
 
@@ -213,7 +213,7 @@ std::string TensorLayout::str() const {
            ", stride_map =" + to_string(stride_map_) + ", device_dtype=" + format +
            (is_standard ? ")" : ", element_arrangement=" + arrangement + ")");
   }
-  // The constructor takes whole sticks only.
+  // The constructor accepts whole sticks only.
   const std::string count = device_size_.empty() ? "0" : std::to_string(device_size_.front());
   const std::string raw =
       device_size_.size() == 3 ? "pool(" + count + ")" : "linear(" + count + ", " + format + ")";

@@ -50,7 +50,7 @@ class TensorLayout {
   // another width.
   TensorLayout with_arrangement(ElementArrangement arrangement) const;
 
-  // The same places, read as another format of the same width.
+  // The same device offsets, read as another format of the same width.
   TensorLayout with_format(DataFormat format) const;
 
   bool operator==(const TensorLayout&) const = default;

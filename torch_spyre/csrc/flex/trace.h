@@ -1,4 +1,4 @@
-// TORCH_SPYRE_DEBUG: lines that say what the C++ side does.
+// TORCH_SPYRE_DEBUG: trace lines of the C++ side.
 #pragma once
 
 #include <sstream>

@@ -42,14 +42,14 @@ std::function<void()> memory_pressure_hook;
       ". Free tensors you no longer need, or use a smaller batch.");
 }
 
-// Frees what can be freed without the program's help: memory that only queued work holds, and
-// cycles of Python objects. Errors of the queued work are not this allocation's to report.
+// Waits for queued work and collects cycles of Python objects, which may hold freed memory. Leaves
+// errors of the queued work to the next synchronisation.
 void relieve_memory_pressure(int card) {
   flex::Runtime::get().wait_idle(card);
   if (memory_pressure_hook) memory_pressure_hook();
 }
 
-// Null if the card has no room.
+// Returns null if the card is out of memory.
 std::shared_ptr<flex::Allocation> try_allocate(int card, size_t bytes) {
   try {
     return flex::Runtime::get().allocate(card, bytes);
@@ -65,11 +65,11 @@ std::shared_ptr<flex::Allocation> try_allocate(int card, size_t bytes) {
 // bytes, for the queue has an end.
 void bound_freed_memory_in_use(int card, size_t bytes) {
   constexpr size_t kSmall = 1 << 20;
-  constexpr int64_t kMostFreedInUse = 64 << 20;
+  constexpr int64_t kMaxFreedInUse = 64 << 20;
   if (bytes < kSmall) return;
   const auto memory = flex::Runtime::get().card(card).memory_statistics();
   const int64_t freed_in_use = memory.active_bytes.current - memory.allocated_bytes.current;
-  if (freed_in_use > kMostFreedInUse) flex::Runtime::get().drain(card);
+  if (freed_in_use > kMaxFreedInUse) flex::Runtime::get().drain(card);
 }
 
 std::shared_ptr<flex::Allocation> allocate_or_throw(int card, size_t bytes) {

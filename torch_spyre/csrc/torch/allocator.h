@@ -19,7 +19,7 @@ void set_memory_pressure_hook(std::function<void()> hook);
 // A pointer to `bytes` bytes of the card; null for 0 bytes.
 c10::DataPtr allocate_on(c10::DeviceIndex card, size_t bytes);
 
-// The memory behind a pointer made by allocate_on; null for a null pointer. Refuses others.
+// The memory behind a pointer from allocate_on; null for a null pointer. Throws for others.
 std::shared_ptr<flex::Allocation> allocation_of(const c10::DataPtr& pointer);
 
 }  // namespace spyre

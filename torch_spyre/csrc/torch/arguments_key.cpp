@@ -214,8 +214,8 @@ void ArgumentsKey::add_layout(const at::Tensor& tensor) {
 }
 
 int32_t ArgumentsKey::number_of(const c10::StorageImpl* storage) {
-  const auto found = std::find(storages_.begin(), storages_.end(), storage);
-  const auto number = static_cast<int32_t>(found - storages_.begin());
+  const auto position = std::find(storages_.begin(), storages_.end(), storage);
+  const auto number = static_cast<int32_t>(position - storages_.begin());
   storages_.push_back(storage);
   return number;
 }

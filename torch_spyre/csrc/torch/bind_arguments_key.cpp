@@ -28,18 +28,18 @@ bool add_keywords(PyObject* keywords, ArgumentsKey& key) {
   });
 }
 
-PyObject* arguments_key(PyObject*, PyObject* const* given, Py_ssize_t count) {
+PyObject* arguments_key(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   TORCH_CHECK_TYPE(count == 1 || count == 2, "arguments_key takes args and kwargs, not ", count,
                    " arguments");
-  PyObject* const keywords = count == 2 ? given[1] : Py_None;
-  TORCH_CHECK_TYPE(PyTuple_Check(given[0]), "arguments_key: args must be a tuple, not ",
-                   Py_TYPE(given[0])->tp_name);
+  PyObject* const keywords = count == 2 ? arguments[1] : Py_None;
+  TORCH_CHECK_TYPE(PyTuple_Check(arguments[0]), "arguments_key: args must be a tuple, not ",
+                   Py_TYPE(arguments[0])->tp_name);
   TORCH_CHECK_TYPE(keywords == Py_None || PyDict_Check(keywords),
                    "arguments_key: kwargs must be a dict or None, not ",
                    Py_TYPE(keywords)->tp_name);
   ArgumentsKey key;
-  if (!key.add(given[0])) Py_RETURN_NONE;
+  if (!key.add(arguments[0])) Py_RETURN_NONE;
   if (keywords != Py_None && PyDict_GET_SIZE(keywords) > 0 && !add_keywords(keywords, key)) {
     Py_RETURN_NONE;
   }

@@ -34,7 +34,7 @@ std::shared_ptr<const LaunchOptions> launch_options() {
                       "launch options: watchdog_seconds must not be negative");
     options->executes = mode != "timing";
     options->charges = mode != "functional";
-    options->spoiled_instruction = spoiled_instruction("launch options", inject);
+    options->faulty_instruction = parse_fault_injection("launch options", inject);
     options->watchdog_seconds = watchdog_seconds;
   }
   return known_options = std::move(options);

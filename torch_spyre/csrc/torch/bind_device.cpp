@@ -1,6 +1,5 @@
 #include <pybind11/stl.h>
 
-#include "emulator/convert.h"
 #include "torch/bindings.h"
 #include "torch/device.h"
 #include "torch/generator.h"
@@ -22,7 +21,7 @@ void free_runtime() {
   }
 }
 
-// At exit: waits for what is queued. There is nobody left to catch an error of it.
+// At exit: waits for queued work. No caller is left to catch its errors.
 void finish_work() noexcept {
   auto& runtime = flex::Runtime::get();
   if (!runtime.started()) return;
@@ -84,7 +83,7 @@ void manual_seed_all(uint64_t seed) {
 void bind_device(py::module_& module) {
   module.def("start_runtime", [] { flex::Runtime::get().start(); }, Unlocked());
   module.def("free_runtime", &free_runtime, Unlocked(),
-             "Waits for all work and gives cached memory back to the host.");
+             "Waits for all work and returns cached memory to the host.");
   module.def("_finish_work", &finish_work, Unlocked());
   module.def("is_started", [] { return flex::Runtime::get().started(); });
   module.def("is_in_bad_fork", [] { return flex::Runtime::get().in_bad_fork(); });
@@ -94,7 +93,6 @@ void bind_device(py::module_& module) {
   module.def("set_device", &set_device, py::arg("idx"), Unlocked());
   module.def("get_properties", &properties, py::arg("device"));
   module.def("counters", &counters);
-  module.def("cpu_capability", [] { return std::string(emulator::active_kernels().name); });
 
   module.def("_get_default_generator", &generator, py::arg("device") = -1, Unlocked());
   module.def("manual_seed", &manual_seed, py::arg("seed"), py::arg("device") = -1, Unlocked());

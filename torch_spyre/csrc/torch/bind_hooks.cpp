@@ -1,4 +1,4 @@
-// Where Python supplies what the C++ side needs of it: configuration, warnings, garbage collection.
+// Python callbacks of the C++ side: configuration, warnings, garbage collection.
 #include <pybind11/stl.h>
 
 #include "torch/allocator.h"
@@ -28,7 +28,8 @@ class Callback {
   py::function* function_;
 };
 
-// A Python error as a C++ one: it is kept and thrown from threads that may not hold Python's lock.
+// A Python error as a C++ one: it is stored and thrown from threads that may not hold Python's
+// lock.
 py::dict ask(const Callback& callback) {
   try {
     return callback().cast<py::dict>();
@@ -39,9 +40,9 @@ py::dict ask(const Callback& callback) {
 
 flex::Enumeration enumerate(const Callback& callback) {
   py::gil_scoped_acquire locked;
-  const py::dict found = ask(callback);
-  return {found["mode"].cast<std::string>(), found["cards"].cast<std::vector<int>>(),
-          found["default_card"].cast<int>()};
+  const py::dict cards = ask(callback);
+  return {cards["mode"].cast<std::string>(), cards["cards"].cast<std::vector<int>>(),
+          cards["default_card"].cast<int>()};
 }
 
 FallbackPolicy policy_named(const std::string& name) {
@@ -51,24 +52,24 @@ FallbackPolicy policy_named(const std::string& name) {
 
 flex::RuntimeConfig configure(const Callback& callback) {
   py::gil_scoped_acquire locked;
-  const py::dict given = ask(callback);
+  const py::dict values = ask(callback);
   flex::RuntimeConfig config;
-  config.card.name = given["name"].cast<std::string>();
-  config.card.type = given["type"].cast<std::string>();
-  config.card.cores = given["cores"].cast<int64_t>();
-  config.card.scratchpad_bytes = given["scratchpad_bytes"].cast<int64_t>();
-  config.card.physical_bytes = given["physical_bytes"].cast<int64_t>();
-  config.card.usable_bytes = given["usable_bytes"].cast<int64_t>();
-  config.card.span_bytes = given["span_bytes"].cast<int64_t>();
-  config.card.host_link_bytes_per_second = given["host_link_bytes_per_second"].cast<int64_t>();
-  config.card.cached_bytes_limit = given["cached_bytes_limit"].cast<int64_t>();
-  config.card.poison = given["poison"].cast<bool>();
-  config.host_threads = given["host_threads"].cast<int>();
-  config.ieee_fp16 = given["ieee_fp16"].cast<bool>();
-  config.trace = given["trace"].cast<bool>();
-  config.cpu_capability = given["cpu_capability"].cast<std::string>();
-  set_fallback_policy(policy_named(given["fallback"].cast<std::string>()));
-  set_int64_overflow_raises(given["int64_overflow"].cast<std::string>() == "error");
+  config.card.name = values["name"].cast<std::string>();
+  config.card.type = values["type"].cast<std::string>();
+  config.card.cores = values["cores"].cast<int64_t>();
+  config.card.scratchpad_bytes = values["scratchpad_bytes"].cast<int64_t>();
+  config.card.physical_bytes = values["physical_bytes"].cast<int64_t>();
+  config.card.usable_bytes = values["usable_bytes"].cast<int64_t>();
+  config.card.span_bytes = values["span_bytes"].cast<int64_t>();
+  config.card.host_link_bytes_per_second = values["host_link_bytes_per_second"].cast<int64_t>();
+  config.card.cached_bytes_limit = values["cached_bytes_limit"].cast<int64_t>();
+  config.card.poison = values["poison"].cast<bool>();
+  config.driver.host_threads = values["host_threads"].cast<int>();
+  config.ieee_fp16 = values["ieee_fp16"].cast<bool>();
+  config.trace = values["trace"].cast<bool>();
+  config.driver.cpu_capability = values["cpu_capability"].cast<std::string>();
+  set_fallback_policy(policy_named(values["fallback"].cast<std::string>()));
+  set_int64_overflow_raises(values["int64_overflow"].cast<std::string>() == "error");
   return config;
 }
 
@@ -86,13 +87,13 @@ void set_config_source(py::function enumerate_cards, py::function configure_runt
 
 void set_warning_hook(py::function warn) {
   const Callback callback(std::move(warn));
-  set_fallback_warning([callback](const std::string& what) {
+  set_fallback_warning([callback](const std::string& op) {
     py::gil_scoped_acquire locked;
-    callback(what);
+    callback(op);
   });
 }
 
-// Tensors as they are, anything else as PyTorch prints it.
+// Returns tensors unchanged, and other values as PyTorch prints them.
 py::object shown(const c10::IValue& value) {
   if (value.isTensor()) return py::cast(value.toTensor());
   if (value.isTensorList()) return py::cast(value.toTensorVector());
@@ -101,11 +102,11 @@ py::object shown(const c10::IValue& value) {
 
 void set_refusal_hook(py::function refuse) {
   const Callback callback(std::move(refuse));
-  set_fallback_refusal([callback](const std::string& what, c10::ArrayRef<c10::IValue> arguments) {
+  set_fallback_refusal([callback](const std::string& op, c10::ArrayRef<c10::IValue> arguments) {
     py::gil_scoped_acquire locked;
-    py::list given;
-    for (const c10::IValue& argument : arguments) given.append(shown(argument));
-    callback(what, given);
+    py::list shown_arguments;
+    for (const c10::IValue& argument : arguments) shown_arguments.append(shown(argument));
+    callback(op, shown_arguments);
   });
 }
 

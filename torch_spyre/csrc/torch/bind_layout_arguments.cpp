@@ -1,8 +1,8 @@
-// Tensor.to and torch.empty know no `device_layout`. Their entries in PyTorch's tables of C
-// functions are pointed at functions that ask a Python handler if one of its keywords is there, and
-// go on to the original otherwise. The Python objects stay the same, so that nothing that knows
-// them by identity (Dynamo, TorchScript, pickle, modes) sees a difference, and programs that use no
-// card pay nothing.
+// Gives Tensor.to and torch.empty the keyword `device_layout`. Their entries in PyTorch's method
+// tables are replaced by functions that call a Python handler if one of its keywords is present,
+// and the original C function otherwise. The Python objects stay the same, so code that compares
+// them by identity (Dynamo, TorchScript, pickle, modes) sees no difference, and programs that use
+// no card pay nothing. See torch_spyre/pytorch_internals/layout_arguments.py.
 #include <bit>
 
 #include "torch/bindings.h"
@@ -14,6 +14,7 @@ namespace spyre {
 namespace {
 
 struct Intercepted {
+  PyMethodDef* entry = nullptr;
   PyCFunctionWithKeywords original = nullptr;
   PyObject* handler = nullptr;
 };
@@ -51,11 +52,25 @@ PyObject* empty(PyObject* self, PyObject* arguments, PyObject* keywords) {
 void intercept(Intercepted& intercepted, PyMethodDef& entry, PyCFunctionWithKeywords replacement,
                const py::function& handler) {
   TORCH_CHECK((entry.ml_flags & ~METH_STATIC) == (METH_VARARGS | METH_KEYWORDS), entry.ml_name,
-              " of this PyTorch is called in a way that torch_spyre does not know");
-  if (intercepted.handler != nullptr) return;
+              " of this PyTorch is called in a way that torch_spyre does not support: see "
+              "docs/porting-to-a-new-pytorch.md");
+  if (intercepted.entry != nullptr) return;
+  intercepted.entry = &entry;
   intercepted.original = std::bit_cast<PyCFunctionWithKeywords>(entry.ml_meth);
   intercepted.handler = Py_NewRef(handler.ptr());
   entry.ml_meth = std::bit_cast<PyCFunction>(replacement);
+}
+
+void restore(Intercepted& intercepted) {
+  if (intercepted.entry == nullptr) return;
+  intercepted.entry->ml_meth = std::bit_cast<PyCFunction>(intercepted.original);
+  Py_DECREF(intercepted.handler);
+  intercepted = {};
+}
+
+void restore_method_tables() {
+  restore(intercepted_to);
+  restore(intercepted_empty);
 }
 
 void intercept_to(const py::object& method, const py::function& handler) {
@@ -74,10 +89,12 @@ void intercept_empty(const py::object& function, const py::function& handler) {
 
 void bind_layout_arguments(py::module_& module) {
   module.def("_intercept_to", &intercept_to, py::arg("method"), py::arg("handler"),
-             "Lets `handler` serve calls with device_layout=.");
+             "Calls `handler` for calls with device_layout=.");
   module.def("_intercept_empty", &intercept_empty, py::arg("function"), py::arg("handler"),
-             "Lets `handler` serve calls with device_layout= or memory_format=, unless it returns "
-             "NotImplemented.");
+             "Calls `handler` for calls with device_layout= or memory_format=, and the original if "
+             "it returns NotImplemented.");
+  module.def("_restore_method_tables", &restore_method_tables,
+             "Undoes _intercept_to and _intercept_empty.");
 }
 
 }  // namespace spyre

@@ -5,9 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "emulator/convert.h"
-#include "emulator/formats.h"
 #include "flex/copy_builder.h"
+#include "flex/float_formats.h"
 #include "torch/bindings.h"
 #include "torch/dtypes.h"
 
@@ -40,8 +39,8 @@ TensorLayout from_fields(const Sizes& size, const Sizes& stride_map, DataFormat 
 
 // Version 1 had a dim_map between the sizes and the strides, version 2 no arrangement.
 TensorLayout from_state(const py::tuple& state) {
-  const auto wrong = [](const std::string& what) {
-    return py::value_error("not the state of a SpyreTensorLayout: " + what);
+  const auto wrong = [](const std::string& problem) {
+    return py::value_error("not the state of a SpyreTensorLayout: " + problem);
   };
   if (state.empty()) throw wrong("it is empty");
   const int version = state[0].cast<int>();
@@ -58,8 +57,8 @@ TensorLayout from_state(const py::tuple& state) {
 // Narrows so that a later rounding to fewer bits comes out as if done once: inexact results get
 // an odd last bit.
 float narrow_to_odd(double value) {
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  if (std::isfinite(value) && std::fabs(value) > kLargest) return std::copysign(kLargest, value);
+  constexpr float kMaxFloat = std::numeric_limits<float>::max();
+  if (std::isfinite(value) && std::fabs(value) > kMaxFloat) return std::copysign(kMaxFloat, value);
   const auto nearest = static_cast<float>(value);
   if (std::isnan(value) || std::isinf(nearest) || static_cast<double>(nearest) == value) {
     return nearest;
@@ -72,7 +71,7 @@ float narrow_to_odd(double value) {
 uint32_t encode_constant(double value, DataFormat format) {
   if (format == DataFormat::IEEE_FP32) return std::bit_cast<uint32_t>(static_cast<float>(value));
   const auto bits = std::bit_cast<uint32_t>(narrow_to_odd(value));
-  return emulator::ieee_fp16() ? emulator::fp16_from_fp32(bits) : emulator::sen169_from_fp32(bits);
+  return ieee_fp16() ? fp16_from_fp32(bits) : sen169_from_fp32(bits);
 }
 
 py::dict describe_nest(const CopyNest& nest, bool to_device) {
@@ -124,8 +123,8 @@ py::dict describe_copy(const Sizes& size, const Sizes& strides, at::ScalarType d
 }
 
 void bind_enums(py::module_& module) {
-  auto formats = py::native_enum<DataFormat>(module, "DataFormats", "enum.Enum",
-                                             "Number formats a card knows.");
+  auto formats =
+      py::native_enum<DataFormat>(module, "DataFormats", "enum.Enum", "Number formats of a card.");
   for (int i = 0; i < kDataFormatCount; ++i) {
     const auto format = static_cast<DataFormat>(i);
     formats.value(std::string(name_of(format)).c_str(), format);

@@ -92,7 +92,7 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
   LaunchMemory memory;
   flex::Launch launch = make_launch(program, arrays, array_bytes, scalars, fixed, memory);
   launch.ordered = ordered;
-  launch.spoiled_instruction = spoiled_instruction("launch_program", inject);
+  launch.faulty_instruction = parse_fault_injection("launch_program", inject);
   launch.watchdog_seconds = watchdog_seconds;
   flex::Runtime& runtime = flex::Runtime::get();
   flex::Card& card = runtime.card(program.card);

@@ -11,7 +11,7 @@ namespace {
 
 using Unlocked = py::call_guard<py::gil_scoped_release>;
 
-// A stream as the low-level interface shows it; torch.spyre.Stream is what programs use.
+// A stream of the low-level interface; programs use torch.spyre.Stream.
 struct StreamBase {
   c10::Stream stream;
 };
@@ -28,7 +28,7 @@ StreamBase from_pool(const py::object& device, int priority) {
   return {c10::Stream(c10::Stream::UNSAFE, {kSpyre, card}, id)};
 }
 
-// torch.Event.elapsed_time refuses an instance of a subclass as its argument.
+// torch.Event.elapsed_time rejects an instance of a subclass as its argument.
 double elapsed_time(const py::object& start, const py::object& end) {
   for (const py::object& event : {start, end}) {
     if (PyObject_IsInstance(event.ptr(), reinterpret_cast<PyObject*>(THPEventClass)) != 1) {

@@ -11,13 +11,16 @@ void bind_layout_arguments(pybind11::module_& module);
 void bind_device(pybind11::module_& module);
 void bind_streams(pybind11::module_& module);
 void bind_memory(pybind11::module_& module);
-void bind_engine(pybind11::module_& module);
 void bind_programs(pybind11::module_& module);
 void bind_bundles(pybind11::module_& module);
 void bind_arguments_key(pybind11::module_& module);
-void bind_recorder(pybind11::module_& module);
-void bind_engine_matmul(pybind11::module_& module);
 void bind_hooks(pybind11::module_& module);
 void bind_fallback(pybind11::module_& module);
+
+// In csrc/emulator_bindings, which may include headers of the emulator.
+void bind_conversions(pybind11::module_& module);
+void bind_engine(pybind11::module_& module);
+void bind_engine_matmul(pybind11::module_& module);
+void bind_recorder(pybind11::module_& module);
 
 }  // namespace spyre

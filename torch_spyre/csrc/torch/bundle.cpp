@@ -109,7 +109,7 @@ struct Bundle::Work {
   uint64_t operator()() const {
     uint64_t time_ps = 0;
     flex::Launch launch;
-    launch.spoiled_instruction = options->spoiled_instruction;
+    launch.faulty_instruction = options->faulty_instruction;
     launch.watchdog_seconds = options->watchdog_seconds;
     const std::vector<BundleStage>& stages = loaded->content->stages;
     for (size_t i = 0; i < stages.size(); ++i) {

@@ -46,7 +46,7 @@ void warn_of_narrow_int64() {
 
 std::string narrowing_message(const CopyOutcome& outcome) {
   return std::to_string(outcome.narrowed_out_of_range) +
-         " int64 value(s) copied to spyre do not fit the 32 bits the card keeps of them and were "
+         " int64 value(s) copied to spyre do not fit the 32 bits of the card and were "
          "stored modulo 2**32.";
 }
 
@@ -69,9 +69,9 @@ void report(flex::Stream& stream, const CopyOutcome& outcome) {
   stream.note(outcome);
 }
 
-// One copy, ready to queue. The owners keep both ends alive until it is done. The host's is plain
-// memory and no PyTorch storage: a stream's thread that lets go of a storage Python has seen would
-// need Python's lock, which the program may hold while it waits for the stream.
+// One copy, ready to queue. The owners hold the memory of both ends until it is done. The host's is
+// plain memory and no PyTorch storage: a stream's thread that lets go of a storage Python has seen
+// would need Python's lock, which the program may hold while it waits for the stream.
 struct Job {
   flex::Transfer transfer;
   flex::Place src, dst;
@@ -142,13 +142,13 @@ HostView host_view(const at::Tensor& tensor) {
   return view;
 }
 
-// Only a copy of pinned memory goes on by itself; for any other the caller waits.
+// Only a copy of pinned memory is asynchronous; for any other the caller waits.
 void set_host_owner(Job& job, const at::Tensor& host, bool non_blocking) {
   if (non_blocking) job.host_owner = pinned_block(host.const_data_ptr());
   job.blocking = job.host_owner == nullptr;
 }
 
-// `counted_bytes`: what the host link carries.
+// `counted_bytes`: the bytes on the host link.
 void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_blocking,
                     uint64_t counted_bytes) {
   if (dst.scalar_type() == at::kLong) warn_of_narrow_int64();
@@ -203,7 +203,7 @@ void copy_on_device(const at::Tensor& src, const at::Tensor& dst) {
   job.bytes = dst.numel() * bits_per_element(dst_binding->layout.format()) / 8;
   job.counter = &flex::Runtime::get().counters().d2d_bytes;
   if (src.device() != dst.device()) {
-    // The two cards' streams know nothing of each other: what produced the source must be done.
+    // Streams of different cards are not ordered: the work that produced the source must be done.
     current_queue(src.device().index()).synchronize();
   }
   queue_job("copy on device", dst.device().index(), std::move(job));

@@ -11,9 +11,9 @@ namespace spyre {
 // offsets, layouts and lazy negation.
 void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking);
 
-// Writes what src holds to dst, of another dtype, by a kernel. False if there is none for these.
+// Converts src to dst, of another dtype, by a kernel. Returns false if there is none for these.
 using ConversionKernel = std::function<bool(const at::Tensor& src, const at::Tensor& dst)>;
-// What copies between tensors of one card call first; an empty one: nothing.
+// Called first by copies between tensors of one card; empty: no kernel.
 void set_conversion_kernel(ConversionKernel kernel);
 
 // all.fill_(value)
@@ -29,7 +29,7 @@ void set_host_image(const c10::Storage& storage, const at::Tensor& image);
 
 // What a copy of int64 values beyond 32 bits does: raise, or warn.
 void set_int64_overflow_raises(bool raises);
-// Whether moving int64 data to a card warns, once, that it is kept in 32 bits.
+// Whether copying int64 data to a card warns, once, that it is stored in 32 bits.
 void set_downcast_warning(bool enabled);
 bool downcast_warning();
 

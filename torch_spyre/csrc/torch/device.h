@@ -16,7 +16,7 @@ c10::DeviceIndex current_device();
 void set_device(int64_t index);
 void set_device_unchecked(c10::DeviceIndex index) noexcept;
 
-// Replaces a missing index by the current card; refuses other device types and cards that are
+// Replaces a missing index by the current card; throws for other device types and cards that are
 // not there.
 c10::Device resolve(c10::Device device);
 

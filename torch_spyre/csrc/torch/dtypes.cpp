@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "emulator/convert.h"
+#include "flex/data_format.h"
 
 namespace spyre {
 
@@ -102,7 +102,7 @@ DataFormat checked_tensor_format(ScalarType dtype) {
 bool holds_host_bits(ScalarType dtype) {
   const DtypeRecord& record = record_of(dtype);
   if (record.kind == Kind::kUnsupported || record.kind == Kind::kQuantized) return false;
-  if (dtype == ScalarType::Half) return emulator::ieee_fp16();
+  if (dtype == ScalarType::Half) return ieee_fp16();
   return record.device == record.host;
 }
 

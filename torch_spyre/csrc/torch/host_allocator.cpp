@@ -97,9 +97,9 @@ void PinnedAllocator::free_block(void* memory) {
   PinnedAllocator& self = instance();
   Block block;  // goes, if no queued copy holds it, after the lock
   std::lock_guard lock(self.mutex_);
-  const auto found = self.blocks_.find(reinterpret_cast<uintptr_t>(memory));
-  block = std::move(found->second);
-  self.blocks_.erase(found);
+  const auto block_entry = self.blocks_.find(reinterpret_cast<uintptr_t>(memory));
+  block = std::move(block_entry->second);
+  self.blocks_.erase(block_entry);
   for (at::Stat* count : {&self.statistics_.active_requests, &self.statistics_.allocations}) {
     count->decrease(1);
   }

@@ -7,7 +7,7 @@ namespace spyre {
 
 at::HostAllocator* pinned_allocator();
 bool is_pinned(const void* pointer);
-// The pinned memory around an address, to keep it while a copy is queued; null if it is not pinned.
+// The pinned memory around an address, to hold while a copy is queued; null if it is not pinned.
 std::shared_ptr<void> pinned_block(const void* pointer);
 
 }  // namespace spyre

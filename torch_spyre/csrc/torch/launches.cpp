@@ -12,7 +12,7 @@ constexpr std::string_view kFlip = "flip:";
 
 }  // namespace
 
-std::string spoiled_instruction(const char* function, const std::string& inject) {
+std::string parse_fault_injection(const char* function, const std::string& inject) {
   if (inject.empty()) return inject;
   TORCH_CHECK_VALUE(inject.starts_with(kFlip) && inject.size() > kFlip.size(), function,
                     ": inject must be empty or 'flip:<instruction>', got '", inject, "'");

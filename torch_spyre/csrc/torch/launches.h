@@ -1,4 +1,4 @@
-// What every way to queue a device program shares: what it costs, how it may run, its errors.
+// Common parts of launching device programs: cost, options and errors.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,23 @@
 
 namespace spyre {
 
-// What a launch costs on the card, as the timing model has it.
+// The cost of a launch on the card, from the timing model.
 struct LaunchCost {
   uint64_t time_ps = 0, ddr_read_bytes = 0, ddr_write_bytes = 0;
 };
 
-// What the configuration says about every launch.
+// The configuration of every launch.
 struct LaunchOptions {
-  bool executes = true;  // false: only the clock advances
-  bool charges = true;   // false: only the result is computed
-  std::string spoiled_instruction;
+  bool executes = true;            // false: only the clock advances
+  bool charges = true;             // false: only the result is computed
+  std::string faulty_instruction;  // fault injection, see flex::Launch
   double watchdog_seconds = 0;
 };
 
-// The instruction that a value of SPYRE_EMU_INJECT names.
-std::string spoiled_instruction(const char* function, const std::string& inject);
+// Returns the instruction named by a value of SPYRE_EMU_INJECT; `function` is for the message.
+std::string parse_fault_injection(const char* function, const std::string& inject);
 
-// Runs a launch on the calling thread. What the kernel does wrong becomes the error that Python
-// knows.
+// Runs a launch on the calling thread. Errors of the kernel become errors of PyTorch.
 void execute_launch(flex::Card& card, const flex::LoadedProgram& program,
                     const flex::Launch& launch);
 

@@ -8,12 +8,13 @@ PYBIND11_MODULE(_C, module) {
   spyre::bind_device(module);
   spyre::bind_streams(module);
   spyre::bind_memory(module);
-  spyre::bind_engine(module);
   spyre::bind_programs(module);
   spyre::bind_bundles(module);
   spyre::bind_arguments_key(module);
-  spyre::bind_recorder(module);
-  spyre::bind_engine_matmul(module);
   spyre::bind_hooks(module);
   spyre::bind_fallback(module);
+  spyre::bind_conversions(module);
+  spyre::bind_engine(module);
+  spyre::bind_engine_matmul(module);
+  spyre::bind_recorder(module);
 }

@@ -26,13 +26,13 @@ Binding content_binding(const SpyreStorageImpl& storage, c10::ScalarType dtype) 
   return {TensorLayout::linear(count, host_format(dtype, device_format(dtype))), {count}, {1}};
 }
 
-// Whether every flat position below the extent has a place.
+// Returns whether every flat position below the extent has a device offset.
 bool is_gapless(const Binding& binding) {
-  int64_t places = 1;
+  int64_t offsets = 1;
   for (size_t i = 0; i < binding.host_size.size(); ++i) {
-    if (binding.host_strides[i] != 0) places *= binding.host_size[i];
+    if (binding.host_strides[i] != 0) offsets *= binding.host_size[i];
   }
-  return is_nested(binding.host_size, binding.host_strides) && places == binding.extent();
+  return is_nested(binding.host_size, binding.host_strides) && offsets == binding.extent();
 }
 
 at::Tensor flat_range(const c10::Storage& storage, int64_t begin, int64_t end) {
@@ -43,8 +43,8 @@ at::Tensor flat_range(const c10::Storage& storage, int64_t begin, int64_t end) {
   return range;
 }
 
-// Copies what both storages have a place for, at the same flat positions. Gaps of the old one, and
-// zeros that had no place in it, are zero in the new one; the rest is left as it is.
+// Copies the elements that both storages have, at the same flat positions. Gaps of the old one, and
+// zeros beyond its content, are zero in the new one; other elements are left unchanged.
 void copy_content(const c10::Storage& from, const BindingPtr& before, const c10::Storage& to) {
   const c10::ScalarType dtype = storage_of(to).dtype;
   const BindingPtr& after = storage_of(to).binding;
@@ -54,15 +54,15 @@ void copy_content(const c10::Storage& from, const BindingPtr& before, const c10:
     const int64_t begin = is_gapless(*before) ? had : 0;
     const int64_t end = std::max(had, std::min(has, storage_of(from).given_elements));
     if (begin < end) fill_elements(flat_range(to, begin, end), 0);
-    at::Tensor kept = elements_of(to, dtype, after);
-    kept.unsafeGetTensorImpl()->set_sizes_and_strides(sources.sizes(), sources.strides());
-    return copy_tensor(sources, kept, false);
+    at::Tensor common = elements_of(to, dtype, after);
+    common.unsafeGetTensorImpl()->set_sizes_and_strides(sources.sizes(), sources.strides());
+    return copy_tensor(sources, common, false);
   }
   const at::Tensor targets = elements_of(to, dtype, after);
   if (is_gapless(*before) && has <= had) {
-    at::Tensor kept = elements_of(from, dtype, before);
-    kept.unsafeGetTensorImpl()->set_sizes_and_strides(targets.sizes(), targets.strides());
-    return copy_tensor(kept, targets, false);
+    at::Tensor common = elements_of(from, dtype, before);
+    common.unsafeGetTensorImpl()->set_sizes_and_strides(targets.sizes(), targets.strides());
+    return copy_tensor(common, targets, false);
   }
   // What has gaps shrinks: the host finds the positions that remain.
   const at::Tensor image = at::zeros({std::max(had, has)}, dtype);
@@ -70,7 +70,7 @@ void copy_content(const c10::Storage& from, const BindingPtr& before, const c10:
   set_host_image(to, image.narrow(0, 0, has));
 }
 
-// Gives the storage new memory, laid out as `binding` says, and moves over what fits. If that
+// Allocates new memory for the storage, bound to `binding`, and copies the common elements. If that
 // fails, nothing changes.
 void relayout(const c10::Storage& storage, Binding binding, c10::ScalarType dtype) {
   SpyreStorageImpl& impl = storage_of(storage);
@@ -85,7 +85,7 @@ void relayout(const c10::Storage& storage, Binding binding, c10::ScalarType dtyp
   impl.dtype = dtype;
 }
 
-// After this the storage has a place for everything that (size, strides, offset) names.
+// After this the storage has every element of (size, strides, offset).
 void ensure_extent(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
                    c10::IntArrayRef strides, int64_t offset) {
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
@@ -93,7 +93,7 @@ void ensure_extent(const c10::Storage& storage, c10::ScalarType dtype, c10::IntA
   if (extent == 0 || offset <= elements - extent) return;
   Binding binding = default_binding(size, strides, dtype);
   if (offset > 0 || (elements > 0 && !is_gapless(binding))) {
-    // Others look at what lies before it and between its places.
+    // Other views may see the elements before it and between its elements.
     const int64_t whole = checked_add(offset, extent);
     binding = default_binding({whole}, {1}, dtype);
   }
@@ -247,7 +247,7 @@ void give_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArra
   if (offset == 0 && names_content && extent <= elements &&
       is_zero_from(storage, extent * c10::elementSize(dtype))) {
     Binding tiled = default_binding(size, strides, dtype);
-    // Others may look between the places of this tensor.
+    // Other views may see the gaps between the elements of this tensor.
     if (is_gapless(tiled)) binding = std::move(tiled);
   }
   relayout(storage, std::move(binding), dtype);
@@ -263,9 +263,9 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
     make_raw(impl, bytes);
     if (old.numel() == 0 || bytes == 0) return;
     at::Tensor raw = make_tensor(storage, at::kByte);
-    const int64_t kept = std::min<int64_t>(old.numel(), static_cast<int64_t>(bytes));
-    raw.unsafeGetTensorImpl()->set_sizes_contiguous({kept});
-    copy_tensor(old.narrow(0, 0, kept), raw, false);
+    const int64_t common = std::min<int64_t>(old.numel(), static_cast<int64_t>(bytes));
+    raw.unsafeGetTensorImpl()->set_sizes_contiguous({common});
+    copy_tensor(old.narrow(0, 0, common), raw, false);
     return;
   }
   const auto elements = static_cast<int64_t>(bytes / c10::elementSize(impl.dtype));

@@ -1,7 +1,7 @@
-// Device storages and tensors: who knows the layout.
+// Device storages and tensors, and which of them has the layout.
 //
-// The layout belongs to the storage, because every view shares it and PyTorch keeps storages
-// where it does not keep our tensor class. A storage made without a dtype is raw: linear bytes,
+// The layout belongs to the storage, because all views have it and PyTorch preserves storages
+// where it does not preserve our tensor class. A storage made without a dtype is raw: linear bytes,
 // as they come from a file, until the first set_() with a real dtype tiles it.
 #pragma once
 
@@ -71,14 +71,14 @@ BindingPtr binding_of(const at::Tensor& tensor);
 
 // Throws unless device memory of the one dtype means the same read as the other.
 void check_reinterprets(const char* function, c10::ScalarType from, c10::ScalarType to);
-// The same places, read as another dtype.
+// The same device offsets, read as another dtype.
 BindingPtr reinterpreted(const Binding& binding, c10::ScalarType dtype);
 
 // Layout of a new tensor with these strides: tiled as they say if offsets decompose by them,
 // otherwise the flat extent, so that overlapping strides alias as they do on the host.
 Binding default_binding(c10::IntArrayRef size, c10::IntArrayRef strides, c10::ScalarType dtype);
 
-// Bytes for a storage: what the device needs, and never less than the host would.
+// Bytes of a storage: those of the layout, but at least those of the host image.
 size_t storage_bytes(const Binding& binding, c10::ScalarType dtype);
 
 c10::Storage make_storage(Binding binding, c10::ScalarType dtype, c10::Device device);

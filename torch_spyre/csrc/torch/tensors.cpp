@@ -29,7 +29,7 @@ void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_mem
 }
 
 // PyTorch's own ops ask for channels_last where their inputs have such strides. (A program's
-// torch.empty may not: see device/patches.py.)
+// torch.empty may not: see pytorch_internals/layout_arguments.py.)
 Sizes strides_of_format(at::IntArrayRef size, at::MemoryFormat format) {
   const bool is_2d = format == at::MemoryFormat::ChannelsLast;
   if (!is_2d && format != at::MemoryFormat::ChannelsLast3d) {
@@ -196,10 +196,10 @@ void check_layout_fits(const TensorLayout& layout, size_t bytes) {
 }
 
 void check_layout_dtype(const TensorLayout& layout, at::ScalarType dtype) {
-  const DataFormat wanted = checked_tensor_format(dtype);
+  const DataFormat expected = checked_tensor_format(dtype);
   const bool is_pool = dtype == at::kByte && layout.format() == DataFormat::SENINT8;
-  TORCH_CHECK(layout.format() == wanted || is_pool, "a ", dtype, " tensor is stored as ",
-              name_of(wanted), ", but the layout says ", name_of(layout.format()));
+  TORCH_CHECK(layout.format() == expected || is_pool, "a ", dtype, " tensor is stored as ",
+              name_of(expected), ", but the layout says ", name_of(layout.format()));
 }
 
 }  // namespace

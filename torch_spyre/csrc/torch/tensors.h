@@ -9,11 +9,11 @@ namespace spyre {
 
 at::Tensor empty_on_device(at::IntArrayRef size, at::IntArrayRef strides, at::ScalarType dtype,
                            c10::Device device);
-// Laid out as `layout` says; it must have a place for every element.
+// Has the layout `layout`, which must have a device offset for every element.
 at::Tensor empty_with_layout(at::IntArrayRef size, at::IntArrayRef strides, at::ScalarType dtype,
                              c10::Device device, const TensorLayout& layout);
 
-// Shares storage and layout. Refuses to reach beyond what the base holds.
+// Aliases storage and layout. Throws if it exceeds the base.
 at::Tensor view_as(const at::Tensor& base, at::IntArrayRef size, at::IntArrayRef strides,
                    int64_t offset);
 // The same memory under another layout, whose strides refer to (size, strides).

@@ -1,7 +1,7 @@
 // The types of the elements that instructions work on, in memory and as lanes.
 //
 // In memory (DDR and LX) an element is its code: F16 is SEN169, or IEEE binary16 while
-// emulator::ieee_fp16() is on; BF16 is bfloat16; F8E4M3 and F8E5M2 are torch's float8_e4m3fn and
+// spyre::ieee_fp16() is on; BF16 is bfloat16; F8E4M3 and F8E5M2 are torch's float8_e4m3fn and
 // float8_e5m2fnuz; I1 is a byte of 0 or 1. Lanes are the working form: every float type is held as
 // the exact value in a float (SEN169's largest code is the finite number 8573157376), I1 ... I32 as
 // an int32_t (I1 as 0 or 1, the others sign-extended), I64 as an int64_t.

@@ -1,7 +1,7 @@
 // Moving elements between memory and lanes, and combining lanes for reductions.
 //
 // Every function here is chosen for the host's instruction set and for the current meaning of F16
-// (emulator::ieee_fp16()) when it is asked for; all choices give the same bits. The functions
+// (spyre::ieee_fp16()) when it is asked for; all choices give the same bits. The functions
 // expect the default floating-point settings: see DefaultFloatingPoint.
 #pragma once
 

@@ -28,8 +28,8 @@ struct ProgramHistory {
 struct RunOptions {
   // One core after the other, in the order of their ids, on the calling thread.
   bool ordered = false;
-  std::string spoiled_instruction;  // see Injection; makes the run ordered
-  double watchdog_seconds = 0;      // 0: none
+  std::string faulty_instruction;  // see Injection; makes the run ordered
+  double watchdog_seconds = 0;     // 0: none
   ProgramHistory* history = nullptr;
 };
 

@@ -155,7 +155,7 @@ std::optional<VectorOp> vector_op_named(std::string_view name);
 std::span<const VectorOp> vector_ops();
 
 // nullptr when the op does not exist for these types. `operand` is the type of the operands other
-// than masks. The choice depends on the host's instruction set and on emulator::ieee_fp16(): ask
+// than masks. The choice depends on the host's instruction set and on spyre::ieee_fp16(): ask
 // again after either has changed.
 VectorFunction vector_function(VectorOp op, ElementType operand, ElementType result);
 

@@ -5,7 +5,7 @@
 // SEN169 ("DLFloat"): sign | 6 exponent bits, bias 31 | 9 fraction bits. No subnormals: a zero
 // exponent with a fraction is a normal number of the binade 2^-31. Code 0x7FFF is NaN. The largest
 // code, 0x7FFE, is a number in arithmetic, which also stands for everything above it. Conversions
-// take it for infinity, and keep what is finite below it.
+// treat it as infinity, and map finite values to codes below it.
 #pragma once
 
 #include <bit>
@@ -15,7 +15,7 @@
 // an AVX-512 copy of these functions for everyone.
 #define SPYRE_FORMAT_FUNCTION [[gnu::always_inline]] constexpr
 
-namespace spyre::emulator {
+namespace spyre {
 
 inline constexpr uint16_t kSen169NaN = 0x7FFF;
 inline constexpr uint16_t kSen169Largest = 0x7FFE;
@@ -33,7 +33,7 @@ SPYRE_FORMAT_FUNCTION uint32_t fp32_from_fp16(uint16_t half) {
   if (magnitude > 0x7C00) return sign | kFp32QuietNaN | magnitude << 13;
   if (magnitude == 0x7C00) return sign | kFp32Infinity;
   if (magnitude >= 0x0400) return sign | (magnitude + ((127 - 15) << 10)) << 13;
-  // Subnormal, magnitude * 2^-24: move its highest one to bit 23, the place of the implicit one.
+  // Subnormal, magnitude * 2^-24: move its highest one to bit 23, the position of the implicit one.
   const uint32_t shift = static_cast<uint32_t>(std::countl_zero(magnitude)) - 8;
   const uint32_t exponent = 127 - 24 + 23 - shift;
   return sign | exponent << 23 | ((magnitude << shift) & 0x7FFFFF);
@@ -84,7 +84,7 @@ SPYRE_FORMAT_FUNCTION uint16_t sen169_up_to(uint32_t single, int32_t limit) {
   return static_cast<uint16_t>(magnitude > kFp32Infinity ? kSen169NaN : signed_code);
 }
 
-// The result of arithmetic: what is too large, infinity included, becomes the largest code.
+// The result of arithmetic: overflow, infinity included, becomes the largest code.
 SPYRE_FORMAT_FUNCTION uint16_t sen169_rounded(uint32_t single) {
   return sen169_up_to(single, kSen169Largest);
 }
@@ -95,7 +95,7 @@ SPYRE_FORMAT_FUNCTION uint16_t sen169_from_fp32(uint32_t single) {
   return sen169_up_to(single, is_finite ? kSen169LargestFinite : kSen169Largest);
 }
 
-// The number a code stands for, as binary32 bits: what kernels compute with. Exact.
+// The value of a code as binary32 bits, with which kernels compute. Exact.
 SPYRE_FORMAT_FUNCTION uint32_t sen169_value_bits(uint16_t code) {
   const uint32_t sign = static_cast<uint32_t>(code & 0x8000) << 16;
   const uint32_t magnitude = code & 0x7FFF;
@@ -124,6 +124,6 @@ SPYRE_FORMAT_FUNCTION uint16_t sen169_to_bf16(uint16_t code) {
   return bf16_from_fp32(sen169_to_fp32(code));
 }
 
-}  // namespace spyre::emulator
+}  // namespace spyre
 
 #undef SPYRE_FORMAT_FUNCTION
