@@ -17,7 +17,7 @@ class ProgramBuilder {
   Register fresh() { return program.registers++; }
   Register constant(int64_t value) {
     const Register target = fresh();
-    program.constants.push_back({target, static_cast<uint64_t>(value)});
+    program.constants.push_back({target, value});
     return target;
   }
   std::vector<Register> constants(std::initializer_list<int64_t> values) {
@@ -28,10 +28,10 @@ class ProgramBuilder {
   Register array(ElementType type = ElementType::F16) {
     Argument argument;
     argument.is_array = true;
-    argument.target = fresh();
+    argument.destination = fresh();
     argument.type = type;
     program.arguments.push_back(argument);
-    return argument.target;
+    return argument.destination;
   }
   Operand tile(int64_t elements, std::vector<int64_t> strides,
                ElementType type = ElementType::F16) {

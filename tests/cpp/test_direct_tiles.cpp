@@ -1,4 +1,4 @@
-// Tiles that products read from memory: the same bits as with a copy, and only where nobody can
+// Tiles that matmuls read from memory: the same bits as with a copy, and only where nobody can
 // tell. And which bytes of a scratchpad need content at all.
 #include <cstring>
 #include <functional>
@@ -51,19 +51,19 @@ struct ProductProgram {
     build.add(transfer);
   }
   void multiply(bool has_initial = false) {
-    MatrixProduct product{one,
-                          build.constant(rows),
-                          build.constant(transposed ? inner : columns()),
-                          build.constant(transposed ? columns() : inner),
-                          a_tile,
-                          b_tile,
-                          has_initial,
-                          c_tile,
-                          c_tile};
-    product.b.strides = {0, columns(), 1};
-    if (transposed) product.b.strides = {0, 1, columns()};
-    product.output.strides = product.initial.strides = {0, columns(), 1};
-    build.add(product);
+    Matmul matmul{one,
+                  build.constant(rows),
+                  build.constant(transposed ? inner : columns()),
+                  build.constant(transposed ? columns() : inner),
+                  a_tile,
+                  b_tile,
+                  has_initial,
+                  c_tile,
+                  c_tile};
+    matmul.b.strides = {0, columns(), 1};
+    if (transposed) matmul.b.strides = {0, 1, columns()};
+    matmul.output.strides = matmul.initial.strides = {0, columns(), 1};
+    build.add(matmul);
   }
   void store_c(Register row) {
     Transfer transfer;
@@ -149,7 +149,7 @@ using Ranges = std::vector<std::pair<int64_t, int64_t>>;
 
 }  // namespace
 
-TEST("products read tiles from memory with the same bits, in few rows and in many") {
+TEST("matmuls read tiles from memory with the same bits, in few rows and in many") {
   for (const int64_t rows : {1, 3, 4, 5, 40}) {
     for (const int64_t inner : {2, 33, 300}) {
       for (const int64_t sticks : {1, 2}) {
@@ -161,7 +161,7 @@ TEST("products read tiles from memory with the same bits, in few rows and in man
   }
 }
 
-TEST("a product that cannot read a tile from memory has it copied then") {
+TEST("a matmul that cannot read a tile from memory has it copied then") {
   ProductProgram test{2, 64, 1, true};
   test.load_a();
   test.load_b(test.zero);

@@ -15,14 +15,14 @@ Input operand_input(Operand operand) {
 }
 Input scalar_input(ElementType type, Register source) {
   Input input;
-  input.kind = Input::Kind::kScalar;
+  input.kind = InputKind::kScalar;
   input.type = type;
   input.source = source;
   return input;
 }
 Input index_input(int32_t dimension) {
   Input input;
-  input.kind = Input::Kind::kIndex;
+  input.kind = InputKind::kIndex;
   input.dimension = dimension;
   return input;
 }
@@ -33,15 +33,15 @@ ChainStep step(VectorOp op, ElementType type, std::vector<int32_t> inputs) {
 Lane input_lane(const Input& input, TestCore& test, std::span<const int64_t> point) {
   Lane lane;
   switch (input.kind) {
-    case Input::Kind::kOperand: {
+    case InputKind::kOperand: {
       const int64_t offset = offset_of(point, input.operand.strides);
       return load_lane(test.at(input.operand) + offset * bytes_of(input.operand.type),
                        input.operand.type);
     }
-    case Input::Kind::kScalar:
+    case InputKind::kScalar:
       std::memcpy(lane.bytes, test.core.lane(input.source), 8);
       return lane;
-    case Input::Kind::kIndex:
+    case InputKind::kIndex:
       std::memcpy(lane.bytes, &point[static_cast<size_t>(input.dimension)], 8);
       return lane;
   }
@@ -296,7 +296,7 @@ TEST("a spoiled lane differs after rounding, in every type") {
                   static_cast<size_t>(lane_bytes(type)));
       std::byte before[8] = {}, after[8] = {};
       store_lanes(type)(lane.bytes, before, 1, 1);
-      spoil(lane.bytes, type);
+      inject_fault(lane.bytes, type);
       store_lanes(type)(lane.bytes, after, 1, 1);
       CHECK(std::memcmp(before, after, 8) != 0);
     }

@@ -81,7 +81,7 @@ class Mutations {
 
 // Runs a program on memory of its own; whatever it does, it must do no harm.
 void run_harmlessly(Program program, ScratchpadPool& scratchpads) {
-  for (Program::Constant& constant : program.constants) {
+  for (Constant& constant : program.constants) {
     // So that no instruction takes minutes.
     if (static_cast<int64_t>(constant.bits) > 512) constant.bits %= 512;
   }

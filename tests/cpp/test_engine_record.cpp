@@ -122,15 +122,15 @@ TEST("cores that read the same tiles in the same trip share them") {
   const size_t read_a = builder.transfer(false, builder.view(a, strides), {row, zero}, {256, 1024});
   const size_t read_b =
       builder.transfer(false, builder.view(b, strides), {zero, column}, {1024, 128});
-  MatrixProduct product{};
-  product.batch = builder.constant(1);
-  product.rows = builder.constant(256);
-  product.columns = builder.constant(128);
-  product.inner = builder.constant(1024);
-  product.a = builder.tile(256 * 1024, {0, 1024, 1});
-  product.b = builder.tile(128 * 1024, {0, 128, 1});
-  product.output = builder.tile(128 * 256, {0, 128, 1});
-  const size_t multiply = builder.add(product);
+  Matmul matmul{};
+  matmul.batch = builder.constant(1);
+  matmul.rows = builder.constant(256);
+  matmul.columns = builder.constant(128);
+  matmul.inner = builder.constant(1024);
+  matmul.a = builder.tile(256 * 1024, {0, 1024, 1});
+  matmul.b = builder.tile(128 * 1024, {0, 128, 1});
+  matmul.output = builder.tile(128 * 256, {0, 128, 1});
+  const size_t multiply = builder.add(matmul);
   const size_t write =
       builder.transfer(true, builder.view(out, strides), {row, column}, {256, 128});
   const int64_t matrix = 1024 * 1024 * 2;
@@ -245,9 +245,9 @@ TEST("a gather reads its indices, and a row of memory for each") {
   transfer.variables = builder.constants({100, 64});
   transfer.view = builder.view(table, builder.constants({64, 1}));
   transfer.tile = builder.tile(100 * 64, {64, 1});
-  Subscript by_index{true, {{{Term::Kind::kVariable, 0}}}, {}};
+  Subscript by_index{true, {{{TermKind::kVariable, 0}}}, {}};
   by_index.index = builder.view(indices, builder.constants({1}), ElementType::I32);
-  transfer.subscripts = {by_index, {false, {{{Term::Kind::kVariable, 1}}}, {}}};
+  transfer.subscripts = {by_index, {false, {{{TermKind::kVariable, 1}}}, {}}};
   const size_t at = builder.add(transfer);
   const Recording recording = recorded(builder.program, {64 * 2 * 1000, 400});
   const InstructionCounts& counts = recording.instructions[at];
@@ -284,11 +284,12 @@ TEST("partitions of a view cost what of the tile lies in them") {
 TEST("reductions count the sticks of results that they fold within") {
   ProgramBuilder builder({1, 1, 1});
   Reduce reduce;
-  reduce.chain.extents = builder.constants({130, 70});
+  reduce.extents = builder.constants({130, 70});
   Input input;
   input.operand = builder.tile(130 * 70, {70, 1});
-  reduce.chain.inputs = {input};
+  reduce.inputs = {input};
   reduce.values = {0};
+  reduce.combine = VectorOp::ADDF;
   reduce.reduced = {1};
   reduce.initial = {builder.tile(130, {1, 0})};
   reduce.outputs = {builder.tile(130, {1, 0})};

@@ -17,10 +17,10 @@ Input operand_input(Operand operand) {
 using Values = std::vector<Lane>;  // one lane for each value of the reduction
 
 Values combined(const Reduce& reduce, const Values& left, const Values& right) {
-  if (reduce.named) {
+  if (reduce.combine) {
     Lane result = left[0];
     const ElementType type = reduce.outputs[0].type;
-    combine_lanes(reduce.combine, type)(result.bytes, right[0].bytes, 1);
+    combine_lanes(combine_of(*reduce.combine).value(), type)(result.bytes, right[0].bytes, 1);
     return {result};
   }
   Values values = left;
@@ -60,7 +60,7 @@ Values folded(const Reduce& reduce, const std::vector<Values>& elements, bool is
 }
 
 void execute_plainly(const Reduce& reduce, TestCore& test) {
-  const std::vector<int64_t> extents = extents_of(test.core, reduce.chain.extents);
+  const std::vector<int64_t> extents = extents_of(test.core, reduce.extents);
   std::vector<int64_t> kept = extents, removed(extents.size(), 1);
   for (const int32_t dimension : reduce.reduced) {
     removed[static_cast<size_t>(dimension)] = kept[static_cast<size_t>(dimension)];
@@ -76,8 +76,8 @@ void execute_plainly(const Reduce& reduce, TestCore& test) {
       for (size_t i = 0; i < point.size(); ++i) point[i] = output[i] + element[i];
       Values values;
       for (const int32_t value : reduce.values) {
-        const Input& input = reduce.chain.inputs[static_cast<size_t>(value)];
-        if (input.kind == Input::Kind::kIndex) {
+        const Input& input = reduce.inputs[static_cast<size_t>(value)];
+        if (input.kind == InputKind::kIndex) {
           Lane lane;
           std::memcpy(lane.bytes, &point[static_cast<size_t>(input.dimension)], 8);
           values.push_back(lane);
@@ -143,14 +143,18 @@ Reduce random_reduce(TestCore& test, Shapes& shapes, const std::vector<int64_t>&
                                     ElementType::I8,  ElementType::I32, ElementType::I64};
   const ElementType type = kTypes[shapes.below(std::size(kTypes))];
   Reduce reduce;
-  reduce.chain.extents = test.integers(extents);
+  reduce.extents = test.integers(extents);
   int64_t size = 0;
   std::vector<int64_t> strides = shapes.source_layout(extents, size);
-  reduce.chain.inputs = {operand_input(test.buffer(type, size, std::move(strides)))};
-  test.fill(reduce.chain.inputs[0].operand, static_cast<uint32_t>(shapes.below(1 << 30)));
+  reduce.inputs = {operand_input(test.buffer(type, size, std::move(strides)))};
+  test.fill(reduce.inputs[0].operand, static_cast<uint32_t>(shapes.below(1 << 30)));
   reduce.reduced = some_dimensions(shapes, extents.size());
   reduce.values = {0};
-  reduce.combine = static_cast<Combine>(shapes.below(4));
+  constexpr VectorOp kFloatOps[] = {VectorOp::ADDF, VectorOp::MULF, VectorOp::MAXIMUMF,
+                                    VectorOp::MINIMUMF};
+  constexpr VectorOp kIntegerOps[] = {VectorOp::ADDI, VectorOp::MULI, VectorOp::MAXSI,
+                                      VectorOp::MINSI};
+  reduce.combine = (is_float(type) ? kFloatOps : kIntegerOps)[shapes.below(4)];
   reduce.initial = {result_operand(test, shapes, type, extents, reduce.reduced)};
   reduce.outputs = {result_operand(test, shapes, type, extents, reduce.reduced)};
   return reduce;
@@ -183,11 +187,11 @@ TEST("a reduction of nothing is the initial value") {
     Shapes shapes(1);
     TestCore test(1 << 20);
     Reduce reduce;
-    reduce.chain.extents = test.integers(extents);
-    reduce.chain.inputs = {operand_input(test.buffer(ElementType::F16, 8, {0, 0}))};
+    reduce.extents = test.integers(extents);
+    reduce.inputs = {operand_input(test.buffer(ElementType::F16, 8, {0, 0}))};
     reduce.reduced = {extents[0] == 0 ? 0 : 1};
     reduce.values = {0};
-    reduce.combine = Combine::MUL;
+    reduce.combine = VectorOp::MULF;
     const std::vector<int64_t> strides =
         extents[0] == 0 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{1, 0};
     reduce.initial = {test.buffer(ElementType::F16, 5, strides)};
@@ -201,18 +205,16 @@ TEST("a reduction of nothing is the initial value") {
 // The largest element and the first place where it is.
 Reduce argmax(TestCore& test, Shapes& shapes, const std::vector<int64_t>& extents, int32_t along) {
   Reduce reduce;
-  reduce.chain.extents = test.integers(extents);
+  reduce.extents = test.integers(extents);
   int64_t size = 0;
   std::vector<int64_t> strides = shapes.layout(extents, size);
   Input index;
-  index.kind = Input::Kind::kIndex;
+  index.kind = InputKind::kIndex;
   index.dimension = along;
-  reduce.chain.inputs = {operand_input(test.buffer(ElementType::F16, size, std::move(strides))),
-                         index};
-  test.fill(reduce.chain.inputs[0].operand, 5);
+  reduce.inputs = {operand_input(test.buffer(ElementType::F16, size, std::move(strides))), index};
+  test.fill(reduce.inputs[0].operand, 5);
   reduce.reduced = {along};
   reduce.values = {0, 1};
-  reduce.named = false;
   // 0, 1: value and place so far; 2, 3: the next ones.
   const auto f16 = ElementType::F16;
   const auto i64 = ElementType::I64;
@@ -248,7 +250,7 @@ TEST("a combiner may exchange its accumulators") {
   TestCore test(1 << 20);
   const std::vector<int64_t> extents{5, 130};
   Reduce reduce = argmax(test, shapes, extents, 1);
-  reduce.chain.inputs[1] = reduce.chain.inputs[0];
+  reduce.inputs[1] = reduce.inputs[0];
   reduce.combiner = {{-1, VectorOp::ADDF, ElementType::F16, ElementType::F16, {0, 3}}};
   reduce.results = {1, 4};
   reduce.initial[1] = result_operand(test, shapes, ElementType::F16, extents, reduce.reduced);
@@ -261,13 +263,13 @@ TEST("threads and instruction sets do not change a reduction") {
     Shapes shapes(3);
     TestCore test(4 << 20);
     Reduce reduce;
-    reduce.chain.extents = test.integers(std::vector<int64_t>{411, 2037});
-    reduce.chain.inputs = {operand_input(test.buffer(ElementType::F16, 411 * 2037, {2037, 1}))};
-    test.fill(reduce.chain.inputs[0].operand, 8);
-    reduce.chain.steps = {{-1, VectorOp::EXP, ElementType::F16, ElementType::F16, {0}}};
+    reduce.extents = test.integers(std::vector<int64_t>{411, 2037});
+    reduce.inputs = {operand_input(test.buffer(ElementType::F16, 411 * 2037, {2037, 1}))};
+    test.fill(reduce.inputs[0].operand, 8);
+    reduce.steps = {{-1, VectorOp::EXP, ElementType::F16, ElementType::F16, {0}}};
     reduce.reduced = {along};
     reduce.values = {1};
-    reduce.combine = Combine::ADD;
+    reduce.combine = VectorOp::ADDF;
     reduce.initial = {result_operand(test, shapes, ElementType::F16, {411, 2037}, reduce.reduced)};
     reduce.outputs = {result_operand(test, shapes, ElementType::F16, {411, 2037}, reduce.reduced)};
     std::vector<std::byte> expected;
@@ -286,14 +288,14 @@ TEST("a sum of many small numbers is not rounded on its way") {
   // 5000 times 2^-9 on top of 512: in 9 fraction bits no single one would change the sum.
   TestCore test(1 << 16);
   Reduce reduce;
-  reduce.chain.extents = test.integers(std::vector<int64_t>{5000});
+  reduce.extents = test.integers(std::vector<int64_t>{5000});
   const Operand x = test.buffer(ElementType::F16, 1, {0});
   const float small = 0x1p-9f, large = 512;
   store_lanes(ElementType::F16)(&small, test.at(x), 1, 1);
-  reduce.chain.inputs = {operand_input(x)};
+  reduce.inputs = {operand_input(x)};
   reduce.reduced = {0};
   reduce.values = {0};
-  reduce.combine = Combine::ADD;
+  reduce.combine = VectorOp::ADDF;
   reduce.initial = {test.buffer(ElementType::F16, 1, {0})};
   reduce.outputs = {test.buffer(ElementType::F16, 1, {0})};
   store_lanes(ElementType::F16)(&large, test.at(reduce.initial[0]), 1, 1);
@@ -306,12 +308,12 @@ TEST("an injected fault spoils the result of a reduction") {
   Shapes shapes(3);
   TestCore test(1 << 20);
   Reduce reduce;
-  reduce.chain.extents = test.integers(std::vector<int64_t>{100, 10});
-  reduce.chain.inputs = {operand_input(test.buffer(ElementType::F16, 1000, {10, 1}))};
-  test.fill(reduce.chain.inputs[0].operand, 8);
+  reduce.extents = test.integers(std::vector<int64_t>{100, 10});
+  reduce.inputs = {operand_input(test.buffer(ElementType::F16, 1000, {10, 1}))};
+  test.fill(reduce.inputs[0].operand, 8);
   reduce.reduced = {1};
   reduce.values = {0};
-  reduce.combine = Combine::MAXIMUM;
+  reduce.combine = VectorOp::MAXIMUMF;
   reduce.initial = {result_operand(test, shapes, ElementType::F16, {100, 10}, reduce.reduced)};
   reduce.outputs = {result_operand(test, shapes, ElementType::F16, {100, 10}, reduce.reduced)};
   execute(reduce, test.core);

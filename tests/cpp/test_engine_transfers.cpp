@@ -294,30 +294,29 @@ TEST("expressions divide as MLIR does") {
   TestCore core(16);
   for (int64_t a = -7; a <= 7; ++a) {
     for (const int64_t b : {-3, -1, 1, 2, 5}) {
-      const auto value = [&](Term::Kind kind) {
-        return evaluate({{Term::Kind::kConstant, a}, {Term::Kind::kConstant, b}, {kind, 0}},
-                        core.core, {});
+      const auto value = [&](TermKind kind) {
+        return evaluate({{TermKind::kConstant, a}, {TermKind::kConstant, b}, {kind, 0}}, core.core,
+                        {});
       };
       const auto quotient = static_cast<double>(a) / static_cast<double>(b);
-      CHECK_EQUAL(value(Term::Kind::kFloorDivide), static_cast<int64_t>(std::floor(quotient)));
-      CHECK_EQUAL(value(Term::Kind::kCeilDivide), static_cast<int64_t>(std::ceil(quotient)));
-      CHECK_EQUAL(value(Term::Kind::kModulo), a - b * value(Term::Kind::kFloorDivide));
+      CHECK_EQUAL(value(TermKind::kFloorDivide), static_cast<int64_t>(std::floor(quotient)));
+      CHECK_EQUAL(value(TermKind::kCeilDivide), static_cast<int64_t>(std::ceil(quotient)));
+      CHECK_EQUAL(value(TermKind::kModulo), a - b * value(TermKind::kFloorDivide));
     }
   }
-  const auto apply = [&](Term::Kind kind, int64_t a, int64_t b) {
-    return evaluate({{Term::Kind::kConstant, a}, {Term::Kind::kConstant, b}, {kind, 0}}, core.core,
-                    {});
+  const auto apply = [&](TermKind kind, int64_t a, int64_t b) {
+    return evaluate({{TermKind::kConstant, a}, {TermKind::kConstant, b}, {kind, 0}}, core.core, {});
   };
   constexpr int64_t kSmallest = std::numeric_limits<int64_t>::min();
-  CHECK_THROWS(KernelError, apply(Term::Kind::kModulo, 1, 0));
-  CHECK_THROWS(KernelError, apply(Term::Kind::kFloorDivide, kSmallest, -1));
-  CHECK_EQUAL(apply(Term::Kind::kModulo, kSmallest, -1), 0);
-  CHECK_THROWS(KernelError, apply(Term::Kind::kMultiply, kSmallest, 2));
-  CHECK_THROWS(KernelError, apply(Term::Kind::kAdd, kSmallest, -1));
+  CHECK_THROWS(KernelError, apply(TermKind::kModulo, 1, 0));
+  CHECK_THROWS(KernelError, apply(TermKind::kFloorDivide, kSmallest, -1));
+  CHECK_EQUAL(apply(TermKind::kModulo, kSmallest, -1), 0);
+  CHECK_THROWS(KernelError, apply(TermKind::kMultiply, kSmallest, 2));
+  CHECK_THROWS(KernelError, apply(TermKind::kAdd, kSmallest, -1));
 }
 
 TEST("the step of a variable is found where it is even") {
-  using Kind = Term::Kind;
+  using Kind = TermKind;
   const Term x{Kind::kVariable, 1}, y{Kind::kVariable, 0}, three{Kind::kConstant, 3},
       unknown{Kind::kRegister, 0};
   const auto coefficient = [](Expression expression) { return coefficient_of(expression, 1); };
@@ -351,21 +350,21 @@ TEST("runs of an indirect transfer are what its points are one by one") {
     const int64_t table_strides[] = {16, 1}, table_sizes[] = {20, 16}, one[] = {1}, eight[] = {8};
     transfer.view = card.view(ElementType::F32, 32, table_strides);
     transfer.view.extents = card.core.integers(table_sizes);
-    Subscript row{true, {{{Term::Kind::kVariable, 0}}}, card.view(ElementType::I32, 0, one)};
+    Subscript row{true, {{{TermKind::kVariable, 0}}}, card.view(ElementType::I32, 0, one)};
     row.index.extents = card.core.integers(eight);
     const int64_t step = columns < 8 ? 2 : 1;
     Subscript column{
         false,
-        {{{Term::Kind::kVariable, 1}, {Term::Kind::kConstant, step}, {Term::Kind::kMultiply, 0}}},
+        {{{TermKind::kVariable, 1}, {TermKind::kConstant, step}, {TermKind::kMultiply, 0}}},
         {}};
     transfer.subscripts = {row, column};
     // The same with a column that is not seen to be even.
     IndirectTransfer slow = transfer;
-    slow.subscripts[1].expressions[0] = {{Term::Kind::kVariable, 1},
-                                         {Term::Kind::kConstant, 1},
-                                         {Term::Kind::kFloorDivide, 0},
-                                         {Term::Kind::kConstant, step},
-                                         {Term::Kind::kMultiply, 0}};
+    slow.subscripts[1].expressions[0] = {{TermKind::kVariable, 1},
+                                         {TermKind::kConstant, 1},
+                                         {TermKind::kFloorDivide, 0},
+                                         {TermKind::kConstant, step},
+                                         {TermKind::kMultiply, 0}};
     const std::vector<std::byte> array = card.array, tile = card.core.content(transfer.tile);
     execute(transfer, card.core.core, card.memory);
     const std::vector<std::byte> fast_array = card.array,

@@ -33,7 +33,7 @@ struct RowProgram {
   void square(const Operand& from, const Operand& to) {
     Chain chain;
     chain.extents = build.constants({kRows, kColumns});
-    chain.inputs.push_back({Input::Kind::kOperand, from});
+    chain.inputs.push_back({InputKind::kOperand, from});
     chain.steps.push_back(
         {.op = VectorOp::MULF, .operand = from.type, .result = from.type, .inputs = {0, 0}});
     chain.outputs.push_back({1, to});
@@ -108,7 +108,7 @@ bool is_allowed_in(const Program& program, bool is_in_place) {
     core.registers[static_cast<size_t>(target)] = bits;
   }
   for (size_t i = 0; i < 2; ++i) {
-    core.registers[static_cast<size_t>(program.arguments[i].target)] =
+    core.registers[static_cast<size_t>(program.arguments[i].destination)] =
         static_cast<uint64_t>(memory.array_addresses()[i] / 2);
   }
   return may_share_trips(program, core, memory);
@@ -196,7 +196,7 @@ TEST("a loop after a store, and one with another in it, are not shared") {
 TEST("the error of the first trip that fails is the one reported") {
   RowProgram test;
   test.build.program.tables = {{{0, 4, 8, 12, 16}}};
-  test.build.program.places.push_back({"test.op", 1, 2});
+  test.build.program.locations.push_back({"test.op", 1, 2});
   test.loop(9, 1, [&](Register trip) {
     const Register row = test.build.fresh();
     test.build.add(TableLookup{row, 0, trip});

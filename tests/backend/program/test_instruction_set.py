@@ -36,6 +36,10 @@ def test_generated_files_are_current():
     assert not stale, "run `make generate`"
 
 
+def test_the_extension_has_the_same_instruction_set():
+    assert [tuple(record) for record in _C._instruction_set()] == description.describe()
+
+
 def test_the_extension_has_the_same_vector_instructions():
     described = [
         (entry.mnemonic, entry.num_operands, entry.cost.value) for entry in VECTOR_INSTRUCTIONS

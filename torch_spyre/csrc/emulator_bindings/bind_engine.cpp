@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "emulator/engine/instruction_set.h"
 #include "emulator/engine/lanes.h"
 #include "emulator/engine/vector_ops.h"
 #include "torch/bindings.h"
@@ -89,12 +90,23 @@ std::vector<std::tuple<std::string, int, std::string>> list_vector_ops() {
   return result;
 }
 
+std::vector<std::tuple<std::string, int64_t, std::string, decltype(RecordDescription::fields)>>
+list_instruction_set() {
+  std::vector<std::tuple<std::string, int64_t, std::string, decltype(RecordDescription::fields)>>
+      records;
+  for (RecordDescription& record : describe_instruction_set()) {
+    records.emplace_back(record.name, record.opcode, record.mnemonic, std::move(record.fields));
+  }
+  return records;
+}
+
 }  // namespace
 
 void bind_engine(py::module_& module) {
   module.def("_vector_op", &vector_op, py::arg("name"), py::arg("operand_type"),
              py::arg("result_type"), py::arg("inputs"), py::call_guard<py::gil_scoped_release>());
   module.def("_vector_ops", &list_vector_ops);
+  module.def("_instruction_set", &list_instruction_set);
 }
 
 }  // namespace spyre

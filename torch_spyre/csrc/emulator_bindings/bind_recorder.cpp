@@ -75,7 +75,7 @@ py::dict record_program(const py::bytes& file, const std::vector<int64_t>& array
   Recording recording;
   try {
     const py::gil_scoped_release unlocked;
-    program = read_program(std::as_bytes(std::span(data)), kHighestAddress);
+    program = read_program(std::as_bytes(std::span(data)), kMaxAddress);
     std::vector<uint64_t> bits;
     for (const int64_t scalar : scalars) bits.push_back(static_cast<uint64_t>(scalar));
     recording = record(program, places_of(program, array_bytes, memories), bits);

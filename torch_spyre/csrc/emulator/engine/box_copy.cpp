@@ -171,7 +171,7 @@ int64_t offset_of(const Region& region, std::span<const int64_t> coordinates) {
     offset += Wide{coordinates[d]} * region.strides[d];
   }
   if (offset < 0) refuse_offset(region, true);
-  if (offset > kHighestAddress) refuse_offset(region, false);
+  if (offset > kMaxAddress) refuse_offset(region, false);
   return static_cast<int64_t>(offset);
 }
 
@@ -225,7 +225,7 @@ bool BoxCopy::lies_inside(const Region& region, int64_t first) const {
   const Wide highest = first + above_;
   if (first + below_ < 0) refuse_offset(region, true);
   const bool whole = highest + region.element_bytes <= region.bytes;
-  if (highest > kHighestAddress || (!whole && !region.zero_beyond)) refuse_offset(region, false);
+  if (highest > kMaxAddress || (!whole && !region.zero_beyond)) refuse_offset(region, false);
   return whole;
 }
 

@@ -74,17 +74,20 @@ void run(const Workspace& work, int64_t begin, int64_t end) {
 
 }  // namespace
 
-bool moves(const Chain& chain) {
+bool moves(const ChainBody& chain) {
   return std::ranges::any_of(chain.inputs, [](const Input& i) { return moves(i.operand); }) ||
-         std::ranges::any_of(chain.lookups, [](const Lookup& l) { return moves(l.operand); }) ||
-         std::ranges::any_of(chain.outputs, [](const ChainOutput& o) { return moves(o.operand); });
+         std::ranges::any_of(chain.lookups, [](const Lookup& l) { return moves(l.operand); });
 }
 
 void execute(const Chain& chain, Core& core) {
   thread_local PreparedPlans<Workspace, Lasts::kProgram> plans;
   // Extents of lookups may change too.
+  const bool is_moving =
+      moves(chain) || std::ranges::any_of(chain.outputs, [](const ChainOutput& output) {
+        return moves(output.operand);
+      });
   const auto [work, is_prepared] =
-      plans.find(&chain, core, chain.extents, moves(chain) || !chain.lookups.empty());
+      plans.find(&chain, core, chain.extents, is_moving || !chain.lookups.empty());
   const int64_t count = count_of(work.extents);
   if (count == 0) return;
   if (!is_prepared) {

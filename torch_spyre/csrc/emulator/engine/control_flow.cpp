@@ -10,11 +10,11 @@ namespace {
 
 constexpr int32_t kNoLoop = -1;
 
-[[noreturn]] void refuse_at(size_t instruction, const char* problem) {
-  refuse_program(std::string(problem) + " (instruction " + std::to_string(instruction) + ")");
+[[noreturn]] void reject_at(size_t instruction, const char* problem) {
+  reject_program(std::string(problem) + " (instruction " + std::to_string(instruction) + ")");
 }
 
-// For each instruction, and the end of the program, the loop whose body it is in. A loop's end is
+// Returns the loop whose body contains each instruction and the end of the program. A loop's end is
 // in its body, its begin is not.
 std::vector<int32_t> loops_around(const std::vector<Instruction>& code) {
   std::vector<int32_t> around, open;
@@ -22,19 +22,19 @@ std::vector<int32_t> loops_around(const std::vector<Instruction>& code) {
     around.push_back(open.empty() ? kNoLoop : open.back());
     if (const auto* begin = std::get_if<LoopBegin>(&code[i].action)) {
       open.push_back(static_cast<int32_t>(i));
-      const bool there = begin->end >= 0 && static_cast<size_t>(begin->end) < code.size();
-      if (!there ||
+      const bool exists = begin->end >= 0 && static_cast<size_t>(begin->end) < code.size();
+      if (!exists ||
           !std::holds_alternative<LoopEnd>(code[static_cast<size_t>(begin->end)].action)) {
-        refuse_at(i, "a loop has no end");
+        reject_at(i, "a loop has no end");
       }
     } else if (const auto* end = std::get_if<LoopEnd>(&code[i].action)) {
-      if (open.empty() || end->begin != open.back()) refuse_at(i, "loops do not nest");
-      const auto& begun = std::get<LoopBegin>(code[static_cast<size_t>(open.back())].action);
-      if (begun.end != static_cast<int32_t>(i)) refuse_at(i, "loops do not nest");
+      if (open.empty() || end->begin != open.back()) reject_at(i, "loops do not nest");
+      const auto& loop = std::get<LoopBegin>(code[static_cast<size_t>(open.back())].action);
+      if (loop.end != static_cast<int32_t>(i)) reject_at(i, "loops do not nest");
       open.pop_back();
     }
   }
-  if (!open.empty()) refuse_at(static_cast<size_t>(open.back()), "a loop has no end");
+  if (!open.empty()) reject_at(static_cast<size_t>(open.back()), "a loop has no end");
   around.push_back(kNoLoop);
   return around;
 }
@@ -42,10 +42,10 @@ std::vector<int32_t> loops_around(const std::vector<Instruction>& code) {
 void check_target(const std::vector<int32_t>& around, size_t from, int32_t target) {
   if (target < 0 || static_cast<size_t>(target) >= around.size() ||
       static_cast<size_t>(target) <= from) {
-    refuse_at(from, "a jump does not go forward");
+    reject_at(from, "a jump does not go forward");
   }
   if (around[static_cast<size_t>(target)] != around[from]) {
-    refuse_at(from, "a jump leaves or enters a loop");
+    reject_at(from, "a jump leaves or enters a loop");
   }
 }
 

@@ -1,4 +1,4 @@
-// Where a program's loops, branches and jumps lead.
+// Checks the loops, branches and jumps of a program.
 #pragma once
 
 #include "emulator/engine/program.h"

@@ -16,7 +16,7 @@ struct Dimension {
 };
 
 struct Points {
-  std::array<Dimension, kMostRank> dimensions;
+  std::array<Dimension, kMaxRank> dimensions;
   size_t rank = 0;
 
   // Dimensions may be walked in any order: no element of the destination is written twice. The one
@@ -90,7 +90,7 @@ void copy_run(const std::byte* from, std::byte* to, const Dimension& run, int64_
 template <typename Body>
 void for_each(std::span<const Dimension> outer, const std::byte* from, std::byte* to,
               int64_t element, Body body) {
-  std::array<int64_t, kMostRank> coordinates{};
+  std::array<int64_t, kMaxRank> coordinates{};
   while (true) {
     body(from, to);
     size_t i = outer.size();

@@ -15,9 +15,9 @@ constexpr int64_t kLargestSpace = int64_t{1} << 40;
 }  // namespace
 
 void read_extents(const Core& core, std::span<const Register> extents, std::vector<int64_t>& out) {
-  if (extents.size() > kMostRank) {
+  if (extents.size() > kMaxRank) {
     throw KernelError("an instruction has " + std::to_string(extents.size()) +
-                      " dimensions, more than " + std::to_string(kMostRank));
+                      " dimensions, more than " + std::to_string(kMaxRank));
   }
   out.resize(extents.size());
   int64_t product = 1;

@@ -63,7 +63,7 @@ class DirectTileFinder {
     for (const auto& [tile, places] : loads) {
       looks += (places.size() + 1) * program_.code.size();
       if (looks > kMostLooks) return;
-      if (is_read_by_products_only(tile) && std::ranges::none_of(places, [&](size_t load) {
+      if (is_read_by_matmuls_only(tile) && std::ranges::none_of(places, [&](size_t load) {
             return is_read_after_a_change(tile, load);
           })) {
         mark(tile);
@@ -78,11 +78,11 @@ class DirectTileFinder {
            may_be_direct(*transfer, constants_);
   }
   static bool is_read_by(const Tile& tile, const Action& action) {
-    const auto* product = std::get_if<MatrixProduct>(&action);
-    return product != nullptr && tile.is_buffer_of(product->b);
+    const auto* matmul = std::get_if<Matmul>(&action);
+    return matmul != nullptr && tile.is_buffer_of(matmul->b);
   }
 
-  bool is_read_by_products_only(const Tile& tile) const {
+  bool is_read_by_matmuls_only(const Tile& tile) const {
     bool is_read = false;
     for (const Instruction& instruction : program_.code) {
       const Action& action = instruction.action;
@@ -90,15 +90,15 @@ class DirectTileFinder {
       is_read |= reads;
       bool is_touched = false;
       visit_accesses(action, [&](const ScratchpadAccess& access) {
-        const auto* product = std::get_if<MatrixProduct>(&action);
-        const bool is_expected = loads || (reads && &access.operand == &product->b);
+        const auto* matmul = std::get_if<Matmul>(&action);
+        const bool is_expected = loads || (reads && &access.operand == &matmul->b);
         is_touched |= !is_expected && tile.overlaps(access.operand.address, access.operand.bytes);
       });
       if (const auto* literal = std::get_if<Literal>(&action)) {
         is_touched |= tile.overlaps(literal->destination.address, literal->destination.bytes);
       }
       if (const auto* publish = std::get_if<Publish>(&action)) {
-        for (const Publish::Tile& part : publish->tiles) {
+        for (const PublishedTile& part : publish->tiles) {
           is_touched |= tile.overlaps(part.address, part.bytes);
         }
       }
@@ -107,8 +107,8 @@ class DirectTileFinder {
     return is_read;
   }
 
-  // Whether a way leads from the load to a product, without another load of the tile, on which
-  // memory may change.
+  // Returns whether a path leads from the load to a matmul, without another load of the tile, on
+  // which memory may change.
   bool is_read_after_a_change(const Tile& tile, size_t load) const {
     const size_t end = program_.code.size();
     std::vector<bool> seen(2 * (end + 1), false);
@@ -148,7 +148,7 @@ class DirectTileFinder {
       if (is_load(tile, instruction.action)) {
         std::get<Transfer>(instruction.action).direct_tile = number;
       } else if (is_read_by(tile, instruction.action)) {
-        std::get<MatrixProduct>(instruction.action).direct_tile = number;
+        std::get<Matmul>(instruction.action).direct_tile = number;
       }
     }
   }
@@ -164,8 +164,8 @@ void find_direct_tiles(Program& program) {
   for (Instruction& instruction : program.code) {
     if (auto* transfer = std::get_if<Transfer>(&instruction.action)) {
       transfer->direct_tile = kNoDirectTile;
-    } else if (auto* product = std::get_if<MatrixProduct>(&instruction.action)) {
-      product->direct_tile = kNoDirectTile;
+    } else if (auto* matmul = std::get_if<Matmul>(&instruction.action)) {
+      matmul->direct_tile = kNoDirectTile;
     }
   }
   DirectTileFinder(program).run();

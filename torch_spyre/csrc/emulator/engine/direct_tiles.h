@@ -1,4 +1,4 @@
-// Tiles that only matrix products read, as B: their loads need not copy them, because the products
+// Tiles that only matmuls read, as B: their loads need not copy them, because the matmuls
 // can read memory itself. Nobody can tell, since nothing changes that memory in between.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace spyre::emulator::engine {
 
-// Numbers the tiles of the program for which this holds, in its loads and products. Registers that
+// Numbers the tiles of the program for which this holds, in its loads and matmuls. Registers that
 // are constant must stay so.
 void find_direct_tiles(Program& program);
 

@@ -10,19 +10,6 @@
 namespace spyre::emulator::engine {
 namespace {
 
-// The vector instruction that does the same: its name selects a reduction too.
-std::string_view name_of_combine(Combine combine, ElementType type) {
-  constexpr VectorOp kFloat[] = {VectorOp::ADDF,     VectorOp::MULF,    VectorOp::MAXIMUMF,
-                                 VectorOp::MINIMUMF, VectorOp::MAXNUMF, VectorOp::MINNUMF};
-  constexpr VectorOp kInteger[] = {VectorOp::ADDI,  VectorOp::MULI,  VectorOp::MAXSI,
-                                   VectorOp::MINSI, VectorOp::MAXSI, VectorOp::MINSI,
-                                   VectorOp::ANDI,  VectorOp::ORI,   VectorOp::XORI,
-                                   VectorOp::MAXUI, VectorOp::MINUI};
-  const auto number = static_cast<size_t>(combine);
-  if (is_float(type)) return number < std::size(kFloat) ? vector_op_info(kFloat[number])->name : "";
-  return vector_op_info(kInteger[number])->name;
-}
-
 const std::byte* advanced(const void* lanes, int64_t count, int lane) {
   return static_cast<const std::byte*>(lanes) + count * lane;
 }
@@ -40,15 +27,16 @@ void Fold::prepare(const Reduce& reduce) {
   }
   lanes_.clear();
   for (const int32_t value : reduce.values) {
-    lanes_.push_back(lane_bytes(type_of_value(reduce.chain, value)));
+    lanes_.push_back(lane_bytes(type_of_value(reduce, value)));
   }
   steps_.clear();
-  if (reduce.named) {
-    const ElementType type = type_of_value(reduce.chain, reduce.values[0]);
-    combine_ = combine_lanes(reduce.combine, type);
-    start_ = start_reduction(reduce.combine, type);
-    take_ = reduce_lanes(reduce.combine, type);
-    finish_ = finish_lanes(reduce.combine, type);
+  if (reduce.combine) {
+    const ElementType type = type_of_value(reduce, reduce.values[0]);
+    const Combine combine = combine_of(*reduce.combine).value();
+    combine_ = combine_lanes(combine, type);
+    start_ = start_reduction(combine, type);
+    take_ = reduce_lanes(combine, type);
+    finish_ = finish_lanes(combine, type);
     if (combine_ == nullptr) {
       throw KernelError("no such reduction of " + std::string(name_of(type)));
     }
@@ -68,7 +56,7 @@ int64_t Fold::bytes() const { return static_cast<int64_t>(steps_.size()) * block
 
 void Fold::combine(std::byte* scratch, void* const* left, const void* const* right,
                    int64_t n) const {
-  if (reduce_->named) return combine_(left[0], right[0], n);
+  if (reduce_->combine) return combine_(left[0], right[0], n);
   const size_t values = lanes_.size();
   const auto value = [&](int32_t number) -> const void* {
     const auto at = static_cast<size_t>(number);
@@ -110,12 +98,12 @@ void Fold::copy(void* const* to, const void* const* from, int64_t n) const {
 }
 
 void Fold::start(void* const* accumulators) const {
-  if (reduce_->named) start_(accumulators[0]);
+  if (reduce_->combine) start_(accumulators[0]);
 }
 
 void Fold::take(std::byte* scratch, void* const* accumulators, const void* const* elements,
                 int64_t first, int64_t n) const {
-  if (reduce_->named) return take_(accumulators[0], elements[0], first, n);
+  if (reduce_->combine) return take_(accumulators[0], elements[0], first, n);
   int64_t done = 0;
   while (done < n) {
     const int64_t accumulator = (first + done) % kReductionAccumulators;
@@ -137,12 +125,13 @@ void Fold::take(std::byte* scratch, void* const* accumulators, const void* const
 }
 
 bool Fold::can_take_elements(ElementType type) {
-  take_elements_ = reduce_->named ? reduce_elements(reduce_->combine, type) : nullptr;
+  take_elements_ =
+      reduce_->combine ? reduce_elements(combine_of(*reduce_->combine).value(), type) : nullptr;
   return take_elements_ != nullptr;
 }
 
 void Fold::finish(std::byte* scratch, void* const* accumulators, int64_t elements) const {
-  if (reduce_->named) return finish_(accumulators[0]);
+  if (reduce_->combine) return finish_(accumulators[0]);
   int64_t used = std::min<int64_t>(elements, kReductionAccumulators);
   for (int64_t half = kReductionAccumulators / 2; half > 0; half /= 2) {
     if (used <= half) continue;
@@ -155,12 +144,9 @@ void Fold::finish(std::byte* scratch, void* const* accumulators, int64_t element
   }
 }
 
-bool Fold::is_spoiled(const Core& core) const {
+bool Fold::is_faulty(const Core& core) const {
   if (core.injection == nullptr || core.injection->done) return false;
-  if (reduce_->named) {
-    const ElementType type = type_of_value(reduce_->chain, reduce_->values[0]);
-    return core.injection->op == name_of_combine(reduce_->combine, type);
-  }
+  if (reduce_->combine) return vector_op_info(*reduce_->combine)->name == core.injection->op;
   return std::any_of(reduce_->combiner.begin(), reduce_->combiner.end(), [&](const auto& step) {
     return vector_op_info(step.op)->name == core.injection->op;
   });

@@ -34,8 +34,8 @@ class Fold {
   }
   void finish(std::byte* scratch, void* const* accumulators, int64_t elements) const;
 
-  // Whether the result is the one that the launch asks to spoil.
-  bool is_spoiled(const Core& core) const;
+  // Returns whether the launch asks for a fault in this result.
+  bool is_faulty(const Core& core) const;
 
  private:
   const Reduce* reduce_ = nullptr;

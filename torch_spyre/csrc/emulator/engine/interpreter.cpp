@@ -16,8 +16,8 @@ namespace {
 
 constexpr int32_t kWait = -1;
 
-// As std::chrono::steady_clock, some milliseconds late: the exact time takes as long as a short
-// trip of a loop.
+// Returns the time of std::chrono::steady_clock, some milliseconds late: reading the exact time
+// takes as long as a short loop iteration.
 std::chrono::steady_clock::time_point rough_time() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -37,22 +37,22 @@ void set(Core& core, Register target, int64_t value) {
   core.registers[static_cast<size_t>(target)] = static_cast<uint64_t>(value);
 }
 
-// Whether the launch wants the result of the instruction of this name spoiled, and it has not
-// happened yet.
-bool is_spoiled(const Core& core, std::string_view name) {
+// Returns whether the launch asks for a fault in the result of the instruction of this name, and it
+// has not happened yet.
+bool is_fault_due(const Core& core, std::string_view name) {
   return core.injection != nullptr && !core.injection->done && core.injection->op == name;
 }
 
-// Spoils one element in a scratchpad.
-void spoil_element(Core& core, std::byte* element, ElementType type) {
+// Injects the fault in one element of a scratchpad.
+void inject_fault_in(Core& core, std::byte* element, ElementType type) {
   std::array<std::byte, 8> lane{};
   load_lanes(type)(element, 1, lane.data(), 1);
-  spoil(lane.data(), type);
+  inject_fault(lane.data(), type);
   store_lanes(type)(lane.data(), element, 1, 1);
   core.injection->done = true;
 }
 
-// Where the operand begins; null if not even one element of it is there.
+// Returns the first element of the operand; nullptr if its buffer has none.
 std::byte* first_element(const Core& core, const Operand& operand) {
   if (operand.bytes < bytes_of(operand.type)) return nullptr;
   return elements_of(core, operand, std::vector<int64_t>(operand.strides.size(), 1));
@@ -89,16 +89,16 @@ void Interpreter::advance(CoreRun& run, size_t stop) const {
   }
 }
 
-std::string Interpreter::place_of(const CoreRun& run) const {
+std::string Interpreter::location_of(const CoreRun& run) const {
   const Instruction& instruction = program_.code[static_cast<size_t>(run.next)];
-  const SourcePlace& place = program_.places[static_cast<size_t>(instruction.place)];
+  const SourceLocation& location = program_.locations[static_cast<size_t>(instruction.location)];
   return "kernel " + program_.name + ", core " + std::to_string(run.core.id) + ", instruction " +
-         std::to_string(run.next) + " (" + place.op + " at " + std::to_string(place.line) + ":" +
-         std::to_string(place.column) + ")";
+         std::to_string(run.next) + " (" + location.op + " at " + std::to_string(location.line) +
+         ":" + std::to_string(location.column) + ")";
 }
 
 void Interpreter::fail(CoreRun& run, const std::string& problem, bool is_index_error) const {
-  const std::string message = place_of(run) + ": " + problem;
+  const std::string message = location_of(run) + ": " + problem;
   run.state = CoreRun::State::kFailed;
   run.error = is_index_error ? std::make_exception_ptr(KernelIndexError(message))
                              : std::make_exception_ptr(KernelError(message));
@@ -158,24 +158,24 @@ int32_t Interpreter::execute_one(const Plain& action, CoreRun& run) const {
 template <typename Tile>
 int32_t Interpreter::transfer_tile(const Tile& transfer, CoreRun& run) const {
   Core& core = run.core;
-  const bool spoiled = is_spoiled(core, transfer.store ? "store" : "load");
-  std::byte* const element = spoiled ? first_element(core, transfer.tile) : nullptr;
+  const bool is_faulty = is_fault_due(core, transfer.store ? "store" : "load");
+  std::byte* const element = is_faulty ? first_element(core, transfer.tile) : nullptr;
   if (element == nullptr) {
     execute(transfer, core, memory_);
     return run.next + 1;
   }
   if (!transfer.store) {
     execute(transfer, core, memory_);
-    spoil_element(core, element, transfer.tile.type);
+    inject_fault_in(core, element, transfer.tile.type);
     return run.next + 1;
   }
-  // What is stored is wrong, the tensor is not.
+  // Only the stored element is faulty: the tensor keeps its own.
   const auto bytes = static_cast<size_t>(bytes_of(transfer.tile.type));
-  std::array<std::byte, 8> kept{};
-  std::memcpy(kept.data(), element, bytes);
-  spoil_element(core, element, transfer.tile.type);
+  std::array<std::byte, 8> original{};
+  std::memcpy(original.data(), element, bytes);
+  inject_fault_in(core, element, transfer.tile.type);
   execute(transfer, core, memory_);
-  std::memcpy(element, kept.data(), bytes);
+  std::memcpy(element, original.data(), bytes);
   return run.next + 1;
 }
 
@@ -187,11 +187,11 @@ int32_t Interpreter::execute_one(const IndirectTransfer& transfer, CoreRun& run)
   return transfer_tile(transfer, run);
 }
 
-int32_t Interpreter::execute_one(const MatrixProduct& product, CoreRun& run) const {
-  execute(product, run.core);
-  if (is_spoiled(run.core, "matmul")) {
-    std::byte* const element = first_element(run.core, product.output);
-    if (element != nullptr) spoil_element(run.core, element, product.output.type);
+int32_t Interpreter::execute_one(const Matmul& matmul, CoreRun& run) const {
+  execute(matmul, run.core);
+  if (is_fault_due(run.core, "matmul")) {
+    std::byte* const element = first_element(run.core, matmul.output);
+    if (element != nullptr) inject_fault_in(run.core, element, matmul.output.type);
   }
   return run.next + 1;
 }
@@ -203,7 +203,7 @@ int32_t Interpreter::execute_one(const Publish& publish, CoreRun& run) const {
   }
   run.may_overfill = false;
   Publication publication;
-  for (const Publish::Tile& tile : publish.tiles) {
+  for (const PublishedTile& tile : publish.tiles) {
     const std::byte* begin = run.core.scratchpad + tile.address;
     publication.emplace_back(begin, begin + tile.bytes);
   }

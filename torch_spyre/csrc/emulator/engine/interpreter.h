@@ -23,7 +23,7 @@ struct CoreRun {
     kPublishing,  // waits until others have taken what it published
     kDone,
     kFailed,
-    kStopped,  // given up: the launch has failed anyway
+    kStopped,  // abandoned: the launch has failed in another core
   };
   Core core;
   ScratchpadPool::Lease scratchpad;
@@ -33,7 +33,7 @@ struct CoreRun {
   int32_t channel = 0;
   bool may_overfill = false;        // publish, even if the mailbox is full
   std::vector<int64_t> deliveries;  // rounds finished on each channel
-  // This run does only some trips of one loop, up to this bound.
+  // This run executes only some iterations of one loop, up to this bound.
   int32_t bounded_loop = kNoLoop;
   int64_t bound = 0;
   std::exception_ptr error;
@@ -50,10 +50,10 @@ class Interpreter {
   Interpreter(const Program& program, const Memory& memory, Mailboxes& mailboxes,
               const Limits& limits);
 
-  // Goes on until the core is done or its state says what it waits for. Errors are left in the
-  // run, with the place where they happened.
+  // Continues until the core is done or its state says what it waits for. Errors are left in the
+  // run, with the source location of the instruction.
   void advance(CoreRun& run) const;
-  // The same, but stops before the instruction `stop`, still ready.
+  // The same, but stops before the instruction `stop`, in the ready state.
   void advance(CoreRun& run, size_t stop) const;
 
  private:
@@ -65,12 +65,12 @@ class Interpreter {
   int32_t execute_one(const Move& move, CoreRun& run) const;
   int32_t execute_one(const Transfer& transfer, CoreRun& run) const;
   int32_t execute_one(const IndirectTransfer& transfer, CoreRun& run) const;
-  int32_t execute_one(const MatrixProduct& product, CoreRun& run) const;
+  int32_t execute_one(const Matmul& matmul, CoreRun& run) const;
   int32_t execute_one(const Publish& publish, CoreRun& run) const;
   int32_t execute_one(const Receive& receive, CoreRun& run) const;
   int32_t execute_one(const Delivered& delivered, CoreRun& run) const;
   int32_t execute_one(const TableLookup& lookup, CoreRun& run) const;
-  // Those that concern only the core's registers and tensors.
+  // Executes instructions that access only the core's registers and tensors.
   template <typename Plain>
   int32_t execute_one(const Plain& action, CoreRun& run) const;
   template <typename Tile>
@@ -79,7 +79,7 @@ class Interpreter {
   // Throws KernelError when the launch has taken too long.
   void check_time() const;
   void fail(CoreRun& run, const std::string& problem, bool is_index_error) const;
-  std::string place_of(const CoreRun& run) const;
+  std::string location_of(const CoreRun& run) const;
 
   const Program& program_;
   const Memory& memory_;

@@ -54,6 +54,17 @@ FinishLanes finish_lanes(Combine combine, ElementType type) {
   return active_vector_kernels().finish_lanes(combine, type);
 }
 
+std::optional<Combine> combine_of(VectorOp op) {
+  switch (op) {
+#define SPYRE_REDUCTION(op, combine) \
+  case VectorOp::op:                 \
+    return Combine::combine;
+#include "emulator/engine/generated/vector_instructions.inc"
+    default:
+      return std::nullopt;
+  }
+}
+
 #if defined(__x86_64__)
 // Round to nearest, keep subnormal numbers, no exception traps and none has happened.
 constexpr uint32_t kDefaultSettings = 0x1F80;

@@ -8,8 +8,10 @@
 #include <cfenv>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "emulator/engine/element_type.h"
+#include "emulator/engine/vector_ops.h"
 
 namespace spyre::emulator::engine {
 
@@ -47,6 +49,9 @@ enum class Combine : uint8_t {
   UNSIGNED_MINIMUM = 10,
 };
 inline constexpr int kCombineCount = 11;
+
+// Returns how a vector instruction combines lanes in a reduction; none if it is not a reduction.
+std::optional<Combine> combine_of(VectorOp op);
 
 // accumulators[i] = combine(accumulators[i], inputs[i]). Floats stay unrounded float32 values, to
 // be rounded once at the end with round_lanes; integers wrap in their type. nullptr: no such

@@ -5,12 +5,14 @@
 
 namespace spyre::emulator::engine {
 Register destination_of(const Action& action) {
-  if (const auto* loop = std::get_if<LoopBegin>(&action)) return loop->variable;
-  if (const auto* scalar = std::get_if<Scalar>(&action)) return scalar->destination;
-  if (const auto* move = std::get_if<Move>(&action)) return move->destination;
-  if (const auto* extract = std::get_if<Extract>(&action)) return extract->destination;
-  if (const auto* table = std::get_if<TableLookup>(&action)) return table->destination;
-  return kNoRegister;
+  Register destination = kNoRegister;
+  const auto note = [&]<typename Type>(const FieldInfo& field, const Type& value) {
+    if constexpr (std::is_same_v<Type, Register>) {
+      if (field.role == Role::kDestination) destination = value;
+    }
+  };
+  std::visit([&]<typename Type>(const Type& fields) { Type::visit_fields(fields, note); }, action);
+  return destination;
 }
 
 namespace {
@@ -81,10 +83,10 @@ class BodyAnalysis {
       return target != kNoRegister && is_written_[static_cast<size_t>(target)];
     };
     for (const auto& constant : program_.constants) {
-      if (is_carried(constant.target)) return true;
+      if (is_carried(constant.destination)) return true;
     }
     for (const Argument& argument : program_.arguments) {
-      if (is_carried(argument.target)) return true;
+      if (is_carried(argument.destination)) return true;
     }
     for (size_t i = 0; i < code_.size(); ++i) {
       if (i > begin_ && i < end()) continue;
@@ -148,15 +150,16 @@ class BodyAnalysis {
            is_fixed(view.core) && of(view.base) != Dependence::kOther;
   }
   bool allows(const IndirectTransfer& transfer) { return are_fixed(transfer.variables); }
-  bool allows(const Chain& chain) {
+  bool allows(const Chain& chain) { return has_fixed_extents(chain); }
+  bool allows(const Reduce& reduce) { return has_fixed_extents(reduce); }
+  bool has_fixed_extents(const ChainBody& chain) {
     return are_fixed(chain.extents) &&
            std::all_of(chain.lookups.begin(), chain.lookups.end(),
                        [this](const Lookup& lookup) { return are_fixed(lookup.extents); });
   }
-  bool allows(const Reduce& reduce) { return allows(reduce.chain); }
-  bool allows(const MatrixProduct& product) {
-    return is_fixed(product.batch) && is_fixed(product.rows) && is_fixed(product.columns) &&
-           is_fixed(product.inner);
+  bool allows(const Matmul& matmul) {
+    return is_fixed(matmul.batch) && is_fixed(matmul.rows) && is_fixed(matmul.columns) &&
+           is_fixed(matmul.inner);
   }
   bool allows(const Copy& copy) { return are_fixed(copy.extents); }
   bool allows(const Receive& receive) {

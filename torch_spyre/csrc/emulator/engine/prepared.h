@@ -43,7 +43,7 @@ class PreparedPlans {
     Entry& entry =
         entries_[reinterpret_cast<uintptr_t>(instruction) / kInstructionSpacing % kEntries];
     // Outside of a launch another instruction may come to lie at the same place, and what was
-    // prepared to spoil a result must not do so again.
+    // prepared to inject a fault must not do so again.
     const bool can_serve_again = core.place != 0 && core.injection == nullptr;
     entry.instruction = can_serve_again ? instruction : nullptr;
     entry.owner = owner_of(core);
@@ -66,8 +66,8 @@ class PreparedPlans {
   std::vector<int64_t> extents_;
 };
 
-// Whether an operand's place depends on a register.
+// Returns whether an operand's address depends on a register, or that of a chain's inputs.
 inline bool moves(const Operand& operand) { return operand.offset != kNoRegister; }
-bool moves(const Chain& chain);
+bool moves(const ChainBody& chain);
 
 }  // namespace spyre::emulator::engine

@@ -13,13 +13,77 @@ namespace spyre::emulator::engine {
 
 namespace {
 
-constexpr int32_t kDeliveryKinds = 6;
 constexpr int64_t kMatrixRank = 3;  // batch, row, column
 
 void require(bool holds, const char* problem) {
-  if (!holds) refuse_program(problem);
+  if (!holds) reject_program(problem);
 }
 
+// Checks what the role of each field demands, and that buffers are in the scratchpad.
+class FieldChecker {
+ public:
+  explicit FieldChecker(const Program& program) : program_(program) {}
+
+  template <typename Type>
+  void operator()(const FieldInfo& field, const Type& value) const {
+    check(field, value);
+  }
+
+ private:
+  template <typename Type>
+  void check(const FieldInfo&, const Type&) const {}
+  void check(const FieldInfo& field, int64_t value) const { integer(field, value); }
+  void check(const FieldInfo& field, int32_t value) const { integer(field, value); }
+  template <typename Item>
+  void check(const FieldInfo& field, const std::vector<Item>& items) const {
+    for (const Item& item : items) check(field.item(), item);
+  }
+  template <Record Type>
+  void check(const FieldInfo&, const Type& record) const {
+    if constexpr (requires { record.address + record.bytes; }) {
+      buffer(record.address, record.bytes);
+    }
+    Type::visit_fields(record, *this);
+  }
+
+  void integer(const FieldInfo& field, int64_t value) const {
+    switch (field.role) {
+      case Role::kSource:
+        return below(value, program_.registers, "there is no such register");
+      case Role::kOptionalSource:
+        if (value == kNoRegister) return;
+        return below(value, program_.registers, "there is no such register");
+      case Role::kDestination:
+        below(value, program_.registers, "there is no such register");
+        return require(value >= kFirstFreeRegister,
+                       "a register that the engine fills is overwritten");
+      case Role::kLocation:
+        return below(value, program_.locations.size(), "its source location is missing");
+      case Role::kChannel:
+        return below(value, program_.channels, "there is no such channel");
+      case Role::kTable:
+        return below(value, program_.tables.size(), "no such table");
+      case Role::kSize:
+        if (value >= 0) return;
+        reject_program(std::string(field.name).append(" is a negative size"));
+      default:  // Control flow and lookups depend on more than the field.
+        return;
+    }
+  }
+  template <typename Count>
+  static void below(int64_t value, Count count, const char* problem) {
+    require(value >= 0 && value < static_cast<int64_t>(count), problem);
+  }
+  void buffer(int64_t address, int64_t bytes) const {
+    require(address >= 0 && bytes >= 0 && address <= program_.scratchpad_bytes &&
+                bytes <= program_.scratchpad_bytes - address,
+            "a buffer lies outside the scratchpad");
+  }
+
+  const Program& program_;
+};
+
+// Checks what depends on several fields of an instruction, or on other instructions.
 class Checker {
  public:
   Checker(const Program& program, int64_t capacity) : program_(program) {
@@ -28,37 +92,20 @@ class Checker {
     for (const Instruction& instruction : program.code) find_roles(instruction.action);
   }
 
-  void check(const LoopBegin& loop) const {
-    destination(loop.variable);
-    source(loop.lower);
-    source(loop.upper);
-    source(loop.step);
-  }
-  void check(const LoopEnd&) const {}
-  void check(const Branch& branch) const { source(branch.condition); }
-  void check(const Jump&) const {}
+  // Instructions whose fields need nothing of each other.
+  template <typename Action>
+  void check(const Action&) const {}
   void check(const Scalar& scalar) const {
     check_vector_op(scalar.op, scalar.operand, scalar.result, scalar.inputs.size());
-    destination(scalar.destination);
-    sources(scalar.inputs);
-  }
-  void check(const Move& move) const {
-    destination(move.destination);
-    source(move.source);
   }
   void check(const Extract& extract) const {
-    destination(extract.destination);
-    operand(extract.source, extract.extents.size());
+    rank(extract.source.strides, extract.extents.size());
     rank(extract.indices, extract.extents.size());
-    sources(extract.indices);
-    sources(extract.extents);
   }
 
   void check(const Transfer& transfer) const {
     const size_t dimensions = transfer.anchor.size();
-    operand(transfer.tile, transfer.extents.size());
-    sources(transfer.extents);
-    sources(transfer.anchor);
+    rank(transfer.tile.strides, transfer.extents.size());
     points(transfer.points, dimensions, transfer.extents.size());
     require(!transfer.views.empty(), "a transfer has no view");
     const bool partitioned = transfer.views.size() > 1;
@@ -74,8 +121,7 @@ class Checker {
   void check(const IndirectTransfer& transfer) const {
     const size_t variables =
         transfer.points.empty() ? transfer.variables.size() : transfer.points.size();
-    sources(transfer.variables);
-    operand(transfer.tile, transfer.variables.size());
+    rank(transfer.tile.strides, transfer.variables.size());
     require(transfer.points.empty() || transfer.variables.size() == 1,
             "a list of points has more than one length");
     whole_view(transfer.view, transfer.subscripts.size());
@@ -95,90 +141,67 @@ class Checker {
   void check(const Chain& chain) const {
     const ValueTypes types = chain_values(chain);
     for (const ChainOutput& output : chain.outputs) {
-      operand(output.operand, chain.extents.size());
+      rank(output.operand.strides, chain.extents.size());
       require_same_lanes(type_of(types, output.value), output.operand.type);
     }
   }
 
   void check(const Reduce& reduce) const {
-    const size_t dimensions = reduce.chain.extents.size();
-    const ValueTypes types = chain_values(reduce.chain);
+    const size_t dimensions = reduce.extents.size();
+    const ValueTypes types = chain_values(reduce);
     check_ascending(reduce.reduced, dimensions);
-    ValueTypes folded;
-    for (int32_t value : reduce.values) folded.push_back(type_of(types, value));
-    require(!folded.empty(), "a reduction has no value");
-    require(reduce.outputs.size() == folded.size(), "a reduction needs an output for each value");
-    require(reduce.initial.empty() || reduce.initial.size() == folded.size(),
+    ValueTypes values;
+    for (int32_t value : reduce.values) values.push_back(type_of(types, value));
+    require(!values.empty(), "a reduction has no value");
+    require(reduce.outputs.size() == values.size(), "a reduction needs an output for each value");
+    require(reduce.initial.empty() || reduce.initial.size() == values.size(),
             "a reduction needs an initial value for each value, or none");
     for (const auto* operands : {&reduce.initial, &reduce.outputs}) {
       for (size_t i = 0; i < operands->size(); ++i) {
         reduced_operand((*operands)[i], reduce.reduced, dimensions);
-        require_same_lanes(folded[i], (*operands)[i].type);
+        require_same_lanes(values[i], (*operands)[i].type);
       }
     }
-    if (reduce.named) {
-      require(folded.size() == 1, "a named reduction folds one value");
-      require(combine_lanes(reduce.combine, folded[0]) != nullptr &&
-                  combine_lanes(reduce.combine, reduce.outputs[0].type) != nullptr,
-              "a reduction does not exist for its type");
-      return;
+    if (reduce.combine) {
+      require(values.size() == 1, "a named reduction has one value");
+      check_combine(*reduce.combine, values[0]);
+      return check_combine(*reduce.combine, reduce.outputs[0].type);
     }
-    check_combiner(reduce, folded);
+    check_combiner(reduce, values);
   }
 
-  void check(const MatrixProduct& product) const {
-    for (Register size : {product.batch, product.rows, product.columns, product.inner}) {
-      source(size);
-    }
-    matrix(product.a);
-    matrix(product.b);
-    matrix(product.output);
-    if (product.has_initial) matrix(product.initial);
-    const bool floats = is_float(product.output.type);
-    require(is_float(product.a.type) == floats && is_float(product.b.type) == floats &&
-                (!product.has_initial || is_float(product.initial.type) == floats),
-            "a matrix product mixes floats and integers");
-    require(product.output.type != ElementType::I1, "a matrix product has an i1 result");
+  void check(const Matmul& matmul) const {
+    matrix(matmul.a);
+    matrix(matmul.b);
+    matrix(matmul.output);
+    if (matmul.has_initial) matrix(matmul.initial);
+    const bool floats = is_float(matmul.output.type);
+    require(is_float(matmul.a.type) == floats && is_float(matmul.b.type) == floats &&
+                (!matmul.has_initial || is_float(matmul.initial.type) == floats),
+            "a matmul mixes floats and integers");
+    require(matmul.output.type != ElementType::I1, "a matmul has an i1 result");
   }
 
   void check(const Copy& copy) const {
-    sources(copy.extents);
-    operand(copy.source, copy.extents.size());
-    operand(copy.destination, copy.extents.size());
+    rank(copy.source.strides, copy.extents.size());
+    rank(copy.destination.strides, copy.extents.size());
     require(copy.source.type == copy.destination.type, "a copy changes the type");
   }
 
   void check(const Publish& publish) const {
-    channel(publish.channel);
-    for (const Publish::Tile& tile : publish.tiles) buffer(tile.address, tile.bytes);
     require(
         roles_[static_cast<size_t>(publish.channel)] == static_cast<int64_t>(publish.tiles.size()),
         "publications of one channel have different roles");
   }
   void check(const Receive& receive) const {
-    channel(receive.channel);
     const int64_t roles = roles_[static_cast<size_t>(receive.channel)];
     require(receive.role >= 0 && (roles == kUnknownRoles || receive.role < roles),
             "a channel has no such role");
-    source(receive.producer);
-    optional_source(receive.source_offset);
-    sources(receive.extents);
-    operand(receive.destination, receive.extents.size());
+    rank(receive.destination.strides, receive.extents.size());
     rank(receive.source_strides, receive.extents.size());
   }
-  void check(const Delivered& delivered) const {
-    channel(delivered.channel);
-    require(delivered.kind >= 0 && delivered.kind < kDeliveryKinds, "no such delivery");
-    require(delivered.cores >= 0 && delivered.tile_bytes >= 0, "a delivery of negative size");
-  }
-  void check(const TableLookup& lookup) const {
-    destination(lookup.destination);
-    optional_source(lookup.index);
-    require(lookup.table >= 0 && static_cast<size_t>(lookup.table) < program_.tables.size(),
-            "no such table");
-  }
   void check(const Literal& literal) const {
-    operand(literal.destination, 1);
+    rank(literal.destination.strides, 1);
     const auto bytes = static_cast<size_t>(bytes_of(literal.destination.type));
     require(literal.destination.offset == kNoRegister && literal.destination.strides[0] == 1 &&
                 literal.values.size() <= static_cast<size_t>(literal.destination.bytes) / bytes,
@@ -189,32 +212,31 @@ class Checker {
   static constexpr int64_t kUnknownRoles = -1;
 
   void check_header(int64_t capacity) const {
+    constexpr auto kMaxExtent = static_cast<int64_t>(kMaxCores);
     int64_t cores = 1;
     for (int64_t extent : program_.grid) {
-      require(extent >= 1 && extent <= kMostCores, "a grid extent is not between 1 and 1024");
+      require(extent >= 1 && extent <= kMaxExtent, "a grid extent is not between 1 and 1024");
       cores *= extent;
     }
-    require(cores <= kMostCores, "the grid has more than 1024 cores");
+    require(cores <= kMaxExtent, "the grid has more than 1024 cores");
     require(program_.registers >= kFirstFreeRegister &&
-                program_.registers <= static_cast<int64_t>(kMostRegisters),
+                program_.registers <= static_cast<int64_t>(kMaxRegisters),
             "the number of registers is out of range");
-    require(program_.channels >= 0 && program_.channels <= kMostChannels,
+    require(program_.channels >= 0 && program_.channels <= kMaxChannels,
             "the number of channels is out of range");
     require(program_.scratchpad_bytes >= 0, "the scratchpad has a negative size");
     if (program_.scratchpad_bytes > capacity) {
-      refuse_program("its tensors need " + std::to_string(program_.scratchpad_bytes) +
+      reject_program("its tensors need " + std::to_string(program_.scratchpad_bytes) +
                      " bytes of a scratchpad of " + std::to_string(capacity));
     }
-    for (const Program::Constant& constant : program_.constants) destination(constant.target);
-    for (const Argument& argument : program_.arguments) {
-      destination(argument.target);
-      shape(argument.shape);
-    }
+    const FieldChecker fields(program_);
+    for (const Constant& constant : program_.constants) Constant::visit_fields(constant, fields);
+    for (const Argument& argument : program_.arguments) Argument::visit_fields(argument, fields);
     for (const FixedBuffer& fixed : program_.fixed_buffers) {
-      require(fixed.address >= 0 && fixed.bytes >= 0 && fixed.address <= kHighestAddress &&
-                  fixed.bytes <= kHighestAddress,
+      require(fixed.address >= 0 && fixed.bytes >= 0 && fixed.address <= kMaxAddress &&
+                  fixed.bytes <= kMaxAddress,
               "a fixed buffer lies outside the address space");
-      shape(fixed.shape);
+      FixedBuffer::visit_fields(fixed, fields);
     }
     check_fixed_buffers_apart();
     for (const auto& table : program_.tables) {
@@ -238,69 +260,37 @@ class Checker {
   void find_roles(const Action& action) {
     const auto* publish = std::get_if<Publish>(&action);
     if (publish == nullptr) return;
-    channel(publish->channel);
+    require(publish->channel >= 0 && publish->channel < program_.channels,
+            "there is no such channel");
     roles_[static_cast<size_t>(publish->channel)] = static_cast<int64_t>(publish->tiles.size());
   }
 
-  void source(Register index) const {
-    require(index >= 0 && index < program_.registers, "there is no such register");
-  }
-  void sources(const std::vector<Register>& indices) const {
-    for (Register index : indices) source(index);
-  }
-  void optional_source(Register index) const {
-    if (index != kNoRegister) source(index);
-  }
-  void destination(Register index) const {
-    source(index);
-    require(index >= kFirstFreeRegister, "a register that the engine fills is overwritten");
-  }
-  void channel(int32_t index) const {
-    require(index >= 0 && index < program_.channels, "there is no such channel");
-  }
-  static void shape(const std::vector<int64_t>& extents) {
-    require(std::ranges::all_of(extents, [](int64_t extent) { return extent >= 0; }),
-            "a shape has a negative extent");
-  }
   template <typename Item>
   static void rank(const std::vector<Item>& items, size_t dimensions) {
     require(items.size() == dimensions, "ranks do not agree");
   }
 
-  void buffer(int64_t address, int64_t bytes) const {
-    require(address >= 0 && bytes >= 0 && address <= program_.scratchpad_bytes &&
-                bytes <= program_.scratchpad_bytes - address,
-            "a buffer lies outside the scratchpad");
-  }
-  void operand(const Operand& item, size_t dimensions) const {
-    buffer(item.address, item.bytes);
-    optional_source(item.offset);
-    rank(item.strides, dimensions);
-  }
-  void matrix(const Operand& item) const {
-    operand(item, kMatrixRank);
+  static void matrix(const Operand& item) {
+    rank(item.strides, kMatrixRank);
     require(std::ranges::all_of(item.strides, [](int64_t stride) { return stride >= 0; }),
             "a matrix has a negative stride");
   }
-  void reduced_operand(const Operand& item, const std::vector<int32_t>& reduced,
-                       size_t dimensions) const {
-    operand(item, dimensions);
+  static void reduced_operand(const Operand& item, const std::vector<int32_t>& reduced,
+                              size_t dimensions) {
+    rank(item.strides, dimensions);
     for (int32_t dimension : reduced) {
       require(item.strides[static_cast<size_t>(dimension)] == 0,
               "a reduced dimension has a stride in the result");
     }
   }
 
-  void view(const View& item, size_t dimensions) const {
-    optional_source(item.core);
-    source(item.base);
+  static void view(const View& item, size_t dimensions) {
     rank(item.strides, dimensions);
-    for (const auto* list : {&item.strides, &item.lower, &item.extents}) sources(*list);
     for (const auto* list : {&item.lower, &item.extents}) {
       if (!list->empty()) rank(*list, dimensions);
     }
   }
-  void whole_view(const View& item, size_t dimensions) const {
+  static void whole_view(const View& item, size_t dimensions) {
     view(item, dimensions);
     require(item.lower.empty(), "an indirect access goes to a partition");
   }
@@ -315,24 +305,21 @@ class Checker {
   void expression(const Expression& terms, size_t variables) const {
     check_expression(terms, variables);
     for (const Term& term : terms) {
-      if (term.kind == Term::Kind::kRegister) {
+      if (term.kind == TermKind::kRegister) {
         require(term.value >= 0 && term.value < program_.registers, "there is no such register");
       }
     }
   }
 
-  ValueTypes chain_values(const Chain& chain) const {
+  static ValueTypes chain_values(const ChainBody& chain) {
     const size_t dimensions = chain.extents.size();
-    sources(chain.extents);
-    for (const Lookup& lookup : chain.lookups) {
-      sources(lookup.extents);
-      operand(lookup.operand, lookup.extents.size());
-    }
+    for (const Lookup& lookup : chain.lookups) rank(lookup.operand.strides, lookup.extents.size());
     ValueTypes types;
     for (const Input& input : chain.inputs) {
-      if (input.kind == Input::Kind::kOperand) operand(input.operand, dimensions);
-      if (input.kind == Input::Kind::kScalar) source(input.source);
-      if (input.kind == Input::Kind::kIndex) {
+      if (input.kind == InputKind::kOperand) rank(input.operand.strides, dimensions);
+      require(input.kind != InputKind::kScalar || input.source != kNoRegister,
+              "there is no such register");
+      if (input.kind == InputKind::kIndex) {
         require(input.dimension >= 0 && static_cast<size_t>(input.dimension) < dimensions,
                 "there is no such dimension");
       }
@@ -349,15 +336,19 @@ class Checker {
 }  // namespace
 
 void check_program(const Program& program, int64_t scratchpad_capacity) {
-  Checker checker(program, scratchpad_capacity);
+  const Checker checker(program, scratchpad_capacity);
+  const FieldChecker fields(program);
   check_control_flow(program);
   for (size_t i = 0; i < program.code.size(); ++i) {
     const Instruction& instruction = program.code[i];
     try {
-      require(
-          instruction.place >= 0 && static_cast<size_t>(instruction.place) < program.places.size(),
-          "its place in the kernel's text is missing");
-      std::visit([&](const auto& action) { checker.check(action); }, instruction.action);
+      Instruction::visit_fields(instruction, fields);
+      std::visit(
+          [&]<typename Type>(const Type& action) {
+            Type::visit_fields(action, fields);
+            checker.check(action);
+          },
+          instruction.action);
     } catch (const ProgramError& error) {
       throw ProgramError(std::string(error.what()) + " (instruction " + std::to_string(i) + ")");
     }

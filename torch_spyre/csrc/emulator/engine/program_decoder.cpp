@@ -4,9 +4,9 @@ namespace spyre::emulator::engine {
 
 namespace {
 
-constexpr size_t kLongestText = 1 << 12;
+constexpr size_t kMaxTextBytes = 1 << 12;
 
-// How many bytes follow the first one of a character; -1 for a byte that cannot be first.
+// Returns the number of bytes that follow the first one of a character, or -1 if it cannot be one.
 int following_bytes(unsigned char first) {
   if (first < 0x80) return 0;
   if (first >= 0xC2 && first < 0xE0) return 1;
@@ -39,32 +39,32 @@ bool is_utf8(const std::string& text) {
 int64_t ProgramDecoder::integer() {
   uint64_t result = 0;
   for (int shift = 0;; shift += 7) {
-    if (at_end() || shift > 63) refuse_program("an integer is cut off or too large");
+    if (at_end() || shift > 63) reject_program("an integer is cut off or too large");
     const auto byte = static_cast<uint64_t>(data_[position_++]);
-    if (shift == 63 && (byte & 0x7F) > 1) refuse_program("an integer is too large");
+    if (shift == 63 && (byte & 0x7F) > 1) reject_program("an integer is too large");
     result |= (byte & 0x7F) << shift;
     if (byte < 0x80) break;
   }
   return static_cast<int64_t>(result >> 1 ^ -(result & 1));
 }
 
-size_t ProgramDecoder::length(size_t most) {
+size_t ProgramDecoder::length(size_t max) {
   const int64_t count = integer();
   if (count < 0 || static_cast<uint64_t>(count) > data_.size() - position_) {
-    refuse_program("a list of " + std::to_string(count) + " items does not fit the file");
+    reject_program("a list of " + std::to_string(count) + " items does not fit the file");
   }
-  if (static_cast<size_t>(count) > most) {
-    refuse_program("a list of " + std::to_string(count) + " items is longer than the " +
-                   std::to_string(most) + " that are allowed there");
+  if (static_cast<size_t>(count) > max) {
+    reject_program("a list of " + std::to_string(count) + " items is longer than the " +
+                   std::to_string(max) + " that are allowed there");
   }
   return static_cast<size_t>(count);
 }
 
 std::string ProgramDecoder::text() {
-  const size_t count = length(kLongestText);
+  const size_t count = length(kMaxTextBytes);
   std::string result(reinterpret_cast<const char*>(data_.data() + position_), count);
   position_ += count;
-  if (!is_utf8(result)) refuse_program("a text is not UTF-8");
+  if (!is_utf8(result)) reject_program("a text is not UTF-8");
   return result;
 }
 

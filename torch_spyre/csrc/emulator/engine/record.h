@@ -24,7 +24,7 @@ struct InstructionCounts {
   Count reduced_sticks;  // of results, each execution padded; where the innermost dimension is
                          // reduced
   Count macs;
-  int64_t batch = 0, rows = 0, columns = 0, inner = 0;  // of the largest product
+  int64_t batch = 0, rows = 0, columns = 0, inner = 0;  // of the largest matmul
   Count scratchpad_bytes;
   Count remote_bytes;  // that cross from or to another core's scratchpad
   Count device_bytes;  // whole sticks

@@ -61,14 +61,14 @@ void Recorder::start_core(int64_t core) {
   set(kCoreX, static_cast<uint64_t>(core % across), true);
   set(kCoreY, static_cast<uint64_t>(core / across % down), true);
   set(kCoreZ, static_cast<uint64_t>(core / (across * down)), true);
-  for (const auto& constant : program_.constants) set(constant.target, constant.bits, true);
+  for (const auto& constant : program_.constants) set(constant.destination, constant.bits, true);
   size_t array = 0, scalar = 0;
   for (const Argument& argument : program_.arguments) {
     const uint64_t bits =
         argument.is_array
             ? static_cast<uint64_t>(arrays_[array++].address / bytes_of(argument.type))
             : scalars_[scalar++];
-    set(argument.target, bits, true);
+    set(argument.destination, bits, true);
   }
   accessed_.begin_core(core);
 }

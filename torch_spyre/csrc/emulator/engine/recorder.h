@@ -75,7 +75,7 @@ class Recorder {
   void take(size_t at, const Literal& literal);
   void take(size_t at, const Chain& chain);
   void take(size_t at, const Reduce& reduce);
-  void take(size_t at, const MatrixProduct& product);
+  void take(size_t at, const Matmul& matmul);
   void take(size_t at, const Copy& copy);
   void take(size_t at, const Receive& receive);
   void take(size_t at, const Transfer& transfer);
@@ -93,8 +93,8 @@ class Recorder {
   // Adds an amount of one trip, for all trips of the loops around that are walked once.
   void grow(int64_t& counter, int64_t amount) const;
   std::vector<int64_t> extents(std::span<const Register> sources);
-  void count_vectors(CoreCounts& counts, const Chain& chain, int64_t points);
-  void count_inputs(CoreCounts& counts, const Chain& chain, std::span<const int64_t> extents);
+  void count_vectors(CoreCounts& counts, const ChainBody& chain, int64_t points);
+  void count_inputs(CoreCounts& counts, const ChainBody& chain, std::span<const int64_t> extents);
   void count_operand(CoreCounts& counts, const Operand& operand, std::span<const int64_t> extents);
   void count_remote(CoreCounts& counts, Register core, int64_t bytes);
 

@@ -35,13 +35,13 @@ int64_t evaluate(const Expression& expression, const Core& core,
   std::vector<int64_t> stack;
   for (const Term& term : expression) {
     switch (term.kind) {
-      case Term::Kind::kConstant:
+      case TermKind::kConstant:
         stack.push_back(term.value);
         continue;
-      case Term::Kind::kRegister:
+      case TermKind::kRegister:
         stack.push_back(core.integer(static_cast<Register>(term.value)));
         continue;
-      case Term::Kind::kVariable:
+      case TermKind::kVariable:
         stack.push_back(variables[static_cast<size_t>(term.value)]);
         continue;
       default:
@@ -52,16 +52,16 @@ int64_t evaluate(const Expression& expression, const Core& core,
     int64_t& left = stack.back();
     const bool divides = right > 0;
     switch (term.kind) {
-      case Term::Kind::kAdd:
+      case TermKind::kAdd:
         left = static_cast<int64_t>(static_cast<uint64_t>(left) + static_cast<uint64_t>(right));
         break;
-      case Term::Kind::kMultiply:
+      case TermKind::kMultiply:
         left = static_cast<int64_t>(static_cast<uint64_t>(left) * static_cast<uint64_t>(right));
         break;
-      case Term::Kind::kFloorDivide:
+      case TermKind::kFloorDivide:
         left = divides ? floor_divided(left, right) : 0;
         break;
-      case Term::Kind::kCeilDivide:
+      case TermKind::kCeilDivide:
         left = divides ? -floor_divided(-left, right) : 0;
         break;
       default:

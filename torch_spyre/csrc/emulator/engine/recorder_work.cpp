@@ -13,7 +13,7 @@ constexpr int64_t kNarrowLanes = 64, kWideLanes = 32;
 
 int64_t padded(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
-int64_t lanes_for(const Chain& chain) {
+int64_t lanes_for(const ChainBody& chain) {
   const auto values = static_cast<int32_t>(chain.inputs.size() + chain.steps.size());
   for (int32_t i = 0; i < values; ++i) {
     if (bytes_of(type_of_value(chain, i)) > 2) return kWideLanes;
@@ -46,7 +46,7 @@ std::vector<int64_t> Recorder::extents(std::span<const Register> sources) {
 
 // --- Vector unit ---------------------------------------------------------------------------------
 
-void Recorder::count_vectors(CoreCounts& counts, const Chain& chain, int64_t points) {
+void Recorder::count_vectors(CoreCounts& counts, const ChainBody& chain, int64_t points) {
   grow(counts.elements, points);
   grow(counts.lanes, padded(points, lanes_for(chain)));
 }
@@ -61,10 +61,10 @@ void Recorder::count_operand(CoreCounts& counts, const Operand& operand,
   grow(counts.scratchpad_bytes, elements * bytes_of(operand.type));
 }
 
-void Recorder::count_inputs(CoreCounts& counts, const Chain& chain,
+void Recorder::count_inputs(CoreCounts& counts, const ChainBody& chain,
                             std::span<const int64_t> extents) {
   for (const Input& input : chain.inputs) {
-    if (input.kind == Input::Kind::kOperand) count_operand(counts, input.operand, extents);
+    if (input.kind == InputKind::kOperand) count_operand(counts, input.operand, extents);
   }
   for (const ChainStep& step : chain.steps) {
     if (step.lookup >= 0) grow(counts.scratchpad_bytes, count_of(extents) * bytes_of(step.result));
@@ -81,9 +81,9 @@ void Recorder::take(size_t at, const Chain& chain) {
 
 void Recorder::take(size_t at, const Reduce& reduce) {
   CoreCounts& counts = executed(at);
-  const std::vector<int64_t> space = extents(reduce.chain.extents);
-  count_vectors(counts, reduce.chain, count_of(space));
-  count_inputs(counts, reduce.chain, space);
+  const std::vector<int64_t> space = extents(reduce.extents);
+  count_vectors(counts, reduce, count_of(space));
+  count_inputs(counts, reduce, space);
   std::vector<int64_t> kept = space;
   bool is_innermost_reduced = false;
   for (const int32_t dimension : reduce.reduced) {
@@ -115,20 +115,19 @@ void Recorder::take(size_t at, const Literal& literal) {
 
 // --- Matrix unit ---------------------------------------------------------------------------------
 
-void Recorder::take(size_t at, const MatrixProduct& product) {
+void Recorder::take(size_t at, const Matmul& matmul) {
   CoreCounts& counts = executed(at);
-  const std::array<Register, 4> sources{product.batch, product.rows, product.columns,
-                                        product.inner};
+  const std::array<Register, 4> sources{matmul.batch, matmul.rows, matmul.columns, matmul.inner};
   const std::vector<int64_t> sizes = extents(sources);
   const int64_t batch = sizes[0], rows = sizes[1], columns = sizes[2], inner = sizes[3];
   const int64_t macs = count_of(sizes);
   grow(counts.macs, macs);
-  count_operand(counts, product.a, std::array{batch, rows, inner});
-  count_operand(counts, product.b, std::array{batch, inner, columns});
-  if (product.has_initial) {
-    count_operand(counts, product.initial, std::array{batch, rows, columns});
+  count_operand(counts, matmul.a, std::array{batch, rows, inner});
+  count_operand(counts, matmul.b, std::array{batch, inner, columns});
+  if (matmul.has_initial) {
+    count_operand(counts, matmul.initial, std::array{batch, rows, columns});
   }
-  count_operand(counts, product.output, std::array{batch, rows, columns});
+  count_operand(counts, matmul.output, std::array{batch, rows, columns});
   InstructionCounts& all = result_.instructions[at];
   if (macs < all.batch * all.rows * all.columns * all.inner) return;
   all.batch = batch;

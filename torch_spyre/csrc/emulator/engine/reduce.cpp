@@ -81,7 +81,7 @@ class Lanes {
 
 void split_dimensions(const Reduce& reduce, Plan& plan) {
   const auto rank = static_cast<int32_t>(plan.extents.size());
-  std::array<bool, kMostRank> is_reduced{};
+  std::array<bool, kMaxRank> is_reduced{};
   for (const int32_t dimension : reduce.reduced) is_reduced[static_cast<size_t>(dimension)] = true;
   plan.order.clear();
   plan.kept_order.clear();
@@ -102,7 +102,7 @@ void split_dimensions(const Reduce& reduce, Plan& plan) {
 
 void prepare_values(const Reduce& reduce, Core& core, Plan& plan) {
   // Along reduced dimensions outputs do not move.
-  std::array<int64_t, kMostRank> kept_extents;
+  std::array<int64_t, kMaxRank> kept_extents;
   std::copy(plan.extents.begin(), plan.extents.end(), kept_extents.begin());
   for (const int32_t dimension : reduce.reduced) kept_extents[static_cast<size_t>(dimension)] = 1;
   const std::span<const int64_t> kept(kept_extents.data(), plan.extents.size());
@@ -111,7 +111,7 @@ void prepare_values(const Reduce& reduce, Core& core, Plan& plan) {
     const Operand& output = reduce.outputs[i];
     Plan::Value& value = plan.values.emplace_back();
     value.number = reduce.values[i];
-    value.type = type_of_value(reduce.chain, value.number);
+    value.type = type_of_value(reduce, value.number);
     value.lane = lane_bytes(value.type);
     value.destination = elements_of(core, output, kept);
     value.walk.set(kept, output.strides, plan.kept_order);
@@ -166,8 +166,8 @@ void finish(const Plan& plan, const Lanes& lanes, int64_t begin, int64_t n) {
     const Plan::Value& value = plan.values[i];
     std::byte* source = has_initial ? lanes.initial(i) : lanes.results(i);
     if (is_float(value.type)) round_lanes(value.type)(reinterpret_cast<float*>(source), n);
-    if (begin == 0 && i == 0 && plan.fold.is_spoiled(*plan.core)) {
-      spoil(source, value.type);
+    if (begin == 0 && i == 0 && plan.fold.is_faulty(*plan.core)) {
+      inject_fault(source, value.type);
       plan.core->injection->done = true;
     }
     const ElementType type = plan.reduce->outputs[i].type;
@@ -300,9 +300,9 @@ void run(const Plan& plan, int64_t begin, int64_t end) {
   reduce(plan, lanes, begin, end);
 }
 
-bool moves(const Reduce& reduce) {
-  const auto is_moving = [](const Operand& operand) { return engine::moves(operand); };
-  return engine::moves(reduce.chain) || std::ranges::any_of(reduce.initial, is_moving) ||
+bool has_moving_operands(const Reduce& reduce) {
+  const auto is_moving = [](const Operand& operand) { return moves(operand); };
+  return moves(reduce) || std::ranges::any_of(reduce.initial, is_moving) ||
          std::ranges::any_of(reduce.outputs, is_moving);
 }
 
@@ -315,7 +315,7 @@ void prepare(const Reduce& reduce, Core& core, Plan& plan) {
     throw KernelError("a reduction of no elements needs an initial value");
   }
   if (plan.elements > 0) {
-    plan.blocks.prepare(reduce.chain, core, plan.extents, plan.order, reduce.values);
+    plan.blocks.prepare(reduce, core, plan.extents, plan.order, reduce.values);
   }
   prepare_values(reduce, core, plan);
   plan.fold.prepare(reduce);
@@ -330,15 +330,15 @@ void prepare(const Reduce& reduce, Core& core, Plan& plan) {
 void execute(const Reduce& reduce, Core& core) {
   thread_local PreparedPlans<Plan, Lasts::kProgram> plans;
   // Extents of lookups may change too.
-  const auto [plan, is_prepared] = plans.find(&reduce, core, reduce.chain.extents,
-                                              moves(reduce) || !reduce.chain.lookups.empty());
+  const auto [plan, is_prepared] = plans.find(
+      &reduce, core, reduce.extents, has_moving_operands(reduce) || !reduce.lookups.empty());
   if (!is_prepared) {
     prepare(reduce, core, plan);
     plans.keep(&reduce, core);
   }
   if (plan.outputs == 0) return;
   const int64_t points = plan.outputs * plan.elements;
-  if (points < 2 * kThreadLanes || !reduce.chain.lookups.empty()) return run(plan, 0, plan.outputs);
+  if (points < 2 * kThreadLanes || !reduce.lookups.empty()) return run(plan, 0, plan.outputs);
   // Columns are split only where blocks stay full.
   const int64_t outputs_per_thread =
       plan.is_innermost_reduced ? std::max<int64_t>(1, kThreadLanes / plan.elements)

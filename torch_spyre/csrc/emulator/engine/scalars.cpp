@@ -38,17 +38,17 @@ struct MatrixOperand {
   }
 };
 
-// B as the product reads it: from memory, if a load has left it there and it fits.
-Matrix matrix_b(const MatrixProduct& product, Core& core, std::span<const int64_t> sizes,
+// Returns B as the matmul reads it: from memory, if a load has left it there and it fits.
+Matrix matrix_b(const Matmul& instruction, Core& core, std::span<const int64_t> sizes,
                 const Matrix& in_scratchpad) {
-  if (product.direct_tile == kNoDirectTile) return in_scratchpad;
-  DirectTile& tile = core.direct_tiles[static_cast<size_t>(product.direct_tile)];
+  if (instruction.direct_tile == kNoDirectTile) return in_scratchpad;
+  DirectTile& tile = core.direct_tiles[static_cast<size_t>(instruction.direct_tile)];
   if (tile.data == nullptr) return in_scratchpad;
   const int64_t batch = sizes[0], rows = sizes[1], columns = sizes[2], inner = sizes[3];
   const bool fits = batch == 1 && inner <= tile.rows && columns <= tile.runs * tile.run &&
                     in_scratchpad.row_stride == tile.runs * tile.run &&
                     in_scratchpad.column_stride == 1 &&
-                    reads_runs(rows, columns, product.output.type, tile.run);
+                    reads_runs(rows, columns, instruction.output.type, tile.run);
   if (fits) return {tile.data, in_scratchpad.type, tile.row_stride, 1, tile.run, tile.run_stride};
   copy_now(tile);
   return in_scratchpad;
@@ -81,19 +81,21 @@ void execute(const Extract& extract, Core& core) {
   core.registers[static_cast<size_t>(extract.destination)] = result;
 }
 
-void execute(const MatrixProduct& product, Core& core) {
-  const std::vector<int64_t> sizes =
-      extents_of(core, std::array{product.batch, product.rows, product.columns, product.inner});
+void execute(const Matmul& instruction, Core& core) {
+  const std::vector<int64_t> sizes = extents_of(
+      core,
+      std::array{instruction.batch, instruction.rows, instruction.columns, instruction.inner});
   const int64_t batch = sizes[0], rows = sizes[1], columns = sizes[2], inner = sizes[3];
-  const MatrixOperand a(core, product.a, batch, rows, inner);
-  const MatrixOperand b(core, product.b, batch, inner, columns);
-  const MatrixOperand output(core, product.output, batch, rows, columns);
-  const MatrixOperand initial(core, product.has_initial ? product.initial : product.output, batch,
-                              rows, columns);
+  const MatrixOperand a(core, instruction.a, batch, rows, inner);
+  const MatrixOperand b(core, instruction.b, batch, inner, columns);
+  const MatrixOperand output(core, instruction.output, batch, rows, columns);
+  const MatrixOperand initial(core,
+                              instruction.has_initial ? instruction.initial : instruction.output,
+                              batch, rows, columns);
   try {
     for (int64_t i = 0; i < batch; ++i) {
-      matmul(rows, columns, inner, a.in(i), matrix_b(product, core, sizes, b.in(i)),
-             product.has_initial ? initial.in(i) : Matrix{}, output.out(i));
+      matmul(rows, columns, inner, a.in(i), matrix_b(instruction, core, sizes, b.in(i)),
+             instruction.has_initial ? initial.in(i) : Matrix{}, output.out(i));
     }
   } catch (const std::invalid_argument& error) {
     throw KernelError(error.what());

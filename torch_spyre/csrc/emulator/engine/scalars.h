@@ -1,4 +1,4 @@
-// Instructions on registers, and the matrix product.
+// Instructions on registers, and matmul.
 #pragma once
 
 #include "emulator/engine/core.h"
@@ -7,6 +7,6 @@ namespace spyre::emulator::engine {
 
 void execute(const Scalar& scalar, Core& core);
 void execute(const Extract& extract, Core& core);
-void execute(const MatrixProduct& product, Core& core);
+void execute(const Matmul& matmul, Core& core);
 
 }  // namespace spyre::emulator::engine

@@ -23,13 +23,13 @@ using Clock = std::chrono::steady_clock;
 std::vector<uint64_t> first_registers(const Program& program, const Memory& memory,
                                       std::span<const uint64_t> scalars) {
   std::vector<uint64_t> registers(static_cast<size_t>(program.registers), 0);
-  for (const Program::Constant& constant : program.constants) {
-    registers[static_cast<size_t>(constant.target)] = constant.bits;
+  for (const Constant& constant : program.constants) {
+    registers[static_cast<size_t>(constant.destination)] = constant.bits;
   }
   auto address = memory.array_addresses().begin();
   auto scalar = scalars.begin();
   for (const Argument& argument : program.arguments) {
-    registers[static_cast<size_t>(argument.target)] =
+    registers[static_cast<size_t>(argument.destination)] =
         argument.is_array ? static_cast<uint64_t>(*address++ / bytes_of(argument.type)) : *scalar++;
   }
   return registers;

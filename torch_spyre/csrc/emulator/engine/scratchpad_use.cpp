@@ -18,9 +18,9 @@ struct AccessVisitor {
   void write(const Operand& operand, std::span<const Register> extents) const {
     visit({Kind::kWrite, operand, extents});
   }
-  void inputs_of(const Chain& chain) const {
+  void inputs_of(const ChainBody& chain) const {
     for (const Input& input : chain.inputs) {
-      if (input.kind == Input::Kind::kOperand) read(input.operand);
+      if (input.kind == InputKind::kOperand) read(input.operand);
     }
     for (const Lookup& lookup : chain.lookups) read(lookup.operand);
   }
@@ -37,15 +37,15 @@ struct AccessVisitor {
     for (const ChainOutput& output : chain.outputs) write(output.operand, chain.extents);
   }
   void operator()(const Reduce& reduce) const {
-    inputs_of(reduce.chain);
+    inputs_of(reduce);
     for (const Operand& initial : reduce.initial) read(initial);
-    for (const Operand& output : reduce.outputs) write(output, reduce.chain.extents);
+    for (const Operand& output : reduce.outputs) write(output, reduce.extents);
   }
-  void operator()(const MatrixProduct& product) const {
-    read(product.a);
-    read(product.b);
-    if (product.has_initial) read(product.initial);
-    write(product.output, std::array{product.batch, product.rows, product.columns});
+  void operator()(const Matmul& matmul) const {
+    read(matmul.a);
+    read(matmul.b);
+    if (matmul.has_initial) read(matmul.initial);
+    write(matmul.output, std::array{matmul.batch, matmul.rows, matmul.columns});
   }
   void operator()(const Copy& copy) const {
     read(copy.source);
@@ -140,7 +140,7 @@ class WrittenBytes {
       return;
     }
     if (const auto* publish = std::get_if<Publish>(&action)) {
-      for (const Publish::Tile& tile : publish->tiles) {
+      for (const PublishedTile& tile : publish->tiles) {
         note_read({tile.address, tile.address + tile.bytes});
       }
     }
@@ -178,11 +178,11 @@ void visit_accesses(const Action& action, const Visit& visit) {
 
 ConstantRegisters::ConstantRegisters(const Program& program)
     : values_(static_cast<size_t>(program.registers)) {
-  for (const Program::Constant& constant : program.constants) {
-    values_[static_cast<size_t>(constant.target)] = static_cast<int64_t>(constant.bits);
+  for (const Constant& constant : program.constants) {
+    values_[static_cast<size_t>(constant.destination)] = static_cast<int64_t>(constant.bits);
   }
   const auto changes = [this](Register target) { values_[static_cast<size_t>(target)].reset(); };
-  for (const Argument& argument : program.arguments) changes(argument.target);
+  for (const Argument& argument : program.arguments) changes(argument.destination);
   for (const Instruction& instruction : program.code) {
     const Action& action = instruction.action;
     if (const auto* loop = std::get_if<LoopBegin>(&action)) changes(loop->variable);

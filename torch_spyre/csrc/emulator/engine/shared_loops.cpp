@@ -13,70 +13,34 @@ namespace {
 // Of more instructions than any compiled kernel has, so that loading takes no long time.
 constexpr size_t kMostAnalysed = 20000;
 
-// Calls `visit` for each register that the instruction reads; those it has none of may come too.
+// Calls `visit` for each register that an instruction reads, and with kNoRegister for absent ones.
 template <typename Visit>
 struct RegisterReads {
   Visit visit;
 
-  void all(std::span<const Register> registers) const {
-    for (const Register source : registers) visit(source);
+  template <Record Type>
+  void operator()(const Type& record) const {
+    Type::visit_fields(record, *this);
   }
-  void operand(const Operand& operand) const { visit(operand.offset); }
-  void view(const View& view) const {
-    visit(view.core);
-    visit(view.base);
-    all(view.strides);
-    all(view.lower);
-    all(view.extents);
-  }
-  void chain(const Chain& chain) const {
-    all(chain.extents);
-    for (const Input& input : chain.inputs) {
-      operand(input.operand);
-      visit(input.source);
-    }
-    for (const Lookup& lookup : chain.lookups) {
-      operand(lookup.operand);
-      all(lookup.extents);
-    }
-    for (const ChainOutput& output : chain.outputs) operand(output.operand);
+  template <typename Type>
+  void operator()(const FieldInfo& field, const Type& value) const {
+    read(field, value);
   }
 
-  void operator()(const Scalar& scalar) const { all(scalar.inputs); }
-  void operator()(const Move& move) const { visit(move.source); }
-  void operator()(const Extract& extract) const {
-    operand(extract.source);
-    all(extract.indices);
-    all(extract.extents);
+ private:
+  template <typename Type>
+  void read(const FieldInfo&, const Type&) const {}
+  void read(const FieldInfo& field, int32_t value) const {
+    if (field.role == Role::kSource || field.role == Role::kOptionalSource) visit(value);
   }
-  void operator()(const Transfer& transfer) const {
-    operand(transfer.tile);
-    all(transfer.extents);
-    all(transfer.anchor);
-    for (const View& each : transfer.views) view(each);
+  template <typename Item>
+  void read(const FieldInfo& field, const std::vector<Item>& items) const {
+    for (const Item& item : items) read(field.item(), item);
   }
-  void operator()(const Chain& chain) const { this->chain(chain); }
-  void operator()(const Reduce& reduce) const {
-    chain(reduce.chain);
-    for (const Operand& initial : reduce.initial) operand(initial);
-    for (const Operand& output : reduce.outputs) operand(output);
+  template <Record Type>
+  void read(const FieldInfo&, const Type& record) const {
+    (*this)(record);
   }
-  void operator()(const MatrixProduct& product) const {
-    all(std::array{product.batch, product.rows, product.columns, product.inner});
-    for (const Operand* each : {&product.a, &product.b, &product.initial, &product.output}) {
-      operand(*each);
-    }
-  }
-  void operator()(const Copy& copy) const {
-    all(copy.extents);
-    operand(copy.source);
-    operand(copy.destination);
-  }
-  void operator()(const TableLookup& lookup) const { visit(lookup.index); }
-  void operator()(const Literal& literal) const { operand(literal.destination); }
-  // Not in bodies that are shared.
-  template <typename Other>
-  void operator()(const Other&) const {}
 };
 
 bool is_plain_transfer(const Transfer& transfer) {
@@ -90,7 +54,7 @@ bool is_plain(const Action& action) {
   if (const auto* transfer = std::get_if<Transfer>(&action)) return is_plain_transfer(*transfer);
   return std::holds_alternative<Scalar>(action) || std::holds_alternative<Move>(action) ||
          std::holds_alternative<Extract>(action) || std::holds_alternative<Chain>(action) ||
-         std::holds_alternative<Reduce>(action) || std::holds_alternative<MatrixProduct>(action) ||
+         std::holds_alternative<Reduce>(action) || std::holds_alternative<Matmul>(action) ||
          std::holds_alternative<Copy>(action) || std::holds_alternative<TableLookup>(action) ||
          std::holds_alternative<Literal>(action);
 }
@@ -203,8 +167,8 @@ class LoopTrips {
     if (transfer == nullptr) return true;
     bool is_fixed = true;
     const RegisterReads reads{[&](Register source) { is_fixed &= is_invariant(source); }};
-    for (const View& view : transfer->views) reads.view(view);
-    reads.all(transfer->extents);
+    for (const View& view : transfer->views) reads(view);
+    for (const Register extent : transfer->extents) is_fixed &= is_invariant(extent);
     if (!is_fixed || !transfer->store) return is_fixed;
     if (transfer->views.size() != 1 || !transfer->views[0].lower.empty()) return false;
     const auto moving = std::ranges::count_if(

@@ -42,7 +42,7 @@ class ShortList {
 
  private:
   size_t size_ = 0;
-  std::array<Item, kMostRank> items_;
+  std::array<Item, kMaxRank> items_;
 };
 
 }  // namespace spyre::emulator::engine

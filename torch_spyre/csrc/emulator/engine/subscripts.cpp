@@ -12,7 +12,7 @@ namespace spyre::emulator::engine {
 
 namespace {
 
-using Kind = Term::Kind;
+using Kind = TermKind;
 
 void check_overflow(bool overflows) {
   if (overflows) throw KernelError("a subscript overflows");
@@ -113,7 +113,7 @@ std::optional<Linear> combine(Kind kind, const Linear& a, const Linear& b) {
 
 int64_t evaluate(const Expression& expression, const Core& core,
                  std::span<const int64_t> variables) {
-  std::array<int64_t, kDeepestExpression> stack;
+  std::array<int64_t, kMaxExpressionDepth> stack;
   size_t depth = 0;
   for (const Term& term : expression) {
     if (is_leaf(term)) {
@@ -127,7 +127,7 @@ int64_t evaluate(const Expression& expression, const Core& core,
 }
 
 std::optional<int64_t> coefficient_of(const Expression& expression, int64_t variable) {
-  std::array<Linear, kDeepestExpression> stack;
+  std::array<Linear, kMaxExpressionDepth> stack;
   size_t depth = 0;
   for (const Term& term : expression) {
     if (is_leaf(term)) {
@@ -159,7 +159,7 @@ Subscripts::Subscripts(const IndirectTransfer& transfer, const Core& core, const
 int64_t Subscripts::read_index(size_t dimension, std::span<const int64_t> variables) const {
   const Subscript& subscript = transfer_.subscripts[dimension];
   const Index& index = indices_[dimension];
-  std::array<int64_t, kMostRank> place;
+  std::array<int64_t, kMaxRank> place;
   const size_t rank = subscript.expressions.size();
   for (size_t d = 0; d < rank; ++d) {
     place[d] = evaluate(subscript.expressions[d], core_, variables);

@@ -337,9 +337,9 @@ void transfer_plain_box(const Transfer& transfer, Core& core, const Memory& memo
 }  // namespace
 
 void check_tile(std::span<const int64_t> extents) {
-  if (count_of(extents) <= kMostElements) return;
+  if (count_of(extents) <= kMaxElements) return;
   throw KernelError("a tile has " + std::to_string(count_of(extents)) + " elements, more than " +
-                    std::to_string(kMostElements));
+                    std::to_string(kMaxElements));
 }
 
 void execute(const Transfer& transfer, Core& core, const Memory& memory) {

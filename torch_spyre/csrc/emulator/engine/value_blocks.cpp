@@ -54,44 +54,44 @@ std::byte* thread_lanes(int64_t bytes) {
   return lanes.get();
 }
 
-ElementType type_of_value(const Chain& chain, int32_t value) {
+ElementType type_of_value(const ChainBody& chain, int32_t value) {
   const auto number = static_cast<size_t>(value);
   if (number >= chain.inputs.size()) return chain.steps[number - chain.inputs.size()].result;
   const Input& input = chain.inputs[number];
   switch (input.kind) {
-    case Input::Kind::kOperand:
+    case InputKind::kOperand:
       return input.operand.type;
-    case Input::Kind::kScalar:
+    case InputKind::kScalar:
       return input.type;
-    case Input::Kind::kIndex:
+    case InputKind::kIndex:
       return ElementType::I64;
   }
   return ElementType::I64;
 }
 
-void spoil(void* lane, ElementType type) {
+void inject_fault(void* lane, ElementType type) {
   if (is_float(type)) {
     float value;
     std::memcpy(&value, lane, sizeof value);
     const bool is_number = value == value && value != 0;
     // The highest fraction bit exists in every format, and its flip is far more than rounding.
-    const float spoiled =
+    const float faulty =
         is_number ? std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 0x00400000u) : 1.0f;
-    std::memcpy(lane, &spoiled, sizeof spoiled);
+    std::memcpy(lane, &faulty, sizeof faulty);
     return;
   }
   // The lowest bit of the lane is that of the number in every integer type.
   *static_cast<unsigned char*>(lane) ^= 1;
 }
 
-void ValueBlocks::prepare(const Chain& chain, Core& core, std::span<const int64_t> extents,
+void ValueBlocks::prepare(const ChainBody& chain, Core& core, std::span<const int64_t> extents,
                           std::span<const int32_t> order, std::span<const int32_t> kept) {
   chain_ = &chain;
   core_ = &core;
   extents_ = extents;
   order_ = order;
   bytes_ = 0;
-  spoiled_step_ = -1;
+  faulty_step_ = -1;
   operations_.clear();
   splats_.clear();
   walks_.clear();
@@ -139,7 +139,7 @@ void ValueBlocks::find_last_uses(std::span<const int32_t> kept) {
 bool ValueBlocks::may_be_scalar(int32_t value) const {
   if (static_cast<size_t>(value) >= chain_->inputs.size()) return false;
   const Input& input = chain_->inputs[static_cast<size_t>(value)];
-  if (input.kind != Input::Kind::kOperand) return input.kind == Input::Kind::kScalar;
+  if (input.kind != InputKind::kOperand) return input.kind == InputKind::kScalar;
   Walk walk;
   walk.set(extents_, input.operand.strides, order_);
   return walk.has_constant_runs();
@@ -157,7 +157,7 @@ int ValueBlocks::scalar_operand(const ChainStep& step) const {
 void ValueBlocks::place_scalars() {
   for (size_t i = 0; i < chain_->inputs.size(); ++i) {
     const Input& input = chain_->inputs[i];
-    if (input.kind != Input::Kind::kScalar) continue;
+    if (input.kind != InputKind::kScalar) continue;
     last_uses_[i] = kForever;  // filled once, for all blocks
     places_[i] = take_place(input.type);
     splats_.push_back(
@@ -208,9 +208,9 @@ void ValueBlocks::add_load(int32_t value) {
   operation.is_one_enough = !needs_all_lanes_[static_cast<size_t>(value)];
   walk_of_[static_cast<size_t>(value)] = operation.walk;
   Walk& walk = walks_.emplace_back();
-  if (input.kind == Input::Kind::kIndex) {
+  if (input.kind == InputKind::kIndex) {
     operation.kind = Operation::Kind::kIndex;
-    std::array<int64_t, kMostRank> steps{};
+    std::array<int64_t, kMaxRank> steps{};
     steps[static_cast<size_t>(input.dimension)] = 1;
     walk.set(extents_, steps, order_);
     return;
@@ -254,9 +254,9 @@ void ValueBlocks::add_step(int32_t number) {
                         std::string(name_of(step.result)));
     }
     const Injection* const injection = core_->injection;
-    if (injection != nullptr && !injection->done && spoiled_step_ < 0 &&
+    if (injection != nullptr && !injection->done && faulty_step_ < 0 &&
         is_named(step, injection->op)) {
-      spoiled_step_ = number;
+      faulty_step_ = number;
     }
   }
   operations_.push_back(operation);
@@ -311,9 +311,9 @@ void ValueBlocks::compute(std::byte* lanes, int64_t begin, int64_t n) const {
           out = operation.destination + begin * (operation.form.result ? 2 : 4);
         }
         (has_scalar ? operation.with_scalar : operation.function)(inputs.data(), out, n);
-        if (begin == 0 && operation.number == spoiled_step_) {
+        if (begin == 0 && operation.number == faulty_step_) {
           const ChainStep& step = chain_->steps[static_cast<size_t>(operation.number)];
-          spoil(out, step.result);
+          inject_fault(out, step.result);
           core_->injection->done = true;
         }
         break;

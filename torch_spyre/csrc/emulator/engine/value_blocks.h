@@ -24,16 +24,16 @@ constexpr int64_t block_bytes(int lane) { return kBlockLanes * lane + 64; }
 std::byte* thread_lanes(int64_t bytes);
 
 // The type of a chain's value: first the inputs, then the steps.
-ElementType type_of_value(const Chain& chain, int32_t value);
+ElementType type_of_value(const ChainBody& chain, int32_t value);
 
 // Changes a lane of that type to a value that no rounding hides.
-void spoil(void* lane, ElementType type);
+void inject_fault(void* lane, ElementType type);
 
 class ValueBlocks {
  public:
   // Positions count the points of `extents` with the dimensions in `order`, the last fastest.
   // `kept` values can be asked for after each block. Holds references to everything it is given.
-  void prepare(const Chain& chain, Core& core, std::span<const int64_t> extents,
+  void prepare(const ChainBody& chain, Core& core, std::span<const int64_t> extents,
                std::span<const int32_t> order, std::span<const int32_t> kept);
 
   // Has the value written to memory where it is computed, one element after the other, and no more
@@ -112,13 +112,13 @@ class ValueBlocks {
   void release_after(int32_t step, int32_t value);
   void run_lookup(std::byte* lanes, const Operation& operation, int64_t n) const;
 
-  const Chain* chain_ = nullptr;
+  const ChainBody* chain_ = nullptr;
   Core* core_ = nullptr;
   std::span<const int64_t> extents_;
   std::span<const int32_t> order_;
   int64_t bytes_ = 0;
   int64_t gather_place_ = 0;
-  int32_t spoiled_step_ = -1;
+  int32_t faulty_step_ = -1;
   std::vector<Operation> operations_;
   std::vector<Splat> splats_;
   std::vector<Walk> walks_;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "emulator/engine/lanes.h"
 #include "emulator/engine/program_decoder.h"
 #include "emulator/engine/program_limits.h"
 
@@ -19,14 +20,14 @@ Lanes lanes_of(ElementType type) {
 void check_lookup(const ValueTypes& types, const ChainStep& step,
                   const std::vector<Lookup>& lookups) {
   if (step.lookup < 0 || static_cast<size_t>(step.lookup) >= lookups.size()) {
-    refuse_program("there is no such lookup");
+    reject_program("there is no such lookup");
   }
   const Lookup& lookup = lookups[static_cast<size_t>(step.lookup)];
   if (step.inputs.size() != lookup.extents.size()) {
-    refuse_program("a lookup needs one coordinate for each dimension");
+    reject_program("a lookup needs one coordinate for each dimension");
   }
   for (int32_t input : step.inputs) {
-    if (type_of(types, input) != ElementType::I64) refuse_program("a coordinate is not i64");
+    if (type_of(types, input) != ElementType::I64) reject_program("a coordinate is not i64");
   }
   require_same_lanes(step.result, lookup.operand.type);
 }
@@ -34,11 +35,11 @@ void check_lookup(const ValueTypes& types, const ChainStep& step,
 void check_step(const ValueTypes& types, const ChainStep& step) {
   check_vector_op(step.op, step.operand, step.result, step.inputs.size());
   for (size_t i = 0; i < step.inputs.size(); ++i) {
-    const ElementType given = type_of(types, step.inputs[i]);
+    const ElementType type = type_of(types, step.inputs[i]);
     if (step.op != VectorOp::SELECT || i > 0) {
-      require_same_lanes(given, step.operand);
-    } else if (given != ElementType::I1) {
-      refuse_program("a mask is not i1");
+      require_same_lanes(type, step.operand);
+    } else if (type != ElementType::I1) {
+      reject_program("a mask is not i1");
     }
   }
 }
@@ -47,11 +48,11 @@ void check_step(const ValueTypes& types, const ChainStep& step) {
 
 ElementType type_of(const Input& input) {
   switch (input.kind) {
-    case Input::Kind::kOperand:
+    case InputKind::kOperand:
       return input.operand.type;
-    case Input::Kind::kScalar:
+    case InputKind::kScalar:
       return input.type;
-    case Input::Kind::kIndex:
+    case InputKind::kIndex:
       break;
   }
   return ElementType::I64;
@@ -59,26 +60,27 @@ ElementType type_of(const Input& input) {
 
 ElementType type_of(const ValueTypes& types, int32_t value) {
   if (value < 0 || static_cast<size_t>(value) >= types.size()) {
-    refuse_program("value " + std::to_string(value) + " does not come before its use");
+    reject_program("value " + std::to_string(value) + " does not come before its use");
   }
   return types[static_cast<size_t>(value)];
 }
 
 void require_same_lanes(ElementType a, ElementType b) {
   if (lanes_of(a) == lanes_of(b)) return;
-  refuse_program("a value of type " + std::string(name_of(a)) + " is used as " +
+  reject_program("a value of type " + std::string(name_of(a)) + " is used as " +
                  std::string(name_of(b)));
 }
 
 void check_vector_op(VectorOp op, ElementType operand, ElementType result, size_t inputs) {
+  if (op == kNoVectorOp) reject_program("no vector instruction is called ''");
   const VectorOpInfo& info = *vector_op_info(op);
   const std::string name(info.name);
   if (vector_function(op, operand, result) == nullptr) {
-    refuse_program("there is no " + name + " from " + std::string(name_of(operand)) + " to " +
+    reject_program("there is no " + name + " from " + std::string(name_of(operand)) + " to " +
                    std::string(name_of(result)));
   }
   if (inputs != static_cast<size_t>(info.inputs)) {
-    refuse_program(name + " takes " + std::to_string(info.inputs) + " inputs, not " +
+    reject_program(name + " takes " + std::to_string(info.inputs) + " inputs, not " +
                    std::to_string(inputs));
   }
 }
@@ -95,15 +97,24 @@ void append_steps(ValueTypes& types, const std::vector<ChainStep>& steps,
   }
 }
 
-void check_combiner(const Reduce& reduce, const ValueTypes& folded) {
-  ValueTypes types = folded;
-  types.insert(types.end(), folded.begin(), folded.end());
-  append_steps(types, reduce.combiner, {});
-  if (reduce.results.size() != folded.size()) {
-    refuse_program("a combiner needs one result for each accumulator");
+void check_combine(VectorOp combine, ElementType type) {
+  if (vector_function(combine, type, type) != nullptr &&
+      combine_lanes(combine_of(combine).value(), type) != nullptr) {
+    return;
   }
-  for (size_t i = 0; i < folded.size(); ++i) {
-    require_same_lanes(type_of(types, reduce.results[i]), folded[i]);
+  reject_program("there is no reduction " + std::string(vector_op_info(combine)->name) + " of " +
+                 std::string(name_of(type)));
+}
+
+void check_combiner(const Reduce& reduce, const ValueTypes& values) {
+  ValueTypes types = values;
+  types.insert(types.end(), values.begin(), values.end());
+  append_steps(types, reduce.combiner, {});
+  if (reduce.results.size() != values.size()) {
+    reject_program("a combiner needs one result for each accumulator");
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    require_same_lanes(type_of(types, reduce.results[i]), values[i]);
   }
 }
 
@@ -111,7 +122,7 @@ void check_ascending(const std::vector<int32_t>& dimensions, size_t rank) {
   int32_t last = -1;
   for (int32_t dimension : dimensions) {
     if (dimension <= last || static_cast<size_t>(dimension) >= rank) {
-      refuse_program("reduced dimensions are not ascending dimensions of the chain");
+      reject_program("reduced dimensions are not ascending dimensions of the chain");
     }
     last = dimension;
   }
@@ -120,17 +131,17 @@ void check_ascending(const std::vector<int32_t>& dimensions, size_t rank) {
 void check_expression(const Expression& expression, size_t variables) {
   int64_t depth = 0;
   for (const Term& term : expression) {
-    if (term.kind == Term::Kind::kVariable &&
+    if (term.kind == TermKind::kVariable &&
         (term.value < 0 || static_cast<size_t>(term.value) >= variables)) {
-      refuse_program("there is no such variable");
+      reject_program("there is no such variable");
     }
-    const bool is_leaf = term.kind <= Term::Kind::kVariable;
+    const bool is_leaf = term.kind <= TermKind::kVariable;
     depth += is_leaf ? 1 : -1;
-    if (depth < 1 || depth > kDeepestExpression) {
-      refuse_program("an expression is malformed or too deep");
+    if (depth < 1 || depth > kMaxExpressionDepth) {
+      reject_program("an expression is malformed or too deep");
     }
   }
-  if (depth != 1) refuse_program("an expression is malformed");
+  if (depth != 1) reject_program("an expression is malformed");
 }
 
 }  // namespace spyre::emulator::engine

@@ -1,4 +1,4 @@
-// Checks of what chains and subscripts compute: ops exist, values come before their use, lanes fit.
+// Checks the values of chains and subscripts: ops exist, values come before their use, lanes agree.
 #pragma once
 
 #include <vector>
@@ -18,8 +18,10 @@ void require_same_lanes(ElementType a, ElementType b);
 void check_vector_op(VectorOp op, ElementType operand, ElementType result, size_t inputs);
 void append_steps(ValueTypes& types, const std::vector<ChainStep>& steps,
                   const std::vector<Lookup>& lookups);
-// `folded`: the types of the reduction's values.
-void check_combiner(const Reduce& reduce, const ValueTypes& folded);
+// Checks that a vector instruction reduces elements of a type.
+void check_combine(VectorOp combine, ElementType type);
+// `values` are the types of the reduction's values.
+void check_combiner(const Reduce& reduce, const ValueTypes& values);
 // Dimensions below `rank`, each greater than the one before.
 void check_ascending(const std::vector<int32_t>& dimensions, size_t rank);
 void check_expression(const Expression& expression, size_t variables);

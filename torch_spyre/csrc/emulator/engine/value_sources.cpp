@@ -8,7 +8,7 @@ namespace spyre::emulator::engine {
 bool ValueBlocks::is_dense_operand(size_t value) const {
   if (value >= chain_->inputs.size()) return false;
   const Input& input = chain_->inputs[value];
-  if (input.kind != Input::Kind::kOperand) return false;
+  if (input.kind != InputKind::kOperand) return false;
   Walk walk;
   walk.set(extents_, input.operand.strides, order_);
   return walk.is_dense();
@@ -97,7 +97,7 @@ bool ValueBlocks::write_to(int32_t value, std::byte* destination) {
   // The last one: no other may read what it overwrites.
   const auto number = static_cast<int32_t>(place - chain_->inputs.size());
   if (changed.kind != Operation::Kind::kStep || changed.number != number) return false;
-  if (number == spoiled_step_ || core_->injection != nullptr) return false;
+  if (number == faulty_step_ || core_->injection != nullptr) return false;
   const ChainStep& step = chain_->steps[static_cast<size_t>(number)];
   const ElementType type = type_of_value(*chain_, value);
   const int64_t points = count_of(extents_);

@@ -43,7 +43,7 @@ class Walk {
     const size_t inner = rank_ - 1;
     const int64_t stride = strides_[inner];
     if (inner == 0) return visit(begin * stride, stride, n);
-    std::array<int64_t, kMostRank> coordinates;
+    std::array<int64_t, kMaxRank> coordinates;
     int64_t rest = begin;
     int64_t offset = 0;
     for (size_t i = rank_; i-- > 0;) {
@@ -83,8 +83,8 @@ class Walk {
   }
 
   size_t rank_ = 0;
-  std::array<int64_t, kMostRank> extents_;
-  std::array<int64_t, kMostRank> strides_;
+  std::array<int64_t, kMaxRank> extents_;
+  std::array<int64_t, kMaxRank> strides_;
 };
 
 }  // namespace spyre::emulator::engine
