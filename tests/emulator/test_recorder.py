@@ -24,12 +24,13 @@ from torch_spyre.timing.from_counts import record_of
 
 F16, F32, I64 = ElementType.F16, ElementType.F32, ElementType.I64
 CARD = load_card("spyre")
+LANES = (CARD.timing.SFP_LANES_16, CARD.timing.SFP_LANES_32)
 CORES = 32
 
 
 def counts(build, array_bytes=(), scalars=(), memories=()):
     file = encode(build.content())
-    return _C.record_program(file, list(array_bytes), list(scalars), list(memories))
+    return _C.record_program(file, list(array_bytes), list(scalars), LANES, list(memories))
 
 
 def record(build, array_bytes=()):
@@ -244,11 +245,11 @@ def test_damaged_programs_and_wrong_arguments_are_refused():
     build = add(4096, 4096, 16)
     file = encode(build.content())
     with pytest.raises(ValueError, match=r"."):
-        _C.record_program(file[:-1], [0, 0, 0], [])
+        _C.record_program(file[:-1], [0, 0, 0], [], LANES)
     with pytest.raises(RuntimeError, match=r"3 arrays and 0 scalars"):
-        _C.record_program(file, [0, 0], [])
+        _C.record_program(file, [0, 0], [], LANES)
     with pytest.raises(ValueError, match=r"memories"):
-        _C.record_program(file, [0, 0, 0], [], [1])
+        _C.record_program(file, [0, 0, 0], [], LANES, [1])
 
 
 def test_batches_of_products_are_counted_as_such():

@@ -53,8 +53,10 @@ def argument(index, size=BYTES):
 def stage(program, arrays, **options):
     """A stage with the time that the clock gives it. Integers are indices of arguments."""
     arrays = [argument(array) if isinstance(array, int) else array for array in arrays]
-    counts = _C.record_program(program.file, [array.bytes for array in arrays], [])
-    timing = estimate(record_of(program.content, counts), load_card())
+    card = load_card()
+    lanes = (card.timing.SFP_LANES_16, card.timing.SFP_LANES_32)
+    counts = _C.record_program(program.file, [array.bytes for array in arrays], [], lanes)
+    timing = estimate(record_of(program.content, counts), card)
     return _C.BundleStage(
         program_file=program.file,
         arrays=arrays,

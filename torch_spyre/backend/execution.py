@@ -74,10 +74,12 @@ def has_conflicts(program: Program, sizes: Sequence[int], memories: Sequence[int
 def _recorded_counts(
     program: Program, sizes: Sequence[int], scalars: Sequence[int], memories: Sequence[int]
 ) -> dict[str, Any]:
-    key = ("counts", tuple(sizes), tuple(scalars), tuple(memories))
+    constants = load_card().timing
+    lanes = (constants.SFP_LANES_16, constants.SFP_LANES_32)
+    key = ("counts", tuple(sizes), tuple(scalars), tuple(memories), lanes)
     counts: dict[str, Any] | None = program.timings.get(key)
     if counts is None:
-        counts = _C.record_program(program.file, sizes, scalars, memories)
+        counts = _C.record_program(program.file, sizes, scalars, lanes, memories)
         counts = add_to_cache(program.timings, key, counts)
     return counts
 

@@ -69,7 +69,9 @@ std::vector<ArrayPlace> places_of(const Program& program, const std::vector<int6
 }
 
 py::dict record_program(const py::bytes& file, const std::vector<int64_t>& array_bytes,
-                        const std::vector<int64_t>& scalars, const std::vector<int64_t>& memories) {
+                        const std::vector<int64_t>& scalars, std::pair<int64_t, int64_t> lanes,
+                        const std::vector<int64_t>& memories) {
+  TORCH_CHECK_VALUE(lanes.first > 0 && lanes.second > 0, "record_program: no vector lanes");
   const std::string_view data = file;
   Program program;
   Recording recording;
@@ -78,7 +80,8 @@ py::dict record_program(const py::bytes& file, const std::vector<int64_t>& array
     program = read_program(std::as_bytes(std::span(data)), kMaxAddress);
     std::vector<uint64_t> bits;
     for (const int64_t scalar : scalars) bits.push_back(static_cast<uint64_t>(scalar));
-    recording = record(program, places_of(program, array_bytes, memories), bits);
+    recording = record(program, places_of(program, array_bytes, memories), bits,
+                       {lanes.first, lanes.second});
   } catch (const ProgramError& error) {
     TORCH_CHECK_VALUE(false, error.what());
   } catch (const flex::KernelError& error) {
@@ -91,8 +94,9 @@ py::dict record_program(const py::bytes& file, const std::vector<int64_t>& array
 
 void bind_recorder(py::module_& module) {
   module.def("record_program", &record_program, py::arg("file"), py::arg("array_bytes"),
-             py::arg("scalars"), py::arg("memories") = std::vector<int64_t>{},
-             "What a program would do with arrays of these sizes (-1: no known end).");
+             py::arg("scalars"), py::arg("lanes"), py::arg("memories") = std::vector<int64_t>{},
+             "Counts the work of a program with arrays of these sizes (-1: no known end) on a card "
+             "whose vector unit has these lanes for elements of 16 and of 32 bits.");
 }
 
 }  // namespace spyre

@@ -48,7 +48,7 @@ std::vector<ArrayPlace> place_arrays(const Program& program, std::span<const int
 }
 
 Recording record(const Program& program, std::span<const ArrayPlace> arrays,
-                 std::span<const uint64_t> scalars) {
+                 std::span<const uint64_t> scalars, VectorLanes lanes) {
   const auto is_array = [](const Argument& argument) { return argument.is_array; };
   const auto expected = std::count_if(program.arguments.begin(), program.arguments.end(), is_array);
   if (static_cast<size_t>(expected) != arrays.size() ||
@@ -63,7 +63,7 @@ Recording record(const Program& program, std::span<const ArrayPlace> arrays,
   std::vector<LoopFacts> loops = loop_facts(program);
   while (true) {
     try {
-      return Recorder(program, arrays, scalars, loops).record();
+      return Recorder(program, arrays, scalars, lanes, loops).record();
     } catch (const NotUniform& error) {
       loops[error.loop].is_uniform = false;
     }

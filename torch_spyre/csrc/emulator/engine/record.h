@@ -54,9 +54,16 @@ struct ArrayPlace {
 // buffers if one of these is there.
 std::vector<ArrayPlace> place_arrays(const Program& program, std::span<const int64_t> bytes);
 
+// Lanes of the card's vector unit, for elements of up to 16 bits and for wider ones.
+struct VectorLanes {
+  int64_t narrow, wide;
+
+  int64_t for_bytes(int64_t element_bytes) const { return element_bytes > 2 ? wide : narrow; }
+};
+
 // `arrays` and `scalars` are those of the program's arguments, each in their order. Memory beyond
 // the end of an array costs nothing. Throws KernelError for what no launch could execute.
 Recording record(const Program& program, std::span<const ArrayPlace> arrays,
-                 std::span<const uint64_t> scalars);
+                 std::span<const uint64_t> scalars, VectorLanes lanes);
 
 }  // namespace spyre::emulator::engine

@@ -31,8 +31,9 @@ struct NotUniform : std::exception {
 class Recorder {
  public:
   Recorder(const Program& program, std::span<const ArrayPlace> arrays,
-           std::span<const uint64_t> scalars, const std::vector<LoopFacts>& loops)
-      : program_(program), arrays_(arrays), scalars_(scalars), loops_(loops) {
+           std::span<const uint64_t> scalars, VectorLanes lanes,
+           const std::vector<LoopFacts>& loops)
+      : program_(program), arrays_(arrays), scalars_(scalars), lanes_(lanes), loops_(loops) {
     result_.instructions.resize(program.code.size());
   }
 
@@ -118,6 +119,7 @@ class Recorder {
   const Program& program_;
   const std::span<const ArrayPlace> arrays_;
   const std::span<const uint64_t> scalars_;
+  const VectorLanes lanes_;
   const std::vector<LoopFacts>& loops_;
   Recording result_;
   AccessedMemory accessed_;

@@ -8,17 +8,15 @@
 namespace spyre::emulator::engine {
 namespace {
 
-// Lanes of the vector unit: 64 of 16 bits, half as many where something is wider.
-constexpr int64_t kNarrowLanes = 64, kWideLanes = 32;
-
 int64_t padded(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
-int64_t lanes_for(const ChainBody& chain) {
+int64_t widest_value_bytes(const ChainBody& chain) {
   const auto values = static_cast<int32_t>(chain.inputs.size() + chain.steps.size());
+  int64_t widest = 0;
   for (int32_t i = 0; i < values; ++i) {
-    if (bytes_of(type_of_value(chain, i)) > 2) return kWideLanes;
+    widest = std::max<int64_t>(widest, bytes_of(type_of_value(chain, i)));
   }
-  return kNarrowLanes;
+  return widest;
 }
 
 }  // namespace
@@ -48,7 +46,7 @@ std::vector<int64_t> Recorder::extents(std::span<const Register> sources) {
 
 void Recorder::count_vectors(CoreCounts& counts, const ChainBody& chain, int64_t points) {
   grow(counts.elements, points);
-  grow(counts.lanes, padded(points, lanes_for(chain)));
+  grow(counts.lanes, padded(points, lanes_.for_bytes(widest_value_bytes(chain))));
 }
 
 // Each element once, also where it is used for many points.
@@ -94,8 +92,9 @@ void Recorder::take(size_t at, const Reduce& reduce) {
     for (const Operand& operand : *operands) count_operand(counts, operand, kept);
   }
   if (!is_innermost_reduced || count_of(space) == 0) return;
-  const int64_t lanes = bytes_of(reduce.outputs[0].type) > 2 ? kWideLanes : kNarrowLanes;
-  grow(counts.reduced_sticks, padded(count_of(kept), lanes) / lanes);
+  // Results narrower than 16 bits are reduced in 16 bits.
+  const int64_t elements = kStickBytes / (bytes_of(reduce.outputs[0].type) > 2 ? 4 : 2);
+  grow(counts.reduced_sticks, padded(count_of(kept), elements) / elements);
 }
 
 void Recorder::take(size_t at, const Copy& copy) {
@@ -103,7 +102,7 @@ void Recorder::take(size_t at, const Copy& copy) {
   const std::vector<int64_t> space = extents(copy.extents);
   const int64_t points = count_of(space);
   grow(counts.elements, points);
-  grow(counts.lanes, padded(points, bytes_of(copy.source.type) > 2 ? kWideLanes : kNarrowLanes));
+  grow(counts.lanes, padded(points, lanes_.for_bytes(bytes_of(copy.source.type))));
   count_operand(counts, copy.source, space);
   count_operand(counts, copy.destination, space);
 }
