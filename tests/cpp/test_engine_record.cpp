@@ -14,16 +14,17 @@ namespace spyre::emulator::engine {
 namespace {
 
 constexpr ElementType kF16 = ElementType::F16;
+constexpr VectorLanes kLanes{.narrow = 64, .wide = 32};
 
 Recording recorded(const Program& program, std::vector<int64_t> bytes) {
-  return record(program, place_arrays(program, bytes), {});
+  return record(program, place_arrays(program, bytes), {}, kLanes);
 }
 
 // Walks every trip of every loop.
 Recording recorded_in_full(const Program& program, std::vector<int64_t> bytes) {
   const std::vector<ArrayPlace> places = place_arrays(program, bytes);
   const std::vector<LoopFacts> loops(program.code.size());
-  return Recorder(program, places, {}, loops).record();
+  return Recorder(program, places, {}, kLanes, loops).record();
 }
 
 Chain elementwise(ProgramBuilder& builder, std::initializer_list<int64_t> extents,
@@ -95,9 +96,9 @@ TEST("arrays that are the same memory conflict only where cores meet") {
   const Add add;
   std::vector<ArrayPlace> places = place_arrays(add.builder.program, std::vector(3, kMatrix));
   places[2] = places[0];  // in place: every core writes what only it reads
-  CHECK(!record(add.builder.program, places, {}).has_conflict);
+  CHECK(!record(add.builder.program, places, {}, kLanes).has_conflict);
   places[2].address = places[0].address + 4096 * 2;  // a row further: of the next core
-  CHECK(record(add.builder.program, places, {}).has_conflict);
+  CHECK(record(add.builder.program, places, {}, kLanes).has_conflict);
 }
 
 TEST("what lies beyond the end of an array costs nothing") {
