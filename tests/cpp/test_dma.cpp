@@ -238,14 +238,14 @@ TEST("dma: elements smaller than a byte are copied in whole bytes only") {
   CHECK(dst[0] == 2 && dst[1] == 3 && dst[2] == 6 && dst[3] == 7 && dst[4] == 0);
   execute_copy({F::SENUINT2, F::SENUINT2, {{{{4, 1, 1}, {2, 4, 4}}, 0, 24}}}, src, dst);
   CHECK(dst[5] == 0 && dst[6] == 1 && dst[7] == 2);
-  const auto refused = [&](const CopyNest& nest) {
+  const auto rejected = [&](const CopyNest& nest) {
     CHECK_THROWS(std::invalid_argument, execute_copy({F::SENINT4, F::SENINT4, {nest}}, src, dst));
   };
-  refused({{{3, 1, 1}}, 0, 0});
-  refused({{{4, 1, 1}}, 1, 0});
-  refused({{{4, 2, 1}}, 0, 0});
-  refused({{{4, 1, 1}, {2, 5, 4}}, 0, 0});
-  refused({{}, 0, 0});
+  rejected({{{3, 1, 1}}, 0, 0});
+  rejected({{{4, 1, 1}}, 1, 0});
+  rejected({{{4, 2, 1}}, 0, 0});
+  rejected({{{4, 1, 1}, {2, 5, 4}}, 0, 0});
+  rejected({{}, 0, 0});
   const int64_t offset = 0;
   CHECK_THROWS(std::invalid_argument,
                copy_elements(F::SENINT4, F::SENINT4, src, dst, &offset, &offset, 1));

@@ -236,7 +236,7 @@ TEST("a lookup outside its tensor is an index error that names index and size") 
   }
 }
 
-TEST("an operand that leaves its buffer, and extents that make no sense, are refused") {
+TEST("an operand that leaves its buffer, and extents that make no sense, are rejected") {
   TestCore test(1 << 16);
   Chain chain;
   Operand x = test.buffer(ElementType::F32, 12, {4, 1});

@@ -8,10 +8,10 @@
 #include "emulator/card.h"
 #include "emulator/engine/direct_tiles.h"
 #include "emulator/engine/mailboxes.h"
+#include "emulator/engine/parallel_loops.h"
 #include "emulator/engine/scheduler.h"
 #include "emulator/engine/scratchpad_use.h"
 #include "emulator/engine/sha256.h"
-#include "emulator/engine/shared_loops.h"
 #include "engine_fixture.h"
 
 using namespace spyre;
@@ -87,7 +87,7 @@ void run_harmlessly(Program program, ScratchpadPool& scratchpads) {
   }
   program.filled = read_before_written(program);
   find_direct_tiles(program);
-  find_shared_loop(program);
+  find_parallel_loop(program);
   std::vector<Bytes> memory;
   std::vector<Buffer> arrays, fixed, windows;
   std::vector<uint64_t> scalars;
@@ -128,7 +128,7 @@ TEST("sha256 of known texts") {
         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-TEST("mutated program files are refused, or run without doing harm") {
+TEST("mutated program files are rejected, or run without doing harm") {
   const Bytes file = every_instruction();
   ScratchpadPool scratchpads(kScratchpad, false);
   run_harmlessly(read_program(file, kScratchpad), scratchpads);
@@ -145,7 +145,7 @@ TEST("mutated program files are refused, or run without doing harm") {
   CHECK(accepted > 100);
 }
 
-TEST("truncated program files are refused") {
+TEST("truncated program files are rejected") {
   const Bytes file = every_instruction();
   for (size_t length = 0; length < file.size(); ++length) {
     Bytes part(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(length));
@@ -164,11 +164,11 @@ TEST("mailboxes keep publications in order until they are forgotten") {
   CHECK(mailboxes.find(1, 0, 99)->at(0)[0] == std::byte{99});
   CHECK(!mailboxes.has(1, 0, 100));
   const auto held = mailboxes.find(1, 0, 5);
-  mailboxes.forget_before(0, 60);
+  mailboxes.discard_before(0, 60);
   CHECK(!mailboxes.is_full(1));
   CHECK(held->at(0)[0] == std::byte{5});
   CHECK(mailboxes.find(1, 0, 60)->at(0)[0] == std::byte{60});
-  mailboxes.forget_before(0, 1000);
+  mailboxes.discard_before(0, 1000);
   CHECK(!mailboxes.has(1, 0, 100));
   mailboxes.publish(1, 0, {});
   CHECK(mailboxes.has(1, 0, 100));
@@ -179,17 +179,17 @@ TEST("scratchpads are filled for each core and used again") {
     ScratchpadPool pool(256, poison);
     std::byte* first = nullptr;
     {
-      const auto lease = pool.take();
+      const auto lease = pool.acquire();
       first = lease.data();
       std::memset(first, 1, 256);
     }
-    const auto lease = pool.take();
+    const auto lease = pool.acquire();
     CHECK(lease.data() == first);
     pool.fill(lease, 20, 100);
     const std::byte fill{static_cast<unsigned char>(poison ? kPoison : 0)};
     CHECK(std::all_of(first + 20, first + 100, [&](std::byte byte) { return byte == fill; }));
     CHECK(first[19] == std::byte{1} && first[100] == std::byte{1});
-    CHECK(pool.take().data() != first);
+    CHECK(pool.acquire().data() != first);
   }
 }
 

@@ -1,4 +1,4 @@
-// The recorder: counts of small programs, and against walking and enumerating everything.
+// The recorder: counts of small programs, compared with full enumeration.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -15,15 +15,18 @@ namespace {
 
 constexpr ElementType kF16 = ElementType::F16;
 
+// The vector unit of the default card.
+constexpr VectorLanes kLanes{64, 32};
+
 Recording recorded(const Program& program, std::vector<int64_t> bytes) {
-  return record(program, place_arrays(program, bytes), {});
+  return record(program, locate_arrays(program, bytes), {}, kLanes);
 }
 
-// Walks every trip of every loop.
+// Visits every iteration of every loop.
 Recording recorded_in_full(const Program& program, std::vector<int64_t> bytes) {
-  const std::vector<ArrayPlace> places = place_arrays(program, bytes);
+  const std::vector<ArrayLocation> locations = locate_arrays(program, bytes);
   const std::vector<LoopFacts> loops(program.code.size());
-  return Recorder(program, places, {}, loops).record();
+  return Recorder(program, locations, {}, kLanes, loops).record();
 }
 
 Chain elementwise(ProgramBuilder& builder, std::initializer_list<int64_t> extents,
@@ -91,16 +94,17 @@ TEST("an elementwise kernel moves each stick once, in long runs, and its cores d
   CHECK_EQUAL(counts.device_bytes.total, 0);
 }
 
-TEST("arrays that are the same memory conflict only where cores meet") {
+TEST("aliasing arrays conflict only if two cores access the same rows") {
   const Add add;
-  std::vector<ArrayPlace> places = place_arrays(add.builder.program, std::vector(3, kMatrix));
-  places[2] = places[0];  // in place: every core writes what only it reads
-  CHECK(!record(add.builder.program, places, {}).has_conflict);
-  places[2].address = places[0].address + 4096 * 2;  // a row further: of the next core
-  CHECK(record(add.builder.program, places, {}).has_conflict);
+  std::vector<ArrayLocation> locations =
+      locate_arrays(add.builder.program, std::vector(3, kMatrix));
+  locations[2] = locations[0];  // in place: every core writes what only it reads
+  CHECK(!record(add.builder.program, locations, {}, kLanes).has_conflict);
+  locations[2].address = locations[0].address + 4096 * 2;  // a row further: of the next core
+  CHECK(record(add.builder.program, locations, {}, kLanes).has_conflict);
 }
 
-TEST("what lies beyond the end of an array costs nothing") {
+TEST("accesses beyond the end of an array cost nothing") {
   const Add add;
   // The last core has 100 rows of x, and 28 fewer.
   const Recording recording =
@@ -281,7 +285,7 @@ TEST("partitions of a view cost what of the tile lies in them") {
   CHECK_EQUAL(counts.scratchpad_bytes.busiest, (12 + 6) * 128);
 }
 
-TEST("reductions count the sticks of results that they fold within") {
+TEST("reductions over the innermost dimension count the sticks of their results") {
   ProgramBuilder builder({1, 1, 1});
   Reduce reduce;
   reduce.extents = builder.constants({130, 70});

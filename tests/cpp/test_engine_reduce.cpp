@@ -40,7 +40,7 @@ Values combined(const Reduce& reduce, const Values& left, const Values& right) {
 }
 
 // 64 accumulators and a tree, or one accumulator.
-Values folded(const Reduce& reduce, const std::vector<Values>& elements, bool is_innermost) {
+Values reduced(const Reduce& reduce, const std::vector<Values>& elements, bool is_innermost) {
   const size_t width = is_innermost ? 64 : 1;
   std::vector<Values> accumulators;
   for (size_t k = 0; k < elements.size(); ++k) {
@@ -95,7 +95,7 @@ void execute_plainly(const Reduce& reduce, TestCore& test) {
       results.push_back(load_lane(test.at(initial) + offset, initial.type));
     }
     if (!elements.empty()) {
-      results = combined(reduce, results, folded(reduce, elements, is_innermost));
+      results = combined(reduce, results, reduced(reduce, elements, is_innermost));
     }
     for (size_t i = 0; i < results.size(); ++i) {
       const Operand& to = reduce.outputs[i];
@@ -160,7 +160,7 @@ Reduce random_reduce(TestCore& test, Shapes& shapes, const std::vector<int64_t>&
   return reduce;
 }
 
-TEST("a reduction folds in the order that is defined, whatever the shapes and strides") {
+TEST("reductions combine elements in the defined order for all shapes and strides") {
   for (uint32_t seed = 0; seed < 400; ++seed) {
     Shapes shapes(seed);
     TestCore test(1 << 20, seed);
@@ -169,7 +169,7 @@ TEST("a reduction folds in the order that is defined, whatever the shapes and st
   }
 }
 
-TEST("long rows, rows of about 64 elements and long columns fold in the order that is defined") {
+TEST("long rows, rows of about 64 elements and long columns are reduced in the defined order") {
   const std::vector<std::vector<int64_t>> all{{3, 5000}, {70, 63},  {70, 64}, {70, 65},  {2, 1024},
                                               {2, 1025}, {3000, 1}, {900, 3}, {7, 2500}, {1, 1}};
   for (uint32_t seed = 0; seed < 6; ++seed) {
@@ -235,7 +235,7 @@ Reduce argmax(TestCore& test, Shapes& shapes, const std::vector<int64_t>& extent
   return reduce;
 }
 
-TEST("a combiner of several steps folds several values together") {
+TEST("a combiner of several steps reduces several values together") {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     Shapes shapes(seed);
     TestCore test(1 << 20, seed);

@@ -394,21 +394,24 @@ TEST("matmul: invalid arguments are rejected") {
   Stored f(4, 4, ElementType::F32, Order::ROWS);
   Stored i(4, 4, ElementType::I8, Order::ROWS);
   Stored one_bit(4, 4, ElementType::I1, Order::ROWS);
-  const auto refused = [](auto... arguments) {
+  const auto rejected = [](auto... arguments) {
     CHECK_THROWS(std::invalid_argument, matmul(arguments...));
   };
   const Matrix none;
-  refused(4, 4, 4, f.matrix(), i.matrix(), none, f.out());
-  refused(4, 4, 4, f.matrix(), f.matrix(), i.matrix(), f.out());
-  refused(4, 4, 4, i.matrix(), i.matrix(), none, f.out());
-  refused(4, 4, 4, i.matrix(), i.matrix(), none, one_bit.out());
-  refused(-1, 4, 4, f.matrix(), f.matrix(), none, f.out());
-  refused(4, 4, 4, none, f.matrix(), none, f.out());
-  refused(4, 4, 4, f.matrix(), f.matrix(), none, MatrixOut{nullptr, ElementType::F32, 4, 1});
-  refused(4, 4, 4, Matrix{f.bytes.data(), ElementType::F32, -4, 1}, f.matrix(), none, f.out());
-  refused(4, 4, 4, f.matrix(), f.matrix(), none, MatrixOut{f.bytes.data(), ElementType::F32, 0, 1});
-  refused(4, 4, 4, f.matrix(), f.matrix(), none, MatrixOut{f.bytes.data(), ElementType::F32, 3, 1});
-  refused(4, 4, 4, f.matrix(), f.matrix(), none, MatrixOut{f.bytes.data(), ElementType::F32, 1, 0});
+  rejected(4, 4, 4, f.matrix(), i.matrix(), none, f.out());
+  rejected(4, 4, 4, f.matrix(), f.matrix(), i.matrix(), f.out());
+  rejected(4, 4, 4, i.matrix(), i.matrix(), none, f.out());
+  rejected(4, 4, 4, i.matrix(), i.matrix(), none, one_bit.out());
+  rejected(-1, 4, 4, f.matrix(), f.matrix(), none, f.out());
+  rejected(4, 4, 4, none, f.matrix(), none, f.out());
+  rejected(4, 4, 4, f.matrix(), f.matrix(), none, MatrixOut{nullptr, ElementType::F32, 4, 1});
+  rejected(4, 4, 4, Matrix{f.bytes.data(), ElementType::F32, -4, 1}, f.matrix(), none, f.out());
+  rejected(4, 4, 4, f.matrix(), f.matrix(), none,
+           MatrixOut{f.bytes.data(), ElementType::F32, 0, 1});
+  rejected(4, 4, 4, f.matrix(), f.matrix(), none,
+           MatrixOut{f.bytes.data(), ElementType::F32, 3, 1});
+  rejected(4, 4, 4, f.matrix(), f.matrix(), none,
+           MatrixOut{f.bytes.data(), ElementType::F32, 1, 0});
 }
 
 }  // namespace

@@ -55,9 +55,10 @@ py::dict as_dict(const Recording& recording) {
 }
 
 // Arrays with equal numbers in `memories` are in the same memory, from the same address on.
-std::vector<ArrayPlace> places_of(const Program& program, const std::vector<int64_t>& array_bytes,
-                                  const std::vector<int64_t>& memories) {
-  std::vector<ArrayPlace> places = place_arrays(program, array_bytes);
+std::vector<ArrayLocation> places_of(const Program& program,
+                                     const std::vector<int64_t>& array_bytes,
+                                     const std::vector<int64_t>& memories) {
+  std::vector<ArrayLocation> places = locate_arrays(program, array_bytes);
   if (memories.empty()) return places;
   TORCH_CHECK_VALUE(memories.size() == places.size(), "record_program: there are ", places.size(),
                     " arrays and the memories of ", memories.size());
