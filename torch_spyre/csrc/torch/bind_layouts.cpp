@@ -124,7 +124,7 @@ py::dict describe_copy(const Sizes& size, const Sizes& strides, at::ScalarType d
 
 void bind_enums(py::module_& module) {
   auto formats =
-      py::native_enum<DataFormat>(module, "DataFormats", "enum.Enum", "Number formats of a card.");
+      py::native_enum<DataFormat>(module, "DataFormats", "enum.Enum", "Data formats of a card.");
   for (int i = 0; i < kDataFormatCount; ++i) {
     const auto format = static_cast<DataFormat>(i);
     formats.value(std::string(name_of(format)).c_str(), format);
