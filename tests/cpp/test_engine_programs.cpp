@@ -1,4 +1,4 @@
-// Program files that may say anything, and whole programs on several threads.
+// Tests of arbitrary program files, and of whole programs on several threads.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kLengthAt = 12, kHashAt = 20, kHeaderBytes = 52;
 constexpr int64_t kScratchpad = int64_t{2} << 20;
 
-// What tests/emulator/test_program_files.py builds and compares with this file.
+// The program that tests/emulator/test_program_files.py builds and compares with this file.
 Bytes every_instruction() {
   const auto path = std::filesystem::path(__FILE__).parent_path() / "every_instruction.program";
   std::ifstream file(path, std::ios::binary);
@@ -32,7 +32,7 @@ Bytes every_instruction() {
   return {bytes.begin(), bytes.end()};
 }
 
-// Makes length and hash in the header those of the content.
+// Updates the length and hash in the header.
 void fix_header(Bytes& file) {
   const uint64_t length = file.size() - kHeaderBytes;
   for (size_t i = 0; i < 8; ++i) file[kLengthAt + i] = static_cast<std::byte>(length >> (8 * i));
@@ -79,10 +79,10 @@ class Mutations {
   std::mt19937 random_;
 };
 
-// Runs a program on memory of its own; whatever it does, it must do no harm.
+// Runs an arbitrary program on its own memory; it must not access other memory.
 void run_harmlessly(Program program, ScratchpadPool& scratchpads) {
   for (Constant& constant : program.constants) {
-    // So that no instruction takes minutes.
+    // Bound the time of an instruction.
     if (static_cast<int64_t>(constant.bits) > 512) constant.bits %= 512;
   }
   program.filled = read_before_written(program);
@@ -112,7 +112,7 @@ void run_harmlessly(Program program, ScratchpadPool& scratchpads) {
 
 }  // namespace
 
-TEST("sha256 of known texts") {
+TEST("sha256 of known strings") {
   const auto hash = [](std::string_view first, std::string_view second) {
     std::string text;
     for (std::byte byte :
@@ -128,7 +128,7 @@ TEST("sha256 of known texts") {
         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-TEST("mutated program files are rejected, or run without doing harm") {
+TEST("mutated program files are rejected, or run without invalid accesses") {
   const Bytes file = every_instruction();
   ScratchpadPool scratchpads(kScratchpad, false);
   run_harmlessly(read_program(file, kScratchpad), scratchpads);
@@ -156,7 +156,7 @@ TEST("truncated program files are rejected") {
   }
 }
 
-TEST("mailboxes keep publications in order until they are forgotten") {
+TEST("mailboxes hold publications in order until they are discarded") {
   Mailboxes mailboxes(2, 1);
   for (int i = 0; i < 100; ++i) mailboxes.publish(1, 0, {{static_cast<std::byte>(i)}});
   CHECK(mailboxes.is_full(1));
@@ -174,7 +174,7 @@ TEST("mailboxes keep publications in order until they are forgotten") {
   CHECK(mailboxes.has(1, 0, 100));
 }
 
-TEST("scratchpads are filled for each core and used again") {
+TEST("scratchpads are initialised for each core and reused") {
   for (const bool poison : {false, true}) {
     ScratchpadPool pool(256, poison);
     std::byte* first = nullptr;
@@ -193,7 +193,7 @@ TEST("scratchpads are filled for each core and used again") {
   }
 }
 
-TEST("a program gives the same on any number of threads") {
+TEST("a program gives the same results on any number of threads") {
   const Bytes file = every_instruction();
   flex::CardDescription description;
   description.name = "test";
@@ -205,11 +205,11 @@ TEST("a program gives the same on any number of threads") {
   std::vector<Bytes> results;
   for (const int threads : {1, 2, 5}) {
     const WithThreads with(threads);
-    const flex::Place array{nullptr, &card, card.allocate(4096), 4096};
-    const flex::Place indices{nullptr, &card, card.allocate(64), 64};
-    const flex::Place fixed{nullptr, &card, card.allocate(512), 512};
-    for (const auto& place : {array, indices, fixed}) {
-      std::memset(card.engine(place.address), 3, place.bytes);
+    const flex::MemoryRange array{nullptr, &card, card.allocate(4096), 4096};
+    const flex::MemoryRange indices{nullptr, &card, card.allocate(64), 64};
+    const flex::MemoryRange fixed{nullptr, &card, card.allocate(512), 512};
+    for (const auto& range : {array, indices, fixed}) {
+      std::memset(card.engine(range.address), 3, range.bytes);
     }
     std::memset(card.engine(indices.address), 0, indices.bytes);
     flex::Launch launch;
@@ -218,9 +218,9 @@ TEST("a program gives the same on any number of threads") {
     launch.fixed = {fixed};
     card.launch(*program, launch);
     results.emplace_back(card.engine(array.address), card.engine(array.address) + array.bytes);
-    for (const auto& place : {array, indices, fixed}) {
-      card.retire(place.address);
-      card.release(place.address);
+    for (const auto& range : {array, indices, fixed}) {
+      card.retire(range.address);
+      card.release(range.address);
     }
   }
   CHECK(results[0] == results[1]);

@@ -284,8 +284,8 @@ FarAngle reduce_far_angle(float angle) {
   const Wide quarters = (turns + (Wide{1} << 125)) >> 126;
   const auto remainder = static_cast<double>(static_cast<__int128>(turns - (quarters << 126)));
   const double radians = remainder * 0x1p-126 * 0x1.921fb54442d18p0;
-  const auto whole = static_cast<int64_t>(quarters);
-  return angle < 0 ? FarAngle{-whole, -radians} : FarAngle{whole, radians};
+  const auto quarter_turns = static_cast<int64_t>(quarters);
+  return angle < 0 ? FarAngle{-quarter_turns, -radians} : FarAngle{quarter_turns, radians};
 }
 
 }  // namespace spyre::emulator::engine

@@ -58,12 +58,12 @@ bool is_leaf(const Term& term) { return term.kind <= Kind::kVariable; }
 // Throws KernelIndexError unless 0 <= value < extent.
 void check_index(int64_t value, size_t dimension, const std::vector<int64_t>& extents,
                  const char* kind_of_index) {
-  const bool known = !extents.empty();
-  if (value >= 0 && (!known || value < extents[dimension])) return;
+  const bool has_extents = !extents.empty();
+  if (value >= 0 && (!has_extents || value < extents[dimension])) return;
   throw KernelIndexError(
       std::string(kind_of_index) + " " + std::to_string(value) + " is out of range in dimension " +
       std::to_string(dimension) +
-      (known ? " of size " + std::to_string(extents[dimension]) : " of unknown size"));
+      (has_extents ? " of size " + std::to_string(extents[dimension]) : " of unknown size"));
 }
 
 int64_t sign_extended(const std::byte* data, ElementType type) {

@@ -34,7 +34,7 @@ const VectorKernels& active_vector_kernels();
 // -pi/4 and pi/4; NaN for infinity. It is slow: the vector kernels use it only beyond 2^33.
 struct FarAngle {
   int64_t quarters;
-  double rest;
+  double remainder;
 };
 FarAngle reduce_far_angle(float angle);
 
