@@ -1,5 +1,5 @@
-// Copies against a plain loop over every index tuple. Destinations start with a pattern, so that
-// a byte written by mistake shows.
+// Compares copies with a loop over every index tuple. Destinations are filled with a pattern, to
+// detect bytes that are written by mistake.
 #include <algorithm>
 #include <random>
 #include <stdexcept>
@@ -53,7 +53,7 @@ Bytes random_bytes(size_t count, std::mt19937_64& random) {
   return bytes;
 }
 
-// Elements from the offset to the last one touched.
+// Returns the number of elements from the offset to the last accessed one.
 size_t extent(const CopyNest& nest, int64_t CopyLoop::* stride, int64_t offset) {
   for (const CopyLoop& loop : nest.loops) offset += (loop.size - 1) * loop.*stride;
   return static_cast<size_t>(offset + 1);
@@ -92,7 +92,7 @@ void check_copy(const Pair& pair, const CopyNest& nest, std::mt19937_64& random)
   }
 }
 
-// Strides that give every index tuple its own place, in a random order of the loops.
+// Returns strides that give every index tuple its own offset, in a random order of the loops.
 void set_strides(CopyNest& nest, int64_t CopyLoop::* stride, std::mt19937_64& random) {
   std::vector<size_t> order(nest.loops.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
