@@ -18,15 +18,15 @@ enum class PlanLifetime { kLaunch, kProgram };
 template <typename Plan, PlanLifetime lifetime = PlanLifetime::kLaunch>
 class PlanCache {
  public:
-  struct Lookup {
+  struct FindResult {
     Plan& plan;
     bool is_prepared;  // for this instruction, core and extents
   };
 
   // Returns the plan of the instruction, or a plan that the caller must prepare and `store`. An
   // instruction with moving operands (see `moves`) must be prepared each time.
-  Lookup find(const void* instruction, const Core& core, std::span<const Register> extents,
-              bool has_moving_operands) {
+  FindResult find(const void* instruction, const Core& core, std::span<const Register> extents,
+                  bool has_moving_operands) {
     Entry& entry =
         entries_[reinterpret_cast<uintptr_t>(instruction) / kInstructionSpacing % kEntries];
     read_extents(core, extents, extents_);

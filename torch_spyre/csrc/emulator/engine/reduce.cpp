@@ -98,8 +98,8 @@ void split_dimensions(const Reduce& reduce, Plan& plan) {
       plan.is_innermost_reduced && plan.elements <= kShortRow && plan.outputs >= kShortRow;
   // Positions number the elements of each output consecutively, or the outputs for each element.
   const bool is_by_rows = plan.is_innermost_reduced && !plan.has_short_rows;
-  const auto offset = is_by_rows ? plan.order.begin() : plan.order.end();
-  plan.order.insert(offset, plan.output_order.begin(), plan.output_order.end());
+  const auto insertion_point = is_by_rows ? plan.order.begin() : plan.order.end();
+  plan.order.insert(insertion_point, plan.output_order.begin(), plan.output_order.end());
 }
 
 void prepare_values(const Reduce& reduce, Core& core, Plan& plan) {
