@@ -1,5 +1,5 @@
-// How many elements a second the vector instructions take, per instruction set:
-// `core_tests "benchmark: vector"`. Runs only when asked for, and checks nothing.
+// Measures the elements per second of the vector instructions, per instruction set:
+// `core_tests "benchmark: vector"`. Runs only if named, and checks nothing.
 #include <chrono>
 #include <cstdio>
 #include <utility>
@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kBlock = 1024;
 constexpr int kBlocks = 100;
 
-// The best of many short runs: others may be using the machine.
+// Returns the best of many short runs, because other processes may use the machine.
 template <typename Run>
 double giga_elements_per_second(Run run) {
   double best = 0;

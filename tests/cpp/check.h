@@ -1,4 +1,4 @@
-// A test harness that fits on a page: TEST("what must hold") { CHECK(condition); }.
+// A minimal test harness: TEST("the behaviour under test") { CHECK(condition); }.
 #pragma once
 
 #include <sstream>
@@ -24,7 +24,7 @@ inline bool add_test(std::string_view name, void (*run)()) {
   return true;
 }
 
-// Ends the test that failed.
+// Thrown to end a failed test.
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -59,13 +59,13 @@ void check_equal(const char* file, int line, const char* expression, const Left&
     if (!(condition)) ::check::fail(__FILE__, __LINE__, #condition); \
   } while (false)
 
-// Says `what` when the condition does not hold.
+// Fails with the message `what` unless the condition holds.
 #define CHECK_THAT(condition, what)                                                             \
   do {                                                                                          \
     if (!(condition)) ::check::fail(__FILE__, __LINE__, std::string(#condition ": ") + (what)); \
   } while (false)
 
-// For numbers: shows both values.
+// Compares numbers and shows both values on failure.
 #define CHECK_EQUAL(left, right) \
   ::check::check_equal(__FILE__, __LINE__, #left " == " #right, left, right)
 

@@ -15,10 +15,10 @@ namespace spyre::emulator::engine {
 
 using Bytes = std::vector<std::byte>;
 
-// Device memory that is `bytes`.
+// Returns `bytes` as device memory.
 inline Buffer buffer_of(Bytes& bytes) { return {bytes.data(), static_cast<int64_t>(bytes.size())}; }
 
-// A core with a scratchpad of random bytes, from which buffers are taken in order.
+// A core with a scratchpad of random bytes, in which buffers are allocated consecutively.
 class TestCore {
  public:
   explicit TestCore(int64_t bytes, uint32_t seed = 1) : scratchpad_(static_cast<size_t>(bytes)) {
@@ -39,7 +39,7 @@ class TestCore {
     return registers;
   }
 
-  // A buffer in which `extents` fit with any strides that `layout` gives.
+  // Allocates a buffer.
   Operand buffer(ElementType type, int64_t elements, std::vector<int64_t> strides) {
     Operand operand;
     operand.address = next_;
@@ -47,11 +47,12 @@ class TestCore {
     operand.type = type;
     operand.strides = std::move(strides);
     next_ += operand.bytes;
-    if (next_ > static_cast<int64_t>(scratchpad_.size())) throw std::logic_error("no room");
+    if (next_ > static_cast<int64_t>(scratchpad_.size()))
+      throw std::logic_error("the scratchpad is full");
     return operand;
   }
 
-  // Elements that are what their type says, and small: of random bytes few would be.
+  // Fills the buffer with small values that are valid for its type; few random bytes would be.
   void fill(const Operand& operand, uint32_t seed) {
     std::minstd_rand random(seed);
     const int64_t count = operand.bytes / bytes_of(operand.type);
@@ -147,8 +148,8 @@ class Shapes {
     }
     return extents;
   }
-  // Strides of a dense layout with the dimensions in any order, some of them with gaps; the
-  // elements it takes go to `size`.
+  // Returns strides with the dimensions in any order, some of them with gaps, and sets `size` to
+  // the number of elements that the layout spans.
   std::vector<int64_t> layout(std::span<const int64_t> extents, int64_t& size) {
     std::vector<size_t> order(extents.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
@@ -184,7 +185,7 @@ class WithThreads {
   int before_;
 };
 
-// Runs `body` for each instruction set of this host, and brings the best one back.
+// Runs `body` for each instruction set of this host, then selects the best one again.
 template <typename Body>
 void for_each_instruction_set(Body body) {
   for (const char* name : {"default", "avx2", "avx512"}) {

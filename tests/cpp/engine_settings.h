@@ -1,4 +1,4 @@
-// The settings that the engine's functions depend on, for the length of a test.
+// Scoped settings that the engine's functions depend on.
 #pragma once
 
 #include <array>
@@ -14,7 +14,8 @@
 
 namespace spyre::emulator::engine {
 
-// An instruction set ("": the best) and what F16 is; the defaults come back at the end.
+// Selects an instruction set ("": the best) and the meaning of F16; the destructor restores the
+// defaults.
 class EngineSettings {
  public:
   EngineSettings(std::string_view capability, bool ieee) {
@@ -27,7 +28,7 @@ class EngineSettings {
   }
 };
 
-// Rounding upwards and, where there is such a setting, flushing subnormals to zero.
+// Rounds upwards and, if the host has such a setting, flushes subnormals to zero.
 class UnusualFloatingPoint {
  public:
   UnusualFloatingPoint() {

@@ -1,4 +1,4 @@
-// Runs every test, or those whose name contains one of the words given; benchmarks only when named.
+// Runs all tests, or those whose names contain one of the arguments; benchmarks only if named.
 #include <algorithm>
 #include <cstdio>
 #include <exception>

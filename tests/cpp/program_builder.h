@@ -1,4 +1,4 @@
-// Small programs for tests.
+// Builds small programs for tests.
 #pragma once
 
 #include <bit>
@@ -57,7 +57,8 @@ class ProgramBuilder {
   Register sum(Register a, Register b) { return compute(VectorOp::ADDI, {a, b}); }
   Register product(Register a, Register b) { return compute(VectorOp::MULI, {a, b}); }
 
-  // body(variable) adds the instructions of a trip. Returns the place of the loop.
+  // Adds a loop: body(variable) adds the instructions of an iteration. Returns the index of the
+  // loop.
   template <typename Body>
   size_t loop(Register lower, Register upper, Register step, Body body) {
     const Register variable = fresh();
@@ -85,7 +86,7 @@ class ProgramBuilder {
     view.strides = std::move(strides);
     return view;
   }
-  // The tile is dense.
+  // Adds a transfer of a contiguous tile.
   size_t transfer(bool store, const View& view, std::vector<Register> anchor,
                   std::initializer_list<int64_t> extents) {
     Transfer transfer;

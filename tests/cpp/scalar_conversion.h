@@ -1,4 +1,4 @@
-// The conversions of the DMA engine, one value at a time, straight from formats.h.
+// Scalar conversions of the DMA engine, defined by float_formats.h.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,7 @@ inline uint64_t convert_one(Conversion conversion, uint64_t bits) {
   return 0;
 }
 
-// Elements of 1, 2, 4 or 8 bytes at any address.
+// Loads and stores unaligned elements of 1, 2, 4 or 8 bytes.
 inline uint64_t load_element(const std::byte* from, int bytes) {
   uint8_t byte;
   uint16_t half;

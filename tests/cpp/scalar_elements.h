@@ -1,5 +1,5 @@
-// Elements of the engine's types, one at a time and as plainly as possible: what the vector code is
-// compared with.
+// A scalar reference implementation of the engine's element types, with which tests compare the
+// vector code.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace spyre::emulator::engine {
 
-// A float of 8 bits without infinity.
+// An 8-bit float format without infinity.
 struct SmallFloat {
   int fraction_bits;
   int bias;
@@ -38,7 +38,7 @@ inline float small_float_value(ElementType type, uint8_t code) {
   return (code & 0x80) != 0 ? -magnitude : magnitude;
 }
 
-// The nearest code, the even one of two; too large becomes the largest.
+// Returns the nearest code, ties to even; overflow saturates to the maximum.
 inline uint8_t small_float_code(ElementType type, float value) {
   const SmallFloat format = small_float(type);
   if (std::isnan(value)) return format.nan;
@@ -85,7 +85,7 @@ inline float load_float(const std::byte* data, int64_t index, ElementType type) 
   }
 }
 
-// Rounds once; NaN loses sign and payload.
+// Rounds once; NaN loses its sign and payload.
 inline void store_float(std::byte* data, int64_t index, ElementType type, float value) {
   const uint32_t bits = std::isnan(value) ? kFp32QuietNaN : std::bit_cast<uint32_t>(value);
   switch (type) {

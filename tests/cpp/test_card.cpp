@@ -1,4 +1,4 @@
-// Memory of an emulated card: allocator, accounting, guards.
+// Tests of an emulated card's memory: allocator, statistics, guards.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -136,7 +136,7 @@ TEST("allocated, active and reserved bytes are tracked separately") {
   card.release(address);
   CHECK_EQUAL(card.memory_statistics().active_bytes.current, int64_t{0});
   CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, int64_t{1024});
-  card.give_back_cached_memory();
+  card.release_cached_memory();
   CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, int64_t{0});
 }
 
@@ -187,7 +187,7 @@ TEST("cached bytes are exact after random allocations") {
       drop(card, held.back());
       held.pop_back();
     }
-    if (random() % 500 == 0) card.give_back_cached_memory();
+    if (random() % 500 == 0) card.release_cached_memory();
     int64_t small = 0;
     for (const flex::MemoryBlock& block : card.memory_blocks()) {
       const bool is_free = block.state == flex::MemoryBlock::State::kFree;
@@ -225,7 +225,7 @@ TEST("poison fills new and freed memory") {
 TEST("out-of-bounds copies are rejected before any byte is copied") {
   EmulatedCard card(small_card(64 * kMiB));
   const uint64_t address = card.allocate(128);
-  const flex::Place device{nullptr, &card, address, 128};
+  const flex::MemoryRange device{nullptr, &card, address, 128};
   std::byte host[256]{};
   flex::Transfer transfer;
   transfer.descriptor = {DataFormat::SENINT8, DataFormat::SENINT8, {{{{129, 1, 1}}, 0, 0}}};
@@ -261,8 +261,8 @@ TEST("a write that exceeds host memory is rejected") {
   const std::byte zero{};
   flex::Transfer fill;
   fill.descriptor = {DataFormat::SENINT8, DataFormat::SENINT8, {{{{bytes, 0, 1}}, 0, 0}}};
-  const flex::Place host{const_cast<std::byte*>(&zero), nullptr, 0, 1};
-  const flex::Place device{nullptr, &card, address, static_cast<size_t>(bytes)};
+  const flex::MemoryRange host{const_cast<std::byte*>(&zero), nullptr, 0, 1};
+  const flex::MemoryRange device{nullptr, &card, address, static_cast<size_t>(bytes)};
   CHECK_THROWS(flex::OutOfHostMemory, card.transfer(fill, host, device));
 }
 
@@ -286,12 +286,12 @@ TEST("untouched memory of an allocation does not prevent decommitting freed memo
   const uint64_t first = card.allocate(kMiB), second = card.allocate(kMiB);
   card.retire(first);
   card.release(first);
-  card.give_back_cached_memory();
+  card.release_cached_memory();
   card.retire(second);
   card.release(second);
   card.allocate(kMiB);
   CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, 2 * kMiB);
-  card.give_back_cached_memory();
+  card.release_cached_memory();
   CHECK_EQUAL(card.memory_statistics().reserved_bytes.current, kMiB);
 }
 
@@ -329,8 +329,8 @@ TEST("poisoning that exceeds host memory is rejected and releases the block") {
 TEST("a copy of plain bytes is checked against the host's memory too") {
   const auto bytes = static_cast<int64_t>(emulator::available_host_memory()) * 2;
   EmulatedCard card(small_card(int64_t{1} << 42));
-  const flex::Place device{nullptr, &card, card.allocate(bytes), static_cast<size_t>(bytes)};
-  const flex::Place source{nullptr, &card, card.allocate(bytes), static_cast<size_t>(bytes)};
+  const flex::MemoryRange device{nullptr, &card, card.allocate(bytes), static_cast<size_t>(bytes)};
+  const flex::MemoryRange source{nullptr, &card, card.allocate(bytes), static_cast<size_t>(bytes)};
   CHECK_THROWS(flex::OutOfHostMemory, card.transfer_bytes(source, device));
 }
 

@@ -1,4 +1,4 @@
-// The vector kernels of every instruction set this host has against formats.h.
+// Compares the vector kernels of every instruction set of this host with float_formats.h.
 #include <random>
 #include <vector>
 
@@ -86,7 +86,7 @@ TEST("convert: ten million 32-bit inputs give the scalar result") {
     values.push_back(bits);
     if (values.size() == kBatch) flush();
   }
-  // Every exponent with the ends and the ties of its fraction, and all NaNs' first payloads.
+  // Every exponent with the extremes and the ties of its fraction, and the first payloads of NaN.
   for (uint64_t upper = 0; upper < (1u << 16); ++upper) {
     for (const uint64_t lower :
          {0x0, 0x1, 0x0FFF, 0x1000, 0x1001, 0x2000, 0x7FFF, 0x8000, 0xFFFF}) {
@@ -116,7 +116,7 @@ TEST("convert: 64-bit inputs give the scalar result and are counted when they ar
   });
 }
 
-TEST("convert: rows of every width leave the gaps between them alone") {
+TEST("convert: rows of every width do not write the gaps between them") {
   std::mt19937 random(11);
   std::vector<std::byte> src(1 << 16);
   for (std::byte& byte : src) byte = static_cast<std::byte>(random());

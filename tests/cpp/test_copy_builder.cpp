@@ -1,4 +1,4 @@
-// Copy nests of layouts and views, against the slow map of single offsets.
+// Compares the copy nests of layouts and views with the map of single offsets.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -62,7 +62,8 @@ TEST("the nests of a ragged matrix are the published ones") {
 }
 
 TEST("two ragged splits make four nests, coarse remainders first") {
-  const Binding binding{TensorLayout::given({3, 2, 14, 64}, {120, 64, 360, 1}, kFp16), {4800}, {1}};
+  const Binding binding{
+      TensorLayout::from_fields({3, 2, 14, 64}, {120, 64, 360, 1}, kFp16), {4800}, {1}};
   const auto nests = describe_to_device(binding, {{4800}, {1}, 0});
   CHECK_EQUAL(nests.size(), size_t{4});
   CHECK(column(nests[0], &CopyLoop::size) == (Sizes{64, 13, 1, 3}));
@@ -71,7 +72,7 @@ TEST("two ragged splits make four nests, coarse remainders first") {
   CHECK_EQUAL(nests[2].dst_offset, int64_t{896});
 }
 
-TEST("random views of random layouts copy exactly the elements they name") {
+TEST("random views of random layouts copy exactly their elements") {
   std::mt19937 random(7);
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
@@ -129,7 +130,7 @@ TEST("steps that share no factor with the stick repeat after a few nests") {
     CHECK(nests->size() <= 2 * static_cast<size_t>(step) + 4);
     CHECK(pairs_of(*nests) == zip(list_offsets(DeviceView{binding, view}), list_offsets(host)));
   }
-  // In two dims the sticks of a row do not lie in one line.
+  // With two dims, the sticks of a row are not contiguous.
   const Binding rows = contiguous_binding({2, 100000}, kFp16);
   const HostView view{{60000}, {3}, 0}, host{{60000}, {1}, 0};
   const auto nests = build_to_host({rows, view}, host);
@@ -170,9 +171,9 @@ TEST("elements outside the layout are rejected") {
   const Binding gapped{layout, {4, 100}, {1000, 1}};
   CHECK_THROWS(std::invalid_argument, build_to_host({gapped, {{600}, {1}, 0}}, {{600}, {1}, 0}));
   CHECK_THROWS(std::invalid_argument,
-               check_layout_holds(TensorLayout::given({1, 64}, {64, 1}, kFp16), {65}, {1}));
+               check_layout_holds(TensorLayout::from_fields({1, 64}, {64, 1}, kFp16), {65}, {1}));
   CHECK_THROWS(std::invalid_argument,
-               check_layout_holds(TensorLayout::given({4, 64}, {128, 2}, kFp16), {10}, {1}));
+               check_layout_holds(TensorLayout::from_fields({4, 64}, {128, 2}, kFp16), {10}, {1}));
 }
 
 TEST("staggered sticks follow the published maps") {
@@ -191,18 +192,18 @@ TEST("staggered sticks follow the published maps") {
 }
 
 TEST("a replicated layout writes every copy and reads the first") {
-  const Binding binding{TensorLayout::given({1, 512, 64}, {64, 0, 1}, kFp16), {60}, {1}};
+  const Binding binding{TensorLayout::from_fields({1, 512, 64}, {64, 0, 1}, kFp16), {60}, {1}};
   const HostView view{{60}, {1}, 0};
   CHECK_EQUAL(pairs_of(*build_to_device(view, {binding, view})).size(), size_t{60 * 512});
   CHECK_EQUAL(pairs_of(*build_to_host({binding, view}, view)).size(), size_t{60});
 }
 
-TEST("an arrangement is only for sticks of its own width") {
+TEST("an arrangement rejects sticks of another width") {
   const auto wide = DataFormat::IEEE_FP32;
   CHECK_THROWS(std::invalid_argument,
                TensorLayout::of({64}, kFp16).with_arrangement(ElementArrangement::DL16_TO_FP32));
   CHECK_THROWS(std::invalid_argument,
-               TensorLayout::given({1, 32}, {32, 1}, wide, ElementArrangement::FP32_TO_DL16));
+               TensorLayout::from_fields({1, 32}, {32, 1}, wide, ElementArrangement::FP32_TO_DL16));
   CHECK_THROWS(std::invalid_argument,
                TensorLayout::of({64}, {1}, wide, {0}, ElementArrangement::FP32_TO_DL16));
   CHECK_THROWS(std::invalid_argument,
@@ -212,9 +213,9 @@ TEST("an arrangement is only for sticks of its own width") {
 TEST("strides of an arrangement that overflow are an error") {
   for (const int64_t step : {int64_t{1} << 56, int64_t{1} << 58, int64_t{1} << 62}) {
     const auto narrowed =
-        TensorLayout::given({1, 64}, {-1, step}, kFp16, ElementArrangement::FP32_TO_DL16);
-    const auto widened = TensorLayout::given({4, 32}, {step, step}, DataFormat::IEEE_FP32,
-                                             ElementArrangement::DL16_TO_FP32);
+        TensorLayout::from_fields({1, 64}, {-1, step}, kFp16, ElementArrangement::FP32_TO_DL16);
+    const auto widened = TensorLayout::from_fields({4, 32}, {step, step}, DataFormat::IEEE_FP32,
+                                                   ElementArrangement::DL16_TO_FP32);
     if (step > int64_t{1} << 57) {
       CHECK_THROWS(std::overflow_error, OffsetMap(narrowed));
       CHECK_THROWS(std::overflow_error, OffsetMap(widened));

@@ -1,5 +1,5 @@
-// Tiles that matmuls read from memory: the same bits as with a copy, and only where nobody can
-// tell. And which bytes of a scratchpad need content at all.
+// Tests of tiles that matmuls read from memory (the results must be those of a copy), and of the
+// scratchpad bytes that need initialisation.
 #include <cstring>
 #include <functional>
 #include <random>
@@ -21,7 +21,7 @@ constexpr int64_t kCores = 3, kStick = 64;
 // Each core multiplies the same A by its own columns of B, which is stored in sticks.
 struct ProductProgram {
   int64_t rows, inner, sticks;
-  bool transposed = false;  // what the tile holds is the transposed B
+  bool transposed = false;  // the tile holds the transposed B
   ProgramBuilder build{{kCores, 1, 1}};
   Register a = build.array(), b = build.array(), c = build.array(ElementType::F32);
   Operand a_tile = build.tile(rows * inner, {0, inner, 1});
@@ -80,7 +80,7 @@ struct ProductProgram {
     multiply();
     store_c(zero);
   }
-  // The first numbers of A over the first ones of B that the core loads.
+  // Multiplies the first elements of A by the first ones of B that the core loads.
   void store_over_b() {
     Transfer transfer;
     transfer.store = true;
@@ -118,7 +118,7 @@ Bytes run(const Program& program, Arrays arrays, const std::string& spoiled = ""
   return all;
 }
 
-// Runs it with copies and without, on arrays from large enough to too short.
+// Runs the program with and without copies, on arrays of sufficient and insufficient sizes.
 void check_same(ProductProgram& test, int tiles) {
   Program copying = test.build.program, direct = copying;
   find_direct_tiles(direct);
@@ -149,7 +149,7 @@ using Ranges = std::vector<std::pair<int64_t, int64_t>>;
 
 }  // namespace
 
-TEST("matmuls read tiles from memory with the same bits, in few rows and in many") {
+TEST("matmuls with few and many rows read tiles from memory with the same bits") {
   for (const int64_t rows : {1, 3, 4, 5, 40}) {
     for (const int64_t inner : {2, 33, 300}) {
       for (const int64_t sticks : {1, 2}) {
@@ -161,7 +161,7 @@ TEST("matmuls read tiles from memory with the same bits, in few rows and in many
   }
 }
 
-TEST("a matmul that cannot read a tile from memory has it copied then") {
+TEST("a matmul that cannot read a tile from memory copies it first") {
   ProductProgram test{2, 64, 1, true};
   test.load_a();
   test.load_b(test.zero);
@@ -195,8 +195,8 @@ TEST("a tile is copied when memory may change before it is read") {
   between.store_c(between.zero);
   check_same(between, 0);
 
-  // The second trip comes after the store of the first.
-  // With its own load in each trip there is nothing to fear.
+  // The second iteration follows the store of the first one. A load in each iteration makes the
+  // tile direct again.
   for (const bool loads_in_trip : {false, true}) {
     ProductProgram around{1, 64, 1};
     around.load_a();
@@ -227,13 +227,13 @@ TEST("a tile is copied when something else reads or writes it") {
   }
 }
 
-TEST("what is written first needs no content") {
+TEST("bytes that are written before they are read need no initialisation") {
   ProductProgram test{1, 64, 1};
   test.plain();
   CHECK(unwritten_reads(test.build.program) == Ranges{});
 }
 
-TEST("what may be read first keeps its content") {
+TEST("bytes that may be read before they are written are initialised") {
   const auto copy = [](ProgramBuilder& build, const Operand& from, const Operand& to,
                        Register count) { build.add(Copy{{count}, from, to}); };
   ProgramBuilder build{{1, 1, 1}};
@@ -243,18 +243,18 @@ TEST("what may be read first keeps its content") {
   const Register one = build.constant(1), some = build.fresh();
   build.add(Move{some, all});
   copy(build, a, b, all);  // reads a
-  copy(build, b, c, few);  // c but for its end
+  copy(build, b, c, few);  // writes c except its end
   copy(build, c, a, all);  // reads the end of c
   CHECK(unwritten_reads(build.program) == (Ranges{{0, 16}, {32, 48}}));
   build.branch(one, [&] { copy(build, a, d, all); }, [&] { copy(build, a, e, all); });
-  copy(build, d, b, all);  // written on one way only
+  copy(build, d, b, all);  // written on one path only
   CHECK(unwritten_reads(build.program) == (Ranges{{0, 16}, {32, 64}}));
   build.loop(zero, some, one, [&](Register) { copy(build, a, e, all); });
-  copy(build, e, b, all);  // a loop may have no trip
+  copy(build, e, b, all);  // a loop may have no iterations
   CHECK(unwritten_reads(build.program) == (Ranges{{0, 16}, {32, 80}}));
 }
 
-TEST("a loop that has a trip counts as written") {
+TEST("a loop that has an iteration counts as executed") {
   ProgramBuilder build{{1, 1, 1}};
   const Operand a = build.tile(8, {1}), b = build.tile(8, {1});
   const Register all = build.constant(8), zero = build.constant(0), one = build.constant(1);

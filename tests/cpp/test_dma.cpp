@@ -1,5 +1,5 @@
-// Copies against a plain loop over every index tuple. Destinations start with a pattern, so that
-// a byte written by mistake shows.
+// Compares copies with a loop over every index tuple. Destinations are filled with a pattern, to
+// detect bytes that are written by mistake.
 #include <algorithm>
 #include <random>
 #include <stdexcept>
@@ -53,7 +53,7 @@ Bytes random_bytes(size_t count, std::mt19937_64& random) {
   return bytes;
 }
 
-// Elements from the offset to the last one touched.
+// Returns the number of elements from the offset to the last accessed one.
 size_t extent(const CopyNest& nest, int64_t CopyLoop::* stride, int64_t offset) {
   for (const CopyLoop& loop : nest.loops) offset += (loop.size - 1) * loop.*stride;
   return static_cast<size_t>(offset + 1);
@@ -92,7 +92,7 @@ void check_copy(const Pair& pair, const CopyNest& nest, std::mt19937_64& random)
   }
 }
 
-// Strides that give every index tuple its own place, in a random order of the loops.
+// Returns strides that give every index tuple its own offset, in a random order of the loops.
 void set_strides(CopyNest& nest, int64_t CopyLoop::* stride, std::mt19937_64& random) {
   std::vector<size_t> order(nest.loops.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -238,14 +238,14 @@ TEST("dma: elements smaller than a byte are copied in whole bytes only") {
   CHECK(dst[0] == 2 && dst[1] == 3 && dst[2] == 6 && dst[3] == 7 && dst[4] == 0);
   execute_copy({F::SENUINT2, F::SENUINT2, {{{{4, 1, 1}, {2, 4, 4}}, 0, 24}}}, src, dst);
   CHECK(dst[5] == 0 && dst[6] == 1 && dst[7] == 2);
-  const auto refused = [&](const CopyNest& nest) {
+  const auto rejected = [&](const CopyNest& nest) {
     CHECK_THROWS(std::invalid_argument, execute_copy({F::SENINT4, F::SENINT4, {nest}}, src, dst));
   };
-  refused({{{3, 1, 1}}, 0, 0});
-  refused({{{4, 1, 1}}, 1, 0});
-  refused({{{4, 2, 1}}, 0, 0});
-  refused({{{4, 1, 1}, {2, 5, 4}}, 0, 0});
-  refused({{}, 0, 0});
+  rejected({{{3, 1, 1}}, 0, 0});
+  rejected({{{4, 1, 1}}, 1, 0});
+  rejected({{{4, 2, 1}}, 0, 0});
+  rejected({{{4, 1, 1}, {2, 5, 4}}, 0, 0});
+  rejected({{}, 0, 0});
   const int64_t offset = 0;
   CHECK_THROWS(std::invalid_argument,
                copy_elements(F::SENINT4, F::SENINT4, src, dst, &offset, &offset, 1));

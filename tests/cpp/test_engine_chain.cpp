@@ -1,4 +1,4 @@
-// Chains against loops over single elements.
+// Compares chains with loops over single elements.
 #include <algorithm>
 
 #include "check.h"
@@ -48,7 +48,7 @@ Lane input_lane(const Input& input, TestCore& test, std::span<const int64_t> poi
   return lane;
 }
 
-// One element after the other, one step after the other.
+// Computes the chain element by element and step by step.
 void execute_plainly(const Chain& chain, TestCore& test) {
   for_each_point(extents_of(test.core, chain.extents), [&](std::span<const int64_t> point) {
     std::vector<Lane> values;
@@ -126,7 +126,7 @@ Chain random_chain(TestCore& test, Shapes& shapes) {
   return chain;
 }
 
-TEST("a chain gives what its steps give element by element, whatever the shapes and strides") {
+TEST("a chain gives the results of its steps element by element for all shapes and strides") {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     Shapes shapes(seed);
     TestCore test(1 << 20, seed);
@@ -141,7 +141,7 @@ TEST("a chain gives what its steps give element by element, whatever the shapes 
   }
 }
 
-TEST("a chain may write over the operand it reads") {
+TEST("a chain may overwrite its operand") {
   TestCore test(1 << 20);
   const std::vector<int64_t> extents{7, 300};
   const Operand x = test.buffer(ElementType::F16, 7 * 300, {300, 1});
@@ -176,7 +176,7 @@ Chain large_chain(TestCore& test) {
   return chain;
 }
 
-TEST("threads and instruction sets do not change what a chain computes") {
+TEST("threads and instruction sets do not change the results of a chain") {
   TestCore test(8 << 20);
   const Chain chain = large_chain(test);
   std::vector<std::byte> expected;
@@ -209,7 +209,7 @@ Chain lookup_chain(TestCore& test, const std::vector<int64_t>& indices) {
   return chain;
 }
 
-TEST("a lookup reads the element that computed coordinates name") {
+TEST("a lookup reads the element at computed coordinates") {
   TestCore test(1 << 20);
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < 2000; ++i) indices.push_back(i * 7 % 6);
@@ -236,7 +236,7 @@ TEST("a lookup outside its tensor is an index error that names index and size") 
   }
 }
 
-TEST("an operand that leaves its buffer, and extents that make no sense, are refused") {
+TEST("out-of-bounds operands and invalid extents are rejected") {
   TestCore test(1 << 16);
   Chain chain;
   Operand x = test.buffer(ElementType::F32, 12, {4, 1});
@@ -284,7 +284,7 @@ TEST("an injected fault changes one element of the first result of its op, once"
   CHECK(test.content(chain.outputs[0].operand) == right);
 }
 
-TEST("a spoiled lane differs after rounding, in every type") {
+TEST("a faulty lane differs after rounding, in every type") {
   for (int i = 0; i < kElementTypeCount; ++i) {
     const auto type = static_cast<ElementType>(i);
     for (const int32_t value : {0, 1, 2, 96}) {

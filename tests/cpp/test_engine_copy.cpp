@@ -1,4 +1,4 @@
-// Copies inside the scratchpad against loops over single elements.
+// Compares copies inside the scratchpad with loops over single elements.
 #include "check.h"
 #include "engine_fixture.h"
 

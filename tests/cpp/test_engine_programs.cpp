@@ -1,4 +1,4 @@
-// Program files that may say anything, and whole programs on several threads.
+// Tests of arbitrary program files, and of whole programs on several threads.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -8,10 +8,10 @@
 #include "emulator/card.h"
 #include "emulator/engine/direct_tiles.h"
 #include "emulator/engine/mailboxes.h"
+#include "emulator/engine/parallel_loops.h"
 #include "emulator/engine/scheduler.h"
 #include "emulator/engine/scratchpad_use.h"
 #include "emulator/engine/sha256.h"
-#include "emulator/engine/shared_loops.h"
 #include "engine_fixture.h"
 
 using namespace spyre;
@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kLengthAt = 12, kHashAt = 20, kHeaderBytes = 52;
 constexpr int64_t kScratchpad = int64_t{2} << 20;
 
-// What tests/emulator/test_program_files.py builds and compares with this file.
+// The program that tests/emulator/test_program_files.py builds and compares with this file.
 Bytes every_instruction() {
   const auto path = std::filesystem::path(__FILE__).parent_path() / "every_instruction.program";
   std::ifstream file(path, std::ios::binary);
@@ -32,7 +32,7 @@ Bytes every_instruction() {
   return {bytes.begin(), bytes.end()};
 }
 
-// Makes length and hash in the header those of the content.
+// Updates the length and hash in the header.
 void fix_header(Bytes& file) {
   const uint64_t length = file.size() - kHeaderBytes;
   for (size_t i = 0; i < 8; ++i) file[kLengthAt + i] = static_cast<std::byte>(length >> (8 * i));
@@ -79,15 +79,15 @@ class Mutations {
   std::mt19937 random_;
 };
 
-// Runs a program on memory of its own; whatever it does, it must do no harm.
+// Runs an arbitrary program on its own memory; it must not access other memory.
 void run_harmlessly(Program program, ScratchpadPool& scratchpads) {
   for (Constant& constant : program.constants) {
-    // So that no instruction takes minutes.
+    // Bound the time of an instruction.
     if (static_cast<int64_t>(constant.bits) > 512) constant.bits %= 512;
   }
   program.filled = read_before_written(program);
   find_direct_tiles(program);
-  find_shared_loop(program);
+  find_parallel_loop(program);
   std::vector<Bytes> memory;
   std::vector<Buffer> arrays, fixed, windows;
   std::vector<uint64_t> scalars;
@@ -112,7 +112,7 @@ void run_harmlessly(Program program, ScratchpadPool& scratchpads) {
 
 }  // namespace
 
-TEST("sha256 of known texts") {
+TEST("sha256 of known strings") {
   const auto hash = [](std::string_view first, std::string_view second) {
     std::string text;
     for (std::byte byte :
@@ -128,7 +128,7 @@ TEST("sha256 of known texts") {
         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-TEST("mutated program files are refused, or run without doing harm") {
+TEST("mutated program files are rejected, or run without invalid accesses") {
   const Bytes file = every_instruction();
   ScratchpadPool scratchpads(kScratchpad, false);
   run_harmlessly(read_program(file, kScratchpad), scratchpads);
@@ -145,7 +145,7 @@ TEST("mutated program files are refused, or run without doing harm") {
   CHECK(accepted > 100);
 }
 
-TEST("truncated program files are refused") {
+TEST("truncated program files are rejected") {
   const Bytes file = every_instruction();
   for (size_t length = 0; length < file.size(); ++length) {
     Bytes part(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(length));
@@ -156,7 +156,7 @@ TEST("truncated program files are refused") {
   }
 }
 
-TEST("mailboxes keep publications in order until they are forgotten") {
+TEST("mailboxes hold publications in order until they are discarded") {
   Mailboxes mailboxes(2, 1);
   for (int i = 0; i < 100; ++i) mailboxes.publish(1, 0, {{static_cast<std::byte>(i)}});
   CHECK(mailboxes.is_full(1));
@@ -164,36 +164,36 @@ TEST("mailboxes keep publications in order until they are forgotten") {
   CHECK(mailboxes.find(1, 0, 99)->at(0)[0] == std::byte{99});
   CHECK(!mailboxes.has(1, 0, 100));
   const auto held = mailboxes.find(1, 0, 5);
-  mailboxes.forget_before(0, 60);
+  mailboxes.discard_before(0, 60);
   CHECK(!mailboxes.is_full(1));
   CHECK(held->at(0)[0] == std::byte{5});
   CHECK(mailboxes.find(1, 0, 60)->at(0)[0] == std::byte{60});
-  mailboxes.forget_before(0, 1000);
+  mailboxes.discard_before(0, 1000);
   CHECK(!mailboxes.has(1, 0, 100));
   mailboxes.publish(1, 0, {});
   CHECK(mailboxes.has(1, 0, 100));
 }
 
-TEST("scratchpads are filled for each core and used again") {
+TEST("scratchpads are initialised for each core and reused") {
   for (const bool poison : {false, true}) {
     ScratchpadPool pool(256, poison);
     std::byte* first = nullptr;
     {
-      const auto lease = pool.take();
+      const auto lease = pool.acquire();
       first = lease.data();
       std::memset(first, 1, 256);
     }
-    const auto lease = pool.take();
+    const auto lease = pool.acquire();
     CHECK(lease.data() == first);
     pool.fill(lease, 20, 100);
     const std::byte fill{static_cast<unsigned char>(poison ? kPoison : 0)};
     CHECK(std::all_of(first + 20, first + 100, [&](std::byte byte) { return byte == fill; }));
     CHECK(first[19] == std::byte{1} && first[100] == std::byte{1});
-    CHECK(pool.take().data() != first);
+    CHECK(pool.acquire().data() != first);
   }
 }
 
-TEST("a program gives the same on any number of threads") {
+TEST("a program gives the same results on any number of threads") {
   const Bytes file = every_instruction();
   flex::CardDescription description;
   description.name = "test";
@@ -205,11 +205,11 @@ TEST("a program gives the same on any number of threads") {
   std::vector<Bytes> results;
   for (const int threads : {1, 2, 5}) {
     const WithThreads with(threads);
-    const flex::Place array{nullptr, &card, card.allocate(4096), 4096};
-    const flex::Place indices{nullptr, &card, card.allocate(64), 64};
-    const flex::Place fixed{nullptr, &card, card.allocate(512), 512};
-    for (const auto& place : {array, indices, fixed}) {
-      std::memset(card.engine(place.address), 3, place.bytes);
+    const flex::MemoryRange array{nullptr, &card, card.allocate(4096), 4096};
+    const flex::MemoryRange indices{nullptr, &card, card.allocate(64), 64};
+    const flex::MemoryRange fixed{nullptr, &card, card.allocate(512), 512};
+    for (const auto& range : {array, indices, fixed}) {
+      std::memset(card.engine(range.address), 3, range.bytes);
     }
     std::memset(card.engine(indices.address), 0, indices.bytes);
     flex::Launch launch;
@@ -218,9 +218,9 @@ TEST("a program gives the same on any number of threads") {
     launch.fixed = {fixed};
     card.launch(*program, launch);
     results.emplace_back(card.engine(array.address), card.engine(array.address) + array.bytes);
-    for (const auto& place : {array, indices, fixed}) {
-      card.retire(place.address);
-      card.release(place.address);
+    for (const auto& range : {array, indices, fixed}) {
+      card.retire(range.address);
+      card.release(range.address);
     }
   }
   CHECK(results[0] == results[1]);

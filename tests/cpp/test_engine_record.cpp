@@ -1,4 +1,4 @@
-// The recorder: counts of small programs, and against walking and enumerating everything.
+// The recorder: counts of small programs, compared with full enumeration.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -14,17 +14,19 @@ namespace spyre::emulator::engine {
 namespace {
 
 constexpr ElementType kF16 = ElementType::F16;
-constexpr VectorLanes kLanes{.narrow = 64, .wide = 32};
+
+// The vector unit of the default card.
+constexpr VectorLanes kLanes{64, 32};
 
 Recording recorded(const Program& program, std::vector<int64_t> bytes) {
-  return record(program, place_arrays(program, bytes), {}, kLanes);
+  return record(program, locate_arrays(program, bytes), {}, kLanes);
 }
 
-// Walks every trip of every loop.
+// Visits every iteration of every loop.
 Recording recorded_in_full(const Program& program, std::vector<int64_t> bytes) {
-  const std::vector<ArrayPlace> places = place_arrays(program, bytes);
+  const std::vector<ArrayLocation> locations = locate_arrays(program, bytes);
   const std::vector<LoopFacts> loops(program.code.size());
-  return Recorder(program, places, {}, kLanes, loops).record();
+  return Recorder(program, locations, {}, kLanes, loops).record();
 }
 
 Chain elementwise(ProgramBuilder& builder, std::initializer_list<int64_t> extents,
@@ -43,7 +45,7 @@ Chain elementwise(ProgramBuilder& builder, std::initializer_list<int64_t> extent
   return chain;
 }
 
-// 32 cores add matrices of 4096 x 4096, each in 8 trips of 16 rows.
+// 32 cores add matrices of 4096 x 4096, each in 8 iterations of 16 rows.
 struct Add {
   Add() {
     const Register x = builder.array(), y = builder.array(), out = builder.array();
@@ -70,7 +72,7 @@ struct Add {
 
 constexpr int64_t kMatrix = 4096 * 4096 * 2;
 
-TEST("an elementwise kernel moves each stick once, in long runs, and its cores do not conflict") {
+TEST("an elementwise kernel transfers each stick once, in long runs, without conflicts") {
   const Add add;
   const Recording recording = recorded(add.builder.program, {kMatrix, kMatrix, kMatrix});
   CHECK(!recording.has_conflict && !recording.is_data_dependent);
@@ -92,16 +94,18 @@ TEST("an elementwise kernel moves each stick once, in long runs, and its cores d
   CHECK_EQUAL(counts.device_bytes.total, 0);
 }
 
-TEST("arrays that are the same memory conflict only where cores meet") {
+TEST("aliasing arrays conflict only if two cores access the same rows") {
   const Add add;
-  std::vector<ArrayPlace> places = place_arrays(add.builder.program, std::vector(3, kMatrix));
-  places[2] = places[0];  // in place: every core writes what only it reads
-  CHECK(!record(add.builder.program, places, {}, kLanes).has_conflict);
-  places[2].address = places[0].address + 4096 * 2;  // a row further: of the next core
-  CHECK(record(add.builder.program, places, {}, kLanes).has_conflict);
+  std::vector<ArrayLocation> locations =
+      locate_arrays(add.builder.program, std::vector(3, kMatrix));
+  locations[2] = locations[0];  // in-place: every core writes elements that only it reads
+  CHECK(!record(add.builder.program, locations, {}, kLanes).has_conflict);
+  locations[2].address =
+      locations[0].address + 4096 * 2;  // shifted by a row: rows of the next core
+  CHECK(record(add.builder.program, locations, {}, kLanes).has_conflict);
 }
 
-TEST("what lies beyond the end of an array costs nothing") {
+TEST("accesses beyond the end of an array cost nothing") {
   const Add add;
   // The last core has 100 rows of x, and 28 fewer.
   const Recording recording =
@@ -112,8 +116,9 @@ TEST("what lies beyond the end of an array costs nothing") {
       recorded(add.builder.program, {0, -1, -1}).instructions[add.read_x].device_bytes.total, 0);
 }
 
-TEST("cores that read the same tiles in the same trip share them") {
-  // 4 x 8 cores multiply: each row of cores reads the same of a, each column the same of b.
+TEST("tiles that several cores read in the same iteration count once") {
+  // A matmul on 4 x 8 cores: each row of cores reads the same rows of a, each column the same
+  // columns of b.
   ProgramBuilder builder({4, 8, 1});
   const Register a = builder.array(), b = builder.array(), out = builder.array();
   const std::vector<Register> strides = builder.constants({1024, 1});
@@ -165,7 +170,7 @@ TEST("cores that write the same memory conflict, and so do a reader and a writer
   }
 }
 
-TEST("a branch on data counts both arms, a loop on data one trip") {
+TEST("a data-dependent branch counts both arms, a data-dependent loop one iteration") {
   ProgramBuilder builder({1, 1, 1});
   const View view = builder.view(builder.array(), builder.constants({1}));
   const Register zero = builder.constant(0), one = builder.constant(1);
@@ -189,7 +194,7 @@ TEST("a branch on data counts both arms, a loop on data one trip") {
       });
   builder.loop(zero, extract.destination, one,
                [&](Register) { in_loop = builder.transfer(false, view, {zero}, {64}); });
-  // What the arms computed is not known either.
+  // The results of the arms are not known either.
   builder.loop(zero, result, one,
                [&](Register) { after = builder.transfer(false, view, {zero}, {64}); });
   const Recording recording = recorded(builder.program, {4096});
@@ -200,14 +205,14 @@ TEST("a branch on data counts both arms, a loop on data one trip") {
   CHECK_EQUAL(recording.instructions[otherwise].device_bytes.total, 256);
 }
 
-TEST("long loops are counted without being walked") {
+TEST("long uniform loops are counted without visiting every iteration") {
   ProgramBuilder builder({2, 1, 1});
   const View view = builder.view(builder.array(), builder.constants({1}));
   const Register zero = builder.constant(0);
   size_t at = 0;
   builder.loop(zero, builder.constant(1 << 20), builder.constant(1), [&](Register i) {
     builder.loop(zero, builder.constant(1 << 20), builder.constant(1), [&](Register j) {
-      // 2^40 trips, 64 elements further each time.
+      // 2^40 iterations, each advances by 64 elements.
       const Register row = builder.sum(builder.product(i, builder.constant(1 << 20)), j);
       at = builder.transfer(false, view, {builder.product(row, builder.constant(64))}, {64});
     });
@@ -217,7 +222,7 @@ TEST("long loops are counted without being walked") {
   CHECK_EQUAL(recording.instructions[at].device_bytes.total, int64_t{256} << 40);
 }
 
-TEST("a loop too long to walk is counted by its first trips") {
+TEST("a loop too long to visit is approximated by its first iterations") {
   ProgramBuilder builder({1, 1, 1});
   const View view = builder.view(builder.array(), builder.constants({1}));
   size_t at = 0;
@@ -227,7 +232,7 @@ TEST("a loop too long to walk is counted by its first trips") {
   CHECK_EQUAL(recording.instructions[at].executions.total, int64_t{1} << 40);
 }
 
-TEST("what cannot be executed cannot be recorded") {
+TEST("programs that cannot be executed are rejected") {
   const auto with_loop = [](int64_t step) {
     ProgramBuilder builder({1, 1, 1});
     builder.loop(builder.constant(0), builder.constant(4), builder.constant(step), [](Register) {});
@@ -239,7 +244,7 @@ TEST("what cannot be executed cannot be recorded") {
   CHECK_THROWS(KernelError, recorded(with_loop(1), {5}));
 }
 
-TEST("a gather reads its indices, and a row of memory for each") {
+TEST("a gather counts its indices and a row of memory for each index") {
   ProgramBuilder builder({2, 1, 1});
   const Register table = builder.array(), indices = builder.array(ElementType::I32);
   IndirectTransfer transfer;
@@ -261,7 +266,7 @@ TEST("a gather reads its indices, and a row of memory for each") {
   CHECK(recorded(builder.program, {64 * 2 * 1000, 400}).has_conflict);
 }
 
-TEST("partitions of a view cost what of the tile lies in them") {
+TEST("each partition of a view counts the part of the tile that it holds") {
   // Rows 0 to 9 are in device memory, 10 to 19 in the scratchpad of core 1.
   ProgramBuilder builder({2, 1, 1});
   View there = builder.view(builder.array(), builder.constants({64, 1}));
@@ -278,11 +283,12 @@ TEST("partitions of a view cost what of the tile lies in them") {
   const Recording recording = recorded(builder.program, {1280});
   const InstructionCounts& counts = recording.instructions[at];
   CHECK_EQUAL(counts.device_bytes.busiest, 6 * 128);
-  CHECK_EQUAL(counts.remote_bytes.total, 6 * 128);  // core 0's; it is core 1's own
+  CHECK_EQUAL(counts.remote_bytes.total,
+              6 * 128);  // only those of core 0: the scratchpad belongs to core 1
   CHECK_EQUAL(counts.scratchpad_bytes.busiest, (12 + 6) * 128);
 }
 
-TEST("reductions count the sticks of results that they fold within") {
+TEST("reductions over the innermost dimension count the sticks of their results") {
   ProgramBuilder builder({1, 1, 1});
   Reduce reduce;
   reduce.extents = builder.constants({130, 70});
@@ -306,8 +312,7 @@ TEST("reductions count the sticks of results that they fold within") {
   CHECK_EQUAL(recording.instructions[rows].scratchpad_bytes.total, 2 * (9100 + 130 + 130));
 }
 
-// --- Against enumeration
-// --------------------------------------------------------------------------
+// --- Comparison with enumeration
 
 struct RandomBox {
   explicit RandomBox(std::mt19937& random, int64_t furthest) {
@@ -345,7 +350,7 @@ struct RandomBox {
   std::vector<std::pair<int64_t, int64_t>> dimensions;
 };
 
-TEST("a box touches the sticks that its bytes are in, inside the limits") {
+TEST("a box counts the sticks of its bytes within the limits") {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
     const RandomBox box(random, 600);
@@ -359,7 +364,7 @@ TEST("a box touches the sticks that its bytes are in, inside the limits") {
   }
 }
 
-TEST("cores conflict where the bytes they touch meet and one writes") {
+TEST("cores conflict if they access the same byte and one writes it") {
   std::mt19937 random(2);
   int conflicts = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -389,10 +394,10 @@ TEST("cores conflict where the bytes they touch meet and one writes") {
   CHECK(conflicts > 100 && conflicts < 1900);
 }
 
-void check_same(const Recording& one, const Recording& other) {
-  CHECK(one.has_conflict == other.has_conflict);
-  for (size_t i = 0; i < one.instructions.size(); ++i) {
-    const InstructionCounts &a = one.instructions[i], &b = other.instructions[i];
+void check_same(const Recording& actual, const Recording& expected) {
+  CHECK(actual.has_conflict == expected.has_conflict);
+  for (size_t i = 0; i < actual.instructions.size(); ++i) {
+    const InstructionCounts &a = actual.instructions[i], &b = expected.instructions[i];
     CHECK_EQUAL(a.executions.total, b.executions.total);
     CHECK_EQUAL(a.device_bytes.total, b.device_bytes.total);
     CHECK_EQUAL(a.device_bytes.busiest, b.device_bytes.busiest);
@@ -402,7 +407,7 @@ void check_same(const Recording& one, const Recording& other) {
   }
 }
 
-TEST("counting loops by one trip gives what walking every trip gives") {
+TEST("counting one iteration of uniform loops equals counting every iteration") {
   for (uint32_t seed = 0; seed < 500; ++seed) {
     std::mt19937 random(seed);
     const auto below = [&](uint32_t bound) { return static_cast<int64_t>(random() % bound); };

@@ -1,4 +1,4 @@
-// Reductions against loops over single elements in the order that reduce.cpp defines.
+// Compares reductions with loops over single elements in the order that reduce.cpp defines.
 #include <algorithm>
 
 #include "check.h"
@@ -39,8 +39,8 @@ Values combined(const Reduce& reduce, const Values& left, const Values& right) {
   return results;
 }
 
-// 64 accumulators and a tree, or one accumulator.
-Values folded(const Reduce& reduce, const std::vector<Values>& elements, bool is_innermost) {
+// Reduces with 64 accumulators and a tree, or with one accumulator.
+Values reduced(const Reduce& reduce, const std::vector<Values>& elements, bool is_innermost) {
   const size_t width = is_innermost ? 64 : 1;
   std::vector<Values> accumulators;
   for (size_t k = 0; k < elements.size(); ++k) {
@@ -95,7 +95,7 @@ void execute_plainly(const Reduce& reduce, TestCore& test) {
       results.push_back(load_lane(test.at(initial) + offset, initial.type));
     }
     if (!elements.empty()) {
-      results = combined(reduce, results, folded(reduce, elements, is_innermost));
+      results = combined(reduce, results, reduced(reduce, elements, is_innermost));
     }
     for (size_t i = 0; i < results.size(); ++i) {
       const Operand& to = reduce.outputs[i];
@@ -118,7 +118,7 @@ void check_like_plain_loops(const Reduce& reduce, TestCore& test, const std::str
   if (test.scratchpad() != plain.scratchpad()) check::fail(__FILE__, __LINE__, what);
 }
 
-// Outputs do not move along reduced dimensions.
+// Outputs have stride 0 along reduced dimensions.
 Operand result_operand(TestCore& test, Shapes& shapes, ElementType type,
                        std::vector<int64_t> extents, std::span<const int32_t> reduced) {
   for (const int32_t dimension : reduced) extents[static_cast<size_t>(dimension)] = 1;
@@ -160,7 +160,7 @@ Reduce random_reduce(TestCore& test, Shapes& shapes, const std::vector<int64_t>&
   return reduce;
 }
 
-TEST("a reduction folds in the order that is defined, whatever the shapes and strides") {
+TEST("reductions combine elements in the defined order for all shapes and strides") {
   for (uint32_t seed = 0; seed < 400; ++seed) {
     Shapes shapes(seed);
     TestCore test(1 << 20, seed);
@@ -169,7 +169,7 @@ TEST("a reduction folds in the order that is defined, whatever the shapes and st
   }
 }
 
-TEST("long rows, rows of about 64 elements and long columns fold in the order that is defined") {
+TEST("long rows, rows of about 64 elements and long columns are reduced in the defined order") {
   const std::vector<std::vector<int64_t>> all{{3, 5000}, {70, 63},  {70, 64}, {70, 65},  {2, 1024},
                                               {2, 1025}, {3000, 1}, {900, 3}, {7, 2500}, {1, 1}};
   for (uint32_t seed = 0; seed < 6; ++seed) {
@@ -182,7 +182,7 @@ TEST("long rows, rows of about 64 elements and long columns fold in the order th
   }
 }
 
-TEST("a reduction of nothing is the initial value") {
+TEST("a reduction of no elements gives the initial value") {
   for (const std::vector<int64_t>& extents : {std::vector<int64_t>{5, 0}, {0, 5}}) {
     Shapes shapes(1);
     TestCore test(1 << 20);
@@ -202,7 +202,7 @@ TEST("a reduction of nothing is the initial value") {
   }
 }
 
-// The largest element and the first place where it is.
+// The maximum and its first index.
 Reduce argmax(TestCore& test, Shapes& shapes, const std::vector<int64_t>& extents, int32_t along) {
   Reduce reduce;
   reduce.extents = test.integers(extents);
@@ -215,7 +215,7 @@ Reduce argmax(TestCore& test, Shapes& shapes, const std::vector<int64_t>& extent
   test.fill(reduce.inputs[0].operand, 5);
   reduce.reduced = {along};
   reduce.values = {0, 1};
-  // 0, 1: value and place so far; 2, 3: the next ones.
+  // 0, 1: value and index of the accumulator; 2, 3: those of the element.
   const auto f16 = ElementType::F16;
   const auto i64 = ElementType::I64;
   const auto i1 = ElementType::I1;
@@ -235,7 +235,7 @@ Reduce argmax(TestCore& test, Shapes& shapes, const std::vector<int64_t>& extent
   return reduce;
 }
 
-TEST("a combiner of several steps folds several values together") {
+TEST("a combiner of several steps reduces several values together") {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     Shapes shapes(seed);
     TestCore test(1 << 20, seed);
@@ -245,7 +245,7 @@ TEST("a combiner of several steps folds several values together") {
   }
 }
 
-TEST("a combiner may exchange its accumulators") {
+TEST("a combiner may permute its accumulators") {
   Shapes shapes(2);
   TestCore test(1 << 20);
   const std::vector<int64_t> extents{5, 130};
@@ -258,7 +258,7 @@ TEST("a combiner may exchange its accumulators") {
   check_like_plain_loops(reduce, test, "exchanged");
 }
 
-TEST("threads and instruction sets do not change a reduction") {
+TEST("threads and instruction sets do not change the results of a reduction") {
   for (const int32_t along : {0, 1}) {
     Shapes shapes(3);
     TestCore test(4 << 20);
@@ -284,7 +284,7 @@ TEST("threads and instruction sets do not change a reduction") {
   }
 }
 
-TEST("a sum of many small numbers is not rounded on its way") {
+TEST("partial sums are not rounded to the element type") {
   // 5000 times 2^-9 on top of 512: in 9 fraction bits no single one would change the sum.
   TestCore test(1 << 16);
   Reduce reduce;
@@ -304,7 +304,7 @@ TEST("a sum of many small numbers is not rounded on its way") {
   CHECK_EQUAL(sum, 522.0f);  // 521.77 to the nearest even: steps of 1 above 512
 }
 
-TEST("an injected fault spoils the result of a reduction") {
+TEST("an injected fault changes the result of a reduction") {
   Shapes shapes(3);
   TestCore test(1 << 20);
   Reduce reduce;

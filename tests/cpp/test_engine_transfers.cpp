@@ -1,4 +1,4 @@
-// Tiles between memory and scratchpads, against loops over single elements.
+// Compares transfers of tiles with loops over single elements.
 #include <algorithm>
 #include <numeric>
 
@@ -91,7 +91,7 @@ struct RandomBox {
 
 }  // namespace
 
-TEST("a loaded tile is what single elements are, zero beyond the end") {
+TEST("a loaded tile has the elements of the view, and zeros beyond the end") {
   Shapes shapes(1);
   for (int round = 0; round < 400; ++round) {
     const ElementType type = kTypes[round % 4];
@@ -114,10 +114,10 @@ TEST("a loaded tile is what single elements are, zero beyond the end") {
   }
 }
 
-TEST("a tile that is loaded again has what its registers say now") {
+TEST("a repeated load uses the current values of its registers") {
   Card card(4096);
   Core& core = card.core.core;
-  core.launch = 1;  // plans are kept within a launch
+  core.launch = 1;  // plans are cached within a launch
   Transfer transfer;
   transfer.tile = card.core.buffer(ElementType::I32, 16, {4, 1});
   transfer.extents = card.core.integers(std::vector<int64_t>{4, 4});
@@ -127,7 +127,7 @@ TEST("a tile that is loaded again has what its registers say now") {
     core.registers[static_cast<size_t>(target)] = static_cast<uint64_t>(value);
   };
   const int64_t begin = core.integer(transfer.views[0].base);
-  // Ascending anchors, so that what comes next is fetched ahead, beyond the array's end too.
+  // Ascending anchors, so that the next tile is prefetched, also beyond the array's end.
   Shapes shapes(5);
   for (int64_t trip = 0; trip < 80; ++trip) {
     const int64_t first = trip % 10 == 9 ? shapes.below(100) : 0, row = 4 + trip / 20 * 3,
@@ -146,7 +146,7 @@ TEST("a tile that is loaded again has what its registers say now") {
   }
 }
 
-TEST("a stored tile changes its elements of the array and nothing else") {
+TEST("a stored tile changes only its elements of the array") {
   Shapes shapes(2);
   for (int round = 0; round < 400; ++round) {
     const ElementType type = kTypes[round % 4];
@@ -160,7 +160,7 @@ TEST("a stored tile changes its elements of the array and nothing else") {
     transfer.anchor = card.core.integers(box.anchor);
     if (box.first * static_cast<int64_t>(bytes) > static_cast<int64_t>(card.array.size())) continue;
     transfer.views = {card.view(type, box.first, box.strides)};
-    // Which elements may end up at each place: several where the view overlaps itself.
+    // The elements that may be stored at each position: several if the view overlaps itself.
     std::vector<std::vector<const std::byte*>> candidates(card.array.size() / bytes);
     for_each_point(box.extents, [&](std::span<const int64_t> point) {
       const auto at = static_cast<size_t>(box.element(point));
@@ -183,7 +183,7 @@ TEST("a stored tile changes its elements of the array and nothing else") {
   }
 }
 
-TEST("accesses below an array, of strange sizes and with huge numbers are errors") {
+TEST("accesses before an array, with invalid sizes or with huge strides are errors") {
   constexpr int64_t kHuge = int64_t{1} << 62, kSmallest = std::numeric_limits<int64_t>::min();
   Card card(256);
   const auto run = [&](int64_t first, int64_t stride, int64_t anchor, int64_t extent) {
@@ -211,7 +211,7 @@ TEST("accesses below an array, of strange sizes and with huge numbers are errors
   CHECK_THROWS(KernelError, run(0, 1, std::numeric_limits<int64_t>::max(), 2));
 }
 
-TEST("partitions give the elements they hold, the last one first") {
+TEST("an element is loaded from the last partition that holds it") {
   Shapes shapes(3);
   for (int round = 0; round < 300; ++round) {
     Card card(1 << 12, static_cast<uint32_t>(round));
@@ -262,7 +262,7 @@ TEST("partitions give the elements they hold, the last one first") {
   }
 }
 
-TEST("scratchpad windows belong to cores and end") {
+TEST("accesses beyond the scratchpad window of a core are errors") {
   Card card(128);
   const auto run = [&](int64_t owner, int64_t base, bool store) {
     Transfer transfer;
@@ -315,7 +315,7 @@ TEST("expressions divide as MLIR does") {
   CHECK_THROWS(KernelError, apply(TermKind::kAdd, kSmallest, -1));
 }
 
-TEST("the step of a variable is found where it is even") {
+TEST("the coefficient of a variable is found if the expression is linear") {
   using Kind = TermKind;
   const Term x{Kind::kVariable, 1}, y{Kind::kVariable, 0}, three{Kind::kConstant, 3},
       unknown{Kind::kRegister, 0};
@@ -332,7 +332,7 @@ TEST("the step of a variable is found where it is even") {
   CHECK(!coefficient({x, three, {Kind::kModulo, 0}}));
 }
 
-TEST("runs of an indirect transfer are what its points are one by one") {
+TEST("runs of an indirect transfer give the same elements as single points") {
   Shapes shapes(4);
   for (int round = 0; round < 200; ++round) {
     Card card(1 << 12, static_cast<uint32_t>(round));
@@ -358,7 +358,7 @@ TEST("runs of an indirect transfer are what its points are one by one") {
         {{{TermKind::kVariable, 1}, {TermKind::kConstant, step}, {TermKind::kMultiply, 0}}},
         {}};
     transfer.subscripts = {row, column};
-    // The same with a column that is not seen to be even.
+    // The same with a column that the analysis does not recognise as linear.
     IndirectTransfer slow = transfer;
     slow.subscripts[1].expressions[0] = {{TermKind::kVariable, 1},
                                          {TermKind::kConstant, 1},
@@ -375,7 +375,7 @@ TEST("runs of an indirect transfer are what its points are one by one") {
     CHECK(fast_array == card.array);
     CHECK(fast_tile == card.core.content(transfer.tile));
     CHECK(transfer.store ? array != card.array : tile != fast_tile);
-    // One index too large: both ways refuse it.
+    // An out-of-bounds index: both forms reject it.
     const int32_t bad = 20;
     std::memcpy(card.array.data() + 4 * (rows - 1), &bad, sizeof bad);
     CHECK_THROWS(KernelIndexError, execute(transfer, card.core.core, card.memory));

@@ -1,5 +1,5 @@
-// formats.h against definitions written another way: sorted tables of doubles, which hold every
-// value of these formats, and every midpoint of two neighbours, exactly.
+// Compares float_formats.h with independent definitions: sorted tables of doubles, which represent
+// every value of these formats and every midpoint of two adjacent values exactly.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -79,7 +79,7 @@ uint16_t expected_ieee(const std::vector<double>& table, double value) {
   return static_cast<uint16_t>(sign | nearest_code(table, std::fabs(value), Ties::TO_EVEN));
 }
 
-// What the host sees of a code.
+// Returns the value of a code on the host.
 double expected_host_value(uint16_t code) {
   const uint32_t magnitude = code & 0x7FFF;
   if (magnitude == 0x7FFF) return std::numeric_limits<double>::quiet_NaN();
@@ -88,7 +88,7 @@ double expected_host_value(uint16_t code) {
   return code & 0x8000 ? -value : value;
 }
 
-// Bit patterns of every exponent and of both sides of everything special.
+// Bit patterns of every exponent, and adjacent to all special values.
 template <typename Visit>
 void for_sampled_singles(uint32_t step, Visit visit) {
   for (uint64_t bits = 0; bits < (1ull << 32); bits += step) visit(static_cast<uint32_t>(bits));
@@ -169,7 +169,7 @@ TEST("formats: every SEN169 code decodes to its value in every host format") {
   }
 }
 
-TEST("formats: every SEN169 code survives the way to binary32 and back") {
+TEST("formats: every SEN169 code survives the round trip to binary32") {
   for (uint32_t i = 0; i < (1u << 16); ++i) {
     const auto code = static_cast<uint16_t>(i);
     const uint16_t expected = code == 0xFFFF ? 0x7FFF : code;
@@ -178,7 +178,7 @@ TEST("formats: every SEN169 code survives the way to binary32 and back") {
   }
 }
 
-TEST("formats: every 16-bit host number encodes to the nearest SEN169 number") {
+TEST("formats: every 16-bit host value encodes to the nearest SEN169 value") {
   for (uint32_t i = 0; i < (1u << 16); ++i) {
     const auto bits = static_cast<uint16_t>(i);
     CHECK_EQUAL(sen169_from_bf16(bits), expected_conversion(as_double(i << 16)));
@@ -190,7 +190,7 @@ TEST("formats: every 16-bit host number encodes to the nearest SEN169 number") {
   }
 }
 
-TEST("formats: binary32 numbers encode to the nearest number of every format") {
+TEST("formats: binary32 values encode to the nearest value of every format") {
   for_sampled_singles(4099, [](uint32_t bits) {
     const double value = as_double(bits);
     CHECK_EQUAL(sen169_from_fp32(bits), expected_conversion(value));
@@ -201,7 +201,7 @@ TEST("formats: binary32 numbers encode to the nearest number of every format") {
   });
 }
 
-TEST("formats: binary16 widens exactly and returns") {
+TEST("formats: binary16 widens exactly and survives the round trip") {
   for (uint32_t i = 0; i < (1u << 16); ++i) {
     const auto bits = static_cast<uint16_t>(i);
     const uint32_t magnitude = i & 0x7FFF;
@@ -214,7 +214,7 @@ TEST("formats: binary16 widens exactly and returns") {
   }
 }
 
-TEST("formats: IEEE conversions keep a NaN's sign and payload and make it quiet") {
+TEST("formats: IEEE conversions preserve a NaN's sign and payload and make it quiet") {
   CHECK_EQUAL(fp32_from_fp16(0xFC01), 0xFFC02000u);
   CHECK_EQUAL(fp32_from_fp16(0x7E00), 0x7FC00000u);
   CHECK_EQUAL(fp16_from_fp32(0xFF802000), 0xFE01);

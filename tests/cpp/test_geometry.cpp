@@ -1,4 +1,4 @@
-// Checks of sizes, strides and offsets, and whether layouts hold them.
+// Tests of the checks of sizes, strides and offsets, and of layouts for them.
 #include <cstdint>
 #include <stdexcept>
 
@@ -25,13 +25,13 @@ TEST("a geometry needs as many strides as sizes, and none may be negative") {
   CHECK_THROWS(std::invalid_argument, check_geometry({2}, {1}, -1));
 }
 
-TEST("a geometry beyond what can be addressed is an error") {
+TEST("a geometry beyond the address space is an error") {
   check_geometry({int64_t{1} << 59}, {2});
   CHECK_THROWS(std::overflow_error, check_geometry({int64_t{1} << 61}, {1}));
   CHECK_THROWS(std::overflow_error, check_geometry({2}, {kLargest}));
   CHECK_THROWS(std::overflow_error, check_geometry({1}, {1}, kLargest));
   CHECK_THROWS(std::overflow_error, check_geometry({int64_t{1} << 40, int64_t{1} << 40}, {0, 0}));
-  // Nothing is reached: the strides do not matter.
+  // There are no elements: the strides do not matter.
   check_geometry({int64_t{1} << 40, 0}, {int64_t{1} << 40, 1});
 }
 
@@ -42,7 +42,7 @@ TEST("sizes that overflow are an error") {
   CHECK_EQUAL(host_extent({int64_t{1} << 40, 0}, {int64_t{1} << 40, 1}), int64_t{0});
 }
 
-TEST("layouts are made of checked geometries only") {
+TEST("layouts reject invalid geometries") {
   CHECK_THROWS(std::invalid_argument, TensorLayout::of({4, 4}, {-4, 1}, kFp16, {0, 1}));
   CHECK_THROWS(std::invalid_argument, TensorLayout::of({4, 4}, {1}, kFp16, {0, 1}));
   CHECK_THROWS(std::invalid_argument,
@@ -57,19 +57,19 @@ TEST("a huge view is checked against a huge layout without visiting its elements
   check_layout_holds(line, {many, 64}, {0, 1}, 17);
   CHECK_THROWS(std::invalid_argument, check_layout_holds(line, {many + 64}, {3}));
   CHECK_THROWS(std::invalid_argument, check_layout_holds(line, {many}, {3}, 66));
-  // Rows padded from 100 to 128 elements: what lies between them has no place.
-  const TensorLayout padded = TensorLayout::given({2, many, 64}, {64, 100, 1}, kFp16);
+  // Rows padded from 100 to 128 elements: the elements between them have no device offset.
+  const TensorLayout padded = TensorLayout::from_fields({2, many, 64}, {64, 100, 1}, kFp16);
   check_layout_holds(padded, {many / 7, 100}, {700, 1});
   check_layout_holds(padded, {many}, {3});
-  const TensorLayout gapped = TensorLayout::given({1, many, 64}, {64, 100, 1}, kFp16);
+  const TensorLayout gapped = TensorLayout::from_fields({1, many, 64}, {64, 100, 1}, kFp16);
   CHECK_THROWS(std::invalid_argument, check_layout_holds(gapped, {many}, {3}));
   check_layout_holds(gapped, {many, 64}, {100, 1});
-  const TensorLayout even = TensorLayout::given({many, 64}, {128, 2}, kFp16);
+  const TensorLayout even = TensorLayout::from_fields({many, 64}, {128, 2}, kFp16);
   check_layout_holds(even, {many}, {6});
   CHECK_THROWS(std::invalid_argument, check_layout_holds(even, {many}, {3}));
 }
 
-TEST("a staggered layout that lacks half of its sticks holds nothing but their half") {
+TEST("a staggered layout without half of its sticks holds only the other half") {
   const auto one_stick =
       TensorLayout::of({32}, {1}, DataFormat::IEEE_FP32, {0}, ElementArrangement::DL16_TO_FP32);
   CHECK_THROWS(std::invalid_argument, check_layout_holds(one_stick, {32}, {1}));
@@ -80,10 +80,11 @@ TEST("a staggered layout that lacks half of its sticks holds nothing but their h
 }
 
 TEST("an irregular view is checked element by element, and one too large for that is rejected") {
-  // 130 is no multiple of 64, so the places between rows are found only by looking.
-  const TensorLayout ragged = TensorLayout::given({3, 1000, 64}, {64, 130, 1}, kFp16);
+  // 130 is not a multiple of 64, so that every element between rows must be visited.
+  const TensorLayout ragged = TensorLayout::from_fields({3, 1000, 64}, {64, 130, 1}, kFp16);
   check_layout_holds(ragged, {200, 300}, {131, 97});
-  const TensorLayout large = TensorLayout::given({3, int64_t{1} << 30, 64}, {64, 130, 1}, kFp16);
+  const TensorLayout large =
+      TensorLayout::from_fields({3, int64_t{1} << 30, 64}, {64, 130, 1}, kFp16);
   CHECK_THROWS(std::invalid_argument,
                check_layout_holds(large, {1 << 20, 1 << 20}, {131071, 65537}));
 }

@@ -1,4 +1,4 @@
-// Lanes from and to memory, their rounding, and reductions.
+// Tests of loads and stores of lanes, of their rounding, and of reductions.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -38,7 +38,7 @@ bool is_nan_code(ElementType type, const std::byte* code, bool ieee) {
   }
 }
 
-TEST("lanes: every code of 8 and 16 bits comes back from its lane") {
+TEST("lanes: every code of 8 and 16 bits survives a load and a store") {
   for (const bool ieee : {false, true}) {
     for (const std::string_view capability : available_capabilities()) {
       const EngineSettings settings(capability, ieee);
@@ -64,7 +64,7 @@ TEST("lanes: every code of 8 and 16 bits comes back from its lane") {
   }
 }
 
-TEST("lanes: 16-bit floats have the values of formats.h") {
+TEST("lanes: 16-bit floats have the values of float_formats.h") {
   for (const std::string_view capability : available_capabilities()) {
     for (const bool ieee : {false, true}) {
       const EngineSettings settings(capability, ieee);
@@ -82,7 +82,7 @@ TEST("lanes: 16-bit floats have the values of formats.h") {
   }
 }
 
-TEST("lanes: strides of any size and sign reach the same elements as single loads and stores") {
+TEST("lanes: strides of any size and sign access the same elements as single loads and stores") {
   std::mt19937 random(5);
   Bytes memory(4096);
   for (std::byte& byte : memory) byte = static_cast<std::byte>(random() & 1);
@@ -101,7 +101,7 @@ TEST("lanes: strides of any size and sign reach the same elements as single load
             load_lanes(type)(src + i * stride * bytes_of(type), 1, lane.data(), 1);
             CHECK(std::memcmp(lane.data(), lanes.data() + i * lane_bytes(type), lane.size()) == 0);
           }
-          // Written elsewhere, with the lanes in reverse, so that a store that does nothing shows.
+          // Stored elsewhere, with the lanes reversed, to detect a store that does nothing.
           std::vector<int64_t> order(static_cast<size_t>(n));
           Bytes reversed(lanes.size());
           for (int64_t i = 0; i < n; ++i) {
@@ -121,7 +121,7 @@ TEST("lanes: strides of any size and sign reach the same elements as single load
   }
 }
 
-// Every 419th float, each with the ends and the ties of its lower half.
+// Every 419th float, each with the extremes and the ties of its lower half.
 template <typename Visit>
 void for_many_floats(Visit visit) {
   std::vector<float> batch;
@@ -157,23 +157,22 @@ void check_rounding(ElementType type, bool ieee, uint32_t (*expected)(uint32_t))
   }
 }
 
-TEST("lanes: rounding to SEN169 is that of formats.h") {
+TEST("lanes: rounding to SEN169 is that of float_formats.h") {
   check_rounding(ElementType::F16, false,
                  [](uint32_t bits) { return sen169_value_bits(sen169_rounded(bits)); });
 }
-TEST("lanes: rounding to binary16 is that of formats.h") {
+TEST("lanes: rounding to binary16 is that of float_formats.h") {
   check_rounding(ElementType::F16, true,
                  [](uint32_t bits) { return fp32_from_fp16(fp16_from_fp32(bits)); });
 }
-TEST("lanes: rounding to bfloat16 is that of formats.h") {
+TEST("lanes: rounding to bfloat16 is that of float_formats.h") {
   check_rounding(ElementType::BF16, false,
                  [](uint32_t bits) { return fp32_from_bf16(bf16_from_fp32(bits)); });
 }
 
 // --- Reductions
-// -----------------------------------------------------------------------------------
 
-// The definition, word for word.
+// The definition of the order.
 template <typename Lane, typename Apply>
 Lane reduce_in_order(const std::vector<Lane>& lanes, Lane start, Apply apply) {
   std::vector<Lane> accumulators(64, start);
@@ -188,7 +187,7 @@ Lane reduce_in_order(const std::vector<Lane>& lanes, Lane start, Apply apply) {
   return accumulators[0];
 }
 
-// In pieces of every length.
+// Accumulates in chunks of every length.
 template <typename Lane>
 Lane reduce_in_pieces(Combine combine, ElementType type, const std::vector<Lane>& lanes,
                       int64_t piece) {
@@ -237,7 +236,7 @@ float reduce_all(Combine combine, const std::vector<float>& lanes) {
   return reduce_in_pieces(combine, ElementType::F32, lanes, 1000);
 }
 
-TEST("lanes: NaN wins against MAXIMUM and loses against MAXNUM") {
+TEST("lanes: MAXIMUM returns NaN if an operand is NaN, MAXNUM the other operand") {
   const std::vector<float> some = {1.0f, NAN, 3.0f};
   const std::vector<float> none = {NAN, NAN};
   for (const std::string_view capability : available_capabilities()) {

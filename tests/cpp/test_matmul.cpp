@@ -1,4 +1,4 @@
-// The matrix instruction, bit by bit, against one fused multiplication and addition at a time.
+// Compares the bits of the matrix instruction with sequential fused multiply-adds.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -22,7 +22,7 @@ constexpr ElementType kIntegers[] = {ElementType::I1, ElementType::I8, ElementTy
 
 enum class Order { ROWS, COLUMNS, GAPS, REPEATED_ROW, REPEATED_COLUMN };
 
-// A matrix in memory of its exact size, so that a sanitizer sees every access beyond it.
+// A matrix in memory of its exact size, so that a sanitizer detects every out-of-bounds access.
 struct Stored {
   Stored(int64_t rows, int64_t columns, ElementType type, Order order) : type(type) {
     switch (order) {
@@ -62,7 +62,7 @@ struct Stored {
   std::vector<std::byte> bytes;
 };
 
-// Numbers around one, with zeros of both signs among them; small integers.
+// Values near one and zeros of both signs; small integers.
 void fill(Stored& matrix, std::mt19937& random) {
   std::normal_distribution<float> normal;
   for (int64_t i = 0; i < matrix.elements(); ++i) {
@@ -167,7 +167,7 @@ void check_case(const Case& test) {
   for (Stored* matrix : {&a, &b, &c_in}) {
     test.any_bits ? fill_with_any_bits(*matrix, random) : fill(*matrix, random);
   }
-  // What lies between the elements of the result must stay.
+  // The bytes between the elements of the result must not change.
   fill_with_any_bits(expected, random);
   const Stored before = expected;
   const Matrix c = test.has_c_in ? c_in.matrix() : Matrix{};
@@ -394,21 +394,24 @@ TEST("matmul: invalid arguments are rejected") {
   Stored f(4, 4, ElementType::F32, Order::ROWS);
   Stored i(4, 4, ElementType::I8, Order::ROWS);
   Stored one_bit(4, 4, ElementType::I1, Order::ROWS);
-  const auto refused = [](auto... arguments) {
+  const auto rejected = [](auto... arguments) {
     CHECK_THROWS(std::invalid_argument, matmul(arguments...));
   };
   const Matrix none;
-  refused(4, 4, 4, f.matrix(), i.matrix(), none, f.out());
-  refused(4, 4, 4, f.matrix(), f.matrix(), i.matrix(), f.out());
-  refused(4, 4, 4, i.matrix(), i.matrix(), none, f.out());
-  refused(4, 4, 4, i.matrix(), i.matrix(), none, one_bit.out());
-  refused(-1, 4, 4, f.matrix(), f.matrix(), none, f.out());
-  refused(4, 4, 4, none, f.matrix(), none, f.out());
-  refused(4, 4, 4, f.matrix(), f.matrix(), none, MatrixOut{nullptr, ElementType::F32, 4, 1});
-  refused(4, 4, 4, Matrix{f.bytes.data(), ElementType::F32, -4, 1}, f.matrix(), none, f.out());
-  refused(4, 4, 4, f.matrix(), f.matrix(), none, MatrixOut{f.bytes.data(), ElementType::F32, 0, 1});
-  refused(4, 4, 4, f.matrix(), f.matrix(), none, MatrixOut{f.bytes.data(), ElementType::F32, 3, 1});
-  refused(4, 4, 4, f.matrix(), f.matrix(), none, MatrixOut{f.bytes.data(), ElementType::F32, 1, 0});
+  rejected(4, 4, 4, f.matrix(), i.matrix(), none, f.out());
+  rejected(4, 4, 4, f.matrix(), f.matrix(), i.matrix(), f.out());
+  rejected(4, 4, 4, i.matrix(), i.matrix(), none, f.out());
+  rejected(4, 4, 4, i.matrix(), i.matrix(), none, one_bit.out());
+  rejected(-1, 4, 4, f.matrix(), f.matrix(), none, f.out());
+  rejected(4, 4, 4, none, f.matrix(), none, f.out());
+  rejected(4, 4, 4, f.matrix(), f.matrix(), none, MatrixOut{nullptr, ElementType::F32, 4, 1});
+  rejected(4, 4, 4, Matrix{f.bytes.data(), ElementType::F32, -4, 1}, f.matrix(), none, f.out());
+  rejected(4, 4, 4, f.matrix(), f.matrix(), none,
+           MatrixOut{f.bytes.data(), ElementType::F32, 0, 1});
+  rejected(4, 4, 4, f.matrix(), f.matrix(), none,
+           MatrixOut{f.bytes.data(), ElementType::F32, 3, 1});
+  rejected(4, 4, 4, f.matrix(), f.matrix(), none,
+           MatrixOut{f.bytes.data(), ElementType::F32, 1, 0});
 }
 
 }  // namespace

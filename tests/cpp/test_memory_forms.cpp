@@ -1,4 +1,5 @@
-// Instructions on elements in memory: the bits of loading, the instruction and storing.
+// Tests of instructions on elements in memory: the results are those of load, instruction and
+// store.
 #include <cstring>
 #include <random>
 #include <vector>
@@ -33,7 +34,7 @@ Codes codes_of(const LaneArray& lanes) {
   return codes;
 }
 
-// Every number there is, in order or not, and NaN in few places: most vectors have none.
+// All values, in order or shuffled, with few NaNs: most vectors have none.
 Codes all_codes(bool with_nan) {
   Codes codes;
   for (size_t code = 0; code < kAllCodes; ++code) {
@@ -52,7 +53,7 @@ bool has_same_bits(const LaneArray& a, const LaneArray& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), 4 * a.size()) == 0;
 }
 
-// Runs the form on `n` operands of each and compares it with the plain instruction.
+// Runs the form on `n` elements of each operand and compares it with the plain instruction.
 void check_form(VectorOp op, MemoryForm form, const Codes& a, const Codes& b) {
   const VectorFunction in_memory =
       vector_function_in_memory(op, ElementType::F16, ElementType::F16, form);

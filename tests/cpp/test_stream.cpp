@@ -12,14 +12,14 @@ using namespace spyre::flex;
 
 namespace {
 
-// Streams live for ever in the product; here too, since their threads do.
+// Streams are never destroyed, as in the runtime, because their threads never end.
 Stream& make_stream(const std::shared_ptr<CardClock>& clock) {
   static auto* streams = new std::vector<std::unique_ptr<Stream>>();
   streams->push_back(std::make_unique<Stream>(1, clock));
   return *streams->back();
 }
 
-// Holds a stream up until it is opened.
+// Blocks a stream until it is opened.
 class Gate {
  public:
   explicit Gate(Stream& stream) {
@@ -53,7 +53,7 @@ TEST("work of one stream runs in the order of submission") {
   CHECK(stream.query());
 }
 
-TEST("run waits for its turn behind queued work") {
+TEST("run waits for work that was queued before") {
   Stream& stream = make_stream(std::make_shared<CardClock>());
   std::atomic<int> done{0};
   stream.submit([&]() -> uint64_t {
@@ -61,12 +61,12 @@ TEST("run waits for its turn behind queued work") {
     done = 1;
     return 0;
   });
-  int seen = -1;
+  int result = -1;
   stream.run([&]() -> uint64_t {
-    seen = done;
+    result = done;
     return 0;
   });
-  CHECK_EQUAL(seen, 1);
+  CHECK_EQUAL(result, 1);
 }
 
 TEST("an error is raised once at the next synchronisation, and the stream stays usable") {
@@ -157,14 +157,14 @@ TEST("many threads may submit to one stream") {
   CHECK_EQUAL(count, 4000);
 }
 
-TEST("an event is known to others only when its mark is in the queue") {
+TEST("other threads see an event only after it is queued") {
   Stream& stream = make_stream(std::make_shared<CardClock>());
   auto event = std::make_shared<Event>();
   Gate gate(stream);
   for (int i = 0; i < 1024; ++i) stream.submit(nothing);
   std::thread recorder([&] { stream.record(event); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  // The queue is full: a wait that saw the event now could get in before the mark, for ever.
+  // The queue is full: a wait that saw the event now could be queued before it and never end.
   CHECK(!event->recorded());
   std::thread waiter([&] { stream.wait(event); });
   gate.open();
@@ -174,7 +174,7 @@ TEST("an event is known to others only when its mark is in the queue") {
   CHECK(event->recorded() && event->complete());
 }
 
-TEST("records and waits of one event from many threads end") {
+TEST("many threads may record and wait for one event without deadlock") {
   auto clock = std::make_shared<CardClock>();
   Stream &first = make_stream(clock), &second = make_stream(clock);
   auto event = std::make_shared<Event>();
@@ -223,7 +223,7 @@ TEST("run raises the error of its work in its caller") {
   stream.synchronize();
 }
 
-TEST("an error of earlier work is kept while a caller gets its own") {
+TEST("an error of earlier work stays pending while run throws its own") {
   Stream& stream = make_stream(std::make_shared<CardClock>());
   stream.submit([]() -> uint64_t { throw std::runtime_error("earlier"); });
   CHECK_THROWS(std::logic_error, stream.run([]() -> uint64_t { throw std::logic_error("own"); }));
@@ -231,7 +231,7 @@ TEST("an error of earlier work is kept while a caller gets its own") {
   stream.synchronize();
 }
 
-TEST("waiting until a stream is idle leaves its error for a synchronisation") {
+TEST("the synchronisation after wait_idle throws the pending error") {
   Stream& stream = make_stream(std::make_shared<CardClock>());
   stream.submit([]() -> uint64_t { throw std::runtime_error("broken"); });
   stream.wait_idle();
@@ -239,7 +239,7 @@ TEST("waiting until a stream is idle leaves its error for a synchronisation") {
   CHECK_THROWS(std::runtime_error, stream.synchronize());
 }
 
-TEST("a query that says done moves the card's clock as waiting does") {
+TEST("a query that returns true advances the card's clock as a wait does") {
   for (const bool by_event : {true, false}) {
     auto clock = std::make_shared<CardClock>();
     Stream& stream = make_stream(clock);
@@ -262,7 +262,7 @@ TEST("a stream is idle after a wait for its last event") {
   }
 }
 
-TEST("the notice of a copy is reported once, by the thread that synchronises") {
+TEST("the outcome of a copy is reported once, by the synchronising thread") {
   Stream& stream = make_stream(std::make_shared<CardClock>());
   static uint64_t reported = 0;
   static std::thread::id teller;
@@ -272,7 +272,7 @@ TEST("the notice of a copy is reported once, by the thread that synchronises") {
   });
   for (int i = 0; i < 3; ++i) {
     stream.submit([&]() -> uint64_t {
-      stream.note({.narrowed_out_of_range = 2});
+      stream.add_outcome({.narrowed_out_of_range = 2});
       return 0;
     });
   }

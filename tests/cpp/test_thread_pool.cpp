@@ -45,7 +45,7 @@ TEST("thread pool: every index is visited once, in whole grains") {
   }
 }
 
-TEST("thread pool: inside of a body there is one thread") {
+TEST("thread pool: a call inside a body uses one thread") {
   const WithThreads with(4);
   CHECK_EQUAL(threads_here(), 4);
   std::atomic<int> most = 0;
@@ -74,7 +74,7 @@ TEST("thread pool: a helper leaves the CPU of its caller") {
     while (!has_left && std::chrono::steady_clock::now() < deadline) {
       parallel_for(8, 1, [&](int64_t, int64_t) {
         if (std::this_thread::get_id() == caller_id) {
-          // Time for the helper to come.
+          // Gives the helper time to start.
           std::this_thread::sleep_for(std::chrono::microseconds(200));
         } else if (moved_here.load() == std::thread::id()) {
           stay_on(cpu);
@@ -104,7 +104,7 @@ TEST("thread pool: helpers take part in long calls") {
   std::mutex mutex;
   std::vector<std::thread::id> seen;
   std::atomic<int> arrived = 0;
-  // Every range waits for three threads to be inside, which only helpers can fulfil.
+  // Every range waits until three threads execute one, which requires helpers.
   parallel_for(3, 1, [&](int64_t, int64_t) {
     arrived += 1;
     while (arrived < 3) std::this_thread::yield();

@@ -1,5 +1,5 @@
 // The vector instructions: every instruction set gives the same bits, for any number of lanes and
-// for outputs that are inputs. What the bits must be is tested against the golden model in Python.
+// for outputs that alias inputs. Python tests compare the bits with the golden model.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -40,7 +40,7 @@ ElementType type_of_input(const Case& tested, int input) {
   return tested.op == VectorOp::SELECT && input == 0 ? ElementType::I1 : tested.operand;
 }
 
-// Lanes of random codes: floats of every exponent, NaN and infinity among them.
+// Lanes of random codes: floats of every exponent, including NaN and infinity.
 Bytes random_lanes(ElementType type, int64_t n, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes codes(static_cast<size_t>(n * bytes_of(type)));
@@ -64,7 +64,7 @@ Bytes run(const Case& tested, const std::vector<Bytes>& inputs, int64_t first, i
     const int bytes = lane_bytes(type_of_input(tested, static_cast<int>(i)));
     pointers.push_back(inputs[i].data() + first * bytes);
   }
-  // A byte more, to see that it is left alone.
+  // One more byte, to detect writes beyond the end.
   Bytes output(static_cast<size_t>(n * lane_bytes(tested.result)) + 1, std::byte{0xA5});
   vector_function(tested.op, tested.operand, tested.result)(pointers.data(), output.data(), n);
   CHECK(output.back() == std::byte{0xA5});
@@ -116,7 +116,7 @@ TEST("vector ops: functions of one 16-bit operand give the same bits for all ope
   }
 }
 
-// Every fraction with some exponents, and what is no number or none that is near.
+// Every fraction with some exponents, NaN, infinities and extreme values.
 std::vector<float> telling_sen169_numbers() {
   std::vector<uint16_t> codes = {0x0000, 0x8000, 0x0001, 0x8001, 0x7FFE, 0xFFFE, 0x7FFF};
   for (const int exponent : {0, 1, 20, 31, 32, 33, 62, 63}) {
@@ -191,7 +191,7 @@ TEST("vector ops: the output may be an input whose lanes have the same size") {
   }
 }
 
-TEST("vector ops: results are numbers that the result type can store") {
+TEST("vector ops: the result type can represent all results") {
   for (const bool ieee : {false, true}) {
     const EngineSettings settings("", ieee);
     for (const Case& tested : all_cases()) {
@@ -218,7 +218,7 @@ TEST("vector ops: the host's floating-point settings do not matter inside Defaul
 }
 
 TEST("vector ops: DefaultFloatingPoint restores the settings of the thread") {
-  // Asks the arithmetic: the host may have settings for instructions that nothing here uses.
+  // Tests the arithmetic: the host may have further settings that nothing here uses.
   const auto third = [] {
     volatile float one = -1, three = 3;
     return one / three;
@@ -236,7 +236,7 @@ TEST("vector ops: DefaultFloatingPoint restores the settings of the thread") {
   CHECK_EQUAL(third(), other);
 }
 
-TEST("vector ops: numbers ascend, names are unique, and others do not exist") {
+TEST("vector ops: codes ascend, names are unique, and unknown names are rejected") {
   const auto ops = vector_ops();
   for (size_t i = 0; i < ops.size(); ++i) {
     if (i > 0) CHECK(ops[i - 1] < ops[i]);

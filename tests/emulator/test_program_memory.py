@@ -176,7 +176,7 @@ def test_bad_index_is_an_index_error(bad: int, store: bool) -> None:
 
 def test_index_beyond_its_view_is_an_index_error() -> None:
     build = gather(32, indices_seen=3)
-    with pytest.raises(IndexError, match="the place of an index 3 is out of range"):
+    with pytest.raises(IndexError, match="the position of an index 3 is out of range"):
         run(build, zeros(256), on_card(3, 1, 0, 3, dtype=torch.int32), zeros(32))
 
 

@@ -27,8 +27,8 @@ std::byte* reserve(size_t bytes, int rights) {
 }
 
 template <typename Error>
-[[noreturn]] void throw_errno(const char* what, size_t bytes) {
-  throw Error(std::string("the emulated card could not ") + what + " " + std::to_string(bytes) +
+[[noreturn]] void throw_errno(const char* action, size_t bytes) {
+  throw Error(std::string("the emulated card could not ") + action + " " + std::to_string(bytes) +
               " bytes of address space: " + std::strerror(errno));
 }
 

@@ -20,8 +20,8 @@ class AddressSpace {
   std::byte* engine(uint64_t address) const { return engine_ + address; }
   void* handle(uint64_t address) const { return handles_ + address; }
 
-  // Makes [address, address + bytes) usable. Costs nothing where the host overcommits memory;
-  // elsewhere it may throw flex::OutOfHostMemory.
+  // Makes [address, address + bytes) accessible. Free on hosts that overcommit memory; on others it
+  // may throw flex::OutOfHostMemory.
   void commit(uint64_t address, size_t bytes);
   // Returns the whole pages inside the range to the host; they read as zero afterwards.
   void decommit(uint64_t address, size_t bytes);

@@ -66,7 +66,7 @@ uint64_t BlockAllocator::release(uint64_t address) {
 
 uint64_t BlockAllocator::size_of(uint64_t address) const { return blocks_.at(address).bytes; }
 
-uint64_t BlockAllocator::free_behind(uint64_t address) const {
+uint64_t BlockAllocator::free_bytes_after(uint64_t address) const {
   const auto next = std::next(blocks_.find(address));
   return next != blocks_.end() && next->second.free ? next->second.bytes : 0;
 }

@@ -25,7 +25,7 @@ class BlockAllocator {
   uint64_t release(uint64_t address);
   uint64_t size_of(uint64_t address) const;
   // Returns the bytes of the free block directly after an allocated one; 0 if there is none.
-  uint64_t free_behind(uint64_t address) const;
+  uint64_t free_bytes_after(uint64_t address) const;
 
   uint64_t free_bytes() const { return free_bytes_; }
   uint64_t largest_free_block() const;

@@ -18,20 +18,21 @@ namespace {
 constexpr int64_t kMinDecommitBytes = int64_t{2} << 20;
 using engine::kPoison;
 
-std::byte* memory_of(const flex::Place& place) {
-  if (place.card == nullptr) return static_cast<std::byte*>(place.host);
-  return static_cast<EmulatedCard*>(place.card)->engine(place.address);
+std::byte* memory_of(const flex::MemoryRange& range) {
+  if (range.card == nullptr) return static_cast<std::byte*>(range.host);
+  return static_cast<EmulatedCard*>(range.card)->engine(range.address);
 }
 
-void check_inside(int64_t last_element, DataFormat format, const flex::Place& place) {
+void check_inside(int64_t last_element, DataFormat format, const flex::MemoryRange& range) {
   const int64_t bits = (last_element + 1) * bits_per_element(format);
-  if (last_element < 0 || bits > static_cast<int64_t>(place.bytes) * 8) {
+  if (last_element < 0 || bits > static_cast<int64_t>(range.bytes) * 8) {
     throw std::out_of_range("the copy accesses element " + std::to_string(last_element) + " of a " +
-                            std::to_string(place.bytes) + "-byte buffer");
+                            std::to_string(range.bytes) + "-byte buffer");
   }
 }
 
-void check_inside(const flex::Transfer& transfer, const flex::Place& src, const flex::Place& dst) {
+void check_inside(const flex::Transfer& transfer, const flex::MemoryRange& src,
+                  const flex::MemoryRange& dst) {
   const CopyDescriptor& descriptor = transfer.descriptor;
   for (const CopyNest& nest : descriptor.nests) {
     int64_t src_last = nest.src_offset, dst_last = nest.dst_offset;
@@ -99,7 +100,7 @@ uint64_t EmulatedCard::allocate(size_t bytes) {
     blocks_.release(*address);
     throw;
   }
-  const uint64_t end = *address + size, block_end = end + blocks_.free_behind(*address);
+  const uint64_t end = *address + size, block_end = end + blocks_.free_bytes_after(*address);
   cached_bytes_ += cached_in(end, block_end) - cached_in(*address, block_end);
   committed_.add(*address, end);
   statistics_.allocations.add(1);
@@ -169,7 +170,7 @@ void EmulatedCard::decommit(uint64_t start, uint64_t end) {
   if (committed_.remove(start, end)) memory_.decommit(start, end - start);
 }
 
-void EmulatedCard::give_back_cached_memory() {
+void EmulatedCard::release_cached_memory() {
   std::lock_guard lock(mutex_);
   for (const auto& [address, block] : blocks_.blocks()) {
     if (block.free) decommit(address, address + block.bytes);
@@ -218,12 +219,12 @@ void EmulatedCard::reset_accumulated_statistics() {
   statistics_.retries = statistics_.out_of_memory = 0;
 }
 
-void EmulatedCard::note_retry() {
+void EmulatedCard::count_retry() {
   std::lock_guard lock(mutex_);
   ++statistics_.retries;
 }
 
-void EmulatedCard::note_out_of_memory() {
+void EmulatedCard::count_out_of_memory() {
   std::lock_guard lock(mutex_);
   ++statistics_.out_of_memory;
 }
@@ -233,8 +234,8 @@ void EmulatedCard::set_memory_limit(int64_t bytes) {
   limit_bytes_ = std::clamp<int64_t>(bytes, 0, description_.usable_bytes);
 }
 
-CopyOutcome EmulatedCard::transfer(const flex::Transfer& transfer, const flex::Place& src,
-                                   const flex::Place& dst) {
+CopyOutcome EmulatedCard::transfer(const flex::Transfer& transfer, const flex::MemoryRange& src,
+                                   const flex::MemoryRange& dst) {
   check_inside(transfer, src, dst);
   if (dst.card != nullptr) check_host_capacity(transfer, memory_of(dst));
   if (transfer.src_elements.empty()) {
@@ -245,7 +246,7 @@ CopyOutcome EmulatedCard::transfer(const flex::Transfer& transfer, const flex::P
                        transfer.dst_elements.data(), transfer.src_elements.size());
 }
 
-void EmulatedCard::transfer_bytes(const flex::Place& src, const flex::Place& dst) {
+void EmulatedCard::transfer_bytes(const flex::MemoryRange& src, const flex::MemoryRange& dst) {
   if (src.bytes != dst.bytes) throw std::invalid_argument("a copy of bytes needs equal sizes");
   const auto count = static_cast<int64_t>(src.bytes);
   if (dst.card != nullptr) check_host_memory(memory_of(dst), dst.bytes);

@@ -26,13 +26,13 @@ class EmulatedCard final : public flex::Card {
   std::vector<flex::MemoryBlock> memory_blocks() const override;
   void reset_peak_statistics() override;
   void reset_accumulated_statistics() override;
-  void note_retry() override;
-  void note_out_of_memory() override;
+  void count_retry() override;
+  void count_out_of_memory() override;
   void set_memory_limit(int64_t bytes) override;
-  void give_back_cached_memory() override;
-  CopyOutcome transfer(const flex::Transfer& transfer, const flex::Place& src,
-                       const flex::Place& dst) override;
-  void transfer_bytes(const flex::Place& src, const flex::Place& dst) override;
+  void release_cached_memory() override;
+  CopyOutcome transfer(const flex::Transfer& transfer, const flex::MemoryRange& src,
+                       const flex::MemoryRange& dst) override;
+  void transfer_bytes(const flex::MemoryRange& src, const flex::MemoryRange& dst) override;
   std::shared_ptr<const flex::LoadedProgram> load_program(std::span<const std::byte> file) override;
   void launch(const flex::LoadedProgram& program, const flex::Launch& launch) override;
 

@@ -38,8 +38,8 @@ size_t group_memory() {
   size_t limit = 0, used = 0, value = 0, reclaimable = 0;
   std::ifstream limit_file("/sys/fs/cgroup/memory.max"), used_file("/sys/fs/cgroup/memory.current");
   if (!(limit_file >> limit) || !(used_file >> used)) return kUnlimited;
-  std::ifstream parts("/sys/fs/cgroup/memory.stat");
-  for (std::string name; parts >> name >> value;) {
+  std::ifstream statistics("/sys/fs/cgroup/memory.stat");
+  for (std::string name; statistics >> name >> value;) {
     if (name == "inactive_file") reclaimable = value;
   }
   const size_t fixed = used - std::min(used, reclaimable);

@@ -15,8 +15,8 @@ class HostMemoryGuard {
       : available_(available) {}
 
   // Throws flex::OutOfHostMemory if writing [start, start + bytes) would need more pages than the
-  // host has left. Resident pages do not count. Small writes are checked once their
-  // sum reaches a threshold.
+  // host has available. Resident pages do not count. Small writes are checked once their sum
+  // reaches a threshold.
   void check(const void* start, size_t bytes);
 
  private:

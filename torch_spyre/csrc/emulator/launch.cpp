@@ -1,4 +1,4 @@
-// Programs on the emulated card.
+// Loads and launches programs on the emulated card.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -44,11 +44,11 @@ class EngineProgram final : public flex::LoadedProgram {
   const int64_t arrays_;
 };
 
-void check_count(const flex::LoadedProgram& program, const char* what, size_t given,
+void check_count(const flex::LoadedProgram& program, const char* quantity, size_t actual,
                  int64_t expected) {
-  if (static_cast<int64_t>(given) == expected) return;
+  if (static_cast<int64_t>(actual) == expected) return;
   throw flex::KernelError("kernel " + program.name() + " takes " + std::to_string(expected) + " " +
-                          what + ", not " + std::to_string(given));
+                          quantity + ", not " + std::to_string(actual));
 }
 
 void check(const EngineProgram& program, const flex::Launch& launch) {
@@ -62,15 +62,15 @@ void check(const EngineProgram& program, const flex::Launch& launch) {
 }
 
 void check_faulty_instruction(const std::string& instruction) {
-  constexpr std::string_view kOthers[] = {"load", "store", "matmul"};
-  if (std::ranges::find(kOthers, instruction) != std::end(kOthers)) return;
+  constexpr std::string_view kOtherInstructions[] = {"load", "store", "matmul"};
+  if (std::ranges::find(kOtherInstructions, instruction) != std::end(kOtherInstructions)) return;
   if (engine::vector_op_named(instruction)) return;
   throw flex::KernelError("no instruction is called '" + instruction +
                           "': no fault can be injected (SPYRE_EMU_INJECT)");
 }
 
-// Scratchpad memory that kernels address themselves, one window for each core. Zero pages cost
-// nothing until they are written.
+// Scratchpad memory that kernels address explicitly, one window per core. calloc commits its pages
+// only when they are written.
 class Windows {
  public:
   Windows(int64_t count, int64_t bytes, bool poison)
@@ -110,14 +110,14 @@ void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch&
   const auto& program = dynamic_cast<const EngineProgram&>(loaded);
   check(program, launch);
   if (!launch.faulty_instruction.empty()) check_faulty_instruction(launch.faulty_instruction);
-  const auto buffers_of = [this](const std::vector<flex::Place>& places) {
+  const auto buffers_of = [this](const std::vector<flex::MemoryRange>& ranges) {
     std::vector<Buffer> buffers;
-    for (const flex::Place& place : places) {
-      if (place.bytes > 0 && place.card != this) {
+    for (const flex::MemoryRange& range : ranges) {
+      if (range.bytes > 0 && range.card != this) {
         throw std::invalid_argument("a launch needs memory of its own card");
       }
-      buffers.push_back({engine(place.address), static_cast<int64_t>(place.bytes)});
-      check_host_memory(buffers.back().data, place.bytes);
+      buffers.push_back({engine(range.address), static_cast<int64_t>(range.bytes)});
+      check_host_memory(buffers.back().data, range.bytes);
     }
     return buffers;
   };

@@ -17,9 +17,10 @@
 namespace spyre::emulator {
 namespace {
 
-// A thread takes its share of the remaining items divided by this: large ranges first, small ones
-// at the end, so that a thread that starts late or is preempted causes little delay.
-constexpr int64_t kShareDivisor = 2;
+// Guided self-scheduling: a thread takes 1 / (threads * kChunkDivisor) of the remaining items.
+// Ranges shrink towards the end, so that a thread that starts late or is preempted causes little
+// delay.
+constexpr int64_t kChunkDivisor = 2;
 constexpr auto kIdleSpin = std::chrono::microseconds(40);
 
 std::atomic<int> configured_threads = 0;
@@ -157,10 +158,10 @@ class Pool {
   static Range next_range(Job& job) {
     Range range{.begin = job.next.load(std::memory_order_relaxed), .end = 0};
     do {
-      const int64_t left = job.count - range.begin;
-      if (left <= 0) return {};
-      const int64_t grains = left / (job.grain * job.threads * kShareDivisor);
-      range.end = range.begin + std::min(left, std::max<int64_t>(grains, 1) * job.grain);
+      const int64_t remaining = job.count - range.begin;
+      if (remaining <= 0) return {};
+      const int64_t grains = remaining / (job.grain * job.threads * kChunkDivisor);
+      range.end = range.begin + std::min(remaining, std::max<int64_t>(grains, 1) * job.grain);
     } while (!job.next.compare_exchange_weak(range.begin, range.end, std::memory_order_relaxed));
     return range;
   }

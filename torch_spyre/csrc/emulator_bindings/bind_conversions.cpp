@@ -1,4 +1,4 @@
-// The instruction set that the emulator's conversions use.
+// Binds the name of the instruction set that the emulator's conversions use.
 #include <string>
 
 #include "emulator/convert.h"

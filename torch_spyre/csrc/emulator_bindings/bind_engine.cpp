@@ -1,4 +1,4 @@
-// The engine's instructions one at a time, for tests of their numbers.
+// Binds single instructions of the engine, for tests of their results.
 #include <ATen/ops/empty.h>
 #include <pybind11/stl.h>
 

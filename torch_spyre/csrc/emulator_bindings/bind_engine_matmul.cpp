@@ -1,4 +1,4 @@
-// The card's matrix instruction on codes in host memory, for tests and benchmarks.
+// Binds the card's matrix instruction on codes in host memory, for tests and benchmarks.
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 #include <pybind11/stl.h>

@@ -1,5 +1,5 @@
-// What a program does, as plain data for the clock. See emulator/engine/record.h and
-// torch_spyre/timing/from_counts.py.
+// Binds the recorder: returns the counts of a program to the timing model. See
+// emulator/engine/record.h and torch_spyre/timing/from_counts.py.
 #include <pybind11/stl.h>
 
 #include <algorithm>
@@ -19,26 +19,26 @@ using namespace emulator::engine;
 py::tuple pair(const Count& count) { return py::make_tuple(count.total, count.busiest); }
 
 py::dict as_dict(size_t index, const InstructionCounts& counts) {
-  py::dict facts;
-  facts["index"] = index;
-  facts["cores"] = counts.cores;
-  facts["executions"] = pair(counts.executions);
-  facts["elements"] = pair(counts.elements);
-  facts["lanes"] = pair(counts.lanes);
-  facts["reduced_sticks"] = pair(counts.reduced_sticks);
-  facts["macs"] = pair(counts.macs);
-  facts["batch"] = counts.batch;
-  facts["rows"] = counts.rows;
-  facts["columns"] = counts.columns;
-  facts["inner"] = counts.inner;
-  facts["scratchpad_bytes"] = pair(counts.scratchpad_bytes);
-  facts["remote_bytes"] = pair(counts.remote_bytes);
-  facts["device_bytes"] = pair(counts.device_bytes);
-  facts["distinct_device_bytes"] = counts.distinct_device_bytes;
-  facts["device_runs"] = counts.device_runs;
-  facts["index_bytes"] = pair(counts.index_bytes);
-  facts["index_runs"] = counts.index_runs;
-  return facts;
+  py::dict result;
+  result["index"] = index;
+  result["cores"] = counts.cores;
+  result["executions"] = pair(counts.executions);
+  result["elements"] = pair(counts.elements);
+  result["lanes"] = pair(counts.lanes);
+  result["reduced_sticks"] = pair(counts.reduced_sticks);
+  result["macs"] = pair(counts.macs);
+  result["batch"] = counts.batch;
+  result["rows"] = counts.rows;
+  result["columns"] = counts.columns;
+  result["inner"] = counts.inner;
+  result["scratchpad_bytes"] = pair(counts.scratchpad_bytes);
+  result["remote_bytes"] = pair(counts.remote_bytes);
+  result["device_bytes"] = pair(counts.device_bytes);
+  result["distinct_device_bytes"] = counts.distinct_device_bytes;
+  result["device_runs"] = counts.device_runs;
+  result["index_bytes"] = pair(counts.index_bytes);
+  result["index_runs"] = counts.index_runs;
+  return result;
 }
 
 py::dict as_dict(const Recording& recording) {
@@ -47,25 +47,27 @@ py::dict as_dict(const Recording& recording) {
     const InstructionCounts& counts = recording.instructions[i];
     if (counts.executions.total > 0) instructions.append(as_dict(i, counts));
   }
-  py::dict facts;
-  facts["data_dependent"] = recording.is_data_dependent;
-  facts["conflict"] = recording.has_conflict;
-  facts["instructions"] = instructions;
-  return facts;
+  py::dict result;
+  result["data_dependent"] = recording.is_data_dependent;
+  result["conflict"] = recording.has_conflict;
+  result["instructions"] = instructions;
+  return result;
 }
 
-// Arrays with equal numbers in `memories` are in the same memory, from the same address on.
-std::vector<ArrayPlace> places_of(const Program& program, const std::vector<int64_t>& array_bytes,
-                                  const std::vector<int64_t>& memories) {
-  std::vector<ArrayPlace> places = place_arrays(program, array_bytes);
-  if (memories.empty()) return places;
-  TORCH_CHECK_VALUE(memories.size() == places.size(), "record_program: there are ", places.size(),
-                    " arrays and the memories of ", memories.size());
-  for (size_t i = 0; i < places.size(); ++i) {
+// Returns the locations of the arrays. Arrays with equal numbers in `memories` have the same
+// address.
+std::vector<ArrayLocation> locations_of(const Program& program,
+                                        const std::vector<int64_t>& array_bytes,
+                                        const std::vector<int64_t>& memories) {
+  std::vector<ArrayLocation> locations = locate_arrays(program, array_bytes);
+  if (memories.empty()) return locations;
+  TORCH_CHECK_VALUE(memories.size() == locations.size(), "record_program: there are ",
+                    locations.size(), " arrays and the memories of ", memories.size());
+  for (size_t i = 0; i < locations.size(); ++i) {
     const auto first = std::find(memories.begin(), memories.end(), memories[i]) - memories.begin();
-    places[i].address = places[static_cast<size_t>(first)].address;
+    locations[i].address = locations[static_cast<size_t>(first)].address;
   }
-  return places;
+  return locations;
 }
 
 py::dict record_program(const py::bytes& file, const std::vector<int64_t>& array_bytes,
@@ -80,7 +82,7 @@ py::dict record_program(const py::bytes& file, const std::vector<int64_t>& array
     program = read_program(std::as_bytes(std::span(data)), kMaxAddress);
     std::vector<uint64_t> bits;
     for (const int64_t scalar : scalars) bits.push_back(static_cast<uint64_t>(scalar));
-    recording = record(program, places_of(program, array_bytes, memories), bits,
+    recording = record(program, locations_of(program, array_bytes, memories), bits,
                        {lanes.first, lanes.second});
   } catch (const ProgramError& error) {
     TORCH_CHECK_VALUE(false, error.what());

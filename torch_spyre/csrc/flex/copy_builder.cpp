@@ -17,7 +17,7 @@ constexpr size_t kMaxNests = 4096;
       " does not hold: they fall on padding or between the strides it was made for");
 }
 
-// A dim of a view: its step in host offsets of the tiled side, and in elements of the other side.
+// A dim of a view: its stride in host offsets of the tiled side, and in elements of the other side.
 struct Dim {
   int64_t size, tiled, other;
 };
@@ -32,20 +32,21 @@ struct Piece {
   std::vector<PieceLoop> loops;
   int64_t device_offset = 0;
   int64_t other_offset = 0;
-  // Which splits this piece is the remainder of, coarsest in the lowest bit: the order of pieces.
+  // The splits of which this piece is a remainder, coarsest in the lowest bit; pieces are sorted by
+  // this.
   uint64_t remainder_of = 0;
 };
 
-// How finely pieces follow the layout.
+// The granularity of pieces.
 enum class Detail {
-  JOINED,       // device dims that lie in one line count as one: the fewest and longest loops
+  MERGED,       // contiguous device dims are merged: the fewest and longest loops
   DEVICE_DIMS,  // a loop per device dim
 };
 
 using Radix = OffsetMap::Radix;
 
-// Neighbours that are one longer number on both sides become one.
-std::vector<Radix> joined(const std::vector<Radix>& radices) {
+// Merges adjacent radices that are contiguous in host and device offsets.
+std::vector<Radix> merge_radices(const std::vector<Radix>& radices) {
   std::vector<Radix> result;
   for (const Radix& finer : radices) {
     if (!result.empty()) {
@@ -67,7 +68,7 @@ class PieceBuilder {
  public:
   PieceBuilder(const TensorLayout& layout, Detail detail) : layout_(layout) {
     const OffsetMap map(layout);
-    radices_ = detail == Detail::JOINED ? joined(map.radices()) : map.radices();
+    radices_ = detail == Detail::MERGED ? merge_radices(map.radices()) : map.radices();
   }
 
   bool build(std::vector<Dim> dims, int64_t host_offset, int64_t other_offset) {
@@ -75,10 +76,10 @@ class PieceBuilder {
     Piece piece;
     piece.other_offset = other_offset;
     split(0, dims, host_offset, piece);
-    return !too_many_;
+    return !has_too_many_pieces_;
   }
 
-  std::vector<Piece> take() {
+  std::vector<Piece> sorted_pieces() {
     std::stable_sort(pieces_.begin(), pieces_.end(), [](const Piece& a, const Piece& b) {
       return a.remainder_of < b.remainder_of;
     });
@@ -86,7 +87,7 @@ class PieceBuilder {
   }
 
  private:
-  // Joins dims that together are one longer dim on both sides.
+  // Merges dims that are contiguous on both sides.
   static void merge(std::vector<Dim>& dims) {
     std::erase_if(dims, [](const Dim& dim) { return dim.size == 1; });
     std::stable_sort(dims.begin(), dims.end(),
@@ -104,18 +105,18 @@ class PieceBuilder {
     if (!dims.empty()) dims.resize(last + 1);
   }
 
-  // `rest` is the host offset that the radices from `level` on still have to express.
-  void split(size_t level, std::vector<Dim> dims, int64_t rest, Piece piece) {
-    if (too_many_) return;
-    if (level == radices_.size()) return finish(dims, rest, std::move(piece));
+  // `remaining` is the part of the host offset that the radices from `level` on must represent.
+  void split(size_t level, std::vector<Dim> dims, int64_t remaining, Piece piece) {
+    if (has_too_many_pieces_) return;
+    if (level == radices_.size()) return finish(dims, remaining, std::move(piece));
     const auto& radix = radices_[level];
     const int64_t stride = radix.host_stride;
 
-    int64_t coordinate = rest / stride;
+    int64_t coordinate = remaining / stride;
     if (coordinate >= radix.size) throw_not_held(layout_);
     piece.device_offset += coordinate * radix.device_stride;
-    rest %= stride;
-    int64_t reach = rest;
+    remaining %= stride;
+    int64_t reach = remaining;
     const Dim* widest = nullptr;
     for (const Dim& dim : dims) {
       if (dim.tiled % stride == 0) continue;
@@ -123,12 +124,12 @@ class PieceBuilder {
       if (widest == nullptr || dim.tiled > widest->tiled) widest = &dim;
     }
     if (reach >= stride) {
-      // Undo the part of the offset taken above: the pieces start over at this level.
+      // Undo the addition above: the parts are split again at this level.
       piece.device_offset -= coordinate * radix.device_stride;
-      return divide(level, dims, *widest, coordinate * stride + rest, piece);
+      return divide(level, dims, *widest, coordinate * stride + remaining, piece);
     }
 
-    // No dim that is finer than this radix carries into it: the other dims become loops.
+    // No dim with a finer stride carries into this radix: the other dims become loops.
     std::vector<Dim> finer;
     for (const Dim& dim : dims) {
       if (dim.tiled % stride != 0) {
@@ -144,20 +145,20 @@ class PieceBuilder {
         finer.push_back(dim);
       }
     }
-    split(level + 1, std::move(finer), rest, std::move(piece));
+    split(level + 1, std::move(finer), remaining, std::move(piece));
   }
 
-  void finish(const std::vector<Dim>& dims, int64_t rest, Piece piece) {
-    if (rest != 0) throw_not_held(layout_);
+  void finish(const std::vector<Dim>& dims, int64_t remaining, Piece piece) {
+    if (remaining != 0) throw_not_held(layout_);
     for (const Dim& dim : dims) {
       if (dim.tiled != 0) throw_not_held(layout_);
       piece.loops.push_back({dim.size, 0, dim.other, layout_.device_size().size()});
     }
     pieces_.push_back(std::move(piece));
-    too_many_ = pieces_.size() > kMaxNests;
+    has_too_many_pieces_ = pieces_.size() > kMaxNests;
   }
 
-  // Cuts `widest` where it carries into the radix of this level.
+  // Splits `widest` where it carries into the radix of this level.
   void divide(size_t level, const std::vector<Dim>& dims, const Dim& widest, int64_t start,
               const Piece& piece) {
     const int64_t stride = radices_[level].host_stride;
@@ -169,56 +170,56 @@ class PieceBuilder {
       if (dim.tiled % stride != 0) other_extent += (dim.size - 1) * dim.tiled;
     }
 
-    const auto part = [&](int64_t first, std::vector<Dim> own, uint64_t which) {
+    const auto add_part = [&](int64_t first, std::vector<Dim> part_dims, uint64_t remainder_bit) {
       Piece next = piece;
       next.other_offset += first * widest.other;
-      next.remainder_of |= which;
-      own.insert(own.end(), other_dims.begin(), other_dims.end());
-      split(level, std::move(own), start + first * widest.tiled, std::move(next));
+      next.remainder_of |= remainder_bit;
+      part_dims.insert(part_dims.end(), other_dims.begin(), other_dims.end());
+      split(level, std::move(part_dims), start + first * widest.tiled, std::move(next));
     };
 
     const int64_t step = widest.tiled;
     const uint64_t tail_bit = uint64_t{1} << std::min<size_t>(2 * level, 62);
     const uint64_t head_bit = tail_bit << 1;
     if (stride % step == 0 && start % step + other_extent < step) {
-      // Whole periods of the radix, with a part of one before and after.
+      // Whole periods of the radix, with partial periods before and after.
       const int64_t period = stride / step;
       const int64_t phase = start / step % period;
       const int64_t head = phase == 0 ? 0 : std::min(widest.size, period - phase);
       const int64_t whole = (widest.size - head) / period;
       const int64_t tail = widest.size - head - whole * period;
-      if (head > 0) part(0, {{head, step, widest.other}}, head_bit);
+      if (head > 0) add_part(0, {{head, step, widest.other}}, head_bit);
       if (whole > 0) {
-        part(head, {{whole, stride, widest.other * period}, {period, step, widest.other}}, 0);
+        add_part(head, {{whole, stride, widest.other * period}, {period, step, widest.other}}, 0);
       }
-      if (tail > 0) part(head + whole * period, {{tail, step, widest.other}}, tail_bit);
+      if (tail > 0) add_part(head + whole * period, {{tail, step, widest.other}}, tail_bit);
       return;
     }
-    // After a period the cuts repeat, a whole number of radix strides further on: one loop over the
-    // periods around each run of one of them.
+    // The splits repeat after each period, a whole number of radix strides further on: each run of
+    // the first period gets an outer loop over the periods.
     const int64_t period = stride / std::gcd(stride, step);
     const int64_t periods = widest.size / period;
-    const int64_t cut_once = periods < 2 ? 0 : period;
-    const auto cut_runs = [&](int64_t first, int64_t end, const std::vector<Dim>& around) {
-      for (int64_t i = first; i < end && !too_many_;) {
+    const int64_t split_once = periods < 2 ? 0 : period;
+    const auto split_runs = [&](int64_t first, int64_t end, const std::vector<Dim>& around) {
+      for (int64_t i = first; i < end && !has_too_many_pieces_;) {
         const int64_t low = start + i * step;
         const int64_t available = (low / stride + 1) * stride - 1 - low - other_extent;
-        // If the other dims do not fit, this index becomes a piece and they are split in turn.
+        // If the other dims do not fit, this index becomes a part and they are split next.
         const int64_t run = available < 0 ? 1 : std::min(end - i, available / step + 1);
-        std::vector<Dim> own = around;
-        if (run > 1) own.push_back({run, step, widest.other});
-        part(i, std::move(own), 0);
+        std::vector<Dim> part_dims = around;
+        if (run > 1) part_dims.push_back({run, step, widest.other});
+        add_part(i, std::move(part_dims), 0);
         i += run;
       }
     };
-    if (cut_once > 0) cut_runs(0, period, {{periods, period * step, widest.other * period}});
-    cut_runs(periods * cut_once, widest.size, {});
+    if (split_once > 0) split_runs(0, period, {{periods, period * step, widest.other * period}});
+    split_runs(periods * split_once, widest.size, {});
   }
 
   const TensorLayout& layout_;
   std::vector<Radix> radices_;
   std::vector<Piece> pieces_;
-  bool too_many_ = false;
+  bool has_too_many_pieces_ = false;
 };
 
 std::vector<Dim> dims_of(const HostView& tiled, const HostView& other) {
@@ -230,13 +231,13 @@ std::vector<Dim> dims_of(const HostView& tiled, const HostView& other) {
 }
 
 std::optional<std::vector<Piece>> pieces_of(const DeviceView& device, const HostView& other,
-                                            Detail detail = Detail::JOINED) {
+                                            Detail detail = Detail::MERGED) {
   PieceBuilder builder(device.binding.layout, detail);
   if (!builder.build(dims_of(device.view, other), device.view.offset, other.offset)) return {};
-  return builder.take();
+  return builder.sorted_pieces();
 }
 
-// Loops over the copies of the data in a layout with replicated dims.
+// Returns loops over the replicated dims of a layout.
 std::vector<PieceLoop> replicas_of(const TensorLayout& layout) {
   std::vector<PieceLoop> loops;
   const Sizes strides = layout.device_strides();
@@ -248,7 +249,7 @@ std::vector<PieceLoop> replicas_of(const TensorLayout& layout) {
   return loops;
 }
 
-// A guess where the elements lie would be silently wrong.
+// Guessing the order of elements would give wrong results silently.
 void check_order_is_known(const TensorLayout& layout) {
   if (has_known_order(layout.arrangement())) return;
   throw std::invalid_argument(layout.str() +
@@ -287,7 +288,7 @@ OffsetMap::OffsetMap(const TensorLayout& layout) {
   for (size_t i = 0; i < size.size(); ++i) {
     if (map[i] <= 0 || size[i] <= 1) continue;
     if (widened && map[i] == next_stick) {
-      // Two 32-bit sticks hold the elements of one 16-bit stick, by turns of four.
+      // Two 32-bit sticks hold the elements of one 16-bit stick, four by four alternately.
       if (size[i] % 2 != 0) {
         throw std::invalid_argument(layout.str() + ": DL16_TO_FP32 needs an even number of sticks");
       }
@@ -308,7 +309,7 @@ OffsetMap::OffsetMap(const TensorLayout& layout) {
   }
   std::stable_sort(radices_.begin(), radices_.end(),
                    [](const Radix& a, const Radix& b) { return a.host_stride > b.host_stride; });
-  // Of equal strides the outer dim takes the whole quotient; the inner ones are 0.
+  // For equal strides, the outer dim gets the whole quotient; the coordinates of the others are 0.
   const auto same = [](const Radix& a, const Radix& b) { return a.host_stride == b.host_stride; };
   radices_.erase(std::unique(radices_.begin(), radices_.end(), same), radices_.end());
 }
@@ -355,17 +356,17 @@ std::optional<std::vector<CopyNest>> build_to_host(const DeviceView& src, const 
 std::optional<std::vector<CopyNest>> build_on_device(const DeviceView& src, const DeviceView& dst) {
   const auto src_pieces = pieces_of(src, dst.view);
   if (!src_pieces) return {};
-  // Each piece is affine in the source; what it says of the destination's host offsets is the
-  // view to express there.
+  // Each piece is affine in the source. Its loops over host offsets of the destination are the view
+  // that is split for the destination's layout.
   const auto replicas = replicas_of(dst.binding.layout);
   std::vector<CopyNest> nests;
   for (const Piece& piece : *src_pieces) {
     std::vector<Dim> dims;
     for (const PieceLoop& loop : piece.loops) dims.push_back({loop.size, loop.other, loop.device});
-    PieceBuilder builder(dst.binding.layout, Detail::JOINED);
+    PieceBuilder builder(dst.binding.layout, Detail::MERGED);
     if (!builder.build(std::move(dims), piece.other_offset, piece.device_offset)) return {};
-    for (const Piece& both : builder.take()) {
-      nests.push_back(nest_to_device(both));
+    for (const Piece& common_piece : builder.sorted_pieces()) {
+      nests.push_back(nest_to_device(common_piece));
       for (const PieceLoop& loop : replicas) {
         nests.back().loops.push_back({loop.size, 0, loop.device});
       }
@@ -377,8 +378,8 @@ std::optional<std::vector<CopyNest>> build_on_device(const DeviceView& src, cons
 
 std::vector<CopyNest> describe_to_device(const Binding& binding, const HostView& src) {
   const TensorLayout& layout = binding.layout;
-  const DeviceView whole{binding, {src.size, binding.host_strides, 0}};
-  const auto pieces = pieces_of(whole, src, Detail::DEVICE_DIMS);
+  const DeviceView whole_tensor{binding, {src.size, binding.host_strides, 0}};
+  const auto pieces = pieces_of(whole_tensor, src, Detail::DEVICE_DIMS);
   if (!pieces) throw std::invalid_argument(layout.str() + ": too many nests to describe");
   const Sizes strides = layout.device_strides();
   const auto replicas = replicas_of(layout);
@@ -406,12 +407,13 @@ std::vector<CopyNest> describe_to_device(const Binding& binding, const HostView&
 std::vector<int64_t> list_offsets(const HostView& view) {
   std::vector<int64_t> offsets{view.offset};
   for (size_t dim = 0; dim < view.size.size(); ++dim) {
-    std::vector<int64_t> longer;
-    longer.reserve(offsets.size() * view.size[dim]);
+    std::vector<int64_t> extended;
+    extended.reserve(offsets.size() * view.size[dim]);
     for (int64_t offset : offsets) {
-      for (int64_t i = 0; i < view.size[dim]; ++i) longer.push_back(offset + i * view.strides[dim]);
+      for (int64_t i = 0; i < view.size[dim]; ++i)
+        extended.push_back(offset + i * view.strides[dim]);
     }
-    offsets = std::move(longer);
+    offsets = std::move(extended);
   }
   return offsets;
 }

@@ -1,9 +1,9 @@
-// Turns "this view of that tensor" into copy nests.
+// Builds the copy nests of views of tensors.
 //
-// A host offset becomes device coordinates by division: take the device dims with a host stride,
-// largest stride first; the quotient is the coordinate, the remainder goes on to the next. That
-// one rule covers default, permuted, sparse, folded and ragged layouts alike, and any view of
-// them, since a view is only another set of host offsets.
+// Division converts a host offset to device coordinates: for the device dims with a host stride, in
+// descending order of stride, the quotient is the coordinate and the remainder is the offset for
+// the next dim. This rule covers default, permuted, sparse, split and ragged layouts and all views
+// of them, because a view is only another set of host offsets.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace spyre {
 
-// The host image that a layout was computed for: its strides refer to it.
+// A layout and the sizes and strides of the host tensor that it was computed for.
 struct Binding {
   TensorLayout layout;
   Sizes host_size;
@@ -31,30 +31,31 @@ struct HostView {
   int64_t offset = 0;
 };
 
-// A tensor on the device as a copy sees it.
+// A view of a tensor on the device.
 struct DeviceView {
   const Binding& binding;
   HostView view;
 };
 
-// Copies between a device view and a host buffer of the same sizes, or between two device views.
-// No value: the list of nests would grow too long; then copy element by element with OffsetMap.
-// All throw std::invalid_argument if a view exceeds its layout.
+// Return the nests of a copy between a device view and a host buffer of the same sizes, or between
+// two device views. They return nothing if there would be too many nests; the caller must then copy
+// element by element with OffsetMap. All throw std::invalid_argument if a view exceeds its layout.
 std::optional<std::vector<CopyNest>> build_to_device(const HostView& src, const DeviceView& dst);
 std::optional<std::vector<CopyNest>> build_to_host(const DeviceView& src, const HostView& dst);
 std::optional<std::vector<CopyNest>> build_on_device(const DeviceView& src, const DeviceView& dst);
 
-// The nests of a whole tensor in the published form: one loop per device dim, innermost first.
+// Returns the nests of a whole tensor in the published form: one loop per device dim, innermost
+// first.
 std::vector<CopyNest> describe_to_device(const Binding& binding, const HostView& src);
 
 // Maps single host offsets to device offsets.
 class OffsetMap {
  public:
   explicit OffsetMap(const TensorLayout& layout);
-  // Throws std::invalid_argument for an offset the layout does not hold.
+  // Throws std::invalid_argument for an offset without a device offset.
   int64_t operator()(int64_t host_offset) const;
 
-  // One digit of the mixed-radix number that a host offset is.
+  // One digit of a host offset as a mixed-radix number.
   struct Radix {
     int64_t host_stride, device_stride, size;
     size_t device_dim;
@@ -65,7 +66,7 @@ class OffsetMap {
   std::vector<Radix> radices_;
 };
 
-// Offsets of every element of a view, last dim fastest.
+// Return the offsets of all elements of a view, the last dim fastest.
 std::vector<int64_t> list_offsets(const HostView& view);
 std::vector<int64_t> list_offsets(const DeviceView& device);
 

@@ -1,5 +1,5 @@
-// What a DMA engine executes: loop nests that copy and convert elements between two buffers.
-// The public name of such a record is DCI, "data conversion info".
+// The descriptor that a DMA engine executes: loop nests that copy and convert elements between two
+// buffers. Its public name is DCI, "data conversion info".
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,10 @@ struct CopyDescriptor {
   std::vector<CopyNest> nests;
 };
 
-// What a copy noticed on its way.
+// Conditions that a copy reports.
 struct CopyOutcome {
-  // int64 values that did not fit the card's 32 bits; they were stored modulo 2^32.
+  // The number of int64 values outside the range of the card's 32 bits; they were stored modulo
+  // 2^32.
   uint64_t narrowed_out_of_range = 0;
 };
 

@@ -1,5 +1,5 @@
-// The number formats of a card, with the numeric values that layouts, saved files and
-// generated code rely on.
+// The data formats of a card and the arrangements of elements in sticks. Layouts, saved files and
+// generated code rely on their numeric values.
 #pragma once
 
 #include <cstddef>
@@ -10,93 +10,89 @@ namespace spyre {
 
 inline constexpr int64_t kBytesInStick = 128;
 
-enum class DataFormat : int32_t {
-  SEN169_FP16 = 0,
-  IEEE_FP32 = 1,
-  INVALID = 2,
-  SEN143_FP8 = 3,
-  SEN152_FP8 = 4,
-  SEN153_FP9 = 5,
-  SENINT2 = 6,
-  SENINT4 = 7,
-  SENINT8 = 8,
-  SENINT16 = 9,
-  SENINT24 = 10,
-  IEEE_INT64 = 11,
-  IEEE_INT32 = 12,
-  SENUINT32 = 13,
-  SENUINT2 = 14,
-  IEEE_FP16 = 15,
-  BOOL = 16,
-  BFLOAT16 = 17,
-  SEN18F_FP24 = 18,
-  // Only in this process: the host byte of torch.uint8, whose device format is SENUINT32.
-  HOST_UINT8 = 100,
-};
+// The table of data formats: name, value, bits of one element in memory, and whether device memory
+// can hold the format in sticks. Accumulator formats have no published memory form (0 bits).
+// HOST_UINT8 exists only in this process: the host format of torch.uint8, whose device format is
+// SENUINT32.
+#define SPYRE_DATA_FORMATS(FORMAT)  \
+  FORMAT(SEN169_FP16, 0, 16, true)  \
+  FORMAT(IEEE_FP32, 1, 32, true)    \
+  FORMAT(INVALID, 2, 0, false)      \
+  FORMAT(SEN143_FP8, 3, 8, true)    \
+  FORMAT(SEN152_FP8, 4, 8, true)    \
+  FORMAT(SEN153_FP9, 5, 0, false)   \
+  FORMAT(SENINT2, 6, 2, true)       \
+  FORMAT(SENINT4, 7, 4, true)       \
+  FORMAT(SENINT8, 8, 8, true)       \
+  FORMAT(SENINT16, 9, 16, true)     \
+  FORMAT(SENINT24, 10, 0, false)    \
+  FORMAT(IEEE_INT64, 11, 64, true)  \
+  FORMAT(IEEE_INT32, 12, 32, true)  \
+  FORMAT(SENUINT32, 13, 32, true)   \
+  FORMAT(SENUINT2, 14, 2, true)     \
+  FORMAT(IEEE_FP16, 15, 16, true)   \
+  FORMAT(BOOL, 16, 8, false)        \
+  FORMAT(BFLOAT16, 17, 16, true)    \
+  FORMAT(SEN18F_FP24, 18, 0, false) \
+  FORMAT(HOST_UINT8, 100, 8, false)
 
-// The formats of the card and its files: values 0 to 18.
-inline constexpr int kDataFormatCount = 19;
+// The table of element arrangements, the orders of elements inside sticks (see docs/layouts.md):
+// name, value, and whether the order is published. Only kernels can use the others.
+#define SPYRE_ELEMENT_ARRANGEMENTS(ARRANGEMENT) \
+  ARRANGEMENT(STANDARD, 0, true)                \
+  ARRANGEMENT(DL16_TO_FP32, 1, true)            \
+  ARRANGEMENT(QFP8CH, 2, false)                 \
+  ARRANGEMENT(EXX2, 3, false)                   \
+  ARRANGEMENT(FP32_TO_DL16, 4, true)            \
+  ARRANGEMENT(QFP8WT, 5, false)
 
-// The order of elements inside sticks; see docs/layouts.md.
-enum class ElementArrangement : int32_t {
-  STANDARD = 0,
-  DL16_TO_FP32 = 1,
-  QFP8CH = 2,
-  EXX2 = 3,
-  FP32_TO_DL16 = 4,
-  QFP8WT = 5,
-};
+#define SPYRE_ENUMERATOR(name, value, ...) name = value,
+enum class DataFormat : int32_t { SPYRE_DATA_FORMATS(SPYRE_ENUMERATOR) };
+enum class ElementArrangement : int32_t { SPYRE_ELEMENT_ARRANGEMENTS(SPYRE_ENUMERATOR) };
+#undef SPYRE_ENUMERATOR
 
-// Whether it is published where the elements lie: without, only kernels can use the arrangement.
+// The number of formats of the card and its files: their values are 0 to kDataFormatCount - 1.
+#define SPYRE_COUNT(name, value, bits, in_sticks) +(DataFormat::name != DataFormat::HOST_UINT8)
+inline constexpr int kDataFormatCount = SPYRE_DATA_FORMATS(SPYRE_COUNT);
+#undef SPYRE_COUNT
+
+// Returns whether the order of elements is published.
 constexpr bool has_known_order(ElementArrangement arrangement) {
-  return arrangement == ElementArrangement::STANDARD ||
-         arrangement == ElementArrangement::DL16_TO_FP32 ||
-         arrangement == ElementArrangement::FP32_TO_DL16;
+  switch (arrangement) {
+#define SPYRE_CASE(name, value, is_published) \
+  case ElementArrangement::name:              \
+    return is_published;
+    SPYRE_ELEMENT_ARRANGEMENTS(SPYRE_CASE)
+#undef SPYRE_CASE
+  }
+  return false;
 }
 
-// Bits that one element takes in memory.
+// Returns the bits of one element in memory; 0 for a format without a memory form.
 constexpr int bits_per_element(DataFormat format) {
   switch (format) {
-    case DataFormat::SENINT2:
-    case DataFormat::SENUINT2:
-      return 2;
-    case DataFormat::SENINT4:
-      return 4;
-    case DataFormat::SEN143_FP8:
-    case DataFormat::SEN152_FP8:
-    case DataFormat::SENINT8:
-    case DataFormat::BOOL:
-    case DataFormat::HOST_UINT8:
-      return 8;
-    case DataFormat::SEN169_FP16:
-    case DataFormat::SENINT16:
-    case DataFormat::IEEE_FP16:
-    case DataFormat::BFLOAT16:
-      return 16;
-    case DataFormat::IEEE_FP32:
-    case DataFormat::IEEE_INT32:
-    case DataFormat::SENUINT32:
-      return 32;
-    case DataFormat::IEEE_INT64:
-      return 64;
-    // Accumulator formats have no published memory form.
-    case DataFormat::SEN153_FP9:
-    case DataFormat::SENINT24:
-    case DataFormat::SEN18F_FP24:
-    case DataFormat::INVALID:
-      return 0;
+#define SPYRE_CASE(name, value, bits, in_sticks) \
+  case DataFormat::name:                         \
+    return bits;
+    SPYRE_DATA_FORMATS(SPYRE_CASE)
+#undef SPYRE_CASE
   }
   return 0;
 }
 
-// Elements per 128-byte stick; 0 for a format that never lies in device memory.
+// Returns the elements of a 128-byte stick; 0 for a format that device memory cannot hold.
 constexpr int64_t elems_per_stick(DataFormat format) {
-  if (format == DataFormat::BOOL || format == DataFormat::HOST_UINT8) return 0;
-  if (bits_per_element(format) == 0) return 0;
-  return kBytesInStick * 8 / bits_per_element(format);
+  switch (format) {
+#define SPYRE_CASE(name, value, bits, in_sticks) \
+  case DataFormat::name:                         \
+    return in_sticks ? kBytesInStick * 8 / (bits == 0 ? 1 : bits) : 0;
+    SPYRE_DATA_FORMATS(SPYRE_CASE)
+#undef SPYRE_CASE
+  }
+  return 0;
 }
 
-// When on, memory of format SEN169_FP16 holds IEEE binary16 instead: a process-wide switch.
+// A process-wide switch: while it is on, memory of format SEN169_FP16 holds IEEE binary16.
 void set_ieee_fp16(bool enabled);
 bool ieee_fp16();
 

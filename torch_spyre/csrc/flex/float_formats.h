@@ -1,18 +1,18 @@
-// Every conversion between float formats, one value at a time, on bit patterns. Integer arithmetic
-// only: the host's rounding mode and flush-to-zero setting never matter. The vector kernels in
-// convert_kernels.inc must give the same bits.
+// Scalar conversions between float formats, on bit patterns. They use only integer arithmetic, so
+// that the host's rounding mode and flush-to-zero setting have no effect. The vector kernels in
+// convert_kernels.inc must return the same bits.
 //
 // SEN169 ("DLFloat"): sign | 6 exponent bits, bias 31 | 9 fraction bits. No subnormals: a zero
-// exponent with a fraction is a normal number of the binade 2^-31. Code 0x7FFF is NaN. The largest
-// code, 0x7FFE, is a number in arithmetic, which also stands for everything above it. Conversions
-// treat it as infinity, and map finite values to codes below it.
+// exponent with a fraction is a normal number of the binade 2^-31. Code 0x7FFF is NaN. Arithmetic
+// treats the largest code, 0x7FFE, as a finite value to which overflow saturates. Conversions treat
+// it as infinity, and map finite values to codes below it.
 #pragma once
 
 #include <bit>
 #include <cstdint>
 
-// Always inlined: the kernels are compiled once per instruction set, and the linker must not pick
-// an AVX-512 copy of these functions for everyone.
+// Always inlined: the kernels are compiled once per instruction set, and the linker must not select
+// an AVX-512 copy of these functions for other files.
 #define SPYRE_FORMAT_FUNCTION [[gnu::always_inline]] constexpr
 
 namespace spyre {
@@ -25,7 +25,7 @@ inline constexpr uint16_t kFp16One = 0x3C00;
 inline constexpr uint32_t kFp32Infinity = 0x7F800000;
 inline constexpr uint32_t kFp32QuietNaN = 0x7FC00000;
 
-// IEEE binary16 -> binary32: exact; a NaN keeps sign and payload and becomes quiet.
+// IEEE binary16 -> binary32: exact; a NaN preserves sign and payload and becomes quiet.
 SPYRE_FORMAT_FUNCTION uint32_t fp32_from_fp16(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16;
   const uint32_t magnitude = half & 0x7FFF;
@@ -39,8 +39,9 @@ SPYRE_FORMAT_FUNCTION uint32_t fp32_from_fp16(uint16_t half) {
   return sign | exponent << 23 | ((magnitude << shift) & 0x7FFFFF);
 }
 
-// IEEE binary32 -> binary16, to nearest, ties to even; from 65520 on infinity. A NaN keeps its sign
-// and the upper part of its payload and becomes quiet. Written with selects so that it vectorises.
+// IEEE binary32 -> binary16, to nearest, ties to even; infinity from 65520 on. A NaN preserves its
+// sign and the upper bits of its payload and becomes quiet. Selects instead of branches let it
+// vectorise.
 SPYRE_FORMAT_FUNCTION uint16_t fp16_from_fp32(uint32_t single) {
   const uint32_t sign = (single >> 16) & 0x8000;
   const uint32_t magnitude = single & 0x7FFFFFFF;
@@ -70,7 +71,7 @@ SPYRE_FORMAT_FUNCTION uint16_t bf16_from_fp32(uint32_t single) {
   return static_cast<uint16_t>((single & 0x7FFFFFFF) > kFp32Infinity ? nan : rounded);
 }
 
-// The nearest SEN169 number up to `limit`, ties away from zero; NaN loses its sign.
+// Returns the nearest SEN169 code up to `limit`, ties away from zero; NaN loses its sign.
 SPYRE_FORMAT_FUNCTION uint16_t sen169_up_to(uint32_t single, int32_t limit) {
   const uint32_t sign = (single >> 16) & 0x8000;
   const uint32_t magnitude = single & 0x7FFFFFFF;
@@ -84,18 +85,18 @@ SPYRE_FORMAT_FUNCTION uint16_t sen169_up_to(uint32_t single, int32_t limit) {
   return static_cast<uint16_t>(magnitude > kFp32Infinity ? kSen169NaN : signed_code);
 }
 
-// The result of arithmetic: overflow, infinity included, becomes the largest code.
+// Rounds a result of arithmetic: overflow and infinity saturate to the largest code.
 SPYRE_FORMAT_FUNCTION uint16_t sen169_rounded(uint32_t single) {
   return sen169_up_to(single, kSen169Largest);
 }
 
-// A conversion: masks are made of infinities and of the lowest finite numbers, which differ.
+// Converts a value. Infinity and the largest finite value stay different, because masks use both.
 SPYRE_FORMAT_FUNCTION uint16_t sen169_from_fp32(uint32_t single) {
   const bool is_finite = (single & 0x7FFFFFFF) < kFp32Infinity;
   return sen169_up_to(single, is_finite ? kSen169LargestFinite : kSen169Largest);
 }
 
-// The value of a code as binary32 bits, with which kernels compute. Exact.
+// Returns the value of a code in arithmetic as binary32 bits. Exact.
 SPYRE_FORMAT_FUNCTION uint32_t sen169_value_bits(uint16_t code) {
   const uint32_t sign = static_cast<uint32_t>(code & 0x8000) << 16;
   const uint32_t magnitude = code & 0x7FFF;
@@ -104,13 +105,13 @@ SPYRE_FORMAT_FUNCTION uint32_t sen169_value_bits(uint16_t code) {
   return magnitude == kSen169NaN ? kFp32QuietNaN : value;
 }
 
-// What the host receives: as above, but the largest code reads as infinity.
+// Converts a code for the host: as above, but the largest code becomes infinity.
 SPYRE_FORMAT_FUNCTION uint32_t sen169_to_fp32(uint16_t code) {
   const uint32_t infinity = static_cast<uint32_t>(code & 0x8000) << 16 | kFp32Infinity;
   return (code & 0x7FFF) == kSen169Largest ? infinity : sen169_value_bits(code);
 }
 
-// The 16-bit host formats widen to binary32 exactly, so these round once.
+// The 16-bit host formats widen to binary32 exactly, so these functions round only once.
 SPYRE_FORMAT_FUNCTION uint16_t sen169_from_fp16(uint16_t half) {
   return sen169_from_fp32(fp32_from_fp16(half));
 }

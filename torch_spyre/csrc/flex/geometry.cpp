@@ -7,8 +7,8 @@ namespace spyre {
 
 namespace {
 
-// An element takes up to 8 bytes, so more of them could not be addressed. Offsets below this can
-// also be added, and go one stride further, without overflow.
+// An element has up to 8 bytes, so more elements could not be addressed. The sum of two offsets
+// below this limit does not overflow.
 constexpr int64_t kMaxElements = int64_t{1} << 60;
 
 bool has_negative(const Sizes& values) {

@@ -9,15 +9,16 @@ namespace spyre {
 
 namespace {
 
-// Views that neither arithmetic nor nests decide are walked through, up to this many elements.
+// Views that cannot be checked by arithmetic or by building nests are checked element by element,
+// up to this many elements.
 constexpr int64_t kMaxVisited = int64_t{1} << 24;
 
 struct Steps {
   int64_t size, stride;
 };
 
-// The offsets that the dims reach together, with as few of them twice as possible: a dim whose
-// steps the dims below fill without a gap only makes the finer one longer.
+// Returns dims that reach the same offsets, with as few duplicates as possible: a dim whose stride
+// is covered by a finer dim without gaps is merged into it.
 std::vector<Steps> distinct_steps(const Sizes& size, const Sizes& strides) {
   std::vector<Steps> dims;
   for (size_t i = 0; i < size.size(); ++i) {
@@ -25,22 +26,22 @@ std::vector<Steps> distinct_steps(const Sizes& size, const Sizes& strides) {
   }
   std::sort(dims.begin(), dims.end(),
             [](const Steps& a, const Steps& b) { return a.stride < b.stride; });
-  std::vector<Steps> joined;
+  std::vector<Steps> merged;
   for (const Steps& dim : dims) {
-    if (!joined.empty()) {
-      Steps& finer = joined.back();
+    if (!merged.empty()) {
+      Steps& finer = merged.back();
       if (dim.stride % finer.stride == 0 && dim.stride / finer.stride <= finer.size) {
         finer.size += (dim.size - 1) * (dim.stride / finer.stride);
         continue;
       }
     }
-    joined.push_back(dim);
+    merged.push_back(dim);
   }
-  return joined;
+  return merged;
 }
 
-// Whether every multiple of the finest radix up to the last offset has a device offset: true for
-// the layouts in use, padded ones excepted.
+// Returns whether every multiple of the finest radix up to the last offset has a device offset.
+// This holds for all common layouts except padded ones.
 bool has_no_gaps(const std::vector<OffsetMap::Radix>& radices, int64_t last) {
   if (last / radices.front().host_stride >= radices.front().size) return false;
   for (size_t i = 1; i < radices.size(); ++i) {
@@ -50,13 +51,13 @@ bool has_no_gaps(const std::vector<OffsetMap::Radix>& radices, int64_t last) {
   return true;
 }
 
-void walk(const OffsetMap& map, const std::vector<Steps>& dims, size_t dim, int64_t offset) {
+void visit(const OffsetMap& map, const std::vector<Steps>& dims, size_t dim, int64_t offset) {
   if (dim == dims.size()) {
     map(offset);
     return;
   }
   for (int64_t i = 0; i < dims[dim].size; ++i)
-    walk(map, dims, dim + 1, offset + i * dims[dim].stride);
+    visit(map, dims, dim + 1, offset + i * dims[dim].stride);
 }
 
 }  // namespace
@@ -67,10 +68,10 @@ void check_layout_holds(const TensorLayout& layout, const Sizes& size, const Siz
   const int64_t extent = host_extent(size, strides);
   if (extent == 0) return;
   if (layout.device_bytes() == 0) {
-    throw std::invalid_argument(layout.str() + " has no room for a tensor of sizes " +
+    throw std::invalid_argument(layout.str() + " has no memory for a tensor of sizes " +
                                 to_string(size));
   }
-  // An order that is not published moves elements about inside the same sticks.
+  // An unpublished order only permutes elements inside the same sticks.
   const TensorLayout ordered = has_known_order(layout.arrangement())
                                    ? layout
                                    : layout.with_arrangement(ElementArrangement::STANDARD);
@@ -101,7 +102,7 @@ void check_layout_holds(const TensorLayout& layout, const Sizes& size, const Siz
                                 to_string(strides) + " is too irregular for " + layout.str() +
                                 ": use strides that are multiples of each other");
   }
-  walk(map, dims, 0, offset);
+  visit(map, dims, 0, offset);
 }
 
 }  // namespace spyre

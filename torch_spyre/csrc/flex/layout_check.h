@@ -5,8 +5,8 @@
 
 namespace spyre {
 
-// Throws std::invalid_argument if an element of (size, strides, offset) has no device offset of its
-// own in the layout, and whatever check_geometry throws.
+// Throws std::invalid_argument if an element of (size, strides, offset) has no device offset in the
+// layout. Throws what check_geometry throws.
 void check_layout_holds(const TensorLayout& layout, const Sizes& size, const Sizes& strides,
                         int64_t offset = 0);
 

@@ -20,7 +20,7 @@ void Allocation::retire() noexcept {
 }
 
 Allocation::~Allocation() {
-  // A forked child shares no card with its parent: there is nothing of its own to give back.
+  // A forked child does not own the card's memory.
   if (Runtime::get().in_bad_fork()) return;
   retire();
   card_.release(address_);
@@ -109,7 +109,7 @@ void Runtime::open_cards(const Enumeration& enumeration) {
     cards.back()->card = driver->open(physical, config.card);
     trace("open card ", physical, " with driver ", enumeration.mode, ": ", config.card.name);
   }
-  // All or none: a failed start may be tried again.
+  // Commit only if all cards were opened, so that a failed start can be retried.
   driver_ = std::move(driver);
   cards_ = std::move(cards);
   started_.store(true, std::memory_order_release);
@@ -151,8 +151,9 @@ Stream& Runtime::stream(int card, int64_t id) {
 int64_t Runtime::next_stream(int card, bool high_priority) {
   OpenCard& open = open_card(card);
   std::lock_guard lock(open.mutex);
-  const auto turn = static_cast<int64_t>(open.taken[high_priority]++ % kStreamsPerPool);
-  return 1 + (high_priority ? kStreamsPerPool : 0) + turn;
+  const auto index_in_pool =
+      static_cast<int64_t>(open.next_in_pool[high_priority]++ % kStreamsPerPool);
+  return 1 + (high_priority ? kStreamsPerPool : 0) + index_in_pool;
 }
 
 std::vector<Stream*> Runtime::streams_of(OpenCard& open) {
@@ -165,7 +166,7 @@ std::vector<Stream*> Runtime::streams_of(OpenCard& open) {
 }
 
 void Runtime::synchronize(int card) {
-  // All of them, also after an error: the first one is thrown when every stream is done.
+  // Wait for every stream, even after an error; then throw the first error.
   std::exception_ptr error;
   for (Stream* stream : streams_of(open_card(card))) {
     try {

@@ -1,5 +1,5 @@
-// The process's cards, streams and counters. Starts on first use; never in a forked child of a
-// process that has started it.
+// The cards, streams and counters of this process. The runtime starts on first use, and not in a
+// forked child of a process that has started it.
 #pragma once
 
 #include <array>
@@ -16,12 +16,12 @@
 
 namespace spyre::flex {
 
-// Which cards there are: cheap to find out, opens nothing.
+// The visible cards. Enumerating them is cheap and opens no card.
 struct Enumeration {
   std::string mode = "EMU";
-  // Physical card behind each logical index.
+  // The physical card of each logical index.
   std::vector<int> cards;
-  // The card of this process when the program chooses none.
+  // The card of this process if the program selects none.
   int default_card = 0;
 };
 
@@ -32,13 +32,13 @@ struct RuntimeConfig {
   bool trace = false;
 };
 
-// Where the configuration comes from. `enumerate` and `configure` are called at most once each,
-// when first needed.
+// The source of the configuration. `enumerate` and `configure` are called at most once each, on
+// first use.
 struct ConfigSource {
   std::function<Enumeration()> enumerate;
   std::function<RuntimeConfig()> configure;
-  // Runs a function that may wait for other threads, for their calls of the two above or for a
-  // stream's, having let go of any lock they need (Python's).
+  // Runs a function that may wait for other threads (for their calls of the two functions above, or
+  // for a stream), after releasing a lock that those threads may need (Python's GIL).
   std::function<void(const std::function<void()>&)> run_unlocked;
 };
 
@@ -50,7 +50,7 @@ struct Counters {
 inline constexpr int64_t kStreamsPerPool = 32;
 inline constexpr int64_t kStreamsPerCard = 1 + 2 * kStreamsPerPool;
 
-// Memory of a card, released with the last reference.
+// Memory of a card. The last reference releases it.
 class Allocation {
  public:
   Allocation(Card& card, int card_index, size_t bytes);
@@ -58,7 +58,7 @@ class Allocation {
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
 
-  // The owner lets go; queued work may still hold the memory.
+  // The owner frees the memory; queued work may still use it.
   void retire() noexcept;
 
   Card& card() const { return card_; }
@@ -66,7 +66,7 @@ class Allocation {
   uint64_t address() const { return address_; }
   size_t bytes() const { return bytes_; }
   void* handle() const { return card_.handle(address_); }
-  Place place() const { return {nullptr, &card_, address_, bytes_}; }
+  MemoryRange range() const { return {nullptr, &card_, address_, bytes_}; }
 
  private:
   Card& card_;
@@ -97,14 +97,14 @@ class Runtime {
 
   // Streams of a card: 0 is the default, 1..32 the low and 33..64 the high priority pool.
   Stream& stream(int card, int64_t id);
-  // Throws for an id that no card has, without opening one.
+  // Throws for an invalid stream id, without opening a card.
   static void check_stream_id(int64_t id);
   int64_t next_stream(int card, bool high_priority);
-  // Waits for all streams; throws the first error of their work.
+  // Waits for all streams, then throws the first error of their work.
   void synchronize(int card);
-  // Waits for all streams; leaves errors of their work to the next synchronisation.
+  // Waits for all streams. The next synchronisation throws errors of their work.
   void wait_idle(int card);
-  // The same, as if nobody had waited in device time.
+  // The same, without advancing the card's clock.
   void drain(int card);
 
   Counters& counters() { return counters_; }
@@ -115,11 +115,11 @@ class Runtime {
     std::shared_ptr<CardClock> clock = std::make_shared<CardClock>();
     std::mutex mutex;
     std::array<std::unique_ptr<Stream>, kStreamsPerCard> streams;
-    std::array<uint64_t, 2> taken{};
+    std::array<uint64_t, 2> next_in_pool{};
   };
   Runtime();
   OpenCard& open_card(int index);
-  // Those that have been used.
+  // Returns the streams that have been used.
   static std::vector<Stream*> streams_of(OpenCard& open);
   const Enumeration& enumeration();
   void find_cards();

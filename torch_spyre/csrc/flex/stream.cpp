@@ -14,7 +14,7 @@ constexpr size_t kMaxQueued = 1024;
 // polls: the running item may be waiting for an item that is queued after it.
 constexpr uint64_t kItemsPerWake = 128;
 constexpr auto kCapacityCheck = std::chrono::milliseconds(1);
-// How long a stream's thread looks for more work before it sleeps: work often comes in a row, and
+// How long an idle stream's thread polls for work before it sleeps: work often follows soon, and
 // waking a thread takes longer than a small kernel.
 constexpr auto kIdleSpin = std::chrono::microseconds(50);
 
@@ -24,7 +24,7 @@ void pause_briefly() {
 #endif
 }
 
-// Lets go of the lock now and then until `ready()` or until the time is over.
+// Polls `ready()` until it holds or kIdleSpin is over, releasing the lock in between.
 template <typename Ready>
 void spin_until(std::unique_lock<std::mutex>& lock, Ready ready) {
   static const bool has_cores = std::thread::hardware_concurrency() > 1;
@@ -44,8 +44,8 @@ std::atomic<OutcomeReporter> outcome_reporter{nullptr};
 void set_outcome_reporter(OutcomeReporter reporter) { outcome_reporter = reporter; }
 
 void CardClock::advance_to(uint64_t time_ps) {
-  uint64_t seen = now_ps_.load();
-  while (seen < time_ps && !now_ps_.compare_exchange_weak(seen, time_ps)) {
+  uint64_t current = now_ps_.load();
+  while (current < time_ps && !now_ps_.compare_exchange_weak(current, time_ps)) {
   }
 }
 
@@ -80,7 +80,7 @@ void Event::synchronize() {
   const uint64_t version = newest_;
   Stream* stream = stream_;
   lock.unlock();
-  if (version > 0) stream->note_host_wait(wait_for(version));
+  if (version > 0) stream->finish_host_wait(wait_for(version));
 }
 
 bool Event::query() {
@@ -111,18 +111,18 @@ Stream::Stream(int64_t id, std::shared_ptr<CardClock> card_clock)
 void Stream::run_work(std::unique_lock<std::mutex>& lock, Item& item) {
   busy_ = true;
   lock.unlock();
-  uint64_t took_ps = 0;
+  uint64_t duration_ps = 0;
   std::exception_ptr error;
   try {
-    took_ps = item.work();
+    duration_ps = item.work();
   } catch (...) {
     error = std::current_exception();
   }
-  // What the work holds alive may need locks of its own to go away.
+  // Destroy the work without the lock: destructors of what it owns may need other locks.
   item.work = nullptr;
   lock.lock();
   busy_ = false;
-  clock_ps_ += took_ps;
+  clock_ps_ += duration_ps;
   if (item.result != nullptr) {
     *item.result = {true, error};
   } else if (error && !pending_error_) {
@@ -134,23 +134,23 @@ void Stream::execute(std::unique_lock<std::mutex>& lock, Item& item) {
   // The device time at which this work starts; waiting for other work advances it.
   clock_ps_ = std::max(clock_ps_, item.submitted_ps);
   if (item.work) run_work(lock, item);
-  // Under the lock: whoever has waited for the event finds the stream idle if it is the last.
+  // With the lock held: a thread that has waited for the last event finds the stream idle.
   if (item.event) item.event->finish_record(item.event_version, clock_ps_);
-  // Between two items of the queue nobody waits for anything: who would be woken for nothing takes
-  // the host's cores from the work.
+  // No thread can continue between two items of the queue. A spurious wakeup would take CPU time
+  // from the work.
   if (queue_.empty() || item.result != nullptr) changed_.notify_all();
 }
 
 void Stream::work_loop() {
   std::unique_lock lock(mutex_);
-  uint64_t taken = 0;
+  uint64_t num_dequeued = 0;
   while (true) {
     const auto has_work = [&] { return !queue_.empty() && !busy_; };
     spin_until(lock, has_work);
     changed_.wait(lock, has_work);
     Item item = std::move(queue_.front());
     queue_.pop_front();
-    if (++taken % kItemsPerWake == 0) changed_.notify_all();
+    if (++num_dequeued % kItemsPerWake == 0) changed_.notify_all();
     execute(lock, item);
   }
 }
@@ -176,12 +176,12 @@ void Stream::submit(Work work) {
   push({.work = std::move(work), .submitted_ps = card_clock_->now()});
 }
 
-void Stream::note(const CopyOutcome& outcome) {
+void Stream::add_outcome(const CopyOutcome& outcome) {
   std::lock_guard lock(mutex_);
   pending_outcome_.narrowed_out_of_range += outcome.narrowed_out_of_range;
 }
 
-void Stream::tell_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps) {
+void Stream::report_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps) {
   card_clock_->advance_to(time_ps);
   const std::exception_ptr error = std::exchange(pending_error_, nullptr);
   const CopyOutcome outcome = std::exchange(pending_outcome_, {});
@@ -203,17 +203,17 @@ void Stream::run(Work work) {
     changed_.wait(lock, [&] { return result.done; });
   }
   if (result.error) {
-    // The caller's own; an error of earlier work waits for the next occasion.
+    // Throw the error of this work; the next synchronisation throws that of earlier work.
     card_clock_->advance_to(clock_ps_);
     lock.unlock();
     std::rethrow_exception(result.error);
   }
-  tell_pending(lock, clock_ps_);
+  report_pending(lock, clock_ps_);
 }
 
-void Stream::note_host_wait(uint64_t time_ps) {
+void Stream::finish_host_wait(uint64_t time_ps) {
   std::unique_lock lock(mutex_);
-  tell_pending(lock, time_ps);
+  report_pending(lock, time_ps);
 }
 
 bool Stream::query() {
@@ -226,7 +226,7 @@ bool Stream::query() {
 void Stream::synchronize() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return is_idle(); });
-  tell_pending(lock, clock_ps_);
+  report_pending(lock, clock_ps_);
 }
 
 void Stream::wait_idle() noexcept {
@@ -243,7 +243,8 @@ void Stream::drain() noexcept {
 void Stream::record(const std::shared_ptr<Event>& event) {
   std::unique_lock lock(mutex_);
   if (!is_idle()) wait_for_capacity(lock);
-  // Visible to other threads only once it is queued: a wait for it in this stream comes after it.
+  // Other threads see the new version only once it is queued, so that a wait for it in this stream
+  // is queued after it.
   Item item{.event = event,
             .event_version = event->begin_record(*this),
             .submitted_ps = card_clock_->now()};

@@ -1,4 +1,4 @@
-// Streams: queues of work that run in order, each with a clock in device time.
+// Streams: queues of work that is executed in order. Each stream has a clock in device time.
 #pragma once
 
 #include <atomic>
@@ -14,8 +14,8 @@
 
 namespace spyre::flex {
 
-// When host and streams of one card last met. Work submitted by the host starts no earlier, in
-// device time, than anything the host has already waited for.
+// The device time of the last synchronisation between the host and the streams of one card. Work
+// that the host submits starts, in device time, after all work that the host has waited for.
 class CardClock {
  public:
   uint64_t now() const { return now_ps_.load(std::memory_order_acquire); }
@@ -25,22 +25,23 @@ class CardClock {
   std::atomic<uint64_t> now_ps_{0};
 };
 
-// How copies' outcomes are told to the program: set once, before the first stream. Called by the
-// thread that synchronises, never by a stream's own, and without any lock held.
+// Reports the outcomes of copies to the program. Set once, before the first stream exists. It is
+// called by the synchronising thread, never by a stream's thread, and without holding a lock.
 using OutcomeReporter = void (*)(const CopyOutcome& outcome);
 void set_outcome_reporter(OutcomeReporter reporter);
 
 class Stream;
 
-// A moment in a stream. Recorded again, it means the later moment.
+// A position in a stream. Recording it again replaces the position.
 class Event {
  public:
   // Waits for the event. Throws the pending error of its stream's work.
   void synchronize();
-  // Whether the moment has come; if so, the host has seen it. Leaves errors to synchronisations.
+  // Returns whether the stream has reached the event; if so, this counts as a wait of the host.
+  // Errors are thrown by the next synchronisation.
   bool query();
   bool complete() const;
-  // Device time of the moment, after it has come to pass.
+  // Returns the device time of the event, once the stream has reached it.
   uint64_t time_ps() const;
   bool recorded() const;
 
@@ -49,7 +50,7 @@ class Event {
   uint64_t begin_record(Stream& stream);
   void finish_record(uint64_t version, uint64_t time_ps);
   uint64_t newest_version() const;
-  // Blocks until `version` or a later one has come to pass.
+  // Blocks until the stream has reached `version` or a later one; returns its device time.
   uint64_t wait_for(uint64_t version);
 
   mutable std::mutex mutex_;
@@ -62,45 +63,47 @@ class Event {
 
 class Stream {
  public:
-  // Does the work; returns the device time it took, in picoseconds.
+  // Executes the work and returns its device time in picoseconds.
   using Work = std::function<uint64_t()>;
 
   Stream(int64_t id, std::shared_ptr<CardClock> card_clock);
 
   int64_t id() const { return id_; }
 
-  // Queues work for the stream's own thread. Waits while the queue is full. An exception it
-  // throws is stored and thrown by the next synchronisation.
+  // Queues work for the stream's thread. Waits while the queue is full. The next synchronisation
+  // throws the exception of the work.
   void submit(Work work);
-  // Does the work in its turn and returns when it is done; on the calling thread if nothing is
-  // queued. Throws what the work throws, else what earlier work threw.
+  // Executes the work in order and returns when it is done; on the calling thread if the queue is
+  // empty. Throws the exception of the work, else that of earlier work.
   void run(Work work);
-  // Called by work: stores the outcome of a copy, to be reported at the next synchronisation.
-  void note(const CopyOutcome& outcome);
+  // Called by work: stores the outcome of a copy until the next synchronisation reports it.
+  void add_outcome(const CopyOutcome& outcome);
 
-  // Whether all work is done; if so, the host has seen it. Leaves errors to synchronisations.
+  // Returns whether all work is done; if so, this counts as a wait of the host. Errors are thrown
+  // by the next synchronisation.
   bool query();
   // Waits for all work, reports its outcomes and throws its error.
   void synchronize();
-  // Waits for all work and leaves the rest to the next synchronisation.
+  // Waits for all work. The next synchronisation reports outcomes and errors.
   void wait_idle() noexcept;
-  // The same without the card's clock: device time is as if nobody had waited.
+  // The same, without advancing the card's clock.
   void drain() noexcept;
 
-  // The host has waited until device time `time_ps`: reports outcomes and throws pending errors.
-  void note_host_wait(uint64_t time_ps);
+  // Called after the host has waited until device time `time_ps`: reports outcomes and throws
+  // pending errors.
+  void finish_host_wait(uint64_t time_ps);
   void advance_card_clock(uint64_t time_ps) { card_clock_->advance_to(time_ps); }
 
   void record(const std::shared_ptr<Event>& event);
   void wait(const std::shared_ptr<Event>& event);
 
  private:
-  // What became of work that somebody waits for.
+  // The result of work that a thread waits for.
   struct Result {
     bool done = false;
     std::exception_ptr error;
   };
-  // Work, or the mark of an event.
+  // Work, or a recorded event.
   struct Item {
     Work work{};
     std::shared_ptr<Event> event{};
@@ -112,10 +115,10 @@ class Stream {
   void wait_for_capacity(std::unique_lock<std::mutex>& lock);
   void push(Item item);
   void work_loop();
-  // Runs work outside the lock, marks an event inside, and accounts for it.
+  // Executes work without the lock or finishes an event with it, and advances the clock.
   void execute(std::unique_lock<std::mutex>& lock, Item& item);
   void run_work(std::unique_lock<std::mutex>& lock, Item& item);
-  void tell_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps);
+  void report_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps);
 
   const int64_t id_;
   const std::shared_ptr<CardClock> card_clock_;

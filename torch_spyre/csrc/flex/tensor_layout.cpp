@@ -17,7 +17,7 @@ int64_t stick_of(DataFormat format) {
   return eps;
 }
 
-// Elements that a stick must have for this arrangement to make sense; 0: any number.
+// Returns the elements per stick that the arrangement requires; 0: any number.
 int64_t stick_of(ElementArrangement arrangement) {
   switch (arrangement) {
     case ElementArrangement::DL16_TO_FP32:
@@ -41,20 +41,20 @@ void check_arrangement(DataFormat format, ElementArrangement arrangement) {
 void check_dim_order(const Sizes& host_size, const Sizes& dim_order) {
   const size_t rank = host_size.size();
   const bool sparse = dim_order.size() == rank + 1 && dim_order.back() == -1;
-  const std::string shown =
+  const std::string description =
       "host_size=" + to_string(host_size) + ", dim_order=" + to_string(dim_order);
   if (dim_order.size() != rank && !sparse) {
-    throw std::invalid_argument("Incompatible host_size and dim_order: " + shown +
+    throw std::invalid_argument("Incompatible host_size and dim_order: " + description +
                                 "; give each dim once, and -1 last for a sparse layout");
   }
-  std::vector<bool> seen(rank, false);
+  std::vector<bool> is_used(rank, false);
   for (size_t i = 0; i < rank; ++i) {
     const int64_t dim = dim_order[i];
-    if (dim < 0 || dim >= static_cast<int64_t>(rank) || seen[dim]) {
-      throw std::invalid_argument("Incompatible host_size and dim_order: " + shown +
+    if (dim < 0 || dim >= static_cast<int64_t>(rank) || is_used[dim]) {
+      throw std::invalid_argument("Incompatible host_size and dim_order: " + description +
                                   "; dim_order must name each dim once");
     }
-    seen[dim] = true;
+    is_used[dim] = true;
   }
 }
 
@@ -82,8 +82,8 @@ TensorLayout TensorLayout::of(const Sizes& host_size, const Sizes& host_strides,
     return layout;
   }
 
-  // Host dims by device dim: all but the first, then the first (so that planes of
-  // rows x one stick are contiguous, which is the tile the matrix unit reads), then the stick.
+  // The host dim of each device dim: all but the first, then the first (so that planes of rows x
+  // one stick are contiguous, which is the tile the matrix unit reads), then the stick.
   Sizes dims(dim_order.begin() + 1, dim_order.end());
   dims.push_back(dim_order.front());
   dims.push_back(dim_order.back());
@@ -116,23 +116,23 @@ TensorLayout TensorLayout::of(const Sizes& host_size, const Sizes& host_strides,
   return layout;
 }
 
-TensorLayout TensorLayout::given(Sizes device_size, Sizes stride_map, DataFormat format,
-                                 ElementArrangement arrangement) {
-  const std::string shown =
+TensorLayout TensorLayout::from_fields(Sizes device_size, Sizes stride_map, DataFormat format,
+                                       ElementArrangement arrangement) {
+  const std::string description =
       "device_size=" + to_string(device_size) + ", stride_map=" + to_string(stride_map);
   if (device_size.size() != stride_map.size() || device_size.empty()) {
-    throw std::invalid_argument("SpyreTensorLayout: " + shown +
+    throw std::invalid_argument("SpyreTensorLayout: " + description +
                                 ": both need the same, nonzero length");
   }
   const int64_t eps = stick_of(format);
   if (device_size.back() != eps) {
-    throw std::invalid_argument("SpyreTensorLayout: " + shown + ": the last size must be " +
+    throw std::invalid_argument("SpyreTensorLayout: " + description + ": the last size must be " +
                                 std::to_string(eps) + ", the elements per stick of " +
                                 std::string(name_of(format)));
   }
   for (size_t i = 0; i < device_size.size(); ++i) {
     if (device_size[i] < 0 || stride_map[i] < kNoHostStride) {
-      throw std::invalid_argument("SpyreTensorLayout: " + shown +
+      throw std::invalid_argument("SpyreTensorLayout: " + description +
                                   ": sizes must be >= 0 and strides >= -1");
     }
   }
@@ -213,7 +213,7 @@ std::string TensorLayout::str() const {
            ", stride_map =" + to_string(stride_map_) + ", device_dtype=" + format +
            (is_standard ? ")" : ", element_arrangement=" + arrangement + ")");
   }
-  // The constructor accepts whole sticks only.
+  // The constructor accepts only whole sticks.
   const std::string count = device_size_.empty() ? "0" : std::to_string(device_size_.front());
   const std::string raw =
       device_size_.size() == 3 ? "pool(" + count + ")" : "linear(" + count + ", " + format + ")";

@@ -1,4 +1,4 @@
-// SpyreTensorLayout: how a tensor lies in device memory. See docs/layouts.md.
+// SpyreTensorLayout: the layout of a tensor in device memory. See docs/layouts.md.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace spyre {
 
-// stride_map entries with a meaning of their own.
+// Special values of stride_map.
 inline constexpr int64_t kNoHostStride = -1;  // padding, a synthetic dim, or a host dim of size 1
 inline constexpr int64_t kReplicated = 0;     // the device repeats the same host data
 
@@ -17,25 +17,26 @@ class TensorLayout {
  public:
   TensorLayout() = default;
 
-  // The default layout of a contiguous host tensor.
+  // Returns the default layout of a contiguous host tensor.
   static TensorLayout of(const Sizes& host_size, DataFormat format);
 
-  // Host dims in the order `dim_order`, the last one inside the stick; a final -1 asks for a
-  // sparse layout, one element per stick.
+  // Returns the layout with the host dims in the order `dim_order`, the last one inside the stick;
+  // a final -1 selects a sparse layout, with one element per stick.
   static TensorLayout of(const Sizes& host_size, const Sizes& host_strides, DataFormat format,
                          const Sizes& dim_order,
                          ElementArrangement arrangement = ElementArrangement::STANDARD);
 
-  // Given field by field. Checks that the lengths agree and that the last size is one stick.
-  static TensorLayout given(Sizes device_size, Sizes stride_map, DataFormat format,
-                            ElementArrangement arrangement = ElementArrangement::STANDARD);
+  // Returns the layout with these fields. Throws std::invalid_argument unless the lengths are equal
+  // and the last size is one stick.
+  static TensorLayout from_fields(Sizes device_size, Sizes stride_map, DataFormat format,
+                                  ElementArrangement arrangement = ElementArrangement::STANDARD);
 
-  // `sticks` sticks of raw memory for a kernel's intermediates; its last dim is not a
-  // stick.
+  // Returns the layout of `sticks` sticks of raw memory for a kernel's intermediates; its last dim
+  // is not a stick.
   static TensorLayout pool(int64_t sticks);
 
-  // One element after the other, for storages that have no dtype yet: `count` elements of a
-  // host format, or plain bytes. The count need not fill a stick.
+  // Returns the layout of `count` contiguous elements of a host format or bytes, for storages
+  // without a dtype. The count need not fill a stick.
   static TensorLayout linear(int64_t count, DataFormat format = DataFormat::SENINT8);
 
   const Sizes& device_size() const { return device_size_; }
@@ -46,11 +47,11 @@ class TensorLayout {
   // Row-major strides over device_size, in elements.
   Sizes device_strides() const;
   int64_t device_bytes() const;
-  // Like the two functions above that take an arrangement, refuses one that is for sticks of
+  // Throws std::invalid_argument, as `of` and `from_fields` do, for an arrangement of sticks of
   // another width.
   TensorLayout with_arrangement(ElementArrangement arrangement) const;
 
-  // The same device offsets, read as another format of the same width.
+  // Returns a layout with the same device offsets and another format of the same width.
   TensorLayout with_format(DataFormat format) const;
 
   bool operator==(const TensorLayout&) const = default;

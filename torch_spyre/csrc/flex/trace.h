@@ -1,4 +1,4 @@
-// TORCH_SPYRE_DEBUG: trace lines of the C++ side.
+// Trace output of the C++ code, enabled by TORCH_SPYRE_DEBUG.
 #pragma once
 
 #include <sstream>
@@ -10,7 +10,7 @@ void set_trace(bool enabled);
 bool trace_enabled();
 void write_trace(const std::string& line);
 
-// Builds the line only if somebody wants it.
+// Formats and writes a line if tracing is enabled.
 template <typename... Parts>
 void trace(const Parts&... parts) {
   if (!trace_enabled()) return;

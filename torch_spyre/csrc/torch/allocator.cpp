@@ -28,7 +28,7 @@ std::function<void()> memory_pressure_hook;
 
 [[noreturn]] void throw_out_of_memory(int index, size_t bytes) {
   flex::Card& card = flex::Runtime::get().card(index);
-  card.note_out_of_memory();
+  card.count_out_of_memory();
   const auto memory = card.memory_statistics();
   const auto show = [](int64_t amount) { return c10::CachingAllocator::format_size(amount); };
   TORCH_CHECK_WITH(
@@ -42,8 +42,8 @@ std::function<void()> memory_pressure_hook;
       ". Free tensors you no longer need, or use a smaller batch.");
 }
 
-// Waits for queued work and collects cycles of Python objects, which may hold freed memory. Leaves
-// errors of the queued work to the next synchronisation.
+// Waits for queued work and collects cycles of Python objects, which may own memory. The next
+// synchronisation throws errors of the queued work.
 void relieve_memory_pressure(int card) {
   flex::Runtime::get().wait_idle(card);
   if (memory_pressure_hook) memory_pressure_hook();
@@ -60,9 +60,9 @@ std::shared_ptr<flex::Allocation> try_allocate(int card, size_t bytes) {
   }
 }
 
-// A program that runs far ahead of the card would spread its freed tensors, each held by queued
-// work, over ever new memory, and pages touched for the first time are slow. Small ones are few
-// bytes, for the queue has an end.
+// Bounds the freed memory that queued work still uses. Otherwise a program that runs far ahead of
+// the card would allocate new memory for every tensor, and the first access to a page is slow.
+// Small allocations are ignored: the length of the queue bounds their number.
 void bound_freed_memory_in_use(int card, size_t bytes) {
   constexpr size_t kSmall = 1 << 20;
   constexpr int64_t kMaxFreedInUse = 64 << 20;
@@ -78,7 +78,7 @@ std::shared_ptr<flex::Allocation> allocate_or_throw(int card, size_t bytes) {
   relieve_memory_pressure(card);
   auto allocation = try_allocate(card, bytes);
   if (allocation == nullptr) throw_out_of_memory(card, bytes);
-  flex::Runtime::get().card(card).note_retry();
+  flex::Runtime::get().card(card).count_retry();
   return allocation;
 }
 
@@ -95,7 +95,7 @@ class SpyreAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override { return allocate_on(current_device(), bytes); }
 
-  // None: a handle without its owner record cannot be freed.
+  // There is no raw deleter: a handle without its context cannot be freed.
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
 
   void copy_data(void*, const void*, std::size_t) const override {
@@ -108,12 +108,12 @@ class SpyreAllocator final : public c10::DeviceAllocator {
     auto& runtime = flex::Runtime::get();
     if (!runtime.started()) return;
     for (int card = 0; card < runtime.card_count(); ++card) {
-      runtime.card(card).give_back_cached_memory();
+      runtime.card(card).release_cached_memory();
     }
   }
 
-  // Queued work holds the memory it uses. For work this library does not see, hold the block
-  // until everything now in the stream is done.
+  // Queued work owns the memory that it uses. For other users of the stream, retain the block until
+  // all work that is queued now is done.
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {
     auto allocation = allocation_of(pointer);
     if (allocation == nullptr) return;
@@ -164,7 +164,7 @@ void set_memory_pressure_hook(std::function<void()> hook) {
 
 c10::DataPtr allocate_on(c10::DeviceIndex card, size_t bytes) {
   const c10::Device device(kSpyre, card);
-  flex::Runtime::get().card(card);  // also an empty tensor needs its card to be there
+  flex::Runtime::get().card(card);  // throws if the card does not exist, even for an empty tensor
   if (bytes == 0) return {nullptr, device};
   auto owner = std::make_unique<Owner>(Owner{allocate_or_throw(card, bytes)});
   void* handle = owner->allocation->handle();

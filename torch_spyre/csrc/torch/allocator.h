@@ -1,4 +1,4 @@
-// Device memory for PyTorch.
+// PyTorch's allocator of device memory.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -13,13 +13,15 @@ namespace spyre {
 
 c10::DeviceAllocator* device_allocator();
 
-// Called once when a card is full, before giving up: Python's garbage collector.
+// Sets the function that is called when a card is full, before an allocation fails: Python's
+// garbage collector.
 void set_memory_pressure_hook(std::function<void()> hook);
 
-// A pointer to `bytes` bytes of the card; null for 0 bytes.
+// Returns a pointer to `bytes` bytes of the card; null for 0 bytes.
 c10::DataPtr allocate_on(c10::DeviceIndex card, size_t bytes);
 
-// The memory behind a pointer from allocate_on; null for a null pointer. Throws for others.
+// Returns the allocation of a pointer from allocate_on; null for a null pointer. Throws for other
+// pointers.
 std::shared_ptr<flex::Allocation> allocation_of(const c10::DataPtr& pointer);
 
 }  // namespace spyre

@@ -18,7 +18,7 @@ namespace spyre {
 
 namespace {
 
-// A list may contain itself.
+// Bounds the recursion: a list may contain itself.
 constexpr int kDeepest = 8;
 
 enum Tag : char {
@@ -39,11 +39,11 @@ enum Tag : char {
   kTensor,
 };
 
-// What stands where a tensor has no device layout.
+// Stands for the layout of a tensor that has no device layout.
 enum LayoutTag : char { kOnHost, kRaw, kLaidOut };
 
-// Tensors whose metadata is not all there is to them: another class or a transform decides what
-// ops on them do.
+// Returns whether metadata does not determine the behaviour of ops on the tensor, because of a
+// subclass or a function transform.
 bool is_wrapped(const c10::TensorImpl& impl) {
   constexpr c10::DispatchKeySet kWrappers({
       c10::DispatchKey::Python,
@@ -61,7 +61,8 @@ struct LayoutHash {
   size_t operator()(const TensorLayout& layout) const { return layout.hash(); }
 };
 
-// Equal layouts have equal numbers. Kept for ever: a process has few layouts.
+// Returns a number that is equal for equal layouts. The table is never cleared: a process uses few
+// layouts.
 int64_t number_of(const TensorLayout& layout) {
   static auto& numbers = *new std::unordered_map<TensorLayout, int64_t, LayoutHash>();
   return numbers.try_emplace(layout, static_cast<int64_t>(numbers.size())).first->second;
@@ -70,7 +71,7 @@ int64_t number_of(const TensorLayout& layout) {
 }  // namespace
 
 bool ArgumentsKey::add(PyObject* object, int depth) {
-  // By exact type: a subclass may mean more than the value that it inherits.
+  // Compare exact types: a subclass may add state to the value that it inherits.
   PyTypeObject* const type = Py_TYPE(object);
   if (THPVariableClass != nullptr &&
       PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(THPVariableClass))) {
@@ -107,7 +108,7 @@ bool ArgumentsKey::add_sequence(char tag, PyObject* const* items, Py_ssize_t cou
   if (depth == kDeepest) return false;
   put(tag);
   add_count(static_cast<size_t>(count));
-  // No code of Python's runs here that could change the list.
+  // No Python code that could change the list runs here.
   return std::all_of(items, items + count, [&](PyObject* item) { return add(item, depth + 1); });
 }
 
@@ -127,7 +128,7 @@ bool ArgumentsKey::add_integer(PyObject* object) {
 }
 
 void ArgumentsKey::add_float(double value) {
-  // By its bits, which tell -0.0 from 0.0; all NaNs are one.
+  // The bits distinguish -0.0 from 0.0; all NaNs are equal.
   put(std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value);
 }
 

@@ -1,4 +1,4 @@
-// The metadata of a call's arguments as bytes that are equal when it is equal.
+// A key of the metadata of a call's arguments: equal metadata gives equal bytes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,14 +10,14 @@
 
 namespace spyre {
 
-// Writes one item after the other, each with a tag and of a length that its content tells, so that
-// different items never make the same bytes. Python's lock must be held.
+// Appends items with a tag and a self-delimiting encoding, so that different items never give the
+// same bytes. The caller must hold the GIL.
 class ArgumentsKey {
  public:
-  // False if the object is of a kind that has no key; the key is of no use then.
+  // Returns false if the type of the object is not supported; the key is invalid then.
   bool add(PyObject* object) { return add(object, 0); }
   void add_count(size_t count) { put(static_cast<int64_t>(count)); }
-  // Of a keyword.
+  // Adds the name of a keyword argument.
   bool add_name(PyObject* name) { return add_text(name); }
 
   std::string_view bytes() const { return {bytes_.data(), bytes_.size()}; }
@@ -31,7 +31,7 @@ class ArgumentsKey {
   bool add_torch_constant(PyObject* object);
   bool add_tensor(const at::Tensor& tensor);
   void add_layout(const at::Tensor& tensor);
-  // The number of the first tensor of the call with this storage.
+  // Returns the number of the first tensor of the call with this storage.
   int32_t number_of(const c10::StorageImpl* storage);
 
   template <typename Value>

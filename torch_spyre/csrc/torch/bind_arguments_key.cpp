@@ -11,7 +11,7 @@ namespace spyre {
 
 namespace {
 
-// Keywords by name: in which order they were given does not matter to a call.
+// Adds keyword arguments sorted by name: their order does not affect a call.
 bool add_keywords(PyObject* keywords, ArgumentsKey& key) {
   using Item = std::pair<PyObject*, PyObject*>;
   c10::SmallVector<Item, 8> items;

@@ -11,8 +11,8 @@ namespace spyre {
 
 namespace {
 
-// Where the options of launches come from, and what it said last. Both are guarded by Python's
-// lock; the function outlives the interpreter on purpose.
+// The Python function that returns the launch options, and its cached result. The GIL guards both.
+// The function is never destroyed, because it may outlive the interpreter.
 py::function* read_options = nullptr;
 std::shared_ptr<const LaunchOptions> known_options;
 
@@ -84,15 +84,15 @@ void bind_stages(py::module_& module) {
 }
 
 Bundle& bundle_in(PyObject* self) {
-  // The method belongs to the class, so Python has checked the type already.
+  // Python has already checked the type, because this is a method of the class.
   auto* instance = reinterpret_cast<py::detail::instance*>(self);
   auto* bundle = static_cast<Bundle*>(instance->get_value_and_holder().value_ptr());
   TORCH_CHECK_TYPE(bundle != nullptr, "Bundle.__init__ has not been called");
   return *bundle;
 }
 
-// A plain C function and not one of pybind's, whose way of passing arguments costs more than the
-// rest of this.
+// A C function instead of a pybind function: pybind's argument conversion would take longer than
+// everything else here.
 PyObject* run_bundle(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   HANDLE_TH_ERRORS
   Bundle& bundle = bundle_in(self);
@@ -114,8 +114,8 @@ PyObject* run_bundle(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
 
 PyMethodDef run_method = {
     "run", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&run_bundle)), METH_FASTCALL,
-    "Queues the programs on the current stream of the tensors' card, each tensor standing for its "
-    "whole storage. What goes wrong in them is raised by the next synchronisation."};
+    "Queues the programs on the current stream of the tensors' card. Each tensor stands for its "
+    "whole storage. The next synchronisation raises the errors of the programs."};
 
 }  // namespace
 
@@ -123,7 +123,7 @@ void bind_bundles(py::module_& module) {
   bind_stages(module);
   auto bundle =
       py::class_<Bundle, std::shared_ptr<Bundle>>(
-          module, "Bundle", "Device programs that run one after the other on one call's memory.")
+          module, "Bundle", "A sequence of device programs that run on the memory of one call.")
           .def(py::init<std::string, std::vector<BundleStage>, std::vector<int64_t>,
                         std::optional<int64_t>>(),
                py::arg("name"), py::arg("stages"), py::arg("scratch") = std::vector<int64_t>{},
@@ -134,8 +134,8 @@ void bind_bundles(py::module_& module) {
   auto* type = reinterpret_cast<PyTypeObject*>(bundle.ptr());
   bundle.attr("run") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(type, &run_method));
   module.def("_set_launch_options", &set_launch_options, py::arg("read"),
-             "The function that gives mode, inject and watchdog_seconds; asked when a bundle next "
-             "runs, and not again until this is called again.");
+             "Sets the function that returns mode, inject and watchdog_seconds. It is called once, "
+             "when a bundle next runs.");
 }
 
 }  // namespace spyre

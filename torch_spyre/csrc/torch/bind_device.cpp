@@ -17,11 +17,11 @@ void free_runtime() {
   if (!runtime.started()) return;
   for (int card = 0; card < runtime.card_count(); ++card) {
     runtime.synchronize(card);
-    runtime.card(card).give_back_cached_memory();
+    runtime.card(card).release_cached_memory();
   }
 }
 
-// At exit: waits for queued work. No caller is left to catch its errors.
+// Waits for queued work at exit and prints its errors, because no caller could catch them.
 void finish_work() noexcept {
   auto& runtime = flex::Runtime::get();
   if (!runtime.started()) return;

@@ -1,4 +1,4 @@
-// The CPU fallback for kernels in Python that find, call by call, that the card cannot do one.
+// Binds the CPU fallback for Python kernels that support only some calls on the card.
 #include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "torch/bindings.h"

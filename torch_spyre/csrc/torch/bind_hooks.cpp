@@ -1,4 +1,4 @@
-// Python callbacks of the C++ side: configuration, warnings, garbage collection.
+// Python functions that C++ calls: configuration, warnings, garbage collection.
 #include <pybind11/stl.h>
 
 #include "torch/allocator.h"
@@ -13,11 +13,11 @@ namespace spyre {
 
 namespace {
 
-// A Python callable that C++ may hold for ever and call from any thread.
+// A Python callable that any thread may call.
 class Callback {
  public:
   explicit Callback(py::function function)
-      : function_(new py::function(std::move(function))) {}  // outlives the interpreter on purpose
+      : function_(new py::function(std::move(function))) {}  // never destroyed
 
   template <typename... Arguments>
   py::object operator()(Arguments&&... arguments) const {
@@ -28,8 +28,7 @@ class Callback {
   py::function* function_;
 };
 
-// A Python error as a C++ one: it is stored and thrown from threads that may not hold Python's
-// lock.
+// Converts a Python error to a C++ exception, which threads without the GIL can store and throw.
 py::dict ask(const Callback& callback) {
   try {
     return callback().cast<py::dict>();
@@ -100,9 +99,9 @@ py::object shown(const c10::IValue& value) {
   return py::str(c10::str(value));
 }
 
-void set_refusal_hook(py::function refuse) {
-  const Callback callback(std::move(refuse));
-  set_fallback_refusal([callback](const std::string& op, c10::ArrayRef<c10::IValue> arguments) {
+void set_fallback_error_hook(py::function raise_error) {
+  const Callback callback(std::move(raise_error));
+  set_fallback_error([callback](const std::string& op, c10::ArrayRef<c10::IValue> arguments) {
     py::gil_scoped_acquire locked;
     py::list shown_arguments;
     for (const c10::IValue& argument : arguments) shown_arguments.append(shown(argument));
@@ -132,7 +131,7 @@ void set_conversions(const std::optional<py::function>& convert) {
 void bind_hooks(py::module_& module) {
   module.def("_set_config_source", &set_config_source, py::arg("enumerate"), py::arg("configure"));
   module.def("_set_fallback_warning", &set_warning_hook, py::arg("warn"));
-  module.def("_set_fallback_refusal", &set_refusal_hook, py::arg("refuse"));
+  module.def("_set_fallback_error", &set_fallback_error_hook, py::arg("raise_error"));
   module.def(
       "_set_fallback_policy",
       [](const std::string& name) { set_fallback_policy(policy_named(name)); }, py::arg("policy"));

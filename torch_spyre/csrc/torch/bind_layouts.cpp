@@ -23,7 +23,7 @@ py::tuple get_state(const TensorLayout& layout) {
                         layout.arrangement());
 }
 
-// Also of the two kinds that have no whole sticks.
+// Accepts all layouts, including pool and linear ones.
 TensorLayout from_fields(const Sizes& size, const Sizes& stride_map, DataFormat format,
                          ElementArrangement arrangement) {
   if (!size.empty() && size.back() != elems_per_stick(format)) {
@@ -34,10 +34,10 @@ TensorLayout from_fields(const Sizes& size, const Sizes& stride_map, DataFormat 
       }
     }
   }
-  return TensorLayout::given(size, stride_map, format, arrangement);
+  return TensorLayout::from_fields(size, stride_map, format, arrangement);
 }
 
-// Version 1 had a dim_map between the sizes and the strides, version 2 no arrangement.
+// Version 1 had a dim_map between the sizes and the strides; version 2 had no arrangement.
 TensorLayout from_state(const py::tuple& state) {
   const auto wrong = [](const std::string& problem) {
     return py::value_error("not the state of a SpyreTensorLayout: " + problem);
@@ -54,8 +54,8 @@ TensorLayout from_state(const py::tuple& state) {
                      state[strides + 1].cast<DataFormat>(), arrangement);
 }
 
-// Narrows so that a later rounding to fewer bits comes out as if done once: inexact results get
-// an odd last bit.
+// Rounds to odd: inexact results get an odd last bit, so that a later rounding to fewer bits gives
+// the same result as rounding once.
 float narrow_to_odd(double value) {
   constexpr float kMaxFloat = std::numeric_limits<float>::max();
   if (std::isfinite(value) && std::fabs(value) > kMaxFloat) return std::copysign(kMaxFloat, value);
@@ -103,7 +103,7 @@ py::dict describe_copy(const Sizes& size, const Sizes& strides, at::ScalarType d
   check_geometry(size, strides);
   check_geometry(size, host.strides, host_offset);
   const DataFormat in_memory = host_format(dtype, layout.format());
-  // The byte of torch.uint8 has no published name.
+  // The host format of torch.uint8 has no public name.
   const DataFormat on_host = in_memory == DataFormat::HOST_UINT8 ? layout.format() : in_memory;
   const Sizes host_shape = size.empty() ? Sizes{1} : innermost_first(size);
   const Sizes device_shape = innermost_first(layout.device_size());
@@ -124,7 +124,7 @@ py::dict describe_copy(const Sizes& size, const Sizes& strides, at::ScalarType d
 
 void bind_enums(py::module_& module) {
   auto formats =
-      py::native_enum<DataFormat>(module, "DataFormats", "enum.Enum", "Number formats of a card.");
+      py::native_enum<DataFormat>(module, "DataFormats", "enum.Enum", "Data formats of a card.");
   for (int i = 0; i < kDataFormatCount; ++i) {
     const auto format = static_cast<DataFormat>(i);
     formats.value(std::string(name_of(format)).c_str(), format);
@@ -166,7 +166,7 @@ void bind_layouts(py::module_& module) {
            }),
            py::arg("host_size"), py::arg("host_strides"), py::arg("dtype"), py::arg("dim_order"),
            py::arg("element_arrangement") = kStandard)
-      .def(py::init(&TensorLayout::given), py::arg("device_size"), py::arg("stride_map"),
+      .def(py::init(&TensorLayout::from_fields), py::arg("device_size"), py::arg("stride_map"),
            py::arg("device_dtype"), py::arg("element_arrangement") = kStandard)
       .def_static("pool", &TensorLayout::pool, py::arg("sticks"),
                   "Raw memory for a kernel's intermediates.")

@@ -34,7 +34,7 @@ py::dict memory_report(int64_t index) {
   result["limit_bytes"] = memory.limit_bytes;
   result["largest_free_block"] = memory.largest_free_block;
   result["free_blocks"] = memory.free_blocks;
-  // The share of free memory that one allocation cannot have.
+  // The fraction of free memory that is not in the largest free block.
   result["fragmentation"] =
       memory.free_bytes == 0
           ? 0.0

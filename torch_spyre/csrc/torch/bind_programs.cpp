@@ -12,7 +12,7 @@ namespace spyre {
 
 namespace {
 
-// A program on the card that has loaded it.
+// A program and the card that has loaded it.
 struct DeviceProgram {
   std::shared_ptr<const flex::LoadedProgram> program;
   c10::DeviceIndex card;
@@ -30,31 +30,31 @@ DeviceProgram load_program(const py::bytes& file, int card) {
   }
 }
 
-// The memory of arrays: what queued work holds, and where it is.
+// The memory of the arrays of a launch, owned until the launch is done.
 struct LaunchMemory {
   std::vector<std::shared_ptr<flex::Allocation>> owners;
 
-  flex::Place add(const DeviceProgram& program, const char* what, const at::Tensor& tensor,
-                  int64_t bytes) {
+  flex::MemoryRange add(const DeviceProgram& program, const char* argument,
+                        const at::Tensor& tensor, int64_t bytes) {
     const std::string& name = program.program->name();
     TORCH_CHECK(tensor.defined() && tensor.device().type() == kSpyre &&
                     tensor.device().index() == program.card,
-                "kernel ", name, ": ", what,
+                "kernel ", name, ": ", argument,
                 " must be a tensor on spyre:", static_cast<int>(program.card),
                 ", where the program is loaded, but it is on ",
                 tensor.defined() ? tensor.device().str() : "no device");
-    TORCH_CHECK(tensor.storage_offset() == 0, "kernel ", name, ": ", what,
+    TORCH_CHECK(tensor.storage_offset() == 0, "kernel ", name, ": ", argument,
                 " is a view that begins at element ", tensor.storage_offset(),
                 " of its storage; programs take whole storages");
     std::shared_ptr<flex::Allocation> owner = memory_of(tensor);
-    const auto room = owner == nullptr ? 0 : static_cast<int64_t>(owner->bytes());
-    TORCH_CHECK(bytes >= 0 && bytes <= room, "kernel ", name, ": ", what, " needs ", bytes,
-                " bytes, and its storage has ", room);
+    const auto capacity = owner == nullptr ? 0 : static_cast<int64_t>(owner->bytes());
+    TORCH_CHECK(bytes >= 0 && bytes <= capacity, "kernel ", name, ": ", argument, " needs ", bytes,
+                " bytes, and its storage has ", capacity);
     if (owner == nullptr) return {};
-    flex::Place place = owner->place();
-    place.bytes = static_cast<size_t>(bytes);
+    flex::MemoryRange range = owner->range();
+    range.bytes = static_cast<size_t>(bytes);
     owners.push_back(std::move(owner));
-    return place;
+    return range;
   }
 };
 

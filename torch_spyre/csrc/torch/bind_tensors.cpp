@@ -45,9 +45,11 @@ at::Tensor reinterpret_with_layout(const at::Tensor& tensor, const Sizes& size,
                           checked_add(tensor.storage_offset(), offset_increment), layout);
 }
 
-at::Tensor empty_given(const Sizes& size, const TensorLayout& layout,
-                       std::optional<at::ScalarType> dtype, std::optional<at::Device> device,
-                       std::optional<bool> pin_memory, std::optional<at::MemoryFormat> format) {
+at::Tensor empty_contiguous_with_layout(const Sizes& size, const TensorLayout& layout,
+                                        std::optional<at::ScalarType> dtype,
+                                        std::optional<at::Device> device,
+                                        std::optional<bool> pin_memory,
+                                        std::optional<at::MemoryFormat> format) {
   TORCH_CHECK(!pin_memory || !*pin_memory, "Pin memory can only be on CPU");
   TORCH_CHECK(
       !format || *format == at::MemoryFormat::Contiguous || *format == at::MemoryFormat::Preserve,
@@ -57,19 +59,19 @@ at::Tensor empty_given(const Sizes& size, const TensorLayout& layout,
                            device.value_or(c10::Device(kSpyre)), layout);
 }
 
-at::Tensor empty_strided_given(const Sizes& size, const Sizes& strides, at::ScalarType dtype,
-                               const TensorLayout& layout, std::optional<at::Device> device) {
+at::Tensor empty_strided_with_layout(const Sizes& size, const Sizes& strides, at::ScalarType dtype,
+                                     const TensorLayout& layout, std::optional<at::Device> device) {
   return empty_with_layout(size, strides, dtype, device.value_or(c10::Device(kSpyre)), layout);
 }
 
-void copy_given(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
+void copy_checked(const at::Tensor& self, const at::Tensor& dst, bool non_blocking) {
   TORCH_CHECK((self.device().type() == kSpyre) != (dst.device().type() == kSpyre),
               "copy_tensor: exactly one of the tensors must be on spyre, got ", self.device(),
               " and ", dst.device());
   copy_tensor(self, dst, non_blocking);
 }
 
-// A copy on `device`: by default the tensor's own card, or the current one for a host tensor.
+// Returns a copy on `device`: by default the tensor's card, or the current one for a host tensor.
 at::Tensor to_with_layout(const at::Tensor& tensor, const TensorLayout& layout,
                           std::optional<at::Device> device) {
   const c10::Device here = tensor.device().type() == kSpyre ? tensor.device() : c10::Device(kSpyre);
@@ -79,26 +81,26 @@ at::Tensor to_with_layout(const at::Tensor& tensor, const TensorLayout& layout,
   return result;
 }
 
-// Bytes of the host image a storage holds, without the padding of its last sticks.
+// Returns the bytes of a storage's host image, without the padding of its last sticks.
 int64_t content_bytes(const at::Tensor& tensor) {
   const SpyreStorageImpl& storage = storage_of(checked(tensor, "content_bytes"));
   if (storage.is_raw()) return static_cast<int64_t>(storage.nbytes());
   return storage.binding->extent() * static_cast<int64_t>(c10::elementSize(storage.dtype));
 }
 
-// Null for a tensor that has none: an empty one, or one whose storage was taken away.
+// Returns null for a tensor without memory: an empty one, or one whose storage was released.
 std::shared_ptr<flex::Allocation> raw_memory(const at::Tensor& tensor, const char* function) {
   return allocation_of(checked(tensor, function).storage().data_ptr());
 }
 
-// The memory behind a tensor as it is, padding included. For tests.
+// Returns the device memory of a tensor as bytes, including padding. For tests.
 at::Tensor device_bytes(const at::Tensor& tensor) {
   const auto memory = raw_memory(tensor, "_device_bytes");
   const auto count = memory ? static_cast<int64_t>(memory->bytes()) : 0;
   at::Tensor bytes = torch::empty({count}, at::kByte);
   if (memory == nullptr) return bytes;
   flex::Runtime::get().synchronize(memory->card_index());
-  memory->card().transfer_bytes(memory->place(),
+  memory->card().transfer_bytes(memory->range(),
                                 {bytes.mutable_data_ptr(), nullptr, 0, bytes.nbytes()});
   return bytes;
 }
@@ -114,7 +116,7 @@ void set_device_bytes(const at::Tensor& tensor, const at::Tensor& bytes) {
   if (memory == nullptr) return;
   flex::Runtime::get().synchronize(memory->card_index());
   void* data = const_cast<void*>(source.const_data_ptr());
-  memory->card().transfer_bytes({data, nullptr, 0, source.nbytes()}, memory->place());
+  memory->card().transfer_bytes({data, nullptr, 0, source.nbytes()}, memory->range());
 }
 
 }  // namespace
@@ -129,11 +131,12 @@ void bind_tensors(py::module_& module) {
         return impl != nullptr && impl->own_binding != nullptr;
       },
       py::arg("tensor"), "Whether the tensor's layout is not that of its storage.");
-  module.def("empty_with_layout", &empty_given, py::arg("size"), py::arg("layout"),
+  module.def("empty_with_layout", &empty_contiguous_with_layout, py::arg("size"), py::arg("layout"),
              py::arg("dtype") = py::none(), py::arg("device") = py::none(),
              py::arg("pin_memory") = py::none(), py::arg("memory_format") = py::none(), Unlocked());
-  module.def("spyre_empty_with_layout", &empty_strided_given, py::arg("size"), py::arg("stride"),
-             py::arg("dtype"), py::arg("layout"), py::arg("device") = py::none(), Unlocked());
+  module.def("spyre_empty_with_layout", &empty_strided_with_layout, py::arg("size"),
+             py::arg("stride"), py::arg("dtype"), py::arg("layout"), py::arg("device") = py::none(),
+             Unlocked());
   module.def("as_strided_with_layout", &as_strided_with_layout, py::arg("tensor"), py::arg("size"),
              py::arg("stride"), py::arg("storage_offset"), py::arg("layout"), Unlocked());
   module.def("reinterpret_tensor", &reinterpret, py::arg("tensor"), py::arg("size"),
@@ -143,7 +146,7 @@ void bind_tensors(py::module_& module) {
              Unlocked());
   module.def("to_with_layout", &to_with_layout, py::arg("tensor"), py::arg("layout"),
              py::arg("device") = py::none(), Unlocked());
-  module.def("copy_tensor", &copy_given, py::arg("self"), py::arg("dst"),
+  module.def("copy_tensor", &copy_checked, py::arg("self"), py::arg("dst"),
              py::arg("non_blocking") = false, Unlocked());
   module.def("content_bytes", &content_bytes, py::arg("tensor"));
   module.def("_device_bytes", &device_bytes, py::arg("tensor"), Unlocked());

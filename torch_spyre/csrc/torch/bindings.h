@@ -1,4 +1,4 @@
-// The parts of torch_spyre._C, one function each.
+// The functions that define the parts of torch_spyre._C.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -17,7 +17,7 @@ void bind_arguments_key(pybind11::module_& module);
 void bind_hooks(pybind11::module_& module);
 void bind_fallback(pybind11::module_& module);
 
-// In csrc/emulator_bindings, which may include headers of the emulator.
+// Defined in csrc/emulator_bindings, which may include headers of the emulator.
 void bind_conversions(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);
 void bind_engine_matmul(pybind11::module_& module);

@@ -41,8 +41,8 @@ Bundle::Bundle(std::string name, std::vector<BundleStage> stages,
     for (const ArrayBinding& array : stage.arrays) {
       check_array(array);
       if (!is_argument(array)) continue;
-      int64_t& needed = content->argument_bytes[static_cast<size_t>(array.index)];
-      needed = std::max(needed, array.bytes);
+      int64_t& required_bytes = content->argument_bytes[static_cast<size_t>(array.index)];
+      required_bytes = std::max(required_bytes, array.bytes);
     }
   }
 }
@@ -63,7 +63,7 @@ void Bundle::check_array(const ArrayBinding& array) const {
 
 Bundle::Memory Bundle::memory_of_argument(size_t index, const at::Tensor& tensor,
                                           c10::Device device) const {
-  // The storage says where the data is; the device of a tensor subclass need not.
+  // Use the device of the storage: a tensor subclass may report another one.
   TORCH_CHECK(tensor.defined() && tensor.has_storage() && tensor.storage().device() == device,
               "bundle ", name(), ": argument ", index, " must be a tensor with memory on ", device,
               index == 0 ? "" : ", where argument 0 is", ", but it is on ",
@@ -71,12 +71,12 @@ Bundle::Memory Bundle::memory_of_argument(size_t index, const at::Tensor& tensor
               : !tensor.has_storage() ? tensor.device().str()
                                       : tensor.storage().device().str());
   std::shared_ptr<flex::Allocation> owner = allocation_of(tensor.storage().data_ptr());
-  const auto room = owner == nullptr ? 0 : static_cast<int64_t>(owner->bytes());
-  TORCH_CHECK(content_->argument_bytes[index] <= room, "bundle ", name(), ": argument ", index,
+  const auto capacity = owner == nullptr ? 0 : static_cast<int64_t>(owner->bytes());
+  TORCH_CHECK(content_->argument_bytes[index] <= capacity, "bundle ", name(), ": argument ", index,
               " must have ", content_->argument_bytes[index],
-              " bytes of memory, but its storage has ", room);
-  const flex::Place place = owner == nullptr ? flex::Place{} : owner->place();
-  return {std::move(owner), place};
+              " bytes of memory, but its storage has ", capacity);
+  const flex::MemoryRange range = owner == nullptr ? flex::MemoryRange{} : owner->range();
+  return {std::move(owner), range};
 }
 
 Bundle::Call Bundle::call(c10::ArrayRef<const at::Tensor*> tensors) const {
@@ -128,9 +128,9 @@ struct Bundle::Work {
   void bind(const BundleStage& stage, flex::Launch& launch) const {
     launch.arrays.clear();
     for (const ArrayBinding& array : stage.arrays) {
-      flex::Place place = memory_of(array).place;
-      place.bytes = static_cast<size_t>(array.bytes);
-      launch.arrays.push_back(place);
+      flex::MemoryRange range = memory_of(array).range;
+      range.bytes = static_cast<size_t>(array.bytes);
+      launch.arrays.push_back(range);
     }
     const bool depends_on_aliasing = stage.is_ordered != stage.is_ordered_if_aliased;
     launch.ordered =
@@ -141,8 +141,8 @@ struct Bundle::Work {
     return memories[loaded->content->index_of(array)];
   }
 
-  // Whether two arrays with different bindings are one allocation. Arrays with equal bindings are
-  // known when the bundle is compiled.
+  // Returns whether two arrays with different bindings have the same allocation. The compiler
+  // already handles arrays with equal bindings.
   bool is_aliased(const BundleStage& stage) const {
     for (size_t i = 0; i < stage.arrays.size(); ++i) {
       const flex::Allocation* owner = memory_of(stage.arrays[i]).owner.get();
@@ -158,10 +158,10 @@ struct Bundle::Work {
 void Bundle::submit(Call call, std::shared_ptr<const LaunchOptions> options) {
   std::shared_ptr<const Loaded> loaded = loaded_on(call.card);
   for (const int64_t bytes : content_->scratch_bytes) {
-    // The pointer goes at once: then only the queued work holds the memory.
+    // Release the pointer at once, so that only the queued work owns the memory.
     auto owner = allocation_of(allocate_on(call.card, static_cast<size_t>(bytes)));
-    const flex::Place place = owner == nullptr ? flex::Place{} : owner->place();
-    call.memories.push_back({std::move(owner), place});
+    const flex::MemoryRange range = owner == nullptr ? flex::MemoryRange{} : owner->range();
+    call.memories.push_back({std::move(owner), range});
   }
   if (stages() == 0) return;
   flex::Runtime& runtime = flex::Runtime::get();
@@ -174,16 +174,16 @@ void Bundle::submit(Call call, std::shared_ptr<const LaunchOptions> options) {
 }
 
 std::shared_ptr<const Bundle::Loaded> Bundle::loaded_on(c10::DeviceIndex card) {
-  const auto place = static_cast<size_t>(card);
+  const auto index = static_cast<size_t>(card);
   {
     const std::lock_guard lock(mutex_);
-    if (place < loaded_.size() && loaded_[place] != nullptr) return loaded_[place];
+    if (index < loaded_.size() && loaded_[index] != nullptr) return loaded_[index];
   }
-  // Two threads may both load: either result will do.
+  // If two threads load the programs, either result is valid.
   std::shared_ptr<const Loaded> loaded = load(card);
   const std::lock_guard lock(mutex_);
-  if (place >= loaded_.size()) loaded_.resize(place + 1);
-  return loaded_[place] = std::move(loaded);
+  if (index >= loaded_.size()) loaded_.resize(index + 1);
+  return loaded_[index] = std::move(loaded);
 }
 
 std::shared_ptr<const Bundle::Loaded> Bundle::load(c10::DeviceIndex card) const {

@@ -1,4 +1,4 @@
-// Bundles: device programs that run one after the other on the memory of one call.
+// Bundles: sequences of device programs that run on the memory of one call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,9 +19,9 @@ namespace spyre {
 struct ArrayBinding {
   enum class Memory { kArgument, kScratch };
   Memory memory = Memory::kArgument;
-  // Of the argument of the call, or of the scratch buffer of the bundle.
+  // The index of the call's argument, or of the bundle's scratch buffer.
   int64_t index = 0;
-  // How many bytes of that memory the program accesses, from its start.
+  // The number of bytes that the program accesses, from the start of that memory.
   int64_t bytes = 0;
 
   bool is_same_memory(const ArrayBinding& other) const {
@@ -34,16 +34,16 @@ struct BundleStage {
   std::string program_file;
   std::vector<ArrayBinding> arrays;
   LaunchCost cost;
-  // Whether cores must run one after the other, and the same for calls where two arrays that are
-  // bound to different arguments or scratch buffers turn out to be one allocation.
+  // Whether cores must run sequentially: always, or in calls where two arrays that are bound to
+  // different arguments or scratch buffers have the same allocation.
   bool is_ordered = false;
   bool is_ordered_if_aliased = false;
 };
 
-// Made once, run often; every card loads the programs when it first needs them.
+// Every card loads the programs on first use.
 class Bundle {
  public:
-  // `arguments`: how many a call takes, if no array is bound to the last ones.
+  // `arguments`: the number of arguments of a call, if no array is bound to the last ones.
   Bundle(std::string name, std::vector<BundleStage> stages, std::vector<int64_t> scratch_bytes,
          std::optional<int64_t> arguments);
 
@@ -51,19 +51,19 @@ class Bundle {
   size_t arguments() const { return content_->argument_bytes.size(); }
   size_t stages() const { return content_->stages.size(); }
 
-  // The memory of a call, arguments first, then scratch buffers; owned until the call has run.
+  // The memory of a call: arguments, then scratch buffers. It is owned until the call has run.
   struct Memory {
-    std::shared_ptr<flex::Allocation> owner;  // null: no bytes
-    flex::Place place;
+    std::shared_ptr<flex::Allocation> owner;  // null for 0 bytes
+    flex::MemoryRange range;
   };
   struct Call {
     c10::DeviceIndex card = 0;
     c10::SmallVector<Memory, 6> memories;
   };
 
-  // Checks the arguments. Never waits.
+  // Checks the arguments and returns the call. Does not block.
   Call call(c10::ArrayRef<const at::Tensor*> tensors) const;
-  // Queues the call on the current stream of its card. May wait.
+  // Queues the call on the current stream of its card. May block.
   void submit(Call call, std::shared_ptr<const LaunchOptions> options);
 
  private:
@@ -71,10 +71,10 @@ class Bundle {
     std::string name;
     std::vector<BundleStage> stages;
     std::vector<int64_t> scratch_bytes;
-    // The size that each argument must have: the most that a stage accesses of it.
+    // The minimum size of each argument: the maximum that any stage accesses.
     std::vector<int64_t> argument_bytes;
 
-    // The index in `Call::memories`.
+    // Returns the index in `Call::memories`.
     size_t index_of(const ArrayBinding& array) const {
       const auto index = static_cast<size_t>(array.index);
       return array.memory == ArrayBinding::Memory::kArgument ? index
@@ -86,7 +86,7 @@ class Bundle {
     std::shared_ptr<const Content> content;
     std::vector<std::shared_ptr<const flex::LoadedProgram>> programs;
   };
-  // A call on its way through a stream's queue.
+  // A call in a stream's queue.
   struct Work;
 
   void check_array(const ArrayBinding& array) const;

@@ -1,4 +1,4 @@
-// Ops that PyTorch composes in a way that does not suit the card.
+// Kernels of ops whose default implementation in PyTorch does not suit the card.
 #include "torch/composites.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -21,9 +21,8 @@ using OptionalTensor = std::optional<Tensor>;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// --- x.select_scatter(...) and similar ops: a copy, a slice of which is replaced. PyTorch copies
-// the
-// --- storage to its end, which on a card includes padding.
+// --- x.select_scatter(...) and similar ops copy a tensor and replace a slice of the copy. PyTorch
+// --- would copy the whole storage, which on a card includes padding.
 
 Tensor copy_with_strides(const Tensor& self) {
   const bool is_whole = self.storage_offset() == 0 && self.is_non_overlapping_and_dense();
@@ -41,7 +40,7 @@ Tensor with_slice_replaced(const Tensor& copy, const Tensor& slice, const Tensor
   return copy;
 }
 
-// PyTorch's kernel takes the bytes of a storage for elements that views may address.
+// PyTorch's kernel assumes that views may address all bytes of a storage.
 Tensor copy(const Tensor& self, const Tensor& source, bool non_blocking) {
   return copy_with_strides(self).copy_(source, non_blocking);
 }
@@ -58,14 +57,14 @@ Tensor as_strided_scatter(const Tensor& self, const Tensor& source, at::IntArray
   return with_slice_replaced(copy, copy.as_strided(size, stride, offset), source);
 }
 
-// PyTorch has zeros without memory for its own devices only.
+// PyTorch supports zero tensors without memory only for its own devices.
 Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType> dtype,
                              std::optional<at::Layout> layout, std::optional<c10::Device> device,
                              std::optional<bool> pin_memory) {
   return at::zeros(size, dtype, layout, device, pin_memory);
 }
 
-// Reports that a nested tensor gains nothing, so that nn.TransformerEncoder creates none.
+// Returns false, so that nn.TransformerEncoder creates no nested tensors.
 bool nested_tensor_is_worth_it(const Tensor&, const Tensor&) { return false; }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -85,7 +84,7 @@ Tensor batch_norm(const Tensor& input, const OptionalTensor& weight, const Optio
     return at::native::batch_norm(input, weight, bias, running_mean, running_var, training,
                                   momentum, eps, cudnn_enabled);
   }
-  // Without channels PyTorch checks nothing.
+  // PyTorch checks nothing if there are no channels.
   const int64_t channels = input.dim() > 1 ? input.size(1) : 0;
   for (const OptionalTensor* argument : {&weight, &bias, &running_mean, &running_var}) {
     if (!*argument || !(*argument)->defined() || input.dim() < 2) continue;

@@ -1,5 +1,5 @@
-// Kernels made of copies, for ops that have a compiled kernel too: the registry of native ops
-// (torch_spyre/ops/registry.py) decides which of the two is registered.
+// Kernels that consist of copies, for ops that also have a compiled kernel: the registry of native
+// ops (torch_spyre/ops/registry.py) decides which of the two is registered.
 #pragma once
 
 #include <ATen/core/Tensor.h>

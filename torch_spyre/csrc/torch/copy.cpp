@@ -23,11 +23,11 @@ namespace spyre {
 
 namespace {
 
-// Set while Python's lock is held, as are copies that start from Python.
+// Guarded by the GIL: set and used while it is held.
 ConversionKernel conversion_kernel;
 std::atomic<bool> int64_overflow_raises{false};
 std::atomic<bool> downcast_warning_enabled{true};
-std::atomic<bool> downcast_warning_given{false};
+std::atomic<bool> is_downcast_warned{false};
 
 constexpr uint64_t kPicosecondsPerSecond = 1'000'000'000'000;
 
@@ -37,7 +37,7 @@ uint64_t link_time_ps(const flex::Card& card, uint64_t bytes) {
 }
 
 void warn_of_narrow_int64() {
-  if (!downcast_warning_enabled || downcast_warning_given.exchange(true)) return;
+  if (!downcast_warning_enabled || is_downcast_warned.exchange(true)) return;
   warn_caller(
       "The Spyre backend does not support int64 in device memory; downcasting to int32: values "
       "outside 32 bits change. Silence this with torch.spyre.set_downcast_warning(False) or "
@@ -60,21 +60,21 @@ void warn_of_narrowing(const CopyOutcome& outcome) {
   return true;
 }();
 
-// Part of the work, so perhaps on a stream's thread, where a warning would not reach Python.
+// Runs as part of the work, possibly on a stream's thread, where a warning would not reach Python.
 void report(flex::Stream& stream, const CopyOutcome& outcome) {
   if (outcome.narrowed_out_of_range == 0) return;
   if (int64_overflow_raises) {
     throw std::runtime_error(narrowing_message(outcome) + " (TORCH_SPYRE_INT64_OVERFLOW=error)");
   }
-  stream.note(outcome);
+  stream.add_outcome(outcome);
 }
 
-// One copy, ready to queue. The owners hold the memory of both ends until it is done. The host's is
-// plain memory and no PyTorch storage: a stream's thread that lets go of a storage Python has seen
-// would need Python's lock, which the program may hold while it waits for the stream.
+// A copy that can be queued. It owns the memory of source and destination until it is done. Host
+// memory is not owned through a PyTorch storage: a stream's thread that releases a storage with a
+// Python object would need the GIL, which the program may hold while it waits for the stream.
 struct Job {
   flex::Transfer transfer;
-  flex::Place src, dst;
+  flex::MemoryRange src, dst;
   std::shared_ptr<flex::Allocation> src_owner, dst_owner;
   std::shared_ptr<void> host_owner;
   uint64_t bytes = 0;
@@ -82,7 +82,7 @@ struct Job {
   bool blocking = true;
 };
 
-void queue_job(const char* what, c10::DeviceIndex card_index, Job job) {
+void queue_job(const char* description, c10::DeviceIndex card_index, Job job) {
   flex::Card& card = flex::Runtime::get().card(card_index);
   const bool blocking = job.blocking;
   const uint64_t bytes = job.bytes;
@@ -96,8 +96,8 @@ void queue_job(const char* what, c10::DeviceIndex card_index, Job job) {
     }
     return link_time_ps(card, job.bytes);
   };
-  trace(what, " ", bytes, " bytes on card ", static_cast<int>(card_index), " stream ", stream.id(),
-        blocking ? "" : ", not waiting");
+  trace(description, " ", bytes, " bytes on card ", static_cast<int>(card_index), " stream ",
+        stream.id(), blocking ? "" : ", not waiting");
   if (blocking) {
     stream.run(std::move(work));
   } else {
@@ -105,7 +105,7 @@ void queue_job(const char* what, c10::DeviceIndex card_index, Job job) {
   }
 }
 
-// Either the nests, or, if there are none, the element lists.
+// Sets the nests of the transfer, or the lists of elements if there are too many nests.
 template <typename ListSrc, typename ListDst>
 flex::Transfer make_transfer(DataFormat src_format, DataFormat dst_format,
                              std::optional<std::vector<CopyNest>> nests, ListSrc list_src,
@@ -121,28 +121,28 @@ flex::Transfer make_transfer(DataFormat src_format, DataFormat dst_format,
   return transfer;
 }
 
-flex::Place host_place(const at::Tensor& tensor, void* data) {
+flex::MemoryRange host_range(const at::Tensor& tensor, void* data) {
   const int64_t extent = host_extent(to_sizes(tensor.sizes()), to_sizes(tensor.strides()));
   return {data, nullptr, 0, static_cast<size_t>(extent) * tensor.itemsize()};
 }
 
-flex::Place place_to_read(const at::Tensor& tensor) {
-  return host_place(tensor, const_cast<void*>(tensor.const_data_ptr()));
+flex::MemoryRange range_to_read(const at::Tensor& tensor) {
+  return host_range(tensor, const_cast<void*>(tensor.const_data_ptr()));
 }
 
-// Ends the sharing of a copy-on-write tensor.
-flex::Place place_to_write(const at::Tensor& tensor) {
-  return host_place(tensor, tensor.mutable_data_ptr());
+// Materialises a copy-on-write tensor.
+flex::MemoryRange range_to_write(const at::Tensor& tensor) {
+  return host_range(tensor, tensor.mutable_data_ptr());
 }
 
-// Sizes and strides relative to the tensor's data pointer.
+// Returns sizes and strides relative to the tensor's data pointer.
 HostView host_view(const at::Tensor& tensor) {
   HostView view = view_of(tensor);
   view.offset = 0;
   return view;
 }
 
-// Only a copy of pinned memory is asynchronous; for any other the caller waits.
+// Only copies of pinned memory are asynchronous; the caller waits for others.
 void set_host_owner(Job& job, const at::Tensor& host, bool non_blocking) {
   if (non_blocking) job.host_owner = pinned_block(host.const_data_ptr());
   job.blocking = job.host_owner == nullptr;
@@ -160,9 +160,9 @@ void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_block
   job.transfer = make_transfer(
       host_format(src.scalar_type(), format), format, build_to_device(from, to),
       [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
-  job.src = place_to_read(src);
+  job.src = range_to_read(src);
   job.dst_owner = memory_of(dst);
-  job.dst = job.dst_owner->place();
+  job.dst = job.dst_owner->range();
   job.bytes = counted_bytes;
   set_host_owner(job, src, non_blocking);
   job.counter = &flex::Runtime::get().counters().h2d_bytes;
@@ -179,8 +179,8 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blockin
       format, host_format(dst.scalar_type(), format), build_to_host(from, to),
       [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
   job.src_owner = memory_of(src);
-  job.src = job.src_owner->place();
-  job.dst = place_to_write(dst);
+  job.src = job.src_owner->range();
+  job.dst = range_to_write(dst);
   job.bytes = dst.numel() * dst.itemsize();
   set_host_owner(job, dst, non_blocking);
   job.counter = &flex::Runtime::get().counters().d2h_bytes;
@@ -197,9 +197,9 @@ void copy_on_device(const at::Tensor& src, const at::Tensor& dst) {
       src_binding->layout.format(), dst_binding->layout.format(), build_on_device(from, to),
       [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
   job.src_owner = memory_of(src);
-  job.src = job.src_owner->place();
+  job.src = job.src_owner->range();
   job.dst_owner = memory_of(dst);
-  job.dst = job.dst_owner->place();
+  job.dst = job.dst_owner->range();
   job.bytes = dst.numel() * bits_per_element(dst_binding->layout.format()) / 8;
   job.counter = &flex::Runtime::get().counters().d2d_bytes;
   if (src.device() != dst.device()) {
@@ -209,7 +209,7 @@ void copy_on_device(const at::Tensor& src, const at::Tensor& dst) {
   queue_job("copy on device", dst.device().index(), std::move(job));
 }
 
-// The host dtype that loses nothing of a device tensor's values.
+// Returns the host dtype that represents all values of a device tensor exactly.
 at::ScalarType lossless_host_dtype(const at::Tensor& tensor) {
   return device_format(tensor.scalar_type()) == DataFormat::SEN169_FP16 &&
                  tensor.scalar_type() != at::kBool
@@ -230,12 +230,12 @@ bool covers_storage(const at::Tensor& tensor) {
          tensor.nbytes() == tensor.storage().nbytes();
 }
 
-// A typed storage's host image, and its bytes as a byte view of the storage counts them: those of
-// the image, then zeros for the padding.
+// The host image of a typed storage, and its bytes as a byte view of the storage sees them: the
+// bytes of the image, then zeros for the padding.
 struct ImageBytes {
   at::Tensor image, bytes;
 
-  at::Tensor seen_by(const at::Tensor& byte_view) const {
+  at::Tensor view_like(const at::Tensor& byte_view) const {
     return bytes.as_strided(byte_view.sizes(), byte_view.strides(), byte_view.storage_offset());
   }
 };
@@ -249,7 +249,7 @@ ImageBytes read_image(const c10::Storage& storage) {
 
 void write_bytes_of_image(const at::Tensor& src, const at::Tensor& byte_view) {
   const ImageBytes content = read_image(byte_view.storage());
-  content.seen_by(byte_view).copy_(src);
+  content.view_like(byte_view).copy_(src);
   std::memcpy(content.image.mutable_data_ptr(), content.bytes.const_data_ptr(),
               content.image.nbytes());
   set_host_image(byte_view.storage(), content.image);
@@ -259,7 +259,7 @@ bool is_typed_byte_view(const at::Tensor& tensor) {
   return tensor.device().type() == kSpyre && is_byte_view(tensor) && !storage_of(tensor).is_raw();
 }
 
-// A whole storage cloned into a fresh one: the copy gets the layout too.
+// Copies a whole storage, including its layout, to a raw storage. Returns false for other copies.
 bool adopt_storage(const at::Tensor& src, const at::Tensor& dst) {
   if (!is_typed_byte_view(src) || dst.device().type() != kSpyre || !is_byte_view(dst)) return false;
   SpyreStorageImpl& from = storage_of(src);
@@ -268,15 +268,15 @@ bool adopt_storage(const at::Tensor& src, const at::Tensor& dst) {
   if (from.nbytes() != to.nbytes()) return false;
   to.binding = from.binding;
   to.dtype = from.dtype;
-  to.given_elements = from.given_elements;
+  to.num_initialized = from.num_initialized;
   const auto source = memory_of(src), target = memory_of(dst);
   const int64_t bytes = static_cast<int64_t>(from.nbytes());
   Job job;
   job.transfer.descriptor = {DataFormat::SENINT8, DataFormat::SENINT8, {{{{bytes, 1, 1}}, 0, 0}}};
   job.src_owner = source;
   job.dst_owner = target;
-  job.src = source->place();
-  job.dst = target->place();
+  job.src = source->range();
+  job.dst = target->range();
   job.bytes = from.nbytes();
   job.counter = &flex::Runtime::get().counters().d2d_bytes;
   current_queue(src.device().index()).synchronize();
@@ -296,15 +296,15 @@ void check_devices(const at::Tensor& src, const at::Tensor& dst) {
 
 void copy_between_cards(const at::Tensor& src, const at::Tensor& dst) {
   if (!dma_converts(src.scalar_type(), dst.scalar_type())) {
-    const bool on_one_card = src.device() == dst.device();
-    if (on_one_card && conversion_kernel && conversion_kernel(src, dst)) return;
-    note_fallback(c10::str("conversion from ", src.dtype(), " to ", dst.dtype()));
+    const bool is_on_one_card = src.device() == dst.device();
+    if (is_on_one_card && conversion_kernel && conversion_kernel(src, dst)) return;
+    count_fallback(c10::str("conversion from ", src.dtype(), " to ", dst.dtype()));
     at::Tensor host = empty_on_host(src, lossless_host_dtype(src));
     copy_to_host(src, host, false);
     return copy_tensor(host, dst, false);
   }
   if (src.storage().is_alias_of(dst.storage())) {
-    // Overlap: the source is taken as it was before the copy.
+    // Source and destination may overlap: copy the source first.
     const auto options = at::TensorOptions(src.device()).dtype(src.dtype());
     const at::Tensor staged = at::empty(src.sizes(), options);
     copy_on_device(src, staged);
@@ -313,13 +313,13 @@ void copy_between_cards(const at::Tensor& src, const at::Tensor& dst) {
   copy_on_device(src, dst);
 }
 
-// Of elements that an expanded tensor repeats, one.
-at::Tensor without_repeats(const at::Tensor& tensor) {
-  at::Tensor once = tensor;
+// Returns a view of the tensor with each element of expanded dims only once.
+at::Tensor without_repeated_elements(const at::Tensor& tensor) {
+  at::Tensor unique = tensor;
   for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    if (tensor.stride(dim) == 0 && tensor.size(dim) > 1) once = once.narrow(dim, 0, 1);
+    if (tensor.stride(dim) == 0 && tensor.size(dim) > 1) unique = unique.narrow(dim, 0, 1);
   }
-  return once;
+  return unique;
 }
 
 }  // namespace
@@ -332,12 +332,12 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
   at::assert_no_internal_overlap(dst);
   if (adopt_storage(src, dst)) return;
   if (is_typed_byte_view(src)) {
-    return copy_tensor(read_image(src.storage()).seen_by(src), dst, false);
+    return copy_tensor(read_image(src.storage()).view_like(src), dst, false);
   }
   if (is_typed_byte_view(dst)) {
     return write_bytes_of_image(src.device().is_cpu() ? src : to_cpu(src), dst);
   }
-  // A conversion on the host would see one side's sign only.
+  // A conversion on the host would apply the negation of one side only.
   if (src.is_neg() && dst.is_neg()) {
     return copy_tensor(at::_neg_view(src), at::_neg_view(dst), non_blocking);
   }
@@ -367,9 +367,10 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
 
 void fill_elements(const at::Tensor& all, const at::Scalar& value) {
   if (all.numel() == 0) return;
-  const at::Tensor dst = without_repeats(all);
-  const at::Tensor one = at::empty({}, at::TensorOptions(at::kCPU).dtype(dst.dtype())).fill_(value);
-  const at::Tensor element = dst.is_neg() ? one.neg() : one;
+  const at::Tensor dst = without_repeated_elements(all);
+  const at::Tensor scalar =
+      at::empty({}, at::TensorOptions(at::kCPU).dtype(dst.dtype())).fill_(value);
+  const at::Tensor element = dst.is_neg() ? scalar.neg() : scalar;
   if (is_typed_byte_view(dst)) return write_bytes_of_image(element.expand(dst.sizes()), dst);
   copy_to_device(element.expand(dst.sizes()), dst, false, element.itemsize());
 }

@@ -11,25 +11,26 @@ namespace spyre {
 // offsets, layouts and lazy negation.
 void copy_tensor(const at::Tensor& src, const at::Tensor& dst, bool non_blocking);
 
-// Converts src to dst, of another dtype, by a kernel. Returns false if there is none for these.
+// Converts src to the dtype of dst with a kernel. Returns false if there is no such kernel.
 using ConversionKernel = std::function<bool(const at::Tensor& src, const at::Tensor& dst)>;
-// Called first by copies between tensors of one card; empty: no kernel.
+// Sets the kernel that copies between tensors of one card try first; empty: no kernel.
 void set_conversion_kernel(ConversionKernel kernel);
 
 // all.fill_(value)
 void fill_elements(const at::Tensor& all, const at::Scalar& value);
 
-// A CPU copy with the values, sizes and (where dense) strides of a device tensor.
+// Returns a CPU copy with the values, sizes and (if dense) strides of a device tensor.
 at::Tensor to_cpu(const at::Tensor& tensor);
 
-// The logical content of a storage as a flat CPU tensor of its dtype; of bytes, if it is raw.
+// Returns the logical content of a storage as a flat CPU tensor of its dtype; of bytes, if it is
+// raw.
 at::Tensor host_image(const c10::Storage& storage);
-// Writes such an image back.
+// Writes the logical content of a storage.
 void set_host_image(const c10::Storage& storage, const at::Tensor& image);
 
-// What a copy of int64 values beyond 32 bits does: raise, or warn.
+// Sets whether a copy of int64 values outside the range of 32 bits raises an error or warns.
 void set_int64_overflow_raises(bool raises);
-// Whether copying int64 data to a card warns, once, that it is stored in 32 bits.
+// Sets whether the first copy of int64 data to a card warns that it is stored in 32 bits.
 void set_downcast_warning(bool enabled);
 bool downcast_warning();
 

@@ -118,8 +118,8 @@ class CpuCopies {
   std::unordered_map<const c10::TensorImpl*, size_t> index_;
 };
 
-// Holds back warnings about resized outputs during its lifetime: PyTorch's losses resize an `out`
-// of the right size temporarily while they reduce.
+// Suppresses warnings about resized outputs during its lifetime: PyTorch's losses temporarily
+// resize an `out` of the right size while they reduce.
 class ResizeWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
@@ -151,7 +151,7 @@ class CpuCall {
 
   void run() {
     find_tensors();
-    if (!is_traced_) note_fallback(op_, *stack_);
+    if (!is_traced_) count_fallback(op_, *stack_);
     create_copies();
     replace_arguments();
     if (std::ranges::any_of(tensors_, is_only_written)) {
@@ -387,7 +387,7 @@ class CpuCall {
   const size_t base_;
   std::optional<c10::Device> device_;
   bool uses_generator_ = false;
-  // The tensors are traced and nothing is computed (FakeTensor, make_fx).
+  // The tensors are only traced (FakeTensor, make_fx).
   bool is_traced_ = false;
   CpuCopies tensors_;
   // CPU copies of whole storages whose views are written.

@@ -1,6 +1,6 @@
-// Kernels that run an op whole on the CPU, for ops that PyTorch would otherwise compose: of more
-// steps, each rounded to the card's formats, or by way of dtypes that the card lacks. Which ops
-// have one, and why, is in the registry of native ops (torch_spyre/ops/registry.py).
+// Kernels that run a whole op on the CPU, for ops whose decomposition in PyTorch has several steps,
+// each rounded to the card's formats, or uses dtypes that the card does not support. The registry
+// of native ops (torch_spyre/ops/registry.py) lists these ops and the reasons.
 #include <torch/library.h>
 
 #include <map>
@@ -73,7 +73,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
          CppFunction::makeFromBoxedFunction<&convolution_backward>());
 }
 
-// One set of registrations: its destructor takes them back.
+// A set of registrations; its destructor removes them.
 class CpuKernels {
  public:
   explicit CpuKernels(const std::vector<CpuKernel>& kernels) {

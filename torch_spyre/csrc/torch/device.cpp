@@ -10,7 +10,7 @@ namespace {
 
 constexpr c10::DeviceIndex kNotChosen = -1;
 thread_local c10::DeviceIndex chosen_device = kNotChosen;
-// Id of the current stream by card; 0, the default stream, where the thread never chose one.
+// The id of the current stream, by card; 0 (the default stream) unless the thread has set one.
 thread_local std::vector<int64_t> chosen_streams;
 
 void check_index(int64_t index) {
@@ -52,9 +52,9 @@ c10::Device resolve(c10::Device device) {
 }
 
 c10::DeviceIndex card_index(int64_t number) {
-  const bool is_given = number != kNotChosen;
-  const int64_t index = is_given ? number : current_device();
-  if (!is_given && chosen_device == kNotChosen) check_default_card(current_device());
+  const bool is_explicit = number != kNotChosen;
+  const int64_t index = is_explicit ? number : current_device();
+  if (!is_explicit && chosen_device == kNotChosen) check_default_card(current_device());
   check_index(index);
   return static_cast<c10::DeviceIndex>(index);
 }

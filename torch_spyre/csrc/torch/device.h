@@ -10,18 +10,18 @@ namespace spyre {
 
 inline constexpr c10::DeviceType kSpyre = c10::DeviceType::PrivateUse1;
 
-// The thread's card: the one it set, else the process's default.
+// Returns the current card of the thread: the one it set, else the default of the process.
 c10::DeviceIndex current_device();
-// Checked; remembered for this thread.
+// Sets the current card of the thread. Throws for an invalid index.
 void set_device(int64_t index);
 void set_device_unchecked(c10::DeviceIndex index) noexcept;
 
-// Replaces a missing index by the current card; throws for other device types and cards that are
-// not there.
+// Replaces a missing index by the current card; throws for other device types and for cards that do
+// not exist.
 c10::Device resolve(c10::Device device);
 
-// The card of a number that a program passed, the current one for -1. Checked before it is narrowed
-// to PyTorch's eight bits.
+// Converts a device index from Python; -1 is the current card. Checks it before it is narrowed to
+// PyTorch's eight bits.
 c10::DeviceIndex card_index(int64_t number);
 
 c10::Stream current_stream(c10::DeviceIndex index);

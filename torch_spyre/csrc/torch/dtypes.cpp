@@ -28,9 +28,9 @@ struct DtypeRow {
 
 using enum DataFormat;
 
-// The table of dtypes; torch_spyre/dtype_table.py is that of the Python side. Format on the card,
-// format in host memory, kind. Layouts may be asked for with a quantized dtype; no tensor on a card
-// has one.
+// The table of dtypes: format on the card, format in host memory, kind. torch_spyre/dtype_table.py
+// is the table of the Python code. Layouts may be created for quantized dtypes, but no tensor on a
+// card has one.
 constexpr DtypeRow kDtypes[] = {
     {ScalarType::Half, {SEN169_FP16, IEEE_FP16, Kind::kHalf}},
     {ScalarType::BFloat16, {SEN169_FP16, BFLOAT16, Kind::kHalf}},
@@ -51,7 +51,7 @@ constexpr DtypeRow kDtypes[] = {
 
 constexpr size_t kNumDtypes = static_cast<size_t>(ScalarType::NumOptions) + 1;
 
-// The rows by dtype: copies ask for formats on every call.
+// The rows by dtype, for fast access: every copy looks up formats.
 constexpr std::array<DtypeRecord, kNumDtypes> kRecords = [] {
   std::array<DtypeRecord, kNumDtypes> records{};
   records.fill(DtypeRecord{INVALID, INVALID, Kind::kUnsupported});
@@ -78,7 +78,7 @@ std::string tensor_dtype_names() {
 DataFormat device_format(ScalarType dtype) { return record_of(dtype).device; }
 
 DataFormat host_format(ScalarType dtype, DataFormat device) {
-  // Plain bytes, where a storage is raw.
+  // Bytes, if the storage is raw.
   if (dtype == ScalarType::Byte && device == SENINT8) return SENINT8;
   return record_of(dtype).host;
 }

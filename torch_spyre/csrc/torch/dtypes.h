@@ -1,4 +1,4 @@
-// Which device format each torch dtype takes.
+// The device format of each torch dtype.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -7,24 +7,24 @@
 
 namespace spyre {
 
-// INVALID for a dtype the card has no form for. Layouts may be asked for with a quantized dtype; no
-// tensor on a card has one.
+// Returns INVALID for a dtype that the card does not support. Layouts may be created for quantized
+// dtypes, but no tensor on a card has one.
 DataFormat device_format(c10::ScalarType dtype);
 
-// How elements of `dtype` lie in host memory when the device side is `device`.
+// Returns the format of elements of `dtype` in host memory if the device format is `device`.
 DataFormat host_format(c10::ScalarType dtype, DataFormat device);
 
 // Throws "Spyre backend does not support dtype ...".
 DataFormat checked_device_format(c10::ScalarType dtype);
-// The same for the dtype of a tensor: refuses quantized ones too.
+// The same for the dtype of a tensor: rejects quantized dtypes as well.
 DataFormat checked_tensor_format(c10::ScalarType dtype);
 
-// Whether device memory of this format holds the same bits as host memory of its dtype does, so
-// that a view in another dtype of the same width means the same.
+// Returns whether device memory holds the same bits as host memory for this dtype, so that a view
+// with another dtype of the same width gives the same values as on the host.
 bool holds_host_bits(c10::ScalarType dtype);
 
-// Whether one copy may convert between the two dtypes in the DMA engine; others need a
-// conversion on the host first.
+// Returns whether the DMA engine can convert between the two dtypes; others need a conversion on
+// the host first.
 bool dma_converts(c10::ScalarType from, c10::ScalarType to);
 
 }  // namespace spyre

@@ -17,7 +17,7 @@ using c10::FunctionSchema;
 
 std::atomic<FallbackPolicy> policy{FallbackPolicy::kWarn};
 std::function<void(const std::string&)> warn_once_per_op;
-RefuseFallback raise_forbidden;
+RaiseFallbackError raise_forbidden;
 
 std::shared_mutex warned_mutex;
 std::unordered_set<std::string> warned_names;
@@ -52,24 +52,24 @@ bool has_out(const FunctionSchema& schema) {
   return inputs_of(schema).size() < schema.arguments().size();
 }
 
-void raise_if_forbidden(const std::string& what, c10::ArrayRef<c10::IValue> arguments = {}) {
+void raise_if_forbidden(const std::string& name, c10::ArrayRef<c10::IValue> arguments = {}) {
   if (policy != FallbackPolicy::kError) return;
-  if (raise_forbidden) raise_forbidden(what, arguments);
-  TORCH_CHECK(false, what,
+  if (raise_forbidden) raise_forbidden(name, arguments);
+  TORCH_CHECK(false, name,
               " has no kernel on spyre, and TORCH_SPYRE_FALLBACK=error forbids the CPU");
 }
 
-void warn_once(const std::string& what) {
+void warn_once(const std::string& name) {
   {
     std::lock_guard lock(warned_mutex);
-    if (!warned_names.insert(what).second) return;
+    if (!warned_names.insert(name).second) return;
   }
   if (!warn_once_per_op) return;
   try {
-    warn_once_per_op(what);
+    warn_once_per_op(name);
   } catch (...) {
     std::lock_guard lock(warned_mutex);
-    warned_names.erase(what);
+    warned_names.erase(name);
     throw;
   }
 }
@@ -95,7 +95,7 @@ void set_fallback_warning(std::function<void(const std::string&)> warn) {
   warn_once_per_op = std::move(warn);
 }
 
-void set_fallback_refusal(RefuseFallback value) { raise_forbidden = std::move(value); }
+void set_fallback_error(RaiseFallbackError value) { raise_forbidden = std::move(value); }
 
 std::string public_name(const FunctionSchema& schema) {
   const std::string& name = schema.name();
@@ -111,13 +111,13 @@ std::string public_name(const FunctionSchema& schema) {
   return dotted_name(name, schema.overload_name());
 }
 
-void note_fallback(const std::string& what) {
-  raise_if_forbidden(what);
-  if (policy == FallbackPolicy::kWarn) warn_once(what);
+void count_fallback(const std::string& name) {
+  raise_if_forbidden(name);
+  if (policy == FallbackPolicy::kWarn) warn_once(name);
   flex::Runtime::get().counters().fallbacks++;
 }
 
-void note_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+void count_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   flex::Runtime::get().start();  // reads the policy
   const bool is_silent =
       policy == FallbackPolicy::kSilent || (policy == FallbackPolicy::kWarn && is_warned(op));

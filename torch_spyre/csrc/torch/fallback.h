@@ -13,16 +13,16 @@ namespace spyre {
 enum class FallbackPolicy { kWarn, kSilent, kError };
 
 void set_fallback_policy(FallbackPolicy policy);
-// Called once per op, when it first falls back and the policy is to warn. If it throws, the op
-// does not run, and is reported again next time.
+// Sets the function that is called on the first fallback of each op if the policy is to warn. If it
+// throws, the op does not run and is reported again next time.
 void set_fallback_warning(std::function<void(const std::string&)> warn);
-// Called with an op's name and arguments if the policy forbids the fallback. Must throw.
-using RefuseFallback = std::function<void(const std::string&, c10::ArrayRef<c10::IValue>)>;
-void set_fallback_refusal(RefuseFallback refuse);
+// A function that throws the error of a forbidden fallback, given the op's name and arguments.
+using RaiseFallbackError = std::function<void(const std::string&, c10::ArrayRef<c10::IValue>)>;
+void set_fallback_error(RaiseFallbackError raise_error);
 
-// Counts one fallback of `what`; warns the first time, or throws, according to the policy.
-void note_fallback(const std::string& what);
-void note_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+// Counts one fallback of `name`; warns the first time, or throws, according to the policy.
+void count_fallback(const std::string& name);
+void count_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 // Returns the name of the op in the Python API: "aten.add.Tensor", also if PyTorch called add.out.
 std::string public_name(const c10::FunctionSchema& schema);

@@ -14,9 +14,9 @@ namespace spyre {
 
 namespace {
 
-// The published state: seed, left, seeded, next, and the words of the twister, one per 64 bits.
-// The upper halves of the first words carry the normal samples the engine has in store, so that
-// a restored state continues exactly.
+// The public state: seed, left, seeded, next, and the words of the twister, one per 64 bits. The
+// upper halves of the first words hold the cached normal samples of the engine, so that a restored
+// state continues exactly.
 struct State {
   uint64_t seed;
   int32_t left;
@@ -135,7 +135,7 @@ SpyreGeneratorImpl* SpyreGeneratorImpl::clone_impl() const {
 
 const at::Generator& default_generator(c10::DeviceIndex card) {
   static std::mutex mutex;
-  // A deque: references stay valid while it grows.
+  // A deque, because references stay valid while it grows.
   static std::deque<at::Generator> generators;
   flex::Runtime::get().check_cards();
   const int count = flex::Runtime::get().card_count();

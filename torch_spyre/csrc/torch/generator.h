@@ -1,4 +1,4 @@
-// Random numbers on the device.
+// Random number generators of the device.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -6,8 +6,8 @@
 
 namespace spyre {
 
-// Draws from a Mersenne Twister of its own, the same engine with the same seeding as the CPU's:
-// equal seeds give equal sequences on both devices.
+// Uses a Mersenne Twister with the same seeding as the CPU's generator: equal seeds give equal
+// sequences on both devices.
 class SpyreGeneratorImpl final : public c10::GeneratorImpl {
  public:
   explicit SpyreGeneratorImpl(c10::DeviceIndex card, uint64_t seed = c10::default_rng_seed_val);
@@ -20,7 +20,7 @@ class SpyreGeneratorImpl final : public c10::GeneratorImpl {
   void set_state(const c10::TensorImpl& new_state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
-  // The engine, for kernels that draw on the host.
+  // Returns the engine, for kernels that generate random numbers on the host.
   at::Generator& engine() { return engine_; }
 
  private:
@@ -30,7 +30,7 @@ class SpyreGeneratorImpl final : public c10::GeneratorImpl {
   mutable at::Generator engine_;
 };
 
-// The generator a card uses when the program passes none.
+// Returns the generator that a card uses if the program passes none.
 const at::Generator& default_generator(c10::DeviceIndex card);
 at::Generator make_generator(c10::DeviceIndex card);
 SpyreGeneratorImpl& spyre_generator(const at::Generator& generator);

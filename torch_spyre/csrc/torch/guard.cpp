@@ -1,4 +1,4 @@
-// How PyTorch switches cards and streams, and uses events.
+// PyTorch's device guard: switches cards and streams, and handles events.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/util/Exception.h>
 
@@ -101,7 +101,7 @@ class SpyreGuardImpl final : public c10::impl::DeviceGuardImplInterface {
     delete static_cast<EventPtr*>(event);
   }
 
-  // Milliseconds of device time.
+  // Returns milliseconds of device time.
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     flex::Event& first = event_of(start);
     flex::Event& last = event_of(end);

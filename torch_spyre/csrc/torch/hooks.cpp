@@ -1,4 +1,4 @@
-// What PyTorch asks of an accelerator outside the guard.
+// PyTorch's hooks of an accelerator.
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
 #include "torch/device.h"

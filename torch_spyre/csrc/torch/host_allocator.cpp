@@ -38,10 +38,10 @@ class PinnedAllocator final : public at::HostAllocator {
     default_copy_data(dst, src, bytes);
   }
 
-  // Queued copies hold the block they use: there is nothing to defer.
+  // Queued copies own the block that they use, so that no deferred release is needed.
   bool record_event(void* pointer, void*, c10::Stream) override { return find(pointer) != nullptr; }
 
-  // Blocks go back to the system as they are freed.
+  // There is no cache: freed blocks are returned to the system.
   void empty_cache() override {}
 
   at::HostStats get_stats() override {
@@ -60,7 +60,7 @@ class PinnedAllocator final : public at::HostAllocator {
     for (auto* stat : stats()) stat->reset_peak();
   }
 
-  // The block that holds an address; null if it is not ours.
+  // Returns the block that contains an address; null if there is none.
   std::shared_ptr<void> find(const void* pointer) {
     std::lock_guard lock(mutex_);
     const auto address = reinterpret_cast<uintptr_t>(pointer);
@@ -95,7 +95,7 @@ PinnedAllocator& instance() {
 
 void PinnedAllocator::free_block(void* memory) {
   PinnedAllocator& self = instance();
-  Block block;  // goes, if no queued copy holds it, after the lock
+  Block block;  // destroyed after the lock is released, unless a queued copy owns it
   std::lock_guard lock(self.mutex_);
   const auto block_entry = self.blocks_.find(reinterpret_cast<uintptr_t>(memory));
   block = std::move(block_entry->second);

@@ -1,4 +1,4 @@
-// Pinned host memory: memory the card may read and write while the program goes on.
+// Pinned host memory, which the card can access asynchronously.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -7,7 +7,8 @@ namespace spyre {
 
 at::HostAllocator* pinned_allocator();
 bool is_pinned(const void* pointer);
-// The pinned memory around an address, to hold while a copy is queued; null if it is not pinned.
+// Returns the pinned block that contains an address, to own while a copy is queued; null if the
+// address is not pinned.
 std::shared_ptr<void> pinned_block(const void* pointer);
 
 }  // namespace spyre

@@ -19,7 +19,7 @@ int64_t logical_elements(const SpyreStorageImpl& storage, c10::ScalarType dtype)
   return static_cast<int64_t>(storage.nbytes() / c10::elementSize(dtype));
 }
 
-// The storage's content as elements of `dtype`, wherever it lies now.
+// Returns the current binding of the storage's content as elements of `dtype`.
 Binding content_binding(const SpyreStorageImpl& storage, c10::ScalarType dtype) {
   if (!storage.is_raw()) return *storage.binding;
   const int64_t count = logical_elements(storage, dtype);
@@ -43,31 +43,32 @@ at::Tensor flat_range(const c10::Storage& storage, int64_t begin, int64_t end) {
   return range;
 }
 
-// Copies the elements that both storages have, at the same flat positions. Gaps of the old one, and
-// zeros beyond its content, are zero in the new one; other elements are left unchanged.
+// Copies the elements that both storages have, at the same flat positions. Gaps of the old storage
+// and zeros beyond its content are zero in the new one; other elements are left unchanged.
 void copy_content(const c10::Storage& from, const BindingPtr& before, const c10::Storage& to) {
   const c10::ScalarType dtype = storage_of(to).dtype;
   const BindingPtr& after = storage_of(to).binding;
   const at::Tensor sources = elements_of(from, dtype, before);
-  const int64_t had = before->extent(), has = after->extent();
-  if (is_gapless(*after) && had <= has) {
-    const int64_t begin = is_gapless(*before) ? had : 0;
-    const int64_t end = std::max(had, std::min(has, storage_of(from).given_elements));
+  const int64_t old_extent = before->extent(), new_extent = after->extent();
+  if (is_gapless(*after) && old_extent <= new_extent) {
+    const int64_t begin = is_gapless(*before) ? old_extent : 0;
+    const int64_t end =
+        std::max(old_extent, std::min(new_extent, storage_of(from).num_initialized));
     if (begin < end) fill_elements(flat_range(to, begin, end), 0);
     at::Tensor common = elements_of(to, dtype, after);
     common.unsafeGetTensorImpl()->set_sizes_and_strides(sources.sizes(), sources.strides());
     return copy_tensor(sources, common, false);
   }
   const at::Tensor targets = elements_of(to, dtype, after);
-  if (is_gapless(*before) && has <= had) {
+  if (is_gapless(*before) && new_extent <= old_extent) {
     at::Tensor common = elements_of(from, dtype, before);
     common.unsafeGetTensorImpl()->set_sizes_and_strides(targets.sizes(), targets.strides());
     return copy_tensor(common, targets, false);
   }
-  // What has gaps shrinks: the host finds the positions that remain.
-  const at::Tensor image = at::zeros({std::max(had, has)}, dtype);
+  // A storage with gaps shrinks: compute the remaining positions on the host.
+  const at::Tensor image = at::zeros({std::max(old_extent, new_extent)}, dtype);
   copy_tensor(sources, image.as_strided(sources.sizes(), sources.strides()), false);
-  set_host_image(to, image.narrow(0, 0, has));
+  set_host_image(to, image.narrow(0, 0, new_extent));
 }
 
 // Allocates new memory for the storage, bound to `binding`, and copies the common elements. If that
@@ -75,17 +76,19 @@ void copy_content(const c10::Storage& from, const BindingPtr& before, const c10:
 void relayout(const c10::Storage& storage, Binding binding, c10::ScalarType dtype) {
   SpyreStorageImpl& impl = storage_of(storage);
   const auto before = std::make_shared<const Binding>(content_binding(impl, dtype));
-  const c10::Storage made = make_storage(std::move(binding), dtype, impl.device());
-  SpyreStorageImpl& fresh = storage_of(made);
-  if (before->extent() > 0 && fresh.binding->extent() > 0) copy_content(storage, before, made);
+  const c10::Storage new_storage = make_storage(std::move(binding), dtype, impl.device());
+  SpyreStorageImpl& new_impl = storage_of(new_storage);
+  if (before->extent() > 0 && new_impl.binding->extent() > 0) {
+    copy_content(storage, before, new_storage);
+  }
 
-  impl.set_data_ptr_noswap(fresh.set_data_ptr(c10::DataPtr(nullptr, impl.device())));
-  impl.set_nbytes(fresh.nbytes());
-  impl.binding = fresh.binding;
+  impl.set_data_ptr_noswap(new_impl.set_data_ptr(c10::DataPtr(nullptr, impl.device())));
+  impl.set_nbytes(new_impl.nbytes());
+  impl.binding = new_impl.binding;
   impl.dtype = dtype;
 }
 
-// After this the storage has every element of (size, strides, offset).
+// Grows the storage, if needed, so that it holds every element of (size, strides, offset).
 void ensure_extent(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
                    c10::IntArrayRef strides, int64_t offset) {
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
@@ -93,9 +96,9 @@ void ensure_extent(const c10::Storage& storage, c10::ScalarType dtype, c10::IntA
   if (extent == 0 || offset <= elements - extent) return;
   Binding binding = default_binding(size, strides, dtype);
   if (offset > 0 || (elements > 0 && !is_gapless(binding))) {
-    // Other views may see the elements before it and between its elements.
-    const int64_t whole = checked_add(offset, extent);
-    binding = default_binding({whole}, {1}, dtype);
+    // Other views may access the elements before the offset and in gaps.
+    const int64_t flat_extent = checked_add(offset, extent);
+    binding = default_binding({flat_extent}, {1}, dtype);
   }
   relayout(storage, std::move(binding), dtype);
 }
@@ -129,7 +132,7 @@ at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::I
   const c10::ScalarType dtype = self.scalar_type();
   checked_device_format(dtype);
   SpyreStorageImpl& storage = storage_of(source);
-  if (storage.is_raw()) give_dtype(source, dtype, size, strides, offset);
+  if (storage.is_raw()) assign_dtype(source, dtype, size, strides, offset);
   if (storage.dtype == dtype) {
     ensure_extent(source, dtype, size, strides, offset);
   } else {
@@ -140,7 +143,7 @@ at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::I
                 strides, " and offset ", offset, " are out of bounds for a spyre storage of ",
                 reachable, " elements");
   }
-  // Last, because it already gives the tensor the storage.
+  // Last, because it changes the tensor's storage.
   at::native::checkSetStorage(self, source, offset, size, strides);
   set_extras(self, nullptr, false);
   set_metadata(self, size, strides, offset);
@@ -154,7 +157,7 @@ at::Tensor& set_whole_storage(at::Tensor& self, at::Storage source) {
     const int64_t elements = logical_elements(storage, dtype);
     return set_view(self, std::move(source), 0, {elements}, {1});
   }
-  // How PyTorch moves storages about: as bytes, whatever they hold.
+  // PyTorch copies storages as bytes, independent of their dtype.
   const auto bytes = static_cast<int64_t>(storage.nbytes());
   at::native::checkSetStorage<int64_t>(self, std::move(source), 0, {bytes}, {1});
   set_extras(self, nullptr, true);
@@ -196,7 +199,7 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
   TORCH_CHECK(binding_of(self) == storage_of(self).binding,
               "resize_: not for a tensor with a layout of its own or a view in another dtype; "
               "resize a copy: x.clone().resize_(...)");
-  // Elements keep their flat positions, as on the CPU.
+  // Elements preserve their flat positions, as on the CPU.
   const Sizes strides = contiguous_strides(to_sizes(size));
   const at::ScalarType dtype = self.scalar_type();
   ensure_extent(self.storage(), dtype, size, strides, self.storage_offset());
@@ -206,8 +209,8 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
     relayout(self.storage(), default_binding({storage.binding->extent()}, {1}, dtype), dtype);
   }
   if (self.storage_offset() == 0 && storage.binding->extent() == extent) {
-    // The new shape names the whole storage: lay it out for that shape. A smaller one keeps the
-    // layout, so that growing again finds the old elements.
+    // The new shape covers the whole storage: use its default layout. A smaller shape preserves the
+    // layout, so that growing again restores the old elements.
     Binding binding = default_binding(size, strides, dtype);
     if (!(binding.layout == storage.binding->layout)) {
       relayout(self.storage(), std::move(binding), dtype);
@@ -217,8 +220,8 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
   return self;
 }
 
-// Whether a raw storage holds nothing beyond its first bytes. A file written from a card ends in
-// the zeros of the last stick's padding.
+// Returns whether a raw storage is zero from `start` on. A file written from a card ends with the
+// zeros of the last stick's padding.
 bool is_zero_from(const c10::Storage& storage, int64_t start) {
   const auto bytes = static_cast<int64_t>(storage.nbytes());
   if (start >= bytes) return true;
@@ -238,20 +241,20 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 }  // namespace
 
-void give_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
-                c10::IntArrayRef strides, int64_t offset) {
+void assign_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
+                  c10::IntArrayRef strides, int64_t offset) {
   const int64_t elements = logical_elements(storage_of(storage), dtype);
   const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
-  const bool names_content = extent > 0 || elements == 0;
+  const bool covers_content = extent > 0 || elements == 0;
   Binding binding = default_binding({elements}, {1}, dtype);
-  if (offset == 0 && names_content && extent <= elements &&
+  if (offset == 0 && covers_content && extent <= elements &&
       is_zero_from(storage, extent * c10::elementSize(dtype))) {
     Binding tiled = default_binding(size, strides, dtype);
-    // Other views may see the gaps between the elements of this tensor.
+    // Other views may access the gaps between the elements of this tensor.
     if (is_gapless(tiled)) binding = std::move(tiled);
   }
   relayout(storage, std::move(binding), dtype);
-  storage_of(storage).given_elements = elements;
+  storage_of(storage).num_initialized = elements;
 }
 
 void resize_storage(const c10::Storage& storage, size_t bytes) {
@@ -270,7 +273,7 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   }
   const auto elements = static_cast<int64_t>(bytes / c10::elementSize(impl.dtype));
   relayout(storage, default_binding({elements}, {1}, impl.dtype), impl.dtype);
-  impl.given_elements = std::min(impl.given_elements, elements);
+  impl.num_initialized = std::min(impl.num_initialized, elements);
 }
 
 }  // namespace spyre

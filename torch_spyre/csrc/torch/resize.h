@@ -1,4 +1,4 @@
-// Storages that change their size or take on a dtype.
+// Resizing of storages, and assigning a dtype to raw storages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,12 +6,12 @@
 
 namespace spyre {
 
-// Keeps the leading bytes of the host image.
+// Resizes a storage. Preserves the leading bytes of the host image.
 void resize_storage(const c10::Storage& storage, size_t bytes);
 
-// Tiles a raw storage for elements of `dtype`: by (size, strides) if these cover it from its
-// start without gaps, else as one flat run.
-void give_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
-                c10::IntArrayRef strides, int64_t offset);
+// Lays out a raw storage for elements of `dtype`: with the default layout of (size, strides) if
+// they cover the storage from its start without gaps, else as a flat tensor.
+void assign_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
+                  c10::IntArrayRef strides, int64_t offset);
 
 }  // namespace spyre

@@ -27,8 +27,8 @@ c10::intrusive_ptr<c10::StorageImpl> create_storage(c10::StorageImpl::use_byte_s
   return true;
 }();
 
-// Whether a dispatch mode or a tensor subclass makes the detached tensor, through PyTorch's own
-// code.
+// Returns whether a dispatch mode or a tensor subclass creates the detached tensor, through
+// PyTorch's code.
 bool python_detaches(c10::DispatchKeySet keys) {
   if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Python)) return false;
   return c10::impl::TorchDispatchModeTLS::stack_len() > 0 || keys.has(c10::DispatchKey::Python);

@@ -28,8 +28,8 @@ void check_options(std::optional<at::Layout> layout, std::optional<bool> pin_mem
   TORCH_CHECK(!pin_memory || !*pin_memory, "Pin memory can only be on CPU");
 }
 
-// PyTorch's own ops ask for channels_last where their inputs have such strides. (A program's
-// torch.empty may not: see pytorch_internals/layout_arguments.py.)
+// PyTorch's ops request channels_last if their inputs have such strides. (A program's torch.empty
+// may not: see pytorch_internals/layout_arguments.py.)
 Sizes strides_of_format(at::IntArrayRef size, at::MemoryFormat format) {
   const bool is_2d = format == at::MemoryFormat::ChannelsLast;
   if (!is_2d && format != at::MemoryFormat::ChannelsLast3d) {
@@ -71,7 +71,7 @@ at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArray
 const at::Tensor& as_strided_in_place(const at::Tensor& self, at::IntArrayRef size,
                                       at::IntArrayRef strides, std::optional<int64_t> offset) {
   const int64_t start = offset.value_or(self.storage_offset());
-  // The wrappers of tracers have no memory of ours to stay inside.
+  // Wrapper tensors of tracers have no device memory that bounds the view.
   if (has_our_storage(self)) view_as(self, size, strides, start);
   self.unsafeGetTensorImpl()->set_storage_offset(start);
   self.unsafeGetTensorImpl()->set_sizes_and_strides(size, strides);
@@ -129,8 +129,8 @@ at::Tensor view_dtype(const at::Tensor& self, at::ScalarType dtype) {
   return at::Tensor(std::move(impl));
 }
 
-// Lets nn.Module.to and `.data =` keep the identity of parameters between CPU and card. A layout
-// of a tensor's own lives in our class only and would be lost in a plain CPU tensor.
+// Lets nn.Module.to and `.data =` preserve the identity of parameters between CPU and card. A
+// tensor with its own layout is excluded: a CPU tensor would lose the layout.
 bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
   const auto is_dense = [](const at::Tensor& tensor) {
     return tensor.layout() == at::kStrided && !tensor.is_quantized() &&
@@ -163,7 +163,8 @@ at::Tensor tensor_on(c10::Storage storage, at::ScalarType dtype, at::IntArrayRef
   return tensor;
 }
 
-// How many elements a view of `base` may name. A byte view sees the storage's padding as well.
+// Returns the number of elements that a view of `base` may access. A byte view includes the
+// storage's padding.
 int64_t reachable_elements(const at::Tensor& base) {
   if (is_byte_view(base)) return static_cast<int64_t>(base.storage().nbytes());
   return binding_of(base)->extent();
@@ -178,7 +179,8 @@ void check_view_inside(int64_t reachable, at::IntArrayRef size, at::IntArrayRef 
               reachable, " elements");
 }
 
-// The host image that a view at `offset` refers to: its own, or all that lies before it too.
+// Returns the host image that a view at `offset` refers to: its own, or one that includes all
+// elements before it.
 Binding binding_for_view(const TensorLayout& layout, at::IntArrayRef size, at::IntArrayRef strides,
                          int64_t offset) {
   Binding binding{layout, to_sizes(size), to_sizes(strides)};

@@ -9,8 +9,8 @@ namespace spyre {
 
 namespace {
 
-// PyTorch's own entry points collect warnings and hand them to Python; others, as pybind functions
-// are, print them. A thread without a Python state has nobody to hand them to.
+// PyTorch's entry points collect warnings and pass them to Python; others, such as pybind
+// functions, print them. A thread without a Python state cannot pass them to Python.
 bool would_only_be_printed() {
   return typeid(*c10::WarningUtils::get_warning_handler()) == typeid(c10::WarningHandler) &&
          Py_IsInitialized() && PyGILState_GetThisThreadState() != nullptr;
@@ -23,7 +23,7 @@ void warn_caller(const std::string& message) {
     TORCH_WARN(message);
     return;
   }
-  torch::PyWarningHandler to_python;  // hands over when it goes out of scope
+  torch::PyWarningHandler to_python;  // the destructor passes the warnings to Python
   TORCH_WARN(message);
 }
 

@@ -1,11 +1,11 @@
-// Warnings that reach Python's `warnings` from wherever a program calls us.
+// Warnings that reach Python's `warnings` module from all entry points.
 #pragma once
 
 #include <string>
 
 namespace spyre {
 
-// Warns the calling thread's program. Never from a stream's thread: it may wait for Python's lock.
+// Issues a warning. Must not be called from a stream's thread, because it may wait for the GIL.
 void warn_caller(const std::string& message);
 
 }  // namespace spyre

@@ -15,28 +15,28 @@ namespace {
 
 using Wide = __int128;
 
-// More than this would drive out of the host's caches what is needed before.
-constexpr int64_t kMostPrefetched = 128 << 10;
+// Prefetching more would evict data from the host's caches that is used earlier.
+constexpr int64_t kMaxPrefetchedBytes = 128 << 10;
 
-// How far ahead of a copy its memory is fetched, and how much of it at most: from there on the host
-// foresees the rest.
+// The distance, in groups of rows, at which a copy prefetches memory, and the maximum number of
+// bytes per group: the hardware prefetcher fetches what follows.
 constexpr int64_t kGroupsAhead = 4;
-constexpr int64_t kMostFetched = 1 << 10;
+constexpr int64_t kMaxFetchedBytes = 1 << 10;
 
 void fetch(const std::byte* memory, int64_t bytes) {
   constexpr int64_t kLine = 64;
-  for (int64_t at = 0; at < std::min(bytes, kMostFetched); at += kLine) {
+  for (int64_t at = 0; at < std::min(bytes, kMaxFetchedBytes); at += kLine) {
     __builtin_prefetch(memory + at);
   }
 }
 
-[[noreturn]] void refuse_offset(const Region& region, bool before) {
+[[noreturn]] void reject_offset(const Region& region, bool before) {
   throw KernelError(std::string("the access goes ") +
-                    (before ? "before the begin" : "beyond the end") + " of its " + region.what +
-                    " of " + std::to_string(region.bytes) + " bytes");
+                    (before ? "before the begin" : "beyond the end") + " of its " +
+                    region.description + " of " + std::to_string(region.bytes) + " bytes");
 }
 
-// Copies runs of one dimension. `count` elements, strides in bytes.
+// Copies `count` elements of one dimension; strides are in bytes.
 using CopyRun = void (*)(std::byte* to, int64_t to_stride, const std::byte* from,
                          int64_t from_stride, int64_t count);
 
@@ -61,7 +61,7 @@ CopyRun copy_run_of(int element_bytes) {
   }
 }
 
-// `count` runs of `bytes`.
+// Copies `count` runs of `bytes` bytes.
 void copy_runs(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride,
                size_t bytes, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
@@ -69,7 +69,7 @@ void copy_runs(std::byte* to, int64_t to_stride, const std::byte* from, int64_t 
   }
 }
 
-// The same for one stick, the run that most tiles consist of: no call for each.
+// The same for runs of one stick, the most frequent length: the compiler inlines the copy.
 void copy_sticks(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride,
                  int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
@@ -77,7 +77,7 @@ void copy_sticks(std::byte* to, int64_t to_stride, const std::byte* from, int64_
   }
 }
 
-// The innermost dimension, and what of it lies in the region.
+// Copies the innermost dimension, clipped to the region.
 class Run {
  public:
   Run(const Region& region, const BoxDimension& dimension, bool store)
@@ -88,22 +88,25 @@ class Run {
                dimension.tile_stride == region.element_bytes),
         copy_(copy_run_of(region.element_bytes)) {}
 
-  void whole(int64_t offset, std::byte* tile) const { part(offset, tile, 0, dimension_.extent); }
+  void copy_whole(int64_t offset, std::byte* tile) const {
+    copy_part(offset, tile, 0, dimension_.extent);
+  }
 
-  // With elements that may lie beyond the end.
-  void clipped(int64_t offset, std::byte* tile) const {
-    const auto [begin, end] = inside(offset);
-    part(offset, tile, begin, end);
+  // Copies elements that may lie beyond the end of the region.
+  void copy_clipped(int64_t offset, std::byte* tile) const {
+    const auto [begin, end] = elements_inside(offset);
+    copy_part(offset, tile, begin, end);
     if (store_) return;
     zero(tile, 0, begin);
     zero(tile, end, dimension_.extent);
   }
 
  private:
-  // Which elements lie before the end: with a negative stride the last ones, else the first.
-  std::pair<int64_t, int64_t> inside(int64_t offset) const {
+  // Returns the range of elements before the end of the region: the last ones if the stride is
+  // negative, else the first ones.
+  std::pair<int64_t, int64_t> elements_inside(int64_t offset) const {
     const int64_t extent = dimension_.extent, stride = dimension_.memory_stride;
-    const int64_t last = region_.bytes - region_.element_bytes;  // where an element may still begin
+    const int64_t last = region_.bytes - region_.element_bytes;  // offset of the last element
     if (stride == 0) return {0, offset <= last ? extent : 0};
     if (stride > 0) {
       const int64_t count = offset <= last ? (last - offset) / stride + 1 : 0;
@@ -114,7 +117,7 @@ class Run {
     return {std::min(begin, extent), extent};
   }
 
-  void part(int64_t offset, std::byte* tile, int64_t begin, int64_t end) const {
+  void copy_part(int64_t offset, std::byte* tile, int64_t begin, int64_t end) const {
     if (begin >= end) return;
     std::byte* memory = region_.data + offset + begin * dimension_.memory_stride;
     tile += begin * dimension_.tile_stride;
@@ -141,12 +144,12 @@ class Run {
   const CopyRun copy_;
 };
 
-// The same box with the memory's smallest stride innermost, without dimensions of extent one and
-// with dimensions merged that are one.
+// Sorts the dimensions so that the smallest memory stride is innermost, removes dimensions of
+// extent 1 and merges dimensions that one stride covers.
 void simplify(ShortList<BoxDimension>& dimensions) {
   const auto is_one = [](const BoxDimension& dimension) { return dimension.extent == 1; };
-  const auto kept = std::remove_if(dimensions.begin(), dimensions.end(), is_one);
-  dimensions.resize(static_cast<size_t>(kept - dimensions.begin()));
+  const auto end = std::remove_if(dimensions.begin(), dimensions.end(), is_one);
+  dimensions.resize(static_cast<size_t>(end - dimensions.begin()));
   std::stable_sort(dimensions.begin(), dimensions.end(),
                    [](const BoxDimension& a, const BoxDimension& b) {
                      return std::abs(a.memory_stride) > std::abs(b.memory_stride);
@@ -170,8 +173,8 @@ int64_t offset_of(const Region& region, std::span<const int64_t> coordinates) {
   for (size_t d = 0; d < coordinates.size(); ++d) {
     offset += Wide{coordinates[d]} * region.strides[d];
   }
-  if (offset < 0) refuse_offset(region, true);
-  if (offset > kMaxAddress) refuse_offset(region, false);
+  if (offset < 0) reject_offset(region, true);
+  if (offset > kMaxAddress) reject_offset(region, false);
   return static_cast<int64_t>(offset);
 }
 
@@ -181,7 +184,7 @@ void copy_element(const Region& region, int64_t offset, std::byte* tile, bool st
     std::byte* memory = region.data + offset;
     std::memcpy(store ? memory : tile, store ? tile : memory, bytes);
   } else if (!region.zero_beyond) {
-    refuse_offset(region, false);
+    reject_offset(region, false);
   } else if (!store) {
     std::memset(tile, 0, bytes);
   }
@@ -223,33 +226,33 @@ void BoxCopy::for_each(size_t inner, int64_t offset, std::byte* tile, Body body)
 
 bool BoxCopy::lies_inside(const Region& region, int64_t first) const {
   const Wide highest = first + above_;
-  if (first + below_ < 0) refuse_offset(region, true);
-  const bool whole = highest + region.element_bytes <= region.bytes;
-  if (highest > kMaxAddress || (!whole && !region.zero_beyond)) refuse_offset(region, false);
-  return whole;
+  if (first + below_ < 0) reject_offset(region, true);
+  const bool is_inside = highest + region.element_bytes <= region.bytes;
+  if (highest > kMaxAddress || (!is_inside && !region.zero_beyond)) reject_offset(region, false);
+  return is_inside;
 }
 
 void BoxCopy::run(const Region& region, int64_t first, std::byte* tile) const {
   if (is_empty_) return;
-  const bool whole = lies_inside(region, first);
+  const bool is_inside = lies_inside(region, first);
   const BoxDimension& inner = dimensions_.back();
   const bool is_dense =
       inner.memory_stride == region.element_bytes && inner.tile_stride == region.element_bytes;
-  if (whole && is_dense) return copy_dense_runs(region, first, tile);
+  if (is_inside && is_dense) return copy_dense_runs(region, first, tile);
   const Run run(region, inner, store_);
-  if (whole) {
-    for_each(1, first, tile, [&](int64_t offset, std::byte* to) { run.whole(offset, to); });
+  if (is_inside) {
+    for_each(1, first, tile, [&](int64_t offset, std::byte* to) { run.copy_whole(offset, to); });
   } else {
-    for_each(1, first, tile, [&](int64_t offset, std::byte* to) { run.clipped(offset, to); });
+    for_each(1, first, tile, [&](int64_t offset, std::byte* to) { run.copy_clipped(offset, to); });
   }
 }
 
 void BoxCopy::copy_dense_runs(const Region& region, int64_t first, std::byte* tile) const {
   const int64_t bytes = dimensions_.back().extent * region.element_bytes;
-  // A box with fewer dimensions is one of one row, or of one group of rows.
-  const auto from_innermost = [&](size_t place) {
+  // A box with fewer dimensions has one row, or one group of rows.
+  const auto from_innermost = [&](size_t index) {
     const size_t rank = dimensions_.size();
-    return place < rank ? dimensions_[rank - 1 - place] : BoxDimension{1, 0, 0};
+    return index < rank ? dimensions_[rank - 1 - index] : BoxDimension{1, 0, 0};
   };
   const BoxDimension row = from_innermost(1), group = from_innermost(2);
   const int64_t group_bytes = std::abs(row.memory_stride) * (row.extent - 1) + bytes;
@@ -257,7 +260,7 @@ void BoxCopy::copy_dense_runs(const Region& region, int64_t first, std::byte* ti
     for (int64_t i = 0; i < group.extent; ++i) {
       std::byte* const memory = region.data + offset + i * group.memory_stride;
       std::byte* const in_group = in_tile + i * group.tile_stride;
-      // The host does not foresee jumps.
+      // The hardware prefetcher does not predict the distance between groups.
       if (i + kGroupsAhead < group.extent) {
         fetch(memory + kGroupsAhead * group.memory_stride, group_bytes);
       }
@@ -282,7 +285,7 @@ void BoxCopy::prefetch(const Region& region, int64_t first) const {
   if (inner.memory_stride != region.element_bytes) return;
   ExpectedUse use{region.data + first, inner.extent * inner.memory_stride, 1, 0};
   size_t outer = rank - 1;
-  // Rows that follow each other in memory.
+  // Rows that are contiguous in memory.
   if (outer > 0 && dimensions_[outer - 1].memory_stride == use.bytes) {
     use.bytes *= dimensions_[--outer].extent;
   }
@@ -290,7 +293,7 @@ void BoxCopy::prefetch(const Region& region, int64_t first) const {
     use.groups = dimensions_[--outer].extent;
     use.stride = dimensions_[outer].memory_stride;
   }
-  if (outer == 0 && use.bytes * use.groups <= kMostPrefetched) expect_use(use);
+  if (outer == 0 && use.bytes * use.groups <= kMaxPrefetchedBytes) expect_use(use);
 }
 
 void copy_box(const Region& region, const Box& box) {

@@ -30,9 +30,9 @@ class BoxCopy {
   // and are not written. Throws KernelError, before anything is copied, for an element before the
   // region's begin, or beyond its end where the region does not allow that. `first` is as in Box.
   void run(const Region& region, int64_t first, std::byte* tile) const;
-  // Returns whether all elements of a run there are inside the region. Throws as `run` does.
+  // Returns whether all elements of a box at `first` are inside the region. Throws as `run` does.
   bool lies_inside(const Region& region, int64_t first) const;
-  // Prefetches the memory of a run there, unless it is large or out of bounds.
+  // Prefetches the memory of a box at `first`, unless it is large or out of bounds.
   void prefetch(const Region& region, int64_t first) const;
 
  private:
@@ -48,7 +48,7 @@ class BoxCopy {
   bool store_ = false;
 };
 
-// As BoxCopy::run, once.
+// Copies one box, as BoxCopy::run does.
 void copy_box(const Region& region, const Box& box);
 
 // Copies one element at an offset that `offset_of` returned.

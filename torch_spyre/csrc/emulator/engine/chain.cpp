@@ -1,16 +1,16 @@
-// Elementwise work: blocks of the iteration space, one after the other or on several threads.
+// Executes elementwise chains, block by block of the iteration space, on one or several threads.
 #include <algorithm>
 #include <numeric>
 
 #include "emulator/engine/core.h"
-#include "emulator/engine/prepared.h"
+#include "emulator/engine/plan_cache.h"
 #include "emulator/engine/value_blocks.h"
 #include "emulator/thread_pool.h"
 
 namespace spyre::emulator::engine {
 namespace {
 
-// Below twice this much, waking another thread costs more than it brings.
+// Below twice this many points, waking another thread costs more than it saves.
 constexpr int64_t kThreadLanes = 16 * kBlockLanes;
 
 struct Output {
@@ -20,12 +20,12 @@ struct Output {
   int element;
   StoreLanes store;
   std::byte* destination;
-  Walk walk;
+  Traversal traversal;
 };
 
 struct Workspace {
   std::vector<int64_t> extents;
-  std::vector<int32_t> order, kept;
+  std::vector<int32_t> order, retained;
   std::vector<Output> outputs;
   ValueBlocks blocks;
 };
@@ -33,10 +33,10 @@ struct Workspace {
 void prepare(const Chain& chain, Core& core, Workspace& work) {
   work.order.resize(work.extents.size());
   std::iota(work.order.begin(), work.order.end(), 0);
-  work.kept.clear();
+  work.retained.clear();
   work.outputs.clear();
   for (const ChainOutput& output : chain.outputs) {
-    work.kept.push_back(output.value);
+    work.retained.push_back(output.value);
     const ElementType type = output.operand.type;
     Output& prepared = work.outputs.emplace_back();
     prepared.value = output.value;
@@ -45,12 +45,12 @@ void prepare(const Chain& chain, Core& core, Workspace& work) {
     prepared.element = bytes_of(type);
     prepared.store = store_lanes(type);
     prepared.destination = elements_of(core, output.operand, work.extents);
-    prepared.walk.set(work.extents, output.operand.strides, work.order);
+    prepared.traversal.set(work.extents, output.operand.strides, work.order);
   }
-  work.blocks.prepare(chain, core, work.extents, work.order, work.kept);
-  // What can be written where it is computed needs no store.
+  work.blocks.prepare(chain, core, work.extents, work.order, work.retained);
+  // Outputs that their step writes to memory directly need no store.
   std::erase_if(work.outputs, [&](const Output& output) {
-    return output.walk.is_dense() && output.type == type_of_value(chain, output.value) &&
+    return output.traversal.is_dense() && output.type == type_of_value(chain, output.value) &&
            work.blocks.write_to(output.value, output.destination);
   });
 }
@@ -61,10 +61,10 @@ void run(const Workspace& work, int64_t begin, int64_t end) {
   for (int64_t at = begin; at < end; at += kBlockLanes) {
     const int64_t n = std::min(kBlockLanes, end - at);
     work.blocks.compute(lanes, at, n);
-    // After all loads of the block: an output may be the memory of an input.
+    // Stores follow all loads of the block, because an output may alias an input.
     for (const Output& output : work.outputs) {
       const std::byte* source = work.blocks.value(lanes, output.value);
-      output.walk.visit_runs(at, n, [&](int64_t offset, int64_t stride, int64_t count) {
+      output.traversal.visit_runs(at, n, [&](int64_t offset, int64_t stride, int64_t count) {
         output.store(source, output.destination + offset * output.element, stride, count);
         source += count * output.lane;
       });
@@ -80,8 +80,8 @@ bool moves(const ChainBody& chain) {
 }
 
 void execute(const Chain& chain, Core& core) {
-  thread_local PreparedPlans<Workspace, Lasts::kProgram> plans;
-  // Extents of lookups may change too.
+  thread_local PlanCache<Workspace, PlanLifetime::kProgram> plans;
+  // The extents of lookups may change as well.
   const bool is_moving =
       moves(chain) || std::ranges::any_of(chain.outputs, [](const ChainOutput& output) {
         return moves(output.operand);
@@ -92,9 +92,9 @@ void execute(const Chain& chain, Core& core) {
   if (count == 0) return;
   if (!is_prepared) {
     prepare(chain, core, work);
-    plans.keep(&chain, core);
+    plans.store(&chain, core);
   }
-  // With lookups in order, the first index that is out of bounds is the one that is reported.
+  // Lookups are executed in order, so that the first out-of-bounds index is reported.
   if (count < 2 * kThreadLanes || !chain.lookups.empty()) return run(work, 0, count);
   const Workspace& shared = work;
   parallel_for(count, kThreadLanes, [&shared](int64_t begin, int64_t end) {

@@ -10,7 +10,7 @@ constexpr int64_t kMaxRunsPerBox = int64_t{1} << 20;
 constexpr size_t kMaxRunsPerCore = size_t{1} << 20;
 constexpr int64_t kNone = std::numeric_limits<int64_t>::min();
 
-// The maximum end so far, and the maximum of any other core.
+// The maximum end of all ranges so far, and the maximum of the ranges of all other cores.
 class FarthestEnds {
  public:
   void add(int64_t end, int32_t core) {
@@ -57,16 +57,16 @@ void AccessedMemory::compact() {
     return a.is_write != b.is_write ? a.is_write < b.is_write : a.begin < b.begin;
   });
   const auto merge_within = [&](int64_t gap) {
-    auto kept = first;
-    for (auto next = first; next != accesses_.end(); ++next) {
-      if (kept != first && (kept - 1)->is_write == next->is_write &&
-          next->begin - (kept - 1)->end <= gap) {
-        (kept - 1)->end = std::max((kept - 1)->end, next->end);
+    auto write = first;
+    for (auto read = first; read != accesses_.end(); ++read) {
+      if (write != first && (write - 1)->is_write == read->is_write &&
+          read->begin - (write - 1)->end <= gap) {
+        (write - 1)->end = std::max((write - 1)->end, read->end);
       } else {
-        *kept++ = *next;
+        *write++ = *read;
       }
     }
-    accesses_.erase(kept, accesses_.end());
+    accesses_.erase(write, accesses_.end());
   };
   merge_within(0);
   if (accesses_.size() - first_of_core_ > kMaxRunsPerCore / 2) {
@@ -80,8 +80,8 @@ bool AccessedMemory::has_conflict() {
             [](const Access& a, const Access& b) { return a.begin < b.begin; });
   FarthestEnds any, written;
   for (const Access& access : accesses_) {
-    const FarthestEnds& dangerous = access.is_write ? any : written;
-    if (dangerous.of_others(access.core) > access.begin) return true;
+    const FarthestEnds& conflicting = access.is_write ? any : written;
+    if (conflicting.of_others(access.core) > access.begin) return true;
     any.add(access.end, access.core);
     if (access.is_write) written.add(access.end, access.core);
   }

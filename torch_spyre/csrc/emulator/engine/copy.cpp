@@ -1,5 +1,5 @@
-// Copies inside the scratchpad: long runs where the strides allow it, transposes in blocks, and
-// elements one by one for the rest.
+// Copies inside the scratchpad: as long runs where the strides allow it, as blocked transposes, or
+// element by element.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -19,21 +19,21 @@ struct Points {
   std::array<Dimension, kMaxRank> dimensions;
   size_t rank = 0;
 
-  // Dimensions may be walked in any order: no element of the destination is written twice. The one
-  // whose elements lie closest there comes last.
+  // Sorts the dimensions by the stride of the destination, the smallest last. Any order is correct,
+  // because no element of the destination is written twice.
   void set(const Copy& copy, std::span<const int64_t> extents) {
     for (size_t i = 0; i < extents.size(); ++i) {
       if (extents[i] == 1) continue;
       dimensions[rank++] = {extents[i], copy.source.strides[i], copy.destination.strides[i]};
     }
     const auto end = dimensions.begin() + static_cast<std::ptrdiff_t>(rank);
-    std::sort(dimensions.begin(), end, [](const Dimension& one, const Dimension& other) {
-      return std::abs(one.to) > std::abs(other.to);
+    std::sort(dimensions.begin(), end, [](const Dimension& a, const Dimension& b) {
+      return std::abs(a.to) > std::abs(b.to);
     });
     merge();
   }
 
-  // The dimension to transpose with the innermost, or `rank`.
+  // Returns the dimension to transpose with the innermost one, or `rank` if there is none.
   size_t transposed() const {
     const Dimension& inner = dimensions[rank - 1];
     if (inner.to != 1 || inner.from < 1) return rank;
@@ -45,19 +45,19 @@ struct Points {
 
  private:
   void merge() {
-    size_t kept = 0;
+    size_t count = 0;
     for (size_t i = 0; i < rank; ++i) {
       const Dimension& next = dimensions[i];
-      if (kept > 0) {
-        Dimension& outer = dimensions[kept - 1];
+      if (count > 0) {
+        Dimension& outer = dimensions[count - 1];
         if (outer.from == next.from * next.extent && outer.to == next.to * next.extent) {
           outer = {outer.extent * next.extent, next.from, next.to};
           continue;
         }
       }
-      dimensions[kept++] = next;
+      dimensions[count++] = next;
     }
-    rank = kept;
+    rank = count;
   }
 };
 
@@ -86,7 +86,7 @@ void copy_run(const std::byte* from, std::byte* to, const Dimension& run, int64_
   }
 }
 
-// Calls body(from, to) at every point of `outer` dimensions.
+// Calls body(from, to) for every point of the `outer` dimensions.
 template <typename Body>
 void for_each(std::span<const Dimension> outer, const std::byte* from, std::byte* to,
               int64_t element, Body body) {
@@ -125,8 +125,8 @@ void execute(const Copy& copy, Core& core) {
   const size_t transposed = space.transposed();
   if (transposed < space.rank) {
     const Dimension columns = dimensions[transposed];
-    const auto place = dimensions.begin() + static_cast<std::ptrdiff_t>(transposed);
-    std::copy(place + 1, dimensions.end() - 1, place);
+    const auto removed = dimensions.begin() + static_cast<std::ptrdiff_t>(transposed);
+    std::copy(removed + 1, dimensions.end() - 1, removed);
     const TransposeKernel transpose =
         active_kernels().transposes[static_cast<size_t>(log2_of(element))];
     for_each(dimensions.first(space.rank - 2), from, to, element,

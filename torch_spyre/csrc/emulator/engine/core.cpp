@@ -8,9 +8,9 @@
 namespace spyre::emulator::engine {
 namespace {
 
-// Iteration spaces may exceed the scratchpad (broadcasts and reductions walk elements again), but
-// their flat positions must not overflow.
-constexpr int64_t kLargestSpace = int64_t{1} << 40;
+// Iteration spaces may have more points than the scratchpad has elements (broadcasts access
+// elements repeatedly), but their flat positions must not overflow.
+constexpr int64_t kMaxSpace = int64_t{1} << 40;
 
 }  // namespace
 
@@ -28,9 +28,9 @@ void read_extents(const Core& core, std::span<const Register> extents, std::vect
                         std::to_string(extent));
     }
     out[i] = extent;
-    // An empty dimension must not hide others that overflow together.
+    // An empty dimension must not hide an overflow of the others.
     const int64_t factor = std::max<int64_t>(extent, 1);
-    if (__builtin_mul_overflow(product, factor, &product) || product > kLargestSpace) {
+    if (__builtin_mul_overflow(product, factor, &product) || product > kMaxSpace) {
       throw KernelError("an instruction's iteration space has more than 2^40 points");
     }
   }

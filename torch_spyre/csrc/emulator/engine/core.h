@@ -1,4 +1,4 @@
-// The state of one core while it executes a program, and the checks every access goes through.
+// The state of one core while it executes a program, and the bounds checks of its accesses.
 #pragma once
 
 #include <bit>
@@ -18,7 +18,8 @@ using flex::KernelError;
 // An index read from data is out of bounds.
 using flex::KernelIndexError;
 
-// Changes one element of the first result of the instruction of that name, once per launch.
+// Fault injection: changes one element of the first result of the instruction `op`, once per
+// launch.
 struct Injection {
   std::string_view op;
   bool done = false;
@@ -38,10 +39,10 @@ struct Core {
   int64_t id = 0;
   // Cached plans are valid for executions with the same ids. They identify the launch, the program,
   // and the addresses of core, registers and scratchpad within the process. 0: none.
-  uint64_t launch = 0, program = 0, place = 0;
+  uint64_t launch = 0, program = 0, address_id = 0;
   std::vector<uint64_t> registers;
   std::byte* scratchpad = nullptr;  // holds the program's tensors, Program::scratchpad_bytes long
-  Injection* injection = nullptr;   // usually none
+  Injection* injection = nullptr;   // nullptr: no fault injection
   std::vector<DirectTile> direct_tiles;
 
   int64_t integer(Register source) const { return std::bit_cast<int64_t>(registers[source]); }
@@ -49,8 +50,8 @@ struct Core {
   const void* lane(Register source) const { return &registers[source]; }
 };
 
-// Returns the values of extent registers. Throws KernelError for a negative one and for a product
-// that no scratchpad could hold.
+// Returns the values of extent registers. Throws KernelError for a negative extent and if their
+// product exceeds 2^40.
 std::vector<int64_t> extents_of(const Core& core, std::span<const Register> extents);
 // The same, into a vector that the caller reuses.
 void read_extents(const Core& core, std::span<const Register> extents, std::vector<int64_t>& out);

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMaxCountedRuns = int64_t{1} << 20;
 
 // Sums of a few dozen of these do not overflow.
-constexpr int64_t kFarthest = int64_t{1} << 56;
+constexpr int64_t kMaxByteAddress = int64_t{1} << 56;
 
 int64_t stick_of(int64_t byte) { return byte >> 7; }
 static_assert(kStickBytes == 1 << 7);
@@ -27,7 +27,8 @@ int64_t multiplied(int64_t a, int64_t b) {
 void DeviceBox::add(int64_t extent, int64_t stride) {
   if (extent == 1 || stride == 0) return;
   const __int128 reach = static_cast<__int128>(stride) * extent;
-  if (reach > kFarthest || -reach > kFarthest || start_ > kFarthest || -start_ > kFarthest) {
+  if (reach > kMaxByteAddress || -reach > kMaxByteAddress || start_ > kMaxByteAddress ||
+      -start_ > kMaxByteAddress) {
     throw KernelError("an access to device memory exceeds the address space");
   }
   if (stride < 0) start_ += stride * (extent - 1);
@@ -37,17 +38,17 @@ void DeviceBox::add(int64_t extent, int64_t stride) {
 void DeviceBox::normalise() {
   std::sort(dimensions_.begin(), dimensions_.end(),
             [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
-  std::vector<Dimension> kept;
+  std::vector<Dimension> merged;
   for (const Dimension& next : dimensions_) {
-    if (kept.empty() && next.stride <= run_) {
+    if (merged.empty() && next.stride <= run_) {
       run_ += next.stride * (next.extent - 1);
-    } else if (!kept.empty() && next.stride == kept.back().stride * kept.back().extent) {
-      kept.back().extent *= next.extent;
+    } else if (!merged.empty() && next.stride == merged.back().stride * merged.back().extent) {
+      merged.back().extent *= next.extent;
     } else {
-      kept.push_back(next);
+      merged.push_back(next);
     }
   }
-  dimensions_ = std::move(kept);
+  dimensions_ = std::move(merged);
 }
 
 ByteRange DeviceBox::hull() const {
@@ -72,9 +73,9 @@ std::vector<int64_t> DeviceBox::shape() const {
 }
 
 BoxCost DeviceBox::cost(ByteRange limits) const {
-  const ByteRange all = hull();
-  if (all.end <= limits.begin || all.begin >= limits.end) return {};
-  const bool is_inside = all.begin >= limits.begin && all.end <= limits.end;
+  const ByteRange box_hull = hull();
+  if (box_hull.end <= limits.begin || box_hull.begin >= limits.end) return {};
+  const bool is_inside = box_hull.begin >= limits.begin && box_hull.end <= limits.end;
   if (is_inside || runs() > kMaxCountedRuns) return {sticks(), runs()};
   return counted(limits);
 }

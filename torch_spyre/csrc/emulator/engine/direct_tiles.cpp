@@ -11,10 +11,10 @@ namespace spyre::emulator::engine {
 
 namespace {
 
-// So that loading a long program takes no long time: tiles times instructions.
-constexpr size_t kMostLooks = 1 << 20;
+// Bounds the time of loading a long program: the product of tiles and instructions.
+constexpr size_t kMaxExaminedInstructions = 1 << 20;
 
-// Where a tile lies.
+// The location of a tile in the scratchpad.
 struct Tile {
   int64_t address, bytes;
   ElementType type;
@@ -31,7 +31,8 @@ struct Tile {
   }
 };
 
-// A load that fills all of its tile from one plain view of memory, whatever registers contain.
+// Returns whether the transfer is a load that fills its whole tile from one global view, for all
+// values of registers.
 bool may_be_direct(const Transfer& transfer, const ConstantRegisters& constants) {
   if (transfer.store || transfer.views.size() != 1 || !transfer.points.empty()) return false;
   const View& view = transfer.views[0];
@@ -40,7 +41,8 @@ bool may_be_direct(const Transfer& transfer, const ConstantRegisters& constants)
   return extents && covers_buffer(transfer.tile, *extents);
 }
 
-// Whether memory may be different after the instruction: it is written, or others get the chance.
+// Returns whether memory may change during the instruction: it writes memory or waits for another
+// core.
 bool changes_memory(const Action& action) {
   if (const auto* direct = std::get_if<Transfer>(&action)) return direct->store;
   if (const auto* indirect = std::get_if<IndirectTransfer>(&action)) return indirect->store;
@@ -59,14 +61,14 @@ class DirectTileFinder {
         loads[Tile(transfer->tile)].push_back(i);
       }
     }
-    size_t looks = 0;
-    for (const auto& [tile, places] : loads) {
-      looks += (places.size() + 1) * program_.code.size();
-      if (looks > kMostLooks) return;
-      if (is_read_by_matmuls_only(tile) && std::ranges::none_of(places, [&](size_t load) {
-            return is_read_after_a_change(tile, load);
+    size_t examined = 0;
+    for (const auto& [tile, load_indices] : loads) {
+      examined += (load_indices.size() + 1) * program_.code.size();
+      if (examined > kMaxExaminedInstructions) return;
+      if (is_read_by_matmuls_only(tile) && std::ranges::none_of(load_indices, [&](size_t load) {
+            return is_read_after_write(tile, load);
           })) {
-        mark(tile);
+        assign_number(tile);
       }
     }
   }
@@ -107,42 +109,43 @@ class DirectTileFinder {
     return is_read;
   }
 
-  // Returns whether a path leads from the load to a matmul, without another load of the tile, on
+  // Returns whether there is a path from the load to a matmul, without another load of the tile, on
   // which memory may change.
-  bool is_read_after_a_change(const Tile& tile, size_t load) const {
+  bool is_read_after_write(const Tile& tile, size_t load) const {
     const size_t end = program_.code.size();
-    std::vector<bool> seen(2 * (end + 1), false);
-    std::vector<std::pair<size_t, bool>> open;  // the next instruction, and if memory has changed
-    const auto reach = [&](size_t next, bool changed) {
-      if (next >= end || seen[2 * next + changed]) return;
-      seen[2 * next + changed] = true;
-      open.emplace_back(next, changed);
+    std::vector<bool> visited(2 * (end + 1), false);
+    std::vector<std::pair<size_t, bool>>
+        worklist;  // an instruction, and whether memory has changed
+    const auto push = [&](size_t next, bool changed) {
+      if (next >= end || visited[2 * next + changed]) return;
+      visited[2 * next + changed] = true;
+      worklist.emplace_back(next, changed);
     };
-    reach(load + 1, false);
-    while (!open.empty()) {
-      auto [at, changed] = open.back();
-      open.pop_back();
+    push(load + 1, false);
+    while (!worklist.empty()) {
+      auto [at, changed] = worklist.back();
+      worklist.pop_back();
       const Action& action = program_.code[at].action;
       if (is_load(tile, action)) continue;
       if (changed && is_read_by(tile, action)) return true;
       changed |= changes_memory(action);
       if (const auto* jump = std::get_if<Jump>(&action)) {
-        reach(static_cast<size_t>(jump->target), changed);
+        push(static_cast<size_t>(jump->target), changed);
         continue;
       }
-      reach(at + 1, changed);
+      push(at + 1, changed);
       if (const auto* branch = std::get_if<Branch>(&action)) {
-        reach(static_cast<size_t>(branch->target), changed);
+        push(static_cast<size_t>(branch->target), changed);
       } else if (const auto* loop = std::get_if<LoopBegin>(&action)) {
-        reach(static_cast<size_t>(loop->end) + 1, changed);
+        push(static_cast<size_t>(loop->end) + 1, changed);
       } else if (const auto* loop_end = std::get_if<LoopEnd>(&action)) {
-        reach(static_cast<size_t>(loop_end->begin) + 1, changed);
+        push(static_cast<size_t>(loop_end->begin) + 1, changed);
       }
     }
     return false;
   }
 
-  void mark(const Tile& tile) {
+  void assign_number(const Tile& tile) {
     const int32_t number = program_.direct_tiles++;
     for (Instruction& instruction : program_.code) {
       if (is_load(tile, instruction.action)) {
@@ -171,7 +174,7 @@ void find_direct_tiles(Program& program) {
   DirectTileFinder(program).run();
 }
 
-void copy_now(DirectTile& tile) {
+void materialise(DirectTile& tile) {
   if (tile.data == nullptr) return;
   const auto bytes = static_cast<size_t>(tile.run * tile.element_bytes);
   std::byte* to = tile.tile;

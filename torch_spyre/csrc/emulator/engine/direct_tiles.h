@@ -1,16 +1,17 @@
-// Tiles that only matmuls read, as B: their loads need not copy them, because the matmuls
-// can read memory itself. Nobody can tell, since nothing changes that memory in between.
+// Finds tiles that are read only as operand B of matmuls. Their loads do not copy them: the matmuls
+// read device memory directly. The result is the same, because that memory does not change between
+// the load and the matmul.
 #pragma once
 
 #include "emulator/engine/core.h"
 
 namespace spyre::emulator::engine {
 
-// Numbers the tiles of the program for which this holds, in its loads and matmuls. Registers that
-// are constant must stay so.
+// Assigns numbers to these tiles in the program's loads and matmuls. Constant registers of the
+// program must not change afterwards.
 void find_direct_tiles(Program& program);
 
-// Brings a tile that was left in memory to the scratchpad, where it is then.
-void copy_now(DirectTile& tile);
+// Copies a tile that was left in memory to the scratchpad.
+void materialise(DirectTile& tile);
 
 }  // namespace spyre::emulator::engine

@@ -1,4 +1,4 @@
-// The types of the elements that instructions work on, in memory and as lanes.
+// The element types of instructions, in memory and as lanes.
 //
 // In memory (DDR and LX) an element is its code: F16 is SEN169, or IEEE binary16 while
 // spyre::ieee_fp16() is on; BF16 is bfloat16; F8E4M3 and F8E5M2 are torch's float8_e4m3fn and
@@ -14,8 +14,8 @@
 
 #include "emulator/engine/instruction_fields.h"
 
-// Always inlined: files compiled per instruction set use these too, and the linker must not pick
-// their copy for everyone.
+// Always inlined: files compiled per instruction set use these functions too, and the linker must
+// not select their copies for other files.
 #define SPYRE_TYPE_FUNCTION [[gnu::always_inline]] constexpr
 
 namespace spyre::emulator::engine {
@@ -27,7 +27,7 @@ enum class ElementType : uint8_t {
 };
 
 struct ElementTypeInfo {
-  int bits;  // those that carry meaning: 1 for I1, else all of them
+  int bits;  // significant bits: 1 for I1, else all bits
   int bytes;
   bool is_float;
   std::string_view name;  // in MLIR
@@ -45,7 +45,7 @@ SPYRE_TYPE_FUNCTION bool is_float(ElementType type) { return info_of(type).is_fl
 SPYRE_TYPE_FUNCTION int bytes_of(ElementType type) { return info_of(type).bytes; }
 SPYRE_TYPE_FUNCTION int bits_of(ElementType type) { return info_of(type).bits; }
 
-// The bytes of one lane.
+// Returns the bytes of one lane.
 SPYRE_TYPE_FUNCTION int lane_bytes(ElementType type) { return type == ElementType::I64 ? 8 : 4; }
 
 // Returns the MLIR name.

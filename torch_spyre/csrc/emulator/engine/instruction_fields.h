@@ -1,5 +1,5 @@
-// What the fields of instructions mean, for everything that goes through them: the reader, the
-// checks and the description. torch_spyre/backend/program/fields.py defines the roles.
+// The roles of instruction fields, for the code that visits them: reader, checker and description.
+// torch_spyre/backend/program/fields.py defines the roles.
 #pragma once
 
 #include <array>
@@ -9,15 +9,15 @@
 
 namespace spyre::emulator::engine {
 
-// Registers are 64-bit slots, one file per core. Integers of type I64 (also `index`) fill the slot;
-// other scalars are in its first four bytes, as a lane is.
+// Registers are 64-bit slots; each core has its own register file. Integers of type I64 (also
+// `index`) fill the slot; other scalars occupy its first four bytes, as lanes do.
 using Register = int32_t;
 inline constexpr Register kNoRegister = -1;
 // Set when a program starts: the core's flat id and its coordinates in the grid.
 inline constexpr Register kCoreRegister = 0, kCoreX = 1, kCoreY = 2, kCoreZ = 3;
 inline constexpr Register kFirstFreeRegister = 4;
 inline constexpr int32_t kNoLookup = -1;
-// The number of a tile that a load may leave in memory, see direct_tiles.h; not part of the file.
+// The tile is not a direct tile, see direct_tiles.h. Program files do not contain these numbers.
 inline constexpr int32_t kNoDirectTile = -1;
 
 enum class Role : uint8_t {
@@ -36,17 +36,17 @@ enum class Role : uint8_t {
   kReduction,
 };
 
-// A field is an item, in as many nested lists as it has limits other than 0, the outermost first.
+// Describes a field: an item, in as many nested lists as there are nonzero limits, outermost first.
 struct FieldInfo {
   std::string_view name;
   Role role = Role::kValue;
   std::array<size_t, 3> limits{};
 
-  // Returns the same for the items of the outermost list.
+  // Returns the description of the items of the outermost list.
   constexpr FieldInfo item() const { return {name, role, {limits[1], limits[2], 0}}; }
 };
 
-// kName and kCount of an enum whose values are 0 to kCount - 1.
+// Holds kName and kCount of an enum whose values are 0 to kCount - 1.
 template <typename Enum>
 struct EnumInfo;
 

@@ -1,5 +1,5 @@
-// The instruction set as this library was compiled with it, for the test that compares it with the
-// Python description (torch_spyre/backend/program/description.py).
+// The instruction set that this library was compiled with. A test compares it with the Python
+// description (torch_spyre/backend/program/description.py).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct RecordDescription {
   std::vector<std::pair<std::string, std::string>> fields;  // name and type
 };
 
-// Returns every record, each after the records that it consists of, then the instructions.
+// Returns every record, after the records of its fields, then the instructions.
 std::vector<RecordDescription> describe_instruction_set();
 
 }  // namespace spyre::emulator::engine

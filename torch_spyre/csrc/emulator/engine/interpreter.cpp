@@ -37,8 +37,8 @@ void set(Core& core, Register target, int64_t value) {
   core.registers[static_cast<size_t>(target)] = static_cast<uint64_t>(value);
 }
 
-// Returns whether the launch asks for a fault in the result of the instruction of this name, and it
-// has not happened yet.
+// Returns whether a fault must be injected into the result of the instruction of this name and has
+// not been injected yet.
 bool is_fault_due(const Core& core, std::string_view name) {
   return core.injection != nullptr && !core.injection->done && core.injection->op == name;
 }
@@ -169,7 +169,7 @@ int32_t Interpreter::transfer_tile(const Tile& transfer, CoreRun& run) const {
     inject_fault_in(core, element, transfer.tile.type);
     return run.next + 1;
   }
-  // Only the stored element is faulty: the tensor keeps its own.
+  // Only the stored element is faulty: the tile in the scratchpad is restored.
   const auto bytes = static_cast<size_t>(bytes_of(transfer.tile.type));
   std::array<std::byte, 8> original{};
   std::memcpy(original.data(), element, bytes);

@@ -15,19 +15,19 @@
 
 namespace spyre::emulator::engine {
 
-// One core of a launch: everything it needs to go on later.
+// One core of a launch: all state that is needed to resume it.
 struct CoreRun {
   enum class State {
     kReady,
     kReceiving,   // waits for a publication of `producer` on `channel`
-    kPublishing,  // waits until others have taken what it published
+    kPublishing,  // waits until other cores have received its publications
     kDone,
     kFailed,
     kStopped,  // abandoned: the launch has failed in another core
   };
   Core core;
   ScratchpadPool::Lease scratchpad;
-  int32_t next = 0;  // the instruction
+  int32_t next = 0;  // the next instruction
   State state = State::kReady;
   int64_t producer = 0;
   int32_t channel = 0;
@@ -50,14 +50,14 @@ class Interpreter {
   Interpreter(const Program& program, const Memory& memory, Mailboxes& mailboxes,
               const Limits& limits);
 
-  // Continues until the core is done or its state says what it waits for. Errors are left in the
-  // run, with the source location of the instruction.
+  // Executes instructions until the core is done, fails or has to wait, and sets the state. Errors
+  // are stored in the run, with the source location of the instruction.
   void advance(CoreRun& run) const;
   // The same, but stops before the instruction `stop`, in the ready state.
   void advance(CoreRun& run, size_t stop) const;
 
  private:
-  // Each executes one instruction and returns the next one, or kWait.
+  // Each executes one instruction and returns the index of the next one, or kWait.
   int32_t execute_one(const LoopBegin& loop, CoreRun& run) const;
   int32_t execute_one(const LoopEnd& end, CoreRun& run) const;
   int32_t execute_one(const Branch& branch, CoreRun& run) const;

@@ -45,7 +45,7 @@ ReduceLanes reduce_lanes(Combine combine, ElementType type) {
   return active_vector_kernels().reduce_lanes(combine, type);
 }
 ReduceLanes reduce_elements(Combine combine, ElementType type) {
-  // Elements of four bytes are lanes.
+  // Elements of four bytes have the representation of lanes.
   if (type == ElementType::F32 || type == ElementType::I32) return reduce_lanes(combine, type);
   const bool is_sen169 = type == ElementType::F16 && !ieee_fp16();
   return is_sen169 ? active_vector_kernels().reduce_sen169(combine) : nullptr;
@@ -66,7 +66,7 @@ std::optional<Combine> combine_of(VectorOp op) {
 }
 
 #if defined(__x86_64__)
-// Round to nearest, keep subnormal numbers, no exception traps and none has happened.
+// Round to nearest, preserve subnormal numbers, mask all exceptions, clear their status bits.
 constexpr uint32_t kDefaultSettings = 0x1F80;
 
 DefaultFloatingPoint::DefaultFloatingPoint() : before_(__builtin_ia32_stmxcsr()) {

@@ -1,8 +1,8 @@
-// Moving elements between memory and lanes, and combining lanes for reductions.
+// Loads and stores of lanes, and combining lanes for reductions.
 //
-// Every function here is chosen for the host's instruction set and for the current meaning of F16
-// (spyre::ieee_fp16()) when it is asked for; all choices give the same bits. The functions
-// expect the default floating-point settings: see DefaultFloatingPoint.
+// The functions are selected for the host's instruction set and for the current meaning of F16
+// (spyre::ieee_fp16()); the results are bitwise identical for all instruction sets. The functions
+// require the default floating-point settings: see DefaultFloatingPoint.
 #pragma once
 
 #include <cfenv>
@@ -15,26 +15,27 @@
 
 namespace spyre::emulator::engine {
 
-// Lane i becomes the element at src + i * stride_elements, in elements from `src`; elements may lie
-// at any address. Strides 1 and 0 (one element for all lanes) are fast. n >= 1, any n.
+// Loads the element at src + i * stride, in elements, into lane i. Elements may be unaligned.
+// Strides 1 and 0 (one element for all lanes) are fast. n >= 1, any n.
 using LoadLanes = void (*)(const std::byte* src, int64_t stride_elements, void* lanes, int64_t n);
-// The reverse. Nothing is rounded: the lanes must hold values that the type can represent.
+// Stores lanes to elements, without rounding: the type must be able to represent the values.
 using StoreLanes = void (*)(const void* lanes, std::byte* dst, int64_t stride_elements, int64_t n);
 
 LoadLanes load_lanes(ElementType type);
 StoreLanes store_lanes(ElementType type);
 
-// Rounds float lanes that hold any value to the nearest that a float type can represent, in place.
-// F16 (SEN169): ties away from zero, too large becomes the largest; while ieee_fp16() is on, and
-// for BF16: ties to even, too large becomes infinity. F8: ties to even, too large becomes the
-// largest; F8E5M2 has no negative zero. NaN stays NaN and loses sign and payload. F32: nothing but
-// the latter.
+// Rounds float lanes in place to the nearest value that the float type can represent.
+// F16 (SEN169): ties away from zero, overflow saturates to the maximum; while ieee_fp16() is on,
+// and for BF16: ties to even, overflow gives infinity. F8: ties to even, overflow saturates to the
+// maximum; F8E5M2 has no negative zero. NaN stays NaN without sign and payload, also for F32, where
+// nothing else changes.
 using RoundLanes = void (*)(float* lanes, int64_t n);
 RoundLanes round_lanes(ElementType type);  // nullptr for integer types
 
-// What a reduction does with two lanes. MAXIMUM and MINIMUM give NaN when one of the two is NaN,
-// MAXNUM and MINNUM the other; -0 is less than +0. Those six (with ADD and MUL) exist for floats,
-// all but MAXNUM and MINNUM for integers, where MAXIMUM and MINIMUM compare as signed numbers.
+// The operation of a reduction on two lanes. MAXIMUM and MINIMUM return NaN if an operand is NaN,
+// MAXNUM and MINNUM the other operand; -0 is less than +0. These four, ADD and MUL exist for
+// floats; all except MAXNUM and MINNUM for integers, where MAXIMUM and MINIMUM compare as signed
+// integers.
 enum class Combine : uint8_t {
   ADD = 0,
   MUL = 1,
@@ -50,7 +51,7 @@ enum class Combine : uint8_t {
 };
 inline constexpr int kCombineCount = 11;
 
-// Returns how a vector instruction combines lanes in a reduction; none if it is not a reduction.
+// Returns the operation of a vector instruction in a reduction; nothing if it has none.
 std::optional<Combine> combine_of(VectorOp op);
 
 // accumulators[i] = combine(accumulators[i], inputs[i]). Floats stay unrounded float32 values, to
@@ -59,27 +60,27 @@ std::optional<Combine> combine_of(VectorOp op);
 using CombineLanes = void (*)(void* accumulators, const void* inputs, int64_t n);
 CombineLanes combine_lanes(Combine combine, ElementType type);
 
-// Reduces a run of lanes in a fixed order: lane k of the run goes to accumulator k % 64, in order
-// of k; a tree then combines accumulator l with l + 32, l + 16, ..., l + 1.
+// Reduces a run of lanes in a fixed order: lane k of the run is combined with accumulator k % 64,
+// in order of k; a tree then combines accumulator l with l + 32, l + 16, ..., l + 1.
 inline constexpr int kReductionAccumulators = 64;
 
-// Fills the 64 accumulators with the value that changes nothing (-0 for a float ADD).
+// Fills the 64 accumulators with the neutral element (-0 for a float ADD).
 using StartReduction = void (*)(void* accumulators);
 StartReduction start_reduction(Combine combine, ElementType type);
 
-// Takes n lanes, the first of which has position `first` in the run.
+// Accumulates n lanes; the first one has position `first` in the run.
 using ReduceLanes = void (*)(void* accumulators, const void* inputs, int64_t first, int64_t n);
 ReduceLanes reduce_lanes(Combine combine, ElementType type);
 
-// The same for elements in memory, one after the other. nullptr where there is no such function.
+// The same for contiguous elements in memory; nullptr: no such function.
 ReduceLanes reduce_elements(Combine combine, ElementType type);
 
-// The tree: the result is left in accumulators[0].
+// Combines the accumulators with the tree; the result is in accumulators[0].
 using FinishLanes = void (*)(void* accumulators);
 FinishLanes finish_lanes(Combine combine, ElementType type);
 
-// While one exists, its thread rounds to nearest and keeps subnormal numbers, as all lane and
-// vector functions expect; the settings the thread had come back with its end.
+// During its lifetime, the thread rounds to nearest and preserves subnormal numbers, as all lane
+// and vector functions require. The destructor restores the previous settings.
 class DefaultFloatingPoint {
  public:
   DefaultFloatingPoint();
@@ -89,7 +90,7 @@ class DefaultFloatingPoint {
 
  private:
 #if defined(__x86_64__)
-  const uint32_t before_;  // the register of vector instructions: there are no others here
+  const uint32_t before_;  // the MXCSR register
 #else
   std::fenv_t before_;
 #endif

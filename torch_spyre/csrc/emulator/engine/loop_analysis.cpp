@@ -17,7 +17,7 @@ Register destination_of(const Action& action) {
 
 namespace {
 
-// How a register depends on the trip.
+// How a register depends on the loop variable.
 enum class Dependence : uint8_t { kNone, kAffine, kOther };
 
 class BodyAnalysis {
@@ -43,7 +43,7 @@ class BodyAnalysis {
     for (size_t i = begin_ + 1; i < end(); ++i) note_written(destination_of(code_[i].action));
     if (carries_scalars()) return false;
     raise(loop_.variable, Dependence::kAffine);
-    // Inner loops may carry scalars: again until nothing changes.
+    // Inner loops may carry scalars: iterate to a fixed point.
     for (has_changed_ = true; has_changed_;) {
       has_changed_ = false;
       for (size_t i = begin_ + 1; i < end(); ++i) propagate(code_[i].action);
@@ -76,8 +76,8 @@ class BodyAnalysis {
     has_changed_ = true;
   }
 
-  // Registers are written once, but for results of branches, whose arms are in the same body, and
-  // for what loops carry: that is written before the loop and in it.
+  // Registers are written once, except for results of branches, whose arms are in the same body,
+  // and loop-carried registers, which are written before the loop and in it.
   bool carries_scalars() const {
     const auto is_carried = [this](Register target) {
       return target != kNoRegister && is_written_[static_cast<size_t>(target)];
@@ -165,7 +165,7 @@ class BodyAnalysis {
   bool allows(const Receive& receive) {
     return are_fixed(receive.extents) && is_fixed(receive.producer);
   }
-  // The rest takes the same time always.
+  // The work of all other instructions is constant.
   template <typename Other>
   bool allows(const Other&) {
     return true;

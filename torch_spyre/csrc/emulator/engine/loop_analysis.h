@@ -1,4 +1,4 @@
-// Which loops of a program do the same work in every trip, as far as its text tells.
+// Static analysis: which loops of a program do the same work in every iteration.
 #pragma once
 
 #include <vector>
@@ -7,20 +7,20 @@
 
 namespace spyre::emulator::engine {
 
-// A loop of which one trip tells all: nothing in its body depends on the trip but data, scratchpad
-// offsets, and addresses of tiles, which advance evenly; nothing but tensors is carried from trip
-// to trip.
+// A loop is uniform if visiting one iteration is enough to count all: only data, scratchpad offsets
+// and addresses of tiles depend on the iteration, addresses are affine in the loop variable, and
+// only tensors are loop-carried.
 struct LoopFacts {
   bool is_uniform = false;
-  std::vector<Register> irregular;  // change from trip to trip, but not evenly
+  std::vector<Register> irregular;  // depend on the loop variable, but are not affine in it
 };
 
-// For each instruction that begins a loop; of the others the facts mean nothing.
+// Returns the facts of each loop, by the index of its LoopBegin. Other entries are meaningless.
 std::vector<LoopFacts> loop_facts(const Program& program);
 
-// The register that the instruction writes, if any.
+// Returns the register that the instruction writes, or kNoRegister.
 Register destination_of(const Action& action);
-// The registers that instructions [begin, end) write.
+// Returns the registers that instructions [begin, end) write.
 std::vector<Register> written_registers(const Program& program, size_t begin, size_t end);
 
 }  // namespace spyre::emulator::engine

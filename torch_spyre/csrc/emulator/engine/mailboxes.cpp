@@ -37,11 +37,11 @@ std::shared_ptr<const Publication> Mailboxes::find(int64_t core, int32_t channel
   Mailbox& mailbox = mailboxes_[static_cast<size_t>(core)];
   std::lock_guard lock(mailbox.mutex);
   const Queue& queue = mailbox.channels[static_cast<size_t>(channel)];
-  const auto place = static_cast<size_t>(round - queue.first_round);
-  return place < queue.publications.size() ? queue.publications[place] : nullptr;
+  const auto position = static_cast<size_t>(round - queue.first_round);
+  return position < queue.publications.size() ? queue.publications[position] : nullptr;
 }
 
-void Mailboxes::forget_before(int32_t channel, int64_t round) {
+void Mailboxes::discard_before(int32_t channel, int64_t round) {
   for (Mailbox& mailbox : mailboxes_) {
     const std::lock_guard lock(mailbox.mutex);
     Queue& queue = mailbox.channels[static_cast<size_t>(channel)];

@@ -1,4 +1,4 @@
-// Tiles that cores publish for each other, until no core can receive them any more.
+// Holds the tiles that cores publish for each other, until no core can receive them any more.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class Mailboxes {
     return find(core, channel, round) != nullptr;
   }
   // Discards the publications of rounds of the channel before this one.
-  void forget_before(int32_t channel, int64_t round);
+  void discard_before(int32_t channel, int64_t round);
   // Returns whether the core should wait until other cores have received its publications.
   bool is_full(int64_t core);
 

@@ -63,8 +63,8 @@ void matmul_int64(const MatmulProblem& problem) {
                });
 }
 
-[[noreturn]] void reject(const std::string& what) {
-  throw std::invalid_argument("matmul: " + what);
+[[noreturn]] void reject(const std::string& message) {
+  throw std::invalid_argument("matmul: " + message);
 }
 
 // The sizes of a matrix.

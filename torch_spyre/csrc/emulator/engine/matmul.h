@@ -45,7 +45,7 @@ struct MatrixOut {
 void matmul(int64_t m, int64_t n, int64_t k, const Matrix& a, const Matrix& b, const Matrix& c_in,
             const MatrixOut& c_out);
 
-// Returns whether B may be stored in such runs, for an m x n result of that type.
+// Returns whether B may be stored in runs of `run` columns, for an m x n result of this type.
 bool reads_runs(int64_t m, int64_t n, ElementType type, int64_t run);
 
 }  // namespace spyre::emulator::engine

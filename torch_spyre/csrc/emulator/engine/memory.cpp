@@ -13,10 +13,10 @@ bool is_scratchpad_view(const View& view) { return view.space == Space::kScratch
 
 }  // namespace
 
-int64_t in_bytes(int64_t elements, int element_bytes, const char* what) {
+int64_t in_bytes(int64_t elements, int element_bytes, const char* quantity) {
   int64_t bytes = 0;
   if (__builtin_mul_overflow(elements, element_bytes, &bytes)) {
-    throw KernelError(std::string(what) + " " + std::to_string(elements) +
+    throw KernelError(std::string(quantity) + " " + std::to_string(elements) +
                       " of a view is outside the address space");
   }
   return bytes;
@@ -30,10 +30,10 @@ Memory::Memory(const Program& program, std::span<const Buffer> arrays,
   }
   std::vector<int64_t> bytes;
   for (const Buffer& array : arrays) bytes.push_back(array.bytes);
-  const std::vector<ArrayPlace> places = place_arrays(program, bytes);
+  const std::vector<ArrayLocation> locations = locate_arrays(program, bytes);
   for (size_t i = 0; i < arrays.size(); ++i) {
-    segments_.push_back({places[i].address, arrays[i]});
-    array_addresses_.push_back(places[i].address);
+    segments_.push_back({locations[i].address, arrays[i]});
+    array_addresses_.push_back(locations[i].address);
   }
   std::ranges::stable_sort(segments_, {}, &Segment::begin);
 }
@@ -69,7 +69,7 @@ Region Memory::region(const View& view, const Core& core) const {
   region.bytes = windows_[static_cast<size_t>(owner)].bytes;
   region.first = address;
   region.zero_beyond = false;
-  region.what = "scratchpad window";
+  region.description = "scratchpad window";
   return region;
 }
 

@@ -19,15 +19,15 @@ struct Buffer {
   int64_t bytes = 0;
 };
 
-// A view with its registers read: elements at data + first + sum of coordinate * stride.
+// A view with the values of its registers: elements at data + first + sum of coordinate * stride.
 struct Region {
   std::byte* data = nullptr;
   int64_t bytes = 0;  // of the segment; elements beyond it read as zero and are not written
   int64_t first = 0;  // bytes from `data`: the element at coordinate 0
   int element_bytes = 1;
-  bool zero_beyond = true;      // false: an access beyond the end is an error
-  const char* what = "memory";  // for messages
-  ShortList<int64_t> strides;   // bytes
+  bool zero_beyond = true;             // false: an access beyond the end is an error
+  const char* description = "memory";  // for messages
+  ShortList<int64_t> strides;          // bytes
 };
 
 class Memory {
@@ -56,9 +56,9 @@ class Memory {
   std::vector<Buffer> windows_;
 };
 
-// Returns the bytes of a number of elements. Throws KernelError when that overflows; `what` says
-// which number it was.
-int64_t in_bytes(int64_t elements, int element_bytes, const char* what);
+// Converts elements to bytes. Throws KernelError when that overflows; `quantity` is the name of the
+// value for the message.
+int64_t in_bytes(int64_t elements, int element_bytes, const char* quantity);
 
 // Returns whether any view of the program accesses scratchpads.
 bool views_scratchpads(const Program& program);

@@ -1,7 +1,6 @@
-// A device program in memory: what one core executes, the same on all cores of its grid. The
-// structs of instructions are in generated/instructions.h, the form on disk is that of
-// docs/program.md. `read_program` checks everything that does not depend on register contents, the
-// engine the rest.
+// A device program in memory. All cores of its grid execute the same instructions, whose structs
+// are in generated/instructions.h; docs/program.md describes the file format. `read_program` checks
+// everything that does not depend on register contents; the engine checks everything else.
 #pragma once
 
 #include <cstddef>
@@ -28,23 +27,24 @@ inline constexpr int32_t kNoLoop = -1;
 struct Program : ProgramContent {
   Program() { registers = kFirstFreeRegister; }
 
-  // The bytes of the scratchpad that are filled before a core begins; none: all that tensors use.
+  // The bytes of the scratchpad that are initialised before a core starts; nothing: all bytes that
+  // tensors use.
   std::optional<std::vector<ScratchpadRange>> filled;
-  int32_t direct_tiles = 0;  // how many there are
+  int32_t direct_tiles = 0;  // the number of direct tiles
   // The begin of the loop whose iterations host threads may execute in parallel, see
-  // shared_loops.h.
-  int32_t shared_loop = kNoLoop;
+  // parallel_loops.h.
+  int32_t parallel_loop = kNoLoop;
 
   int64_t cores() const { return grid[0] * grid[1] * grid[2]; }
 };
 
-// A file that is damaged, of another version, or no valid program.
+// Thrown for a file that is damaged, of another version, or not a valid program.
 using flex::ProgramError;
 
 // Throws ProgramError. Nothing in the file is trusted; the program needs at most
 // `scratchpad_capacity` bytes of each core's scratchpad.
 Program read_program(std::span<const std::byte> file, int64_t scratchpad_capacity);
-// Throws ProgramError unless the program is valid: the second half of `read_program`.
+// Throws ProgramError unless the program is valid. `read_program` calls this.
 void check_program(const Program& program, int64_t scratchpad_capacity);
 
 }  // namespace spyre::emulator::engine

@@ -1,5 +1,5 @@
-// What must hold of a program whatever its registers contain. The engine relies on it: it looks at
-// register numbers, ranks, types and scratchpad buffers no more.
+// Checks everything of a program that does not depend on register contents. The engine relies on
+// these checks: it does not check register numbers, ranks, types and scratchpad buffers again.
 #include <algorithm>
 #include <string>
 
@@ -19,7 +19,7 @@ void require(bool holds, const char* problem) {
   if (!holds) reject_program(problem);
 }
 
-// Checks what the role of each field demands, and that buffers are in the scratchpad.
+// Checks that each field satisfies its role, and that buffers are inside the scratchpad.
 class FieldChecker {
  public:
   explicit FieldChecker(const Program& program) : program_(program) {}
@@ -83,7 +83,7 @@ class FieldChecker {
   const Program& program_;
 };
 
-// Checks what depends on several fields of an instruction, or on other instructions.
+// Checks conditions on several fields of an instruction, or on several instructions.
 class Checker {
  public:
   Checker(const Program& program, int64_t capacity) : program_(program) {
@@ -92,7 +92,7 @@ class Checker {
     for (const Instruction& instruction : program.code) find_roles(instruction.action);
   }
 
-  // Instructions whose fields need nothing of each other.
+  // Other instructions have no such conditions.
   template <typename Action>
   void check(const Action&) const {}
   void check(const Scalar& scalar) const {
@@ -108,13 +108,13 @@ class Checker {
     rank(transfer.tile.strides, transfer.extents.size());
     points(transfer.points, dimensions, transfer.extents.size());
     require(!transfer.views.empty(), "a transfer has no view");
-    const bool partitioned = transfer.views.size() > 1;
-    for (const View& part : transfer.views) {
-      view(part, dimensions);
-      require(part.type == transfer.tile.type, "a tile and its view have different types");
-      require(!partitioned || !part.lower.empty() || dimensions == 0,
+    const bool is_partitioned = transfer.views.size() > 1;
+    for (const View& partition : transfer.views) {
+      view(partition, dimensions);
+      require(partition.type == transfer.tile.type, "a tile and its view have different types");
+      require(!is_partitioned || !partition.lower.empty() || dimensions == 0,
               "one of several views of a transfer is no partition");
-      require(part.lower.empty() || !part.extents.empty(), "a partition has no extents");
+      require(partition.lower.empty() || !partition.extents.empty(), "a partition has no extents");
     }
   }
 
@@ -238,14 +238,14 @@ class Checker {
               "a fixed buffer lies outside the address space");
       FixedBuffer::visit_fields(fixed, fields);
     }
-    check_fixed_buffers_apart();
+    check_fixed_buffers_disjoint();
     for (const auto& table : program_.tables) {
       require(static_cast<int64_t>(table.size()) == cores,
               "a table has not one list for each core");
     }
   }
 
-  void check_fixed_buffers_apart() const {
+  void check_fixed_buffers_disjoint() const {
     std::vector<const FixedBuffer*> sorted;
     for (const FixedBuffer& fixed : program_.fixed_buffers) sorted.push_back(&fixed);
     std::ranges::sort(sorted, {}, [](const FixedBuffer* fixed) {
@@ -330,7 +330,7 @@ class Checker {
   }
 
   const Program& program_;
-  std::vector<int64_t> roles_;  // of each channel
+  std::vector<int64_t> roles_;  // by channel: the number of roles
 };
 
 }  // namespace

@@ -6,7 +6,8 @@ namespace {
 
 constexpr size_t kMaxTextBytes = 1 << 12;
 
-// Returns the number of bytes that follow the first one of a character, or -1 if it cannot be one.
+// Returns the number of continuation bytes after the first byte of a UTF-8 character, or -1 if the
+// byte is not valid there.
 int following_bytes(unsigned char first) {
   if (first < 0x80) return 0;
   if (first >= 0xC2 && first < 0xE0) return 1;

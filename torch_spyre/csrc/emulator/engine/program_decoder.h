@@ -1,4 +1,4 @@
-// Reads the integers and texts of the file form. Nothing here trusts the file.
+// Decodes the integers and strings of the file format. The content of the file is not trusted.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,8 @@ class ProgramDecoder {
   }
   std::string text();
 
-  // Reads the length of a list. Every item takes at least a byte, so the file limits what a list
-  // holds.
+  // Reads the length of a list. Every item has at least one byte, so the size of the file bounds
+  // the length.
   size_t length(size_t max);
 
  private:

@@ -5,12 +5,12 @@
 
 #include "emulator/engine/direct_tiles.h"
 #include "emulator/engine/lanes.h"
+#include "emulator/engine/parallel_loops.h"
 #include "emulator/engine/program.h"
 #include "emulator/engine/program_decoder.h"
 #include "emulator/engine/program_limits.h"
 #include "emulator/engine/scratchpad_use.h"
 #include "emulator/engine/sha256.h"
-#include "emulator/engine/shared_loops.h"
 
 namespace spyre::emulator::engine {
 
@@ -28,7 +28,7 @@ VectorOp op_named(const std::string& name) {
   return *op;
 }
 
-// Reads the fields of records one by one, as the structs list them.
+// Reads the fields of records in the order of the structs.
 class Reader : ProgramDecoder {
  public:
   using ProgramDecoder::ProgramDecoder;
@@ -93,7 +93,7 @@ class Reader : ProgramDecoder {
     const size_t count = length(field.limits[0]);
     for (size_t i = 0; i < count; ++i) read(field.item(), items.emplace_back());
   }
-  // A shorter list leaves the last items as they are.
+  // A shorter list leaves the last items unchanged.
   template <typename Item, size_t size>
   void read(const FieldInfo& field, std::array<Item, size>& items) {
     const size_t count = length(size);
@@ -132,7 +132,7 @@ Program read_program(std::span<const std::byte> file, int64_t scratchpad_capacit
   check_program(program, scratchpad_capacity);
   program.filled = read_before_written(program);
   find_direct_tiles(program);
-  find_shared_loop(program);
+  find_parallel_loop(program);
   return program;
 }
 

@@ -10,20 +10,20 @@ namespace spyre::emulator::engine {
 namespace {
 
 constexpr int64_t kFirstArray = 0x10000;
-// Room for an array whose end is not known.
+// Address space reserved for an array of unknown size.
 constexpr int64_t kUnboundedBytes = int64_t{1} << 44;
 
-int64_t whole_sticks(int64_t bytes) {
+int64_t round_up_to_sticks(int64_t bytes) {
   return (bytes + kStickBytes - 1) / kStickBytes * kStickBytes;
 }
 
 int64_t reserved_bytes(int64_t bytes) {
-  return bytes < 0 ? kUnboundedBytes : whole_sticks(std::max<int64_t>(bytes, 1));
+  return bytes < 0 ? kUnboundedBytes : round_up_to_sticks(std::max<int64_t>(bytes, 1));
 }
 
 }  // namespace
 
-std::vector<ArrayPlace> place_arrays(const Program& program, std::span<const int64_t> bytes) {
+std::vector<ArrayLocation> locate_arrays(const Program& program, std::span<const int64_t> bytes) {
   int64_t end = kFirstArray;
   for (const int64_t size : bytes) {
     if (size > kUnboundedBytes) {
@@ -31,23 +31,23 @@ std::vector<ArrayPlace> place_arrays(const Program& program, std::span<const int
     }
     end += reserved_bytes(size);
   }
-  bool overlap = false;
+  bool overlaps = false;
   int64_t after_fixed = kFirstArray;
   for (const FixedBuffer& buffer : program.fixed_buffers) {
     const int64_t buffer_end = buffer.address + buffer.bytes;
-    after_fixed = std::max(after_fixed, whole_sticks(buffer_end));
-    overlap |= buffer.address < end && buffer_end > kFirstArray;
+    after_fixed = std::max(after_fixed, round_up_to_sticks(buffer_end));
+    overlaps |= buffer.address < end && buffer_end > kFirstArray;
   }
-  int64_t next = overlap ? after_fixed : kFirstArray;
-  std::vector<ArrayPlace> places;
+  int64_t next = overlaps ? after_fixed : kFirstArray;
+  std::vector<ArrayLocation> locations;
   for (const int64_t size : bytes) {
-    places.push_back({next, size});
+    locations.push_back({next, size});
     next += reserved_bytes(size);
   }
-  return places;
+  return locations;
 }
 
-Recording record(const Program& program, std::span<const ArrayPlace> arrays,
+Recording record(const Program& program, std::span<const ArrayLocation> arrays,
                  std::span<const uint64_t> scalars, VectorLanes lanes) {
   const auto is_array = [](const Argument& argument) { return argument.is_array; };
   const auto expected = std::count_if(program.arguments.begin(), program.arguments.end(), is_array);
@@ -64,7 +64,7 @@ Recording record(const Program& program, std::span<const ArrayPlace> arrays,
   while (true) {
     try {
       return Recorder(program, arrays, scalars, lanes, loops).record();
-    } catch (const NotUniform& error) {
+    } catch (const NonUniformLoop& error) {
       loops[error.loop].is_uniform = false;
     }
   }

@@ -1,4 +1,5 @@
-// The recorder's control flow and scalars. What instructions cost is in recorder_work.cpp.
+// Control flow and scalars of the recorder. recorder_work.cpp and recorder_memory.cpp count the
+// work of instructions.
 #include "emulator/engine/recorder.h"
 
 #include <algorithm>
@@ -10,18 +11,18 @@
 namespace spyre::emulator::engine {
 namespace {
 
-// After so many instructions loops are counted by their first trip, whatever they look like.
-constexpr int64_t kMostWalked = 8'000'000;
-constexpr size_t kDeepestNesting = 500;
+// After this many visits, all loops are approximated by their first iteration.
+constexpr int64_t kMaxVisited = 8'000'000;
+constexpr size_t kMaxNesting = 500;
 
-void add(Count& count, int64_t of_core) {
-  if (__builtin_add_overflow(count.total, of_core, &count.total)) {
+void add(Count& count, int64_t core_counts) {
+  if (__builtin_add_overflow(count.total, core_counts, &count.total)) {
     throw KernelError("a kernel does more than can be counted");
   }
-  count.busiest = std::max(count.busiest, of_core);
+  count.busiest = std::max(count.busiest, core_counts);
 }
 
-// The trips of a loop with a positive step.
+// Returns the trip count of a loop with a positive step.
 int64_t trips_of(int64_t lower, int64_t upper, int64_t step) {
   if (lower >= upper) return 0;
   const auto distance = static_cast<uint64_t>(upper) - static_cast<uint64_t>(lower);
@@ -29,7 +30,7 @@ int64_t trips_of(int64_t lower, int64_t upper, int64_t step) {
   return static_cast<int64_t>(std::min<uint64_t>(trips, std::numeric_limits<int64_t>::max()));
 }
 
-// Wraps, as registers do.
+// Both wrap around, as registers do.
 int64_t added(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
@@ -42,8 +43,8 @@ int64_t multiplied(int64_t a, int64_t b) {
 Recording Recorder::record() {
   for (int64_t core = 0; core < program_.cores(); ++core) {
     start_core(core);
-    walk(0, program_.code.size());
-    add_up();
+    visit_range(0, program_.code.size());
+    add_core_counts();
   }
   result_.has_conflict |= accessed_.has_conflict();
   return std::move(result_);
@@ -54,7 +55,7 @@ void Recorder::start_core(int64_t core) {
   core_.registers.assign(static_cast<size_t>(program_.registers), 0);
   is_known_.assign(static_cast<size_t>(program_.registers), true);
   counts_.assign(program_.code.size(), {});
-  walked_.assign(program_.code.size(), 0);
+  visits_.assign(program_.code.size(), 0);
   const auto [across, down, deep] = program_.grid;
   static_cast<void>(deep);
   set(kCoreRegister, static_cast<uint64_t>(core), true);
@@ -73,54 +74,55 @@ void Recorder::start_core(int64_t core) {
   accessed_.begin_core(core);
 }
 
-void Recorder::add_up() {
+void Recorder::add_core_counts() {
   for (size_t i = 0; i < counts_.size(); ++i) {
-    const CoreCounts& of_core = counts_[i];
-    if (of_core.executions == 0) continue;
+    const CoreCounts& core_counts = counts_[i];
+    if (core_counts.executions == 0) continue;
     InstructionCounts& counts = result_.instructions[i];
     ++counts.cores;
-    add(counts.executions, of_core.executions);
-    add(counts.elements, of_core.elements);
-    add(counts.lanes, of_core.lanes);
-    add(counts.reduced_sticks, of_core.reduced_sticks);
-    add(counts.macs, of_core.macs);
-    add(counts.scratchpad_bytes, of_core.scratchpad_bytes);
-    add(counts.remote_bytes, of_core.remote_bytes);
-    add(counts.device_bytes, of_core.device_bytes);
-    add(counts.index_bytes, of_core.index_bytes);
+    add(counts.executions, core_counts.executions);
+    add(counts.elements, core_counts.elements);
+    add(counts.lanes, core_counts.lanes);
+    add(counts.reduced_sticks, core_counts.reduced_sticks);
+    add(counts.macs, core_counts.macs);
+    add(counts.scratchpad_bytes, core_counts.scratchpad_bytes);
+    add(counts.remote_bytes, core_counts.remote_bytes);
+    add(counts.device_bytes, core_counts.device_bytes);
+    add(counts.index_bytes, core_counts.index_bytes);
   }
 }
 
 // --- Control flow -------------------------------------------------------------------------------
 
-void Recorder::walk(size_t begin, size_t end) {
-  if (++nesting_ > kDeepestNesting) throw KernelError("a kernel's loops are nested too deeply");
+void Recorder::visit_range(size_t begin, size_t end) {
+  if (++nesting_ > kMaxNesting) throw KernelError("a kernel's loops are nested too deeply");
   for (size_t at = begin; at < end;) {
-    ++walked_in_all_;
+    ++num_visited_;
     const Action& action = program_.code[at].action;
     if (const auto* loop = std::get_if<LoopBegin>(&action)) {
-      at = walk_loop(at, *loop);
+      at = visit_loop(at, *loop);
     } else if (const auto* branch = std::get_if<Branch>(&action)) {
-      at = walk_branch(at, *branch);
+      at = visit_branch(at, *branch);
     } else if (const auto* jump = std::get_if<Jump>(&action)) {
       at = static_cast<size_t>(jump->target);
     } else {
-      std::visit([&](const auto& instruction) { take(at, instruction); }, action);
+      std::visit([&](const auto& instruction) { visit(at, instruction); }, action);
       ++at;
     }
   }
   --nesting_;
 }
 
-size_t Recorder::walk_loop(size_t at, const LoopBegin& loop) {
+size_t Recorder::visit_loop(size_t at, const LoopBegin& loop) {
   const size_t begin = at + 1;
   const auto end = static_cast<size_t>(loop.end);
-  const Known lower = known(loop.lower), upper = known(loop.upper), step = known(loop.step);
+  const ScalarValue lower = value_of(loop.lower), upper = value_of(loop.upper),
+                    step = value_of(loop.step);
   if (!lower.is_known || !upper.is_known || !step.is_known) {
     result_.is_data_dependent = true;
     set(loop.variable, static_cast<uint64_t>(lower.value), lower.is_known);
-    walk(begin, end);
-    forget(written_registers(program_, at, end));
+    visit_range(begin, end);
+    invalidate(written_registers(program_, at, end));
     return end + 1;
   }
   if (step.value <= 0) {
@@ -128,24 +130,24 @@ size_t Recorder::walk_loop(size_t at, const LoopBegin& loop) {
                       ", and steps must be positive");
   }
   const int64_t trips = trips_of(lower.value, upper.value, step.value);
-  if (trips > 1 && (loops_[at].is_uniform || walked_in_all_ > kMostWalked)) {
-    walk_once_for_all(at, loop, trips);
+  if (trips > 1 && (loops_[at].is_uniform || num_visited_ > kMaxVisited)) {
+    visit_once_for_all_trips(at, loop, trips);
     return end + 1;
   }
   for (int64_t trip = 0; trip < trips; ++trip) {
-    // A loop that was begun in good time may turn out to be too long.
-    if (walked_in_all_ > kMostWalked && trips - trip > 1) {
+    // The limit may be reached within the loop.
+    if (num_visited_ > kMaxVisited && trips - trip > 1) {
       set(loop.variable, static_cast<uint64_t>(lower.value + trip * step.value), true);
-      walk_once_for_all(at, loop, trips - trip);
+      visit_once_for_all_trips(at, loop, trips - trip);
       break;
     }
     set(loop.variable, static_cast<uint64_t>(lower.value + trip * step.value), true);
-    walk(begin, end);
+    visit_range(begin, end);
   }
   return end + 1;
 }
 
-void Recorder::walk_once_for_all(size_t at, const LoopBegin& loop, int64_t trips) {
+void Recorder::visit_once_for_all_trips(size_t at, const LoopBegin& loop, int64_t trips) {
   const auto end = static_cast<size_t>(loop.end);
   const int64_t outer = multiplier_;
   if (__builtin_mul_overflow(multiplier_, trips, &multiplier_)) {
@@ -156,7 +158,7 @@ void Recorder::walk_once_for_all(size_t at, const LoopBegin& loop, int64_t trips
   levels_.push_back(
       {at, trips, is_exact, std::vector<int64_t>(static_cast<size_t>(program_.registers), 0)});
   levels_.back().slopes[static_cast<size_t>(loop.variable)] = core_.integer(loop.step);
-  walk(at + 1, end);
+  visit_range(at + 1, end);
   const std::vector<Register> written = written_registers(program_, at, end);
   for (const Register target : written) {
     const int64_t slope = levels_.back().slopes[static_cast<size_t>(target)];
@@ -166,12 +168,12 @@ void Recorder::walk_once_for_all(size_t at, const LoopBegin& loop, int64_t trips
   }
   levels_.pop_back();
   multiplier_ = outer;
-  if (is_exact) return forget(loops_[at].irregular);
+  if (is_exact) return invalidate(loops_[at].irregular);
   result_.has_conflict = true;
-  forget(written);
+  invalidate(written);
 }
 
-size_t Recorder::walk_branch(size_t at, const Branch& branch) {
+size_t Recorder::visit_branch(size_t at, const Branch& branch) {
   const auto target = static_cast<size_t>(branch.target);
   if (is_known_[static_cast<size_t>(branch.condition)]) {
     int32_t condition = 0;
@@ -179,34 +181,34 @@ size_t Recorder::walk_branch(size_t at, const Branch& branch) {
     return condition != 0 ? at + 1 : target;
   }
   result_.is_data_dependent = true;
-  // What ends with a jump has an arm for the other case behind it.
+  // An arm that ends with a jump is followed by the else arm.
   const Jump* const jump =
       target > at + 1 ? std::get_if<Jump>(&program_.code[target - 1].action) : nullptr;
   const size_t next = jump == nullptr ? target : static_cast<size_t>(jump->target);
-  walk(at + 1, jump == nullptr ? target : target - 1);
-  walk(target, next);
-  forget(written_registers(program_, at + 1, next));
+  visit_range(at + 1, jump == nullptr ? target : target - 1);
+  visit_range(target, next);
+  invalidate(written_registers(program_, at + 1, next));
   return next;
 }
 
 // --- Scalars ------------------------------------------------------------------------------------
 
 void Recorder::set(Register target, uint64_t bits, bool is_known) {
-  // What is not known counts as 1 where something is counted by it.
+  // An unknown extent or trip count counts as 1.
   core_.registers[static_cast<size_t>(target)] = is_known ? bits : 1;
   is_known_[static_cast<size_t>(target)] = is_known;
   for (Level& level : levels_) level.slopes[static_cast<size_t>(target)] = 0;
 }
 
-void Recorder::forget(std::span<const Register> targets) {
+void Recorder::invalidate(std::span<const Register> targets) {
   for (const Register target : targets) set(target, 0, false);
 }
 
-Recorder::Known Recorder::known(Register source) const {
+Recorder::ScalarValue Recorder::value_of(Register source) const {
   return {core_.integer(source), is_known_[static_cast<size_t>(source)]};
 }
 
-void Recorder::take(size_t, const Scalar& scalar) {
+void Recorder::visit(size_t, const Scalar& scalar) {
   bool is_known = true;
   std::array<const void*, 8> inputs{};
   for (size_t i = 0; i < scalar.inputs.size(); ++i) {
@@ -218,7 +220,7 @@ void Recorder::take(size_t, const Scalar& scalar) {
   if (function == nullptr) throw KernelError("a scalar instruction does not exist for its type");
   uint64_t bits = 0;
   function(inputs.data(), &bits, 1);
-  std::array<int64_t, kDeepestNesting> slopes;
+  std::array<int64_t, kMaxNesting> slopes;
   for (size_t i = 0; i < levels_.size(); ++i) slopes[i] = slope_of(levels_[i], scalar);
   set(scalar.destination, bits, true);
   for (size_t i = 0; i < levels_.size(); ++i) {
@@ -226,7 +228,7 @@ void Recorder::take(size_t, const Scalar& scalar) {
   }
 }
 
-// For the instructions that uniform loops compute addresses with.
+// Returns the slope of the result, for the instructions that compute addresses in uniform loops.
 int64_t Recorder::slope_of(const Level& level, const Scalar& scalar) const {
   const auto slope = [&](size_t i) { return level.slopes[static_cast<size_t>(scalar.inputs[i])]; };
   const auto value = [&](size_t i) { return core_.integer(scalar.inputs[i]); };
@@ -244,8 +246,8 @@ int64_t Recorder::slope_of(const Level& level, const Scalar& scalar) const {
   }
 }
 
-void Recorder::take(size_t, const Move& move) {
-  std::array<int64_t, kDeepestNesting> slopes;
+void Recorder::visit(size_t, const Move& move) {
+  std::array<int64_t, kMaxNesting> slopes;
   for (size_t i = 0; i < levels_.size(); ++i) {
     slopes[i] = levels_[i].slopes[static_cast<size_t>(move.source)];
   }
@@ -256,13 +258,13 @@ void Recorder::take(size_t, const Move& move) {
   }
 }
 
-void Recorder::take(size_t, const Extract& extract) { set(extract.destination, 0, false); }
+void Recorder::visit(size_t, const Extract& extract) { set(extract.destination, 0, false); }
 
-void Recorder::take(size_t, const TableLookup& lookup) {
+void Recorder::visit(size_t, const TableLookup& lookup) {
   const auto& list =
       program_.tables[static_cast<size_t>(lookup.table)][static_cast<size_t>(core_.id)];
   if (lookup.index == kNoRegister) return set(lookup.destination, list.size(), true);
-  const Known index = known(lookup.index);
+  const ScalarValue index = value_of(lookup.index);
   if (!index.is_known) return set(lookup.destination, 0, false);
   if (index.value < 0 || static_cast<size_t>(index.value) >= list.size()) {
     throw KernelError("entry " + std::to_string(index.value) + " of a table with " +

@@ -1,4 +1,4 @@
-// The recorder at work: one core's walk through a program. See record.h.
+// Visits the instructions of a program core by core and counts their work. See record.h.
 #pragma once
 
 #include <cstdint>
@@ -16,83 +16,85 @@
 
 namespace spyre::emulator::engine {
 
-// Of one instruction on one core.
+// The counts of one instruction on one core, as in InstructionCounts.
 struct CoreCounts {
   int64_t executions = 0, elements = 0, lanes = 0, reduced_sticks = 0, macs = 0;
   int64_t scratchpad_bytes = 0, remote_bytes = 0, device_bytes = 0, index_bytes = 0;
 };
 
-// Thrown when a loop that looked uniform is not: its trips move different numbers of sticks.
-struct NotUniform : std::exception {
-  explicit NotUniform(size_t loop) : loop(loop) {}
+// Thrown when a loop that was analysed as uniform is not: its iterations transfer different numbers
+// of sticks.
+struct NonUniformLoop : std::exception {
+  explicit NonUniformLoop(size_t loop) : loop(loop) {}
   size_t loop;
 };
 
 class Recorder {
  public:
-  Recorder(const Program& program, std::span<const ArrayPlace> arrays,
+  Recorder(const Program& program, std::span<const ArrayLocation> arrays,
            std::span<const uint64_t> scalars, VectorLanes lanes,
            const std::vector<LoopFacts>& loops)
       : program_(program), arrays_(arrays), scalars_(scalars), lanes_(lanes), loops_(loops) {
     result_.instructions.resize(program.code.size());
   }
 
-  // Throws NotUniform: take that loop as not uniform, and begin again.
+  // Throws NonUniformLoop. The caller must then mark the loop as not uniform and use a new
+  // recorder.
   Recording record();
 
  private:
-  // A uniform loop that is being walked once for all its trips.
+  // An enclosing loop whose body is visited once for all its iterations.
   struct Level {
     size_t loop;
     int64_t trips;
-    bool is_exact;                // else only the best that can be said in good time
-    std::vector<int64_t> slopes;  // of each register, from trip to trip
+    bool is_exact;                // false: an approximation, for a loop too long to visit
+    std::vector<int64_t> slopes;  // by register: its change from iteration to iteration
   };
-  struct Known {
+  struct ScalarValue {
     int64_t value;
     bool is_known;
   };
 
   void start_core(int64_t core);
-  void add_up();
+  void add_core_counts();
 
   // --- Control flow
-  void walk(size_t begin, size_t end);
-  size_t walk_loop(size_t at, const LoopBegin& loop);
-  void walk_once_for_all(size_t at, const LoopBegin& loop, int64_t trips);
-  size_t walk_branch(size_t at, const Branch& branch);
+  void visit_range(size_t begin, size_t end);
+  size_t visit_loop(size_t at, const LoopBegin& loop);
+  void visit_once_for_all_trips(size_t at, const LoopBegin& loop, int64_t trips);
+  size_t visit_branch(size_t at, const Branch& branch);
 
   // --- Scalars
   void set(Register target, uint64_t bits, bool is_known);
-  void forget(std::span<const Register> targets);
-  Known known(Register source) const;
+  void invalidate(std::span<const Register> targets);
+  ScalarValue value_of(Register source) const;
   int64_t slope_of(const Level& level, const Scalar& scalar) const;
 
-  // --- Instructions, at their place in the code
-  void take(size_t at, const Scalar& scalar);
-  void take(size_t at, const Move& move);
-  void take(size_t at, const Extract& extract);
-  void take(size_t at, const TableLookup& lookup);
-  void take(size_t at, const Literal& literal);
-  void take(size_t at, const Chain& chain);
-  void take(size_t at, const Reduce& reduce);
-  void take(size_t at, const Matmul& matmul);
-  void take(size_t at, const Copy& copy);
-  void take(size_t at, const Receive& receive);
-  void take(size_t at, const Transfer& transfer);
-  void take(size_t at, const IndirectTransfer& transfer);
-  void take(size_t at, const Publish&) { executed(at); }
-  void take(size_t at, const Delivered&) { executed(at); }
-  // Control flow is not taken but walked.
-  void take(size_t, const LoopBegin&) {}
-  void take(size_t, const LoopEnd&) {}
-  void take(size_t, const Branch&) {}
-  void take(size_t, const Jump&) {}
+  // --- Instructions; `at` is the index in Program::code
+  void visit(size_t at, const Scalar& scalar);
+  void visit(size_t at, const Move& move);
+  void visit(size_t at, const Extract& extract);
+  void visit(size_t at, const TableLookup& lookup);
+  void visit(size_t at, const Literal& literal);
+  void visit(size_t at, const Chain& chain);
+  void visit(size_t at, const Reduce& reduce);
+  void visit(size_t at, const Matmul& matmul);
+  void visit(size_t at, const Copy& copy);
+  void visit(size_t at, const Receive& receive);
+  void visit(size_t at, const Transfer& transfer);
+  void visit(size_t at, const IndirectTransfer& transfer);
+  void visit(size_t at, const Publish&) { count_execution(at); }
+  void visit(size_t at, const Delivered&) { count_execution(at); }
+  // `visit_range` handles control flow.
+  void visit(size_t, const LoopBegin&) {}
+  void visit(size_t, const LoopEnd&) {}
+  void visit(size_t, const Branch&) {}
+  void visit(size_t, const Jump&) {}
 
   // --- Work
-  CoreCounts& executed(size_t at);
-  // Adds an amount of one trip, for all trips of the loops around that are walked once.
-  void grow(int64_t& counter, int64_t amount) const;
+  CoreCounts& count_execution(size_t at);
+  // Adds the amount of one execution, times the iterations of all enclosing levels.
+  void add_for_all_trips(int64_t& counter, int64_t amount) const;
   std::vector<int64_t> extents(std::span<const Register> sources);
   void count_vectors(CoreCounts& counts, const ChainBody& chain, int64_t points);
   void count_inputs(CoreCounts& counts, const ChainBody& chain, std::span<const int64_t> extents);
@@ -100,24 +102,25 @@ class Recorder {
   void count_remote(CoreCounts& counts, Register core, int64_t bytes);
 
   // --- Device memory
-  // A part of a tile in device memory. Where data decides on its place, only its size is known.
-  struct DevicePart {
+  // An access to a part of a tile in device memory. If its address depends on data, only the size
+  // is known.
+  struct DeviceAccess {
     DeviceBox box;
     bool is_known;
-    std::vector<int64_t> steps;  // bytes by which it advances in each level
+    std::vector<int64_t> steps;  // by level: the bytes by which each iteration advances the address
   };
   void count_box(size_t at, const Transfer& transfer, const View& view);
   void count_points(size_t at, const Transfer& transfer, const View& view);
-  void count_device(size_t at, DevicePart part, const View& view, bool is_write);
-  void check_levels(const DevicePart& part, ByteRange limits) const;
+  void count_device(size_t at, DeviceAccess access, const View& view, bool is_write);
+  void check_uniform(const DeviceAccess& access, ByteRange limits) const;
   BoxCost cost_of(const DeviceBox& box, ByteRange limits);
-  bool is_first_move(size_t at, const DevicePart& part);
+  bool is_first_move(size_t at, const DeviceAccess& access);
   void count_indices(CoreCounts& counts, size_t at, const Subscript& subscript,
                      std::span<const int64_t> variables);
   ByteRange limits_of(const View& view) const;
 
   const Program& program_;
-  const std::span<const ArrayPlace> arrays_;
+  const std::span<const ArrayLocation> arrays_;
   const std::span<const uint64_t> scalars_;
   const VectorLanes lanes_;
   const std::vector<LoopFacts>& loops_;
@@ -128,12 +131,12 @@ class Recorder {
   Core core_;
   std::vector<bool> is_known_;
   std::vector<CoreCounts> counts_;
-  std::vector<int64_t> walked_;  // how often each instruction was walked, on this core
+  std::vector<int64_t> visits_;  // by instruction: the number of visits on this core
   std::vector<Level> levels_;
-  int64_t multiplier_ = 1;  // trips of all levels
+  int64_t multiplier_ = 1;  // product of the trip counts of all levels
   size_t nesting_ = 0;
-  int64_t walked_in_all_ = 0;
-  std::map<std::vector<int64_t>, BoxCost> costs_;  // by the shape of a box
+  int64_t num_visited_ = 0;
+  std::map<std::vector<int64_t>, BoxCost> costs_;  // by DeviceBox::shape
 };
 
 }  // namespace spyre::emulator::engine

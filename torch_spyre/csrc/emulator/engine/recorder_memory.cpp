@@ -1,4 +1,4 @@
-// What transfers move, as the recorder counts it: sticks and runs, by their addresses.
+// Counts the sticks and contiguous runs of transfers from and to device memory.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -8,16 +8,16 @@
 namespace spyre::emulator::engine {
 namespace {
 
-// More tiles than this are not compared with those of other cores.
-constexpr size_t kMostTiles = size_t{1} << 22;
-// How many scalar instructions it takes the time of.
+// Beyond this many tiles, no further tile is compared with those of other cores.
+constexpr size_t kMaxTrackedTiles = size_t{1} << 22;
+// The time to count a transfer, in units of the time to visit a scalar instruction.
 constexpr int64_t kTransferWeight = 8;
-constexpr int64_t kFarthest = int64_t{1} << 60;
-constexpr ByteRange kEverywhere{-kFarthest, kFarthest};
+constexpr int64_t kMaxByteAddress = int64_t{1} << 60;
+constexpr ByteRange kEverywhere{-kMaxByteAddress, kMaxByteAddress};
 
 int64_t narrowed(__int128 address) {
-  if (address > kFarthest || address < -kFarthest) {
-    throw KernelError("an access to device memory reaches beyond all addresses");
+  if (address > kMaxByteAddress || address < -kMaxByteAddress) {
+    throw KernelError("an access to device memory exceeds the address space");
   }
   return static_cast<int64_t>(address);
 }
@@ -29,7 +29,7 @@ uint64_t mixed(uint64_t hash, int64_t value) {
 
 int64_t floor_divided(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
 
-// Wraps, and takes a division by zero for zero: whoever executes it complains.
+// Wraps around, and returns zero for a division by zero: executing the instruction reports errors.
 int64_t evaluate(const Expression& expression, const Core& core,
                  std::span<const int64_t> variables) {
   std::vector<int64_t> stack;
@@ -71,7 +71,8 @@ int64_t evaluate(const Expression& expression, const Core& core,
   return stack.back();
 }
 
-// An expression as if it were a constant plus multiples of the variables, which most are.
+// An expression approximated as a constant plus multiples of the variables. It is exact for affine
+// expressions.
 struct Affine {
   int64_t constant = 0;
   std::vector<int64_t> factors;
@@ -94,14 +95,14 @@ ByteRange Recorder::limits_of(const View& view) const {
   if (!is_known_[static_cast<size_t>(view.base)]) return kEverywhere;
   const int64_t base =
       narrowed(static_cast<__int128>(core_.integer(view.base)) * bytes_of(view.type));
-  for (const ArrayPlace& array : arrays_) {
-    const int64_t end = array.bytes < 0 ? kFarthest : array.address + array.bytes;
+  for (const ArrayLocation& array : arrays_) {
+    const int64_t end = array.bytes < 0 ? kMaxByteAddress : array.address + array.bytes;
     if (base < array.address) continue;
-    // An empty array has its address, too; one without an end ends where the next begins.
+    // An empty array occupies its address; an array of unknown size ends where the next one begins.
     if (base < std::max(end, array.address + 1) &&
         std::none_of(
             arrays_.begin(), arrays_.end(),
-            [&](const ArrayPlace& other) {
+            [&](const ArrayLocation& other) {
               return array.bytes < 0 && other.address > array.address && other.address <= base;
             })) {
       return {array.address, end};
@@ -117,9 +118,9 @@ ByteRange Recorder::limits_of(const View& view) const {
 
 // --- Boxes ---------------------------------------------------------------------------------------
 
-void Recorder::take(size_t at, const Transfer& transfer) {
-  CoreCounts& counts = executed(at);
-  walked_in_all_ += kTransferWeight;
+void Recorder::visit(size_t at, const Transfer& transfer) {
+  CoreCounts& counts = count_execution(at);
+  num_visited_ += kTransferWeight;
   const std::vector<int64_t> space = extents(transfer.extents);
   if (count_of(space) == 0) return;
   count_operand(counts, transfer.tile, space);
@@ -136,12 +137,12 @@ void Recorder::count_box(size_t at, const Transfer& transfer, const View& view) 
   std::vector<int64_t> space = extents(transfer.extents);
   const bool is_partition = !view.lower.empty();
   const int64_t element = bytes_of(view.type);
-  Known base = known(view.base);
+  ScalarValue base = value_of(view.base);
   __int128 start = base.value;
   bool is_known = base.is_known;
   std::vector<int64_t> strides;
   for (size_t i = 0; i < space.size(); ++i) {
-    const Known anchor = known(transfer.anchor[i]), stride = known(view.strides[i]);
+    const ScalarValue anchor = value_of(transfer.anchor[i]), stride = value_of(view.strides[i]);
     is_known &= anchor.is_known && stride.is_known;
     int64_t coordinate = anchor.value;
     if (is_partition) {
@@ -149,7 +150,7 @@ void Recorder::count_box(size_t at, const Transfer& transfer, const View& view) 
       const __int128 end = std::min(static_cast<__int128>(anchor.value) + space[i],
                                     static_cast<__int128>(lower) + size);
       const int64_t first = std::max(anchor.value, lower);
-      if (anchor.is_known && end <= first) return;  // nothing of the tile is here
+      if (anchor.is_known && end <= first) return;  // the tile does not overlap the partition
       if (anchor.is_known) space[i] = static_cast<int64_t>(end - first);
       coordinate = first - lower;
     }
@@ -158,72 +159,75 @@ void Recorder::count_box(size_t at, const Transfer& transfer, const View& view) 
   }
   const int64_t points = count_of(space);
   if (view.space == Space::kScratchpad) {
-    grow(counts_[at].scratchpad_bytes, points * element);
+    add_for_all_trips(counts_[at].scratchpad_bytes, points * element);
     return count_remote(counts_[at], view.core, points * element);
   }
-  DevicePart part{DeviceBox(is_known ? narrowed(start * element) : 0, element), is_known, {}};
+  DeviceAccess access{DeviceBox(is_known ? narrowed(start * element) : 0, element), is_known, {}};
   for (size_t i = 0; i < space.size(); ++i) {
-    part.box.add(space[i], narrowed(static_cast<__int128>(strides[i]) * element));
+    access.box.add(space[i], narrowed(static_cast<__int128>(strides[i]) * element));
   }
-  part.box.normalise();
+  access.box.normalise();
   for (const Level& level : levels_) {
     __int128 step = level.slopes[static_cast<size_t>(view.base)];
     for (size_t i = 0; i < space.size(); ++i) {
       step +=
           static_cast<__int128>(level.slopes[static_cast<size_t>(transfer.anchor[i])]) * strides[i];
     }
-    part.steps.push_back(narrowed(step * element));
+    access.steps.push_back(narrowed(step * element));
   }
-  count_device(at, std::move(part), view, transfer.store);
+  count_device(at, std::move(access), view, transfer.store);
 }
 
-void Recorder::count_device(size_t at, DevicePart part, const View& view, bool is_write) {
+void Recorder::count_device(size_t at, DeviceAccess access, const View& view, bool is_write) {
   const ByteRange limits = limits_of(view);
   CoreCounts& counts = counts_[at];
   InstructionCounts& all = result_.instructions[at];
-  if (part.is_known) check_levels(part, limits);
-  const BoxCost cost = cost_of(part.box, part.is_known ? limits : kEverywhere);
+  if (access.is_known) check_uniform(access, limits);
+  const BoxCost cost = cost_of(access.box, access.is_known ? limits : kEverywhere);
   const int64_t bytes = cost.sticks * kStickBytes;
-  grow(counts.device_bytes, bytes);
-  grow(all.device_runs, cost.runs);
-  if (!part.is_known || is_first_move(at, part)) grow(all.distinct_device_bytes, bytes);
+  add_for_all_trips(counts.device_bytes, bytes);
+  add_for_all_trips(all.device_runs, cost.runs);
+  if (!access.is_known || is_first_move(at, access))
+    add_for_all_trips(all.distinct_device_bytes, bytes);
   if (program_.cores() == 1) return;
-  if (!part.is_known) return accessed_.add(limits, is_write);
+  if (!access.is_known) return accessed_.add(limits, is_write);
   for (size_t i = 0; i < levels_.size(); ++i) {
-    // Of loops too long to walk the cores are taken to conflict anyway.
-    if (levels_[i].is_exact) part.box.add(levels_[i].trips, part.steps[i]);
+    // Approximated loops are reported as conflicts anyway.
+    if (levels_[i].is_exact) access.box.add(levels_[i].trips, access.steps[i]);
   }
-  part.box.normalise();
-  accessed_.add(part.box, is_write);
+  access.box.normalise();
+  accessed_.add(access.box, is_write);
 }
 
-// Every trip must move as many sticks as the first.
-void Recorder::check_levels(const DevicePart& part, ByteRange limits) const {
-  ByteRange hull = part.box.hull();
+// Throws NonUniformLoop unless every iteration transfers as many sticks as the first one.
+void Recorder::check_uniform(const DeviceAccess& access, ByteRange limits) const {
+  ByteRange hull = access.box.hull();
   for (size_t i = 0; i < levels_.size(); ++i) {
-    if (part.steps[i] == 0 || !levels_[i].is_exact) continue;
-    const int64_t way = narrowed(static_cast<__int128>(part.steps[i]) * (levels_[i].trips - 1));
-    (way < 0 ? hull.begin : hull.end) += way;
+    if (access.steps[i] == 0 || !levels_[i].is_exact) continue;
+    const int64_t distance =
+        narrowed(static_cast<__int128>(access.steps[i]) * (levels_[i].trips - 1));
+    (distance < 0 ? hull.begin : hull.end) += distance;
     const bool stays_inside = hull.begin >= limits.begin && hull.end <= limits.end;
-    if (part.steps[i] % kStickBytes != 0 || !stays_inside) throw NotUniform(levels_[i].loop);
+    if (access.steps[i] % kStickBytes != 0 || !stays_inside) throw NonUniformLoop(levels_[i].loop);
   }
 }
 
 BoxCost Recorder::cost_of(const DeviceBox& box, ByteRange limits) {
   const ByteRange hull = box.hull();
   if (hull.begin < limits.begin || hull.end > limits.end) return box.cost(limits);
-  const auto [place, is_new] = costs_.try_emplace(box.shape());
-  if (is_new) place->second = box.cost(limits);
-  return place->second;
+  const auto [entry, is_new] = costs_.try_emplace(box.shape());
+  if (is_new) entry->second = box.cost(limits);
+  return entry->second;
 }
 
-// Whether no core before this one moved the same bytes in the same trips of the instruction.
-bool Recorder::is_first_move(size_t at, const DevicePart& part) {
-  if (program_.cores() == 1 || moved_tiles_.size() >= kMostTiles) return true;
-  uint64_t hash = mixed(mixed(at, walked_[at]), multiplier_);
-  hash = mixed(hash, part.box.hull().begin);
-  for (const int64_t number : part.box.shape()) hash = mixed(hash, number);
-  for (const int64_t step : part.steps) hash = mixed(hash, step);
+// Returns whether no previous core transferred the same bytes in the same iterations of the
+// instruction.
+bool Recorder::is_first_move(size_t at, const DeviceAccess& access) {
+  if (program_.cores() == 1 || moved_tiles_.size() >= kMaxTrackedTiles) return true;
+  uint64_t hash = mixed(mixed(at, visits_[at]), multiplier_);
+  hash = mixed(hash, access.box.hull().begin);
+  for (const int64_t size : access.box.shape()) hash = mixed(hash, size);
+  for (const int64_t step : access.steps) hash = mixed(hash, step);
   return moved_tiles_.insert(hash).second;
 }
 
@@ -237,14 +241,14 @@ void Recorder::count_points(size_t at, const Transfer& transfer, const View& vie
   std::vector<int64_t> sticks;
   int64_t runs = 0, points = 0;
   int64_t last_end = std::numeric_limits<int64_t>::min();
-  uint64_t hash = mixed(at, walked_[at]);
-  bool is_known = known(view.base).is_known;
+  uint64_t hash = mixed(at, visits_[at]);
+  bool is_known = value_of(view.base).is_known;
   for (size_t first = 0; first + rank <= transfer.points.size();
        first += std::max<size_t>(rank, 1)) {
     __int128 position = core_.integer(view.base);
     bool is_here = true;
     for (size_t i = 0; i < rank; ++i) {
-      const Known anchor = known(transfer.anchor[i]);
+      const ScalarValue anchor = value_of(transfer.anchor[i]);
       is_known &= anchor.is_known;
       __int128 coordinate = static_cast<__int128>(anchor.value) + transfer.points[first + i];
       if (is_partition) {
@@ -263,16 +267,16 @@ void Recorder::count_points(size_t at, const Transfer& transfer, const View& vie
     sticks.push_back(begin / kStickBytes);
   }
   if (view.space == Space::kScratchpad) {
-    grow(counts_[at].scratchpad_bytes, points * element);
+    add_for_all_trips(counts_[at].scratchpad_bytes, points * element);
     return count_remote(counts_[at], view.core, points * element);
   }
   std::sort(sticks.begin(), sticks.end());
   const auto distinct = std::unique(sticks.begin(), sticks.end()) - sticks.begin();
   const int64_t bytes = distinct * kStickBytes;
-  grow(counts_[at].device_bytes, bytes);
-  grow(result_.instructions[at].device_runs, runs);
+  add_for_all_trips(counts_[at].device_bytes, bytes);
+  add_for_all_trips(result_.instructions[at].device_runs, runs);
   if (!is_known || moved_tiles_.insert(hash).second) {
-    grow(result_.instructions[at].distinct_device_bytes, bytes);
+    add_for_all_trips(result_.instructions[at].distinct_device_bytes, bytes);
   }
   if (program_.cores() > 1) accessed_.add(limits, transfer.store);
 }
@@ -294,21 +298,21 @@ void Recorder::count_indices(CoreCounts& counts, size_t at, const Subscript& sub
     }
   }
   if (view.space == Space::kScratchpad) {
-    return grow(counts.scratchpad_bytes, count_of(variables) * element);
+    return add_for_all_trips(counts.scratchpad_bytes, count_of(variables) * element);
   }
-  DeviceBox box(known(view.base).is_known ? narrowed(start * element) : 0, element);
+  DeviceBox box(value_of(view.base).is_known ? narrowed(start * element) : 0, element);
   for (size_t v = 0; v < steps.size(); ++v) box.add(variables[v], narrowed(steps[v] * element));
   box.normalise();
   const ByteRange limits = limits_of(view);
   const BoxCost cost = cost_of(box, limits);
-  grow(counts.index_bytes, cost.sticks * kStickBytes);
-  grow(result_.instructions[at].index_runs, cost.runs);
+  add_for_all_trips(counts.index_bytes, cost.sticks * kStickBytes);
+  add_for_all_trips(result_.instructions[at].index_runs, cost.runs);
   if (program_.cores() > 1) accessed_.add(limits, false);
 }
 
-void Recorder::take(size_t at, const IndirectTransfer& transfer) {
-  CoreCounts& counts = executed(at);
-  walked_in_all_ += kTransferWeight;
+void Recorder::visit(size_t at, const IndirectTransfer& transfer) {
+  CoreCounts& counts = count_execution(at);
+  num_visited_ += kTransferWeight;
   const std::vector<int64_t> variables = extents(transfer.variables);
   const bool is_list = !transfer.points.empty();
   const auto rank = static_cast<int64_t>(variables.size());
@@ -317,9 +321,10 @@ void Recorder::take(size_t at, const IndirectTransfer& transfer) {
               : count_of(variables);
   if (points == 0) return;
   const int64_t element = bytes_of(transfer.view.type);
-  grow(counts.scratchpad_bytes, points * element);
+  add_for_all_trips(counts.scratchpad_bytes, points * element);
 
-  // What an index decides lies anywhere; each such place is taken to be a row of its own.
+  // The address of an indirect access is not known: count each point of the variables in indirect
+  // subscripts as a separate row.
   std::vector<bool> is_indirect(variables.size(), is_list);
   std::vector<__int128> steps(variables.size(), 0);
   for (size_t i = 0; i < transfer.subscripts.size(); ++i) {
@@ -337,7 +342,7 @@ void Recorder::take(size_t at, const IndirectTransfer& transfer) {
   }
   const View& view = transfer.view;
   if (view.space == Space::kScratchpad) {
-    grow(counts.scratchpad_bytes, points * element);
+    add_for_all_trips(counts.scratchpad_bytes, points * element);
     return count_remote(counts, view.core, points * element);
   }
   DeviceBox row(0, element);
@@ -352,9 +357,9 @@ void Recorder::take(size_t at, const IndirectTransfer& transfer) {
   row.normalise();
   const BoxCost cost = cost_of(row, kEverywhere);
   InstructionCounts& all = result_.instructions[at];
-  grow(counts.device_bytes, rows * cost.sticks * kStickBytes);
-  grow(all.distinct_device_bytes, rows * cost.sticks * kStickBytes);
-  grow(all.device_runs, rows * cost.runs);
+  add_for_all_trips(counts.device_bytes, rows * cost.sticks * kStickBytes);
+  add_for_all_trips(all.distinct_device_bytes, rows * cost.sticks * kStickBytes);
+  add_for_all_trips(all.device_runs, rows * cost.runs);
   if (program_.cores() > 1) accessed_.add(limits_of(view), transfer.store);
 }
 

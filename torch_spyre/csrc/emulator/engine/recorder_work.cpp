@@ -1,4 +1,4 @@
-// What instructions cost, as the recorder counts it.
+// Counts the work of the vector unit, the matrix unit and transfers between cores.
 #include <algorithm>
 #include <string>
 
@@ -21,13 +21,13 @@ int64_t widest_value_bytes(const ChainBody& chain) {
 
 }  // namespace
 
-CoreCounts& Recorder::executed(size_t at) {
-  ++walked_[at];
-  grow(counts_[at].executions, 1);
+CoreCounts& Recorder::count_execution(size_t at) {
+  ++visits_[at];
+  add_for_all_trips(counts_[at].executions, 1);
   return counts_[at];
 }
 
-void Recorder::grow(int64_t& counter, int64_t amount) const {
+void Recorder::add_for_all_trips(int64_t& counter, int64_t amount) const {
   int64_t product = 0;
   if (__builtin_mul_overflow(amount, multiplier_, &product) ||
       __builtin_add_overflow(counter, product, &counter)) {
@@ -45,18 +45,18 @@ std::vector<int64_t> Recorder::extents(std::span<const Register> sources) {
 // --- Vector unit ---------------------------------------------------------------------------------
 
 void Recorder::count_vectors(CoreCounts& counts, const ChainBody& chain, int64_t points) {
-  grow(counts.elements, points);
-  grow(counts.lanes, padded(points, lanes_.for_bytes(widest_value_bytes(chain))));
+  add_for_all_trips(counts.elements, points);
+  add_for_all_trips(counts.lanes, padded(points, lanes_.for_bytes(widest_value_bytes(chain))));
 }
 
-// Each element once, also where it is used for many points.
+// Counts each element once, even if several points use it.
 void Recorder::count_operand(CoreCounts& counts, const Operand& operand,
                              std::span<const int64_t> extents) {
   int64_t elements = 1;
   for (size_t i = 0; i < extents.size(); ++i) {
     if (operand.strides[i] != 0 || extents[i] == 0) elements *= extents[i];
   }
-  grow(counts.scratchpad_bytes, elements * bytes_of(operand.type));
+  add_for_all_trips(counts.scratchpad_bytes, elements * bytes_of(operand.type));
 }
 
 void Recorder::count_inputs(CoreCounts& counts, const ChainBody& chain,
@@ -65,62 +65,64 @@ void Recorder::count_inputs(CoreCounts& counts, const ChainBody& chain,
     if (input.kind == InputKind::kOperand) count_operand(counts, input.operand, extents);
   }
   for (const ChainStep& step : chain.steps) {
-    if (step.lookup >= 0) grow(counts.scratchpad_bytes, count_of(extents) * bytes_of(step.result));
+    if (step.lookup >= 0)
+      add_for_all_trips(counts.scratchpad_bytes, count_of(extents) * bytes_of(step.result));
   }
 }
 
-void Recorder::take(size_t at, const Chain& chain) {
-  CoreCounts& counts = executed(at);
+void Recorder::visit(size_t at, const Chain& chain) {
+  CoreCounts& counts = count_execution(at);
   const std::vector<int64_t> space = extents(chain.extents);
   count_vectors(counts, chain, count_of(space));
   count_inputs(counts, chain, space);
   for (const ChainOutput& output : chain.outputs) count_operand(counts, output.operand, space);
 }
 
-void Recorder::take(size_t at, const Reduce& reduce) {
-  CoreCounts& counts = executed(at);
+void Recorder::visit(size_t at, const Reduce& reduce) {
+  CoreCounts& counts = count_execution(at);
   const std::vector<int64_t> space = extents(reduce.extents);
   count_vectors(counts, reduce, count_of(space));
   count_inputs(counts, reduce, space);
-  std::vector<int64_t> kept = space;
+  std::vector<int64_t> result_space = space;
   bool is_innermost_reduced = false;
   for (const int32_t dimension : reduce.reduced) {
-    kept[static_cast<size_t>(dimension)] = 1;
+    result_space[static_cast<size_t>(dimension)] = 1;
     is_innermost_reduced |= static_cast<size_t>(dimension) + 1 == space.size();
   }
   for (const auto* operands : {&reduce.initial, &reduce.outputs}) {
-    for (const Operand& operand : *operands) count_operand(counts, operand, kept);
+    for (const Operand& operand : *operands) count_operand(counts, operand, result_space);
   }
   if (!is_innermost_reduced || count_of(space) == 0) return;
   // Results narrower than 16 bits are reduced in 16 bits.
   const int64_t elements = kStickBytes / (bytes_of(reduce.outputs[0].type) > 2 ? 4 : 2);
-  grow(counts.reduced_sticks, padded(count_of(kept), elements) / elements);
+  add_for_all_trips(counts.reduced_sticks, padded(count_of(result_space), elements) / elements);
 }
 
-void Recorder::take(size_t at, const Copy& copy) {
-  CoreCounts& counts = executed(at);
+void Recorder::visit(size_t at, const Copy& copy) {
+  CoreCounts& counts = count_execution(at);
   const std::vector<int64_t> space = extents(copy.extents);
   const int64_t points = count_of(space);
-  grow(counts.elements, points);
-  grow(counts.lanes, padded(points, lanes_.for_bytes(bytes_of(copy.source.type))));
+  add_for_all_trips(counts.elements, points);
+  add_for_all_trips(counts.lanes, padded(points, lanes_.for_bytes(bytes_of(copy.source.type))));
   count_operand(counts, copy.source, space);
   count_operand(counts, copy.destination, space);
 }
 
-void Recorder::take(size_t at, const Literal& literal) {
+void Recorder::visit(size_t at, const Literal& literal) {
   const auto count = static_cast<int64_t>(literal.values.size());
-  grow(executed(at).scratchpad_bytes, count * bytes_of(literal.destination.type));
+  add_for_all_trips(count_execution(at).scratchpad_bytes,
+                    count * bytes_of(literal.destination.type));
 }
 
 // --- Matrix unit ---------------------------------------------------------------------------------
 
-void Recorder::take(size_t at, const Matmul& matmul) {
-  CoreCounts& counts = executed(at);
+void Recorder::visit(size_t at, const Matmul& matmul) {
+  CoreCounts& counts = count_execution(at);
   const std::array<Register, 4> sources{matmul.batch, matmul.rows, matmul.columns, matmul.inner};
   const std::vector<int64_t> sizes = extents(sources);
   const int64_t batch = sizes[0], rows = sizes[1], columns = sizes[2], inner = sizes[3];
   const int64_t macs = count_of(sizes);
-  grow(counts.macs, macs);
+  add_for_all_trips(counts.macs, macs);
   count_operand(counts, matmul.a, std::array{batch, rows, inner});
   count_operand(counts, matmul.b, std::array{batch, inner, columns});
   if (matmul.has_initial) {
@@ -137,8 +139,8 @@ void Recorder::take(size_t at, const Matmul& matmul) {
 
 // --- Other cores ---------------------------------------------------------------------------------
 
-void Recorder::take(size_t at, const Receive& receive) {
-  CoreCounts& counts = executed(at);
+void Recorder::visit(size_t at, const Receive& receive) {
+  CoreCounts& counts = count_execution(at);
   const std::vector<int64_t> space = extents(receive.extents);
   count_operand(counts, receive.destination, space);
   count_remote(counts, receive.producer, count_of(space) * bytes_of(receive.destination.type));
@@ -146,8 +148,8 @@ void Recorder::take(size_t at, const Receive& receive) {
 
 void Recorder::count_remote(CoreCounts& counts, Register core, int64_t bytes) {
   if (core == kNoRegister) return;
-  const Known other = known(core);
-  if (!other.is_known || other.value != core_.id) grow(counts.remote_bytes, bytes);
+  const ScalarValue remote = value_of(core);
+  if (!remote.is_known || remote.value != core_.id) add_for_all_trips(counts.remote_bytes, bytes);
 }
 
 }  // namespace spyre::emulator::engine

@@ -15,7 +15,6 @@ namespace spyre::emulator::engine {
 namespace {
 
 // --- Integer division
-// -----------------------------------------------------------------------------
 
 // The operands of a division as integers of their width, extended to 64 bits.
 template <int kBits>
@@ -112,7 +111,6 @@ VectorFunction for_width(ElementType type) {
 }
 
 // --- Float remainder
-// ------------------------------------------------------------------------------
 
 // The magnitude of a finite number is significand * 2^(exponent - 150).
 struct Magnitude {
@@ -166,7 +164,6 @@ void remainder_lanes(const void* const* inputs, void* output, int64_t n) {
 }
 
 // --- Bit casts
-// ------------------------------------------------------------------------------------
 
 template <ElementType kOperand, ElementType kResult>
 void bitcast_lanes(const void* const* inputs, void* output, int64_t n) {
@@ -193,7 +190,6 @@ VectorFunction bitcast_to(ElementType result) {
 }
 
 // --- Far angles
-// -----------------------------------------------------------------------------------
 
 // The fractional binary digits of 2/pi.
 constexpr uint64_t kTwoOverPi[] = {0xA2F9836E4E441529, 0xFC2757D1F534DDC0, 0xDB6295993C439041,
@@ -288,8 +284,8 @@ FarAngle reduce_far_angle(float angle) {
   const Wide quarters = (turns + (Wide{1} << 125)) >> 126;
   const auto remainder = static_cast<double>(static_cast<__int128>(turns - (quarters << 126)));
   const double radians = remainder * 0x1p-126 * 0x1.921fb54442d18p0;
-  const auto whole = static_cast<int64_t>(quarters);
-  return angle < 0 ? FarAngle{-whole, -radians} : FarAngle{whole, radians};
+  const auto quarter_turns = static_cast<int64_t>(quarters);
+  return angle < 0 ? FarAngle{-quarter_turns, -radians} : FarAngle{quarter_turns, radians};
 }
 
 }  // namespace spyre::emulator::engine

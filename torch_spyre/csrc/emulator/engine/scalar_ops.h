@@ -1,12 +1,12 @@
-// Instructions without host vector instructions: computed lane by lane, with the same results on
-// every host.
+// Instructions that have no host vector instructions. They are computed lane by lane, with the same
+// results on every host.
 #pragma once
 
 #include "emulator/engine/vector_ops.h"
 
 namespace spyre::emulator::engine {
 
-// Divisions and remainders of integers; nullptr for other ops.
+// Returns the function of an integer division or remainder; nullptr for other ops.
 VectorFunction integer_division(VectorOp op, ElementType type);
 
 // REMF with a result of a float type.

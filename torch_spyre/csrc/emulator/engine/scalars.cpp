@@ -14,9 +14,10 @@ namespace spyre::emulator::engine {
 
 namespace {
 
-constexpr size_t kMostInputs = 4;
+constexpr size_t kMaxInputs = 4;
 
-// Where a matrix lies, checked; strides of dimensions that do not move may be any number.
+// A matrix in the scratchpad, with bounds checked. Strides of dimensions of extent 1 are not used
+// and may have any value.
 struct MatrixOperand {
   std::byte* data;
   ElementType type;
@@ -38,7 +39,7 @@ struct MatrixOperand {
   }
 };
 
-// Returns B as the matmul reads it: from memory, if a load has left it there and it fits.
+// Returns B as the matmul reads it: from memory, if a load has left it there in a supported form.
 Matrix matrix_b(const Matmul& instruction, Core& core, std::span<const int64_t> sizes,
                 const Matrix& in_scratchpad) {
   if (instruction.direct_tile == kNoDirectTile) return in_scratchpad;
@@ -50,14 +51,14 @@ Matrix matrix_b(const Matmul& instruction, Core& core, std::span<const int64_t> 
                     in_scratchpad.column_stride == 1 &&
                     reads_runs(rows, columns, instruction.output.type, tile.run);
   if (fits) return {tile.data, in_scratchpad.type, tile.row_stride, 1, tile.run, tile.run_stride};
-  copy_now(tile);
+  materialise(tile);
   return in_scratchpad;
 }
 
 }  // namespace
 
 void execute(const Scalar& scalar, Core& core) {
-  std::array<const void*, kMostInputs> inputs{};
+  std::array<const void*, kMaxInputs> inputs{};
   for (size_t i = 0; i < scalar.inputs.size(); ++i) inputs[i] = core.lane(scalar.inputs[i]);
   uint64_t result = 0;
   vector_function(scalar.op, scalar.operand, scalar.result)(inputs.data(), &result, 1);

@@ -11,22 +11,22 @@
 
 namespace spyre::emulator::engine {
 
-// What is known of a loaded program, kept from launch to launch.
+// State of a loaded program that persists across launches.
 struct ProgramHistory {
   ProgramHistory();
 
-  const uint64_t number;  // no other program of the process has it
-  // How many launches are to wake other threads at once, because one took so long that it pays.
-  // Then one tries without again: it may have been the host that was slow. Each time it takes long
-  // again, more launches pass before the next try.
+  const uint64_t id;  // unique in the process
+  // A launch first tries to finish on the calling thread within a time limit. After one that
+  // exceeded it, this many launches use other threads at once; then one tries again, because the
+  // host may have been slow for another reason. The number doubles with each failed try.
   std::atomic<int> launches_to_next_try = 0;
-  std::atomic<int> launches_between_tries = kFewestBetweenTries;
+  std::atomic<int> launches_between_tries = kMinBetweenTries;
 
-  static constexpr int kFewestBetweenTries = 4, kMostBetweenTries = 64;
+  static constexpr int kMinBetweenTries = 4, kMaxBetweenTries = 64;
 };
 
 struct RunOptions {
-  // One core after the other, in the order of their ids, on the calling thread.
+  // Run the cores sequentially, in the order of their ids, on the calling thread.
   bool ordered = false;
   std::string faulty_instruction;  // see Injection; makes the run ordered
   double watchdog_seconds = 0;     // 0: none
@@ -34,8 +34,9 @@ struct RunOptions {
 };
 
 // Returns when all cores are done. The result does not depend on the number of host threads, as
-// long as no core writes memory that another one accesses; `ordered` is for those that do. After
-// an error all cores have stopped, and what is thrown is the error of the core with the lowest id.
+// long as no core writes memory that another one accesses; programs with such conflicts need
+// `ordered`. After an error all cores are stopped, and the error of the core with the lowest id is
+// thrown.
 void run_program(const Program& program, const Memory& memory, std::span<const uint64_t> scalars,
                  ScratchpadPool& scratchpads, const RunOptions& options);
 

@@ -60,7 +60,7 @@ ScratchpadRange range_of(const Operand& operand) {
   return {operand.address, operand.address + operand.bytes};
 }
 
-// Disjoint ranges in ascending order, none next to another.
+// A set of bytes: disjoint, non-adjacent ranges in ascending order.
 class ByteSet {
  public:
   void add(ScratchpadRange added) {
@@ -73,7 +73,7 @@ class ByteSet {
     ranges_.insert(ranges_.erase(first, last), added);
   }
 
-  // What of the range is not in the set, into another.
+  // Adds the bytes of the range that are not in this set to `missing`.
   void add_missing(ScratchpadRange range, ByteSet& missing) const {
     auto next = std::ranges::upper_bound(ranges_, range.begin, {}, &ScratchpadRange::end);
     for (; next != ranges_.end() && next->begin < range.end; ++next) {
@@ -83,12 +83,12 @@ class ByteSet {
     missing.add(range);
   }
 
-  ByteSet common(const ByteSet& other) const {
+  ByteSet intersection(const ByteSet& other) const {
     ByteSet result;
-    for (const ScratchpadRange& mine : ranges_) {
-      auto theirs = std::ranges::upper_bound(other.ranges_, mine.begin, {}, &ScratchpadRange::end);
-      for (; theirs != other.ranges_.end() && theirs->begin < mine.end; ++theirs) {
-        result.add({std::max(mine.begin, theirs->begin), std::min(mine.end, theirs->end)});
+    for (const ScratchpadRange& range : ranges_) {
+      auto match = std::ranges::upper_bound(other.ranges_, range.begin, {}, &ScratchpadRange::end);
+      for (; match != other.ranges_.end() && match->begin < range.end; ++match) {
+        result.add({std::max(range.begin, match->begin), std::min(range.end, match->end)});
       }
     }
     return result;
@@ -100,42 +100,43 @@ class ByteSet {
   std::vector<ScratchpadRange> ranges_;
 };
 
-// Goes through the code once, from top to bottom. Jumps go forward and writing never makes a byte
-// unwritten, so that a loop's first trip is the one that finds the fewest bytes written.
+// Data-flow analysis in one pass over the code. One pass is enough because jumps go forward and the
+// set of written bytes only grows: the first iteration of a loop has the fewest written bytes.
 class WrittenBytes {
  public:
   explicit WrittenBytes(const Program& program) : program_(program), constants_(program) {}
 
   std::vector<ScratchpadRange> read_before_written(size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      arrive(static_cast<int32_t>(i));
+      merge_edges_at(static_cast<int32_t>(i));
       if (written_) step(program_.code[i].action);
     }
     return unwritten_reads_.ranges();
   }
 
  private:
-  // What all ways to the instruction have written; nothing is known of one that none leads to.
-  void arrive(int32_t at) {
+  // Sets written_ to the bytes that are written on all paths to the instruction; nothing if the
+  // instruction is unreachable.
+  void merge_edges_at(int32_t at) {
     const auto pending = pending_.find(at);
     if (pending == pending_.end()) return;
-    written_ = written_ ? written_->common(pending->second) : pending->second;
+    written_ = written_ ? written_->intersection(pending->second) : pending->second;
     pending_.erase(pending);
   }
-  void leave_for(int32_t target) {
+  void add_edge_to(int32_t target) {
     const auto [pending, is_new] = pending_.try_emplace(target, *written_);
-    if (!is_new) pending->second = pending->second.common(*written_);
+    if (!is_new) pending->second = pending->second.intersection(*written_);
   }
 
   void step(const Action& action) {
     if (const auto* loop = std::get_if<LoopBegin>(&action)) {
       const auto bounds = constants_.values(std::array{loop->lower, loop->upper});
       const bool has_trips = bounds && bounds->at(0) < bounds->at(1);
-      return has_trips ? void() : leave_for(loop->end + 1);
+      return has_trips ? void() : add_edge_to(loop->end + 1);
     }
-    if (const auto* branch = std::get_if<Branch>(&action)) return leave_for(branch->target);
+    if (const auto* branch = std::get_if<Branch>(&action)) return add_edge_to(branch->target);
     if (const auto* jump = std::get_if<Jump>(&action)) {
-      leave_for(jump->target);
+      add_edge_to(jump->target);
       written_.reset();
       return;
     }
@@ -166,7 +167,7 @@ class WrittenBytes {
   const Program& program_;
   const ConstantRegisters constants_;
   std::optional<ByteSet> written_ = ByteSet();
-  std::map<int32_t, ByteSet> pending_;  // by where jumps and loops lead
+  std::map<int32_t, ByteSet> pending_;  // written bytes at the targets of jumps and loops
   ByteSet unwritten_reads_;
 };
 
@@ -181,27 +182,27 @@ ConstantRegisters::ConstantRegisters(const Program& program)
   for (const Constant& constant : program.constants) {
     values_[static_cast<size_t>(constant.destination)] = static_cast<int64_t>(constant.bits);
   }
-  const auto changes = [this](Register target) { values_[static_cast<size_t>(target)].reset(); };
-  for (const Argument& argument : program.arguments) changes(argument.destination);
+  const auto invalidate = [this](Register target) { values_[static_cast<size_t>(target)].reset(); };
+  for (const Argument& argument : program.arguments) invalidate(argument.destination);
   for (const Instruction& instruction : program.code) {
     const Action& action = instruction.action;
-    if (const auto* loop = std::get_if<LoopBegin>(&action)) changes(loop->variable);
-    if (const auto* scalar = std::get_if<Scalar>(&action)) changes(scalar->destination);
-    if (const auto* move = std::get_if<Move>(&action)) changes(move->destination);
-    if (const auto* extract = std::get_if<Extract>(&action)) changes(extract->destination);
-    if (const auto* lookup = std::get_if<TableLookup>(&action)) changes(lookup->destination);
+    if (const auto* loop = std::get_if<LoopBegin>(&action)) invalidate(loop->variable);
+    if (const auto* scalar = std::get_if<Scalar>(&action)) invalidate(scalar->destination);
+    if (const auto* move = std::get_if<Move>(&action)) invalidate(move->destination);
+    if (const auto* extract = std::get_if<Extract>(&action)) invalidate(extract->destination);
+    if (const auto* lookup = std::get_if<TableLookup>(&action)) invalidate(lookup->destination);
   }
 }
 
 std::optional<std::vector<int64_t>> ConstantRegisters::values(
     std::span<const Register> registers) const {
-  std::vector<int64_t> found;
+  std::vector<int64_t> values;
   for (Register source : registers) {
     const auto& value = values_[static_cast<size_t>(source)];
     if (!value) return std::nullopt;
-    found.push_back(*value);
+    values.push_back(*value);
   }
-  return found;
+  return values;
 }
 
 bool covers_buffer(const Operand& operand, std::span<const int64_t> extents) {
@@ -224,9 +225,10 @@ bool covers_buffer(const Operand& operand, std::span<const int64_t> extents) {
 }
 
 std::vector<ScratchpadRange> read_before_written(const Program& program) {
-  // Of more instructions than any compiled kernel has, so that loading takes no long time.
-  constexpr size_t kMostAnalysed = 20000;
-  if (program.code.size() > kMostAnalysed) return {{0, program.scratchpad_bytes}};
+  // Longer programs are not analysed, to bound the time of loading. No compiled kernel is that
+  // long.
+  constexpr size_t kMaxAnalysedInstructions = 20000;
+  if (program.code.size() > kMaxAnalysedInstructions) return {{0, program.scratchpad_bytes}};
   return read_before_written(program, 0, program.code.size());
 }
 

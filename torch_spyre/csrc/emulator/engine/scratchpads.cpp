@@ -25,10 +25,10 @@ ScratchpadPool::Lease& ScratchpadPool::Lease::operator=(Lease&& other) noexcept 
 }
 
 ScratchpadPool::Lease::~Lease() {
-  if (pool_ != nullptr) pool_->put_back(data_);
+  if (pool_ != nullptr) pool_->release(data_);
 }
 
-ScratchpadPool::Lease ScratchpadPool::take() {
+ScratchpadPool::Lease ScratchpadPool::acquire() {
   std::byte* data = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -47,7 +47,7 @@ void ScratchpadPool::fill(const Lease& lease, int64_t begin, int64_t end) const 
   std::memset(lease.data() + begin, poison_ ? kPoison : 0, static_cast<size_t>(end - begin));
 }
 
-void ScratchpadPool::put_back(std::byte* data) noexcept {
+void ScratchpadPool::release(std::byte* data) noexcept {
   try {
     std::lock_guard lock(mutex_);
     free_.push_back(data);

@@ -34,12 +34,12 @@ class ScratchpadPool {
     std::byte* data_ = nullptr;
   };
   // Returns a scratchpad with undefined content.
-  Lease take();
+  Lease acquire();
   // Fills bytes [begin, end) with zeros or the poison pattern.
   void fill(const Lease& lease, int64_t begin, int64_t end) const;
 
  private:
-  void put_back(std::byte* data) noexcept;
+  void release(std::byte* data) noexcept;
 
   const int64_t bytes_;
   const bool poison_;

@@ -27,11 +27,11 @@ class Hasher {
   void add(std::span<const std::byte> data) {
     length_ += data.size();
     while (!data.empty()) {
-      const size_t taken = std::min(data.size(), kBlockBytes - filled_);
-      std::copy_n(data.begin(), taken, block_.begin() + static_cast<std::ptrdiff_t>(filled_));
-      filled_ += taken;
-      data = data.subspan(taken);
-      if (filled_ == kBlockBytes) take_block();
+      const size_t count = std::min(data.size(), kBlockBytes - filled_);
+      std::copy_n(data.begin(), count, block_.begin() + static_cast<std::ptrdiff_t>(filled_));
+      filled_ += count;
+      data = data.subspan(count);
+      if (filled_ == kBlockBytes) process_block();
     }
   }
 
@@ -52,7 +52,7 @@ class Hasher {
   }
 
  private:
-  void take_block() {
+  void process_block() {
     std::array<uint32_t, 64> words;
     for (size_t i = 0; i < 16; ++i) {
       words[i] = 0;
@@ -76,7 +76,7 @@ class Hasher {
     filled_ = 0;
   }
 
-  // Of the square roots of the first 8 primes.
+  // The first 32 bits of the fractional parts of the square roots of the first 8 primes.
   std::array<uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<std::byte, kBlockBytes> block_;

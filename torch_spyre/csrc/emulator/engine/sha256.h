@@ -9,7 +9,7 @@ namespace spyre::emulator::engine {
 
 using Sha256 = std::array<std::byte, 32>;
 
-// Of the two pieces, one after the other.
+// Returns the hash of the concatenation of `first` and `second`.
 Sha256 sha256(std::span<const std::byte> first, std::span<const std::byte> second);
 
 }  // namespace spyre::emulator::engine

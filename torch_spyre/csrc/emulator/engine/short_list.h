@@ -1,4 +1,4 @@
-// A list with an item for each dimension at most: it needs no memory of its own.
+// A list of at most kMaxRank items, stored inline.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace spyre::emulator::engine {
 
-// What programs may have of dimensions is checked when they are read.
+// Sizes are not checked here: `read_program` checks the rank of every instruction.
 template <typename Item>
 class ShortList {
  public:

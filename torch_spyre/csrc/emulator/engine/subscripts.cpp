@@ -31,7 +31,7 @@ int64_t apply(Kind kind, int64_t a, int64_t b) {
   if (b == 0) throw KernelError("a subscript divides by zero");
   if (b == -1) {
     if (kind == Kind::kModulo) return 0;
-    // The smallest number has no opposite.
+    // The negation of the smallest integer overflows.
     check_overflow(__builtin_sub_overflow(int64_t{0}, a, &result));
     return result;
   }
@@ -57,13 +57,13 @@ bool is_leaf(const Term& term) { return term.kind <= Kind::kVariable; }
 
 // Throws KernelIndexError unless 0 <= value < extent.
 void check_index(int64_t value, size_t dimension, const std::vector<int64_t>& extents,
-                 const char* what) {
-  const bool known = !extents.empty();
-  if (value >= 0 && (!known || value < extents[dimension])) return;
+                 const char* kind_of_index) {
+  const bool has_extents = !extents.empty();
+  if (value >= 0 && (!has_extents || value < extents[dimension])) return;
   throw KernelIndexError(
-      std::string(what) + " " + std::to_string(value) + " is out of range in dimension " +
+      std::string(kind_of_index) + " " + std::to_string(value) + " is out of range in dimension " +
       std::to_string(dimension) +
-      (known ? " of size " + std::to_string(extents[dimension]) : " of unknown size"));
+      (has_extents ? " of size " + std::to_string(extents[dimension]) : " of unknown size"));
 }
 
 int64_t sign_extended(const std::byte* data, ElementType type) {
@@ -89,10 +89,10 @@ std::vector<int64_t> sizes_of(const View& view, const Core& core) {
   return sizes;
 }
 
-// A value of an expression as coefficient * variable + rest, where that is known.
+// The value of an expression as coefficient * variable + a value without the variable.
 struct Linear {
   int64_t coefficient = 0;
-  std::optional<int64_t> constant;  // the whole value, if it is one
+  std::optional<int64_t> constant;  // the value, if it is a constant
 };
 
 std::optional<Linear> combine(Kind kind, const Linear& a, const Linear& b) {
@@ -159,14 +159,15 @@ Subscripts::Subscripts(const IndirectTransfer& transfer, const Core& core, const
 int64_t Subscripts::read_index(size_t dimension, std::span<const int64_t> variables) const {
   const Subscript& subscript = transfer_.subscripts[dimension];
   const Index& index = indices_[dimension];
-  std::array<int64_t, kMaxRank> place;
+  std::array<int64_t, kMaxRank> position;
   const size_t rank = subscript.expressions.size();
   for (size_t d = 0; d < rank; ++d) {
-    place[d] = evaluate(subscript.expressions[d], core_, variables);
-    check_index(place[d], d, index.extents, "the place of an index");
+    position[d] = evaluate(subscript.expressions[d], core_, variables);
+    check_index(position[d], d, index.extents, "the position of an index");
   }
   std::array<std::byte, sizeof(int64_t)> element{};
-  copy_element(index.region, offset_of(index.region, {place.data(), rank}), element.data(), false);
+  copy_element(index.region, offset_of(index.region, {position.data(), rank}), element.data(),
+               false);
   return sign_extended(element.data(), subscript.index.type);
 }
 

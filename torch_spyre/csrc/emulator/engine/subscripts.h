@@ -9,34 +9,35 @@
 
 namespace spyre::emulator::engine {
 
-// Throws KernelError for a division by zero and for a result that does not fit.
+// Throws KernelError for a division by zero and for overflow.
 int64_t evaluate(const Expression& expression, const Core& core,
                  std::span<const int64_t> variables);
 
-// How much the value grows with the variable: 0 if it is not used; nothing if that is not the same
-// everywhere.
+// Returns the coefficient of the variable: 0 if it is not used, nothing if the expression is not
+// linear in it.
 std::optional<int64_t> coefficient_of(const Expression& expression, int64_t variable);
 
-// The coordinates that an indirect access computes. `core` and `memory` must outlive it.
+// Computes the coordinates of an indirect access. `core` and `memory` must outlive it.
 class Subscripts {
  public:
   Subscripts(const IndirectTransfer& transfer, const Core& core, const Memory& memory);
 
-  // The coordinates at a point of the variable space, checked against the view's extents. Throws
-  // KernelIndexError.
+  // Computes the coordinates at a point of the variable space. Throws KernelIndexError if they are
+  // outside the view's extents.
   void coordinates(std::span<const int64_t> variables, std::vector<int64_t>& out) const;
 
-  // One more than the highest variable in any expression.
+  // Returns one more than the highest variable in any expression.
   size_t variables_used() const;
 
-  // Where the last variable only moves one direct coordinate evenly: that coordinate, and how far.
+  // If the last variable occurs in one direct coordinate only, and linearly: that coordinate and
+  // the coefficient.
   struct Run {
     size_t dimension;
     int64_t step;
   };
   std::optional<Run> last_variable_run() const;
 
-  // Throws KernelIndexError unless the coordinate is one of the view's.
+  // Throws KernelIndexError unless the coordinate is within the view's extents.
   void check_coordinate(size_t dimension, int64_t coordinate) const;
 
  private:

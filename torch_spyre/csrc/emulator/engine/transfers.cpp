@@ -6,7 +6,7 @@
 #include <string>
 
 #include "emulator/engine/box_copy.h"
-#include "emulator/engine/prepared.h"
+#include "emulator/engine/plan_cache.h"
 #include "emulator/engine/program_limits.h"
 
 namespace spyre::emulator::engine {
@@ -37,7 +37,7 @@ int64_t added(int64_t a, int64_t b) {
   return sum;
 }
 
-std::string text_of(std::span<const int64_t> coordinates) {
+std::string format_coordinates(std::span<const int64_t> coordinates) {
   std::string text = "(";
   for (size_t d = 0; d < coordinates.size(); ++d) {
     text += (d > 0 ? ", " : "") + std::to_string(coordinates[d]);
@@ -45,74 +45,76 @@ std::string text_of(std::span<const int64_t> coordinates) {
   return text + ")";
 }
 
-[[noreturn]] void refuse_uncovered(std::span<const int64_t> coordinates) {
+[[noreturn]] void reject_uncovered(std::span<const int64_t> coordinates) {
   throw KernelError("no partition of the distributed view holds the coordinates " +
-                    text_of(coordinates));
+                    format_coordinates(coordinates));
 }
 
-// A view of a transfer with its registers read; it holds the coordinates [lower, upper).
-struct Part {
+// A view of a transfer with the values of its registers. It holds the coordinates [lower, upper),
+// or all coordinates if it is not bounded.
+struct Partition {
   Region region;
-  bool partition = false;
+  bool is_bounded = false;
   Coordinates lower, upper;
 
   bool holds(std::span<const int64_t> coordinates) const {
-    for (size_t d = 0; partition && d < coordinates.size(); ++d) {
+    for (size_t d = 0; is_bounded && d < coordinates.size(); ++d) {
       if (coordinates[d] < lower[d] || coordinates[d] >= upper[d]) return false;
     }
     return true;
   }
   int64_t offset(std::span<const int64_t> coordinates) const {
-    if (!partition) return offset_of(region, coordinates);
+    if (!is_bounded) return offset_of(region, coordinates);
     Coordinates local(coordinates.begin(), coordinates.end());
     for (size_t d = 0; d < local.size(); ++d) local[d] -= lower[d];
     return offset_of(region, local);
   }
 };
 
-Part part_of(const View& view, const Core& core, const Memory& memory) {
-  Part part;
-  part.region = memory.region(view, core);
-  part.partition = !view.lower.empty();
-  if (!part.partition) return part;
-  part.lower = values_of(core, view.lower);
+Partition partition_of(const View& view, const Core& core, const Memory& memory) {
+  Partition partition;
+  partition.region = memory.region(view, core);
+  partition.is_bounded = !view.lower.empty();
+  if (!partition.is_bounded) return partition;
+  partition.lower = values_of(core, view.lower);
   const Coordinates extents = values_of(core, view.extents);
   for (size_t d = 0; d < extents.size(); ++d) {
-    part.upper.push_back(added(part.lower[d], std::max<int64_t>(extents[d], 0)));
+    partition.upper.push_back(added(partition.lower[d], std::max<int64_t>(extents[d], 0)));
   }
-  return part;
+  return partition;
 }
 
-// One transfer of a box, its registers read.
+// A transfer of a box, with the values of its registers.
 struct BoxTransfer {
   bool store;
   std::byte* tile;
   const std::vector<int64_t>& tile_strides;  // elements
   Coordinates extents, anchor;
 
-  // In bytes. What does not move has no need of one, and it may be any number.
+  // Returns the stride in bytes. The stride of a dimension of extent 1 is not used and may have any
+  // value.
   int64_t tile_stride(size_t dimension, const Region& region) const {
     return extents[dimension] > 1 ? tile_strides[dimension] * region.element_bytes : 0;
   }
 
-  // Copies the elements [begin, end) of the tile that `part` holds.
-  void copy(const Part& part, const Coordinates& begin, const Coordinates& end) const {
+  // Copies the elements [begin, end) of the tile that `partition` holds.
+  void copy(const Partition& partition, const Coordinates& begin, const Coordinates& end) const {
     Box box;
     box.store = store;
     box.tile = tile;
     Coordinates first;
     for (size_t d = 0; d < extents.size(); ++d) {
-      const int64_t tile_stride = this->tile_stride(d, part.region);
+      const int64_t tile_stride = this->tile_stride(d, partition.region);
       box.tile += begin[d] * tile_stride;
-      box.dimensions.push_back({end[d] - begin[d], part.region.strides[d], tile_stride});
+      box.dimensions.push_back({end[d] - begin[d], partition.region.strides[d], tile_stride});
       first.push_back(added(anchor[d], begin[d]));
     }
-    box.first = part.offset(first);
-    copy_box(part.region, box);
+    box.first = partition.offset(first);
+    copy_box(partition.region, box);
   }
 };
 
-// Which elements of the tile a part holds: the box [begin, end), empty if any end <= begin.
+// The elements of the tile that a partition holds: the box [begin, end), empty if any end <= begin.
 struct Overlap {
   Coordinates begin, end;
   bool empty = false;
@@ -122,13 +124,13 @@ struct Overlap {
   }
 };
 
-Overlap overlap_of(const Part& part, const BoxTransfer& transfer) {
+Overlap overlap_of(const Partition& partition, const BoxTransfer& transfer) {
   Overlap overlap;
   for (size_t d = 0; d < transfer.extents.size(); ++d) {
     const int64_t anchor = transfer.anchor[d];
     const int64_t end = added(anchor, transfer.extents[d]);
-    const int64_t low = part.partition ? std::clamp(part.lower[d], anchor, end) : anchor;
-    const int64_t high = part.partition ? std::clamp(part.upper[d], anchor, end) : end;
+    const int64_t low = partition.is_bounded ? std::clamp(partition.lower[d], anchor, end) : anchor;
+    const int64_t high = partition.is_bounded ? std::clamp(partition.upper[d], anchor, end) : end;
     overlap.begin.push_back(low - anchor);
     overlap.end.push_back(high - anchor);
     overlap.empty |= low >= high;
@@ -136,7 +138,7 @@ Overlap overlap_of(const Part& part, const BoxTransfer& transfer) {
   return overlap;
 }
 
-// Moves to the next point of the box in row-major order; false after the last.
+// Advances to the next point of the box in row-major order; returns false after the last one.
 bool next_point(Coordinates& point, const Coordinates& begin, const Coordinates& end) {
   for (size_t d = point.size(); d-- > 0;) {
     if (++point[d] < end[d]) return true;
@@ -145,7 +147,7 @@ bool next_point(Coordinates& point, const Coordinates& begin, const Coordinates&
   return false;
 }
 
-// Every element of the tile must be held by some part.
+// Throws KernelError unless the partitions hold every element of the tile.
 void check_coverage(const std::vector<Overlap>& overlaps, const BoxTransfer& transfer) {
   const Coordinates& extents = transfer.extents;
   for (const Overlap& overlap : overlaps) {
@@ -169,20 +171,20 @@ void check_coverage(const std::vector<Overlap>& overlaps, const BoxTransfer& tra
     coordinates[d] += flat % extents[d];
     flat /= extents[d];
   }
-  refuse_uncovered(coordinates);
+  reject_uncovered(coordinates);
 }
 
-void transfer_box(const std::vector<Part>& parts, const BoxTransfer& transfer) {
+void transfer_box(const std::vector<Partition>& partitions, const BoxTransfer& transfer) {
   std::vector<Overlap> overlaps;
-  for (const Part& part : parts) overlaps.push_back(overlap_of(part, transfer));
+  for (const Partition& partition : partitions) overlaps.push_back(overlap_of(partition, transfer));
   check_coverage(overlaps, transfer);
-  // In order, so that the last partition that holds an element wins on a load.
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (!overlaps[i].empty) transfer.copy(parts[i], overlaps[i].begin, overlaps[i].end);
+  // Partitions are processed in order: if several hold an element, a load reads it from the last.
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    if (!overlaps[i].empty) transfer.copy(partitions[i], overlaps[i].begin, overlaps[i].end);
   }
 }
 
-void transfer_points(const std::vector<Part>& parts, const BoxTransfer& transfer,
+void transfer_points(const std::vector<Partition>& partitions, const BoxTransfer& transfer,
                      std::span<const int64_t> points) {
   const size_t rank = transfer.anchor.size();
   const int64_t count = static_cast<int64_t>(points.size() / rank);
@@ -190,32 +192,32 @@ void transfer_points(const std::vector<Part>& parts, const BoxTransfer& transfer
     throw KernelError("a tile of " + std::to_string(transfer.extents[0]) + " elements has " +
                       std::to_string(count) + " points");
   }
-  const int64_t tile_stride = transfer.tile_stride(0, parts[0].region);
+  const int64_t tile_stride = transfer.tile_stride(0, partitions[0].region);
   Coordinates coordinates(rank, 0);
   for (int64_t i = 0; i < count; ++i) {
     for (size_t d = 0; d < rank; ++d) {
       coordinates[d] = added(transfer.anchor[d], points[static_cast<size_t>(i) * rank + d]);
     }
-    bool held = false;
-    for (const Part& part : parts) {
-      if (!part.holds(coordinates)) continue;
-      held = true;
-      copy_element(part.region, part.offset(coordinates), transfer.tile + i * tile_stride,
+    bool is_covered = false;
+    for (const Partition& partition : partitions) {
+      if (!partition.holds(coordinates)) continue;
+      is_covered = true;
+      copy_element(partition.region, partition.offset(coordinates), transfer.tile + i * tile_stride,
                    transfer.store);
     }
-    if (!held) refuse_uncovered(coordinates);
+    if (!is_covered) reject_uncovered(coordinates);
   }
 }
 
-// A published tile as a region of which nothing may be asked that is not there.
+// Returns a published tile as a region. Accesses beyond its end are errors.
 Region region_of(const Receive& receive, std::span<const std::byte> published, const Core& core) {
   Region region;
-  // Only read: a load.
+  // The region is only read.
   region.data = const_cast<std::byte*>(published.data());
   region.bytes = static_cast<int64_t>(published.size());
   region.element_bytes = bytes_of(receive.destination.type);
   region.zero_beyond = false;
-  region.what = "published tile";
+  region.description = "published tile";
   if (receive.source_offset != kNoRegister) {
     region.first =
         in_bytes(core.integer(receive.source_offset), region.element_bytes, "the offset");
@@ -227,12 +229,12 @@ Region region_of(const Receive& receive, std::span<const std::byte> published, c
 }
 
 int64_t owner_of(const View& view, const Core& core) {
-  if (view.space == Space::kGlobal) return 0;  // the same for all cores
+  if (view.space == Space::kGlobal) return 0;  // shared by all cores
   return view.core == kNoRegister ? core.id : core.integer(view.core);
 }
 
-// A box between the scratchpad and one view that is no partition, kept from one execution to the
-// next: in a loop often only the anchor changes.
+// A cached transfer of a box between the scratchpad and one view that is not a partition. In a loop
+// often only the anchor changes.
 struct BoxPlan {
   std::vector<int64_t> extents;
   int64_t owner = 0, base = 0;
@@ -240,11 +242,11 @@ struct BoxPlan {
   Region region;
   std::byte* tile = nullptr;
   BoxCopy copy;
-  DirectTile direct;  // without its place in memory; no rows: it must be copied
-  bool has_run = false;
-  int64_t previous = 0;  // where the box was then
+  DirectTile direct;  // without its address in memory; no rows: the tile must be copied
+  bool has_previous = false;
+  int64_t previous = 0;  // the offset of the box in the previous execution
 
-  bool is_of(const View& view, const Core& core) const {
+  bool matches(const View& view, const Core& core) const {
     return owner == owner_of(view, core) && base == core.integer(view.base) &&
            strides == values_of(core, view.strides);
   }
@@ -254,9 +256,9 @@ bool is_plain_box(const Transfer& transfer) {
   return transfer.views.size() == 1 && transfer.views[0].lower.empty() && transfer.points.empty();
 }
 
-// The box as rows of runs; no rows if it is none of those. The tile's elements have no gaps.
+// Returns the box as rows of runs, or without rows if it has another form. The tile is contiguous.
 DirectTile direct_tile_of(const ShortList<BoxDimension>& box, int element_bytes) {
-  ShortList<BoxDimension> dimensions;  // of the tile, from the outermost
+  ShortList<BoxDimension> dimensions;  // of the tile, outermost first
   for (const BoxDimension& dimension : box) {
     if (dimension.extent > 1) dimensions.push_back(dimension);
     if (dimension.memory_stride < 0) return {};
@@ -282,12 +284,12 @@ void prepare(const Transfer& transfer, Core& core, const Memory& memory, BoxPlan
   plan.strides = values_of(core, view.strides);
   plan.tile = elements_of(core, transfer.tile, plan.extents);
   plan.region = memory.region(view, core);
-  plan.has_run = false;
+  plan.has_previous = false;
   if (count_of(plan.extents) == 0) return;
   check_tile(plan.extents);
   ShortList<BoxDimension> dimensions;
   for (size_t d = 0; d < plan.extents.size(); ++d) {
-    // What does not move has no need of a stride, and it may be any number.
+    // The stride of a dimension of extent 1 is not used and may have any value.
     const bool is_moving = plan.extents[d] > 1;
     const int64_t tile_stride =
         is_moving ? transfer.tile.strides[d] * plan.region.element_bytes : 0;
@@ -301,7 +303,7 @@ void prepare(const Transfer& transfer, Core& core, const Memory& memory, BoxPlan
   }
 }
 
-// Leaves the tile where it is, if the program and its place allow that.
+// Makes the tile a direct tile instead of copying it. Returns false if that is not possible.
 bool leave_in_memory(const Transfer& transfer, Core& core, const BoxPlan& plan, int64_t first) {
   if (transfer.direct_tile == kNoDirectTile) return false;
   DirectTile& direct = core.direct_tiles[static_cast<size_t>(transfer.direct_tile)];
@@ -313,24 +315,24 @@ bool leave_in_memory(const Transfer& transfer, Core& core, const BoxPlan& plan, 
 }
 
 void transfer_plain_box(const Transfer& transfer, Core& core, const Memory& memory) {
-  thread_local PreparedPlans<BoxPlan> plans;
+  thread_local PlanCache<BoxPlan> plans;
   const auto [plan, is_prepared] =
       plans.find(&transfer, core, transfer.extents, moves(transfer.tile));
-  if (!is_prepared || !plan.is_of(transfer.views[0], core)) {
+  if (!is_prepared || !plan.matches(transfer.views[0], core)) {
     prepare(transfer, core, memory, plan);
-    plans.keep(&transfer, core);
+    plans.store(&transfer, core);
   }
   if (count_of(plan.extents) == 0) return;
   const int64_t first = offset_of(plan.region, values_of(core, transfer.anchor));
   if (leave_in_memory(transfer, core, plan, first)) return;
   plan.copy.run(plan.region, first, plan.tile);
-  // Loops mostly go on as they went before.
+  // Predict that the next execution in a loop advances by the same distance.
   int64_t next = 0;
-  if (plan.has_run && first != plan.previous &&
+  if (plan.has_previous && first != plan.previous &&
       !__builtin_add_overflow(first, first - plan.previous, &next)) {
     plan.copy.prefetch(plan.region, next);
   }
-  plan.has_run = true;
+  plan.has_previous = true;
   plan.previous = first;
 }
 
@@ -348,14 +350,14 @@ void execute(const Transfer& transfer, Core& core, const Memory& memory) {
   std::byte* tile = elements_of(core, transfer.tile, extents);
   const BoxTransfer registers{transfer.store, tile, transfer.tile.strides, extents,
                               values_of(core, transfer.anchor)};
-  std::vector<Part> parts;
-  for (const View& view : transfer.views) parts.push_back(part_of(view, core, memory));
+  std::vector<Partition> partitions;
+  for (const View& view : transfer.views) partitions.push_back(partition_of(view, core, memory));
   if (is_empty(extents)) return;
   check_tile(extents);
   if (transfer.points.empty()) {
-    transfer_box(parts, registers);
+    transfer_box(partitions, registers);
   } else {
-    transfer_points(parts, registers, transfer.points);
+    transfer_points(partitions, registers, transfer.points);
   }
 }
 
@@ -364,9 +366,9 @@ void receive_tile(const Receive& receive, std::span<const std::byte> published, 
   std::byte* tile = elements_of(core, receive.destination, extents);
   if (is_empty(extents)) return;
   check_tile(extents);
-  const Part part{region_of(receive, published, core), false, {}, {}};
+  const Partition partition{region_of(receive, published, core), false, {}, {}};
   const Coordinates origin(extents.size(), 0);
-  BoxTransfer{false, tile, receive.destination.strides, extents, origin}.copy(part, origin,
+  BoxTransfer{false, tile, receive.destination.strides, extents, origin}.copy(partition, origin,
                                                                               extents);
 }
 

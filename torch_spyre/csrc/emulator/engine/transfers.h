@@ -1,4 +1,4 @@
-// Tiles between memory and scratchpads.
+// Transfers of tiles between memory and scratchpads.
 #pragma once
 
 #include "emulator/engine/core.h"
@@ -13,7 +13,7 @@ void check_tile(std::span<const int64_t> extents);
 void execute(const Transfer& transfer, Core& core, const Memory& memory);
 void execute(const IndirectTransfer& transfer, Core& core, const Memory& memory);
 
-// Takes the part of a published tile that the instruction names. Throws KernelError.
+// Copies the slice of a published tile that the instruction describes. Throws KernelError.
 void receive_tile(const Receive& receive, std::span<const std::byte> published, Core& core);
 
 }  // namespace spyre::emulator::engine

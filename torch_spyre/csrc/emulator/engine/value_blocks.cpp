@@ -73,19 +73,19 @@ void inject_fault(void* lane, ElementType type) {
   if (is_float(type)) {
     float value;
     std::memcpy(&value, lane, sizeof value);
-    const bool is_number = value == value && value != 0;
+    const bool is_nonzero = value == value && value != 0;
     // The highest fraction bit exists in every format, and its flip is far more than rounding.
     const float faulty =
-        is_number ? std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 0x00400000u) : 1.0f;
+        is_nonzero ? std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 0x00400000u) : 1.0f;
     std::memcpy(lane, &faulty, sizeof faulty);
     return;
   }
-  // The lowest bit of the lane is that of the number in every integer type.
+  // In every integer type, the lowest bit of the lane is the lowest bit of the value.
   *static_cast<unsigned char*>(lane) ^= 1;
 }
 
 void ValueBlocks::prepare(const ChainBody& chain, Core& core, std::span<const int64_t> extents,
-                          std::span<const int32_t> order, std::span<const int32_t> kept) {
+                          std::span<const int32_t> order, std::span<const int32_t> retained) {
   chain_ = &chain;
   core_ = &core;
   extents_ = extents;
@@ -94,26 +94,26 @@ void ValueBlocks::prepare(const ChainBody& chain, Core& core, std::span<const in
   faulty_step_ = -1;
   operations_.clear();
   splats_.clear();
-  walks_.clear();
+  traversals_.clear();
   tables_.clear();
   lookup_extents_.clear();
   sources_.clear();
-  walk_of_.assign(chain.inputs.size(), -1);
-  for (auto& places : free_places_) places.clear();
+  traversal_of_.assign(chain.inputs.size(), -1);
+  for (auto& free_offsets : free_lane_offsets_) free_offsets.clear();
 
-  find_last_uses(kept);
-  place_scalars();
+  find_last_uses(retained);
+  add_splats();
   for (const Lookup& lookup : chain.lookups) add_table(lookup);
-  // The positions of a lookup's elements, and the elements.
-  gather_place_ = bytes_;
+  // Lookups need the positions of the elements, and the elements.
+  gather_offset_ = bytes_;
   if (!chain.lookups.empty()) bytes_ += 2 * block_bytes(8);
   for (size_t i = 0; i < chain.steps.size(); ++i) add_step(static_cast<int32_t>(i));
-  for (const int32_t value : kept) make_available(value);
+  for (const int32_t value : retained) make_available(value);
 }
 
-void ValueBlocks::find_last_uses(std::span<const int32_t> kept) {
+void ValueBlocks::find_last_uses(std::span<const int32_t> retained) {
   const size_t values = chain_->inputs.size() + chain_->steps.size();
-  places_.assign(values, -1);
+  lane_offsets_.assign(values, -1);
   last_uses_.assign(values, -1);
   uses_.assign(values, 0);
   needs_all_lanes_.assign(values, false);
@@ -127,25 +127,25 @@ void ValueBlocks::find_last_uses(std::span<const int32_t> kept) {
       if (static_cast<int>(k) != scalar) needs_all_lanes_[input] = true;
     }
   }
-  for (const int32_t value : kept) {
-    const auto place = static_cast<size_t>(value);
-    last_uses_[place] = kForever;
-    ++uses_[place];
-    needs_all_lanes_[place] = true;
+  for (const int32_t value : retained) {
+    const auto index = static_cast<size_t>(value);
+    last_uses_[index] = kNeverReleased;
+    ++uses_[index];
+    needs_all_lanes_[index] = true;
   }
 }
 
-// Whether the value is one number in all blocks, or in many.
+// Returns whether the value is a scalar in all blocks or in many.
 bool ValueBlocks::may_be_scalar(int32_t value) const {
   if (static_cast<size_t>(value) >= chain_->inputs.size()) return false;
   const Input& input = chain_->inputs[static_cast<size_t>(value)];
   if (input.kind != InputKind::kOperand) return input.kind == InputKind::kScalar;
-  Walk walk;
-  walk.set(extents_, input.operand.strides, order_);
-  return walk.has_constant_runs();
+  Traversal traversal;
+  traversal.set(extents_, input.operand.strides, order_);
+  return traversal.has_constant_runs();
 }
 
-// Which operand of the step its scalar form takes as one lane; -1: it has none.
+// Returns the operand that is a scalar in the step's scalar form; -1: it has no such form.
 int ValueBlocks::scalar_operand(const ChainStep& step) const {
   if (step.lookup >= 0 || step.inputs.size() != 2) return -1;
   if (vector_function_with_scalar(step.op, step.operand, step.result) == nullptr) return -1;
@@ -154,14 +154,14 @@ int ValueBlocks::scalar_operand(const ChainStep& step) const {
   return commutes && may_be_scalar(step.inputs[0]) ? 0 : -1;
 }
 
-void ValueBlocks::place_scalars() {
+void ValueBlocks::add_splats() {
   for (size_t i = 0; i < chain_->inputs.size(); ++i) {
     const Input& input = chain_->inputs[i];
     if (input.kind != InputKind::kScalar) continue;
-    last_uses_[i] = kForever;  // filled once, for all blocks
-    places_[i] = take_place(input.type);
-    splats_.push_back(
-        {core_->lane(input.source), lane_bytes(input.type), places_[i], !needs_all_lanes_[i]});
+    last_uses_[i] = kNeverReleased;  // filled once, for all blocks
+    lane_offsets_[i] = allocate_lanes(input.type);
+    splats_.push_back({core_->lane(input.source), lane_bytes(input.type), lane_offsets_[i],
+                       !needs_all_lanes_[i]});
   }
 }
 
@@ -171,55 +171,55 @@ void ValueBlocks::add_table(const Lookup& lookup) {
   lookup_extents_.insert(lookup_extents_.end(), temporary_.begin(), temporary_.end());
 }
 
-int64_t ValueBlocks::take_place(ElementType type) {
+int64_t ValueBlocks::allocate_lanes(ElementType type) {
   const int lane = lane_bytes(type);
-  auto& places = free_places_[lane == 8];
-  if (places.empty()) {
-    const int64_t place = bytes_;
+  auto& free_offsets = free_lane_offsets_[lane == 8];
+  if (free_offsets.empty()) {
+    const int64_t offset = bytes_;
     bytes_ += block_bytes(lane);
-    return place;
+    return offset;
   }
-  const int64_t place = places.back();
-  places.pop_back();
-  return place;
+  const int64_t offset = free_offsets.back();
+  free_offsets.pop_back();
+  return offset;
 }
 
-void ValueBlocks::release_after(int32_t step, int32_t value) {
+void ValueBlocks::release_lanes_after(int32_t step, int32_t value) {
   int32_t& last_use = last_uses_[static_cast<size_t>(value)];
   if (last_use != step) return;
-  last_use = kForever;  // released once, also where a step names a value twice
+  last_use = kNeverReleased;  // release only once, even if a step uses a value twice
   const int lane = lane_bytes(type_of_value(*chain_, value));
-  free_places_[lane == 8].push_back(places_[static_cast<size_t>(value)]);
+  free_lane_offsets_[lane == 8].push_back(lane_offsets_[static_cast<size_t>(value)]);
 }
 
-// Operands are loaded where they are needed first, to keep few lanes in use.
+// Operands are loaded before their first use, to minimise the lanes in use.
 void ValueBlocks::make_available(int32_t value) {
-  if (places_[static_cast<size_t>(value)] < 0) add_load(value);
+  if (lane_offsets_[static_cast<size_t>(value)] < 0) add_load(value);
 }
 
 void ValueBlocks::add_load(int32_t value) {
   const Input& input = chain_->inputs[static_cast<size_t>(value)];
   const ElementType type = type_of_value(*chain_, value);
-  const int64_t place = take_place(type);
-  places_[static_cast<size_t>(value)] = place;
+  const int64_t offset = allocate_lanes(type);
+  lane_offsets_[static_cast<size_t>(value)] = offset;
   Operation& operation = operations_.emplace_back();
-  operation.output = place;
-  operation.walk = static_cast<int32_t>(walks_.size());
-  operation.is_one_enough = !needs_all_lanes_[static_cast<size_t>(value)];
-  walk_of_[static_cast<size_t>(value)] = operation.walk;
-  Walk& walk = walks_.emplace_back();
+  operation.output = offset;
+  operation.traversal = static_cast<int32_t>(traversals_.size());
+  operation.needs_one_lane = !needs_all_lanes_[static_cast<size_t>(value)];
+  traversal_of_[static_cast<size_t>(value)] = operation.traversal;
+  Traversal& traversal = traversals_.emplace_back();
   if (input.kind == InputKind::kIndex) {
     operation.kind = Operation::Kind::kIndex;
     std::array<int64_t, kMaxRank> steps{};
     steps[static_cast<size_t>(input.dimension)] = 1;
-    walk.set(extents_, steps, order_);
+    traversal.set(extents_, steps, order_);
     return;
   }
   operation.kind = Operation::Kind::kLoad;
   operation.load = load_lanes(type);
   operation.source = elements_of(*core_, input.operand, extents_);
   operation.element_bytes = bytes_of(type);
-  walk.set(extents_, input.operand.strides, order_);
+  traversal.set(extents_, input.operand.strides, order_);
 }
 
 void ValueBlocks::add_step(int32_t number) {
@@ -229,15 +229,15 @@ void ValueBlocks::add_step(int32_t number) {
   operation.number = number;
   operation.form = memory_form(step);
   add_sources(step, operation);
-  // The result may take the place of an input that is not needed any more.
+  // The result may reuse the lanes of an input that has no later use.
   for (const int32_t input : step.inputs) {
-    if (places_[static_cast<size_t>(input)] >= 0) release_after(number, input);
+    if (lane_offsets_[static_cast<size_t>(input)] >= 0) release_lanes_after(number, input);
   }
-  operation.output = take_place(step.result);
-  places_[result] = operation.output;
+  operation.output = allocate_lanes(step.result);
+  lane_offsets_[result] = operation.output;
   if (last_uses_[result] < 0) {
     last_uses_[result] = number;
-    release_after(number, static_cast<int32_t>(result));
+    release_lanes_after(number, static_cast<int32_t>(result));
   }
   if (step.lookup >= 0) {
     const Operand& operand = chain_->lookups[static_cast<size_t>(step.lookup)].operand;
@@ -262,9 +262,9 @@ void ValueBlocks::add_step(int32_t number) {
   operations_.push_back(operation);
 }
 
-void ValueBlocks::start(std::byte* lanes, int64_t most) const {
+void ValueBlocks::start(std::byte* lanes, int64_t max_points) const {
   for (const Splat& splat : splats_) {
-    const int64_t n = splat.is_one_enough ? 1 : std::min(most, kBlockLanes);
+    const int64_t n = splat.needs_one_lane ? 1 : std::min(max_points, kBlockLanes);
     if (splat.lane_bytes == 8) {
       fill<int64_t>(lanes + splat.output, splat.scalar, n);
     } else {
@@ -279,16 +279,18 @@ void ValueBlocks::compute(std::byte* lanes, int64_t begin, int64_t n) const {
     std::byte* out = lanes + operation.output;
     switch (operation.kind) {
       case Operation::Kind::kLoad: {
-        const Walk& walk = walks_[static_cast<size_t>(operation.walk)];
-        const bool is_one = operation.is_one_enough && walk.is_constant(begin, n);
-        walk.visit_runs(begin, is_one ? 1 : n, [&](int64_t offset, int64_t stride, int64_t count) {
-          operation.load(operation.source + offset * operation.element_bytes, stride, out, count);
-          out += count * (operation.element_bytes == 8 ? 8 : 4);
-        });
+        const Traversal& traversal = traversals_[static_cast<size_t>(operation.traversal)];
+        const bool loads_one_lane = operation.needs_one_lane && traversal.is_constant(begin, n);
+        traversal.visit_runs(begin, loads_one_lane ? 1 : n,
+                             [&](int64_t offset, int64_t stride, int64_t count) {
+                               operation.load(operation.source + offset * operation.element_bytes,
+                                              stride, out, count);
+                               out += count * (operation.element_bytes == 8 ? 8 : 4);
+                             });
         break;
       }
       case Operation::Kind::kIndex: {
-        walks_[static_cast<size_t>(operation.walk)].visit_runs(
+        traversals_[static_cast<size_t>(operation.traversal)].visit_runs(
             begin, n, [&](int64_t offset, int64_t stride, int64_t count) {
               auto* const coordinates = reinterpret_cast<int64_t*>(out);
               for (int64_t i = 0; i < count; ++i) coordinates[i] = offset + i * stride;
@@ -301,12 +303,13 @@ void ValueBlocks::compute(std::byte* lanes, int64_t begin, int64_t n) const {
         for (int32_t i = 0; i < operation.input_count; ++i) {
           const Source& source = sources_[static_cast<size_t>(operation.inputs + i)];
           inputs[static_cast<size_t>(i)] = source.memory == nullptr
-                                               ? lanes + source.place
+                                               ? lanes + source.lane_offset
                                                : source.memory + begin * source.element_bytes;
         }
-        const bool has_scalar = operation.with_scalar != nullptr &&
-                                (operation.walk < 0 ||
-                                 walks_[static_cast<size_t>(operation.walk)].is_constant(begin, n));
+        const bool has_scalar =
+            operation.with_scalar != nullptr &&
+            (operation.traversal < 0 ||
+             traversals_[static_cast<size_t>(operation.traversal)].is_constant(begin, n));
         if (operation.destination != nullptr) {
           out = operation.destination + begin * (operation.form.result ? 2 : 4);
         }
@@ -328,12 +331,12 @@ void ValueBlocks::compute(std::byte* lanes, int64_t begin, int64_t n) const {
 void ValueBlocks::run_lookup(std::byte* lanes, const Operation& operation, int64_t n) const {
   const Lookup& lookup = chain_->lookups[static_cast<size_t>(operation.number)];
   const Table& table = tables_[static_cast<size_t>(operation.number)];
-  auto* const positions = reinterpret_cast<int64_t*>(lanes + gather_place_);
-  std::byte* const elements = lanes + gather_place_ + block_bytes(8);
+  auto* const positions = reinterpret_cast<int64_t*>(lanes + gather_offset_);
+  std::byte* const elements = lanes + gather_offset_ + block_bytes(8);
   std::fill_n(positions, n, 0);
   for (size_t d = 0; d < static_cast<size_t>(operation.input_count); ++d) {
     const auto* const coordinates = reinterpret_cast<const int64_t*>(
-        lanes + sources_[static_cast<size_t>(operation.inputs) + d].place);
+        lanes + sources_[static_cast<size_t>(operation.inputs) + d].lane_offset);
     const int64_t extent = lookup_extents_[table.first + d];
     const int64_t stride = lookup.operand.strides[d];
     for (int64_t i = 0; i < n; ++i) {

@@ -1,5 +1,5 @@
-// The values of a chain, computed for a block of its iteration space at a time, so that nothing
-// between the operands and the results leaves the host's nearest cache.
+// Computes the values of a chain for one block of its iteration space at a time, so that
+// intermediate values stay in the host's first-level cache.
 #pragma once
 
 #include <cstddef>
@@ -9,57 +9,58 @@
 #include <vector>
 
 #include "emulator/engine/core.h"
-#include "emulator/engine/walk.h"
+#include "emulator/engine/traversal.h"
 
 namespace spyre::emulator::engine {
 
-// The most points of the space that are computed at once.
+// The maximum number of points of a block.
 inline constexpr int64_t kBlockLanes = 1024;
-// Bytes from one array of a block's lanes to the next: not a power of two, which would put all of
-// them in the same cache lines.
+// The distance in bytes between the lanes of two values of a block. It is not a power of two, so
+// that the lanes of different values do not map to the same cache sets.
 constexpr int64_t block_bytes(int lane) { return kBlockLanes * lane + 64; }
 
-// Lanes of this thread: at least so many bytes, aligned to cache lines, content undefined. A later
-// call may move them.
+// Returns lanes of this thread: at least this many bytes, aligned to cache lines, with undefined
+// content. They are valid until the next call.
 std::byte* thread_lanes(int64_t bytes);
 
-// The type of a chain's value: first the inputs, then the steps.
+// Returns the type of a value of the chain. Values are the inputs followed by the results of steps.
 ElementType type_of_value(const ChainBody& chain, int32_t value);
 
-// Changes a lane of that type to a value that no rounding hides.
+// Changes a lane of this type by more than any rounding error.
 void inject_fault(void* lane, ElementType type);
 
 class ValueBlocks {
  public:
-  // Positions count the points of `extents` with the dimensions in `order`, the last fastest.
-  // `kept` values can be asked for after each block. Holds references to everything it is given.
+  // Positions number the points of `extents` with the dimensions in `order`, the last one fastest.
+  // `retained` values are available after each block. All arguments must outlive this object.
   void prepare(const ChainBody& chain, Core& core, std::span<const int64_t> extents,
-               std::span<const int32_t> order, std::span<const int32_t> kept);
+               std::span<const int32_t> order, std::span<const int32_t> retained);
 
-  // Has the value written to memory where it is computed, one element after the other, and no more
-  // as lanes; false where it cannot. For a value that was asked to be kept, and no other use of it.
+  // Makes the step that computes a retained value write it to contiguous memory instead of lanes.
+  // Returns false if that is not possible, for example because the value has another use.
   bool write_to(int32_t value, std::byte* destination);
-  // The value's elements, if they are in memory one after the other and were loaded as they are.
+  // The elements of an input that is contiguous in memory.
   struct Elements {
-    const std::byte* data = nullptr;  // nullptr: they are not
+    const std::byte* data = nullptr;  // nullptr: the value is not such an input
     ElementType type{};
   };
   Elements elements(int32_t value) const;
 
-  // The bytes of lanes that one thread needs.
+  // Returns the bytes of lanes that one thread needs.
   int64_t bytes() const { return bytes_; }
-  // Must come before the first block in new lanes; no block will be larger than `most`.
-  void start(std::byte* lanes, int64_t most) const;
+  // Must be called before the first block in new lanes. No block may have more points than
+  // `max_points`.
+  void start(std::byte* lanes, int64_t max_points) const;
   // Computes n <= kBlockLanes points. Throws KernelIndexError for a lookup outside its tensor.
   void compute(std::byte* lanes, int64_t begin, int64_t n) const;
   const std::byte* value(const std::byte* lanes, int32_t number) const {
-    return lanes + places_[static_cast<size_t>(number)];
+    return lanes + lane_offsets_[static_cast<size_t>(number)];
   }
 
  private:
-  // An operand of a step: lanes at `place`, or elements in memory one after the other.
+  // An operand of a step: lanes at `lane_offset`, or contiguous elements in memory.
   struct Source {
-    int64_t place = 0;
+    int64_t lane_offset = 0;
     const std::byte* memory = nullptr;
     int64_t element_bytes = 0;
   };
@@ -67,35 +68,35 @@ class ValueBlocks {
     enum class Kind : uint8_t { kLoad, kIndex, kStep, kLookup } kind;
     int32_t inputs = 0, input_count = 0;  // in sources_
     int64_t output = 0;
-    std::byte* destination = nullptr;  // kStep: where in memory the result goes, if not to lanes
+    std::byte* destination = nullptr;  // kStep: memory of the result; nullptr: lanes
     LoadLanes load = nullptr;
     VectorFunction function = nullptr;
-    // For blocks in which the walk `walk` is constant, or all if there is none, when its value is
-    // the last operand; nullptr: no such form.
+    // The form whose last operand is a scalar, for blocks in which `traversal` is constant, or for
+    // all blocks if there is none; nullptr: no such form.
     VectorFunction with_scalar = nullptr;
     MemoryForm form;
-    bool is_one_enough = false;  // kLoad: where the walk is constant, only the first lane is read
+    bool needs_one_lane = false;  // kLoad: if the traversal is constant, only lane 0 is read
     const std::byte* source = nullptr;
     int32_t element_bytes = 0;
-    int32_t walk = -1;   // kLoad, kIndex, and kStep with a scalar
-    int32_t number = 0;  // the lookup, or the step
+    int32_t traversal = -1;  // kLoad, kIndex, and kStep with a scalar
+    int32_t number = 0;      // of the lookup or the step
   };
   struct Splat {
     const void* scalar;
     int32_t lane_bytes;
     int64_t output;
-    bool is_one_enough;
+    bool needs_one_lane;
   };
-  // A lookup's tensor: its dimensions start at `first` in lookup_extents_.
+  // The tensor of a lookup; its extents start at `first` in lookup_extents_.
   struct Table {
     size_t first;
     const std::byte* source;
   };
 
-  // A last use that never comes.
-  static constexpr int32_t kForever = std::numeric_limits<int32_t>::max();
+  // The last use of a value whose lanes are never released.
+  static constexpr int32_t kNeverReleased = std::numeric_limits<int32_t>::max();
 
-  void find_last_uses(std::span<const int32_t> kept);
+  void find_last_uses(std::span<const int32_t> retained);
   bool may_be_scalar(int32_t value) const;
   int scalar_operand(const ChainStep& step) const;
   bool is_dense_operand(size_t value) const;
@@ -103,13 +104,13 @@ class ValueBlocks {
   MemoryForm memory_form(const ChainStep& step) const;
   void add_sources(const ChainStep& step, Operation& operation);
   bool choose_functions(const ChainStep& step, Operation& operation) const;
-  void place_scalars();
+  void add_splats();
   void make_available(int32_t value);
   void add_load(int32_t value);
   void add_step(int32_t number);
   void add_table(const Lookup& lookup);
-  int64_t take_place(ElementType type);
-  void release_after(int32_t step, int32_t value);
+  int64_t allocate_lanes(ElementType type);
+  void release_lanes_after(int32_t step, int32_t value);
   void run_lookup(std::byte* lanes, const Operation& operation, int64_t n) const;
 
   const ChainBody* chain_ = nullptr;
@@ -117,20 +118,20 @@ class ValueBlocks {
   std::span<const int64_t> extents_;
   std::span<const int32_t> order_;
   int64_t bytes_ = 0;
-  int64_t gather_place_ = 0;
+  int64_t gather_offset_ = 0;
   int32_t faulty_step_ = -1;
   std::vector<Operation> operations_;
   std::vector<Splat> splats_;
-  std::vector<Walk> walks_;
+  std::vector<Traversal> traversals_;
   std::vector<Table> tables_;
   std::vector<int64_t> lookup_extents_;
   std::vector<Source> sources_;
-  std::vector<int32_t> uses_;          // by value, kept ones count too
-  std::vector<int64_t> places_;        // of each value's lanes; -1: not there yet
-  std::vector<int32_t> last_uses_;     // the step after which a value's lanes can be used again
-  std::vector<bool> needs_all_lanes_;  // by value: something reads more than its first lane
-  std::vector<int32_t> walk_of_;       // by input; -1: a scalar, or not loaded
-  std::vector<int64_t> free_places_[2];
+  std::vector<int32_t> uses_;          // by value; being retained counts as a use
+  std::vector<int64_t> lane_offsets_;  // by value: offset of its lanes; -1: not allocated
+  std::vector<int32_t> last_uses_;     // by value: the step after which its lanes are released
+  std::vector<bool> needs_all_lanes_;  // by value: a use reads more than lane 0
+  std::vector<int32_t> traversal_of_;  // by input; -1: a scalar or not loaded
+  std::vector<int64_t> free_lane_offsets_[2];
   std::vector<int64_t> temporary_;
 };
 

@@ -1,4 +1,5 @@
-// Checks the values of chains and subscripts: ops exist, values come before their use, lanes agree.
+// Checks the values of chains and subscripts: ops exist, values are defined before their use, and
+// lanes have the same type.
 #pragma once
 
 #include <vector>
@@ -18,11 +19,11 @@ void require_same_lanes(ElementType a, ElementType b);
 void check_vector_op(VectorOp op, ElementType operand, ElementType result, size_t inputs);
 void append_steps(ValueTypes& types, const std::vector<ChainStep>& steps,
                   const std::vector<Lookup>& lookups);
-// Checks that a vector instruction reduces elements of a type.
+// Checks that there is a reduction with this vector instruction for elements of this type.
 void check_combine(VectorOp combine, ElementType type);
 // `values` are the types of the reduction's values.
 void check_combiner(const Reduce& reduce, const ValueTypes& values);
-// Dimensions below `rank`, each greater than the one before.
+// Checks that the dimensions are below `rank` and strictly ascending.
 void check_ascending(const std::vector<int32_t>& dimensions, size_t rank);
 void check_expression(const Expression& expression, size_t variables);
 

@@ -1,4 +1,5 @@
-// What value blocks read and write in memory itself, where elements need not become lanes first.
+// Operands and results of value blocks that are read and written in memory, without loading them
+// into lanes.
 #include <utility>
 
 #include "emulator/engine/value_blocks.h"
@@ -9,21 +10,23 @@ bool ValueBlocks::is_dense_operand(size_t value) const {
   if (value >= chain_->inputs.size()) return false;
   const Input& input = chain_->inputs[value];
   if (input.kind != InputKind::kOperand) return false;
-  Walk walk;
-  walk.set(extents_, input.operand.strides, order_);
-  return walk.is_dense();
+  Traversal traversal;
+  traversal.set(extents_, input.operand.strides, order_);
+  return traversal.is_dense();
 }
 
-// Whether the step can take the operand where it lies. One that others take too is decoded once.
+// Returns whether the step can read the operand from memory. An F16 operand with several uses is
+// loaded, so that it is decoded only once.
 bool ValueBlocks::stays_in_memory(const ChainStep& step, size_t operand) const {
   const auto value = static_cast<size_t>(step.inputs[operand]);
-  if (step.lookup >= 0 || !is_dense_operand(value) || places_[value] >= 0) return false;
+  if (step.lookup >= 0 || !is_dense_operand(value) || lane_offsets_[value] >= 0) return false;
   const ElementType type = chain_->inputs[value].operand.type;
-  if (type == ElementType::F32 || type == ElementType::I32) return last_uses_[value] != kForever;
+  if (type == ElementType::F32 || type == ElementType::I32)
+    return last_uses_[value] != kNeverReleased;
   return type == ElementType::F16 && step.operand == ElementType::F16 && uses_[value] == 1;
 }
 
-// Which operands the step takes as elements that are no lanes.
+// Returns which operands the step reads as encoded elements instead of lanes.
 MemoryForm ValueBlocks::memory_form(const ChainStep& step) const {
   const auto is_code = [&](size_t operand) {
     return operand < step.inputs.size() && stays_in_memory(step, operand) &&
@@ -32,7 +35,7 @@ MemoryForm ValueBlocks::memory_form(const ChainStep& step) const {
   };
   MemoryForm form{.first = is_code(0), .second = is_code(1)};
   const int scalar = scalar_operand(step);
-  // What commutes has its scalar last.
+  // A commutative op has its scalar last.
   if (scalar == 0) std::swap(form.first, form.second);
   const auto exists = [&](bool with_scalar) {
     form.scalar = with_scalar;
@@ -62,19 +65,20 @@ void ValueBlocks::add_sources(const ChainStep& step, Operation& operation) {
   for (const int32_t input : step.inputs) {
     const auto value = static_cast<size_t>(input);
     Source& source = sources_.emplace_back();
-    source.place = places_[value];
-    if (source.place >= 0) continue;
+    source.lane_offset = lane_offsets_[value];
+    if (source.lane_offset >= 0) continue;
     const Operand& operand = chain_->inputs[value].operand;
     source.memory = elements_of(*core_, operand, extents_);
     source.element_bytes = bytes_of(operand.type);
   }
   if (scalar < 0) return;
-  operation.walk = walk_of_[static_cast<size_t>(step.inputs[static_cast<size_t>(scalar)])];
+  operation.traversal =
+      traversal_of_[static_cast<size_t>(step.inputs[static_cast<size_t>(scalar)])];
   const auto first = static_cast<size_t>(operation.inputs);
   if (scalar == 0) std::swap(sources_[first], sources_[first + 1]);
 }
 
-// False: the vector unit has none for the operation's form.
+// Returns false if the vector unit has no instruction of the operation's form.
 bool ValueBlocks::choose_functions(const ChainStep& step, Operation& operation) const {
   MemoryForm form = operation.form;
   const bool is_plain = !form.first && !form.second && !form.result;
@@ -91,11 +95,11 @@ bool ValueBlocks::choose_functions(const ChainStep& step, Operation& operation) 
 }
 
 bool ValueBlocks::write_to(int32_t value, std::byte* destination) {
-  const auto place = static_cast<size_t>(value);
-  if (operations_.empty() || uses_[place] != 1 || place < chain_->inputs.size()) return false;
+  const auto index = static_cast<size_t>(value);
+  if (operations_.empty() || uses_[index] != 1 || index < chain_->inputs.size()) return false;
   Operation changed = operations_.back();
-  // The last one: no other may read what it overwrites.
-  const auto number = static_cast<int32_t>(place - chain_->inputs.size());
+  // Only the last operation: no later one may read the memory that it overwrites.
+  const auto number = static_cast<int32_t>(index - chain_->inputs.size());
   if (changed.kind != Operation::Kind::kStep || changed.number != number) return false;
   if (number == faulty_step_ || core_->injection != nullptr) return false;
   const ChainStep& step = chain_->steps[static_cast<size_t>(number)];
@@ -106,9 +110,9 @@ bool ValueBlocks::write_to(int32_t value, std::byte* destination) {
     const Source& source = sources_[static_cast<size_t>(changed.inputs + k)];
     if (source.memory == nullptr) continue;
     const bool is_same = source.memory == destination && source.element_bytes == bytes_of(type);
-    const bool is_apart =
+    const bool is_disjoint =
         source.memory + points * source.element_bytes <= destination || end <= source.memory;
-    if (!is_same && !is_apart) return false;
+    if (!is_same && !is_disjoint) return false;
   }
   const bool is_lane = type == ElementType::F32 || type == ElementType::I32;
   if (type != step.result || (!is_lane && type != ElementType::F16)) return false;
@@ -120,9 +124,9 @@ bool ValueBlocks::write_to(int32_t value, std::byte* destination) {
 }
 
 ValueBlocks::Elements ValueBlocks::elements(int32_t value) const {
-  const auto place = static_cast<size_t>(value);
-  if (!is_dense_operand(place)) return {};
-  const Operand& operand = chain_->inputs[place].operand;
+  const auto index = static_cast<size_t>(value);
+  if (!is_dense_operand(index)) return {};
+  const Operand& operand = chain_->inputs[index].operand;
   return {elements_of(*core_, operand, extents_), operand.type};
 }
 

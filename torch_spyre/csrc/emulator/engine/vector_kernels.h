@@ -1,4 +1,4 @@
-// What the files compiled per instruction set offer to vector_ops.cpp and lanes.cpp.
+// The interface of the files compiled per instruction set to vector_ops.cpp and lanes.cpp.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@ namespace spyre::emulator::engine {
 
 struct VectorKernels {
   std::string_view name;  // as in emulator::KernelSet
-  // Each gives nullptr for what it does not have. `ieee_fp16`: F16 is binary16, not SEN169.
+  // Each returns nullptr if there is no such function. `ieee_fp16`: F16 is binary16, not SEN169.
   VectorFunction (*float_function)(VectorOp op, ElementType result, bool ieee_fp16);
   VectorFunction (*float_function_with_scalar)(VectorOp op, ElementType result, bool ieee_fp16);
   VectorFunction (*integer_function)(VectorOp op, ElementType type);
@@ -27,14 +27,14 @@ struct VectorKernels {
   ReduceLanes (*reduce_sen169)(Combine combine);
 };
 
-// The kernels in use: those of the instruction set that emulator::active_kernels() names.
+// Returns the kernels of the instruction set that emulator::active_kernels() selects.
 const VectorKernels& active_vector_kernels();
 
-// An angle of any size in quarter turns, of which two bits count, and the rest, between -pi/4 and
-// pi/4. NaN for infinity. Slow: the vector kernels use it beyond 2^33 only.
+// Returns the number of quarter turns in an angle of any size, modulo 4, and the remainder between
+// -pi/4 and pi/4; NaN for infinity. It is slow: the vector kernels use it only beyond 2^33.
 struct FarAngle {
   int64_t quarters;
-  double rest;
+  double remainder;
 };
 FarAngle reduce_far_angle(float angle);
 

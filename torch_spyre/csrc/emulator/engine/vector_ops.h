@@ -1,8 +1,8 @@
 // The instructions of the vector unit (SFP): functions from lanes to lanes.
 //
 // docs/program.md states their meaning and accuracy; torch_spyre/testing/instructions.py is the
-// golden model. Each instruction rounds once, to its result type (see round_lanes). Every NaN that
-// is computed is the same one.
+// golden model. Each instruction rounds once, to its result type (see round_lanes). Every computed
+// NaN has the same bits.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace spyre::emulator::engine {
 
-// The instructions with their codes, see torch_spyre/backend/program/vector_instructions.py.
+// The instructions and their codes, see torch_spyre/backend/program/vector_instructions.py.
 enum class VectorOp : uint16_t {
 #define SPYRE_VECTOR_INSTRUCTION(op, code, name, operands, signature, cost) op = code,
 #include "emulator/engine/generated/vector_instructions.inc"

@@ -1,4 +1,4 @@
-#include "emulator/engine/shared_loops.h"
+#include "emulator/engine/parallel_loops.h"
 
 #include <algorithm>
 #include <span>
@@ -10,10 +10,11 @@ namespace spyre::emulator::engine {
 
 namespace {
 
-// Of more instructions than any compiled kernel has, so that loading takes no long time.
-constexpr size_t kMostAnalysed = 20000;
+// Longer programs are not analysed, to bound the time of loading. No compiled kernel is that long.
+constexpr size_t kMaxAnalysedInstructions = 20000;
 
-// Calls `visit` for each register that an instruction reads, and with kNoRegister for absent ones.
+// Calls `visit` for each register that an instruction reads, and with kNoRegister for absent
+// operands.
 template <typename Visit>
 struct RegisterReads {
   Visit visit;
@@ -43,15 +44,16 @@ struct RegisterReads {
   }
 };
 
-bool is_plain_transfer(const Transfer& transfer) {
+bool is_direct_transfer(const Transfer& transfer) {
   return transfer.points.empty() && std::ranges::all_of(transfer.views, [](const View& view) {
            return view.space == Space::kGlobal;
          });
 }
 
-// Control flow, other cores, and places in memory that data decides.
-bool is_plain(const Action& action) {
-  if (const auto* transfer = std::get_if<Transfer>(&action)) return is_plain_transfer(*transfer);
+// Returns whether the analysis supports the instruction: no control flow, no communication with
+// other cores, and no data-dependent addresses.
+bool is_analysable(const Action& action) {
+  if (const auto* transfer = std::get_if<Transfer>(&action)) return is_direct_transfer(*transfer);
   return std::holds_alternative<Scalar>(action) || std::holds_alternative<Move>(action) ||
          std::holds_alternative<Extract>(action) || std::holds_alternative<Chain>(action) ||
          std::holds_alternative<Reduce>(action) || std::holds_alternative<Matmul>(action) ||
@@ -60,31 +62,35 @@ bool is_plain(const Action& action) {
 }
 
 // The loop that begins at `begin`.
-class LoopTrips {
+class LoopIterations {
  public:
-  LoopTrips(const Program& program, size_t begin)
+  LoopIterations(const Program& program, size_t begin)
       : code_(program.code),
         begin_(begin),
         loop_(std::get<LoopBegin>(code_[begin].action)),
-        changes_(static_cast<size_t>(program.registers), 0) {
-    ++changes_[static_cast<size_t>(loop_.variable)];
+        num_writes_(static_cast<size_t>(program.registers), 0) {
+    ++num_writes_[static_cast<size_t>(loop_.variable)];
     for (const Register target : written_registers(program, begin + 1, end())) {
-      ++changes_[static_cast<size_t>(target)];
+      ++num_writes_[static_cast<size_t>(target)];
     }
   }
 
   bool are_independent(const Program& program) const {
     const auto body = std::span(code_).subspan(begin_ + 1, end() - begin_ - 1);
-    return std::ranges::all_of(body, [](const auto& each) { return is_plain(each.action); }) &&
-           std::ranges::all_of(changes_, [](int count) { return count <= 1; }) &&
+    return std::ranges::all_of(
+               body, [](const auto& instruction) { return is_analysable(instruction.action); }) &&
+           std::ranges::all_of(num_writes_, [](int count) { return count <= 1; }) &&
            is_invariant(loop_.lower) && is_invariant(loop_.upper) && is_invariant(loop_.step) &&
            !carries_registers() && !carries_tensors(program) &&
-           std::ranges::all_of(body, [&](const auto& each) { return is_known(each.action); });
+           std::ranges::all_of(body, [&](const auto& instruction) {
+             return has_known_accesses(instruction.action);
+           });
   }
 
-  // The stores of different trips write different elements of this region. Bounds and step of the
-  // loop are far from any overflow.
-  bool are_apart(const Transfer& store, const Core& core, const Region& region) const {
+  // Returns whether the stores of different iterations write different elements of this region. The
+  // magnitudes of the loop's bounds and step must be below 2^40.
+  bool write_disjoint_elements(const Transfer& store, const Core& core,
+                               const Region& region) const {
     struct Dimension {
       int64_t stride, extent;
     };
@@ -110,10 +116,11 @@ class LoopTrips {
  private:
   size_t end() const { return static_cast<size_t>(loop_.end); }
   bool is_invariant(Register source) const {
-    return source == kNoRegister || changes_[static_cast<size_t>(source)] == 0;
+    return source == kNoRegister || num_writes_[static_cast<size_t>(source)] == 0;
   }
 
-  // The loop's variable, or its sum with something that stays the same.
+  // Returns whether the register holds the loop variable, or its sum with a loop-invariant
+  // register.
   bool is_moving(Register source) const {
     if (source == loop_.variable) return true;
     for (size_t i = begin_ + 1; i < end(); ++i) {
@@ -126,9 +133,9 @@ class LoopTrips {
     return false;
   }
 
-  // Whether a trip may read a register that the one before has written.
+  // Returns whether an iteration may read a register that the previous one has written.
   bool carries_registers() const {
-    std::vector<bool> is_written(changes_.size(), false);
+    std::vector<bool> is_written(num_writes_.size(), false);
     is_written[static_cast<size_t>(loop_.variable)] = true;
     bool is_carried = false;
     const RegisterReads reads{[&](Register source) {
@@ -142,7 +149,7 @@ class LoopTrips {
     return is_carried;
   }
 
-  // The same for bytes of the scratchpad.
+  // Returns whether an iteration may read scratchpad bytes that the previous one has written.
   bool carries_tensors(const Program& program) const {
     const auto carried = read_before_written(program, begin_ + 1, end());
     const auto overlaps = [&](const Operand& written) {
@@ -161,8 +168,9 @@ class LoopTrips {
     return is_carried;
   }
 
-  // Whether the views of a transfer stay the same, and a store moves along one dimension.
-  bool is_known(const Action& action) const {
+  // Returns whether the views and extents of a transfer are loop-invariant, and a store moves along
+  // exactly one dimension.
+  bool has_known_accesses(const Action& action) const {
     const auto* transfer = std::get_if<Transfer>(&action);
     if (transfer == nullptr) return true;
     bool is_fixed = true;
@@ -181,7 +189,7 @@ class LoopTrips {
   const std::vector<Instruction>& code_;
   const size_t begin_;
   const LoopBegin& loop_;
-  std::vector<int> changes_;  // by register: how many instructions of a trip write it
+  std::vector<int> num_writes_;  // by register: the instructions of an iteration that write it
 };
 
 bool overlap(const Region& a, const Region& b) {
@@ -190,33 +198,36 @@ bool overlap(const Region& a, const Region& b) {
 
 }  // namespace
 
-void find_shared_loop(Program& program) {
-  program.shared_loop = kNoLoop;
-  if (program.cores() != 1 || program.channels > 0 || program.code.size() > kMostAnalysed) return;
+void find_parallel_loop(Program& program) {
+  program.parallel_loop = kNoLoop;
+  if (program.cores() != 1 || program.channels > 0 ||
+      program.code.size() > kMaxAnalysedInstructions)
+    return;
   const auto is_loop = [](const Instruction& instruction) {
     return std::holds_alternative<LoopBegin>(instruction.action);
   };
   const auto loop = std::ranges::find_if(program.code, is_loop);
-  const bool is_harmless = std::all_of(program.code.begin(), loop, [](const auto& each) {
-    const auto* transfer = std::get_if<Transfer>(&each.action);
-    return is_plain(each.action) && (transfer == nullptr || !transfer->store);
+  const bool is_repeatable = std::all_of(program.code.begin(), loop, [](const auto& instruction) {
+    const auto* transfer = std::get_if<Transfer>(&instruction.action);
+    return is_analysable(instruction.action) && (transfer == nullptr || !transfer->store);
   });
-  if (loop == program.code.end() || !is_harmless) return;
+  if (loop == program.code.end() || !is_repeatable) return;
   const auto begin = loop - program.code.begin();
-  if (LoopTrips(program, static_cast<size_t>(begin)).are_independent(program)) {
-    program.shared_loop = static_cast<int32_t>(begin);
+  if (LoopIterations(program, static_cast<size_t>(begin)).are_independent(program)) {
+    program.parallel_loop = static_cast<int32_t>(begin);
   }
 }
 
-bool may_share_trips(const Program& program, const Core& core, const Memory& memory) {
-  const auto begin = static_cast<size_t>(program.shared_loop);
-  const LoopTrips trips(program, begin);
+bool can_run_in_parallel(const Program& program, const Core& core, const Memory& memory) {
+  const auto begin = static_cast<size_t>(program.parallel_loop);
+  const LoopIterations iterations(program, begin);
   const auto end = static_cast<size_t>(std::get<LoopBegin>(program.code[begin].action).end);
   struct Access {
     const Transfer* transfer;
     Region region;
   };
-  // What comes before the loop reads memory while others write.
+  // Instructions before the loop count too: one thread may execute them while another one already
+  // executes iterations.
   std::vector<Access> accesses;
   try {
     for (size_t i = 0; i < end; ++i) {
@@ -227,11 +238,11 @@ bool may_share_trips(const Program& program, const Core& core, const Memory& mem
       }
     }
   } catch (const KernelError&) {
-    return false;  // The instruction will say so when its turn comes.
+    return false;  // the instruction throws the same error when it is executed
   }
   return std::ranges::all_of(accesses, [&](const Access& access) {
     if (!access.transfer->store) return true;
-    if (!trips.are_apart(*access.transfer, core, access.region)) return false;
+    if (!iterations.write_disjoint_elements(*access.transfer, core, access.region)) return false;
     return std::ranges::all_of(accesses, [&](const Access& other) {
       return &other == &access || !overlap(access.region, other.region);
     });

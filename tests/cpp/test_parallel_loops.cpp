@@ -1,11 +1,11 @@
-// Loops whose trips threads share: which loops these are, and that nobody can tell.
+// Parallel loops: which loops qualify, and that the results are those of sequential execution.
 #include <cstring>
 #include <string>
 
 #include "check.h"
+#include "emulator/engine/parallel_loops.h"
 #include "emulator/engine/scheduler.h"
 #include "emulator/engine/scratchpad_use.h"
-#include "emulator/engine/shared_loops.h"
 #include "engine_fixture.h"
 #include "program_builder.h"
 
@@ -46,10 +46,10 @@ struct RowProgram {
   const Operand& tile_of(size_t at) const {
     return std::get<Transfer>(build.program.code[at].action).tile;
   }
-  Program shared() const {
+  Program analysed() const {
     Program program = build.program;
     program.filled = read_before_written(program);
-    find_shared_loop(program);
+    find_parallel_loop(program);
     return program;
   }
 };
@@ -64,7 +64,7 @@ RowProgram plain_rows(int64_t rows, int64_t step = kRows) {
   return test;
 }
 
-Bytes numbers(int64_t count) {
+Bytes elements(int64_t count) {
   Bytes bytes(static_cast<size_t>(2 * count));
   for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
     const auto code = static_cast<uint16_t>(0x3C00 + i * 7 % 1024);
@@ -73,7 +73,7 @@ Bytes numbers(int64_t count) {
   return bytes;
 }
 
-// What is in `b` after the run, or the error.
+// Returns the content of `b` after the run, or the error message.
 std::string outcome(const Program& program, Bytes a, Bytes b, int threads, bool is_in_place) {
   const WithThreads with(threads);
   ScratchpadPool scratchpads(program.scratchpad_bytes, true);
@@ -89,7 +89,8 @@ std::string outcome(const Program& program, Bytes a, Bytes b, int threads, bool 
 }
 
 void check_same(const Program& program, int64_t rows_there, bool is_in_place = false) {
-  const Bytes a = numbers(rows_there * kColumns), b(static_cast<size_t>(rows_there * kColumns * 2));
+  const Bytes a = elements(rows_there * kColumns),
+              b(static_cast<size_t>(rows_there * kColumns * 2));
   const std::string expected = outcome(program, a, b, 1, is_in_place);
   for (int repeat = 0; repeat < 5; ++repeat) {
     for (const int threads : {2, 3, 8}) {
@@ -99,7 +100,7 @@ void check_same(const Program& program, int64_t rows_there, bool is_in_place = f
 }
 
 bool is_allowed_in(const Program& program, bool is_in_place) {
-  Bytes a = numbers(1000), b(2000);
+  Bytes a = elements(1000), b(2000);
   const std::vector<Buffer> buffers{buffer_of(a), buffer_of(is_in_place ? a : b)};
   const Memory memory(program, buffers, {}, {});
   Core core;
@@ -111,53 +112,53 @@ bool is_allowed_in(const Program& program, bool is_in_place) {
     core.registers[static_cast<size_t>(program.arguments[i].destination)] =
         static_cast<uint64_t>(memory.array_addresses()[i] / 2);
   }
-  return may_share_trips(program, core, memory);
+  return can_run_in_parallel(program, core, memory);
 }
 
 }  // namespace
 
-TEST("threads share the trips of a loop over rows, and what follows comes last") {
+TEST("a loop over rows runs in parallel, and the instructions after it are executed last") {
   RowProgram test = plain_rows(40);
-  // Reads what the loop has written.
+  // Reads rows that the loop has written.
   const size_t again = test.build.transfer(false, test.build.view(test.b, test.strides),
                                            {test.build.constant(20), test.zero}, {kRows, kColumns});
   test.store(Operand(test.tile_of(again)), test.build.constant(40));
-  const Program program = test.shared();
-  CHECK_EQUAL(program.shared_loop, 0);
+  const Program program = test.analysed();
+  CHECK_EQUAL(program.parallel_loop, 0);
   CHECK(is_allowed_in(program, false));
   check_same(program, 44);
   check_same(program, 30);  // Rows beyond the end read zero and are not written.
 }
 
-TEST("loops of few trips, or of none") {
-  for (const int64_t rows : {0, 1, 4, 5, 8, 9, 12}) check_same(plain_rows(rows).shared(), 16);
+TEST("loops with few or no iterations give the same results") {
+  for (const int64_t rows : {0, 1, 4, 5, 8, 9, 12}) check_same(plain_rows(rows).analysed(), 16);
 }
 
-TEST("what comes before the loop is there for every trip") {
+TEST("every iteration sees the results of the instructions before the loop") {
   RowProgram test;
-  const Operand kept = test.load(test.zero);
+  const Operand first_rows = test.load(test.zero);
   test.loop(40, kRows, [&](Register row) {
     const Operand tile = test.load(row);
-    test.square(kept, tile);
+    test.square(first_rows, tile);
     test.store(tile, row);
   });
-  CHECK_EQUAL(test.shared().shared_loop, 1);
-  check_same(test.shared(), 40);
+  CHECK_EQUAL(test.analysed().parallel_loop, 1);
+  check_same(test.analysed(), 40);
 }
 
-TEST("trips that write the same rows are not shared") {
-  const Program program = plain_rows(40, kRows / 2).shared();
+TEST("iterations that write the same rows do not run in parallel") {
+  const Program program = plain_rows(40, kRows / 2).analysed();
   CHECK(!is_allowed_in(program, false));
   check_same(program, 44);
 }
 
-TEST("trips that write what others read are not shared") {
-  const Program program = plain_rows(40).shared();
+TEST("iterations that write rows that others read do not run in parallel") {
+  const Program program = plain_rows(40).analysed();
   CHECK(!is_allowed_in(program, true));
   check_same(program, 44, true);
 }
 
-TEST("a loop that carries a register is not shared") {
+TEST("a loop that carries a register does not run in parallel") {
   RowProgram test;
   const Register next = test.build.fresh();
   test.loop(40, kRows, [&](Register row) {
@@ -165,11 +166,11 @@ TEST("a loop that carries a register is not shared") {
     test.build.add(Move{next, row});
     test.store(tile, row);
   });
-  CHECK_EQUAL(test.shared().shared_loop, kNoLoop);
-  check_same(test.shared(), 40);
+  CHECK_EQUAL(test.analysed().parallel_loop, kNoLoop);
+  check_same(test.analysed(), 40);
 }
 
-TEST("a loop that carries a tensor is not shared") {
+TEST("a loop that carries a tensor does not run in parallel") {
   RowProgram test;
   const Operand sums = test.build.tile(kRows * kColumns, {kColumns, 1});
   test.square(sums, sums);
@@ -177,23 +178,23 @@ TEST("a loop that carries a tensor is not shared") {
     test.store(sums, row);
     test.square(test.load(row), sums);
   });
-  CHECK_EQUAL(test.shared().shared_loop, kNoLoop);
-  check_same(test.shared(), 40);
+  CHECK_EQUAL(test.analysed().parallel_loop, kNoLoop);
+  check_same(test.analysed(), 40);
 }
 
-TEST("a loop after a store, and one with another in it, are not shared") {
+TEST("a loop after a store and a nested loop do not run in parallel") {
   RowProgram stored;
   stored.store(stored.load(stored.zero), stored.zero);
   stored.loop(40, kRows, [&](Register row) { stored.store(stored.load(row), row); });
-  CHECK_EQUAL(stored.shared().shared_loop, kNoLoop);
+  CHECK_EQUAL(stored.analysed().parallel_loop, kNoLoop);
   RowProgram nested;
   nested.loop(40, kRows, [&](Register) {
     nested.loop(40, kRows, [&](Register row) { nested.store(nested.load(row), row); });
   });
-  CHECK_EQUAL(nested.shared().shared_loop, kNoLoop);
+  CHECK_EQUAL(nested.analysed().parallel_loop, kNoLoop);
 }
 
-TEST("the error of the first trip that fails is the one reported") {
+TEST("the error of the first failing iteration is reported") {
   RowProgram test;
   test.build.program.tables = {{{0, 4, 8, 12, 16}}};
   test.build.program.locations.push_back({"test.op", 1, 2});
@@ -202,9 +203,9 @@ TEST("the error of the first trip that fails is the one reported") {
     test.build.add(TableLookup{row, 0, trip});
     test.square(test.load(row), test.build.tile(kRows * kColumns, {kColumns, 1}));
   });
-  const Program program = test.shared();
-  CHECK_EQUAL(program.shared_loop, 0);
-  const std::string error = outcome(program, numbers(200), Bytes(400), 3, false);
+  const Program program = test.analysed();
+  CHECK_EQUAL(program.parallel_loop, 0);
+  const std::string error = outcome(program, elements(200), Bytes(400), 3, false);
   CHECK(error.find("entry 5 of a table of 5") != std::string::npos);
   check_same(program, 40);
 }

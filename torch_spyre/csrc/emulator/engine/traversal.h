@@ -1,4 +1,4 @@
-// How the elements of an operand follow each other along a flattened iteration space.
+// The strided traversal of an operand's elements along a flattened iteration space.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace spyre::emulator::engine {
 
-// Dimensions of extent 1 are left out, and neighbours that one stride covers are one, so that runs
-// are as long as this operand allows, whatever the others look like.
-class Walk {
+// Drops dimensions of extent 1 and merges adjacent dimensions that one stride covers, so that runs
+// are as long as this operand allows, independent of the other operands.
+class Traversal {
  public:
-  // Walks the dimensions in `order`, the last of them fastest.
+  // Traverses the dimensions in `order`; the last one varies fastest.
   void set(std::span<const int64_t> extents, std::span<const int64_t> strides,
            std::span<const int32_t> order) {
     rank_ = 0;
@@ -25,18 +25,18 @@ class Walk {
     }
   }
 
-  // Whether the points [begin, begin + n) all have the same element.
+  // Returns whether the points [begin, begin + n) all have the same element.
   bool is_constant(int64_t begin, int64_t n) const {
     if (rank_ == 0) return true;
     const size_t inner = rank_ - 1;
     return strides_[inner] == 0 && begin % extents_[inner] + n <= extents_[inner];
   }
-  // Whether each point has the element after that of the point before.
+  // Returns whether consecutive points have consecutive elements.
   bool is_dense() const { return rank_ == 1 && strides_[0] == 1; }
-  // Whether there may be points with the same element after each other.
+  // Returns whether consecutive points may have the same element.
   bool has_constant_runs() const { return rank_ == 0 || strides_[rank_ - 1] == 0; }
 
-  // Calls visit(offset in elements, stride, count) for the runs that make up [begin, begin + n).
+  // Calls visit(offset in elements, stride, count) for each run of the points [begin, begin + n).
   template <typename Visit>
   void visit_runs(int64_t begin, int64_t n, Visit visit) const {
     if (rank_ == 0) return visit(int64_t{0}, int64_t{0}, n);
@@ -44,11 +44,11 @@ class Walk {
     const int64_t stride = strides_[inner];
     if (inner == 0) return visit(begin * stride, stride, n);
     std::array<int64_t, kMaxRank> coordinates;
-    int64_t rest = begin;
+    int64_t remaining = begin;
     int64_t offset = 0;
     for (size_t i = rank_; i-- > 0;) {
-      const int64_t coordinate = i == 0 ? rest : rest % extents_[i];
-      rest /= extents_[i];
+      const int64_t coordinate = i == 0 ? remaining : remaining % extents_[i];
+      remaining /= extents_[i];
       coordinates[i] = coordinate;
       offset += coordinate * strides_[i];
     }
@@ -71,7 +71,7 @@ class Walk {
 
  private:
   void add(int64_t extent, int64_t stride) {
-    // Strides were checked against a buffer's size, or count coordinates: no product overflows.
+    // No product overflows: strides were checked against the size of a buffer, or are 0 or 1.
     if (rank_ > 0 && strides_[rank_ - 1] == extent * stride) {
       extents_[rank_ - 1] *= extent;
       strides_[rank_ - 1] = stride;

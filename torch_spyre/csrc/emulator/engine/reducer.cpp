@@ -1,4 +1,4 @@
-#include "emulator/engine/fold.h"
+#include "emulator/engine/reducer.h"
 
 #include <algorithm>
 #include <array>
@@ -19,11 +19,11 @@ std::byte* advanced(void* lanes, int64_t count, int lane) {
 
 }  // namespace
 
-void Fold::prepare(const Reduce& reduce) {
+void Reducer::prepare(const Reduce& reduce) {
   reduce_ = &reduce;
-  if (reduce.values.size() > kFoldValues) {
-    throw KernelError("a reduction folds " + std::to_string(reduce.values.size()) +
-                      " values, more than " + std::to_string(kFoldValues));
+  if (reduce.values.size() > kMaxReducedValues) {
+    throw KernelError("a reduction has " + std::to_string(reduce.values.size()) +
+                      " values, more than " + std::to_string(kMaxReducedValues));
   }
   lanes_.clear();
   for (const int32_t value : reduce.values) {
@@ -35,7 +35,7 @@ void Fold::prepare(const Reduce& reduce) {
     const Combine combine = combine_of(*reduce.combine).value();
     combine_ = combine_lanes(combine, type);
     start_ = start_reduction(combine, type);
-    take_ = reduce_lanes(combine, type);
+    accumulate_ = reduce_lanes(combine, type);
     finish_ = finish_lanes(combine, type);
     if (combine_ == nullptr) {
       throw KernelError("no such reduction of " + std::string(name_of(type)));
@@ -52,10 +52,10 @@ void Fold::prepare(const Reduce& reduce) {
   }
 }
 
-int64_t Fold::bytes() const { return static_cast<int64_t>(steps_.size()) * block_bytes(8); }
+int64_t Reducer::bytes() const { return static_cast<int64_t>(steps_.size()) * block_bytes(8); }
 
-void Fold::combine(std::byte* scratch, void* const* left, const void* const* right,
-                   int64_t n) const {
+void Reducer::combine(std::byte* scratch, void* const* left, const void* const* right,
+                      int64_t n) const {
   if (reduce_->combine) return combine_(left[0], right[0], n);
   const size_t values = lanes_.size();
   const auto value = [&](int32_t number) -> const void* {
@@ -70,46 +70,47 @@ void Fold::combine(std::byte* scratch, void* const* left, const void* const* rig
     for (size_t k = 0; k < step.inputs.size(); ++k) inputs[k] = value(step.inputs[k]);
     steps_[i](inputs.data(), scratch + static_cast<int64_t>(i) * block_bytes(8), n);
   }
-  // A result may be an accumulator that an earlier one would overwrite: (a, b) -> (b, a).
-  std::array<const void*, kFoldValues> results{};
-  bool is_crossed = false;
+  // A combiner may return accumulators in another order, (a, b) -> (b, a). Copying them one by one
+  // would then overwrite a source before it is read.
+  std::array<const void*, kMaxReducedValues> results{};
+  bool is_permuted = false;
   for (size_t i = 0; i < values; ++i) {
     results[i] = value(reduce_->results[i]);
-    is_crossed |= reduce_->results[i] < static_cast<int32_t>(values) &&
-                  reduce_->results[i] != static_cast<int32_t>(i);
+    is_permuted |= reduce_->results[i] < static_cast<int32_t>(values) &&
+                   reduce_->results[i] != static_cast<int32_t>(i);
   }
-  if (!is_crossed) return copy(left, results.data(), n);
-  std::vector<std::byte> all;
+  if (!is_permuted) return copy(left, results.data(), n);
+  std::vector<std::byte> staging;
   for (size_t i = 0; i < values; ++i) {
     const auto* const bytes = static_cast<const std::byte*>(results[i]);
-    all.insert(all.end(), bytes, bytes + n * lanes_[i]);
+    staging.insert(staging.end(), bytes, bytes + n * lanes_[i]);
   }
   int64_t at = 0;
   for (size_t i = 0; i < values; ++i) {
-    std::memcpy(left[i], all.data() + at, static_cast<size_t>(n * lanes_[i]));
+    std::memcpy(left[i], staging.data() + at, static_cast<size_t>(n * lanes_[i]));
     at += n * lanes_[i];
   }
 }
 
-void Fold::copy(void* const* to, const void* const* from, int64_t n) const {
+void Reducer::copy(void* const* to, const void* const* from, int64_t n) const {
   for (size_t i = 0; i < lanes_.size(); ++i) {
     if (to[i] != from[i]) std::memcpy(to[i], from[i], static_cast<size_t>(n * lanes_[i]));
   }
 }
 
-void Fold::start(void* const* accumulators) const {
+void Reducer::start(void* const* accumulators) const {
   if (reduce_->combine) start_(accumulators[0]);
 }
 
-void Fold::take(std::byte* scratch, void* const* accumulators, const void* const* elements,
-                int64_t first, int64_t n) const {
-  if (reduce_->combine) return take_(accumulators[0], elements[0], first, n);
+void Reducer::accumulate(std::byte* scratch, void* const* accumulators, const void* const* elements,
+                         int64_t first, int64_t n) const {
+  if (reduce_->combine) return accumulate_(accumulators[0], elements[0], first, n);
   int64_t done = 0;
   while (done < n) {
     const int64_t accumulator = (first + done) % kReductionAccumulators;
     const int64_t count = std::min(n - done, kReductionAccumulators - accumulator);
-    std::array<void*, kFoldValues> left{};
-    std::array<const void*, kFoldValues> right{};
+    std::array<void*, kMaxReducedValues> left{};
+    std::array<const void*, kMaxReducedValues> right{};
     for (size_t i = 0; i < lanes_.size(); ++i) {
       left[i] = advanced(accumulators[i], accumulator, lanes_[i]);
       right[i] = advanced(elements[i], done, lanes_[i]);
@@ -124,18 +125,18 @@ void Fold::take(std::byte* scratch, void* const* accumulators, const void* const
   }
 }
 
-bool Fold::can_take_elements(ElementType type) {
-  take_elements_ =
+bool Reducer::can_accumulate_elements(ElementType type) {
+  accumulate_elements_ =
       reduce_->combine ? reduce_elements(combine_of(*reduce_->combine).value(), type) : nullptr;
-  return take_elements_ != nullptr;
+  return accumulate_elements_ != nullptr;
 }
 
-void Fold::finish(std::byte* scratch, void* const* accumulators, int64_t elements) const {
+void Reducer::finish(std::byte* scratch, void* const* accumulators, int64_t elements) const {
   if (reduce_->combine) return finish_(accumulators[0]);
   int64_t used = std::min<int64_t>(elements, kReductionAccumulators);
   for (int64_t half = kReductionAccumulators / 2; half > 0; half /= 2) {
     if (used <= half) continue;
-    std::array<const void*, kFoldValues> right{};
+    std::array<const void*, kMaxReducedValues> right{};
     for (size_t i = 0; i < lanes_.size(); ++i) {
       right[i] = advanced(accumulators[i], half, lanes_[i]);
     }
@@ -144,7 +145,7 @@ void Fold::finish(std::byte* scratch, void* const* accumulators, int64_t element
   }
 }
 
-bool Fold::is_faulty(const Core& core) const {
+bool Reducer::is_faulty(const Core& core) const {
   if (core.injection == nullptr || core.injection->done) return false;
   if (reduce_->combine) return vector_op_info(*reduce_->combine)->name == core.injection->op;
   return std::any_of(reduce_->combiner.begin(), reduce_->combiner.end(), [&](const auto& step) {
