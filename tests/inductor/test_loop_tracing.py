@@ -219,10 +219,10 @@ def test_places_are_numbers_where_they_do_not_vary(recorder):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda recorder: recorder.masked(XB, lambda: X16, 0.0), "a masked read"),
+        (lambda recorder: recorder.masked(XB, lambda: X16, 0.0), "a masked load"),
         (
             lambda recorder: recorder.indirect_indexing(recorder.add(XI, XI), 8),
-            "an index that is computed where it is used",
+            "an index that is not loaded from memory",
         ),
         (lambda recorder: recorder.bessel_j0(X16), "loop op bessel_j0"),
     ],

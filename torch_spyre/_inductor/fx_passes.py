@@ -54,7 +54,7 @@ def _non_native_nodes(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 
 
 def announce_fallbacks(module: torch.fx.GraphModule) -> None:
-    """Note the source lines of ops that will fall back; raise FallbackError if that is an error."""
+    """Record the source lines of ops that will fall back, or raise FallbackError if forbidden."""
     for node in _non_native_nodes(module):
         if node.target in _COPIES:
             continue

@@ -1,8 +1,8 @@
 """Decompositions of scans: `cumsum`, `cumprod`, `cummax`, `cummin` and `logcumsumexp`.
 
-A row is split into blocks. Within a block every element reduces those up to it, which costs the
-square of the block's length and no memory. The results of whole blocks are scanned recursively and
-combined with the elements of the blocks that follow.
+A row is split into blocks. Within a block, each result reduces all elements up to its own, which
+takes quadratic time but no memory. The results of whole blocks are scanned recursively and combined
+with the elements of the blocks that follow.
 """
 
 import math
@@ -20,7 +20,7 @@ _BLOCK = 64
 
 @dataclass(frozen=True)
 class _Reduction:
-    """An associative operation: its identity element, along a dim, and on two tensors."""
+    """An associative operation: its identity, its reduction along a dim, and its binary form."""
 
     identity: float
     along: Callable[..., torch.Tensor]

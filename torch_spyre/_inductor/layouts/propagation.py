@@ -1,4 +1,4 @@
-"""Lists the candidate layouts of an op's result, and what each requires of its reads.
+"""Lists the candidate layouts of an op's result, with the requirements of each on the reads.
 
 Candidates are in order of preference: of two with the same cost, the search takes the earlier.
 """
@@ -194,7 +194,7 @@ def _into_layout(op: LayoutOp, layout: SpyreTensorLayout) -> Candidate:
         for stick in (*reversed(_written_loops(op)), None)
         if (choices := _choices_for_written(op, stick))
     )
-    reason = "the op cannot write to places that are not aligned with the sticks"
+    reason = "the op cannot write elements that are not aligned with the sticks"
     dtype = op.write.buffer.dtype
     scatter = gather_copy(dtype, op.write_index, name, indirect, op.loops, reason)
     return Candidate(layout, choices, scatter)
@@ -316,7 +316,7 @@ def _output_sticks(op: LayoutOp) -> list[str]:
 def _layout_for(
     op: LayoutOp, stick: Requirement, keep_order: bool = False
 ) -> SpyreTensorLayout | None:
-    """Return the output's layout with sticks along a loop; None without such a layout.
+    """Return the output's layout with sticks along a loop; None if there is none.
 
     Outer dims are in order with `keep_order`; otherwise dims of size 1 come last.
     """

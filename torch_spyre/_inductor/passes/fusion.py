@@ -29,7 +29,7 @@ class _Group:
     reads: dict[str, list[sympy.Expr]] = field(default_factory=dict)
     # Inputs that the group reads and then overwrites.
     overwritten: set[str] = field(default_factory=set)
-    # Number of cores that have work; 0 if not computed yet.
+    # The number of cores that the group uses; 0 if not computed yet.
     cores: int = 0
 
     def add(self, op: LoopOp) -> None:
@@ -81,7 +81,7 @@ def _loses_cores(
 ) -> bool:
     """Return whether a matmul would use fewer cores with the new op than without.
 
-    Its work is worth more than the memory traffic that fusion saves.
+    Fewer cores cost a matmul more time than the memory traffic that fusion saves.
     """
     if not group.ops[0].is_matmul:
         return False
@@ -117,12 +117,12 @@ def _as_member(
     if any(load.indirect or load.buffer in group.overwritten for load in op.loads):
         return None
     mapping: dict[Symbol, Symbol] = {}
-    shared = [load for load in op.loads if load.buffer in group.written]
-    for load in shared:
+    results_read = [load for load in op.loads if load.buffer in group.written]
+    for load in results_read:
         renames = _matching_renames(load.index, op.sizes, group.written[load.buffer], group.sizes)
         if renames is None or not _merge(mapping, renames):
             return None
-    if not shared and not _reads_same_points(group, op, mapping):
+    if not results_read and not _reads_same_points(group, op, mapping):
         return None
     if not _complete(mapping, group, op):
         return None
@@ -163,9 +163,9 @@ def _overwrites_same_points(group: _Group, op: LoopOp) -> bool:
     if isinstance(op.value, Reduction) or not group.is_pointwise:
         return False
     symbols = {symbol for symbol, size in (group.sizes | dict(op.sizes)).items() if size > 1}
-    own = [load.index for load in op.loads if load.buffer == op.target]
+    own_reads = [load.index for load in op.loads if load.buffer == op.target]
     return symbols <= sympy.sympify(op.write).free_symbols and all(
-        index == op.write for index in (*group.reads[op.target], *own)
+        index == op.write for index in (*group.reads[op.target], *own_reads)
     )
 
 
@@ -195,7 +195,7 @@ def _matching_renames(
                 return None
             continue
         target = written_terms[factor]
-        # Values of index tensors are no loops, and have no size.
+        # A symbol without a size is a value of an index tensor, not a loop.
         if target not in written_sizes or read_sizes[symbol] != written_sizes[target]:
             return None
         renames[symbol] = target
@@ -226,7 +226,7 @@ def _merge(mapping: dict[Symbol, Symbol], renames: Mapping[Symbol, Symbol]) -> b
 def _complete(mapping: dict[Symbol, Symbol], group: _Group, op: LoopOp) -> bool:
     """Map the remaining symbols; return False if a symbol has no counterpart in the group.
 
-    Preferred are symbols under which both read a common input at the same index.
+    Symbols with which both read a common input at the same index are preferred.
     """
     for load in op.loads:
         for index in group.reads.get(load.buffer, ()):

@@ -42,7 +42,7 @@ class TileScope:
             raise UnsupportedError(f"{spec.op} in kernel {self.context.name}")
 
     def set_result(self, spec: OpSpec, value: Value) -> None:
-        """Retain a result in the scratchpad, or store it to memory."""
+        """Record a result that stays in the scratchpad, or store it to memory."""
         arg = spec.output
         if arg.in_scratchpad:
             assert arg.name is not None
@@ -121,7 +121,7 @@ class TileScope:
         """Return tensors and constants in the order of the op's operands."""
         inputs = spec.operands
         tensors, constants = iter(inputs), spec.constants
-        # A constant has the type of the first tensor; of the result, if the op selects elements.
+        # A constant has the type of the first tensor; in a `where`, that of the result.
         has_result_type = spec.op == WHERE or not inputs
         format = spec.output.device_dtype if has_result_type else inputs[0].device_dtype
         count = len(inputs) + sum(name.startswith(OPERAND) for name in constants)

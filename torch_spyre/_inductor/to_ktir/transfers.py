@@ -94,7 +94,7 @@ class Transfers:
     ) -> tuple[SSAValue, list[Index], tuple[int, ...]]:
         """Return a view with the tile's dims, and origins and sizes of the tile in it.
 
-        Dims that the tile has one index of are part of the view's offset.
+        Dims along which the tile has a single, constant index are part of the view's offset.
         """
         assert access.boxes is not None
         dims = [dim for group in groups for dim in group.dims]
@@ -143,7 +143,7 @@ class Transfers:
 
 
 def _consecutive(widths: Sequence[int]) -> list[list[int]]:
-    """Return lists of consecutive integers, the lengths of which are the widths."""
+    """Return lists of consecutive integers with these lengths: `[2, 1]` gives `[[0, 1], [2]]`."""
     lists, position = [], 0
     for width in widths:
         lists.append(list(range(position, position + width)))

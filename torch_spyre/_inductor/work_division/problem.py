@@ -95,7 +95,7 @@ class Problem:
 
     @cached_property
     def divisible(self) -> dict[sympy.Symbol, int]:
-        """Return the numbers whose divisors are the splits of a symbol."""
+        """Return, for each symbol, the number that its splits must divide."""
         return self.units | {
             symbol: dynamic.granularity for symbol, dynamic in self.granularity.items()
         }
@@ -111,7 +111,7 @@ class Problem:
 
     @cached_property
     def output_dims(self) -> tuple[sympy.Symbol, ...]:
-        """Return the symbols whose split gives every core its own sticks of the output."""
+        """Return the symbols whose split gives every core different sticks of the output."""
         owned = {
             symbol
             for position in range(len(self.spec.output.device_size) - 1)

@@ -1,4 +1,4 @@
-"""First pass: finds the fewest splits that keep every tensor within the span limit."""
+"""First pass: finds the smallest splits that keep every tensor within the span limit."""
 
 from collections.abc import Iterator
 from itertools import product
