@@ -46,8 +46,14 @@ BROKEN = {
         with_input(allocation={}),
         "tensor 0 must be allocated in exactly one of hbm, pool and lx, not {}",
     ),
-    "two places": (with_input(allocation={"hbm": 0, "lx": 0}), "tensor 0 must be allocated in exactly one"),
-    "an unknown place": (with_input(allocation={"disk": 0}), "tensor 0 must be allocated in exactly one"),
+    "two places": (
+        with_input(allocation={"hbm": 0, "lx": 0}),
+        "tensor 0 must be allocated in exactly one",
+    ),
+    "an unknown place": (
+        with_input(allocation={"disk": 0}),
+        "tensor 0 must be allocated in exactly one",
+    ),
     "an argument in the scratchpad": (
         with_input(allocation={"lx": 0}),
         "tensor 0 is in lx and has argument index 0",

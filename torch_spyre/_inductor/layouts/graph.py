@@ -12,11 +12,7 @@ from torch_spyre._inductor.layouts.terms import Linear, digits, names, parse
 from torch_spyre._inductor.multi_loop.registry import find_multi_loop_op
 
 # Kinds with a rule in `propagation.py`. Names of multi-loop ops are kinds too.
-# fmt: off
-KINDS = frozenset({
-    "pointwise", "reduction", "matmul", "exx2", "topk", "clone", "fill", "fallback", "mutation",
-})
-# fmt: on
+KINDS = frozenset({"pointwise", "reduction", "matmul", "clone", "fill", "mutation"})
 
 # The read position of a copy after an op, from the buffer that it writes to its destination.
 WRITE = -1

@@ -119,24 +119,6 @@ def satisfies(
     )
 
 
-def are_compatible(accesses: Sequence[tuple[Sequence[Linear], int]]) -> bool:
-    """Return whether one op can have these accesses: (device coordinates, elements per stick)."""
-    sticks = [classify(coordinates[-1], per_stick) for coordinates, per_stick in accesses]
-    if any(stick.kind in (StickKind.OFFSET, StickKind.UNSUPPORTED) for stick in sticks):
-        return False
-    variables = {stick.variable for stick in sticks} - {None}
-    if len(variables) > 1:
-        return False
-    max_per_stick = max((per_stick for _, per_stick in accesses), default=1)
-    return not any(
-        varies_within_sticks(
-            coordinates[:-1], str(variable), per_stick if stick.variable else max_per_stick
-        )
-        for variable in variables
-        for (coordinates, per_stick), stick in zip(accesses, sticks, strict=True)
-    )
-
-
 def matching_dim(coordinates: Sequence[Linear], variable: str) -> int | None:
     """Return the only dim whose coordinate is the variable or its `Mod`; None if there is none."""
     dims = [dim for dim, coordinate in enumerate(coordinates) if _is_variable(coordinate, variable)]
