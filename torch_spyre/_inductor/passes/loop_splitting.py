@@ -14,9 +14,9 @@ from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import device_coordinates
 from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Node, traverse
 from torch_spyre._inductor.loop_rewriting import with_leaves
+from torch_spyre.constants import BYTES_IN_STICK
 from torch_spyre.errors import SpanLimitError
 
-_STICK_BYTES = 128
 # Raises SpanLimitError if no division over cores keeps a group of loops within the span limit.
 SpanCheck = Callable[[Bundle, Sequence[LoopOp]], object]
 
@@ -99,7 +99,7 @@ def _outermost_symbols(bundle: Bundle, group: Sequence[LoopOp]) -> Iterator[tupl
 def _device_bytes(tensor: Tensor) -> int:
     assert tensor.layout is not None
     *outer, _ = tensor.layout.device_size
-    return _STICK_BYTES * int(sympy.prod(outer))
+    return BYTES_IN_STICK * int(sympy.prod(outer))
 
 
 def _coordinates(tensor: Tensor, op: LoopOp, index: sympy.Expr) -> list[sympy.Expr]:

@@ -16,10 +16,10 @@ from torch_spyre._inductor.op_table import MATMUL_OPS, POINTWISE_OPS
 from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre.cards import CardDescription
+from torch_spyre.constants import BYTES_IN_STICK
 
 # Streaming smaller tiles than this costs more for accumulators than it saves in the scratchpad.
 _MIN_STREAMED = 256
-_STICK_BYTES = 128
 _ACCUMULATOR_BYTES = 4
 
 
@@ -38,7 +38,7 @@ class TilePlan:
 
 
 def tile_budget(card: CardDescription) -> int:
-    """Return the bytes that the live tiles of a core may take.
+    """Return the number of bytes that the live tiles of a core may occupy.
 
     This is half of the scratchpad, so that the next tile can be loaded meanwhile. It is also small
     enough for the caches of a host that emulates the core.
@@ -157,7 +157,7 @@ def _tile_bytes(specs: Sequence[OpSpec], plan: TilePlan) -> int:
     """Return an upper bound of the bytes that are alive at once: one tile of every tensor."""
     total = 0
     for arg, access in plan.space.accesses.items():
-        width = _STICK_BYTES // arg.device_dtype.elems_per_stick()
+        width = BYTES_IN_STICK // arg.device_dtype.elems_per_stick()
         total += width * prod(plan.tile[symbol] for symbol in access.symbols)
     for spec in specs:
         if is_matmul(spec):
