@@ -43,15 +43,15 @@ def build_bundle(
             if buffer not in tensors:
                 tensors[buffer] = known.get(buffer) or tensor_of(buffer, _layout(graph, buffer))
     ops = [
-        replace(op, partial=True)
+        replace(op, is_partial=True)
         if op.target in known and not _owns_whole_sticks(tensors[op.target])
         else op
         for op in ops
     ]
     # The layout pass chooses the layouts of tensors that one op writes completely.
-    has_open_layout = {op.target for op in ops if op.target == op.name}
+    planned = {op.target for op in ops if op.target == op.name}
     for buffer, tensor in tensors.items():
-        if tensor.layout is None and buffer not in has_open_layout:
+        if tensor.layout is None and buffer not in planned:
             layout = default_layout(tensor.size, tensor.stride, tensor.dtype)
             tensors[buffer] = replace(tensor, layout=layout)
     written = {op.target for op in ops}

@@ -80,7 +80,7 @@ class LoopOp:
     value: Node | Reduction
     write: sympy.Expr
     # Whether some elements of the target are not written.
-    partial: bool = False
+    is_partial: bool = False
     # Symbols of `write` that are values of index tensors, for scatter.
     scattered: tuple[tuple[Symbol, "Load"], ...] = ()
     # The ops of the user's graph that it comes from, for messages.
@@ -168,8 +168,8 @@ def format_loop_op(op: LoopOp) -> str:
         operands = ", ".join(names[root] for root in op.roots)
         constants = "".join(f" {name}={value}" for name, value in op.value.constants)
         result = f"{op.value.op}[{reduced}]({operands}){constants}"
-    partial = " (partial)" if op.partial else ""
-    lines.append(f"  {op.target}[{op.write}] = {result}{partial}{_format_lookups(op.scattered)}")
+    suffix = " (partial)" if op.is_partial else ""
+    lines.append(f"  {op.target}[{op.write}] = {result}{suffix}{_format_lookups(op.scattered)}")
     return "\n".join(lines)
 
 

@@ -226,7 +226,7 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
             if data.scatter_mode is not None:
                 raise UnsupportedError(f"a scatter with mode {data.scatter_mode}")
             store_indices = data.output_indexer(points)
-    target, index, partial = _destination(buffer, store_indices)
+    target, index, is_partial = _destination(buffer, store_indices)
     scattered = handler.index_loads(target, index)
     return LoopOp(
         buffer.get_name(),
@@ -236,7 +236,7 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
         tuple(symbol for symbol in reduced if symbol != 0),
         value,
         sympy.expand(index),
-        partial or bool(scattered),
+        is_partial or bool(scattered),
         scattered,
         tuple(str(node.target) for node in buffer.origins if node.op == "call_function"),
     )
@@ -300,9 +300,9 @@ def _destination(
     """Return the buffer that is written, the index, and whether some elements stay unwritten."""
     layout = buffer.get_layout()
     if isinstance(layout, ir.MutationLayoutSHOULDREMOVE):
-        partial = _count(layout.target.get_size()) != _count(layout.get_buffer().get_size())
+        is_partial = _count(layout.target.get_size()) != _count(layout.get_buffer().get_size())
         index = layout.target.make_indexer()(points)
-        return layout.get_buffer().get_name(), index, partial
+        return layout.get_buffer().get_name(), index, is_partial
     if isinstance(layout, ir.NonOwningLayout):
         target, index = _in_owner(layout.view.get_name(), layout.view.make_indexer()(points))
         return target, index, True

@@ -153,7 +153,7 @@ def test_intermediates_of_several_programs_are_in_the_pool():
 
 
 def test_partial_writes_are_marked():
-    op = loop("p", {C0: 4, C1: COLUMNS}, load("x", INDEX), INDEX, target="a", partial=True)
+    op = loop("p", {C0: 4, C1: COLUMNS}, load("x", INDEX), INDEX, target="a", is_partial=True)
     (spec,) = lower([op], X, A, results=("a",), arguments=["x", "a"])
     assert spec.op_info == {"partial": True}
 

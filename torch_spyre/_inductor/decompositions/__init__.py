@@ -1,4 +1,4 @@
-"""The decompositions of graphs on the card: ours, and Inductor's for ops that we do not lower."""
+"""The decompositions of graphs on the card: those of this package, and Inductor's."""
 
 from collections.abc import Callable, Iterator
 from functools import cache

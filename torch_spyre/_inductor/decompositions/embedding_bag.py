@@ -24,8 +24,8 @@ def _bags_of(indices: torch.Tensor, offsets: torch.Tensor, bags: int) -> torch.T
 
 def _membership(bag: torch.Tensor, bags: int, is_used: torch.Tensor) -> torch.Tensor:
     """Return which of the used indices (columns) are in which bag (rows)."""
-    number = torch.arange(bags, dtype=torch.int32, device=bag.device)
-    return (bag == number.unsqueeze(-1)) & is_used
+    bag_index = torch.arange(bags, dtype=torch.int32, device=bag.device)
+    return (bag == bag_index.unsqueeze(-1)) & is_used
 
 
 @register_decomposition(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)

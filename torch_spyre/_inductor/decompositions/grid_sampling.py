@@ -80,7 +80,7 @@ class Dim:
         return Taps(is_inside, index, weights, slopes)
 
     def _apply_padding(self, position: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return positions clamped or reflected as the padding mode says, and their derivative."""
+        """Return positions clamped or reflected by the padding mode, and their derivative."""
         derivative = torch.ones_like(position)
         if self.padding == _ZEROS:
             return position, derivative

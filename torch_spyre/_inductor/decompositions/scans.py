@@ -116,7 +116,7 @@ def _scan(rows: torch.Tensor, reduction: _Reduction) -> torch.Tensor:
     block_results = _scan(within_blocks[..., -1], reduction)
     before = aten.constant_pad_nd(block_results[..., :-1], [1, 0], reduction.identity)
     combined = reduction.combine(within_blocks, before.unsqueeze(-1))
-    # A copy, as a view of part of the last block is no rectangle of the blocks.
+    # A copy: a view that ends within the last block is not a rectangle of the blocks.
     return combined.reshape(*rows.shape[:-1], blocks * _BLOCK)[..., :length].clone()
 
 

@@ -36,7 +36,7 @@ class _Group:
         self.ops.append(op)
         for symbol, size in op.sizes.items():
             self.sizes.setdefault(symbol, size)
-        if not op.partial:
+        if not op.is_partial:
             self.written[op.target] = op.write
         for load in op.loads:
             self.reads.setdefault(load.buffer, []).append(load.index)
@@ -108,7 +108,7 @@ def _as_member(
     group: _Group, op: LoopOp, interner: Interner, partially_aliased: frozenset[str]
 ) -> LoopOp | None:
     """Return the op in the group's symbols; None if it cannot be fused with the group."""
-    if op.partial or any(member.partial for member in group.ops):
+    if op.is_partial or any(member.is_partial for member in group.ops):
         return None
     if op.is_matmul or op.target in group.written:
         return None

@@ -141,7 +141,7 @@ class _SpecBuilder:
         """Add the spec that writes the op's buffer: in the scratchpad, in memory, or in both."""
         symbols = list(op.sizes)
         info = {**({"constants": dict(constants)} if constants else {}), **info}
-        stored = op.target in self.stored or op.partial
+        stored = op.target in self.stored or op.is_partial
         memory = self._memory_arg(op) if stored else None
         if op.target in self.read_here or memory is None:
             remaining = [symbol for symbol in symbols if symbol not in op.reduced]
@@ -151,7 +151,7 @@ class _SpecBuilder:
             name, is_reduction, operands, info = IDENTITY, False, [_as_input(value)], {}
             symbols = remaining
         if memory is not None:
-            if op.partial:
+            if op.is_partial:
                 info["partial"] = True
             self.drafts.append(_Draft(name, is_reduction, symbols, [*operands, memory], dict(info)))
 
@@ -220,7 +220,7 @@ class _SpecBuilder:
                 raise UnsupportedError(f"different accesses to one index tensor, {index.buffer}")
             if symbol not in indexed:
                 raise UnsupportedError(
-                    f"an index that is not a coordinate of {tensor.name} by itself"
+                    f"an index that is not a coordinate of {tensor.name}, but part of one"
                 )
             extents = _layout(tensor).device_size
             indexed = [

@@ -5,7 +5,7 @@ from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_table import find_record
 from torch_spyre.errors import UnsupportedError
 
-# A constant named `operand<position>` takes the position of that operand.
+# A constant named `operand<position>` replaces the tensor operand at that position.
 OPERAND = "operand"
 
 

@@ -1,4 +1,4 @@
-"""What the emitters of loops and ops need to know of a kernel."""
+"""The context in which the loops and ops of a kernel are emitted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -69,7 +69,7 @@ class Reducer:
         origins: Sequence[Index],
         strides: Sequence[int],
     ) -> list[SSAValue]:
-        """Reduce dims of a tile; `origins` and `strides` give each reduced element its index."""
+        """Reduce dims of a tile; `origins` and `strides` determine the indices of elements."""
         if self.returns_index:
             return self._index_step(value, accumulators, dims, origins, strides)
         (accumulator,) = accumulators

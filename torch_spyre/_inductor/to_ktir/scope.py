@@ -49,10 +49,10 @@ class TileScope:
             self.values[arg.name] = value
             return
         value = self._converted(value, arg)
-        partial = bool(spec.op_info.get("partial"))
+        is_partial = bool(spec.op_info.get("partial"))
         access = self.context.space.accesses[arg]
         indices = self.context.index_tensors
-        self.transfers.store(access, self.frame, value, indices, partial=partial)
+        self.transfers.store(access, self.frame, value, indices, is_partial=is_partial)
 
     def preload(self, spec: OpSpec) -> None:
         """Load the operands of an op that are the same for all tiles of a stream."""
@@ -91,7 +91,7 @@ class TileScope:
         return reducer.step(raw, accumulators, dims, origins, strides)
 
     def _element_strides(self, spec: OpSpec, reduced: Sequence[Symbol]) -> list[int]:
-        """Return strides that number reduced elements in the order of the op's symbols."""
+        """Return the strides of the reduced elements' indices, in the order of the op's symbols."""
         order = [symbol for symbol in spec.iteration_space if symbol in reduced]
         strides, stride = {}, 1
         for symbol in reversed(order):

@@ -44,7 +44,7 @@ class Transfers:
         value: Value,
         indices: Mapping[str, Access],
         *,
-        partial: bool,
+        is_partial: bool,
     ) -> None:
         """Emit a store of the tile in `frame`.
 
@@ -64,7 +64,11 @@ class Transfers:
         lengths = tuple(group.length for group in groups)
         steps = tuple(group.factors[-1] for group in groups)
         leads = tuple(group.lead for group in groups)
-        if any(leads) or any(step != 1 for step in steps) or (partial and shape_of(raw) != lengths):
+        if (
+            any(leads)
+            or any(step != 1 for step in steps)
+            or (is_partial and shape_of(raw) != lengths)
+        ):
             preserved = self._merge_lanes(self._load_box(access, groups), groups)
             raw = self.emitter.insert(raw, preserved, leads, steps)
         elif shape_of(raw) != lengths:

@@ -52,7 +52,7 @@ def _check_cores(problem: Problem, hint: Mapping[sympy.Symbol, int]) -> None:
     cores = prod(hint.values())
     if cores > problem.cores:
         raise WorkDivisionHintError(
-            problem.spec.op, f"it asks for {cores} cores, which exceeds SENCORES={problem.cores}"
+            problem.spec.op, f"it needs {cores} cores, which exceeds SENCORES={problem.cores}"
         )
 
 

@@ -64,7 +64,7 @@ class TileTensors:
         raw = emitter.reshape(raw, [list(range(rank))] if rank else [], (prod(shape),))
         raw = emitter.reshape(raw, [list(range(len(shape)))] if shape else [], shape)
         axes = tuple(Axis(symbol) for symbol in symbols)
-        self.transfers.store(self.accesses[arg], frame, Value(raw, axes), {}, partial=False)
+        self.transfers.store(self.accesses[arg], frame, Value(raw, axes), {}, is_partial=False)
 
     def as_matrix(self, raw: SSAValue) -> SSAValue:
         """Collapse the row dims of a value that has one more dim, the columns."""
