@@ -62,9 +62,9 @@ def announce_fallbacks(module: torch.fx.GraphModule) -> None:
             continue
         location = users_line(node)
         if knobs.execution.fallback == "error":
-            where = f" at {location[0]}:{location[1]}" if location else ""
+            position = f" at {location[0]}:{location[1]}" if location else ""
             arguments = [*node.args, *node.kwargs.values()]
-            raise FallbackError(str(node.target), list(map(_described, arguments)), where)
+            raise FallbackError(str(node.target), list(map(_described, arguments)), position)
         if location:
             fallbacks.note_line(str(node.target), *location)
 

@@ -55,13 +55,13 @@ def _validate_tensor(spec: OpSpec, position: int, arg: TensorArg) -> None:
         "index must be -1 except in hbm",
     )
     for coordinate in arg.device_coordinates:
-        outside = {
+        unknown = {
             symbol
             for symbol in _direct_symbols(sympy.sympify(coordinate))
             if symbol not in spec.iteration_space
         }
-        names = ", ".join(sorted(map(str, outside)))
-        _require(spec, not outside, f"{label} depends on {names}, not in the iteration space")
+        names = ", ".join(sorted(map(str, unknown)))
+        _require(spec, not unknown, f"{label} depends on {names}, not in the iteration space")
 
 
 def _direct_symbols(expression: sympy.Expr) -> set[sympy.Symbol]:

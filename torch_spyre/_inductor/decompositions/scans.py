@@ -23,7 +23,7 @@ class _Reduction:
     """An associative operation: its identity, its reduction along a dim, and its binary form."""
 
     identity: float
-    along: Callable[..., torch.Tensor]
+    reduce: Callable[..., torch.Tensor]
     combine: Callable[..., torch.Tensor]
 
 
@@ -124,6 +124,6 @@ def _scan_block(rows: torch.Tensor, reduction: _Reduction) -> torch.Tensor:
     position = torch.arange(rows.shape[-1], device=rows.device)
     is_reduced = position <= position.unsqueeze(-1)
     identity = torch.full((), reduction.identity, dtype=rows.dtype, device=rows.device)
-    return reduction.along(
+    return reduction.reduce(
         torch.where(is_reduced, rows.unsqueeze(-2), identity), -1, dtype=rows.dtype
     )

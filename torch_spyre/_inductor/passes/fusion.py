@@ -120,11 +120,11 @@ def _as_member(
     results_read = [load for load in op.loads if load.buffer in group.written]
     for load in results_read:
         renames = _matching_renames(load.index, op.sizes, group.written[load.buffer], group.sizes)
-        if renames is None or not _merge(mapping, renames):
+        if renames is None or not _try_merge(mapping, renames):
             return None
     if not results_read and not _reads_same_points(group, op, mapping):
         return None
-    if not _complete(mapping, group, op):
+    if not _try_complete(mapping, group, op):
         return None
     member = with_symbols(op, mapping, interner)
     if op.target in group.reads and (
@@ -149,7 +149,7 @@ def _reads_same_points(group: _Group, op: LoopOp, mapping: dict[Symbol, Symbol])
             renames = _matching_renames(load.index, op.sizes, index, group.sizes)
             if renames is None or len(renames) != _num_loops(group.sizes):
                 continue
-            if _merge(mapping, renames):
+            if _try_merge(mapping, renames):
                 return True
     return False
 
@@ -215,7 +215,7 @@ def _terms(index: sympy.Expr) -> dict[int, object] | None:
     return terms
 
 
-def _merge(mapping: dict[Symbol, Symbol], renames: Mapping[Symbol, Symbol]) -> bool:
+def _try_merge(mapping: dict[Symbol, Symbol], renames: Mapping[Symbol, Symbol]) -> bool:
     """Add renames to the mapping; return whether it remains one-to-one."""
     for symbol, target in renames.items():
         if mapping.setdefault(symbol, target) != target:
@@ -223,7 +223,7 @@ def _merge(mapping: dict[Symbol, Symbol], renames: Mapping[Symbol, Symbol]) -> b
     return len(set(mapping.values())) == len(mapping)
 
 
-def _complete(mapping: dict[Symbol, Symbol], group: _Group, op: LoopOp) -> bool:
+def _try_complete(mapping: dict[Symbol, Symbol], group: _Group, op: LoopOp) -> bool:
     """Map the remaining symbols; return False if a symbol has no counterpart in the group.
 
     Symbols with which both read a common input at the same index are preferred.
@@ -234,7 +234,7 @@ def _complete(mapping: dict[Symbol, Symbol], group: _Group, op: LoopOp) -> bool:
             if renames is None:
                 continue
             trial = dict(mapping)
-            if _merge(trial, renames):
+            if _try_merge(trial, renames):
                 mapping.update(trial)
     for symbol, size in op.sizes.items():
         if symbol in mapping:

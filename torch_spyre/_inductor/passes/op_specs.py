@@ -261,9 +261,13 @@ class _SpecBuilder:
         outer = [symbol for symbol in symbols if self.stick is None or symbol != self.stick[0]]
         sizes = [self.sizes[symbol] for symbol in outer]
         if self.stick is not None and self.stick[0] in symbols:
-            along = self.stick[0]
-            sticks = -(-self.sizes[along] // stick)
-            coordinates = [sympy.floor(along / stick), *outer, sympy.Mod(along, stick)]
+            stick_symbol = self.stick[0]
+            sticks = -(-self.sizes[stick_symbol] // stick)
+            coordinates = [
+                sympy.floor(stick_symbol / stick),
+                *outer,
+                sympy.Mod(stick_symbol, stick),
+            ]
             device_size = [sticks, *sizes, stick]
         else:
             coordinates = [*outer, sympy.S.Zero]

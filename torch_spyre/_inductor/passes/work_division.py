@@ -93,8 +93,8 @@ def _restricted(
 
 def _coupled_symbols(output: TensorArg) -> set[Symbol]:
     """Return the symbols that share a device coordinate: slices of one would share sticks."""
-    inside, lane = output.device_coordinates[:-1], output.device_coordinates[-1]
-    coupled = [index.free_symbols for index in inside if not index.is_Symbol]
+    outer, lane = output.device_coordinates[:-1], output.device_coordinates[-1]
+    coupled = [index.free_symbols for index in outer if not index.is_Symbol]
     return set(lane.free_symbols).union(*coupled)
 
 

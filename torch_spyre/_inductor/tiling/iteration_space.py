@@ -93,8 +93,8 @@ class IterationSpace:
 
     def _sticks(self, symbol: Symbol) -> set[int]:
         """Return the elements per stick of the tensors whose sticks run along the symbol."""
-        along = [access for access in self.memory_accesses if symbol in access.stick_symbols]
-        return {access.arg.elements_per_stick for access in along}
+        accesses = [access for access in self.memory_accesses if symbol in access.stick_symbols]
+        return {access.arg.elements_per_stick for access in accesses}
 
     def granule(self, symbol: Symbol) -> int:
         """Return the unit of tile sizes with which all tiles begin at the same lane of a stick."""

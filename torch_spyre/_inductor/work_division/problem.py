@@ -28,9 +28,9 @@ def stick_variables(spec: OpSpec) -> dict[sympy.Symbol, int]:
     """Return the symbols that run inside sticks, with the elements of the largest such stick."""
     elements: dict[sympy.Symbol, int] = {}
     for tensor in spec.args:
-        inside = symbols_of(tensor.device_coordinates[-1])
-        if len(inside) == 1:
-            (symbol,) = inside
+        lane_symbols = symbols_of(tensor.device_coordinates[-1])
+        if len(lane_symbols) == 1:
+            (symbol,) = lane_symbols
             elements[symbol] = max(elements.get(symbol, 1), tensor.elements_per_stick)
     return {symbol: elements[symbol] for symbol in spec.iteration_space if symbol in elements}
 

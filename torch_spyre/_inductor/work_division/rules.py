@@ -60,15 +60,15 @@ def whole_sticks_written(problem: Problem) -> Constraints:
     """Keep two cores from writing parts of one stick.
 
     Slices of the output's stick variable are whole sticks unless the coordinate within the stick
-    also has an offset that is not a multiple of a stick, or a second symbol. Where the index inside
+    also has an offset that is not a multiple of a stick, or a second symbol. If the index inside
     the stick depends on data, any two entries may write the same stick.
     """
     output = problem.spec.output
-    inside = sympy.sympify(output.device_coordinates[-1])
-    if inside.has(IndirectAccess):
+    lane = sympy.sympify(output.device_coordinates[-1])
+    if lane.has(IndirectAccess):
         return block(problem.index_symbols)
-    symbols = symbols_of(inside)
-    is_aligned = len(symbols) == 1 and inside in (
+    symbols = symbols_of(lane)
+    is_aligned = len(symbols) == 1 and lane in (
         *symbols,
         *(sympy.Mod(symbol, output.elements_per_stick) for symbol in symbols),
     )
