@@ -24,7 +24,7 @@ def dump(folder: str, name: str, stages: Sequence[Sequence[OpSpec]], loop_ir: st
     try:
         _write(_new_folder(Path(folder), name), name, stages, loop_ir)
     except OSError as error:
-        allowed = f"a writable folder ({error})"
+        allowed = f"a folder that can be written to ({error})"
         raise KnobError("TORCH_SPYRE_DUMP", folder, allowed) from error
 
 
