@@ -47,11 +47,11 @@ LOOPS = {
     "a dropped producer": (lambda b: replace(b, ops=b.ops[1:]), "op b: it reads a, which is not"),
     "an unknown tensor": (
         lambda b: replace(b, tensors={"x": TENSORS[0], "b": TENSORS[2]}),
-        "op a: it accesses a, which is no tensor",
+        "op a: it accesses a, which is not a tensor of the bundle",
     ),
     "an index of no loop": (
         lambda b: with_op(b, 1, write=INDEX + UNKNOWN),
-        "op b: its write depends on z, which is no loop of the op",
+        "op b: its write depends on z, which is not a loop of the op",
     ),
     "a load of no loop": (
         lambda b: with_op(b, 0, value=load("x", INDEX + UNKNOWN)),
@@ -59,11 +59,11 @@ LOOPS = {
     ),
     "reduced symbols without a reduction": (
         lambda b: with_op(b, 0, reduced=(C1,)),
-        "op a: it reduces, but has no reduction",
+        "op a: it has reduced symbols, but its value is not a reduction",
     ),
     "a result that is no argument": (
         lambda b: replace(b, arguments=("x",)),
-        "op b: it writes the result b, which is no argument",
+        "op b: it writes the result b, which is not an argument",
     ),
 }
 
@@ -132,7 +132,7 @@ def test_specs_of_a_program_agree_on_their_splits():
     with pytest.raises(InvalidBundleError, match="is split before work division"):
         validate_bundle(whole, BundleForm.SPECS)
     space = {symbol: (size, 1) for symbol, (size, _) in whole.stages[0][-1].iteration_space.items()}
-    with pytest.raises(InvalidBundleError, match="but also"):
+    with pytest.raises(InvalidBundleError, match="has size and split"):
         validate_bundle(with_spec(whole, iteration_space=space), BundleForm.DIVIDED)
     with pytest.raises(InvalidBundleError, match="OpSpec .*: it has no tensors"):
         validate_bundle(with_spec(whole, args=()), BundleForm.DIVIDED)

@@ -116,7 +116,7 @@ def test_values_of_tensors_are_indices(recorded):
 
 def test_a_change_in_place_has_the_memory_of_its_target(recorded):
     _, op = recorded(lambda x: x.add_(1), numbers(6, 70))
-    assert op.target == "arg0_1" != op.name and not op.partial
+    assert op.target == "arg0_1" != op.name and not op.is_partial
 
 
 def test_a_change_of_a_part_leaves_the_rest(recorded):
@@ -124,14 +124,14 @@ def test_a_change_of_a_part_leaves_the_rest(recorded):
         x[2:4].add_(1)
 
     op = recorded(function, numbers(6, 70))[-1]
-    assert op.target == "arg0_1" and op.partial
+    assert op.target == "arg0_1" and op.is_partial
     assert op.write == 70 * C0 + C1 + 140
 
 
 def test_pieces_of_a_cat_are_parts_of_its_memory(recorded):
     first, second = recorded(lambda x, y: torch.cat([x * 2, y * 3]), numbers(2, 70), numbers(3, 70))
     assert first.target == second.target not in (first.name, second.name)
-    assert first.partial and second.partial
+    assert first.is_partial and second.is_partial
     assert second.write - first.write == 140
 
 
@@ -143,7 +143,7 @@ def test_what_is_scattered_is_written_through_an_index(recorded):
     scattered = [
         op for op in recorded(function, numbers(6, 70), index, numbers(2, 70)) if op.scattered
     ]
-    assert scattered and all(op.partial for op in scattered)
+    assert scattered and all(op.is_partial for op in scattered)
     ((symbol, source),) = scattered[-1].scattered
     assert source.dtype == torch.int64 and scattered[-1].write == 70 * symbol + C1
 
@@ -219,10 +219,10 @@ def test_places_are_numbers_where_they_do_not_vary(recorder):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda recorder: recorder.masked(XB, lambda: X16, 0.0), "a masked read"),
+        (lambda recorder: recorder.masked(XB, lambda: X16, 0.0), "a masked load"),
         (
             lambda recorder: recorder.indirect_indexing(recorder.add(XI, XI), 8),
-            "an index that is computed where it is used",
+            "an index that is not loaded from memory",
         ),
         (lambda recorder: recorder.bessel_j0(X16), "loop op bessel_j0"),
     ],

@@ -42,14 +42,23 @@ BROKEN = {
         "tensor 0 has 3 device dims and 2 coordinates",
     ),
     "an empty dim": (with_input(device_size=[0, 8, 64]), "tensor 0 has an empty device dim"),
-    "nowhere": (with_input(allocation={}), "tensor 0 needs one place of hbm, pool and lx, not {}"),
-    "two places": (with_input(allocation={"hbm": 0, "lx": 0}), "tensor 0 needs one place"),
-    "an unknown place": (with_input(allocation={"disk": 0}), "tensor 0 needs one place"),
+    "nowhere": (
+        with_input(allocation={}),
+        "tensor 0 must be allocated in exactly one of hbm, pool and lx, not {}",
+    ),
+    "two places": (
+        with_input(allocation={"hbm": 0, "lx": 0}),
+        "tensor 0 must be allocated in exactly one",
+    ),
+    "an unknown place": (
+        with_input(allocation={"disk": 0}),
+        "tensor 0 must be allocated in exactly one",
+    ),
     "an argument in the scratchpad": (
         with_input(allocation={"lx": 0}),
-        "tensor 0 has argument index 0 and lies in lx",
+        "tensor 0 is in lx and has argument index 0",
     ),
-    "no argument": (with_input(arg_index=-1), "tensor 0 has argument index -1 and lies in hbm"),
+    "no argument": (with_input(arg_index=-1), "tensor 0 is in hbm and has argument index -1"),
     "an unknown symbol": (
         with_input(device_coordinates=[C[5], C0, sympy.Mod(C1, 64)]),
         "tensor 0 depends on c5, not in the iteration space",

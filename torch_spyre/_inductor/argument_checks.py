@@ -1,6 +1,6 @@
 """Rejects calls that PyTorch does not accept, before they are decomposed.
 
-Decompositions do not repeat PyTorch's checks of an op's arguments, and would cast to any target.
+Decompositions do not repeat PyTorch's argument checks, and would cast results to any dtype.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ from torch_spyre.errors import UnsupportedError
 
 # Unlike comparisons, these write only to targets of bool or uint8.
 _BOOL_RESULTS = ("all", "any")
-# What meta functions raise where an op has none, where the result depends on data, and where they
-# are broken: that of LSTM cells reads the bias even if there is none.
+# Exceptions of meta functions that are missing, depend on data, or have bugs: that of LSTM cells
+# reads the bias even if there is none.
 _META_FAILURES = (
     UnsupportedOperatorException,
     NotImplementedError,
@@ -29,7 +29,7 @@ _META_FAILURES = (
     DynamicOutputShapeException,
     AttributeError,
 )
-# Their meta functions reject dtypes that the kernels support: float16.
+# Ops whose meta functions reject dtypes that the kernels support, such as float16.
 _TOO_STRICT = ("aten::_grouped_mm",)
 # Ops whose decompositions would accept any dtype, and truncate results to integers or bools.
 _FLOAT_ONLY = (

@@ -1,4 +1,4 @@
-"""Loads the kernels whose OpSpecs stand in the text of generated wrappers."""
+"""Loads kernels from the OpSpecs in the source of generated wrappers."""
 
 from collections.abc import Sequence
 from typing import NoReturn
@@ -28,30 +28,30 @@ class SpyreAsyncCompile(AsyncCompile):
         specs: Sequence[Sequence[OpSpec]] | Sequence[Spec],
         loop_ir: str | None = None,
     ) -> "Runner | UnimplementedKernel":
-        """Return a kernel of these stages, or of hand-written specs, validated and split in stages.
+        """Return the kernel of stages, or of hand-written specs: these are validated and split.
 
         `loop_ir` is the text of the loops that the stages come from, for dumps.
         """
         stages: list[Sequence[OpSpec]] = []
-        by_hand: list[Spec] = []
+        hand_written: list[Spec] = []
         for entry in specs:
             if isinstance(entry, OpSpec | LoopSpec | UnimplementedOp):
-                by_hand.append(entry)
+                hand_written.append(entry)
             else:
                 stages.append(entry)
-        missing = [spec.op for spec in flat(by_hand) if isinstance(spec, UnimplementedOp)]
+        missing = [spec.op for spec in flat(hand_written) if isinstance(spec, UnimplementedOp)]
         if missing:
             logger.warning("kernel %s contains unimplemented operation %s", name, missing[0])
             return UnimplementedKernel(name, missing[0])
-        if by_hand:
-            validate(by_hand, load_card().compute.cores)
-            ops = [spec for spec in unroll_loop_specs(by_hand) if isinstance(spec, OpSpec)]
+        if hand_written:
+            validate(hand_written, load_card().compute.cores)
+            ops = [spec for spec in unroll_loop_specs(hand_written) if isinstance(spec, OpSpec)]
             stages.extend(split_into_programs(with_scratchpad_names(ops)))
         return load_kernel(name, stages, loop_ir)
 
 
 class UnimplementedKernel:
-    """A kernel with an op that the card does not implement: an error only if it is run."""
+    """A kernel with an op that the card does not implement. Running it raises an error."""
 
     def __init__(self, name: str, op: str) -> None:
         self.name, self.op = name, op

@@ -20,7 +20,7 @@ def compile_graph(
     mode: str | None = None,
     options: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a graph that Dynamo captured; graphs without the card go to Inductor unchanged."""
+    """Compile a graph that Dynamo captured; Inductor compiles graphs that do not use the card."""
     patches = dict(options or {})
     if mode is not None:
         patches |= torch._inductor.list_mode_options(mode)

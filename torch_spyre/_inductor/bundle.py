@@ -1,6 +1,6 @@
-"""A bundle: the loops of one kernel call, and the OpSpecs that the passes make of them.
+"""A bundle: the loops of one kernel call, and the OpSpecs that the passes derive from them.
 
-The passes of `pipeline.py` take a `Bundle` from one form to the next. The back end compiles
+The passes of `pipeline.py` transform a `Bundle` from one form to the next. The back end compiles
 `Bundle.stages`: lists of OpSpecs, each list one program, which run one after the other.
 """
 
@@ -43,7 +43,7 @@ class Bundle:
     arguments: Sequence[str]
     # Tensors that are written, and read after the bundle has run.
     results: frozenset[str]
-    # Arguments that alias others, though not element by element.
+    # Arguments that alias another argument partially: not element by element.
     partially_aliased: frozenset[str] = frozenset()
     # Groups of ops, each of which becomes one program.
     groups: Sequence[Sequence[LoopOp]] = ()

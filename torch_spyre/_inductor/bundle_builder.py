@@ -29,7 +29,7 @@ def build_bundle(
     graph: GraphLowering,
     partially_aliased: frozenset[str] = frozenset(),
 ) -> Bundle:
-    """Trace the loops of these buffers; return them as a bundle that no pass has seen.
+    """Trace the loops of these buffers; return them as a bundle on which no pass has run.
 
     `known` are the tensors that exist before the bundle runs; `results` the buffers that are read
     after it.
@@ -43,19 +43,19 @@ def build_bundle(
             if buffer not in tensors:
                 tensors[buffer] = known.get(buffer) or tensor_of(buffer, _layout(graph, buffer))
     ops = [
-        replace(op, partial=True)
+        replace(op, is_partial=True)
         if op.target in known and not _owns_whole_sticks(tensors[op.target])
         else op
         for op in ops
     ]
-    # The layout pass chooses for tensors that one op writes whole.
-    has_open_layout = {op.target for op in ops if op.target == op.name}
+    # The layout pass chooses the layouts of tensors that one op writes completely.
+    planned = {op.target for op in ops if op.target == op.name}
     for buffer, tensor in tensors.items():
-        if tensor.layout is None and buffer not in has_open_layout:
+        if tensor.layout is None and buffer not in planned:
             layout = default_layout(tensor.size, tensor.stride, tensor.dtype)
             tensors[buffer] = replace(tensor, layout=layout)
     written = {op.target for op in ops}
-    # A write to a tensor that existed before is visible after the bundle, whoever reads it.
+    # Writes to tensors that existed before are visible after the bundle.
     visible = {*results, *known}
     outputs = [buffer for buffer in tensors if buffer in written and buffer in visible]
     inputs = [buffer for buffer in tensors if buffer not in written]
@@ -70,18 +70,18 @@ def build_bundle(
 
 
 def _owns_whole_sticks(tensor: Tensor) -> bool:
-    """Return whether the sticks that the tensor does not fill hold no elements of other tensors.
+    """Return whether the partly filled sticks of the tensor hold no elements of other tensors.
 
-    They do, if the tensor is a slice of another whose rows are longer. Where the next row follows
-    without a gap on the host, rows are no longer than they seem.
+    They do if the tensor is a slice of one with longer rows. If the next row follows on the host
+    without a gap, the tensor is not such a slice.
     """
     assert tensor.layout is not None
-    lanes, along = tensor.layout.device_size[-1], tensor.layout.stride_map[-1]
+    lanes, stick_stride = tensor.layout.device_size[-1], tensor.layout.stride_map[-1]
     dims = list(zip(tensor.size, tensor.stride, strict=True))
-    lengths = [size for size, stride in dims if stride == along and size > 1]
-    if along < 0 or not lengths or lengths[0] % lanes == 0:
+    lengths = [size for size, stride in dims if stride == stick_stride and size > 1]
+    if stick_stride < 0 or not lengths or lengths[0] % lanes == 0:
         return True
-    return any(size > 1 and stride == lengths[0] * along for size, stride in dims)
+    return any(size > 1 and stride == lengths[0] * stick_stride for size, stride in dims)
 
 
 def _layout(graph: GraphLowering, name: str) -> ir.Layout:

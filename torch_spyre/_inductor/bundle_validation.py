@@ -51,7 +51,11 @@ def validate_bundle(bundle: Bundle, form: BundleForm) -> None:
 def _check_loops(bundle: Bundle, ops: Sequence[LoopOp], form: BundleForm) -> None:
     for op in ops:
         for name in _touched(op):
-            _require(op, name in bundle.tensors, f"it accesses {name}, which is no tensor")
+            _require(
+                op,
+                name in bundle.tensors,
+                f"it accesses {name}, which is not a tensor of the bundle",
+            )
         smallest = 1 if form >= BundleForm.POINTS else 0
         for symbol, size in op.sizes.items():
             _require(op, size >= smallest, f"its loop over {symbol} has {size} iterations")
@@ -79,13 +83,17 @@ def _require_symbols(
 ) -> None:
     unknown = sympy.sympify(expression).free_symbols - allowed
     names = ", ".join(sorted(map(str, unknown)))
-    _require(op, not unknown, f"{access} depends on {names}, which is no loop of the op")
+    _require(op, not unknown, f"{access} depends on {names}, which is not a loop of the op")
 
 
 def _check_reduction(op: LoopOp) -> None:
     reduced = frozenset(op.reduced)
     _require(op, reduced <= frozenset(op.sizes), "it reduces along symbols without a loop")
-    _require(op, not reduced or isinstance(op.value, Reduction), "it reduces, but has no reduction")
+    _require(
+        op,
+        not reduced or isinstance(op.value, Reduction),
+        "it has reduced symbols, but its value is not a reduction",
+    )
     written = sympy.sympify(op.write).free_symbols & reduced
     _require(op, not written, "its write depends on a symbol that it reduces along")
 
@@ -97,7 +105,7 @@ def _check_definitions(bundle: Bundle, ops: Sequence[LoopOp]) -> None:
         for name in (load.buffer for load in (*op.loads, *op.indices)):
             _require(op, name in defined, f"it reads {name}, which is not defined before it")
         is_visible = op.target not in bundle.results or op.target in bundle.arguments
-        _require(op, is_visible, f"it writes the result {op.target}, which is no argument")
+        _require(op, is_visible, f"it writes the result {op.target}, which is not an argument")
         defined.add(op.target)
 
 
@@ -109,7 +117,7 @@ def _check_layouts(bundle: Bundle) -> None:
 
 
 def _check_groups(bundle: Bundle, form: BundleForm) -> None:
-    """Check that the groups partition the ops, and that each finds its inputs defined."""
+    """Check that the groups partition the ops, and that inputs are defined before their use."""
     grouped = [op for group in bundle.groups for op in group]
     if not all(bundle.groups):
         raise InvalidBundleError("a group has no ops")
@@ -137,7 +145,7 @@ def _check_stages(bundle: Bundle, form: BundleForm) -> None:
 
 
 def _check_tensor_args(bundle: Bundle, specs: Sequence[OpSpec], in_pool: set[str | None]) -> None:
-    """Check that specs read what is an argument, or what a spec before them has written."""
+    """Check that specs read only arguments, and tensors that earlier specs have written."""
     in_scratchpad: set[str | None] = set()
     for spec in specs:
         for arg in spec.args:
@@ -159,7 +167,11 @@ def _check_splits(specs: Sequence[OpSpec], form: BundleForm) -> None:
         for symbol, (size, split) in spec.iteration_space.items():
             shared = space.setdefault(symbol, (int(size), split))
             agrees = shared == (int(size), split)
-            _require_spec(spec, agrees, f"{symbol} is {(int(size), split)}, but also {shared}")
+            _require_spec(
+                spec,
+                agrees,
+                f"{symbol} has size and split {(int(size), split)}, but {shared} before",
+            )
             is_expected = split == 1 or form >= BundleForm.DIVIDED
             _require_spec(spec, is_expected, f"{symbol} is split before work division")
 

@@ -1,4 +1,4 @@
-"""Generates the parts of the documentation that list what the compiler's tables contain.
+"""Generates the parts of the documentation that list the contents of the compiler's tables.
 
 `python -m torch_spyre._inductor.documentation` writes them; a test compares them.
 """
@@ -37,9 +37,9 @@ _OPERATIONS = """## Operations of the card
 One row per record in `torch_spyre/_inductor/op_table`. *Floats*, *integers* and *bools* give the
 KTIR for operands of that class: an operation, or the name of a compound form with its vector
 instructions. *Error* bounds float results in units in the last place (ulp); results of integers are
-exact modulo their width. *Cost* is the class that [the clock](timing.md) charges for. Operations
-without KTIR are part of SuperDSC's public inventory: their files are read and written, and
-compiling them raises an error.
+exact modulo their width. *Cost* is the cost class in the [timing model](timing.md). Operations
+without KTIR are part of SuperDSC's public inventory: files that contain them can be read and
+written, but compiling them raises an error.
 
 | operation | kind | operands | floats | integers | bools | error | cost |
 |---|---|---|---|---|---|---|---|

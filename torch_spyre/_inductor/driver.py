@@ -1,4 +1,4 @@
-"""Compiles loops that Inductor lowered to kernels that can be launched.
+"""Compiles the loops of a graph that Inductor lowered into launchable kernels.
 
 There are two callers. An eager op (`eager_op.py`) loads the kernel of its bundle and calls it. A
 compiled graph (`scheduling.py`) writes the kernel as source into Inductor's wrapper; when that is
@@ -22,7 +22,7 @@ from torch_spyre._inductor.runtime.runner import Runner
 
 @dataclass(frozen=True)
 class BundleRequest:
-    """Loops that become one bundle, and what is known of the tensors around them."""
+    """Loops that become one bundle, and the tensors that exist before and after it."""
 
     name: str
     buffers: Sequence[ir.ComputedBuffer]
@@ -30,7 +30,7 @@ class BundleRequest:
     known_tensors: Mapping[str, Tensor]
     # Buffers that are read after the bundle has run.
     results: Sequence[str]
-    # Arguments that share some, but not all, of their elements with another argument.
+    # Arguments that alias another argument partially: not element by element.
     partially_aliased: frozenset[str] = frozenset()
 
 
@@ -66,7 +66,7 @@ def load_bundle(bundle: Bundle) -> Runner:
 
 
 def load_kernel(name: str, stages: Sequence[Sequence[OpSpec]], loop_ir: str | None) -> Runner:
-    """Compile the programs of all stages, or find them in the cache; dump them if asked to.
+    """Load the programs of all stages, from the cache if possible; dump them if the knob is set.
 
     `loop_ir` is the text of the loops that the stages come from, for the dump.
     """

@@ -1,4 +1,4 @@
-"""Plans eager calls: the graph of one op goes through the same lowering and passes as any other."""
+"""Plans eager calls. The graph of one op uses the same lowerings and passes as any other graph."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ from torch_spyre.errors import CompilerFailure, InvalidBundleError, KnobError, U
 from torch_spyre.pytorch_internals.dispatch_keys import default_dispatch_keys
 from torch_spyre.pytorch_internals.fake_tensor_logging import quiet_meta_functions
 
-# What PyTorch raises for calls that it rejects. Any other error is a defect of the compiler.
+# Exceptions with which PyTorch rejects a call. Any other exception is a bug of the compiler.
 _REJECTIONS = (RuntimeError, ValueError, TypeError, IndexError)
 
 
@@ -51,7 +51,7 @@ Output = int | str | View | None
 
 
 class EagerPlan:
-    """Allocates the outputs of one kind of call, and runs its bundle."""
+    """Allocates the outputs of calls with equal metadata, and runs their bundle."""
 
     def __init__(
         self,
@@ -167,7 +167,7 @@ def _is_on_card(tensor: torch.Tensor) -> bool:
 def plan_eager_op(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> "EagerPlan | ResizingPlan":
-    """Compile one call. Raise UnsupportedError for what the card cannot do."""
+    """Compile one call. Raise UnsupportedError if the card does not support it."""
     register()
     call = Call(overload, args, kwargs)
     written = _written_arguments(overload, args, kwargs)
@@ -213,14 +213,16 @@ def _check_devices(tensors: Sequence[torch.Tensor], written: Sequence[torch.Tens
     """Raise UnsupportedError for tensors on the host that are not scalars to be read."""
     host = [tensor for tensor in tensors if not _is_on_card(tensor)]
     if any(tensor.dim() != 0 or tensor.device.type != "cpu" for tensor in host):
-        raise UnsupportedError("tensors on the host and on the card in one op")
+        raise UnsupportedError(
+            "an op on tensors on the card and tensors on the host, other than 0-d CPU tensors"
+        )
     if any(target is tensor for target in written for tensor in host):
-        raise UnsupportedError("writing to a tensor on the host")
+        raise UnsupportedError("an op on the card that writes to a tensor on the host")
     promotes_to_float64 = any(tensor.dtype is torch.float64 for tensor in host) and not any(
         tensor.is_floating_point() for tensor in tensors if _is_on_card(tensor)
     )
     if promotes_to_float64:
-        raise UnsupportedError("results of type float64")
+        raise UnsupportedError("results of dtype float64")
 
 
 def _check_native(module: torch.fx.GraphModule) -> None:
@@ -231,7 +233,7 @@ def _check_native(module: torch.fx.GraphModule) -> None:
         values = [operand.meta.get("val") for operand in node.all_input_nodes]
         values += pytree.tree_leaves(node.meta.get("val"))
         if not is_native(node.target, iter(values)):
-            raise UnsupportedError(f"{node.target} on these types")
+            raise UnsupportedError(f"{node.target} on these dtypes")
 
 
 def _lower(
@@ -291,7 +293,7 @@ def _output_example(module: torch.fx.GraphModule) -> Any:
 
 
 def _freeze_strides(graph: GraphLowering, module: torch.fx.GraphModule) -> None:
-    """Give results the strides that PyTorch gives them: those of their inputs, for most ops."""
+    """Give results the strides that they have in PyTorch: for most ops those of the inputs."""
     values = pytree.tree_leaves(_output_example(module))
     for output, value in zip(graph.graph_outputs, values, strict=False):
         data = output.data if isinstance(output, ir.StorageBox) else None
@@ -318,7 +320,9 @@ def _computed_buffers(graph: GraphLowering) -> list[ir.ComputedBuffer]:
         if isinstance(operation, ir.ConcatKernel):
             continue
         if not isinstance(operation, ir.ComputedBuffer):
-            raise UnsupportedError(f"{type(operation).__name__} in a graph of one op")
+            raise UnsupportedError(
+                f"Inductor's {type(operation).__name__} in the graph of an eager op"
+            )
         operation.decide_layout()
         buffers.append(operation)
     return buffers

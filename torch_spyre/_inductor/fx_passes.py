@@ -54,7 +54,7 @@ def _non_native_nodes(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 
 
 def announce_fallbacks(module: torch.fx.GraphModule) -> None:
-    """Note the source lines of ops that will fall back; raise FallbackError if that is an error."""
+    """Record the source lines of ops that will fall back, or raise FallbackError if forbidden."""
     for node in _non_native_nodes(module):
         if node.target in _COPIES:
             continue
@@ -62,9 +62,9 @@ def announce_fallbacks(module: torch.fx.GraphModule) -> None:
             continue
         location = users_line(node)
         if knobs.execution.fallback == "error":
-            where = f" at {location[0]}:{location[1]}" if location else ""
+            position = f" at {location[0]}:{location[1]}" if location else ""
             arguments = [*node.args, *node.kwargs.values()]
-            raise FallbackError(str(node.target), list(map(_described, arguments)), where)
+            raise FallbackError(str(node.target), list(map(_described, arguments)), position)
         if location:
             fallbacks.note_line(str(node.target), *location)
 

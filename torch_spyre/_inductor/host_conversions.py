@@ -16,7 +16,7 @@ _prims = torch.ops.prims
 
 
 class HostConversions(torch.fx.Interpreter):
-    """Interprets a graph. Ops on the result of such a conversion run on the CPU too."""
+    """Interprets a graph. Ops on the result of a conversion to float64 run on the CPU too."""
 
     def run_node(self, node: torch.fx.Node) -> Any:
         operand = node.args[0] if _is_float64_conversion(node) else None

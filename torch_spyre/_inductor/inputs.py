@@ -53,7 +53,7 @@ def _cache_text(tensor: Tensor | None) -> str:
 
 
 def _environment() -> str:
-    """Return the other settings that generated code depends on."""
+    """Return the knobs, the source digest and the card, on which generated code depends."""
     division = knobs.DivisionKnobs.title
     settings = [f"{knob.name}={knob.value()}" for knob in knobs.of_section(division)]
     dump = f"dump={knobs.logging.dump is not None}"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
-
-_STICK_BYTES = 128
+from torch_spyre.constants import BYTES_IN_STICK
 
 
 @dataclass(frozen=True)
@@ -50,4 +49,4 @@ def num_arguments(stages: Sequence[Sequence[OpSpec]]) -> int:
 
 
 def _device_bytes(arg: TensorArg) -> int:
-    return prod(arg.device_size[:-1]) * _STICK_BYTES
+    return prod(arg.device_size[:-1]) * BYTES_IN_STICK

@@ -1,4 +1,4 @@
-"""The loop IR: the loops that Inductor lowered, as records of our own.
+"""The loop IR: Inductor's loops as immutable records.
 
 A `LoopOp` is one buffer of Inductor. A graph of steps computes every point of an iteration space
 from loaded elements; the result is stored, or reduced along some symbols and then stored.
@@ -28,7 +28,7 @@ class Load:
     """The element of a buffer at a host offset.
 
     Symbols of `indirect` are values of index tensors. The load of an index tensor states how many
-    `choices` its values have: the size of the indexed dim.
+    `choices` there are: the size of the indexed dim.
     """
 
     buffer: str
@@ -53,7 +53,6 @@ class Step:
     op: str
     inputs: tuple["Node", ...]
     dtype: torch.dtype
-    constants: tuple[tuple[str, float], ...] = ()
 
 
 Node = Constant | Load | Coordinate | Step
@@ -81,7 +80,7 @@ class LoopOp:
     value: Node | Reduction
     write: sympy.Expr
     # Whether some elements of the target are not written.
-    partial: bool = False
+    is_partial: bool = False
     # Symbols of `write` that are values of index tensors, for scatter.
     scattered: tuple[tuple[Symbol, "Load"], ...] = ()
     # The ops of the user's graph that it comes from, for messages.
@@ -93,7 +92,7 @@ class LoopOp:
 
     @property
     def is_multi_loop(self) -> bool:
-        """Return whether this is a loop of a multi-loop op, which has a program of its own."""
+        """Return whether this is a loop of a multi-loop op."""
         return isinstance(self.value, Reduction) and find_multi_loop_op(self.value.op) is not None
 
     @property
@@ -121,26 +120,21 @@ class LoopOp:
 
 
 class Interner:
-    """Makes equal steps one object, so that common subexpressions are computed once."""
+    """Returns the same object for equal steps, so that common subexpressions are computed once."""
 
     def __init__(self) -> None:
         self._steps: dict[object, Step] = {}
 
-    def step(
-        self,
-        op: str,
-        inputs: tuple[Node, ...],
-        dtype: torch.dtype,
-        constants: tuple[tuple[str, float], ...] = (),
-    ) -> Step:
-        # 0.0 and -0.0, 1 and True are equal in Python, but different constants.
-        key = (op, tuple(map(_identity, inputs)), dtype, repr(constants))
+    def step(self, op: str, inputs: tuple[Node, ...], dtype: torch.dtype) -> Step:
+        """Return the step with these operands, which is created on the first call."""
+        key = (op, tuple(map(_identity, inputs)), dtype)
         if key not in self._steps:
-            self._steps[key] = Step(op, inputs, dtype, constants)
+            self._steps[key] = Step(op, inputs, dtype)
         return self._steps[key]
 
 
 def _identity(node: Node) -> object:
+    # 0.0 and -0.0, 1 and True are equal in Python, but different constants.
     return (repr(node.value), node.dtype) if isinstance(node, Constant) else node
 
 
@@ -174,8 +168,8 @@ def format_loop_op(op: LoopOp) -> str:
         operands = ", ".join(names[root] for root in op.roots)
         constants = "".join(f" {name}={value}" for name, value in op.value.constants)
         result = f"{op.value.op}[{reduced}]({operands}){constants}"
-    partial = " (partial)" if op.partial else ""
-    lines.append(f"  {op.target}[{op.write}] = {result}{partial}{_format_lookups(op.scattered)}")
+    suffix = " (partial)" if op.is_partial else ""
+    lines.append(f"  {op.target}[{op.write}] = {result}{suffix}{_format_lookups(op.scattered)}")
     return "\n".join(lines)
 
 
@@ -192,10 +186,9 @@ def _format_node(node: Node, names: Mapping[Node, str]) -> str:
             return f"{buffer}[{index}] : {kind}{_format_lookups(indirect)}"
         case Coordinate(expression=expression):
             return f"index {expression} : {kind}"
-        case Step(op=op, inputs=inputs, constants=constants):
+        case Step(op=op, inputs=inputs):
             operands = ", ".join(names[operand] for operand in inputs)
-            attributes = "".join(f" {name}={value}" for name, value in constants)
-            return f"{op} {operands}{attributes} : {kind}"
+            return f"{op} {operands} : {kind}"
 
 
 def _format_lookups(indirect: Sequence[tuple[Symbol, Load]]) -> str:

@@ -1,4 +1,4 @@
-"""Rewrites loop ops: other loads and coordinates, other symbols."""
+"""Rewrites loop ops: replaces loads and coordinates, and renames symbols."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from torch_spyre._inductor.loop_ir import (
 
 
 def with_leaves(op: LoopOp, replacements: Mapping[Node, Node]) -> LoopOp:
-    """Return the op with other loads and coordinates."""
+    """Return the op with some of its loads and coordinates replaced."""
     if not replacements:
         return op
     value = op.value
@@ -33,12 +33,12 @@ def _substitute(node: Node, replacements: Mapping[Node, Node], rewritten: dict[N
         return replacements.get(node, node)
     if node not in rewritten:
         inputs = tuple(_substitute(operand, replacements, rewritten) for operand in node.inputs)
-        rewritten[node] = Step(node.op, inputs, node.dtype, node.constants)
+        rewritten[node] = Step(node.op, inputs, node.dtype)
     return rewritten[node]
 
 
 def with_symbols(op: LoopOp, renames: Mapping[Symbol, Symbol], interner: Interner) -> LoopOp:
-    """Return the op in other symbols, with steps of the interner."""
+    """Return the op with its symbols renamed, and with steps of the interner."""
     rewriter = _SymbolRewriter(renames, interner)
     value = op.value
     rewritten: Node | Reduction
@@ -83,5 +83,5 @@ class _SymbolRewriter:
                 return replace(node, expression=self.expression(node.expression))
             case Step():
                 inputs = tuple(map(self.node, node.inputs))
-                return self.interner.step(node.op, inputs, node.dtype, node.constants)
+                return self.interner.step(node.op, inputs, node.dtype)
         return node

@@ -57,7 +57,7 @@ class LoopTracer(DefaultHandler):
         return self._wrapped_to_width(result) if record.can_overflow else result
 
     def _wrapped_to_width(self, node: Node) -> Node:
-        """Return a uint8 modulo 256: the card computes it in 32 bits."""
+        """Reduce a uint8 result modulo 256: the card computes it in 32 bits."""
         if node.dtype is not torch.uint8:
             return node
         return self._default("bitwise_and", (node, Constant(255, node.dtype)), {})
@@ -82,7 +82,7 @@ class LoopTracer(DefaultHandler):
         factor = sympy.expand(index).coeff(symbol)
         dims = zip(map(concrete, layout.stride), map(concrete, layout.size), strict=True)
         if not any(stride == factor and size >= choices for stride, size in dims):
-            raise UnsupportedError("indices along several dims of a tensor")
+            raise UnsupportedError(f"an index into several dims of {name} at once")
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Node:
         is_integer = not (dtype.is_floating_point or dtype.is_complex)
@@ -126,7 +126,7 @@ class LoopTracer(DefaultHandler):
         return self._default("sub", (above, below), {})
 
     def masked(self, mask: Node, body: Callable[[], Node], other: float) -> Node:
-        raise UnsupportedError("a masked read")
+        raise UnsupportedError("a masked load")
 
     def indirect_indexing(
         self, index: Node, size: sympy.Expr, check: bool = True, wrap_neg: bool = True
@@ -134,7 +134,7 @@ class LoopTracer(DefaultHandler):
         while isinstance(index, Step) and index.op == IDENTITY:
             (index,) = index.inputs
         if not isinstance(index, Load) or index.indirect:
-            raise UnsupportedError("an index that is computed where it is used")
+            raise UnsupportedError("an index that is not loaded from memory")
         index = replace(index, choices=concrete(size))
         for symbol, known in self.indirect.items():
             if known == index:
@@ -198,7 +198,7 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
     """Return the loop op of one buffer; raise UnsupportedError for loops of another kind."""
     data = buffer.data
     if not isinstance(data, ir.Pointwise | ir.Reduction):
-        raise UnsupportedError(f"loops of kind {type(data).__name__}")
+        raise UnsupportedError(f"Inductor's loops of type {type(data).__name__}")
     sizes: dict[Symbol, int] = {}
 
     def symbols(ranges: Sequence[Any], letter: str) -> list[sympy.Expr]:
@@ -224,9 +224,9 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
             value = handler.converted(_node(data.inner_fn(points)), buffer.get_dtype())
         if isinstance(data, ir.Scatter):
             if data.scatter_mode is not None:
-                raise UnsupportedError(f"a store of kind {data.scatter_mode}")
+                raise UnsupportedError(f"a scatter with mode {data.scatter_mode}")
             store_indices = data.output_indexer(points)
-    target, index, partial = _destination(buffer, store_indices)
+    target, index, is_partial = _destination(buffer, store_indices)
     scattered = handler.index_loads(target, index)
     return LoopOp(
         buffer.get_name(),
@@ -236,7 +236,7 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
         tuple(symbol for symbol in reduced if symbol != 0),
         value,
         sympy.expand(index),
-        partial or bool(scattered),
+        is_partial or bool(scattered),
         scattered,
         tuple(str(node.target) for node in buffer.origins if node.op == "call_function"),
     )
@@ -261,7 +261,7 @@ def _reduction(handler: LoopTracer, data: ir.Reduction, inputs: Any) -> Reductio
         return _multi_loop(multi_loop, kind, nodes)
     record = REDUCTION_TYPES.get(kind)
     if record is None:
-        raise UnsupportedError(f"reduction {kind}")
+        raise UnsupportedError(f"reductions of type {kind}")
     if record.kind is Kind.MATMUL:
         return Reduction(record.name, nodes)
     (node,) = nodes
@@ -300,9 +300,9 @@ def _destination(
     """Return the buffer that is written, the index, and whether some elements stay unwritten."""
     layout = buffer.get_layout()
     if isinstance(layout, ir.MutationLayoutSHOULDREMOVE):
-        partial = _count(layout.target.get_size()) != _count(layout.get_buffer().get_size())
+        is_partial = _count(layout.target.get_size()) != _count(layout.get_buffer().get_size())
         index = layout.target.make_indexer()(points)
-        return layout.get_buffer().get_name(), index, partial
+        return layout.get_buffer().get_name(), index, is_partial
     if isinstance(layout, ir.NonOwningLayout):
         target, index = _in_owner(layout.view.get_name(), layout.view.make_indexer()(points))
         return target, index, True

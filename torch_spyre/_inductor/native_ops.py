@@ -1,4 +1,4 @@
-"""Which ops of a graph run on the card, after decomposition. Any other falls back, visibly."""
+"""Decides which ops of a decomposed graph run on the card. Other ops fall back to the CPU."""
 
 from collections.abc import Iterator
 

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 import sympy
-import torch  # noqa: F401  # its libraries are those that _C needs
+import torch  # noqa: F401  # loads the libraries that _C needs
 
 from torch_spyre._C import DataFormats
 
@@ -195,7 +195,7 @@ def index_names(arg: TensorArg) -> list[str]:
     return [name for coordinate in arg.device_coordinates for name in _indices_in(coordinate)]
 
 
-# Called often, and most coordinates are alike.
+# Cached: called often, with few different coordinates.
 @lru_cache(maxsize=4096)
 def _indices_in(coordinate: sympy.Expr | int) -> tuple[str, ...]:
     return tuple(lookup.tensor for lookup in sympy.sympify(coordinate).atoms(IndirectAccess))

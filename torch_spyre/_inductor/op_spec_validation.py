@@ -1,4 +1,4 @@
-"""Check the invariants of every `OpSpec`, of the compiler's and of those read from files."""
+"""Checks the invariants of `OpSpec`s, which the compiler builds or files contain."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from torch_spyre.errors import InvalidOpSpecError
 
 
 def validate(specs: Sequence[Spec], cores: int) -> None:
-    """Raise `InvalidOpSpecError` if a spec contradicts itself or uses more cores than these."""
+    """Raise `InvalidOpSpecError` if a spec is inconsistent or uses more than `cores` cores."""
     for spec in flat(specs):
         if isinstance(spec, OpSpec):
             _validate_op(spec, cores)
@@ -22,9 +22,13 @@ def _validate_op(spec: OpSpec, cores: int) -> None:
         spec, all(arg.is_input for arg in spec.args[:-1]), "it has an output before its last tensor"
     )
     for symbol, (size, split) in spec.iteration_space.items():
-        concrete = isinstance(size, int) or getattr(size, "is_Integer", False)
-        _require(spec, concrete and int(size) > 0, f"{symbol} has size {size}, not a positive int")
-        _require(spec, 1 <= split <= cores, f"{symbol} is divided over {split} cores")
+        is_constant = isinstance(size, int) or getattr(size, "is_Integer", False)
+        _require(
+            spec, is_constant and int(size) > 0, f"{symbol} has size {size}, not a positive int"
+        )
+        _require(
+            spec, 1 <= split <= cores, f"{symbol} is divided over {split} cores, not 1 to {cores}"
+        )
     _require(spec, spec.cores <= cores, f"it is divided over {spec.cores} cores of {cores}")
     for position, arg in enumerate(spec.args):
         _validate_tensor(spec, position, arg)
@@ -42,21 +46,22 @@ def _validate_tensor(spec: OpSpec, position: int, arg: TensorArg) -> None:
     _require(
         spec,
         len(arg.allocation) == 1 and set(arg.allocation) <= {"hbm", "pool", "lx"},
-        f"{label} needs one place of hbm, pool and lx, not {dict(arg.allocation)}",
+        f"{label} must be allocated in exactly one of hbm, pool and lx, not {dict(arg.allocation)}",
     )
     _require(
         spec,
         (arg.arg_index >= 0) == ("hbm" in arg.allocation),
-        f"{label} has argument index {arg.arg_index} and lies in {next(iter(arg.allocation))}",
+        f"{label} is in {next(iter(arg.allocation))} and has argument index {arg.arg_index}; the "
+        "index must be -1 except in hbm",
     )
     for coordinate in arg.device_coordinates:
-        outside = {
+        unknown = {
             symbol
             for symbol in _direct_symbols(sympy.sympify(coordinate))
             if symbol not in spec.iteration_space
         }
-        names = ", ".join(sorted(map(str, outside)))
-        _require(spec, not outside, f"{label} depends on {names}, not in the iteration space")
+        names = ", ".join(sorted(map(str, unknown)))
+        _require(spec, not unknown, f"{label} depends on {names}, not in the iteration space")
 
 
 def _direct_symbols(expression: sympy.Expr) -> set[sympy.Symbol]:

@@ -1,4 +1,4 @@
-"""The passes that take a bundle from loops to OpSpecs: one table."""
+"""The table of passes that transform a bundle from loops to OpSpecs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -69,8 +69,8 @@ def _validate(bundle: Bundle) -> Bundle:
     return bundle
 
 
-# Still to come: hints and coarse tiling before fusion, since tiles decide which tensors fit;
-# scratchpad planning after work division, when a core's slice of each tensor is known.
+# TODO: hints and coarse tiling before fusion, since tiles decide which tensors fit; scratchpad
+# planning after work division, when a core's slice of each tensor is known.
 # fmt: off
 PASSES = (
     Pass("dead code", "drop loops whose results are never read",

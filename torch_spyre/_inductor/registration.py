@@ -1,4 +1,4 @@
-"""Makes the card known to Dynamo and Inductor. Called when the first graph or op is compiled."""
+"""Registers the card with Dynamo and Inductor, when the first graph or op is compiled."""
 
 from functools import cache
 from typing import Any
@@ -21,7 +21,7 @@ from torch_spyre.constants import DEVICE_NAME
 
 
 class SpyreInterface(DeviceInterface):
-    """What Dynamo asks of a device."""
+    """The device interface that Dynamo requires."""
 
     device = torch.get_device_module(DEVICE_NAME).device
     Event = torch.get_device_module(DEVICE_NAME).Event
@@ -95,7 +95,7 @@ class SpyreInterface(DeviceInterface):
 
 
 class SpyreOpOverrides(DeviceOpOverrides):
-    """Lines that wrappers contain: launches go to the current stream, so there is little to say."""
+    """Source lines of generated wrappers. Kernels are launched on the current stream."""
 
     def import_get_raw_stream_as(self, name: str) -> str:
         return f"{name} = lambda index: 0"

@@ -1,4 +1,4 @@
-"""Collects the nodes that Inductor's scheduler hands over into bundles, and writes their calls."""
+"""Collects the nodes of Inductor's scheduler into bundles, and generates the calls of bundles."""
 
 import math
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ from torch_spyre._inductor.driver import (
 from torch_spyre._inductor.inputs import known_inputs
 from torch_spyre._inductor.wrapper import SpyreWrapper
 
-# Of a kernel's name, since dumps name folders after kernels.
+# Dumps name folders after kernels, and file systems limit their length.
 _MAX_NAME_LENGTH = 120
 
 
 class SpyreScheduling(BaseScheduling):
-    """Collects nodes until another kernel must run. The passes on bundles decide on fusion."""
+    """Collects nodes until Inductor flushes them. The passes on bundles decide on fusion."""
 
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
@@ -107,7 +107,7 @@ class SpyreScheduling(BaseScheduling):
         return tensors
 
     def _foreign_arguments(self, bundle: Bundle, wrapper: SpyreWrapper) -> list[str]:
-        """Return the arguments that no bundle made, which are assumed to have default layouts."""
+        """Return the arguments that no bundle wrote, which are assumed to have default layouts."""
         written = {op.target for op in bundle.ops}
         known = {*known_inputs(V.graph), *wrapper.layouts, *written}
         return [name for name in bundle.arguments if name not in known]

@@ -1,8 +1,8 @@
 """Compiles a graph for the tensors it is called with, once for each combination of metadata.
 
-Dynamo and AOTAutograd have no device layouts, and programs are for fixed sizes. So a graph is
-compiled when it is first called with real tensors, for their sizes, strides and layouts. Graphs
-with symbolic sizes get one variant for each of the first sizes, and for later sizes that recur.
+Dynamo and AOTAutograd do not know device layouts, and programs have fixed sizes. So a graph is
+compiled when it is first called with real tensors, for their sizes, strides and layouts. A graph
+with symbolic sizes gets a variant for each of the first few sizes, and for later sizes that recur.
 """
 
 import threading
@@ -99,7 +99,7 @@ class Specializing:
     def _ragged_variant(self) -> Compiled:
         """The variant for sizes of nested tensors, which cannot be traced as integers."""
         announce_fallbacks(self.module)
-        return _op_by_op(self.module, UnsupportedError("ragged sizes in a graph"))
+        return _op_by_op(self.module, UnsupportedError("ragged sizes of nested tensors in a graph"))
 
     def _compile(self, arguments: Sequence[Any]) -> Compiled:
         announce_fallbacks(self.module)

@@ -1,4 +1,4 @@
-"""The generated wrapper: allocations with layouts, calls of bundles."""
+"""Generates wrappers that allocate buffers with layouts and call bundles."""
 
 from typing import Any
 

@@ -50,29 +50,6 @@ def test_a_sum_over_all_dims():
     assert plan_of([X], op) == (([1, 64], [-1, -1]), [])
 
 
-def test_exx2_reduces_along_the_stick():
-    out = result("out", 128, 1)
-    transposed = graph_input("transposed", 128, 256, order=[1, 0])
-    for source, copies in ((X, []), (transposed, ["restickify"])):
-        op = reduction(out, at(source, d0, d1), (128, 256), "exx2", at(out, d0, 0))
-        assert plan_of([source], op) == (([1, 1, 128, 64], [-1, -1, 1, -1]), copies)
-
-
-def test_exx2_over_single_elements_reads_single_elements():
-    dense, out = graph_input("dense", 128), result("out", 128)
-    op = reduction(out, at(dense, d0), (128, 1), "exx2")
-    assert plan_of([dense], op) == (([1, 128, 64], [-1, 1, -1]), ["restickify"])
-
-
-def test_topk_does_not_reduce_along_the_stick():
-    out = result("out", 4, 128)
-    over_rows = reduction(out, at(X, d2, d1), (4, 128, 128), "topk", at(out, d0, d1))
-    assert plan_of([X], over_rows) == (([2, 4, 64], [64, 128, 1]), [])
-    out = result("out", 128, 4)
-    over_columns = reduction(out, at(X, d0, d2), (128, 4, 256), "topk", at(out, d0, d1))
-    assert plan_of([X], over_columns) == (([2, 4, 64], [256, 1, 4]), ["restickify"])
-
-
 # --- Pointwise ------------------------------------------------------------------------------------
 
 

@@ -182,7 +182,7 @@ def test_an_input_without_a_layout_is_rejected():
 
 
 def test_a_read_of_an_unwritten_buffer_is_rejected():
-    with pytest.raises(ValueError, match="op_t1 reads t0, which nothing wrote before"):
+    with pytest.raises(ValueError, match="op_t1 reads t0, neither an input nor written"):
         plan_layouts([], [pointwise(t1, (t0, IDENTITY))])
 
 

@@ -1,15 +1,13 @@
 """Tests of the classification of sticks and of restickified layouts."""
 
 import pytest
-import sympy
-from layout_graphs import F16, F32, D, row_major
+from layout_graphs import F16, D, row_major
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts.coordinates import layout_coordinates, linear_coordinates
 from torch_spyre._inductor.layouts.sticks import (
     Stick,
     StickKind,
-    are_compatible,
     classify,
     device_elements,
     matching_dim,
@@ -50,41 +48,6 @@ def test_classification_of_sticks(index, sizes, expected):
 def test_flattened_ragged_sticks_are_unsupported():
     ragged = SpyreTensorLayout([5, 70], F16)
     assert classify(access(d0, 350, layout=ragged)[-1], 64) == Stick(StickKind.UNSUPPORTED)
-
-
-ROW = access(256 * d0 + d1, 512, 256)
-TRANSPOSED = access(d0 + 256 * d1, 256, 512)
-COLUMN = access(d0, 512, 256, layout=SpyreTensorLayout([512, 1], F16))
-MEAN_OF_COLUMNS = access(d1, 512, 256, layout=SpyreTensorLayout([256, 1], F16))
-VECTOR = access(d1, 512, 256, layout=SpyreTensorLayout([256], F16))
-SHIFTED = access(256 * d0 + d1 + 3, 512, 200)
-DIAGONAL = access(257 * d0, 256)
-IN_STICKS = access(sympy.floor(d1 / 64), 512, 256, layout=SpyreTensorLayout([4, 1], F16))
-
-
-@pytest.mark.parametrize(
-    "accesses, expected",
-    [
-        ([ROW], True),
-        ([ROW, ROW], True),
-        ([ROW, VECTOR], True),
-        ([ROW, COLUMN], True),
-        ([ROW, IN_STICKS], True),
-        ([ROW, TRANSPOSED], False),
-        ([ROW, MEAN_OF_COLUMNS], False),
-        ([ROW, SHIFTED], False),
-        ([DIAGONAL], False),
-        ([], True),
-    ],
-)
-def test_compatibility_of_accesses_in_one_op(accesses, expected):
-    assert are_compatible([(coordinates, 64) for coordinates in accesses]) == expected
-
-
-def test_sticks_of_different_sizes_are_compatible():
-    fp32_layout = SpyreTensorLayout([512, 256], F32)
-    wide = access(256 * d0 + d1, 512, 256, layout=fp32_layout)
-    assert are_compatible([(ROW, 64), (wide, 32)])
 
 
 def test_the_matching_dim_has_the_variable_as_its_only_coordinate():

@@ -113,7 +113,7 @@ class RowCentering(MultiLoopOp):
             difference = emitter.add(arith.SubfOp(loaded.ssa, below))
             factor = emitter.splat(emitter.scalar(spec.constants["factor"], F32), loaded.shape)
             scaled = Value(emitter.add(arith.MulfOp(difference, factor)), loaded.axes)
-            transfers.store(space.accesses[spec.output], tile, scaled, {}, partial=False)
+            transfers.store(space.accesses[spec.output], tile, scaled, {}, is_partial=False)
             return ()
 
         for spec in kernel.specs:
@@ -121,7 +121,7 @@ class RowCentering(MultiLoopOp):
                 emit_tile_loops(emitter, kernel.plan, symbols["column"], frame, (), second_pass)
             else:
                 value = Value(maxima, (Axis(row),))
-                transfers.store(space.accesses[spec.output], frame, value, {}, partial=False)
+                transfers.store(space.accesses[spec.output], frame, value, {}, is_partial=False)
 
     def check_op_info(self, spec, roles, info, dsc):
         if len(roles.names("reduced")) != 1:

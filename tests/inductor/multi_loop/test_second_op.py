@@ -80,8 +80,11 @@ def test_it_is_read_back_from_superdsc(tmp_path, kernels_made):
     [
         (lambda info: info.pop(ROLES_INFO), "roles: is missing"),
         (lambda info: info[ROLES_INFO].pop("row"), "row: is missing"),
-        (lambda info: info[ROLES_INFO].update(column=info[ROLES_INFO]["row"]), "symbols of row"),
-        (lambda info: info[ROLES_INFO].update(row={"c0": 2}), "is not the step, 1"),
+        (
+            lambda info: info[ROLES_INFO].update(column=info[ROLES_INFO]["row"]),
+            "symbols of the role row",
+        ),
+        (lambda info: info[ROLES_INFO].update(row={"c0": 2}), "must be 1, the product"),
         (lambda info: info[ROLES_INFO].update(reduced={}), "must be one symbol"),
     ],
 )

@@ -163,7 +163,7 @@ def test_ops_that_do_not_fit_in_one_program_are_not_fused():
 def test_partial_writes_are_not_fused():
     ops = [
         unary("exp", "a", "x"),
-        unary("neg", "b1", "a", target="b", partial=True),
+        unary("neg", "b1", "a", target="b", is_partial=True),
         unary("abs", "c", "a"),
     ]
     assert groups(bundle(ops, MATRICES, ["b", "c"])) == [["a", "c"], ["b1"]]

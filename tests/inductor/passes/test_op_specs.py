@@ -141,7 +141,7 @@ def test_an_index_that_is_not_a_coordinate_is_rejected():
     value = load("x", 3 * C2 + C1, indirect=((C2, load("i", C0, torch.int32)),))
     i = tensor("i", 8, dtype=torch.int32)
     op = loop("a", {C0: 8, C1: 3}, value, 3 * C0 + C1)
-    with pytest.raises(UnsupportedError, match="an index that is no coordinate"):
+    with pytest.raises(UnsupportedError, match="an index that is not a coordinate"):
         lower([op], X, i, tensor("a", 8, 3))
 
 
@@ -153,7 +153,7 @@ def test_intermediates_of_several_programs_are_in_the_pool():
 
 
 def test_partial_writes_are_marked():
-    op = loop("p", {C0: 4, C1: COLUMNS}, load("x", INDEX), INDEX, target="a", partial=True)
+    op = loop("p", {C0: 4, C1: COLUMNS}, load("x", INDEX), INDEX, target="a", is_partial=True)
     (spec,) = lower([op], X, A, results=("a",), arguments=["x", "a"])
     assert spec.op_info == {"partial": True}
 

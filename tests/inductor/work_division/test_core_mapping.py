@@ -72,5 +72,5 @@ def test_the_mapping_has_a_digit_per_split_symbol():
 
 @pytest.mark.parametrize("core", [-1, 8, 32])
 def test_a_core_without_a_slice_is_an_error(core):
-    with pytest.raises(IndexError, match=f"core {core} of 8"):
+    with pytest.raises(IndexError, match=f"core {core} is out of range"):
         core_slices(with_splits(pointwise("add", 8, 64), {C0: 8}), core)

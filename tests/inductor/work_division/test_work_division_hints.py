@@ -51,7 +51,7 @@ def two_reductions():
         (pointwise("add", 128, 64), 32, {C0: 2.0}, "c0 must be an integer"),
         (pointwise("add", 128, 64), 32, {C0: 0}, "c0 must be positive"),
         (pointwise("add", 128, 64), 32, {C0: -2}, "c0 must be positive"),
-        (pointwise("add", 128, 64), 32, {C3: 2}, "it has no c3; it has c0, c1"),
+        (pointwise("add", 128, 64), 32, {C3: 2}, "c3 is not one of its symbols: c0, c1"),
         (two_reductions(), 32, {C1: 2, C2: 2}, "2 reduction dimensions"),
         (pointwise("add", 8, 8, 256), 4, {C0: 2, C1: 2, C2: 2}, "8 cores, which exceeds SENCORES"),
         (pointwise("add", 130, 64), 32, {C0: 4}, "size 130 is 130, not evenly divisible by 4"),
@@ -60,7 +60,7 @@ def two_reductions():
             pointwise("add", 128, 64, op_info={"unsplittable": ["c0"]}),
             32,
             {C0: 4},
-            "cannot be split by 4 (limited by unsplittable); it can by 1",
+            "cannot be split by 4 (limited by unsplittable); legal splits: 1",
         ),
     ],
 )
@@ -106,7 +106,7 @@ def test_sencores_is_the_default_core_count():
     [
         (pointwise("add", 128, 512), C1, "symbolic stick dim c1 is not supported yet"),
         (matmul(128, 512, 512), C0, "symbolic matmul dim c0 is not supported yet"),
-        (pointwise("add", 128, 512), C3, "has no symbol c3"),
+        (pointwise("add", 128, 512), C3, "c3 is marked dynamic, but is not"),
     ],
 )
 def test_unsupported_dynamic_dims_are_an_error(spec, symbol, message):
@@ -156,7 +156,7 @@ def test_the_default_granularity_follows_knobs_and_arguments():
     ("max_size", "min_size", "message"),
     [
         (512, 100, "100 does not divide it"),
-        (1024, 16, "makes 64 sizes, and MAX_BUCKETS=32"),
+        (1024, 16, "allows 64 sizes, but MAX_BUCKETS=32"),
         (0, None, "must be positive"),
         (512, 1024, "1024 does not divide it"),
     ],
@@ -167,5 +167,5 @@ def test_inconsistent_sizes_are_an_error(max_size, min_size, message):
 
 
 def test_a_granularity_must_divide_the_maximum_size():
-    with pytest.raises(GranularityError, match="no multiple of its granularity 3"):
+    with pytest.raises(GranularityError, match="not a multiple of its granularity 3"):
         Granularity(512, 3)

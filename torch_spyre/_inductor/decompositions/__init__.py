@@ -1,4 +1,4 @@
-"""The decompositions of graphs on the card: ours, and Inductor's for ops that we do not lower."""
+"""The decompositions of graphs on the card: those of this package, and Inductor's."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -56,7 +56,7 @@ def table() -> dict[Any, Callable[..., Any]]:
 
 
 def _native_overloads() -> Iterator[torch._ops.OpOverload]:
-    """Yield the overloads that PyTorch decomposes, but for which the card has the op."""
+    """Yield the overloads that PyTorch decomposes, but that the card supports as they are."""
     for entry in ENTRIES.values():
         if entry.is_kept_whole:
             packet = getattr(torch.ops.aten, entry.name)

@@ -32,7 +32,7 @@ def _bounds(size: int, count: int, device: torch.device) -> tuple[torch.Tensor, 
 
 
 def _window_mask(size: int, count: int, dim: int, device: torch.device) -> torch.Tensor:
-    """Return which elements are in which window; the windows are the dim before the elements."""
+    """Return a mask of the elements in each window; the dim of windows is before theirs."""
     start, end = _bounds(size, count, device)
     position = torch.arange(size, dtype=torch.int32, device=device)
     is_inside = (position >= start.unsqueeze(-1)) & (position < end.unsqueeze(-1))

@@ -1,7 +1,7 @@
 """Decompositions of upsampling with `antialias=True`.
 
-Where results are further apart than elements, each is a weighted average of the elements around it,
-by a filter that is scaled by the distance: a matmul along each dim, forward and backward.
+When downsampling, each result is a weighted average of the elements around it. The filter is scaled
+by the distance between results. Each dim is a matmul, forward and backward.
 """
 
 from collections.abc import Callable
@@ -23,9 +23,9 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class _Filter:
-    """The weight of an element by its distance, which is zero from `radius` on.
+    """The weight of an element as a function of its distance; zero from `radius` on.
 
-    Distances are in elements, or in results where these are further apart.
+    The unit of distance is an element, or the distance between results if that is larger.
     """
 
     weight: Callable[[torch.Tensor], torch.Tensor]

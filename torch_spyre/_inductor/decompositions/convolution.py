@@ -53,7 +53,7 @@ def _convolution(
             ),
         )
     if x.shape[0] == 0:
-        # An empty batch gives an empty result, of the right shape.
+        # The result for an empty batch is empty, but has a shape.
         params = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
         if transposed:
             size = [

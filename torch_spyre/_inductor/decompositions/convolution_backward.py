@@ -80,7 +80,7 @@ def _convolution_backward(
         padded = pad_dims(gradient, padding, padding, 0.0)
         grad_x = convolve(padded, weight, stride, dilation, groups)
         for dim, size in enumerate(x.shape[2:], 2):
-            # An output padding larger than the stride gives windows that x has no element for.
+            # An output padding above the stride yields more windows than x has elements.
             grad_x = grad_x.narrow(dim, 0, size)
     elif output_mask[0]:
         kernel = weight.shape[2:]

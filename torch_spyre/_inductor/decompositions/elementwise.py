@@ -39,7 +39,7 @@ def _sub(x: Any, other: Any, *, alpha: float = 1) -> Any:
 
 @register_decomposition(aten.clamp.default, aten.clamp.Tensor)
 def _clamp(x: torch.Tensor, min: Any = None, max: Any = None) -> torch.Tensor:
-    # Inductor's own returns its argument without an error.
+    # Inductor's decomposition returns its argument without an error.
     torch._check(
         min is not None or max is not None,
         lambda: "torch.clamp: At least one of 'min' or 'max' must not be None",

@@ -24,8 +24,8 @@ def _bags_of(indices: torch.Tensor, offsets: torch.Tensor, bags: int) -> torch.T
 
 def _membership(bag: torch.Tensor, bags: int, is_used: torch.Tensor) -> torch.Tensor:
     """Return which of the used indices (columns) are in which bag (rows)."""
-    number = torch.arange(bags, dtype=torch.int32, device=bag.device)
-    return (bag == number.unsqueeze(-1)) & is_used
+    bag_index = torch.arange(bags, dtype=torch.int32, device=bag.device)
+    return (bag == bag_index.unsqueeze(-1)) & is_used
 
 
 @register_decomposition(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
@@ -95,7 +95,7 @@ def _dense_backward(
         return NotImplemented
     widened = gradient.to(torch.float32)
     if mode == _MAX:
-        # Empty bags have no row that their gradient would go to.
+        # The gradient of an empty bag reaches no row.
         widened = torch.where(size[: widened.shape[0]].unsqueeze(-1) > 0, widened, 0.0)
         zeros = torch.zeros(num_weights, widened.shape[1], device=widened.device)
         return aten.scatter_add(zeros, 0, max_indices, widened).to(gradient.dtype)
@@ -154,7 +154,7 @@ def _per_sample_weights_backward(
 def _embedding_renorm(
     weight: torch.Tensor, indices: torch.Tensor, max_norm: float, norm_type: float
 ) -> Any:
-    """Return the weight with the rows that are used scaled down to the maximal norm."""
+    """Return the weight with the used rows scaled down to at most `max_norm`."""
     if indices.numel() == 0 or weight.numel() == 0:
         return weight.clone()
     row = torch.arange(weight.shape[0], dtype=torch.int32, device=weight.device)

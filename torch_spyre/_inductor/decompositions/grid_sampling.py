@@ -1,8 +1,8 @@
 """Decompositions of `grid_sample`: interpolation at the coordinates in a grid tensor.
 
-Along each dim a result reads some neighbouring elements, its taps. They are a separate dim, before
-that of the results: the index of each tap, its weight, and the derivative of the weight. The
-gradient of the input is a matmul with a matrix of the weights.
+Along each dim a result reads some neighbouring elements, its taps. Tensors of tap indices, weights
+and derivatives of weights have a dim of taps before that of the results. The gradient of the input
+is a matmul with a matrix of the weights.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 _BILINEAR, _NEAREST, _BICUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
 _CUBIC = -0.75
-# Elements of the matrix of the gradient, which is in memory together with its mask.
+# The size of the matrix of weights, which is in memory together with its mask.
 _MAX_PAIRS = 1 << 26
 
 
@@ -40,7 +40,7 @@ class Taps:
 
 @dataclass(frozen=True)
 class Dim:
-    """A dim of the input, among whose elements coordinates from -1 to 1 are interpolated."""
+    """A dim of the input. Coordinates from -1 to 1 cover its elements."""
 
     size: int
     padding: int
@@ -80,7 +80,7 @@ class Dim:
         return Taps(is_inside, index, weights, slopes)
 
     def _apply_padding(self, position: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return positions clamped or reflected as the padding mode says, and their derivative."""
+        """Return positions clamped or reflected by the padding mode, and their derivative."""
         derivative = torch.ones_like(position)
         if self.padding == _ZEROS:
             return position, derivative
@@ -137,7 +137,7 @@ def _taps_of(
 def _outer(
     factors: Sequence[torch.Tensor], combine: Callable[[Any, Any], torch.Tensor]
 ) -> torch.Tensor:
-    """Combine the values of the taps of all dims: every pair, or triple, in one dim."""
+    """Combine the taps of all dims: every pair, or triple, becomes one entry of a single dim."""
     result = factors[0]
     for factor in factors[1:]:
         result = combine(result.unsqueeze(2), factor.unsqueeze(1)).flatten(1, 2)
@@ -154,7 +154,7 @@ def _read(x: torch.Tensor, size: Sequence[int], taps: Sequence[Taps]) -> torch.T
 
 
 def _is_inside(taps: Sequence[Taps]) -> torch.Tensor:
-    """Return which taps are inside the input; what is read for the others may not be finite."""
+    """Return which taps are inside the input. Elements read for other taps may not be finite."""
     return _outer([tap.is_inside for tap in taps], torch.logical_and)
 
 
@@ -204,7 +204,10 @@ def _input_gradient(
     gradient: torch.Tensor, size: Sequence[int], taps: Sequence[Taps]
 ) -> torch.Tensor:
     if gradient.shape[0] * gradient.shape[2] * prod(size) > _MAX_PAIRS:
-        raise UnsupportedError(f"pairs of {gradient.shape[2]} results and {prod(size)} elements")
+        raise UnsupportedError(
+            f"the gradient of grid_sample for {gradient.shape[2]} results and {prod(size)} "
+            f"elements: the weights of all pairs exceed {_MAX_PAIRS} elements"
+        )
     matrix = None
     for length, tap in zip(size, taps, strict=True):
         position = torch.arange(length, dtype=torch.int32, device=gradient.device)
@@ -227,7 +230,7 @@ def _grid_gradient(
     is_inside = _is_inside(taps)
     by_dim = []
     for dim in reversed(range(len(size))):
-        factors = [tap.slopes if at == dim else tap.weights for at, tap in enumerate(taps)]
+        factors = [tap.slopes if axis == dim else tap.weights for axis, tap in enumerate(taps)]
         terms = weighted * _outer(factors, torch.mul)
         by_dim.append(torch.where(is_inside, terms, 0.0).sum(1))
     return torch.stack(by_dim, -1)

@@ -1,8 +1,8 @@
 """Decompositions of upsampling: nearest, linear and cubic interpolation, and their gradients.
 
-Dims are resampled one after the other. A tap is the index that each result of a row reads, and its
-weight. The gradient is a matmul with the taps as a matrix, in float32, in which infinities and NaNs
-reach only the elements that were read.
+Dims are resampled one after the other. A tap holds an index and a weight for each result of a row:
+a result is the weighted sum of its taps. The gradient is a matmul with the taps as a matrix, in
+float32, in which infinities and NaNs reach only the elements that were read.
 """
 
 from collections.abc import Callable, Sequence
@@ -198,10 +198,10 @@ _UPSAMPLING = {
 
 
 def prevent_early_decomposition(name: str, has_align_corners: bool) -> None:
-    """Make tracing keep an upsampling op on the card.
+    """Preserve an upsampling op on the card while a graph is traced.
 
-    PyTorch decomposes these ops before a graph is traced, into reads through pairs of indices,
-    whose gradient compares all pairs of positions. On the card the op's own kernels run instead.
+    PyTorch decomposes these ops before a graph is traced, into gathers by pairs of indices, whose
+    gradient compares all pairs of positions. The decompositions of this module are cheaper.
     """
     op = getattr(aten, name).default
     keys = torch._C.DispatchKey

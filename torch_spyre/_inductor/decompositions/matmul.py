@@ -1,4 +1,4 @@
-"""Decompositions of matmuls: with a bias, of vectors, of 8-bit floats with scales, grouped."""
+"""Decompositions of matmuls with a bias, of vectors, of scaled 8-bit floats, and of groups."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
 """Decompositions of vector norms, layer norm, weight norm, and the gradient of group norm.
 
-PyTorch's own decomposition is used for the gradient of batch norm: nothing cancels there.
+The gradient of batch norm needs no decomposition here: in PyTorch's, no large sums cancel.
 """
 
 import math

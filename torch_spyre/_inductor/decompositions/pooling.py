@@ -26,7 +26,7 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class Windows:
-    """The pooling windows along one dim, whose number is negative."""
+    """The pooling windows along a dim; `dim` is negative."""
 
     dim: int
     size: int

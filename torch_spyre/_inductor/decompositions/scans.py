@@ -1,8 +1,8 @@
 """Decompositions of scans: `cumsum`, `cumprod`, `cummax`, `cummin` and `logcumsumexp`.
 
-A row is split into blocks. Within a block every element reduces those up to it, which costs the
-square of the block's length and no memory. The results of whole blocks are scanned recursively and
-combined with the elements of the blocks that follow.
+A row is split into blocks. Within a block, each result reduces all elements up to its own, which
+takes quadratic time but no memory. The results of whole blocks are scanned recursively and combined
+with the elements of the blocks that follow.
 """
 
 import math
@@ -20,10 +20,10 @@ _BLOCK = 64
 
 @dataclass(frozen=True)
 class _Reduction:
-    """An associative operation: its identity element, along a dim, and on two tensors."""
+    """An associative operation: its identity, its reduction along a dim, and its binary form."""
 
     identity: float
-    along: Callable[..., torch.Tensor]
+    reduce: Callable[..., torch.Tensor]
     combine: Callable[..., torch.Tensor]
 
 
@@ -116,7 +116,7 @@ def _scan(rows: torch.Tensor, reduction: _Reduction) -> torch.Tensor:
     block_results = _scan(within_blocks[..., -1], reduction)
     before = aten.constant_pad_nd(block_results[..., :-1], [1, 0], reduction.identity)
     combined = reduction.combine(within_blocks, before.unsqueeze(-1))
-    # A copy, as a view of part of the last block is no rectangle of the blocks.
+    # A copy: a view that ends within the last block is not a rectangle of the blocks.
     return combined.reshape(*rows.shape[:-1], blocks * _BLOCK)[..., :length].clone()
 
 
@@ -124,6 +124,6 @@ def _scan_block(rows: torch.Tensor, reduction: _Reduction) -> torch.Tensor:
     position = torch.arange(rows.shape[-1], device=rows.device)
     is_reduced = position <= position.unsqueeze(-1)
     identity = torch.full((), reduction.identity, dtype=rows.dtype, device=rows.device)
-    return reduction.along(
+    return reduction.reduce(
         torch.where(is_reduced, rows.unsqueeze(-2), identity), -1, dtype=rows.dtype
     )

@@ -1,7 +1,7 @@
 """Decompositions of `sort`, `topk`, medians, `searchsorted`, histograms and `bincount`.
 
-The rank of an element is the number of elements before it: a sum over pairs, which costs the square
-of a row's length and no memory. Rows longer than `_MAX_RANKED` are not sorted on the card. `topk`
+The rank of an element is the number of elements before it: a sum over pairs, which takes quadratic
+time but no memory. Rows longer than `_MAX_RANKED` are not sorted on the card. `topk`
 of a long row selects the first k of each block, then the first k of these.
 """
 
@@ -14,10 +14,10 @@ from torch_spyre._inductor.decompositions.registry import register_decomposition
 from torch_spyre.errors import UnsupportedError
 
 aten = torch.ops.aten
-# Elements of a row whose pairs are compared.
+# The longest row whose pairs of elements are compared.
 _MAX_RANKED = 1 << 14
 _BLOCK = 1024
-# Elements of a mask that is in memory, as eager ops run one by one.
+# The largest mask, which is in memory as eager ops run one by one.
 _MAX_MASK = 1 << 24
 
 
@@ -34,7 +34,7 @@ def _sort_stably(
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
     rows = x.movedim(dim, -1)
     if rows.shape[-1] > _MAX_RANKED:
-        raise UnsupportedError(f"sorting rows of more than {_MAX_RANKED} elements")
+        raise UnsupportedError(f"sorting rows of {rows.shape[-1]} elements (at most {_MAX_RANKED})")
     ranks = _ranks(rows, descending)
     position = torch.arange(rows.shape[-1], device=x.device).expand(rows.shape)
     indices = torch.zeros_like(ranks).scatter(-1, ranks, position)
@@ -107,7 +107,7 @@ def _nanmedian(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     if not x.is_floating_point() or x.dim() == 0 or x.shape[dim] == 0:
         return _median(x, dim, keepdim)
     values, indices = _sort(x, dim)
-    # NaNs are sorted last; the median of nothing but NaNs is the first of them.
+    # NaNs are sorted last; the median of a row of NaNs is the first of them.
     count = (~torch.isnan(x)).to(torch.int32).sum(dim, keepdim=True)
     rank = torch.div((count - 1).clamp(min=0), 2, rounding_mode="floor")
     values, indices = values.gather(dim, rank), indices.gather(dim, rank)
@@ -138,7 +138,9 @@ def _topk_of_rows(rows: torch.Tensor, k: int, largest: bool) -> tuple[torch.Tens
     length = rows.shape[-1]
     if length <= _BLOCK or 2 * k > _BLOCK:
         if length > _MAX_RANKED:
-            raise UnsupportedError(f"the first {k} of more than {_MAX_RANKED} elements")
+            raise UnsupportedError(
+                f"topk with k={k} > {_BLOCK // 2} of {length} elements (at most {_MAX_RANKED})"
+            )
         return _topk_of_block(rows, k, largest)
     num_blocks = length // _BLOCK
     blocks = rows[..., : num_blocks * _BLOCK].reshape(*rows.shape[:-1], num_blocks, _BLOCK)
@@ -268,7 +270,7 @@ def _count(x: torch.Tensor, bins: int) -> torch.Tensor:
 
 
 def _sum_weights(x: torch.Tensor, weights: torch.Tensor, bins: int) -> torch.Tensor:
-    # No matmul, in which a weight that is not finite would reach all bins.
+    # Not a matmul: in that, a weight that is not finite would reach all bins.
     sums = []
     for chunk in torch.arange(bins, device=x.device).split(max(1, _MAX_MASK // x.numel())):
         sums.append(torch.where(x == chunk[:, None], weights, 0).sum(-1))

@@ -123,8 +123,8 @@ def _erfcx(x: torch.Tensor) -> torch.Tensor:
     coarse = torch.floor(magnitude * 64) / 64
     correction = (magnitude - coarse) * (magnitude + coarse)
     exponential = torch.exp(coarse * coarse) * torch.exp(correction)
-    of_negative = torch.where(magnitude > 10, math.inf, 2 * exponential - tail)
-    return torch.where(x < 0, of_negative, tail)
+    negative = torch.where(magnitude > 10, math.inf, 2 * exponential - tail)
+    return torch.where(x < 0, negative, tail)
 
 
 @in_float32(aten.special_log_ndtr.default)

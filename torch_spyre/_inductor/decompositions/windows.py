@@ -83,7 +83,7 @@ def covering_windows(
 
 
 def insert_zeros(x: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
-    """Insert zeros between elements, so that neighbours are `stride` apart in the last dims."""
+    """Insert zeros along the last dims, so that elements are `stride` positions apart."""
     for position, step in enumerate(stride):
         if step == 1:
             continue

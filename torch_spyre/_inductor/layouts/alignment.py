@@ -38,8 +38,6 @@ class Alignment:
     segments: Mapping[sympy.Symbol, Sequence[tuple[sympy.Symbol, int]]]
     # One entry for each tensor.
     coordinates: Sequence[Sequence[sympy.Expr]]
-    # For each tensor, whether its coordinates contain no divisions but those into sticks.
-    is_plain: Sequence[bool]
 
 
 def align(
@@ -58,24 +56,6 @@ def align(
         new_ranges,
         segments,
         [[expression(value) for value in coordinates] for coordinates in rewritten],
-        [
-            _is_plain(coordinates, device_size[-1])
-            for coordinates, (device_size, _) in zip(rewritten, accesses, strict=True)
-        ],
-    )
-
-
-def _is_plain(coordinates: Sequence[Linear], per_stick: int) -> bool:
-    """Return whether the only division is that of the sum along the sticks into sticks."""
-    stick = coordinates[-1]
-    stick_bases = [digit.base for _, digit in stick.terms]
-    return all(
-        digit.divisor == 1 and digit.modulus in (0, per_stick) for _, digit in stick.terms
-    ) and all(
-        (digit.divisor, digit.modulus) == (1, 0)
-        or ((digit.divisor, digit.modulus) == (per_stick, 0) and [digit.base] == stick_bases)
-        for coordinate in coordinates[:-1]
-        for _, digit in coordinate.terms
     )
 
 

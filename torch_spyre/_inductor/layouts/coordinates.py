@@ -1,8 +1,8 @@
 """Computes the device coordinates of an access, one for each dim of a tiled buffer.
 
-A host offset is a mixed-radix number: the strides of the device dims are the place values, the
-coordinates its digits. Dividing the index by each stride in turn, largest first, gives the
-coordinates; this is exact for every view, including those with partly filled sticks.
+A host offset is a mixed-radix number whose digits are the coordinates: the strides of the device
+dims are the weights of the digits. Dividing the index by each stride in turn, largest first, gives
+the coordinates. This is exact for every view, including those with partly filled sticks.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,9 +65,9 @@ def _check_remainder(
 ) -> None:
     if remainder.is_zero:
         return
-    shown = expression(index) if isinstance(index, Linear) else index
+    text = expression(index) if isinstance(index, Linear) else index
     raise ValueError(
-        f"index {shown} is not the offset of an element of a buffer with size {list(size)} and "
+        f"index {text} is not the offset of an element of a buffer with size {list(size)} and "
         f"strides {list(stride)}: the remainder is {expression(remainder)}"
     )
 

@@ -11,12 +11,8 @@ from torch_spyre._C import SpyreTensorLayout, get_elem_in_stick
 from torch_spyre._inductor.layouts.terms import Linear, digits, names, parse
 from torch_spyre._inductor.multi_loop.registry import find_multi_loop_op
 
-# Kinds with a rule in `propagation.py`; the name of a multi-loop op is a kind, too.
-# fmt: off
-KINDS = frozenset({
-    "pointwise", "reduction", "matmul", "exx2", "topk", "clone", "fill", "fallback", "mutation",
-})
-# fmt: on
+# Kinds with a rule in `propagation.py`. Names of multi-loop ops are kinds too.
+KINDS = frozenset({"pointwise", "reduction", "matmul", "clone", "fill", "mutation"})
 
 # The read position of a copy after an op, from the buffer that it writes to its destination.
 WRITE = -1
@@ -45,8 +41,8 @@ class Access:
     index: sympy.Expr
     # Whether the buffer holds indices for another access; any layout is valid then.
     is_index: bool = False
-    # Symbols that are values of an index tensor -> the loop symbols that tensor is read at.
-    # Without an entry: all loop symbols that do not occur in the index.
+    # For each symbol that is a value of an index tensor, the loop symbols at which that tensor is
+    # read; by default, all loop symbols that do not occur in the index.
     indirect: Mapping[sympy.Symbol, frozenset[sympy.Symbol]] = field(default_factory=dict)
 
 

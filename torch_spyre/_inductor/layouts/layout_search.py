@@ -77,7 +77,7 @@ class _Step:
         self.op = op
         self.candidates = op_candidates
         self.needed_later = needed_later
-        # A copy made before its source was mutated does not serve a read after the mutation.
+        # Reads after a mutation of the source cannot use a copy from before the mutation.
         self._versions = [versions.get(read.buffer.name, 0) for read in op.reads]
         self._edges: dict[tuple[int, SpyreTensorLayout, Requirement], _Edge] = {}
         self._loops = tuple(op.loops.items())
@@ -107,7 +107,7 @@ class _Step:
         return _Edge(copy, copy_key)
 
     def cheapest(self, candidate: Candidate, state: "_State") -> tuple[int, Sequence[_Edge]]:
-        """Return the cost and the reads of the candidate's cheapest choice."""
+        """Return the cost and the edges of the candidate's cheapest choice."""
         return min(
             (self._cost(choice, state) for choice in candidate.choices),
             key=lambda cost_and_edges: cost_and_edges[0],
@@ -147,7 +147,9 @@ def _steps(ops: Sequence[LayoutOp], known: dict[str, list[SpyreTensorLayout]]) -
 def _check_reads(op: LayoutOp, known: Mapping[str, object]) -> None:
     missing = [read.buffer.name for read in op.reads if read.buffer.name not in known]
     if missing:
-        raise ValueError(f"{op.name} reads {', '.join(missing)}, which nothing wrote before")
+        raise ValueError(
+            f"{op.name} reads {', '.join(missing)}, neither an input nor written by an earlier op"
+        )
 
 
 # --- The search -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Lists the candidate layouts of an op's result, and what each requires of its reads.
+"""Lists the candidate layouts of an op's result, with the requirements of each on the reads.
 
 Candidates are in order of preference: of two with the same cost, the search takes the earlier.
 """
@@ -23,7 +23,6 @@ from torch_spyre._inductor.layouts.sticks import (
     classify,
     default_layout,
     gather_copy,
-    layout_with_stick,
     matching_dim,
     ordered_layout,
     satisfies,
@@ -92,24 +91,6 @@ def _reduction(op: LayoutOp, known: Known) -> Iterator[Candidate]:
             yield Candidate(layout, _choices(op, stick))
 
 
-def _topk(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    """Yield the candidates of a reduction whose stick must not be the reduced dim."""
-    _, sticks, _ = _input_sticks(op, known)
-    read_loops = names(op.read_indices[0])
-    retained = [stick for stick in sticks if stick not in op.reduced]
-    other_sticks = [stick for stick in _output_sticks(op) if stick in read_loops]
-    for stick in _unique([*retained, *other_sticks, None]):
-        layout = _layout_for(op, stick)
-        if layout is not None:
-            yield Candidate(layout, [_along_stick(op, stick)])
-
-
-def _exx2(op: LayoutOp, known: Known) -> Iterator[Candidate]:
-    target = op.write.buffer
-    layout = layout_with_stick(target.size, target.stride, target.dtype, SPARSE)
-    yield Candidate(layout, _choices(op, None))
-
-
 def _matmul(op: LayoutOp, known: Known) -> Iterator[Candidate]:
     """Require the first operand's sticks along K, the second's and the result's along N."""
     left, right = (names(index) for index in op.read_indices[:2])
@@ -161,16 +142,13 @@ _RULES: Mapping[str, Callable[[LayoutOp, Known], Iterator[Candidate]]] = {
     "pointwise": _pointwise,
     "reduction": _reduction,
     "matmul": _matmul,
-    "exx2": _exx2,
-    "topk": _topk,
     "clone": _row_major,
     "fill": _fill,
-    "fallback": _row_major,
     "mutation": _mutation,
 }
 
-# Copies read and write any coordinates; fallbacks do not run on the card.
-_UNCONSTRAINED = {"clone", "fill", "fallback"}
+# Copies and fills read and write any coordinates.
+_UNCONSTRAINED = {"clone", "fill"}
 
 
 # --- Writing a buffer of known layout -------------------------------------------------------------
@@ -194,7 +172,7 @@ def _into_layout(op: LayoutOp, layout: SpyreTensorLayout) -> Candidate:
         for stick in (*reversed(_written_loops(op)), None)
         if (choices := _choices_for_written(op, stick))
     )
-    reason = "the op cannot write to places that are not aligned with the sticks"
+    reason = "the op cannot write elements that are not aligned with the sticks"
     dtype = op.write.buffer.dtype
     scatter = gather_copy(dtype, op.write_index, name, indirect, op.loops, reason)
     return Candidate(layout, choices, scatter)
@@ -245,10 +223,9 @@ def _choices(op: LayoutOp, stick: Requirement) -> list[Choice]:
 
     One result per stick comes from sticks along a reduced dim, or from single elements.
     """
-    if stick is not None or op.kind == "topk":
+    if stick is not None:
         return [_along_stick(op, stick)]
-    reduced = [_along_stick(op, name) for name in reversed(op.reduced)]
-    return reduced if op.kind == "exx2" and reduced else [*reduced, _along_stick(op, None)]
+    return [*(_along_stick(op, name) for name in reversed(op.reduced)), _along_stick(op, None)]
 
 
 def _input_sticks(
@@ -316,7 +293,7 @@ def _output_sticks(op: LayoutOp) -> list[str]:
 def _layout_for(
     op: LayoutOp, stick: Requirement, keep_order: bool = False
 ) -> SpyreTensorLayout | None:
-    """Return the output's layout with sticks along a loop; None without such a layout.
+    """Return the output's layout with sticks along a loop; None if there is none.
 
     Outer dims are in order with `keep_order`; otherwise dims of size 1 come last.
     """

@@ -1,9 +1,9 @@
-"""Decides which accesses are compatible within an op, and which copies make them so.
+"""Decides which accesses are compatible within an op, and which copies make others compatible.
 
 All tensors of an op advance along one loop variable inside their sticks, or stay in slot 0 while it
-runs (they are broadcast along the stick). Any other access needs a copy first: of the whole buffer
-to a layout with another stick, or, if there is no such layout, of the elements in the order in
-which they are read.
+advances (they are broadcast along the stick). Any other access needs a copy first: of the whole
+buffer to a layout with another stick, or, if there is no such layout, of the elements in the order
+in which they are read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -119,26 +119,8 @@ def satisfies(
     )
 
 
-def are_compatible(accesses: Sequence[tuple[Sequence[Linear], int]]) -> bool:
-    """Return whether one op can have these accesses: (device coordinates, elements per stick)."""
-    sticks = [classify(coordinates[-1], per_stick) for coordinates, per_stick in accesses]
-    if any(stick.kind in (StickKind.OFFSET, StickKind.UNSUPPORTED) for stick in sticks):
-        return False
-    variables = {stick.variable for stick in sticks} - {None}
-    if len(variables) > 1:
-        return False
-    max_per_stick = max((per_stick for _, per_stick in accesses), default=1)
-    return not any(
-        varies_within_sticks(
-            coordinates[:-1], str(variable), per_stick if stick.variable else max_per_stick
-        )
-        for variable in variables
-        for (coordinates, per_stick), stick in zip(accesses, sticks, strict=True)
-    )
-
-
 def matching_dim(coordinates: Sequence[Linear], variable: str) -> int | None:
-    """Return the only dim whose coordinate is the variable or its `Mod`; None without one."""
+    """Return the only dim whose coordinate is the variable or its `Mod`; None if there is none."""
     dims = [dim for dim, coordinate in enumerate(coordinates) if _is_variable(coordinate, variable)]
     return dims[0] if len(dims) == 1 else None
 
@@ -267,7 +249,7 @@ def _restickify_target(
     index: Linear,
     required: Requirement,
 ) -> SpyreTensorLayout | None:
-    """Return the layout of the whole buffer with the required stick; None without one."""
+    """Return the layout of the whole buffer with the required stick; None if there is none."""
     if any(step == 0 and extent > 1 for extent, step in zip(size, stride, strict=True)):
         return None
     if required is None:

@@ -1,4 +1,4 @@
-"""Integer index arithmetic on small records, as sympy's is too slow for the layout search.
+"""Integer index arithmetic on small records: sympy is too slow for the layout search.
 
 An index is a `Linear`: a constant plus coefficients times digits, where a `Digit` is
 `(base // divisor) % modulus` and a base is a loop variable or, where sums carry, another `Linear`.
@@ -64,7 +64,7 @@ ZERO = Linear(0, ())
 
 
 def make_digit(base: Variable | Linear, divisor: int = 1, modulus: int = 0) -> Digit:
-    """Return the digit with its bounds, without a modulus that changes nothing."""
+    """Return the digit with its bounds; a modulus without effect is dropped."""
     low, high = (bound // divisor for bound in base.bounds)
     if modulus == 0 or (low >= 0 and high < modulus):
         return Digit(base, divisor, 0, low, high)
@@ -147,7 +147,7 @@ def split(value: Linear, divisor: int) -> tuple[Linear, Linear]:
 def _split_term(
     coefficient: int, digit: Digit, divisor: int
 ) -> tuple[list[tuple[int, Digit]], list[tuple[int, Digit]]]:
-    """Return the term's terms of quotient and remainder; both empty if it does not separate."""
+    """Return the terms of a term's quotient and remainder; both are empty if it cannot be split."""
     size = abs(coefficient)
     if size * max(abs(digit.low), abs(digit.high)) < divisor:
         return [], [(coefficient, digit)]
@@ -160,7 +160,7 @@ def _split_term(
 def split_digit(digit: Digit, divisor: int) -> tuple[Digit, Digit]:
     """Return `digit // divisor` and `digit % divisor`."""
     if digit.modulus % divisor == 0:
-        # The remaining modulus 1 would mean "always 0" where make_digit() reads 0 as "none".
+        # The quotient is always 0: a variable of size 1.
         coarse = make_digit(digit.base, digit.divisor * divisor, digit.modulus // divisor)
         if digit.modulus == divisor:
             coarse = make_digit(Variable("", 1))
@@ -188,7 +188,7 @@ def _split_whole(value: Linear, divisor: int) -> tuple[Linear, Linear]:
 
 
 def parse(index: sympy.Expr | int, ranges: Mapping[sympy.Symbol, int]) -> Linear:
-    """Return the index as a record; what is no index arithmetic becomes an unbounded variable."""
+    """Return the index as a record; any other expression becomes an unbounded variable."""
     sizes = tuple((symbol.name, int(size)) for symbol, size in ranges.items())
     return _parse_cached(sympy.sympify(index), sizes)
 

@@ -1,4 +1,4 @@
-"""Our lowerings of ops to Inductor's loops, where Inductor's own do not suit the card."""
+"""Lowerings of ops to Inductor's loops, where those of Inductor do not suit the card."""
 
 from torch_spyre._inductor.lowerings import (  # noqa: F401  (importing registers)
     attention,

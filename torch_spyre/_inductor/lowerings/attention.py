@@ -1,8 +1,8 @@
-"""Lowers attention to two loops of its own kinds: see `multi_loop/attention`.
+"""Lowers attention to two loops of the multi-loop op in `multi_loop/attention`.
 
-The points of the first are batch, head, query row and channel of the value; it reduces keys and
-channels of the queries. The logsumexp of each row, which the gradients need, is a second loop over
-the same tensors; both become one program.
+The first loop iterates over batch, head, query row and channel of the value, and reduces keys and
+channels of the queries. The second computes the logsumexp of each row, which the gradients need,
+from the same tensors. Both become one program.
 """
 
 import math

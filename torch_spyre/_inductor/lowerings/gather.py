@@ -63,7 +63,7 @@ def _index(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.Tensor
             wrapped.append(None)
             continue
         if index.get_dtype() in MASK_DTYPES:
-            raise UnsupportedError("indexing by a mask")
+            raise UnsupportedError("indexing with a bool or uint8 mask")
         wrapped.append(wrapped_index(index, x.get_size()[dim]))
     return gather_dims(x, wrapped)
 
@@ -83,7 +83,7 @@ def wrapped_index(index: ir.TensorBox, size: Any) -> ir.TensorBox:
 
 
 def gather_dims(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.TensorBox:
-    """Return Inductor's indexing of realized tensors: the card reads indices from memory."""
+    """Index with Inductor's lowering, on realized tensors: the card reads indices from memory."""
     stored = [None if index is None else realized(index) for index in indices]
     indexed = [dim for dim, index in enumerate(indices) if index is not None]
     for dim, index in enumerate(stored):
@@ -94,9 +94,9 @@ def gather_dims(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.T
 
 
 def indexable(x: ir.TensorBox, indexed: Sequence[int]) -> ir.TensorBox:
-    """Return a tensor in memory of which every indexed dim is a dim of the stored tensor.
+    """Return a tensor in memory in which every indexed dim is a dim of the stored tensor.
 
-    Only an index itself can address the card's memory, not an expression of it.
+    The card's memory can be addressed by an index, but not by an expression of an index.
     """
     x.realize()
     if isinstance(x.data, ir.GenericView):
@@ -150,10 +150,10 @@ def _gather(
 
 
 def with_index_checked(x: ir.TensorBox, size: Any, index: ir.TensorBox) -> ir.TensorBox:
-    """Return the tensor, made to depend on a bounds check of indices into a dim of size 1.
+    """Return the tensor with a dependency on a bounds check of indices into a dim of size 1.
 
-    Loops have no such dims, so the accesses themselves check nothing. Instead the indices read from
-    a tensor of two zeros, in which every index but 0 is moved out of bounds.
+    Loops drop dims of size 1, so accesses along them check no bounds. Instead, a tensor of two
+    zeros is read at these indices with 1 replaced by 2: every index but 0 is out of bounds.
     """
     if concrete(size) != 1 or any(concrete(n) == 0 for n in index.get_size()):
         return x

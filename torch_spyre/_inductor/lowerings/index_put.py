@@ -1,7 +1,7 @@
 """Lowerings of `index_put`.
 
-Elements are stored at the positions that their indices give. To accumulate elements with equal
-indices, each is replaced by the sum of all of them: then it does not matter which is stored last.
+To accumulate elements with equal indices, each is replaced by the sum of all of them. Then it does
+not matter which of them is stored last.
 """
 
 import math
@@ -238,7 +238,7 @@ def _mask_matmul(mask: ir.TensorBox, rows: ir.TensorBox) -> ir.TensorBox:
         value = load(point)
         return ops.where(ops.logical_or(ops.isnan(value), ops.isinf(value)), constant(0.0), value)
 
-    def is_or_nan(infinity: float) -> Callable[..., Any]:
+    def is_nan_or_equal(infinity: float) -> Callable[..., Any]:
         def inner(point: Sequence[Any]) -> Any:
             value = load(point)
             is_match = ops.logical_or(ops.isnan(value), ops.eq(value, constant(infinity)))
@@ -246,7 +246,7 @@ def _mask_matmul(mask: ir.TensorBox, rows: ir.TensorBox) -> ir.TensorBox:
 
         return inner
 
-    operands = (finite, is_or_nan(math.inf), is_or_nan(-math.inf))
+    operands = (finite, is_nan_or_equal(math.inf), is_nan_or_equal(-math.inf))
     sums = [matmul(mask, pointwise(operand), size, size[0]) for operand in operands]
     for tensor in sums:
         tensor.realize()

@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def store_at(x: ir.TensorBox, values: ir.TensorBox, position: Callable[..., Any]) -> None:
-    """Store values into x at the coordinates that `position` returns for theirs.
+    """Store each value into x at the coordinates to which `position` maps those of the value.
 
     The values are realized first, as they may read from x.
     """
@@ -39,9 +39,9 @@ def store_at(x: ir.TensorBox, values: ir.TensorBox, position: Callable[..., Any]
 
 
 def last_along(values: ir.TensorBox, dims: Sequence[int]) -> ir.TensorBox:
-    """Return the last values along dims, which are those that stay if all have one position.
+    """Return the last values along dims, which remain if all are stored at one position.
 
-    A loop over a destination of size 1 could not distinguish them.
+    Loops drop a destination dim of size 1, so a store could not determine which is last.
     """
     values.realize()
     for dim in dims:

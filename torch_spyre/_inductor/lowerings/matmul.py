@@ -57,7 +57,7 @@ def matmul(
             ),
             ranges=list(size),
             reduction_ranges=[inner],
-            reduction_type=MATMUL,  # type: ignore[arg-type]  # a kind of our own
+            reduction_type=MATMUL,  # type: ignore[arg-type]  # not one of Inductor's types
             src_dtype=left.get_dtype(),
             reduction_hint=ir.ReductionHint.DEFAULT,
         )

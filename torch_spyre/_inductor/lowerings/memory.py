@@ -8,7 +8,7 @@ from torch._inductor.lowering import clone, expand, to_dtype
 
 
 def memory_loader(x: ir.TensorBox) -> Callable[[Sequence[Any]], Any]:
-    """Return a loader of a tensor that is in memory, or of the tensor in memory that it views."""
+    """Return a loader that reads memory: that of the tensor, or of the tensor that it copies."""
     if not _is_copy(x):
         x.realize()
         data = x.data

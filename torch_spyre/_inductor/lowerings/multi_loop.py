@@ -1,4 +1,4 @@
-"""Lowers an op to a loop of a kind of its own, which a `MultiLoopOp` has registered."""
+"""Lowers an op to a reduction loop whose type a `MultiLoopOp` has registered."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,6 +36,6 @@ def multi_loop_reduction(
         )
     )
     box.realize()
-    # A buffer of its own: Inductor must not let the program write into another one.
+    # Inductor must not alias the buffer with another one that the program would then write.
     ir.as_storage_and_layout(box, freeze=True, exact_strides=list(like.stride()))
     return box

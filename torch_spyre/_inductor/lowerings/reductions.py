@@ -48,7 +48,7 @@ def _mean(
             inner_fn=inner,
             ranges=ranges if keepdim else [size[axis] for axis in remaining_dims],
             reduction_ranges=[size[axis] for axis in reduced_dims],
-            reduction_type="mean",  # type: ignore[arg-type]  # a kind of our own
+            reduction_type="mean",  # type: ignore[arg-type]  # not one of Inductor's types
             src_dtype=x.get_dtype(),
             reduction_hint=ir.ReductionHint.DEFAULT,
         )

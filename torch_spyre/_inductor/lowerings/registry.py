@@ -1,4 +1,4 @@
-"""The registry of our lowerings of ops to Inductor's loops."""
+"""The registry of lowerings of ops on the card to Inductor's loops."""
 
 from collections.abc import Callable
 from typing import Any

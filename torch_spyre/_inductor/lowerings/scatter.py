@@ -1,7 +1,7 @@
 """Lowerings of `scatter`, `scatter_reduce`, `slice_scatter` and `select_scatter`.
 
-Elements with equal indices that are reduced are each replaced by the reduction of all of them: then
-it does not matter which is stored last.
+To reduce elements with equal indices, each is replaced by the reduction of all of them. Then it
+does not matter which of them is stored last.
 """
 
 import math
@@ -110,7 +110,7 @@ def _scatter_reduce(
 def _scattered(
     x: ir.TensorBox, dim: int, index: ir.TensorBox, src: Any, kind: str | None, include_self: bool
 ) -> ir.TensorBox:
-    """Return x with elements scattered along a dim, reduced as `kind` says or replaced if None."""
+    """Return x with elements scattered along a dim, reduced by `kind`, or stored if it is None."""
     shape = x.get_size()
     if kind is not None and x.get_dtype() is torch.bool:
         if isinstance(src, ir.TensorBox):
@@ -131,7 +131,7 @@ def _scattered(
         src = view(src, [1])
     index = realized(index)
     length = concrete(index.get_size()[dim])
-    # A mean needs the count of all elements; without x's own, chunks could not be combined.
+    # A mean needs the count of all elements. Without x's element, chunks cannot be combined.
     is_chunked = kind in _REDUCTIONS and kind != "mean" and include_self
     chunk_size = _MAX_REDUCED if is_chunked else length
     for begin in range(0, length, chunk_size):
@@ -149,7 +149,7 @@ def _scatter_chunk(
     kind: str | None,
     include_self: bool,
 ) -> None:
-    """Store elements into x."""
+    """Scatter one chunk of elements into x, in place."""
     load_index, load = index.make_loader(), to_dtype(src, x.get_dtype()).make_loader()
     # Only as many elements as there are indices are scattered; the source may have more.
     values = ir.Pointwise.create(
@@ -180,7 +180,7 @@ def _reduce_duplicates(
     kind: str,
     include_self: bool,
 ) -> ir.TensorBox:
-    """Return, for each value, the reduction of all with its index, and of x's element if asked."""
+    """Return, for each value, the reduction of all with its index, and of x if `include_self`."""
     reduction_type = _REDUCTIONS[kind]
     load, load_index = values.make_loader(), index.make_loader()
     dtype, ranges = x.get_dtype(), index.get_size()

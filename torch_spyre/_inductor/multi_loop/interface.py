@@ -1,9 +1,9 @@
 """The interface between the compiler and an op that is several loops in one kernel.
 
-Before the passes such an op is a reduction of a kind of its own: `lowerings/` makes a loop over all
-points of the result and all reduced points, whose inner function returns a tuple of the loaded
-elements, followed by constants. The passes treat that loop as one op. Where they need more than its
-reads and its write, they ask the `MultiLoopOp` that has registered the kind.
+Its lowering creates a reduction with a reduction type of its own: a loop over all points of the
+result and all reduced points, whose inner function returns a tuple of the loaded elements, followed
+by constants. The passes treat that loop as one op. Where they need more than its reads and its
+write, they call the `MultiLoopOp` that is registered for the reduction type.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class MultiLoopOp(ABC):
     """An op of several loops, as the passes and the emitter see it."""
 
-    # The overload that the lowering is registered for. It runs on the card as it is.
+    # The overload that the lowering is registered for.
     overload: ClassVar["torch._ops.OpOverload"]
     # The kinds of loops that belong to the op: the reduction types of its lowering, and the names
     # of its OpSpecs. Results after the first are by-products that the same kernel can compute.

@@ -17,7 +17,7 @@ _OPS: dict[str, "MultiLoopOp"] = {}
 
 
 def register(op: "MultiLoopOp") -> None:
-    """Make an op known under its names."""
+    """Register an op under its names."""
     for name in op.names:
         if name in _OPS:
             raise ValueError(f"multi-loop op {name} is registered twice")
@@ -34,7 +34,7 @@ def multi_loop_op(name: str) -> "MultiLoopOp":
     """Return the op that has loops or specs of this name."""
     op = find_multi_loop_op(name)
     if op is None:
-        raise KeyError(f"{name} is not the name of a multi-loop op")
+        raise KeyError(f"no multi-loop op is registered under the name {name}")
     return op
 
 

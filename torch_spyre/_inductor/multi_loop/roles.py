@@ -45,7 +45,7 @@ class LoopRoles:
     def from_field(
         roles: Mapping[str, str], field: "Field", sizes: Mapping[str, int]
     ) -> "LoopRoles":
-        """Return roles that were read from a file; raise an error unless they are well-formed.
+        """Return roles that were read from a file; raise `BundleError` unless they are well-formed.
 
         Every role must be present, no symbol may have two, and the steps of a role must be those
         of nested loops without gaps. Symbols without a size are loops of one element.
@@ -56,7 +56,7 @@ class LoopRoles:
             steps[role] = _read_steps(entry, sizes)
             for earlier in steps:
                 if earlier != role and steps[earlier].keys() & steps[role].keys():
-                    entry.fail(f"has symbols of {earlier}")
+                    entry.fail(f"must not hold symbols of the role {earlier}")
         return LoopRoles(steps)
 
     def to_op_info(self) -> dict[str, dict[str, int]]:
@@ -83,6 +83,6 @@ def _read_steps(entry: "Field", sizes: Mapping[str, int]) -> dict[str, int]:
     expected = 1
     for name, step in reversed(steps):
         if step.integer(1) != expected:
-            step.fail(f"is not the step, {expected}, that the symbols after it leave")
+            step.fail(f"must be {expected}, the product of the sizes of the symbols after it")
         expected *= sizes.get(name, 1)
     return {name: step.integer(1) for name, step in steps}

@@ -95,7 +95,7 @@ def _by_name() -> Mapping[str, OpRecord]:
     )
     records = [record for module in modules for record in module.RECORDS]
     by_name = {record.name: record for record in records}
-    assert len(by_name) == len(records), "two records of one name"
+    assert len(by_name) == len(records), "two op records have the same name"
     return MappingProxyType(by_name)
 
 
@@ -103,14 +103,14 @@ RECORDS = _by_name()
 
 
 def find_record(name: str) -> OpRecord | None:
-    """Return the record of an op, or None for an op that only a file of others contains."""
+    """Return the record of an op, or None for a name that only SuperDSC files contain."""
     return RECORDS.get(name)
 
 
 def record_of(name: str) -> OpRecord:
     """Return the record of an op; raise `UnsupportedError` if there is none."""
     if name not in RECORDS:
-        raise UnsupportedError(f"{name}: the compiler has no such op")
+        raise UnsupportedError(f"{name}, an op that is not in the op table")
     return RECORDS[name]
 
 
@@ -130,7 +130,7 @@ def _by_loop_op(*kinds: Kind) -> Mapping[str, OpRecord]:
     )
 
 
-# From the ops of Inductor's loop bodies, and from the types of its reductions.
+# Records by op of Inductor's loop bodies, and by type of its reductions.
 LOOP_OPS = _by_loop_op(*_ELEMENTWISE, Kind.COORDINATE)
 REDUCTION_TYPES = _by_loop_op(*_REDUCING)
 # Loop ops that Inductor's handlers do not have.
@@ -141,6 +141,6 @@ MATMUL_OPS = names_of(Kind.MATMUL)
 TOPK_OPS = names_of(Kind.TOPK)
 # Conversions that SuperDSC has names for.
 CONVERSION_OPS = names_of(Kind.CONVERSION) & PUBLIC_OPS
-# Ops with KTIR that is emitted element by element, or reduced along dims.
+# Elementwise ops that have KTIR.
 POINTWISE_OPS = frozenset(name for name in names_of(*_ELEMENTWISE) if RECORDS[name].ktir)
 REDUCTION_OPS = names_of(Kind.REDUCTION, Kind.ARG_REDUCTION)

@@ -26,15 +26,15 @@ def _comparison(
     predicates: tuple[str, str],
     bool_variant: str | None = None,
 ) -> OpRecord:
-    """Return the record of a comparison; the predicates are those of floats and of integers."""
-    of_floats, of_integers = predicates
+    """Return the record of a comparison, whose predicates are for floats and for integers."""
+    float_predicate, integer_predicate = predicates
     return OpRecord(
         name,
         Kind.COMPARISON,
         arity=2,
         ktir=forms(
-            floats=comparison("arith.cmpf", of_floats),
-            integers=comparison("arith.cmpi", of_integers),
+            floats=comparison("arith.cmpf", float_predicate),
+            integers=comparison("arith.cmpi", integer_predicate),
         ),
         reference=reference,
         exactness=EXACT,
@@ -46,7 +46,7 @@ def _comparison(
 
 
 def _classification(name: str, form: KtirForm, reference: Callable[..., torch.Tensor]) -> OpRecord:
-    """Return the record of a predicate on single floats."""
+    """Return the record of a predicate of one float, such as `isnan`."""
     return OpRecord(
         name,
         Kind.COMPARISON,

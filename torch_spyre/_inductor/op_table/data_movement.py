@@ -26,18 +26,18 @@ def _conversion_form(*instructions: str) -> KtirForm:
 
 
 def _index(sizes: Sequence[int], expression: Callable[..., torch.Tensor]) -> torch.Tensor:
-    """Return an expression of the coordinates at each point of an iteration space."""
+    """Evaluate an expression of the coordinates at each point of an iteration space."""
     coordinates = torch.meshgrid(*map(torch.arange, sizes), indexing="ij")
     return expression(*coordinates)
 
 
-# What `arith` has from each class to the others.
+# The instructions that convert from each operand class to the others.
 _FROM_FLOATS = _conversion_form("extf", "truncf", "fptosi", "cmpf_une")
 _FROM_INTEGERS = _conversion_form("sitofp", "extsi", "trunci", "cmpi_ne")
 _FROM_BOOLS = _conversion_form("uitofp", "extui")
 _FROM_ANY = forms(floats=_FROM_FLOATS, integers=_FROM_INTEGERS, bools=_FROM_BOOLS)
 
-# A reference returns the elements; the dtype of the output then rounds or truncates them.
+# References only copy; converting the copy to the dtype of the output rounds or truncates it.
 RECORDS = (
     # Both copies accept an output of another dtype, so that a kernel may convert on the way.
     OpRecord(

@@ -72,7 +72,7 @@ RECORDS = (
         is_custom_loop_op=True,
         is_public=True,
     ),
-    # Only files contain it: loops are traced as PyTorch decomposes it.
+    # Only SuperDSC files contain it: PyTorch decomposes it before loops are traced.
     _function(
         "softplus",
         compound("softplus", "softplus"),

@@ -18,7 +18,7 @@ MATMUL = "batchmatmul"
 
 _MATMUL_FORM = dedicated("linalg.matmul", "matmul")
 _BATCH_MATMUL_FORM = dedicated("linalg.batch_matmul", "matmul")
-_SUM = ReductionRule(0.0, is_wide=True, of_empty=0)
+_SUM = ReductionRule(0.0, is_wide=True, empty_result=0)
 
 
 def _matmul(name: str, form: KtirForm, loop_ops: tuple[str, ...]) -> OpRecord:

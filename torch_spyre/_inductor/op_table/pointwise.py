@@ -183,7 +183,7 @@ ARITHMETIC = (
         loop_ops=("relu",),
         is_public=True,
     ),
-    # Only files contain it: in loops, a clamp is a maximum and a minimum.
+    # Only SuperDSC files contain it: in loops, a clamp is a maximum and a minimum.
     OpRecord(
         "clip",
         Kind.POINTWISE,

@@ -1,7 +1,7 @@
 """Ops of SuperDSC's public inventory that the compiler emits no KTIR for.
 
-Their files are read and written, and work division has rules for some; compiling them raises
-`UnsupportedError`.
+SuperDSC files with these ops can be read and written, and work division has rules for some of them.
+Compiling them raises `UnsupportedError`.
 """
 
 from torch_spyre._inductor.op_table.record import Kind, OpRecord

@@ -6,7 +6,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Literal
 
-# What the vector unit charges for an element; see `torch_spyre/timing`.
+# How expensive an element is; see `torch_spyre/timing`.
 CostClass = Literal["simple", "divide", "transcendental", "matmul"]
 
 
@@ -42,7 +42,7 @@ class ResultType(Enum):
 
     OPERANDS = "that of the operands"
     BOOL = "bool"
-    # A conversion, a sum or an index: the tensor that is written states it.
+    # Conversions, matmuls and indices: the output tensor determines it.
     OUTPUT = "that of the output"
 
 
@@ -87,7 +87,7 @@ class KtirForm:
     name: str
     instructions: tuple[str, ...]
     predicate: str | None = None
-    # Wider operands have no such operation.
+    # The widest operands that the operation supports.
     max_bits: int = 32
 
 
@@ -122,7 +122,7 @@ def dedicated(name: str, *instructions: str) -> KtirForm:
 class ReductionRule:
     """The accumulator of a reduction. The KTIR form of the op combines two of them."""
 
-    # Combining this with a value returns the value. Integers take their limit for an infinity.
+    # The identity element. For integers, an infinity stands for the limit of the dtype.
     initial: float
     # Sums of 16-bit floats are accumulated in float32 and rounded at the end.
     is_wide: bool = False
@@ -131,15 +131,15 @@ class ReductionRule:
     # The constant that the accumulator is multiplied by at the end.
     scale: str | None = None
     # The result for a tensor without elements; None if PyTorch raises an error.
-    of_empty: float | None = None
+    empty_result: float | None = None
 
 
 @dataclass(frozen=True)
 class OpRecord:
     """One op of OpSpecs. `name` is also its name in SuperDSC.
 
-    `ktir` is empty for ops of the public inventory that no kernel of ours contains: their files
-    are read and written, and compiling them raises an error.
+    `ktir` is empty for ops of the public inventory that the compiler does not emit: SuperDSC files
+    with them can be read and written, but compiling them raises an error.
     `reference` accepts the operands in float64 or as integers, then for a reduction the dim, then
     the constants in the order of `constants`.
     """

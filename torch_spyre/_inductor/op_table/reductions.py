@@ -1,4 +1,4 @@
-"""Reductions, and the ops that return the index of an extreme element.
+"""Reductions, and `argmax` and `argmin`.
 
 The KTIR form of a reduction combines two accumulators.
 """
@@ -41,7 +41,7 @@ RECORDS = (
         reference=torch.sum,
         exactness=ACCUMULATED,
         loop_ops=("sum",),
-        reduction=ReductionRule(0.0, is_wide=True, of_empty=0),
+        reduction=ReductionRule(0.0, is_wide=True, empty_result=0),
         is_public=True,
     ),
     OpRecord(
@@ -53,7 +53,7 @@ RECORDS = (
         exactness=ACCUMULATED,
         loop_ops=("mean",),
         constants=("scaling_factor",),
-        reduction=ReductionRule(0.0, is_wide=True, scale="scaling_factor", of_empty=math.nan),
+        reduction=ReductionRule(0.0, is_wide=True, scale="scaling_factor", empty_result=math.nan),
         is_public=True,
     ),
     OpRecord(
@@ -64,7 +64,7 @@ RECORDS = (
         reference=torch.prod,
         exactness=ACCUMULATED,
         loop_ops=("prod",),
-        reduction=ReductionRule(1.0, is_wide=True, of_empty=1),
+        reduction=ReductionRule(1.0, is_wide=True, empty_result=1),
     ),
     OpRecord(
         "max",

@@ -6,7 +6,7 @@ from torch_spyre._inductor.bundle import Bundle
 
 
 def eliminate_dead_code(bundle: Bundle) -> Bundle:
-    """Drop the ops that write neither a result nor what a remaining op reads."""
+    """Drop the ops whose targets are neither results nor read by a remaining op."""
     live = set(bundle.results)
     retained = []
     for op in reversed(bundle.ops):

@@ -1,4 +1,4 @@
-"""Simplifies ops on empty tensors: ops without points, and reductions of no elements."""
+"""Drops loops over empty tensors, and replaces reductions of no elements by constants."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from torch_spyre.errors import UnsupportedError
 
 
 def simplify_empty(bundle: Bundle) -> Bundle:
-    """Drop ops without points, and replace reductions of no elements by constants."""
+    """Drop ops without iterations, and replace reductions of no elements by constants."""
     ops = []
     for op in bundle.ops:
         if any(size == 0 for symbol, size in op.sizes.items() if symbol not in op.reduced):
@@ -29,8 +29,8 @@ def simplify_empty(bundle: Bundle) -> Bundle:
 def _to_constant(op: LoopOp) -> LoopOp:
     assert isinstance(op.value, Reduction)
     rule = record_of(op.value.op).reduction
-    if rule is None or rule.of_empty is None:
-        raise UnsupportedError(f"{op.value.op} of no elements")
+    if rule is None or rule.empty_result is None:
+        raise UnsupportedError(f"{op.value.op} of an empty tensor")
     sizes = {symbol: size for symbol, size in op.sizes.items() if symbol not in op.reduced}
-    value = Constant(rule.of_empty, op.dtype)
+    value = Constant(rule.empty_result, op.dtype)
     return replace(op, sizes=sizes, reduced=(), value=value)

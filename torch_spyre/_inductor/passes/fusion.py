@@ -29,14 +29,14 @@ class _Group:
     reads: dict[str, list[sympy.Expr]] = field(default_factory=dict)
     # Inputs that the group reads and then overwrites.
     overwritten: set[str] = field(default_factory=set)
-    # Number of cores that have work; 0 if not computed yet.
+    # The number of cores that the group uses; 0 if not computed yet.
     cores: int = 0
 
     def add(self, op: LoopOp) -> None:
         self.ops.append(op)
         for symbol, size in op.sizes.items():
             self.sizes.setdefault(symbol, size)
-        if not op.partial:
+        if not op.is_partial:
             self.written[op.target] = op.write
         for load in op.loads:
             self.reads.setdefault(load.buffer, []).append(load.index)
@@ -81,7 +81,7 @@ def _loses_cores(
 ) -> bool:
     """Return whether a matmul would use fewer cores with the new op than without.
 
-    Its work is worth more than the memory traffic that fusion saves.
+    Fewer cores cost a matmul more time than the memory traffic that fusion saves.
     """
     if not group.ops[0].is_matmul:
         return False
@@ -108,7 +108,7 @@ def _as_member(
     group: _Group, op: LoopOp, interner: Interner, partially_aliased: frozenset[str]
 ) -> LoopOp | None:
     """Return the op in the group's symbols; None if it cannot be fused with the group."""
-    if op.partial or any(member.partial for member in group.ops):
+    if op.is_partial or any(member.is_partial for member in group.ops):
         return None
     if op.is_matmul or op.target in group.written:
         return None
@@ -117,14 +117,14 @@ def _as_member(
     if any(load.indirect or load.buffer in group.overwritten for load in op.loads):
         return None
     mapping: dict[Symbol, Symbol] = {}
-    shared = [load for load in op.loads if load.buffer in group.written]
-    for load in shared:
+    results_read = [load for load in op.loads if load.buffer in group.written]
+    for load in results_read:
         renames = _matching_renames(load.index, op.sizes, group.written[load.buffer], group.sizes)
-        if renames is None or not _merge(mapping, renames):
+        if renames is None or not _try_merge(mapping, renames):
             return None
-    if not shared and not _reads_same_points(group, op, mapping):
+    if not results_read and not _reads_same_points(group, op, mapping):
         return None
-    if not _complete(mapping, group, op):
+    if not _try_complete(mapping, group, op):
         return None
     member = with_symbols(op, mapping, interner)
     if op.target in group.reads and (
@@ -149,7 +149,7 @@ def _reads_same_points(group: _Group, op: LoopOp, mapping: dict[Symbol, Symbol])
             renames = _matching_renames(load.index, op.sizes, index, group.sizes)
             if renames is None or len(renames) != _num_loops(group.sizes):
                 continue
-            if _merge(mapping, renames):
+            if _try_merge(mapping, renames):
                 return True
     return False
 
@@ -163,9 +163,9 @@ def _overwrites_same_points(group: _Group, op: LoopOp) -> bool:
     if isinstance(op.value, Reduction) or not group.is_pointwise:
         return False
     symbols = {symbol for symbol, size in (group.sizes | dict(op.sizes)).items() if size > 1}
-    own = [load.index for load in op.loads if load.buffer == op.target]
+    own_reads = [load.index for load in op.loads if load.buffer == op.target]
     return symbols <= sympy.sympify(op.write).free_symbols and all(
-        index == op.write for index in (*group.reads[op.target], *own)
+        index == op.write for index in (*group.reads[op.target], *own_reads)
     )
 
 
@@ -195,7 +195,7 @@ def _matching_renames(
                 return None
             continue
         target = written_terms[factor]
-        # Values of index tensors are no loops, and have no size.
+        # A symbol without a size is a value of an index tensor, not a loop.
         if target not in written_sizes or read_sizes[symbol] != written_sizes[target]:
             return None
         renames[symbol] = target
@@ -215,7 +215,7 @@ def _terms(index: sympy.Expr) -> dict[int, object] | None:
     return terms
 
 
-def _merge(mapping: dict[Symbol, Symbol], renames: Mapping[Symbol, Symbol]) -> bool:
+def _try_merge(mapping: dict[Symbol, Symbol], renames: Mapping[Symbol, Symbol]) -> bool:
     """Add renames to the mapping; return whether it remains one-to-one."""
     for symbol, target in renames.items():
         if mapping.setdefault(symbol, target) != target:
@@ -223,10 +223,10 @@ def _merge(mapping: dict[Symbol, Symbol], renames: Mapping[Symbol, Symbol]) -> b
     return len(set(mapping.values())) == len(mapping)
 
 
-def _complete(mapping: dict[Symbol, Symbol], group: _Group, op: LoopOp) -> bool:
+def _try_complete(mapping: dict[Symbol, Symbol], group: _Group, op: LoopOp) -> bool:
     """Map the remaining symbols; return False if a symbol has no counterpart in the group.
 
-    Preferred are symbols under which both read a common input at the same index.
+    Symbols with which both read a common input at the same index are preferred.
     """
     for load in op.loads:
         for index in group.reads.get(load.buffer, ()):
@@ -234,7 +234,7 @@ def _complete(mapping: dict[Symbol, Symbol], group: _Group, op: LoopOp) -> bool:
             if renames is None:
                 continue
             trial = dict(mapping)
-            if _merge(trial, renames):
+            if _try_merge(trial, renames):
                 mapping.update(trial)
     for symbol, size in op.sizes.items():
         if symbol in mapping:

@@ -1,4 +1,4 @@
-"""Gives tensors that are read or written through indices a layout that allows it.
+"""Ensures that tensors accessed through index tensors have layouts that can be indexed.
 
 An index must be the only term of its device coordinate. If the indexed dim lies along sticks, the
 tensor is copied to a table with sticks along another dim, or with one element per stick if there is
@@ -23,7 +23,7 @@ Indirect = Sequence[tuple[Symbol, Load]]
 
 
 def enforce_indirect_layouts(bundle: Bundle) -> Bundle:
-    """Copy tensors whose indexed dims cannot be indexed, and let the ops access the copies."""
+    """Copy tensors whose layouts cannot be indexed, and redirect the ops to the copies."""
     tensors = dict(bundle.tensors)
     ops: list[LoopOp] = []
     # Copies of tensors that have not been written since: many ops may read one table.
@@ -104,7 +104,7 @@ def _table(
     table_name = f"{source.name}_table{len(tensors)}"
     table = Tensor(table_name, source.size, source.stride, source.dtype, layout)
     if not _is_accessible(index, indirect, sizes, table):
-        raise UnsupportedError("indices along dims with equal strides")
+        raise UnsupportedError(f"indices into {name}, which has several dims with equal strides")
     tensors[table_name] = table
     return table
 

@@ -145,6 +145,6 @@ def _write_to_buffer(
     value = Load(copy.name, copy.index, op.dtype)
     copy_back = replace(op, sizes=sizes, reduced=(), value=value)
     redirected = replace(
-        op, name=copy.name, target=copy.name, write=copy.index, partial=False, scattered=()
+        op, name=copy.name, target=copy.name, write=copy.index, is_partial=False, scattered=()
     )
     return redirected, copy_back

@@ -1,7 +1,7 @@
-"""Splits loops where a core would exceed the span limit of a tensor, however they are divided.
+"""Splits loops for which no division over cores keeps every tensor within the span limit.
 
 A vocabulary of 49,159 words is 769 sticks, a prime: no number of cores divides them. Split into 768
-sticks and one, the loop is two programs, and all cores share the first.
+sticks and one, the loop becomes two programs, the first of which all cores can divide.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,9 +14,9 @@ from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts import device_coordinates
 from torch_spyre._inductor.loop_ir import Coordinate, Load, LoopOp, Node, traverse
 from torch_spyre._inductor.loop_rewriting import with_leaves
+from torch_spyre.constants import BYTES_IN_STICK
 from torch_spyre.errors import SpanLimitError
 
-_STICK_BYTES = 128
 # Raises SpanLimitError if no division over cores keeps a group of loops within the span limit.
 SpanCheck = Callable[[Bundle, Sequence[LoopOp]], object]
 
@@ -53,7 +53,7 @@ def _chunks(
 def _symbol_to_split(
     group: Sequence[LoopOp], candidates: Sequence[tuple[Symbol, int]], cores: int
 ) -> tuple[Symbol, int, int] | None:
-    """Return the symbol of which a core has most units at best, with its unit and size."""
+    """Return the symbol with most units per core when divided best, with its unit and size."""
     sizes = {symbol: size for op in group for symbol, size in op.sizes.items()}
     reduced = {symbol for op in group for symbol in op.reduced}
     units: dict[Symbol, int] = {}
@@ -74,7 +74,7 @@ def _symbol_to_split(
 
 
 def _units_per_core(units: int, cores: int) -> int:
-    """Return the units of one core if as many cores as possible have equal slices."""
+    """Return the units per core if as many cores as possible get equal slices."""
     return units // max(split for split in range(1, cores + 1) if units % split == 0)
 
 
@@ -99,7 +99,7 @@ def _outermost_symbols(bundle: Bundle, group: Sequence[LoopOp]) -> Iterator[tupl
 def _device_bytes(tensor: Tensor) -> int:
     assert tensor.layout is not None
     *outer, _ = tensor.layout.device_size
-    return _STICK_BYTES * int(sympy.prod(outer))
+    return BYTES_IN_STICK * int(sympy.prod(outer))
 
 
 def _coordinates(tensor: Tensor, op: LoopOp, index: sympy.Expr) -> list[sympy.Expr]:

@@ -1,4 +1,4 @@
-"""Makes the OpSpecs of a group of loop ops: one for every operation of the hardware."""
+"""Builds the OpSpecs of a group of loop ops: one for every operation of the hardware."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -74,7 +74,7 @@ class _SpecBuilder:
         self.stored = written & (bundle.results | self._read_by_other_groups(ops))
         self.read_here = {load.buffer for op in ops for load in op.loads} & written
         self.drafts: list[_Draft] = []
-        self.numbers = count()
+        self.temporaries = count()
         # Values in the scratchpad, by buffer or by node.
         self.in_scratchpad: dict[object, TensorArg] = {}
         self.index_tensors: dict[str, TensorArg] = {}
@@ -126,8 +126,8 @@ class _SpecBuilder:
             return IDENTITY
         source = self._coordinates(self.bundle.tensors[load.buffer], load.index)[-1]
         target = self._coordinates(self.bundle.tensors[op.target], op.write)[-1]
-        moves = source.free_symbols and source.free_symbols != target.free_symbols
-        return RESTICKIFY if moves and not load.indirect else IDENTITY
+        changes_stick = source.free_symbols and source.free_symbols != target.free_symbols
+        return RESTICKIFY if changes_stick and not load.indirect else IDENTITY
 
     def _finish(
         self,
@@ -141,7 +141,7 @@ class _SpecBuilder:
         """Add the spec that writes the op's buffer: in the scratchpad, in memory, or in both."""
         symbols = list(op.sizes)
         info = {**({"constants": dict(constants)} if constants else {}), **info}
-        stored = op.target in self.stored or op.partial
+        stored = op.target in self.stored or op.is_partial
         memory = self._memory_arg(op) if stored else None
         if op.target in self.read_here or memory is None:
             remaining = [symbol for symbol in symbols if symbol not in op.reduced]
@@ -151,13 +151,13 @@ class _SpecBuilder:
             name, is_reduction, operands, info = IDENTITY, False, [_as_input(value)], {}
             symbols = remaining
         if memory is not None:
-            if op.partial:
+            if op.is_partial:
                 info["partial"] = True
             self.drafts.append(_Draft(name, is_reduction, symbols, [*operands, memory], dict(info)))
 
     def _operands(self, op: LoopOp, step: Step) -> tuple[list[TensorArg], dict[str, float]]:
         operands: list[TensorArg] = []
-        constants: dict[str, float] = dict(step.constants)
+        constants: dict[str, float] = {}
         for position, node in enumerate(step.inputs):
             if isinstance(node, Constant):
                 constants[f"operand{position}"] = node.value
@@ -176,13 +176,13 @@ class _SpecBuilder:
         value = (node, frozenset(symbols))
         if value in self.in_scratchpad:
             return self.in_scratchpad[value]
-        out = self._scratch_arg(f"t{next(self.numbers)}", symbols, node.dtype, is_input=False)
+        out = self._scratch_arg(f"t{next(self.temporaries)}", symbols, node.dtype, is_input=False)
         if isinstance(node, Step):
             operands, constants = self._operands(op, node)
             info: dict[str, object] = {"constants": constants} if constants else {}
             self.drafts.append(_Draft(node.op, False, symbols, [*operands, out], info))
         elif isinstance(node, Coordinate):
-            # Specs spell Inductor's index functions as floor and Mod.
+            # In specs, floor and Mod replace Inductor's index functions.
             plain = expression(parse(node.expression, self.sizes))
             info = {"expression": str(plain)}
             self.drafts.append(_Draft(INDEX, False, symbols, [out], info))
@@ -214,12 +214,14 @@ class _SpecBuilder:
         indexed = list(coordinates)
         for symbol, index in indirect:
             source = self.bundle.tensors[index.buffer]
-            where = self._coordinates(source, index.index)
-            arg = self._arg(source, where, is_input=True)
+            index_coordinates = self._coordinates(source, index.index)
+            arg = self._arg(source, index_coordinates, is_input=True)
             if self.index_tensors.setdefault(index.buffer, arg) != arg:
-                raise UnsupportedError("different accesses to one index tensor")
+                raise UnsupportedError(f"different accesses to one index tensor, {index.buffer}")
             if symbol not in indexed:
-                raise UnsupportedError("an index that is no coordinate of its tensor")
+                raise UnsupportedError(
+                    f"an index that is not a coordinate of {tensor.name}, but part of one"
+                )
             extents = _layout(tensor).device_size
             indexed = [
                 _lookup(index, extent) if coordinate == symbol else coordinate
@@ -229,8 +231,8 @@ class _SpecBuilder:
 
     def _coordinates(self, tensor: Tensor, index: sympy.Expr) -> list[sympy.Expr]:
         layout = _layout(tensor)
-        where = index + tensor.offset
-        return device_coordinates(layout.device_size, layout.stride_map, self.sizes, where)
+        offset = index + tensor.offset
+        return device_coordinates(layout.device_size, layout.stride_map, self.sizes, offset)
 
     def _arg(
         self, tensor: Tensor, coordinates: Sequence[sympy.Expr], *, is_input: bool
@@ -259,9 +261,13 @@ class _SpecBuilder:
         outer = [symbol for symbol in symbols if self.stick is None or symbol != self.stick[0]]
         sizes = [self.sizes[symbol] for symbol in outer]
         if self.stick is not None and self.stick[0] in symbols:
-            along = self.stick[0]
-            sticks = -(-self.sizes[along] // stick)
-            coordinates = [sympy.floor(along / stick), *outer, sympy.Mod(along, stick)]
+            stick_symbol = self.stick[0]
+            sticks = -(-self.sizes[stick_symbol] // stick)
+            coordinates = [
+                sympy.floor(stick_symbol / stick),
+                *outer,
+                sympy.Mod(stick_symbol, stick),
+            ]
             device_size = [sticks, *sizes, stick]
         else:
             coordinates = [*outer, sympy.S.Zero]
@@ -271,7 +277,7 @@ class _SpecBuilder:
     # Alignment
 
     def aligned(self) -> list[OpSpec]:
-        """Split symbols so that views become plain coordinates; return the specs."""
+        """Return the specs, with symbols split so that coordinates of views have no divisions."""
         for draft in self.drafts:
             draft.args[:0] = [
                 self.index_tensors[name]
@@ -337,7 +343,7 @@ def _as_input(arg: TensorArg) -> TensorArg:
 
 
 def _lookup(index: Load, extent: int) -> IndirectAccess:
-    """Return the lookup in a dim of this extent; fewer valid indices are stated."""
+    """Return the lookup in a dim of `extent`, with the number of valid indices if it is smaller."""
     name = sympy.Symbol(index.buffer)
     if index.choices is None or index.choices >= extent:
         return IndirectAccess(name)

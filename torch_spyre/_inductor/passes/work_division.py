@@ -1,4 +1,4 @@
-"""Divides the specs of a program over cores. All have equal splits, since they share tiles."""
+"""Divides the specs of a program over cores. All get the same splits, since they share tiles."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ def divided(specs: Sequence[OpSpec], card: CardDescription) -> list[OpSpec]:
     splits = divide(_restricted(leader, specs, space, shared), card)
     result = _with_splits(specs, _legal_splits(space, splits))
     for spec in result:
-        # Other specs have tensors that the leader has not, and legal splits may be smaller.
+        # Other specs have tensors that the leader lacks, and legal splits may be smaller.
         check_span_limit(spec, card)
     return result
 
@@ -47,7 +47,7 @@ def _with_splits(specs: Sequence[OpSpec], splits: Mapping[Symbol, int]) -> list[
 
 
 def _combinable_reduction(specs: Sequence[OpSpec], space: IterationSpace) -> OpSpec | None:
-    """Return the only reduction, if several cores can reduce slices and one computes the rest."""
+    """Return the only reduction, if cores can reduce slices and one can run the ops after it."""
     reductions = [spec for spec in specs if spec.is_reduction]
     if len(reductions) != 1:
         return None
@@ -73,33 +73,33 @@ def _combinable_reduction(specs: Sequence[OpSpec], space: IterationSpace) -> OpS
 def _restricted(
     leader: OpSpec, specs: Sequence[OpSpec], space: IterationSpace, shared: frozenset[Symbol]
 ) -> OpSpec:
-    """Return the leader with the symbols that must not be split.
+    """Return the leader with the symbols that must not be split listed in `op_info`.
 
     These are reduced symbols, symbols that a result in memory does not have, and symbols within
     one stick of some tensor. Symbols of `shared` can be split: cores combine their reductions.
     """
-    whole = set(space.reduced) - shared
-    whole |= {symbol for symbol in space.sizes if space.num_units(symbol) == 1}
+    unsplittable = set(space.reduced) - shared
+    unsplittable |= {symbol for symbol in space.sizes if space.num_units(symbol) == 1}
     for spec in specs:
         if not spec.output.in_scratchpad:
-            whole |= set(space.sizes) - space.accesses[spec.output].symbols - shared
+            unsplittable |= set(space.sizes) - space.accesses[spec.output].symbols - shared
         if spec.op_info.get("partial"):
-            whole |= space.accesses[spec.output].stick_symbols
+            unsplittable |= space.accesses[spec.output].stick_symbols
         if space.accesses[spec.output].boxes is None:
-            whole |= _coupled_symbols(spec.output)
-    names = [symbol.name for symbol in leader.iteration_space if symbol in whole]
+            unsplittable |= _coupled_symbols(spec.output)
+    names = [symbol.name for symbol in leader.iteration_space if symbol in unsplittable]
     return replace(leader, op_info={**leader.op_info, "unsplittable": names})
 
 
 def _coupled_symbols(output: TensorArg) -> set[Symbol]:
-    """Return the symbols that are coupled in a device coordinate: cores would share sticks."""
-    inside, lane = output.device_coordinates[:-1], output.device_coordinates[-1]
-    coupled = [index.free_symbols for index in inside if not index.is_Symbol]
+    """Return the symbols that share a device coordinate: slices of one would share sticks."""
+    outer, lane = output.device_coordinates[:-1], output.device_coordinates[-1]
+    coupled = [index.free_symbols for index in outer if not index.is_Symbol]
     return set(lane.free_symbols).union(*coupled)
 
 
 def _legal_splits(space: IterationSpace, splits: Mapping[Symbol, int]) -> dict[Symbol, int]:
-    """Return splits whose slices are whole sticks of every tensor of the group."""
+    """Reduce the splits until their slices are whole sticks of every tensor of the group."""
     legal: dict[Symbol, int] = {}
     for symbol, split in splits.items():
         units = space.num_units(symbol)

@@ -1,1 +1,1 @@
-"""Compiled bundles at run time: programs of their stages, memory between them, launches."""
+"""Compiled bundles at run time: their programs, the memory between stages, and launches."""

@@ -16,7 +16,7 @@ from torch_spyre.backend.execution import timing_of
 from torch_spyre.errors import InvalidOpSpecError, KnobError
 from torch_spyre.ktir.module import Module
 
-_LOOP_IR_UNKNOWN = "# not known: the wrapper of this kernel was compiled without TORCH_SPYRE_DUMP\n"
+_LOOP_IR_UNKNOWN = "# unknown: the wrapper of this kernel was compiled without TORCH_SPYRE_DUMP\n"
 
 
 def dump(folder: str, name: str, stages: Sequence[Sequence[OpSpec]], loop_ir: str | None) -> None:

@@ -17,7 +17,7 @@ from torch_spyre.cards import CardDescription, load_card
 from torch_spyre.errors import ScratchpadOverflowError
 from torch_spyre.ktir.module import Module
 
-# A smaller budget for tiles does not hold one stick.
+# The size of a stick: smaller tiles do not exist.
 _MIN_TILE_BYTES = 128
 
 
@@ -74,7 +74,7 @@ def _compiled(name: str, specs: Sequence[OpSpec], card: CardDescription) -> tupl
 
 @functools.cache
 def _front_end() -> str:
-    """Return a digest of the code from specs to KTIR, which decides what a cached program is."""
+    """Return a digest of the code that turns specs into KTIR; a part of the cache key."""
     digest = hashlib.sha256()
     for path in front_end_files():
         digest.update(path.read_bytes())

@@ -1,4 +1,4 @@
-"""The kernel of a bundle: called with its tensors, it queues its programs on the card."""
+"""The kernel of a bundle, which launches the bundle's programs on the card."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ class Runner:
 
 
 class _ScratchBuffers:
-    """Buffers that pass values from one stage to the next, as large as any stage needs them."""
+    """Buffers that pass values between stages, with the largest size that any stage needs."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
@@ -38,7 +38,7 @@ class _ScratchBuffers:
         return list(self._sizes.values())
 
     def index_of(self, parameter: KernelParameter) -> int:
-        """Return the index of the parameter's buffer, which is made on its first use."""
+        """Return the index of the parameter's buffer, which is added on first use."""
         known = self._sizes.get(parameter.name, 0)
         self._sizes[parameter.name] = max(known, parameter.num_bytes)
         return list(self._sizes).index(parameter.name)

@@ -71,7 +71,7 @@ class _Loop:
 @dataclass
 class _Writer:
     kernel: str
-    symbolic: bool
+    is_symbolic: bool
     # The common sticks of each op's program, in the order of the ops: see `common_sticks`.
     sticks: Sequence[Mapping[Symbol, int]]
     files: list[dict[str, Any]] = field(default_factory=list)
@@ -106,7 +106,7 @@ class _Writer:
         steps = self._steps(spec, parsed, loops)
         ids: dict[int, list[int]] = {}
         operands: dict[str, int] = {}
-        if self.symbolic:
+        if self.is_symbolic:
             ids = self._bind(parsed, steps, loops, operands)
         elif any(any(tensor_steps) for tensor_steps in steps):
             raise InvalidOpSpecError(

@@ -25,7 +25,7 @@ def constant_format(op_format: DataFormats) -> DataFormats:
 def mask_value(op: str) -> float:
     """Return the padding value that leaves the result of a reduction unchanged."""
     record = find_record(op)
-    # Only reductions of the public op set are masked; ours slice their padding off.
+    # Only reductions of the public inventory are masked; for others, KTIR slices off the padding.
     if record is None or record.reduction is None or not record.is_public:
         return 0.0
     return record.reduction.initial

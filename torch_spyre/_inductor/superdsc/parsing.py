@@ -121,7 +121,7 @@ def _dims(spec: OpSpec, accesses: Sequence[Access], sticks: Mapping[sympy.Symbol
         if synthetic is None:
             raise InvalidOpSpecError(
                 f"OpSpec {spec.op}",
-                f"no label is left of {len(dims)} dims for the lanes of a stick",
+                f"it has {len(dims)} dims, which leave no label for the lanes of a stick",
             )
         dims = [*dims, Dim(synthetic, None, reference.stick_size, reference.stick_size, 1)]
     order = [*virtual, *(label_of[symbol] for symbol in reference.order)]
@@ -152,7 +152,7 @@ def _padded(spec: OpSpec, dim: Dim, accesses: Sequence[Access], reference: Acces
 
 
 def _padded_for_split(dim: Dim, sticks: Mapping[sympy.Symbol, int]) -> Dim:
-    """Return a split dim padded to the sticks of the whole program, whatever sticks this op has."""
+    """Return a split dim padded to the common sticks of the program, not only of this op."""
     if dim.split == 1 or dim.symbol is None:
         return dim
     return replace(dim, size=round_up(dim.unpadded, sticks.get(dim.symbol, 1)))

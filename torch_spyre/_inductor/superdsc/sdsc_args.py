@@ -111,7 +111,7 @@ def _word_length(spec: OpSpec, position: int, access: Access) -> int:
 
 
 def _public_format(spec: OpSpec, access: Access) -> DataFormats:
-    """Return the format to write: the copy and gather units support fewer formats than we have."""
+    """Return the format to write: the copy and gather units do not support every format."""
     if access.is_index and access.stick_size == DataFormats.SENUINT32.elems_per_stick():
         return DataFormats.SENUINT32
     if spec.op == IDENTITY and access.arg.device_dtype == DataFormats.IEEE_INT32:

@@ -307,7 +307,9 @@ class _Reader:
             return {}
         candidates = [label for label in index.dims if label in value.dims]
         if len(candidates) != 1:
-            value.node.fail(f"cannot tell which of its dims {candidates} the index tensor indexes")
+            value.node.fail(
+                f"is ambiguous: the index tensor could index any of its dims {candidates}"
+            )
         return {candidates[0]: name}
 
     # --- the op -----------------------------------------------------------------------------------

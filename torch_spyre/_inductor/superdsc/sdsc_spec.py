@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import sympy
 
-# The key of our extensions to the public format.
+# The key of extensions to the public format.
 EXTENSION_KEY = "torchSpyre_"
 
 MemorySpace = Literal["hbm", "pool", "lx"]

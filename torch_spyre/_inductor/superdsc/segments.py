@@ -1,4 +1,4 @@
-"""Assigns kernel arguments addresses in the segments of the address space of fixed addresses."""
+"""Assigns fixed addresses to kernel arguments, in the segments of the address space."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ def assign_argument_addresses(sizes: Sequence[int], has_pool: bool = False) -> l
     """Return a byte address for each argument, given their sizes in bytes.
 
     The first arguments get a segment each; further ones are placed after them, round-robin over the
-    segments. A pool has segment 0 for itself.
+    segments. A pool occupies segment 0 exclusively.
     """
     segments = SEGMENT_OFFSETS[1:] if has_pool else SEGMENT_OFFSETS
     ends = list(segments)

@@ -207,7 +207,7 @@ def _explicit_view(
         unknown = [str(symbol) for symbol in symbols if symbol not in known_symbols]
         unknown += [name for name in index_names(coordinate) if name not in names]
         if unknown:
-            text.fail(f"{', '.join(unknown)}: no such symbol or index tensor")
+            text.fail(f"{', '.join(unknown)} is neither a symbol of the op nor an index tensor")
         coordinates.append(coordinate)
     return sizes, coordinates
 

@@ -52,7 +52,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Access:
-    """The access of a kernel to a tensor. `boxes` is None if it is no rectangle."""
+    """The access of a kernel to a tensor; `boxes` is None unless it is a rectangle."""
 
     arg: TensorArg
     boxes: tuple[Box, ...] | None
@@ -72,14 +72,14 @@ class Access:
 
     @property
     def stick_symbol(self) -> Symbol | None:
-        """The only symbol that runs along the sticks, without gaps or offset; None if not so."""
+        """The only symbol along the sticks, if it has no gaps or offset; None otherwise."""
         if self.boxes is None:
             return None
         for box in self.boxes:
             if box.is_stick:
                 terms, constant = box.sum.terms, box.sum.constant
-                aligned = len(terms) == 1 and terms[0][1] == 1 and constant % box.stick == 0
-                return terms[0][0] if aligned else None
+                is_aligned = len(terms) == 1 and terms[0][1] == 1 and constant % box.stick == 0
+                return terms[0][0] if is_aligned else None
         return None
 
 
@@ -102,21 +102,21 @@ def _boxes(sizes: tuple[int, ...], coordinates: tuple[sympy.Expr, ...]) -> tuple
     lane = coordinates[-1]
     inner = _modulo_of(lane, stick)
     boxes: list[Box] = []
-    paired = False
+    has_stick_dim = False
     for position, coordinate in enumerate(coordinates[:-1]):
-        if inner is not None and not paired:
+        if inner is not None and not has_stick_dim:
             # Other symbols may have strides of whole sticks.
-            whole = sympy.sympify(coordinate) - sympy.floor(inner / stick)
-            total = _sum(sympy.expand(inner + whole * stick))
+            whole_sticks = sympy.sympify(coordinate) - sympy.floor(inner / stick)
+            total = _sum(sympy.expand(inner + whole_sticks * stick))
             if total is not None:
                 boxes.append(Box(total, strides[position], sizes[position], stick))
-                paired = True
+                has_stick_dim = True
                 continue
         plain = _sum(coordinate)
         if plain is None:
             return None
         boxes.append(Box(plain, strides[position], sizes[position]))
-    if not paired:
+    if not has_stick_dim:
         # The tensor has one stick: the lane is a plain sum.
         lane_sum = _sum(lane)
         if lane_sum is None:
@@ -126,7 +126,7 @@ def _boxes(sizes: tuple[int, ...], coordinates: tuple[sympy.Expr, ...]) -> tuple
 
 
 def _without_diagonals(boxes: tuple[Box, ...]) -> tuple[Box, ...] | None:
-    """Return None for a diagonal, which has a symbol in two dims and is no rectangle."""
+    """Return the boxes, or None for a diagonal: a symbol in two dims makes no rectangle."""
     symbols = [symbol for box in boxes for symbol in box.sum.symbols]
     return boxes if len(symbols) == len(set(symbols)) else None
 

@@ -33,10 +33,16 @@ class IterationSpace:
         for spec in specs:
             for symbol, size in spec.sizes.items():
                 if sizes.setdefault(symbol, size) != size:
-                    raise UnsupportedError(f"{symbol} with sizes {sizes[symbol]} and {size}")
+                    raise UnsupportedError(
+                        f"ops in one kernel with different sizes of {symbol}: "
+                        f"{sizes[symbol]} and {size}"
+                    )
                 split = spec.splits[symbol]
                 if splits.setdefault(symbol, split) != split:
-                    raise UnsupportedError(f"{symbol} divided by {splits[symbol]} and {split}")
+                    raise UnsupportedError(
+                        f"ops in one kernel with different splits of {symbol}: "
+                        f"{splits[symbol]} and {split}"
+                    )
             for arg in spec.args:
                 accesses[arg] = access_of(arg)
             if spec.op_info.get("partial"):
@@ -55,7 +61,7 @@ class IterationSpace:
         symbols = [s for s in self.sizes if s in self.reduced and self.splits[s] > 1]
         if len(symbols) > 1:
             raise UnsupportedError(
-                f"cores that share the sums over both {symbols[0]} and {symbols[1]}"
+                f"a cross-core reduction over more than one symbol: {symbols[0]} and {symbols[1]}"
             )
         return symbols[0] if symbols else None
 
@@ -68,7 +74,7 @@ class IterationSpace:
         """Return the symbols that run along whole sticks of every tensor that has them.
 
         Kernels compute on the padding of these sticks too. The sticks of all tensors must end at
-        the same element, and index tensors must not be among them: padding is no index.
+        the same element. Symbols of index tensors are excluded, as padding is not a valid index.
         """
         indices = {name for arg in self.accesses for name in index_names(arg)}
         along_sticks: set[Symbol] = set()
@@ -87,11 +93,11 @@ class IterationSpace:
 
     def _sticks(self, symbol: Symbol) -> set[int]:
         """Return the elements per stick of the tensors whose sticks run along the symbol."""
-        along = [access for access in self.memory_accesses if symbol in access.stick_symbols]
-        return {access.arg.elements_per_stick for access in along}
+        accesses = [access for access in self.memory_accesses if symbol in access.stick_symbols]
+        return {access.arg.elements_per_stick for access in accesses}
 
     def granule(self, symbol: Symbol) -> int:
-        """Return the multiple at which tiles begin, so that all begin at one lane of a stick."""
+        """Return the unit of tile sizes with which all tiles begin at the same lane of a stick."""
         granule = 1
         for access in self.memory_accesses:
             stick = access.arg.elements_per_stick
@@ -116,10 +122,14 @@ class IterationSpace:
         if symbol in padded and not (symbol in self.reduced and split > 1):
             size = round_up(size, self.granule(symbol))
         if size % split:
-            raise UnsupportedError(f"{symbol} of size {size} divided over {split} cores")
+            raise UnsupportedError(
+                f"a split of {symbol} into {split} slices, which does not divide its size {size}"
+            )
         size //= split
         if split > 1 and size % self.granule(symbol):
-            raise UnsupportedError(f"{symbol}: {size} elements per core, which split a stick")
+            raise UnsupportedError(
+                f"a split of {symbol} into slices of {size} elements, which divides a stick"
+            )
         return size
 
 

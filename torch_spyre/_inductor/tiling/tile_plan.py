@@ -16,10 +16,10 @@ from torch_spyre._inductor.op_table import MATMUL_OPS, POINTWISE_OPS
 from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre.cards import CardDescription
+from torch_spyre.constants import BYTES_IN_STICK
 
 # Streaming smaller tiles than this costs more for accumulators than it saves in the scratchpad.
 _MIN_STREAMED = 256
-_STICK_BYTES = 128
 _ACCUMULATOR_BYTES = 4
 
 
@@ -36,16 +36,12 @@ class TilePlan:
     # Elements per stick, where sticks and lanes are two axes.
     stick: int = 0
 
-    @property
-    def num_tiles(self) -> int:
-        return prod(-(-self.per_core[symbol] // self.tile[symbol]) for symbol in self.per_core)
-
 
 def tile_budget(card: CardDescription) -> int:
-    """Return the bytes that the live tiles of a core may take.
+    """Return the number of bytes that the live tiles of a core may occupy.
 
-    Half of the scratchpad, so that the next tile can be loaded meanwhile; and small enough for the
-    caches of a host that emulates the core.
+    This is half of the scratchpad, so that the next tile can be loaded meanwhile. It is also small
+    enough for the caches of a host that emulates the core.
     """
     return card.compute.lx_bytes // 2
 
@@ -55,7 +51,7 @@ def is_matmul(spec: OpSpec) -> bool:
 
 
 def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
-    """Return tiles of at most this many bytes; None if there are none."""
+    """Return tiles of at most `budget` bytes; None if even the smallest tiles exceed it."""
     multi_loop = multi_loop_op_of(specs)
     if multi_loop is not None:
         return multi_loop.plan_tiles(specs, budget)
@@ -111,7 +107,7 @@ def _axes(
 def _follows_memory(
     specs: Sequence[OpSpec], space: IterationSpace, padded: frozenset[Symbol]
 ) -> bool:
-    """Return whether all tensors have their sticks where the output of an elementwise kernel has.
+    """Return whether the kernel is elementwise and all tensors have the stick symbol of its output.
 
     Then a tile is a number of whole sticks, and moves without rearranging its elements.
     """
@@ -161,7 +157,7 @@ def _tile_bytes(specs: Sequence[OpSpec], plan: TilePlan) -> int:
     """Return an upper bound of the bytes that are alive at once: one tile of every tensor."""
     total = 0
     for arg, access in plan.space.accesses.items():
-        width = _STICK_BYTES // arg.device_dtype.elems_per_stick()
+        width = BYTES_IN_STICK // arg.device_dtype.elems_per_stick()
         total += width * prod(plan.tile[symbol] for symbol in access.symbols)
     for spec in specs:
         if is_matmul(spec):

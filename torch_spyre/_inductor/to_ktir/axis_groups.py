@@ -43,7 +43,7 @@ class AxisGroup:
 
     @property
     def run(self) -> int:
-        """With several axes, the number of elements from the first that contain the tile."""
+        """With several axes, the number of elements that the tile covers, including gaps."""
         return self.factors[0] * self.extents[0]
 
     @property
@@ -62,7 +62,7 @@ class AxisGroup:
 def axis_groups(
     access: Access, frame: Frame, arithmetic: IndexArithmetic
 ) -> list[AxisGroup] | None:
-    """Return groups in the order of the frame's axes, lanes last, as in memory.
+    """Return the groups in the order of the frame's axes, with those of lanes last.
 
     Return None if the tile is not a rectangle of the tensor.
     """

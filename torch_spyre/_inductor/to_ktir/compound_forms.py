@@ -1,4 +1,4 @@
-"""KTIR of ops that are several operations. A record names the function that writes its form."""
+"""Emits ops that are several operations. A record names the function that emits its form."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +26,12 @@ def _relu(emitter: Emitter, operands: Operands, _: Constants) -> SSAValue:
 def _clip(emitter: Emitter, operands: Operands, constants: Constants) -> SSAValue:
     (x,) = operands
     low, high = constants["clipMin"], constants["clipMax"]
-    on_floats = is_float(element_of(x))
+    has_floats = is_float(element_of(x))
     if low > -math.inf:
-        maximum = arith.MaximumfOp if on_floats else arith.MaxSIOp
+        maximum = arith.MaximumfOp if has_floats else arith.MaxSIOp
         x = emitter.add(maximum(x, full_like(emitter, low, x)))
     if high < math.inf:
-        minimum = arith.MinimumfOp if on_floats else arith.MinSIOp
+        minimum = arith.MinimumfOp if has_floats else arith.MinSIOp
         x = emitter.add(minimum(x, full_like(emitter, high, x)))
     return x
 

@@ -1,4 +1,4 @@
-"""The parts of a kernel that its loops and ops are emitted with."""
+"""The context in which the loops and ops of a kernel are emitted."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from torch_spyre._inductor.to_ktir.transfers import Transfers
 
 @dataclass(frozen=True)
 class KernelContext:
-    """One kernel while it is emitted."""
+    """A kernel that is being emitted."""
 
     name: str
     specs: Sequence[OpSpec]

@@ -1,4 +1,4 @@
-"""Conversions of tensors between element types, as PyTorch converts."""
+"""Emits conversions between element types, with the semantics of PyTorch."""
 
 import math
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def _to_bool(emitter: Emitter, value: SSAValue) -> SSAValue:
 
 
 def _overflow_to_nan(emitter: Emitter, value: SSAValue) -> SSAValue:
-    """Replace what overflows float8_e5m2fnuz by NaN, as PyTorch does; the card would saturate."""
+    """Replace values that overflow float8_e5m2fnuz by NaN, as PyTorch does; the card saturates."""
     magnitude = emitter.add(math_dialect.AbsFOp(value))
     limit = full_like(emitter, _E5M2_OVERFLOW, value)
     overflows = emitter.add(ktir_arith.CmpfOp("oge", magnitude, limit))
@@ -51,7 +51,7 @@ def _overflow_to_nan(emitter: Emitter, value: SSAValue) -> SSAValue:
 
 
 def _cast(source: Attribute, target: Attribute) -> Callable[..., Operation]:
-    """Return the cast operation between two different types, neither of which is a bool target."""
+    """Return the cast operation between two different types. The target is not bool."""
     widens = bytes_of(target) > bytes_of(source)
     match is_float(source), is_float(target):
         case True, True:

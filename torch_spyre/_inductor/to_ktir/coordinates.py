@@ -1,4 +1,4 @@
-"""Emits the op whose elements are functions of their coordinates."""
+"""Emits tensors whose elements are functions of their coordinates."""
 
 from collections.abc import Callable, Mapping
 

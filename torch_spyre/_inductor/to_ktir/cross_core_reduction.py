@@ -1,4 +1,4 @@
-"""Emits reductions that cores split: each reduces a slice, and the ring combines the partials."""
+"""Emits reductions across cores: each core reduces a slice, and the ring combines the results."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Emits KTIR ops on tiles, one method each. Shapes are static; views of tensors are free."""
+"""Emits KTIR ops on tiles, one method for each. Shapes are static; views cost nothing."""
 
 from collections.abc import Callable, Sequence
 from math import isinf
@@ -30,8 +30,8 @@ from torch_spyre.ktir.dialects.ktdp.views import ConstructMemoryViewOp, full_box
 from torch_spyre.ktir.dialects.tensor import ExpandShapeOp
 
 Shape = tuple[int, ...]
-# f16 literals in the text of IR are IEEE's, whose range the card's format exceeds on both sides: an
-# epsilon of 1e-8 would become 0. Values outside this range are f32 literals that are truncated.
+# f16 literals in the text of KTIR are IEEE half floats. The range of the card's format is larger:
+# an epsilon of 1e-8 would become 0. Values outside the IEEE range are truncated from f32 literals.
 _F16_LITERAL_RANGE = (2.0**-14, 65504.0)
 
 
@@ -50,11 +50,11 @@ def _constant(value: float | int | bool, element: Attribute) -> list[Operation]:
     if not isinstance(element, AnyFloat):
         assert isinstance(element, IntegerType)
         return [arith.ConstantOp(IntegerAttr(int(value), element))]
-    number = float(value)
+    value = float(value)
     minimum, maximum = _F16_LITERAL_RANGE
-    if element != F16 or number == 0 or minimum <= abs(number) <= maximum or isinf(number):
-        return [arith.ConstantOp(FloatAttr(number, element))]
-    exact = arith.ConstantOp(FloatAttr(number, F32))
+    if element != F16 or value == 0 or minimum <= abs(value) <= maximum or isinf(value):
+        return [arith.ConstantOp(FloatAttr(value, element))]
+    exact = arith.ConstantOp(FloatAttr(value, F32))
     return [exact, arith.TruncFOp(exact.result, element)]
 
 

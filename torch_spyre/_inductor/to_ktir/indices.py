@@ -1,4 +1,4 @@
-"""Index arithmetic of a kernel: constants are folded, the rest becomes `arith` ops on `index`."""
+"""Index arithmetic of a kernel: folds constants, and emits `arith` ops on `index` values."""
 
 from dataclasses import dataclass
 from math import gcd
@@ -14,7 +14,7 @@ _INDEX = IndexType()
 
 @dataclass(frozen=True)
 class Index:
-    """`value` plus `offset`. `value` is a multiple of `multiple`; None in a known constant."""
+    """`value` plus `offset`. `value` is a multiple of `multiple`; it is None for a constant."""
 
     offset: int
     value: SSAValue | None = None
@@ -92,10 +92,10 @@ class IndexArithmetic:
     def is_zero(self, value: SSAValue) -> SSAValue:
         return self.add_op(CmpiOp("eq", value, self.constant(0)))
 
-    def digit(self, value: SSAValue, stride: int, radix: int, whole: int) -> SSAValue:
-        """Emit `(value // stride) % radix`, for a value below `whole`."""
+    def digit(self, value: SSAValue, stride: int, radix: int, limit: int) -> SSAValue:
+        """Emit `(value // stride) % radix`, for a value below `limit`."""
         if stride > 1:
             value = self.add_op(arith.DivUIOp(value, self.constant(stride)))
-        if stride * radix < whole:
+        if stride * radix < limit:
             value = self.add_op(arith.RemUIOp(value, self.constant(radix)))
         return value

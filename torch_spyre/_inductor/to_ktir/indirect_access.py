@@ -1,4 +1,4 @@
-"""Emits accesses that are not rectangles: coordinates are computed, or read from memory."""
+"""Emits accesses to elements that are not a rectangle: their coordinates are computed or loaded."""
 
 from collections.abc import Mapping
 
@@ -73,14 +73,14 @@ class IndirectTile:
         return Value(self.emitter.add(load), self.axes)
 
     def scatter(self, value: Value) -> None:
-        """Emit a store to the elements. If several go to one element, the last one wins."""
+        """Emit a store to the elements. Of several stores to one element, the last wins."""
         self.emitter.indices.block.add_op(StoreOp(value.ssa, self.tile))
 
 
 def _device_view(emitter: Emitter, bases: Mapping[str, SSAValue], arg: TensorArg) -> SSAValue:
-    """Return a view of a whole tensor, whose indexed dims have the size that is indexed.
+    """Return a view of a whole tensor, in which indexed dims have the number of valid indices.
 
-    The size excludes padding, so that indices into it are found to be out of bounds.
+    That excludes padding, so that indices into padding are out of bounds.
     """
     limits = map(_index_limit, arg.device_coordinates)
     sizes = tuple(

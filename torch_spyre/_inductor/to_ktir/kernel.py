@@ -46,7 +46,9 @@ def build_kernel(name: str, specs: Sequence[Spec], budget: int | None = None) ->
         ops.append(spec)
     plan = plan_tiles(ops, budget)
     if plan is None:
-        raise UnsupportedError(f"kernel {name}: its tiles do not fit the scratchpad")
+        raise UnsupportedError(
+            f"kernel {name}, whose smallest tiles do not fit in {budget} bytes of scratchpad"
+        )
     function = _KernelBuilder(name, ops, plan).build()
     return ModuleOp([function])
 

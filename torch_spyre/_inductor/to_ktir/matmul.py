@@ -29,7 +29,7 @@ class Matmul:
         result = access_of(spec.output).symbols
         self.batch = self._in_order(left & right & result)
         self.columns = self._in_order((right & result) - left)
-        # Includes symbols that neither factor has: the left one is broadcast along them.
+        # Includes symbols that neither factor has: the left factor is broadcast along them.
         self.rows = self._in_order(result - right)
         self.inner = self._in_order(frozenset(spec.iteration_space) - result)
         # The symbols that each factor must have an axis for.
@@ -108,7 +108,7 @@ def _groups(dims: DimSymbols) -> list[list[int]]:
 
 
 def _groups_without_ones(dims: DimSymbols) -> list[list[int]]:
-    """Return the positions in `_sizes` with one symbol per group: a 1 is in its neighbour's."""
+    """Return positions in `_sizes`, one symbol per group; a 1 joins the group of a neighbour."""
     groups: list[list[int]] = []
     pending: list[int] = []
     for dim, positions in zip(dims, _groups(dims), strict=True):

@@ -1,4 +1,4 @@
-"""Elementwise ops: from the KTIR form in an op's record to operations on tensors."""
+"""Emits elementwise ops from the KTIR forms in their records."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,9 +24,9 @@ from torch_spyre.ktir.dialects.context import ktir_context
 def emit_pointwise(
     emitter: Emitter, op: str, operands: Operands, constants: Constants, result: Attribute
 ) -> SSAValue:
-    """Emit an op on tensors of one shape and return its value.
+    """Emit an op on tensors of equal shape and return its value.
 
-    The value may be of bools where `result` is another type: the caller converts what it stores.
+    The element type may be bool although `result` is another type; the caller converts it.
     """
     record = record_of(op)
     if record.kind in (Kind.CONVERSION, Kind.DATA_MOVEMENT):
@@ -62,13 +62,13 @@ def _emit_form(
             return emitter.generic(operation_class(form), operands)
         case Emission.COMPOUND:
             return COMPOUND_FORMS[form.name](emitter, operands, constants)
-    raise AssertionError(f"{form.name} has an emitter of its own")
+    raise AssertionError(f"{form.name} has a dedicated emitter")
 
 
 def _typed_operands(
     emitter: Emitter, record: OpRecord, operands: Operands, result: Attribute
 ) -> list[SSAValue]:
-    """Return the operands in the types that the op works on."""
+    """Return the operands, converted to the types that the op computes in."""
     if record.kind is Kind.SELECTION:
         condition, *choices = operands
         return [
@@ -80,6 +80,6 @@ def _typed_operands(
 
 
 def _common_type(operands: Operands) -> Attribute:
-    """Return the type that an op computes in. Bools alone are computed as floats."""
+    """Return the type that an op computes in. Ops on bools only compute in floats."""
     elements = [element_of(operand) for operand in operands]
     return next((element for element in elements if element != I1), F16)

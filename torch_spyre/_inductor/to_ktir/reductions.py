@@ -1,4 +1,4 @@
-"""Reductions over tiles: sums, extremes, and the indices of extremes."""
+"""Emits reductions over tiles: sums, extremes, and the indices of extremes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ AddOperation = Callable[[Operation], SSAValue]
 
 
 def initial_value(rule: ReductionRule, element: Attribute) -> float | int:
-    """Return what an accumulator of this type starts with; integers have limits, not infinities."""
+    """Return the initial value of an accumulator; the limit of an integer type for an infinity."""
     if is_float(element):
         return rule.initial
     if not math.isinf(rule.initial):
@@ -69,7 +69,7 @@ class Reducer:
         origins: Sequence[Index],
         strides: Sequence[int],
     ) -> list[SSAValue]:
-        """Reduce dims of a tile; `origins` and `strides` give each reduced element its index."""
+        """Reduce dims of a tile; `origins` and `strides` determine the indices of elements."""
         if self.returns_index:
             return self._index_step(value, accumulators, dims, origins, strides)
         (accumulator,) = accumulators
@@ -117,8 +117,8 @@ class Reducer:
 
         total: SSAValue | None = None
         for dim, base, factor in zip(dims, bases, factors, strict=True):
-            here = add(arith.AddiOp(add(IndexOp(dim)), base))
-            term = add(arith.MuliOp(here, factor))
+            position = add(arith.AddiOp(add(IndexOp(dim)), base))
+            term = add(arith.MuliOp(position, factor))
             total = term if total is None else add(arith.AddiOp(total, term))
         assert total is not None
         index = add(ktir_arith.IndexCastOp(total, I32))

@@ -42,17 +42,17 @@ class TileScope:
             raise UnsupportedError(f"{spec.op} in kernel {self.context.name}")
 
     def set_result(self, spec: OpSpec, value: Value) -> None:
-        """Retain a result in the scratchpad, or store it to memory."""
+        """Record a result that stays in the scratchpad, or store it to memory."""
         arg = spec.output
         if arg.in_scratchpad:
             assert arg.name is not None
             self.values[arg.name] = value
             return
         value = self._converted(value, arg)
-        partial = bool(spec.op_info.get("partial"))
+        is_partial = bool(spec.op_info.get("partial"))
         access = self.context.space.accesses[arg]
         indices = self.context.index_tensors
-        self.transfers.store(access, self.frame, value, indices, partial=partial)
+        self.transfers.store(access, self.frame, value, indices, is_partial=is_partial)
 
     def preload(self, spec: OpSpec) -> None:
         """Load the operands of an op that are the same for all tiles of a stream."""
@@ -91,7 +91,7 @@ class TileScope:
         return reducer.step(raw, accumulators, dims, origins, strides)
 
     def _element_strides(self, spec: OpSpec, reduced: Sequence[Symbol]) -> list[int]:
-        """Return strides that number reduced elements in the order of the op's symbols."""
+        """Return the strides of the reduced elements' indices, in the order of the op's symbols."""
         order = [symbol for symbol in spec.iteration_space if symbol in reduced]
         strides, stride = {}, 1
         for symbol in reversed(order):
@@ -121,7 +121,7 @@ class TileScope:
         """Return tensors and constants in the order of the op's operands."""
         inputs = spec.operands
         tensors, constants = iter(inputs), spec.constants
-        # A constant has the type of the first tensor; of the result, if the op selects elements.
+        # A constant has the type of the first tensor; in a `where`, that of the result.
         has_result_type = spec.op == WHERE or not inputs
         format = spec.output.device_dtype if has_result_type else inputs[0].device_dtype
         count = len(inputs) + sum(name.startswith(OPERAND) for name in constants)

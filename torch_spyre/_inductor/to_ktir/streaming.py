@@ -1,4 +1,4 @@
-"""Emits reductions and matmuls whose reduced symbols are streamed: a tile at a time."""
+"""Emits reductions and matmuls that stream their reduced symbols, one tile at a time."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

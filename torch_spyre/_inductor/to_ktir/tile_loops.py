@@ -17,7 +17,7 @@ TileBody = Callable[[Frame, Sequence[SSAValue]], Sequence[SSAValue]]
 
 @dataclass(frozen=True)
 class TileRange:
-    """Consecutive tiles of `extent` elements along a symbol, of which `valid` are no padding."""
+    """Consecutive tiles of `extent` elements along a symbol, of which `valid` are not padding."""
 
     trips: int
     start: int
@@ -50,7 +50,7 @@ def emit_tile_loops(
 ) -> list[SSAValue]:
     """Emit loops over the tiles of these symbols, outermost first.
 
-    Return the values that the last tile returns; the first gets `carried`.
+    The first tile gets `carried`; return the values of the last tile.
     """
     if not symbols:
         return list(body(frame, carried))

@@ -44,7 +44,7 @@ class Transfers:
         value: Value,
         indices: Mapping[str, Access],
         *,
-        partial: bool,
+        is_partial: bool,
     ) -> None:
         """Emit a store of the tile in `frame`.
 
@@ -64,7 +64,11 @@ class Transfers:
         lengths = tuple(group.length for group in groups)
         steps = tuple(group.factors[-1] for group in groups)
         leads = tuple(group.lead for group in groups)
-        if any(leads) or any(step != 1 for step in steps) or (partial and shape_of(raw) != lengths):
+        if (
+            any(leads)
+            or any(step != 1 for step in steps)
+            or (is_partial and shape_of(raw) != lengths)
+        ):
             preserved = self._merge_lanes(self._load_box(access, groups), groups)
             raw = self.emitter.insert(raw, preserved, leads, steps)
         elif shape_of(raw) != lengths:
@@ -94,7 +98,7 @@ class Transfers:
     ) -> tuple[SSAValue, list[Index], tuple[int, ...]]:
         """Return a view with the tile's dims, and origins and sizes of the tile in it.
 
-        Dims that the tile has one index of are part of the view's offset.
+        Dims along which the tile has a single, constant index are part of the view's offset.
         """
         assert access.boxes is not None
         dims = [dim for group in groups for dim in group.dims]
@@ -143,7 +147,7 @@ class Transfers:
 
 
 def _consecutive(widths: Sequence[int]) -> list[list[int]]:
-    """Return lists of consecutive integers, the lengths of which are the widths."""
+    """Return lists of consecutive integers with these lengths: `[2, 1]` gives `[[0, 1], [2]]`."""
     lists, position = [], 0
     for width in widths:
         lists.append(list(range(position, position + width)))

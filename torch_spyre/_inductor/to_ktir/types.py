@@ -30,7 +30,7 @@ _TYPES: dict[DataFormats, Attribute] = {
 def element_type(format: DataFormats) -> Attribute:
     """Return the element type of a format; raise `UnsupportedError` if kernels have none."""
     if format not in _TYPES:
-        raise UnsupportedError(f"kernels on tensors of {format.name}")
+        raise UnsupportedError(f"kernels on tensors in the format {format.name}")
     return _TYPES[format]
 
 

@@ -128,7 +128,9 @@ def _plan(
 def _check_dynamic_sizes(problem: Problem) -> None:
     for symbol in problem.granularity:
         if symbol not in problem.spec.iteration_space:
-            raise WorkDivisionError(problem.spec.op, f"it has no symbol {symbol} to be dynamic")
+            raise WorkDivisionError(
+                problem.spec.op, f"{symbol} is marked dynamic, but is not one of its symbols"
+            )
         if symbol in problem.stick_elements:
             raise WorkDivisionError(
                 problem.spec.op,

@@ -6,7 +6,7 @@ from math import isqrt
 
 @lru_cache(maxsize=4096)
 def divisors(number: int, limit: int | None = None) -> tuple[int, ...]:
-    """Return the divisors of a positive number in ascending order, none above `limit`."""
+    """Return the divisors of a positive integer up to `limit`, in ascending order."""
     largest = number if limit is None else min(limit, number)
     root = isqrt(number)
     if largest <= root:

@@ -14,7 +14,7 @@ from torch_spyre._inductor.op_table import MATMUL_OPS
 
 @dataclass(frozen=True)
 class Digit:
-    """One digit of a core's number: the core's slice of a symbol, `(core // stride) % split`."""
+    """One digit of a core id: the core's slice of a symbol, `(core // stride) % split`."""
 
     symbol: sympy.Symbol
     stride: int
@@ -26,7 +26,7 @@ class Digit:
 
 @dataclass(frozen=True)
 class CoreMapping:
-    """A core's number as mixed-radix digits, one for each split symbol, the fastest first."""
+    """A core id as mixed-radix digits, one for each split symbol, the fastest-varying first."""
 
     symbols: tuple[sympy.Symbol, ...]
     digits: tuple[Digit, ...]
@@ -43,7 +43,7 @@ class CoreMapping:
     def slices(self, core: int) -> dict[sympy.Symbol, int]:
         """Return the index of the core's slice of every symbol."""
         if not 0 <= core < self.cores:
-            raise IndexError(f"core {core} of {self.cores}")
+            raise IndexError(f"core {core} is out of range: the mapping has {self.cores} cores")
         return {
             symbol: self.digit_of[symbol].slice_of(core) if symbol in self.digit_of else 0
             for symbol in self.symbols

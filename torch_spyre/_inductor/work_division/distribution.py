@@ -1,4 +1,4 @@
-"""Third pass: gives the remaining cores to the largest dims."""
+"""Third pass: splits the largest dims over the remaining cores."""
 
 from collections.abc import Sequence
 from math import prod
@@ -29,8 +29,8 @@ def distribute(
         needed = ", ".join(f"{symbol}={split}" for symbol, split in splits.items() if split > 1)
         raise WorkDivisionError(
             problem.spec.op,
-            f"it needs at least the splits {needed}, which are {prod(splits.values())} cores, and "
-            f"SENCORES={problem.cores} allows {problem.cores}",
+            f"it needs at least the splits {needed}, which use {prod(splits.values())} cores, but "
+            f"SENCORES={problem.cores} allows only {problem.cores}",
         )
     for symbol in _largest_first(problem, problem.output_dims):
         splits[symbol] = _largest_split(problem, legal, splits, symbol)
@@ -59,7 +59,7 @@ def _largest_first(problem: Problem, symbols: Sequence[sympy.Symbol]) -> list[sy
 def _largest_split(
     problem: Problem, legal: LegalSplits, splits: Splits, symbol: sympy.Symbol
 ) -> int:
-    """Return the largest split of a symbol that the cores suffice for, at least its current one."""
+    """Return the largest legal split of a symbol for which there are enough cores."""
     current = splits[symbol]
     limit = problem.cores * current // prod(splits.values())
     return max(

@@ -85,7 +85,7 @@ def block_sizes(expression: sympy.Expr | int) -> Iterator[tuple[sympy.Symbol, Fr
     """Yield the blocks that floors and moduli divide a symbol into: (symbol, elements per block).
 
     `Mod(c, 2)` and `floor(c/2)` have blocks of 2, `Mod(floor(c/64), 2)` blocks of 64 and of 128.
-    Sums have no such blocks, and are left out.
+    Sums have no such blocks.
     """
     for node in _nodes(sympy.sympify(expression)):
         if isinstance(node, sympy.floor):
@@ -99,7 +99,7 @@ def block_sizes(expression: sympy.Expr | int) -> Iterator[tuple[sympy.Symbol, Fr
 
 
 def _elements_per_increment(node: sympy.Expr) -> tuple[sympy.Symbol, Fraction] | None:
-    """Return the only symbol of a node, and its elements for which the node's value grows by 1."""
+    """Return the only symbol of a node, and by how much it grows while the node grows by 1."""
     coefficient, factor = node.as_coeff_Mul()
     if not coefficient.is_Rational or coefficient <= 0:
         return None
@@ -115,7 +115,7 @@ def _elements_per_increment(node: sympy.Expr) -> tuple[sympy.Symbol, Fraction] |
 def overlapping_symbols(
     expression: sympy.Expr | int, last: Mapping[sympy.Symbol, int]
 ) -> set[sympy.Symbol]:
-    """Return the symbols of sums that reach a value from several points: `2*c0 + c1`, c1 < 3."""
+    """Return the symbols of sums with equal values at several points: `2*c0 + c1` with c1 < 3."""
     overlapping: set[sympy.Symbol] = set()
     for node in _nodes(sympy.sympify(expression)):
         if isinstance(node, sympy.Add):

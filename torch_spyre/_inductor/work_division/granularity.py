@@ -24,7 +24,7 @@ class Granularity:
     def __post_init__(self) -> None:
         if self.granularity < 1 or self.max_size % self.granularity:
             raise GranularityError(
-                self.max_size, f"it is no multiple of its granularity {self.granularity}"
+                self.max_size, f"it is not a multiple of its granularity {self.granularity}"
             )
 
 
@@ -42,7 +42,7 @@ def granularity_of(
     `max_buckets` sizes (None: MAX_BUCKETS).
     """
     buckets = knobs.division.max_buckets if max_buckets is None else max_buckets
-    least = knobs.division.smallest_granularity if min_default is None else min_default
+    minimum = knobs.division.smallest_granularity if min_default is None else min_default
     if max_size < 1:
         raise GranularityError(max_size, "it must be positive")
     if min_size is not None and min_size > _UNSET_MINIMUM:
@@ -51,19 +51,19 @@ def granularity_of(
         if max_size // min_size > buckets:
             raise GranularityError(
                 max_size,
-                f"its minimum {min_size} makes {max_size // min_size} sizes, and "
-                f"MAX_BUCKETS={buckets} allows {buckets}",
+                f"its minimum {min_size} allows {max_size // min_size} sizes, but "
+                f"MAX_BUCKETS={buckets} allows only {buckets}",
             )
         return Granularity(max_size, min_size)
     candidates = (
         divisor
         for divisor in divisors(max_size)
-        if divisor >= least and max_size // divisor <= buckets
+        if divisor >= minimum and max_size // divisor <= buckets
     )
     granularity = next(candidates, max_size)
     warnings.warn(
         f"dynamic size up to {max_size} without a minimum: it must be a multiple of "
-        f"{granularity}. mark_dynamic(..., min={granularity}) states that",
+        f"{granularity}. Call mark_dynamic(..., min={granularity}) to silence this warning",
         stacklevel=2,
     )
     return Granularity(max_size, granularity)

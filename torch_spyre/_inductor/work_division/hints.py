@@ -1,4 +1,4 @@
-"""Splits that a user asks for: used unchanged, or rejected with the reason."""
+"""Checks the splits of a user's hint, which are used unchanged or rejected with a reason."""
 
 from collections.abc import Mapping
 from math import prod
@@ -38,7 +38,7 @@ def _check_values(problem: Problem, hint: Mapping[sympy.Symbol, int]) -> None:
     for symbol in hint:
         if symbol not in problem.symbols:
             known = ", ".join(map(str, problem.symbols))
-            raise WorkDivisionHintError(op, f"it has no {symbol}; it has {known}")
+            raise WorkDivisionHintError(op, f"{symbol} is not one of its symbols: {known}")
 
 
 def _check_cores(problem: Problem, hint: Mapping[sympy.Symbol, int]) -> None:
@@ -46,13 +46,13 @@ def _check_cores(problem: Problem, hint: Mapping[sympy.Symbol, int]) -> None:
     if len(reductions) > 1:
         raise WorkDivisionHintError(
             problem.spec.op,
-            f"it splits {len(reductions)} reduction dimensions ({', '.join(reductions)}), and "
-            "cores combine along one only",
+            f"it splits {len(reductions)} reduction dimensions ({', '.join(reductions)}), but "
+            "cores can combine results along one only",
         )
     cores = prod(hint.values())
     if cores > problem.cores:
         raise WorkDivisionHintError(
-            problem.spec.op, f"it asks for {cores} cores, which exceeds SENCORES={problem.cores}"
+            problem.spec.op, f"it needs {cores} cores, which exceeds SENCORES={problem.cores}"
         )
 
 
@@ -69,5 +69,5 @@ def _check_split(problem: Problem, legal: LegalSplits, symbol: sympy.Symbol, spl
         allowed = ", ".join(map(str, legal.splits[symbol]))
         raise WorkDivisionHintError(
             problem.spec.op,
-            f"{symbol} cannot be split by {split}{legal.reason(symbol)}; it can by {allowed}",
+            f"{symbol} cannot be split by {split}{legal.reason(symbol)}; legal splits: {allowed}",
         )

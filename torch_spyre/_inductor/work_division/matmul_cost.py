@@ -1,6 +1,6 @@
-"""Second pass, for matmuls: computes the cost of every legal split and takes the cheapest.
+"""Second pass, for matmuls: computes the cost of every legal split and chooses the cheapest.
 
-A cost is in microseconds of a simple model of the card, plus terms that only rank. The rates of the
+A cost is a time in microseconds, by a simple model of the card, plus ranking terms. Rates of the
 card come from its description; the weights of the terms were fitted to measurements upstream.
 """
 
@@ -28,7 +28,7 @@ class Sizes(NamedTuple):
     rows: int
     columns: int
     inner: int
-    # The whole batch has one right matrix.
+    # All batches have the same right matrix.
     is_right_shared: bool
 
 
@@ -63,9 +63,9 @@ def card_rates(card: CardDescription, cores: int) -> CardRates:
 class CostModel:
     name: str
     cost: Callable[[Sizes, Split, CardRates], float]
-    # It divides batches with one right matrix; otherwise they are left to distribution.
+    # Whether it divides batches with one right matrix; if not, distribution does.
     supports_shared_right: bool
-    # Its cheapest split is used even if it leaves cores idle that distribution would use.
+    # Whether its cheapest split is used even if it leaves cores idle that distribution would use.
     may_leave_cores_idle: bool
 
 

@@ -28,9 +28,9 @@ def stick_variables(spec: OpSpec) -> dict[sympy.Symbol, int]:
     """Return the symbols that run inside sticks, with the elements of the largest such stick."""
     elements: dict[sympy.Symbol, int] = {}
     for tensor in spec.args:
-        inside = symbols_of(tensor.device_coordinates[-1])
-        if len(inside) == 1:
-            (symbol,) = inside
+        lane_symbols = symbols_of(tensor.device_coordinates[-1])
+        if len(lane_symbols) == 1:
+            (symbol,) = lane_symbols
             elements[symbol] = max(elements.get(symbol, 1), tensor.elements_per_stick)
     return {symbol: elements[symbol] for symbol in spec.iteration_space if symbol in elements}
 
@@ -95,7 +95,7 @@ class Problem:
 
     @cached_property
     def divisible(self) -> dict[sympy.Symbol, int]:
-        """Return the numbers whose divisors are the splits of a symbol."""
+        """Return, for each symbol, the number that its splits must divide."""
         return self.units | {
             symbol: dynamic.granularity for symbol, dynamic in self.granularity.items()
         }
@@ -111,7 +111,7 @@ class Problem:
 
     @cached_property
     def output_dims(self) -> tuple[sympy.Symbol, ...]:
-        """Return the symbols whose split gives every core its own sticks of the output."""
+        """Return the symbols whose split gives every core different sticks of the output."""
         owned = {
             symbol
             for position in range(len(self.spec.output.device_size) - 1)

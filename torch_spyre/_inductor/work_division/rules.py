@@ -23,7 +23,7 @@ from torch_spyre._inductor.work_division.problem import Problem
 from torch_spyre.errors import WorkDivisionError
 
 MAX_TOPK_RESULTS = 4
-"""Number of the k results that a topk op can find on one core."""
+"""The number of results that a topk op can find on one core."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def unsplittable(problem: Problem) -> Constraints:
     if unknown:
         raise WorkDivisionError(
             problem.spec.op,
-            f'op_info["unsplittable"] names {", ".join(unknown)}, and its symbols are '
+            f'op_info["unsplittable"] names {", ".join(unknown)}, but its symbols are '
             f"{', '.join(by_name)}",
         )
     return block(by_name[name] for name in names)
@@ -59,20 +59,20 @@ def unsplittable(problem: Problem) -> Constraints:
 def whole_sticks_written(problem: Problem) -> Constraints:
     """Keep two cores from writing parts of one stick.
 
-    Splits of the output's stick variable are whole sticks unless something is added to it within
-    the stick: an offset that is no multiple of a stick, or a second symbol. Where the index inside
+    Slices of the output's stick variable are whole sticks unless the coordinate within the stick
+    also has an offset that is not a multiple of a stick, or a second symbol. If the index inside
     the stick depends on data, any two entries may write the same stick.
     """
     output = problem.spec.output
-    inside = sympy.sympify(output.device_coordinates[-1])
-    if inside.has(IndirectAccess):
+    lane = sympy.sympify(output.device_coordinates[-1])
+    if lane.has(IndirectAccess):
         return block(problem.index_symbols)
-    symbols = symbols_of(inside)
-    aligned = len(symbols) == 1 and inside in (
+    symbols = symbols_of(lane)
+    is_aligned = len(symbols) == 1 and lane in (
         *symbols,
         *(sympy.Mod(symbol, output.elements_per_stick) for symbol in symbols),
     )
-    return block(()) if aligned else block(symbols)
+    return block(()) if is_aligned else block(symbols)
 
 
 def one_writer(problem: Problem) -> Constraints:
@@ -242,7 +242,7 @@ class LegalSplits:
         return {symbol: splits[0] for symbol, splits in self.splits.items()}
 
     def reason(self, symbol: sympy.Symbol) -> str:
-        """Return the rules that limit a symbol as text in parentheses, or nothing."""
+        """Return the rules that limit a symbol as text in parentheses; empty if there are none."""
         names = self.limited_by.get(symbol, ())
         return f" (limited by {', '.join(names)})" if names else ""
 
@@ -266,8 +266,8 @@ def legal_splits(problem: Problem, rules: Sequence[Rule] = RULES) -> LegalSplits
         if not splits:
             raise WorkDivisionError(
                 problem.spec.op,
-                f"no number of cores up to {problem.cores} may divide {symbol} of size "
-                f"{problem.sizes[symbol]}; rules that limit it: "
+                f"{symbol} of size {problem.sizes[symbol]} has no legal split for up to "
+                f"{problem.cores} cores; the rules that limit it are "
                 f"{', '.join(limited_by[symbol])}",
             )
     return LegalSplits({s: tuple(sorted(splits)) for s, splits in legal.items()}, limited_by)

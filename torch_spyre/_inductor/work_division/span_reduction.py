@@ -1,4 +1,4 @@
-"""First pass: finds the fewest splits that keep every tensor within the span limit."""
+"""First pass: finds the smallest splits that keep every tensor within the span limit."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -87,8 +87,8 @@ def _combinations(
     position: int,
     splits: dict[sympy.Symbol, int],
 ) -> Iterator[dict[sympy.Symbol, int]]:
-    inside = problem.coordinate_symbols(tensor, position)
-    symbols = [symbol for symbol in problem.symbols if symbol in inside]
+    coordinate_symbols = problem.coordinate_symbols(tensor, position)
+    symbols = [symbol for symbol in problem.symbols if symbol in coordinate_symbols]
     choices = [
         [split for split in legal.splits[symbol] if split >= splits[symbol]] for symbol in symbols
     ]

@@ -1,4 +1,4 @@
-"""The loops over tiles of keys, without those that a causal mask excludes for all rows."""
+"""Emits the loops over tiles of keys, skipping tiles that a causal mask hides from all rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +14,8 @@ from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.tiles import Frame
 
 Values = Sequence[SSAValue]
-# Emits one tile of keys: its frame, the carried values, and whether rows must be compared with
-# keys. Returns the values that the next tile gets.
+# Emits one tile of keys, from its frame, the carried values, and whether to apply the causal mask.
+# Returns the values to carry to the next tile.
 TileBody = Callable[[Frame, Values, bool], Values]
 _LoopBody = Callable[[Index, Values], Values]
 
@@ -43,7 +43,7 @@ class KeyLoop:
         carried: Values,
         body: TileBody,
     ) -> Values:
-        """Emit loops over the outer symbols of keys that were split, then over tiles."""
+        """Emit loops over the outer symbols of keys, then over tiles of the innermost."""
         if not outer:
             return self._emit_tiles(innermost, frame, carried, body)
         symbol, *inner = outer
@@ -59,16 +59,16 @@ class KeyLoop:
     def _emit_tiles(self, symbol: Symbol, frame: Frame, carried: Values, body: TileBody) -> Values:
         size, tile = self.plan.space.sizes[symbol], self.plan.tile[symbol]
         full_tiles_end = size // tile * tile
-        visible_end, compared_end, remainder_end = self._bounds(tile, full_tiles_end)
+        visible_end, masked_end, remainder_end = self._bounds(tile, full_tiles_end)
 
-        def tile_body(extent: int, compares: bool) -> _LoopBody:
+        def tile_body(extent: int, apply_causal_mask: bool) -> _LoopBody:
             return lambda index, values: body(
-                _with_tile(frame, symbol, index, extent), values, compares
+                _with_tile(frame, symbol, index, extent), values, apply_causal_mask
             )
 
         carried = self._emit_loop(Index(0), visible_end, tile, carried, tile_body(tile, False))
         carried = self._emit_loop(
-            visible_end, compared_end, tile, carried, tile_body(tile, self.is_causal)
+            visible_end, masked_end, tile, carried, tile_body(tile, self.is_causal)
         )
         if full_tiles_end == size:
             return carried
@@ -92,10 +92,10 @@ class KeyLoop:
         num_rows = self._row_span
         visible_end = self._rounded_down(self._first_row_plus(1), tile, full_tiles_end)
         end = self._first_row_plus(num_rows)
-        compared_end = self._rounded_down(
+        masked_end = self._rounded_down(
             self._first_row_plus(num_rows + tile - 1), tile, full_tiles_end
         )
-        return visible_end, compared_end, self._minimum(end, full_tiles_end + 1)
+        return visible_end, masked_end, self._minimum(end, full_tiles_end + 1)
 
     @property
     def _row_span(self) -> int:

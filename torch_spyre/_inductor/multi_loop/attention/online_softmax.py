@@ -48,7 +48,7 @@ class _State:
 
 
 class OnlineSoftmax:
-    """One tile of rows."""
+    """Emits attention for one tile of rows."""
 
     def __init__(self, kernel: KernelContext, frame: Frame) -> None:
         self.kernel, self.emitter, self.frame = kernel, kernel.emitter, frame
@@ -64,8 +64,10 @@ class OnlineSoftmax:
         keys = KeyLoop(self.emitter, self.operands, self.kernel.plan, self.frame, self.is_causal)
         values = keys.emit(
             self._initial_state().values,
-            lambda frame, carried, compares: (
-                self._visit_keys(query, frame, _State.from_values(carried), compares).values
+            lambda frame, carried, apply_causal_mask: (
+                self._visit_keys(
+                    query, frame, _State.from_values(carried), apply_causal_mask
+                ).values
             ),
         )
         self._store_results(_State.from_values(values))
@@ -79,10 +81,12 @@ class OnlineSoftmax:
         channels = prod(self.frame.extents[symbol] for symbol in operands.values)
         return _State(maximum, total, tensors.filled(0.0, (tensors.num_rows, channels)))
 
-    def _visit_keys(self, query: SSAValue, frame: Frame, state: _State, compares: bool) -> _State:
+    def _visit_keys(
+        self, query: SSAValue, frame: Frame, state: _State, apply_causal_mask: bool
+    ) -> _State:
         bias = self.scores.load_bias(frame)
         if bias is None:
-            return self._update(query, frame, state, None, compares)
+            return self._update(query, frame, state, None, apply_causal_mask)
         # A loop of at most one iteration: keys and values that the bias masks for all rows of the
         # tile are not loaded.
         arithmetic = self.emitter.indices
@@ -95,17 +99,24 @@ class OnlineSoftmax:
             1,
             state.values,
             lambda _, carried: (
-                self._update(query, frame, _State.from_values(carried), bias, compares).values
+                self._update(
+                    query, frame, _State.from_values(carried), bias, apply_causal_mask
+                ).values
             ),
         )
         return _State.from_values(values)
 
     def _update(
-        self, query: SSAValue, frame: Frame, state: _State, bias: Value | None, compares: bool
+        self,
+        query: SSAValue,
+        frame: Frame,
+        state: _State,
+        bias: Value | None,
+        apply_causal_mask: bool,
     ) -> _State:
         """Emit the state after one tile of keys."""
         emitter, tensors, operands = self.emitter, self.tensors, self.operands
-        scores = self.scores.emit(query, frame, bias, compares)
+        scores = self.scores.emit(query, frame, bias, apply_causal_mask)
         key_dim = len(shape_of(scores)) - 1
         maximum = emitter.reduce(scores, state.maximum, [key_dim], arith.MaximumfOp)
         shift = self._finite_maximum(maximum)

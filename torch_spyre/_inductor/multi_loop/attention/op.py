@@ -33,7 +33,7 @@ class AttentionOp(MultiLoopOp):
     roles = {"row": "c2", "value": "c3", "key": "r0", "inner": "r1"}
 
     def stick_candidates(self, op: LayoutOp) -> Sequence[StickCandidate]:
-        """Return sticks along channels, and along keys for a bias; a sparse logsumexp."""
+        """Return sticks along channels, along keys for a bias, and none for the logsumexp."""
         keys, inner = op.reduced
         if op.kind == LOGSUMEXP:
             sticks: tuple[str, ...] = (inner, inner, keys)

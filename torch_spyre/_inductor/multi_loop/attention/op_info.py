@@ -1,4 +1,4 @@
-"""Checks the roles of attention's loops against its tensors, for specs read from files."""
+"""Checks the loop roles of an attention spec that was read from a file."""
 
 import sympy
 
@@ -10,26 +10,32 @@ from torch_spyre._inductor.superdsc.json_fields import Field
 
 
 def check_roles(spec: OpSpec, roles: LoopRoles, info: Field, dsc: Field) -> None:
-    """Raise an error unless every symbol has the tensors that its role requires."""
+    """Raise `BundleError` unless each symbol occurs in the tensors that its role implies."""
     min_inputs = 3 if spec.op == ATTENTION else 2
     if len(spec.inputs) < min_inputs:
         dsc["labeledDs_"].fail(
-            f"{spec.op} has at least {min_inputs} inputs, not {len(spec.inputs)}"
+            f"{spec.op} needs at least {min_inputs} inputs, but {len(spec.inputs)} are listed"
         )
     symbols = {symbol.name for symbol in spec.sizes}
     query, key = (_symbol_names(arg) for arg in spec.inputs[:2])
     row, keys, inner, value = (roles.names(role) for role in ("row", "key", "inner", "value"))
     if not keys or (keys | inner) & symbols != symbols - _symbol_names(spec.output):
-        info.fail("keys and inner must be the symbols that the result lacks")
+        info.fail("the roles key and inner must hold exactly the symbols missing in the output")
     if keys & query or not keys <= key:
-        info["key"].fail("must be symbols of the keys, and not of the queries")
+        info["key"].fail(
+            "must hold symbols that occur in the key tensor, but not in the query tensor"
+        )
     if inner & symbols - (query & key):
-        info["inner"].fail("must be symbols of queries and keys")
+        info["inner"].fail("must hold symbols that occur in both the query and the key tensor")
     lane = {symbol.name for symbol in direct_symbols(spec.output.device_coordinates[-1])}
     if value & (query | key) or lane - query - key - value:
-        info["value"].fail("must be the symbols of the result that queries and keys lack")
+        info["value"].fail(
+            "must hold the output symbols that occur in neither the query nor the key tensor"
+        )
     if row - query or row & key:
-        info["row"].fail("must be symbols of the queries, and not of the keys")
+        info["row"].fail(
+            "must hold symbols that occur in the query tensor, but not in the key tensor"
+        )
 
 
 def _symbol_names(arg: TensorArg) -> set[str]:

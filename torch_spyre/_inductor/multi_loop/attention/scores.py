@@ -1,6 +1,6 @@
 """The scores of a tile of rows and a tile of keys: scaled, with bias and causal mask."""
 
-import math as numbers
+import math
 from dataclasses import dataclass
 from math import prod
 
@@ -18,7 +18,7 @@ from torch_spyre.ktir.dialects import arith as ktir_arith
 from torch_spyre.ktir.dialects.linalg import MatmulOp
 
 # The score of a masked key.
-MASKED = -numbers.inf
+MASKED = -math.inf
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,10 @@ class Scores:
         scalar = emitter.add(tensor.ExtractOp(maximum, [zero], F32))
         return emitter.add(ktir_arith.CmpfOp("une", scalar, emitter.scalar(MASKED, F32)))
 
-    def emit(self, query: SSAValue, frame: Frame, bias: Value | None, compares: bool) -> SSAValue:
-        """Emit the score of each row and key; `compares` applies the causal mask."""
+    def emit(
+        self, query: SSAValue, frame: Frame, bias: Value | None, apply_causal_mask: bool
+    ) -> SSAValue:
+        """Emit the score of each row and key."""
         tensors, operands, emitter = self.tensors, self.operands, self.tensors.emitter
         key = tensors.load_matrix(operands.key, operands.keys, operands.inner, frame)
         num_keys = shape_of(key)[0]
@@ -81,7 +83,7 @@ class Scores:
             row_dims = [operands.rows.index(axis.symbol) for axis in bias.axes]
             missing = [dim for dim in range(rank) if dim not in row_dims]
             scores = emitter.add(arith.AddfOp(scores, emitter.broadcast(bias.ssa, shape, missing)))
-        if compares:
+        if apply_causal_mask:
             mask = self._causal_mask(frame, shape)
             scores = tensors.select(mask, scores, tensors.filled(MASKED, shape))
         return scores
@@ -102,5 +104,5 @@ class Scores:
 
 
 def _is_exact_factor(scale: float) -> bool:
-    """Return whether multiplying by it only changes the exponent."""
-    return abs(numbers.frexp(scale)[0]) == 0.5 and 2**-16 <= abs(scale) <= 1
+    """Return whether multiplying by a power of 2 is exact: it changes exponents only."""
+    return abs(math.frexp(scale)[0]) == 0.5 and 2**-16 <= abs(scale) <= 1

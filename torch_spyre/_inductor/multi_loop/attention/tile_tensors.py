@@ -33,7 +33,7 @@ class TileTensors:
         self.num_rows = prod(self.row_shape)
 
     def load_along(self, arg: TensorArg, symbols: Sequence[Symbol], frame: Frame) -> Value:
-        """Load a tile with an axis for each of its symbols and of these."""
+        """Load a tile, broadcast along those of `symbols` that the tensor lacks."""
         loaded = self.transfers.load(self.accesses[arg], frame, {})
         present = {*loaded.axes, *map(Axis, symbols)}
         axes = [axis for axis in frame.axes if axis in present]
@@ -55,7 +55,7 @@ class TileTensors:
         return self.emitter.reshape(raw, [[0, 1]], (1, num_columns))
 
     def store(self, arg: TensorArg, raw: SSAValue, symbols: Sequence[Symbol]) -> None:
-        """Store a value whose elements are in the order of these symbols."""
+        """Store a value whose elements are ordered by `symbols`, outermost first."""
         emitter, frame = self.emitter, self.frame
         raw = converted(emitter, raw, element_type(arg.device_dtype))
         shape = tuple(frame.extents[symbol] for symbol in symbols)
@@ -64,7 +64,7 @@ class TileTensors:
         raw = emitter.reshape(raw, [list(range(rank))] if rank else [], (prod(shape),))
         raw = emitter.reshape(raw, [list(range(len(shape)))] if shape else [], shape)
         axes = tuple(Axis(symbol) for symbol in symbols)
-        self.transfers.store(self.accesses[arg], frame, Value(raw, axes), {}, partial=False)
+        self.transfers.store(self.accesses[arg], frame, Value(raw, axes), {}, is_partial=False)
 
     def as_matrix(self, raw: SSAValue) -> SSAValue:
         """Collapse the row dims of a value that has one more dim, the columns."""
