@@ -102,8 +102,8 @@ class _Coalescing:
         if not source.written or source.written[0] >= number:
             return False
         first = nodes[bisect_left(starts, source.written[0] + 1) - 1]
-        carried = loop is not None and copy.destination.buffer in map(self.root, loop.carried)
-        if not carried:
+        is_carried = loop is not None and copy.destination.buffer in map(self.root, loop.carried)
+        if not is_carried:
             # The destination must not be accessed before the copy.
             return not destination.any_in(begin, number)
         # The old value must have been read before the first new element is written.

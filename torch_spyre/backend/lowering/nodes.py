@@ -204,7 +204,7 @@ class Matmul(Node):
 
     @property
     def has_initial(self) -> bool:
-        """Return whether something is added to."""
+        """Return whether the matmul has an addend."""
         return self.addend is not None
 
     @property
@@ -224,7 +224,10 @@ class Matmul(Node):
 
 @dataclass(eq=False)
 class CopyTensor(Node):
-    """A copy; `whole` if it writes every element of the destination's buffer: it starts a value."""
+    """A copy; `whole` if it writes every element of the destination's buffer.
+
+    A whole copy does not read the destination, so the previous content is dead before it.
+    """
 
     instruction = instructions.Copy
     source: TensorView
@@ -259,7 +262,7 @@ class WriteLiteral(Node):
 
 @dataclass(eq=False)
 class PublishTiles(Node):
-    """An offer of tiles to other cores."""
+    """Publishes tiles of this core to other cores."""
 
     instruction = instructions.Publish
     channel: int
@@ -325,7 +328,7 @@ class If(Node):
 
 
 def regions_of(node: Node) -> list[list[Node]]:
-    """Return the regions of a node in the order of the text."""
+    """Return the regions of a node in program order."""
     match node:
         case For():
             return [node.body]
