@@ -121,7 +121,8 @@ def all_knobs() -> tuple[Knob[Any], ...]:
     return tuple(_registry.values())
 
 
-def of_section(title: str) -> tuple[Knob[Any], ...]:
+def knobs_in_section(title: str) -> tuple[Knob[Any], ...]:
+    """Return the knobs of the section with this title."""
     return tuple(knob for knob in all_knobs() if knob.section == title)
 
 
@@ -317,8 +318,8 @@ class DivisionKnobs(Section):
         True,
         "Cores that split the inner dim of a matmul are neighbours on the ring.",
     )
-    # The following have no effect on compiled programs yet. Their readers exist and are tested:
-    # planning connects hints with `work_division.divide`, dynamic sizes use `granularity_of`.
+    # The following have no effect on compiled programs yet. The functions that read them exist and
+    # are tested; hints and dynamic sizes will call these.
     ignore_hints = Knob(
         "SPYRE_INDUCTOR_IGNORE_HINTS",
         BOOLEAN,
