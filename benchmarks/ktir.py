@@ -51,9 +51,9 @@ def view(name: str, rows: int, columns: int) -> str:
     )
 
 
-def tile(name: str, where: str, whole: tuple[int, int], part: tuple[int, int]) -> str:
+def tile(name: str, anchor: str, whole: tuple[int, int], part: tuple[int, int]) -> str:
     return (
-        f"%{name}t = ktdp.construct_access_tile %{name}s[{where}] "
+        f"%{name}t = ktdp.construct_access_tile %{name}s[{anchor}] "
         f"{{access_tile_set = {box(*part)}}} "
         f": memref<{dims(*whole)}> -> !ktdp.access_tile<{dims(*part, element='index')}>"
     )
@@ -348,13 +348,13 @@ def fastest(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, f
 
 
 def launcher(program: Program, values: dict[str, np.ndarray]) -> Callable[[], None]:
-    placed = [
+    on_card = [
         arrays.copy_to_card(argument.name, argument.type, values[argument.name])
         for argument in program.arguments
     ]
 
     def launch() -> None:
-        execution.execute(program, placed, [])
+        execution.execute(program, on_card, [])
         torch.get_device_module("spyre").synchronize()
 
     return launch

@@ -133,7 +133,7 @@ def canonical_name(component: str) -> str:
     """Return `spyre.inductor.passes` for `torch_spyre._inductor.passes`, and so on."""
     parts = component.split(".")
     if parts[0] not in (ROOT, PACKAGE):
-        raise ValueError(f"{component!r} is no component of Spyre: it must start with {ROOT!r}")
+        raise ValueError(f"{component!r} is not a component of Spyre: it must start with {ROOT!r}")
     return ".".join([ROOT, *(part.lstrip("_") for part in parts[1:])])
 
 

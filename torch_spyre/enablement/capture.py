@@ -26,7 +26,7 @@ from torch_spyre.ops.complex_as_real import ComplexPair
 from torch_spyre.ops.fallback_reasons import fallback_reason
 from torch_spyre.ops.native import eager_overloads
 
-# Queries of tensor metadata, which tracing resolves.
+# Queries of tensor metadata; tracing resolves them, so they are not recorded as ops.
 _NOT_OPS = ("prim::device", "aten::is_pinned")
 
 

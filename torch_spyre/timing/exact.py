@@ -42,10 +42,7 @@ def exponential(value: Fraction) -> Fraction:
 
 
 def apportion(whole: int, weights: list[Fraction]) -> list[int]:
-    """Split an integer by weight into integers that add up to it.
-
-    What rounding down leaves goes to the largest remainders.
-    """
+    """Split an integer into integers in proportion to weights (largest remainder method)."""
     if not weights:
         return []
     if not any(weights):

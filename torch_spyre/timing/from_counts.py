@@ -1,7 +1,7 @@
-"""Makes the records of compiled programs from the counts of the recorder (`_C.record_program`).
+"""Converts the counts of the recorder (`_C.record_program`) to the record of a compiled program.
 
-Every instruction that does work becomes a step. Its amounts are those of all its executions: the
-recorder has followed all loops, so a step has one trip.
+Every instruction that does work becomes a step with one trip: the recorder has followed all loops,
+so its amounts are those of all executions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,12 +63,11 @@ class InstructionCounts(TypedDict):
     index_runs: int
 
 
-_FORMATS: dict[ElementType, PtFormat] = {
-    ElementType.F16: "fp16",
-    ElementType.BF16: "fp16",
-    ElementType.F8E4M3: "fp8",
-    ElementType.F8E5M2: "fp8",
-    ElementType.I8: "int8",
+# The format of the matrix unit for operands of a kind (float or not) and width.
+_FORMATS: dict[tuple[bool, int], PtFormat] = {
+    (True, 16): "fp16",
+    (True, 8): "fp8",
+    (False, 8): "int8",
 }
 
 
@@ -104,10 +103,11 @@ def _matrix_work(instruction: Instruction, counts: InstructionCounts) -> Iterato
     macs, busiest = counts["macs"]
     if not isinstance(instruction, Matmul) or macs == 0:
         return
+    operand = instruction.a.type
     yield PtWork(
         macs=macs,
         busiest_core_macs=busiest,
-        format=_FORMATS.get(instruction.a.type, "fp32"),
+        format=_FORMATS.get((operand.is_float, operand.bits), "fp32"),
         kind="batched" if counts["batch"] > 1 else "matmul",
         batch=counts["batch"],
         rows=counts["rows"],
