@@ -238,7 +238,7 @@ def _read_torch_logs() -> None:
             names = ", ".join(LogLevel.__members__)
             _report(f"TORCH_LOGS: {entry.text!r} ignored: no such level; there are {names}")
             continue
-        if not _exists(entry):
+        if not _is_known_module(entry):
             _report(f"TORCH_LOGS: {entry.text!r} names no module of {PACKAGE}")
         _torch_logs[entry.component] = (entry.level, "TORCH_LOGS")
 
@@ -266,7 +266,7 @@ def _our_entries(torch_logs: str) -> list[_Entry]:
     return entries
 
 
-def _exists(entry: _Entry) -> bool:
+def _is_known_module(entry: _Entry) -> bool:
     """Return False for a misspelt module. `spyre.*` names are free: unlisted ones inherit."""
     name = entry.text.lstrip("+-").partition(":")[0]
     if name.startswith(ROOT) or entry.component in COMPONENTS:

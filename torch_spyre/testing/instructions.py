@@ -188,8 +188,8 @@ def minnumf(a: Values, b: Values) -> Values:
 
 
 def roundaway(x: Values) -> Values:
-    whole = np.trunc(x)
-    return np.copysign(np.where(np.abs(x - whole) >= 0.5, np.abs(whole) + 1, whole), x)
+    truncated = np.trunc(x)
+    return np.copysign(np.where(np.abs(x - truncated) >= 0.5, np.abs(truncated) + 1, truncated), x)
 
 
 def reciprocal(x: Values) -> Values:
@@ -393,8 +393,8 @@ def integers_to_odd_floats(numbers: Integers) -> Values:
     def convert(number: int) -> float:
         size = abs(number)
         dropped = max(size.bit_length() - 53, 0)
-        kept = size >> dropped
-        odd = kept | (size != kept << dropped)
+        significand = size >> dropped
+        odd = significand | (size != significand << dropped)
         return math.copysign(math.ldexp(odd, dropped), number)
 
     return _vectorized(convert, numbers)

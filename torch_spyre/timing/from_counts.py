@@ -244,30 +244,30 @@ def _reduced(cores: int, tile_bytes: int) -> RingTransfer:
 
 
 def _reduce_scattered(cores: int, tile_bytes: int) -> RingTransfer:
-    """Return the rounds of a reduction, with the part of the tile that one core retains."""
-    return _reduced(cores, _part(tile_bytes, cores))
+    """Return the rounds of a reduction, with the slice of the tile that one core retains."""
+    return _reduced(cores, _slice_bytes(tile_bytes, cores))
 
 
 def _scattered(cores: int, tile_bytes: int) -> RingTransfer:
-    """Return the transfer of one core that sends all cores their parts over its first link."""
-    part = _part(tile_bytes, cores)
+    """Return the transfer of one core that sends all cores their slices over its first link."""
+    slice_bytes = _slice_bytes(tile_bytes, cores)
     hops = cores - 1
     return RingTransfer(
-        busiest_link_bytes=hops * part, hops=hops, byte_hops=part * cores * hops // 2
+        busiest_link_bytes=hops * slice_bytes, hops=hops, byte_hops=slice_bytes * cores * hops // 2
     )
 
 
 def _exchanged(cores: int, tile_bytes: int) -> RingTransfer:
-    """Return the transfer of parts between all pairs of cores, on average a quarter of the ring."""
-    part = _part(tile_bytes, cores)
+    """Return the exchange of slices between all pairs of cores, on average a quarter ring apart."""
+    slice_bytes = _slice_bytes(tile_bytes, cores)
     return RingTransfer(
-        busiest_link_bytes=-(-cores * cores // 8) * part,
+        busiest_link_bytes=-(-cores * cores // 8) * slice_bytes,
         hops=cores // 2,
-        byte_hops=cores * (cores * cores // 4) * part,
+        byte_hops=cores * (cores * cores // 4) * slice_bytes,
     )
 
 
-def _part(tile_bytes: int, cores: int) -> int:
+def _slice_bytes(tile_bytes: int, cores: int) -> int:
     return -(-tile_bytes // cores)
 
 

@@ -281,10 +281,10 @@ class KernelContext:
         name = f"%{hint}" if hint else self.locations[self.location].op
         return new_tensor(type, extents, name)
 
-    def write(self, source: Tensor, destination: TensorView, *, whole: bool = True) -> None:
+    def write(self, source: Tensor, destination: TensorView, *, writes_all: bool = True) -> None:
         """Write the elements of `source` to `destination`, which has the same shape.
 
-        `whole` states that this writes every element of the destination's buffer.
+        `writes_all` states that this writes every element of the destination's buffer.
         """
         match source:
             case Undefined():
@@ -301,7 +301,7 @@ class KernelContext:
                     )
                 )
             case TensorView():
-                self.add(CopyTensor(self.location, source, destination, whole))
+                self.add(CopyTensor(self.location, source, destination, writes_all))
 
     def to_buffer(self, tensor: Tensor, value: SSAValue | None = None) -> TensorView:
         """Return the tensor in a buffer: its present one, or a new one for a splat.

@@ -224,15 +224,15 @@ class Matmul(Node):
 
 @dataclass(eq=False)
 class CopyTensor(Node):
-    """A copy; `whole` if it writes every element of the destination's buffer.
+    """A copy; `writes_all` if it writes every element of the destination's buffer.
 
-    A whole copy does not read the destination, so the previous content is dead before it.
+    Such a copy does not read the destination, so the previous content is dead before it.
     """
 
     instruction = instructions.Copy
     source: TensorView
     destination: TensorView
-    whole: bool = True
+    writes_all: bool = True
 
     @property
     def extents(self) -> tuple[Extent, ...]:
@@ -241,7 +241,7 @@ class CopyTensor(Node):
 
     def reads(self) -> Iterator[Buffer]:
         yield self.source.buffer
-        if not self.whole:
+        if not self.writes_all:
             yield self.destination.buffer
 
     def writes(self) -> Iterator[Buffer]:
@@ -274,7 +274,7 @@ class PublishTiles(Node):
 
 @dataclass(eq=False)
 class ReceiveTile(Node):
-    """A copy of part of a published tile; `whole` as for `CopyTensor`."""
+    """A copy of part of a published tile; `writes_all` as for `CopyTensor`."""
 
     instruction = instructions.Receive
     channel: int
@@ -284,10 +284,10 @@ class ReceiveTile(Node):
     source_strides: tuple[int, ...]
     destination: TensorView
     extents: tuple[Extent, ...]
-    whole: bool
+    writes_all: bool
 
     def reads(self) -> Iterator[Buffer]:
-        if not self.whole:
+        if not self.writes_all:
             yield self.destination.buffer
 
     def writes(self) -> Iterator[Buffer]:

@@ -66,7 +66,7 @@ _DIVISIONS: dict[str, Callable[[int, int], int]] = {
 }
 _UNSIGNED = {"divui", "remui", "ceildivui"}
 # The bounds of one operand are enough to bound the result.
-_BOUNDED_BY_ONE_OPERAND = {"minsi", "minui", "andi", "remui", "remsi"}
+_BOUNDED_BY_EITHER_OPERAND = {"minsi", "minui", "andi", "remui", "remsi"}
 _SIGNED_CASTS = {"index_cast", "extsi", "trunci"}
 _UNSIGNED_CASTS = {"index_castui", "extui"}
 
@@ -130,7 +130,7 @@ def _default_bounds(type: ElementType) -> Bounds:
 
 
 def _bound(op: str, ranges: Sequence[Bounds | None], operand: ElementType) -> Bounds | None:
-    if op in _BOUNDED_BY_ONE_OPERAND and any(bounds is not None for bounds in ranges):
+    if op in _BOUNDED_BY_EITHER_OPERAND and any(bounds is not None for bounds in ranges):
         ranges = [_default_bounds(operand) if bounds is None else bounds for bounds in ranges]
     known = [bounds for bounds in ranges if bounds is not None]
     if len(known) != len(ranges):

@@ -49,7 +49,7 @@ def lower_from_elements(kernel: KernelContext, operation: tensor.FromElementsOp)
     one = kernel.static_extent(1)
     for position, register in enumerate(registers):
         element = TensorView(result.buffer, type, (one,), (1,), position)
-        kernel.write(Splat(register, type, (one,)), element, whole=False)
+        kernel.write(Splat(register, type, (one,)), element, writes_all=False)
     kernel.tensors[operation.result] = result
 
 
@@ -76,7 +76,7 @@ def lower_insert(kernel: KernelContext, operation: tensor.InsertOp) -> None:
         element.buffer, element.type, (one,), (1,), element.offset, element.offset_register
     )
     value = Splat(kernel.scalar(operation.scalar), dest.type, (one,))
-    kernel.write(value, element, whole=False)
+    kernel.write(value, element, writes_all=False)
     kernel.tensors[operation.result] = result
 
 
@@ -166,7 +166,7 @@ def lower_insert_slice(kernel: KernelContext, operation: tensor.InsertSliceOp) -
         extents=tuple(sizes[dim] for dim in dims),
         strides=tuple(view.strides[dim] for dim in dims),
     )
-    kernel.write(source, destination, whole=False)
+    kernel.write(source, destination, writes_all=False)
     kernel.tensors[operation.result] = result
 
 
@@ -263,7 +263,7 @@ def lower_concat(kernel: KernelContext, operation: tensor.ConcatOp) -> None:
         offsets = [kernel.constant(0)] * len(extents)
         offsets[axis] = start
         view = _slice_view(kernel, result, offsets, list(input_tensor.extents), [1] * len(extents))
-        kernel.write(input_tensor, view, whole=False)
+        kernel.write(input_tensor, view, writes_all=False)
     kernel.tensors[operation.result] = result
 
 
