@@ -51,23 +51,22 @@ def view(name: str, rows: int, columns: int) -> str:
     )
 
 
-def tile(name: str, where: str, whole: tuple[int, int], part: tuple[int, int]) -> str:
+def tile(name: str, anchor: str, shape: tuple[int, int], tile_shape: tuple[int, int]) -> str:
     return (
-        f"%{name}t = ktdp.construct_access_tile %{name}s[{where}] "
-        f"{{access_tile_set = {box(*part)}}} "
-        f": memref<{dims(*whole)}> -> !ktdp.access_tile<{dims(*part, element='index')}>"
+        f"%{name}t = ktdp.construct_access_tile %{name}s[{anchor}] "
+        f"{{access_tile_set = {box(*tile_shape)}}} "
+        f": memref<{dims(*shape)}> -> !ktdp.access_tile<{dims(*tile_shape, element='index')}>"
     )
 
 
-def load(value: str, name: str, part: tuple[int, int]) -> str:
-    points = dims(*part, element="index")
-    return f"%{value} = ktdp.load %{name}t : <{points}> -> tensor<{dims(*part)}>"
+def load(value: str, name: str, tile_shape: tuple[int, int]) -> str:
+    points = dims(*tile_shape, element="index")
+    return f"%{value} = ktdp.load %{name}t : <{points}> -> tensor<{dims(*tile_shape)}>"
 
 
-def store(value: str, name: str, part: tuple[int, int]) -> str:
-    return (
-        f"ktdp.store %{value}, %{name}t : tensor<{dims(*part)}>, <{dims(*part, element='index')}>"
-    )
+def store(value: str, name: str, tile_shape: tuple[int, int]) -> str:
+    points = dims(*tile_shape, element="index")
+    return f"ktdp.store %{value}, %{name}t : tensor<{dims(*tile_shape)}>, <{points}>"
 
 
 def kernel(names: str, grid: str, *lines: str) -> str:
@@ -78,7 +77,7 @@ def kernel(names: str, grid: str, *lines: str) -> str:
 
 def rowwise(rows: int, columns: int, per_trip: int, names: str, *work: str) -> str:
     """Return a kernel whose cores process `per_trip` rows at a time; `work` computes %out."""
-    whole, part = (rows, columns), (per_trip, columns)
+    shape, tile_shape = (rows, columns), (per_trip, columns)
     return kernel(
         names,
         "[32]",
@@ -90,36 +89,36 @@ def rowwise(rows: int, columns: int, per_trip: int, names: str, *work: str) -> s
         "%first = arith.muli %core, %size : index",
         *(view(name, rows, columns) for name in names),
         "scf.for %r = %first to %rows step %step {",
-        *(tile(name, "%r, %zero", whole, part) for name in names),
-        *(load(f"{name}v", name, part) for name in names[:-1]),
+        *(tile(name, "%r, %zero", shape, tile_shape) for name in names),
+        *(load(f"{name}v", name, tile_shape) for name in names[:-1]),
         *work,
-        store("out", names[-1], part),
+        store("out", names[-1], tile_shape),
         "}",
     )
 
 
-def reduction(value: str, op: str, init: str, source: str, part: tuple[int, int]) -> str:
+def reduction(value: str, op: str, init: str, source: str, tile_shape: tuple[int, int]) -> str:
     """Return a reduction of each row to a scalar."""
     return (
-        f"%{value}i = arith.constant dense<{init}> : tensor<{part[0]}xf16>\n"
-        f"%{value} = linalg.reduce {{ arith.{op} }} ins(%{source} : tensor<{dims(*part)}>) "
-        f"outs(%{value}i : tensor<{part[0]}xf16>) dimensions = [1]"
+        f"%{value}i = arith.constant dense<{init}> : tensor<{tile_shape[0]}xf16>\n"
+        f"%{value} = linalg.reduce {{ arith.{op} }} ins(%{source} : tensor<{dims(*tile_shape)}>) "
+        f"outs(%{value}i : tensor<{tile_shape[0]}xf16>) dimensions = [1]"
     )
 
 
-def broadcast(value: str, source: str, part: tuple[int, int]) -> str:
+def broadcast(value: str, source: str, tile_shape: tuple[int, int]) -> str:
     return (
-        f"%{value}e = tensor.empty() : tensor<{dims(*part)}>\n"
-        f"%{value} = linalg.broadcast ins(%{source} : tensor<{part[0]}xf16>) "
-        f"outs(%{value}e : tensor<{dims(*part)}>) dimensions = [1]"
+        f"%{value}e = tensor.empty() : tensor<{dims(*tile_shape)}>\n"
+        f"%{value} = linalg.broadcast ins(%{source} : tensor<{tile_shape[0]}xf16>) "
+        f"outs(%{value}e : tensor<{dims(*tile_shape)}>) dimensions = [1]"
     )
 
 
-def rsqrt_of_mean(value: str, source: str, part: tuple[int, int]) -> str:
+def rsqrt_of_mean(value: str, source: str, tile_shape: tuple[int, int]) -> str:
     """Return 1 / sqrt(source / columns + epsilon), where source is a row's sum of squares."""
-    kind = f"tensor<{part[0]}xf16>"
+    kind = f"tensor<{tile_shape[0]}xf16>"
     return (
-        f"%reciprocal_of_{value} = arith.constant dense<{1 / part[1]}> : {kind}\n"
+        f"%reciprocal_of_{value} = arith.constant dense<{1 / tile_shape[1]}> : {kind}\n"
         f"%epsilon = arith.constant dense<1.0e-05> : {kind}\n"
         f"%mean_of_{value} = arith.mulf %{source}, %reciprocal_of_{value} : {kind}\n"
         f"%safe = arith.addf %mean_of_{value}, %epsilon : {kind}\n"
@@ -128,19 +127,19 @@ def rsqrt_of_mean(value: str, source: str, part: tuple[int, int]) -> str:
 
 
 def softmax(rows: int, columns: int) -> Row:
-    part = (1, columns)
+    tile_shape = (1, columns)
     text = rowwise(
         rows,
         columns,
         1,
         "ay",
-        reduction("peak", "maximumf", "0xFC00", "av", part),
-        broadcast("peaks", "peak", part),
-        f"%low = arith.subf %av, %peaks : tensor<{dims(*part)}>",
-        f"%powers = math.exp %low : tensor<{dims(*part)}>",
-        reduction("sum", "addf", "0.0", "powers", part),
-        broadcast("sums", "sum", part),
-        f"%out = arith.divf %powers, %sums : tensor<{dims(*part)}>",
+        reduction("peak", "maximumf", "0xFC00", "av", tile_shape),
+        broadcast("peaks", "peak", tile_shape),
+        f"%low = arith.subf %av, %peaks : tensor<{dims(*tile_shape)}>",
+        f"%powers = math.exp %low : tensor<{dims(*tile_shape)}>",
+        reduction("sum", "addf", "0.0", "powers", tile_shape),
+        broadcast("sums", "sum", tile_shape),
+        f"%out = arith.divf %powers, %sums : tensor<{dims(*tile_shape)}>",
     )
     x = half(rows, columns)
     return Row(
@@ -152,22 +151,22 @@ def softmax(rows: int, columns: int) -> Row:
 
 
 def layer_norm(rows: int, columns: int) -> Row:
-    part = (1, columns)
-    tensor = f"tensor<{dims(*part)}>"
+    tile_shape = (1, columns)
+    tensor = f"tensor<{dims(*tile_shape)}>"
     text = rowwise(
         rows,
         columns,
         1,
         "ay",
         f"%reciprocal = arith.constant dense<{1 / columns}> : tensor<1xf16>",
-        reduction("sum", "addf", "0.0", "av", part),
+        reduction("sum", "addf", "0.0", "av", tile_shape),
         "%mean = arith.mulf %sum, %reciprocal : tensor<1xf16>",
-        broadcast("means", "mean", part),
+        broadcast("means", "mean", tile_shape),
         f"%low = arith.subf %av, %means : {tensor}",
         f"%square = arith.mulf %low, %low : {tensor}",
-        reduction("squares", "addf", "0.0", "square", part),
-        rsqrt_of_mean("factor", "squares", part),
-        broadcast("factors", "factor", part),
+        reduction("squares", "addf", "0.0", "square", tile_shape),
+        rsqrt_of_mean("factor", "squares", tile_shape),
+        broadcast("factors", "factor", tile_shape),
         f"%out = arith.mulf %low, %factors : {tensor}",
     )
     x = half(rows, columns)
@@ -180,17 +179,17 @@ def layer_norm(rows: int, columns: int) -> Row:
 
 
 def rms_norm(rows: int, columns: int) -> Row:
-    part = (1, columns)
-    tensor = f"tensor<{dims(*part)}>"
+    tile_shape = (1, columns)
+    tensor = f"tensor<{dims(*tile_shape)}>"
     text = rowwise(
         rows,
         columns,
         1,
         "ay",
         f"%square = arith.mulf %av, %av : {tensor}",
-        reduction("squares", "addf", "0.0", "square", part),
-        rsqrt_of_mean("factor", "squares", part),
-        broadcast("factors", "factor", part),
+        reduction("squares", "addf", "0.0", "square", tile_shape),
+        rsqrt_of_mean("factor", "squares", tile_shape),
+        broadcast("factors", "factor", tile_shape),
         f"%out = arith.mulf %av, %factors : {tensor}",
     )
     x = half(rows, columns)
@@ -236,15 +235,15 @@ def gated(rows: int, columns: int) -> Row:
 
 
 def pointwise(rows: int, columns: int) -> Row:
-    part = dims(8, columns)
+    tile_shape = dims(8, columns)
     text = rowwise(
         rows,
         columns,
         8,
         "aby",
-        f"%sum = arith.addf %av, %bv : tensor<{part}>",
-        f"%activated = math.tanh %sum : tensor<{part}>",
-        f"%out = arith.mulf %activated, %av : tensor<{part}>",
+        f"%sum = arith.addf %av, %bv : tensor<{tile_shape}>",
+        f"%activated = math.tanh %sum : tensor<{tile_shape}>",
+        f"%out = arith.mulf %activated, %av : tensor<{tile_shape}>",
     )
     a, b = half(rows, columns), half(rows, columns)
     return Row(
@@ -348,13 +347,13 @@ def fastest(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, f
 
 
 def launcher(program: Program, values: dict[str, np.ndarray]) -> Callable[[], None]:
-    placed = [
+    on_card = [
         arrays.copy_to_card(argument.name, argument.type, values[argument.name])
         for argument in program.arguments
     ]
 
     def launch() -> None:
-        execution.execute(program, placed, [])
+        execution.execute(program, on_card, [])
         torch.get_device_module("spyre").synchronize()
 
     return launch

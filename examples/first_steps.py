@@ -1,6 +1,6 @@
 """A tour of Torch-Spyre on the emulated card. `make demo` runs this.
 
-The program imports no torch_spyre to use the device: with the package installed, PyTorch finds it.
+PyTorch loads the device on `import torch`; torch_spyre is imported here only for the KTIR kernel.
 """
 
 import copy
@@ -203,17 +203,17 @@ def show_where_to_look_next():
         ("docs/contract.md", "what is exact, modelled, assumed and missing"),
         ("docs/compiler.md", "how PyTorch's graphs become kernels"),
         ("TORCH_SPYRE_DUMP=folder", "writes every stage of each compiled kernel"),
-        ("spyre enable llama-3.1-8b", "what of a model runs on the card, and how fast"),
-        ("spyre opinfo softmax", "an op by PyTorch's own samples, against the CPU"),
+        ("spyre enable llama-3.1-8b", "which ops of a model are native, and how fast it is"),
+        ("spyre opinfo softmax", "an op on PyTorch's own samples, compared with the CPU"),
         ("examples/ktir/run_all.py", "attention, norms, gathers and more as kernels"),
-        ("benchmarks/models.py", "tokens a second of small models"),
+        ("benchmarks/models.py", "tokens per second of small models"),
     ):
         table.add_row(f"[green]{place}", purpose)
     console.print(table)
 
 
 def main():
-    # The first warnings of PyTorch and transformers would hide what the tour shows.
+    # Warnings of PyTorch and transformers would clutter the output of the tour.
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     torch.manual_seed(0)

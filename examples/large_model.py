@@ -1,9 +1,9 @@
-"""A model of several gigabytes on the emulated card: built without memory, moved piece by piece.
+"""Run a model of several gigabytes on the emulated card without holding it in host memory.
 
-By default it has the shape of Granite-3.3-2B, 40 layers and 5 GB of random weights. The model is
-made on the meta device; each weight gets its values on the host, goes to the card, and leaves the
-host. Then a prompt is read and a few tokens are decoded, and the program says how long that took
-here, what the card's timing model says it takes on hardware, and how much memory the process had.
+By default it has the shape of Granite-3.3-2B: 40 layers and 5 GB of random weights. The model is
+built on the meta device. Weights are initialized on the host and copied to the card one by one, so
+that the host never holds more than one. Then the program processes a prompt, decodes a few tokens,
+and prints the time on this host, the modelled device time, and the peak memory of the process.
 """
 
 import argparse
@@ -23,7 +23,7 @@ GIBIBYTE = 2**30
 
 
 def random_weights(tensor, tick):
-    """Normal weights, and ones for the scales of norms; what has values already keeps them."""
+    """Return normally distributed weights, or ones for norms; a tensor with values is returned."""
     tick(tensor.nbytes)
     if not tensor.is_meta:
         return tensor
@@ -32,22 +32,23 @@ def random_weights(tensor, tick):
     return torch.empty(tensor.shape, dtype=torch.float32).normal_(std=0.02).to(tensor.dtype)
 
 
-def load(subject, layers, progress):
-    model = subject.build({"layers": layers})
-    # Its frequencies are computed from the configuration, and nobody would compute them again.
+def load(source, layers, progress):
+    """Return the model with random weights on the card, and the bytes of its weights."""
+    model = source.build({"layers": layers})
+    # The constructor computes the frequencies, whose values are lost on the meta device.
     model.model.rotary_emb = type(model.model.rotary_emb)(config=model.config)
-    # Parameters that are tied count once, as they are moved once.
+    # Tied parameters count once, as they are moved once.
     total = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
     task = progress.add_task("weights", total=total)
     torch.manual_seed(0)
     move_to_card(
-        model, lambda each: random_weights(each, lambda size: progress.advance(task, size))
+        model, lambda tensor: random_weights(tensor, lambda size: progress.advance(task, size))
     )
     return model, total
 
 
 def timed(call):
-    """What it returns, seconds here, and seconds of device time."""
+    """Return the result of a call, the seconds on this host, and the seconds of device time."""
     before, start = torch.spyre.counters()["device_time_ps"], time.perf_counter()
     result = call()
     torch.spyre.synchronize()
@@ -56,25 +57,25 @@ def timed(call):
 
 
 def generate(model, prompt, new_tokens, progress):
-    """Greedy decoding, each step timed."""
+    """Decode greedily; return the tokens, and the times of the prefill and of each token."""
     task = progress.add_task("tokens", total=1 + new_tokens)
-    words, cache = prompt.to("spyre"), None
+    ids, cache = prompt.to("spyre"), None
     tokens, times = [], []
 
     def forward():
-        output = model(input_ids=words, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        output = model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
         return output.logits.argmax(-1), output.past_key_values
 
     for _ in range(1 + new_tokens):
-        (words, cache), *spent = timed(forward)
-        tokens.append(words.item())
-        times.append(spent)
+        (ids, cache), *seconds = timed(forward)
+        tokens.append(ids.item())
+        times.append(seconds)
         progress.advance(task)
     return tokens, times
 
 
 def peak_memory():
-    """Of this process, in bytes. What `getrusage` tells begins with that of the parent."""
+    """Return the peak memory of this process in bytes; `getrusage` would include the parent's."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024
 
@@ -88,22 +89,24 @@ def main():
     arguments = parser.parse_args()
 
     warnings.simplefilter("ignore")
-    subject = from_name(arguments.model)
-    layers = arguments.layers or subject.repeated()[0].count
+    source = from_name(arguments.model)
+    layers = arguments.layers or source.repeated()[0].count
     with Progress(console=Console(stderr=True), transient=True) as progress, torch.no_grad():
         start = time.perf_counter()
-        model, size = load(subject, layers, progress)
+        model, size = load(source, layers, progress)
         loading = time.perf_counter() - start
-        words = torch.randint(5, model.config.vocab_size, (1, arguments.prompt))
-        tokens, times = generate(model, words, arguments.new_tokens, progress)
+        prompt = torch.randint(5, model.config.vocab_size, (1, arguments.prompt))
+        tokens, times = generate(model, prompt, arguments.new_tokens, progress)
 
-    (first, first_modelled), *others = times
+    (prefill, prefill_modelled), *decoded = times
     print(f"{arguments.model}: {layers} layers, {size / 1e9:.2f} GB, loaded in {loading:.1f} s")
     print(f"tokens: {tokens}")
-    print(f"prefill of {arguments.prompt}: {first:.2f} s, {first_modelled * 1e3:.1f} ms modelled")
-    for name, pick in (("first", others[0]), ("last", others[-1])):
-        print(f"{name} decoded token: {pick[0]:.2f} s, {pick[1] * 1e3:.1f} ms modelled")
-    seconds, modelled = (sum(column) / len(others) for column in zip(*others, strict=True))
+    print(
+        f"prefill of {arguments.prompt}: {prefill:.2f} s, {prefill_modelled * 1e3:.1f} ms modelled"
+    )
+    for name, (seconds, modelled) in (("first", decoded[0]), ("last", decoded[-1])):
+        print(f"{name} decoded token: {seconds:.2f} s, {modelled * 1e3:.1f} ms modelled")
+    seconds, modelled = (sum(column) / len(decoded) for column in zip(*decoded, strict=True))
     print(f"a decoded token: {seconds:.2f} s on average, {modelled * 1e3:.1f} ms modelled")
     print(f"ops on the CPU: {torch.spyre.counters()['fallbacks']}")
     print(f"peak memory: {peak_memory() / GIBIBYTE:.2f} GiB")

@@ -161,7 +161,7 @@ def _all_structs() -> Iterator[str]:
 def instructions_header() -> str:
     """Return the C++ structs of the instruction set."""
     structs = "\n".join(_all_structs())
-    # What an instruction does is outside its fields: the opcode selects it.
+    # The action is not a field of the file: the opcode selects its alternative.
     structs = structs.replace(
         "  int32_t location{};\n", "  int32_t location{};\n  Action action;\n", 1
     )
@@ -324,7 +324,7 @@ _SECTIONS: dict[str, Callable[[], str]] = {
 
 
 def page(text: str) -> str:
-    """Return the page with its generated sections written anew."""
+    """Return the page with its generated sections replaced."""
     for name, section in _SECTIONS.items():
         begin, end = f"<!-- generated: {name} -->\n", "<!-- end -->"
         if begin not in text:

@@ -51,7 +51,7 @@ def kernels(monkeypatch, request, plan_scope):
     patches = "monkeypatch" in inspect.signature(request.function).parameters
     owner = request.node.nodeid if patches else plan_scope
     if plans_of != owner:
-        plans.forget()
+        plans.clear_all_plans()
     plans_of = owner
 
 

@@ -84,7 +84,7 @@ EXAMPLES = [
         ["cannot write 'out.json': No space left on device"],
     ),
     (errors.OpinfoError("abz", "no op has this name"), ["spyre opinfo abz: no op has this name"]),
-    (errors.ResultsError("a.json", "no 'ops'"), ["'a.json' has no results", "no 'ops'"]),
+    (errors.ResultsError("a.json", "no 'ops'"), ["'a.json' is not a file", "no 'ops'"]),
     (errors.KernelFailedError("add", "out of bounds"), ["add: out of bounds"]),
 ]
 ERRORS = [error for error, _ in EXAMPLES]

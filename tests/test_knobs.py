@@ -169,6 +169,44 @@ def test_every_default_is_a_value_its_own_text_would_give():
             assert knob.kind.parse(knob.default_text) == knob.value(), knob.name
 
 
+def _readers(source):
+    """Yield (section, attribute) of every knob that a module reads.
+
+    A module reads `knobs.section.attribute`, or binds `knobs.section` or `knobs.SectionKnobs` to a
+    name and reads an attribute of that.
+    """
+    sections = {}
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Assign([ast.Name(name)], ast.Attribute(ast.Name("knobs"), section)):
+                sections[name] = section
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(ast.Attribute(ast.Name("knobs"), section), attribute):
+                yield section, attribute
+            case ast.Attribute(ast.Name(name), attribute) if name in sections:
+                yield sections[name], attribute
+
+
+def test_every_knob_has_a_reader_or_is_listed_as_without_effect():
+    package = ROOT / "torch_spyre"
+    readers = {reader for path in package.rglob("*.py") for reader in _readers(path.read_text())}
+    sections = {
+        name: value for name, value in vars(knobs).items() if isinstance(value, knobs.Section)
+    }
+    unread = {
+        knob.name
+        for section, instance in sections.items()
+        for attribute, knob in vars(type(instance)).items()
+        if isinstance(knob, knobs.Knob)
+        and (section, attribute) not in readers
+        and (type(instance).__name__, attribute) not in readers
+    }
+    accepted = {knob.name for knob in knobs.all_knobs() if knob.standing == "accepted"}
+    # PyTorch reads it before it loads this package.
+    assert unread == accepted | {"TORCH_DEVICE_BACKEND_AUTOLOAD"}
+
+
 def _environment_uses(source):
     names = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv"}
     for node in ast.walk(ast.parse(source)):

@@ -1,4 +1,4 @@
-"""What the C++ extension exports; bound in `csrc/torch/bind_*.cpp`."""
+"""The interface of the C++ extension, bound in `csrc/torch/bind_*.cpp`."""
 
 import enum
 from collections.abc import Callable, Sequence
@@ -276,7 +276,7 @@ def arguments_key(
     args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, /
 ) -> bytes | None: ...
 
-# What Python supplies
+# Callbacks that Python supplies
 def _set_config_source(
     enumerate: Callable[[], dict[str, Any]], configure: Callable[[], dict[str, Any]]
 ) -> None: ...

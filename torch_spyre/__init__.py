@@ -10,7 +10,7 @@ _loaded = False
 
 
 def _autoload() -> None:
-    """Registers the device with PyTorch, once. Starts no card and imports no compiler."""
+    """Register the device with PyTorch, once. This opens no card and imports no compiler."""
     global _loaded
     if _loaded:
         return

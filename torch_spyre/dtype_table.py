@@ -1,9 +1,9 @@
-"""The table of dtypes: how the card stores, computes and names every torch dtype it knows.
+"""The table of dtypes: how the card stores every torch dtype and whether it computes with it.
 
-This module imports nothing heavy, so that command-line tools can read the table without torch;
-`torch_spyre.dtypes` has the same records as torch dtypes. `csrc/torch/dtypes.cpp` is the table of
-the C++ side, and `tests/test_dtypes.py` fails where the two differ. `docs/adding-a-dtype.md`
-walks through a row.
+The module does not import torch, so that command-line tools can read the table quickly;
+`torch_spyre.dtypes` has the same records by torch dtype. `csrc/torch/dtypes.cpp` is the C++ side's
+table, and `tests/test_dtypes.py` fails where the two differ. `docs/adding-a-dtype.md` explains how
+to add a row.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Support(Enum):
     COMPUTE = auto()  # kernels compute with it
     STORAGE = auto()  # kernels only move and convert it
     ARRAY = auto()  # no tensors; hand-written kernels address arrays of it
-    NONE = auto()  # only the host has it
+    NONE = auto()  # on the host only
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,15 @@ class DtypeRecord:
     abbreviation: str  # in reports
     kind: DtypeKind
     support: Support
-    # How tensors of it lie in device memory; a key of FORMATS.
+    # The format of its tensors in device memory; a key of FORMATS.
     device_format: str | None
-    # How programs address arrays of it: a member of backend.program's ElementType.
+    # The type of its elements in programs: the name of a member of backend.program's ElementType.
     element_type: str | None
     is_in_numpy: bool = True
     # The unit in the last place of results around 1, as the card rounds them.
     unit_in_last_place: float | None = None
+    # Whether `spyre opinfo` runs PyTorch's op database in it: one dtype per kind is enough.
+    is_sampled: bool = False
 
 
 FORMATS = {
@@ -72,7 +74,7 @@ FORMATS = {
         FormatRecord("SENINT16", 16, "i16"),
         FormatRecord("IEEE_INT32", 32, "i32"),
         FormatRecord("SENUINT32", 32, "i32"),
-        # No tensor has it: indices in KTIR files.
+        # Not the format of a tensor, but of indices in KTIR files.
         FormatRecord("IEEE_INT64", 64, "i64"),
     )
 }
@@ -81,19 +83,19 @@ _HALF, _FLOAT, _FLOAT8 = DtypeKind.HALF, DtypeKind.FLOAT, DtypeKind.FLOAT8
 _INTEGER, _BOOL = DtypeKind.INTEGER, DtypeKind.BOOL
 _COMPUTE, _STORAGE, _ARRAY = Support.COMPUTE, Support.STORAGE, Support.ARRAY
 
-# Where several dtypes have one element type, arrays of it are read as the first of them.
+# If several dtypes have the same element type, arrays of that type are read as the first of them.
 DTYPES = (
-    # SEN169 has 9 fraction bits; a bfloat16 host tensor keeps 7 of them. In float32 functions err
-    # by a unit where one rounding errs by half of it, so that its unit counts double.
-    DtypeRecord("float16", "f16", _HALF, _COMPUTE, "SEN169_FP16", "F16", True, 2.0**-9),
+    # SEN169 has 9 fraction bits, of which a bfloat16 host tensor holds 7. Functions in float32 have
+    # an error of a whole unit, where a single rounding has half of one: its unit counts double.
+    DtypeRecord("float16", "f16", _HALF, _COMPUTE, "SEN169_FP16", "F16", True, 2.0**-9, True),
     DtypeRecord("bfloat16", "bf16", _HALF, _COMPUTE, "SEN169_FP16", "BF16", False, 2.0**-7),
-    DtypeRecord("float32", "f32", _FLOAT, _COMPUTE, "IEEE_FP32", "F32", True, 2.0**-22),
+    DtypeRecord("float32", "f32", _FLOAT, _COMPUTE, "IEEE_FP32", "F32", True, 2.0**-22, True),
     DtypeRecord("int8", "i8", _INTEGER, _COMPUTE, "SENINT8", "I8"),
     DtypeRecord("int16", "i16", _INTEGER, _COMPUTE, "SENINT16", "I16"),
     DtypeRecord("int32", "i32", _INTEGER, _COMPUTE, "IEEE_INT32", "I32"),
-    DtypeRecord("int64", "i64", _INTEGER, _COMPUTE, "IEEE_INT32", "I64"),
+    DtypeRecord("int64", "i64", _INTEGER, _COMPUTE, "IEEE_INT32", "I64", is_sampled=True),
     DtypeRecord("uint8", "u8", _INTEGER, _COMPUTE, "SENUINT32", "I8"),
-    DtypeRecord("bool", "bool", _BOOL, _COMPUTE, "SEN169_FP16", "I1"),
+    DtypeRecord("bool", "bool", _BOOL, _COMPUTE, "SEN169_FP16", "I1", is_sampled=True),
     DtypeRecord("float8_e4m3fn", "float8_e4m3fn", _FLOAT8, _STORAGE, "SEN143_FP8", "F8E4M3", False),
     DtypeRecord(
         "float8_e5m2fnuz", "float8_e5m2fnuz", _FLOAT8, _STORAGE, "SEN152_FP8", "F8E5M2", False

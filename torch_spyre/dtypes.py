@@ -1,4 +1,4 @@
-"""The table of dtypes (`dtype_table.py`) as torch dtypes: tuples to test membership in."""
+"""The table of dtypes (`dtype_table.py`) by torch dtype, and tuples of dtypes by property."""
 
 import torch
 
@@ -7,7 +7,8 @@ from torch_spyre.dtype_table import DTYPES, FORMATS, DtypeKind, DtypeRecord, For
 RECORDS: dict[torch.dtype, DtypeRecord] = {getattr(torch, record.name): record for record in DTYPES}
 
 
-def _with(support: Support, *kinds: DtypeKind) -> tuple[torch.dtype, ...]:
+def _with_support(support: Support, *kinds: DtypeKind) -> tuple[torch.dtype, ...]:
+    """Return the dtypes with this support, of these kinds or of any if none is named."""
     return tuple(
         dtype
         for dtype, record in RECORDS.items()
@@ -29,12 +30,12 @@ def _is_32_bit_integer(dtype: torch.dtype) -> bool:
 
 
 # Kernels compute with these.
-COMPUTE_DTYPES = _with(Support.COMPUTE)
+COMPUTE_DTYPES = _with_support(Support.COMPUTE)
 # Kernels only move and convert these.
-STORAGE_DTYPES = _with(Support.STORAGE)
-HALF_DTYPES = _with(Support.COMPUTE, DtypeKind.HALF)
-FLOAT_DTYPES = _with(Support.COMPUTE, DtypeKind.HALF, DtypeKind.FLOAT)
-INTEGER_DTYPES = _with(Support.COMPUTE, DtypeKind.INTEGER)
+STORAGE_DTYPES = _with_support(Support.STORAGE)
+HALF_DTYPES = _with_support(Support.COMPUTE, DtypeKind.HALF)
+FLOAT_DTYPES = _with_support(Support.COMPUTE, DtypeKind.HALF, DtypeKind.FLOAT)
+INTEGER_DTYPES = _with_support(Support.COMPUTE, DtypeKind.INTEGER)
 SIGNED_DTYPES = tuple(dtype for dtype in INTEGER_DTYPES if dtype.is_signed)
 # The card stores these in 32 bits, whatever their width on the host.
 INT32_STORED_DTYPES = tuple(filter(_is_32_bit_integer, RECORDS))

@@ -1,7 +1,7 @@
 """Every error and warning that a user of this package can cause, one class each.
 
-A constructor accepts the facts and builds the message, so that the same mistake always reads the
-same. Broken internal invariants are assertions and have no class here.
+A constructor takes the facts (names, sizes, limits) and builds the message, so that one mistake has
+one message. Broken internal invariants are assertions and have no class here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from torch_spyre.source_location import SourceLocation, printable
 class SpyreError(RuntimeError):
     """Base of every error this package raises on purpose."""
 
-    # True if line breaks in the message carry meaning, as in an excerpt of a source text.
-    keeps_lines: ClassVar[bool] = False
+    # Whether the line breaks of the message are significant, as in an excerpt of a source text.
+    is_multiline: ClassVar[bool] = False
 
     def __reduce__(self) -> tuple[object, ...]:
-        # The default calls the class with the finished message, but our constructors accept facts:
-        # without this override no error could be sent from a worker process.
+        # The default calls the class with the finished message, which is not what our constructors
+        # take: without this override no error could be sent from a worker process.
         return _restore, (type(self), self.args, self.__dict__)
 
 
@@ -38,7 +38,7 @@ class KnobError(SpyreError, ValueError):
 
 
 class InvalidCoresError(KnobError):
-    """SENCORES is no positive integer, or more than the card has cores."""
+    """SENCORES is not an integer from 1 to the number of cores of the card."""
 
     def __init__(self, value: object, card_cores: int | None = None) -> None:
         limit = "the number of cores of the card" if card_cores is None else card_cores
@@ -78,8 +78,8 @@ class HostAccessError(SpyreError, TypeError, BufferError):
 class UnsupportedError(SpyreError):
     """The compiler cannot generate a kernel for an op, a dtype or a layout."""
 
-    def __init__(self, thing: str) -> None:
-        super().__init__(f"Spyre backend does not support: {thing}")
+    def __init__(self, feature: str) -> None:
+        super().__init__(f"Spyre backend does not support: {feature}")
 
 
 class CompilerFailure(UnsupportedError):
@@ -110,10 +110,10 @@ class UnsupportedDtypeError(SpyreError):
 class FallbackError(SpyreError):
     """An op without a native kernel runs while TORCH_SPYRE_FALLBACK=error."""
 
-    def __init__(self, op: str, arguments: Sequence[str], where: str = "") -> None:
+    def __init__(self, op: str, arguments: Sequence[str], location: str = "") -> None:
         self.op = op
         super().__init__(
-            f"{op}({', '.join(arguments)}){where} has no native Spyre kernel, and "
+            f"{op}({', '.join(arguments)}){location} has no native Spyre kernel, and "
             "TORCH_SPYRE_FALLBACK=error forbids computing it on the CPU; "
             "set TORCH_SPYRE_FALLBACK=warn to allow it"
         )
@@ -130,7 +130,7 @@ class ScratchpadOverflowError(SpyreError, MemoryError):
         super().__init__(
             f"kernel {kernel}: LX scratchpad overflow: each core needs {needed} bytes "
             f"({needed / 2**20:.2f} MiB) and has {available} ({available / 2**20:.2f} MiB). "
-            f"Alive at once: {listed}{more}. Use smaller tiles"
+            f"Live at the peak: {listed}{more}. Use smaller tiles"
         )
 
 
@@ -185,8 +185,8 @@ class BundleError(SpyreError, ValueError):
     """A bundle of SuperDSC files is damaged, inconsistent, or describes an unsupported kernel."""
 
     def __init__(self, file: str, key: str, problem: str) -> None:
-        where = f"{file}: {key}" if key else file
-        super().__init__(f"bundle: {where}: {problem}")
+        location = f"{file}: {key}" if key else file
+        super().__init__(f"bundle: {location}: {problem}")
 
 
 class InvalidBundleError(SpyreError):
@@ -206,7 +206,7 @@ class InvalidOpSpecError(SpyreError, ValueError):
 class KtirError(SpyreError, ValueError):
     """A KTIR text is malformed or fails verification."""
 
-    keeps_lines = True
+    is_multiline = True
 
     def __init__(self, problem: str, location: SourceLocation | None = None) -> None:
         self.problem = problem = "\n".join(map(printable, problem.split("\n")))
@@ -291,7 +291,7 @@ class ResultsError(SpyreError, ValueError):
     """A file of `spyre opinfo` results cannot be read."""
 
     def __init__(self, path: object, problem: str) -> None:
-        super().__init__(f"{str(path)!r} has no results of spyre opinfo: {problem}")
+        super().__init__(f"{str(path)!r} is not a file of spyre opinfo results: {problem}")
 
 
 class KernelFailedError(SpyreError):

@@ -1,4 +1,4 @@
-"""Kinds of environment variables: how their text is parsed.
+"""Kinds of environment variables, each with its parser.
 
 `import torch` loads this module, so it must import the standard library only, and little of that.
 """

@@ -121,7 +121,8 @@ def all_knobs() -> tuple[Knob[Any], ...]:
     return tuple(_registry.values())
 
 
-def of_section(title: str) -> tuple[Knob[Any], ...]:
+def knobs_in_section(title: str) -> tuple[Knob[Any], ...]:
+    """Return the knobs of the section with this title."""
     return tuple(knob for knob in all_knobs() if knob.section == title)
 
 
@@ -158,7 +159,7 @@ def override(**values: str | int | None) -> Iterator[None]:
 
 def _program_cache() -> str:
     caches = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(caches):  # as its specification asks
+    if not os.path.isabs(caches):  # as its specification requires
         caches = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(caches, "torch_spyre", "programs")
 
@@ -186,22 +187,22 @@ class DeviceKnobs(Section):
         "AIU_WORLD_SIZE",
         integer(1),
         None,
-        "Number of emulated cards (1 if unset); with a hardware driver, the most to use.",
+        "Number of emulated cards (1 if unset); with a hardware driver, the maximum to use.",
     )
     visible: Knob[tuple[int, ...] | None] = Knob(
         "SPYRE_DEVICES",
         INDICES,
         None,
-        "Cards this process sees, in this order; repeated and out-of-range indices are dropped.",
+        "Visible cards, in this order; repeated and out-of-range indices are dropped.",
     )
     local_rank = Knob(
-        "LOCAL_RANK", integer(0), 0, "Card of this process unless one was chosen; torchrun sets it."
+        "LOCAL_RANK", integer(0), 0, "Current card of this process by default; torchrun sets it."
     )
     inductor_subprocess = Knob(
         "IS_INDUCTOR_SPAWNED_SUBPROCESS",
         integer(),
         0,
-        "Not 0: this is a compile worker, which never opens a card.",
+        "Not 0: this process is a compile worker, which must not open a card.",
     )
 
 
@@ -211,7 +212,7 @@ class ExecutionKnobs(Section):
         "TORCH_SPYRE_EAGER",
         choice("native", "fallback"),
         "native",
-        "Ops outside of compiled graphs: kernels of the card, or the CPU fallback for each.",
+        "How ops outside of compiled graphs run: by kernels of the card, or all on the CPU.",
     )
     fallback = Knob(
         "TORCH_SPYRE_FALLBACK",
@@ -272,7 +273,7 @@ class EmulatorKnobs(Section):
         "SPYRE_EMU_POISON",
         BOOLEAN,
         False,
-        "Fill freed and uninitialised device memory with NaN, so that reading it is visible.",
+        "Fill freed and uninitialised device memory with NaN, so that reads of it are noticed.",
     )
     mode = Knob(
         "SPYRE_EMU_MODE",
@@ -285,14 +286,14 @@ class EmulatorKnobs(Section):
         INJECTION,
         "",
         "Fault injection: flip a bit in the first result of the named instruction in every launch "
-        "(flip:addf), to see that a test fails.",
+        "(flip:addf), to check that a test detects it.",
         default_text="unset",
     )
     watchdog_seconds = Knob(
         "SPYRE_EMU_WATCHDOG",
         integer(0),
         600,
-        "Seconds of the host's time after which a running kernel is stopped; 0: never.",
+        "Seconds of host time after which a running kernel is stopped; 0: never.",
     )
     cache_megabytes = Knob(
         "SPYRE_EMU_CACHE_MB",
@@ -317,8 +318,8 @@ class DivisionKnobs(Section):
         True,
         "Cores that split the inner dim of a matmul are neighbours on the ring.",
     )
-    # The following have no effect on compiled programs yet. Their readers exist and are tested:
-    # planning connects hints with `work_division.divide`, dynamic sizes use `granularity_of`.
+    # The following have no effect on compiled programs yet. The functions that read them exist and
+    # are tested; hints and dynamic sizes will call these.
     ignore_hints = Knob(
         "SPYRE_INDUCTOR_IGNORE_HINTS",
         BOOLEAN,

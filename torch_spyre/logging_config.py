@@ -133,7 +133,7 @@ def canonical_name(component: str) -> str:
     """Return `spyre.inductor.passes` for `torch_spyre._inductor.passes`, and so on."""
     parts = component.split(".")
     if parts[0] not in (ROOT, PACKAGE):
-        raise ValueError(f"{component!r} is no component of Spyre: it must start with {ROOT!r}")
+        raise ValueError(f"{component!r} is not a component of Spyre: it must start with {ROOT!r}")
     return ".".join([ROOT, *(part.lstrip("_") for part in parts[1:])])
 
 
@@ -238,7 +238,7 @@ def _read_torch_logs() -> None:
             names = ", ".join(LogLevel.__members__)
             _report(f"TORCH_LOGS: {entry.text!r} ignored: no such level; there are {names}")
             continue
-        if not _exists(entry):
+        if not _is_known_module(entry):
             _report(f"TORCH_LOGS: {entry.text!r} names no module of {PACKAGE}")
         _torch_logs[entry.component] = (entry.level, "TORCH_LOGS")
 
@@ -266,7 +266,7 @@ def _our_entries(torch_logs: str) -> list[_Entry]:
     return entries
 
 
-def _exists(entry: _Entry) -> bool:
+def _is_known_module(entry: _Entry) -> bool:
     """Return False for a misspelt module. `spyre.*` names are free: unlisted ones inherit."""
     name = entry.text.lstrip("+-").partition(":")[0]
     if name.startswith(ROOT) or entry.component in COMPONENTS:

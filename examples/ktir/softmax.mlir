@@ -1,4 +1,4 @@
-// Rows of a 512x1024 matrix; core c takes rows c, c + 32, and so on.
+// Softmax of the rows of a 512x1024 matrix; core c processes rows c, c + 32, and so on.
 #all = affine_set<(r, c) : (r >= 0, -r + 511 >= 0, c >= 0, -c + 1023 >= 0)>
 #row = affine_set<(r, c) : (r >= 0, -r >= 0, c >= 0, -c + 1023 >= 0)>
 #same = affine_map<(r, c) -> (r, c)>

@@ -222,7 +222,7 @@ def test_a_file_extends_another_beside_it_but_never_itself(write_card, tmp_path)
         ("timing", "PT_SUSTAIN", {"value": "1/0"}, "'1/0' is not a number"),
         ("timing", "PT_SUSTAIN", {"value": 1.5}, "less than or equal to 1"),
         ("timing", "CLOCK_GHZ", {"value": float("nan")}, "nan is not a number"),
-        ("timing", "DDR_CORES_G", {"value": [[2, 0.5], [1, 0.1]]}, "must rise"),
+        ("timing", "DDR_CORES_G", {"value": [[2, 0.5], [1, 0.1]]}, "must be ascending"),
         ("timing", "OVERLAP", {"value": "hope"}, r"timing\.OVERLAP: .*'units'"),
         ("timing", "WHOLE_CYCLES", {"value": 1}, r"timing\.WHOLE_CYCLES: .*boolean"),
         ("timing", "DDR_CAT_OUTER", {"value": {"base": 1}}, r"DDR_CAT_OUTER\.floor: Field req"),

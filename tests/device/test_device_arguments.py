@@ -68,7 +68,7 @@ def test_the_device_of_a_stream_is_a_device(call):
         (True, TypeError, "index of a card or None, got a bool"),
         ([0], TypeError, "index of a card or None, got a list"),
         (torch.ones(1), TypeError, "index of a card or None, got a Tensor"),
-        ("gpu", RuntimeError, "'gpu' is no device: a card is 'spyre'"),
+        ("gpu", RuntimeError, "'gpu' is not a device: a card is 'spyre'"),
         ("spyre:x", RuntimeError, "'spyre:x' is no device: a card is 'spyre'"),
         ("", RuntimeError, "'' is no device"),
         ("cpu", ValueError, "expected a spyre device, got cpu"),

@@ -69,7 +69,7 @@ def use_card(tmp_path):
 def programs(monkeypatch):
     """Contents of all programs that are compiled during the test."""
     contents = []
-    original = Program.of
+    original = Program.from_content
 
     def spy(content):
         contents.append(content)

@@ -57,7 +57,9 @@ def test_results_round_trip_through_json(sample_results, tmp_path):
 def test_an_invalid_file_is_an_error_with_its_name(text, tmp_path):
     path = tmp_path / "other.json"
     path.write_text(text)
-    with pytest.raises(results.ResultsError, match=r"other\.json' has no results of spyre opinfo"):
+    with pytest.raises(
+        results.ResultsError, match=r"other\.json' is not a file of spyre opinfo results"
+    ):
         results.load(path)
 
 

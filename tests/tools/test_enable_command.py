@@ -217,7 +217,7 @@ def test_eager_kernels_are_as_before_afterwards(spyre, tmp_path):
         ("\n\nmodel = nosuch", ":3: NameError: name 'nosuch' is not defined"),
         ("model = (", ":1: SyntaxError"),
         ("raise SystemExit(3)", "SystemExit: 3"),
-        (SCRIPT + "tokens = 0", "`tokens` is how many tokens"),
+        (SCRIPT + "tokens = 0", "must be the number of tokens per call"),
     ],
 )
 def test_what_is_wrong_with_a_script_is_said_in_a_line(spyre, tmp_path, text, message):

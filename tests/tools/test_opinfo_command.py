@@ -168,7 +168,7 @@ def test_the_html_report_is_complete_and_self_contained(units, folder):
     ("call", "message"),
     [
         ("unknown", "nonsense: it matches no op of PyTorch's database"),
-        ("damaged", "has no results of spyre opinfo"),
+        ("damaged", "is not a file of spyre opinfo results"),
         ("nowhere", "cannot write"),
         ("no variant", "have none of the selected dtypes and variants"),
     ],

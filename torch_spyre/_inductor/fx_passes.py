@@ -66,7 +66,7 @@ def announce_fallbacks(module: torch.fx.GraphModule) -> None:
             arguments = [*node.args, *node.kwargs.values()]
             raise FallbackError(str(node.target), list(map(_described, arguments)), position)
         if location:
-            fallbacks.note_line(str(node.target), *location)
+            fallbacks.record_user_line(str(node.target), *location)
 
 
 def users_line(node: torch.fx.Node) -> tuple[str, int] | None:

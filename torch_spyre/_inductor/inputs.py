@@ -55,7 +55,7 @@ def _cache_text(tensor: Tensor | None) -> str:
 def _environment() -> str:
     """Return the knobs, the source digest and the card, on which generated code depends."""
     division = knobs.DivisionKnobs.title
-    settings = [f"{knob.name}={knob.value()}" for knob in knobs.of_section(division)]
+    settings = [f"{knob.name}={knob.value()}" for knob in knobs.knobs_in_section(division)]
     dump = f"dump={knobs.logging.dump is not None}"
     return " ".join((source_hash(), *settings, f"card={load_card().digest}", dump))
 

@@ -9,8 +9,8 @@ from typing import Any
 from torch_spyre import _C
 from torch_spyre.backend.arrays import ArrayArgument
 from torch_spyre.backend.launch import LaunchCost, launch
+from torch_spyre.backend.program.bounded_cache import add_to_cache
 from torch_spyre.backend.program.program import Program
-from torch_spyre.backend.program.recent import add_to_cache
 from torch_spyre.cards import load_card
 from torch_spyre.timing import Timing, estimate
 from torch_spyre.timing.from_counts import record_of

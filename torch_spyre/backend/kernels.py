@@ -17,10 +17,10 @@ from torch_spyre.backend.arrays import (
 )
 from torch_spyre.backend.execution import execute, timing_of
 from torch_spyre.backend.lowering import compile_function
+from torch_spyre.backend.program.bounded_cache import add_to_cache
 from torch_spyre.backend.program.cache import cache_key, program_cache
 from torch_spyre.backend.program.instructions import Argument, FixedBuffer
 from torch_spyre.backend.program.program import Program
-from torch_spyre.backend.program.recent import add_to_cache
 from torch_spyre.cards import CardDescription, load_card
 from torch_spyre.errors import KernelArgumentError, KtirError, ScratchpadOverflowError
 from torch_spyre.timing import Timing
@@ -73,7 +73,7 @@ def _load_or_compile(
     arrays: frozenset[str] | None,
     card: CardDescription,
 ) -> Program:
-    """Return a program from the cache on disk, compiled if it is not there."""
+    """Return the program from the cache on disk; compile and store it if it is not there."""
     cache = program_cache()
     if cache is None:
         return _compile(module, function, scalars, arrays, card)
@@ -120,7 +120,7 @@ def _compile(
         known=scalars,
         arrays=arrays,
     )
-    return Program.of(content)
+    return Program.from_content(content)
 
 
 def estimate_kernel(module: "Module", name: str, scalars: Mapping[str, Scalar]) -> Timing:
@@ -239,13 +239,14 @@ def _copy_checked_array(kernel: str, argument: Argument, value: Any) -> ArrayArg
         raise KernelArgumentError(
             kernel,
             f"{argument.name} is an array of {value.dtype}, and the kernel's view of it "
-            f"holds {argument.type.name.lower()}",
+            f"holds {argument.type.name.lower()}; convert the array first",
         )
     shape = tuple(value.shape)
     if argument.has_shape and shape != argument.shape:
         raise KernelArgumentError(
             kernel,
-            f"{argument.name} has shape {shape}, and the kernel's view of it {argument.shape}",
+            f"{argument.name} has shape {shape}, and the kernel's view of it {argument.shape}; "
+            "pass an array of that shape",
         )
     return copy_to_card(argument.name, argument.type, value)
 

@@ -38,8 +38,8 @@ def launch(
 ) -> None:
     """Launch a program on the current stream of its card.
 
-    `array_bytes` are exact sizes: past them a kernel reads zeros, and its writes are dropped.
-    `scalars` are register bits, `fixed` is the memory of the program's fixed buffers. `ordered`
+    `array_bytes` are exact sizes: beyond them a kernel reads zeros, and its writes are dropped.
+    `scalars` are register bits, `fixed` are the tensors of the program's fixed buffers. `ordered`
     runs the cores sequentially, for kernels whose cores access the same memory. The next
     synchronisation raises errors of the kernel.
     """

@@ -1,8 +1,8 @@
 """The card as data: one description for the compiler, the emulator, the timing model and tools.
 
-`load_card()` returns the card in use as plain numbers, `card.sources` the origin of each, and
-`usable_cores(card)` the number of cores that work may be divided over. Nothing else in the package
-holds a number that another card could have differently; facts of the data formats are in
+`load_card()` returns the card in use as plain values, `card.sources` the origin of each, and
+`usable_cores(card)` the number of cores that work may be divided over. No other module contains a
+value that may differ between cards; constants of the data formats are in
 `torch_spyre/constants.py`.
 
 Import this package where it is used: pydantic is too slow for `import torch`.

@@ -1,7 +1,7 @@
 """The card description as frozen, validated records.
 
-Values are plain numbers (`card.memory.usable_bytes`); their units and sources, which stand next to
-them in the file, are in `card.sources`. `loading.py` reads the files.
+Values are plain numbers (`card.memory.usable_bytes`); their units and sources are in
+`card.sources`. `loading.py` reads the files.
 """
 
 import hashlib
@@ -120,7 +120,7 @@ class HostLink(Description):
 
 
 class FittedRate(Description):
-    """A memory rate in GB/s that upstream fitted over the shape of an op.
+    """A memory rate in GB/s that upstream fitted as a function of an op's shape.
 
     With r = log2(rows), c = log2(columns) and s = log2(columns / 64), it is `base` plus every
     coefficient times the term that it is named after, clamped to `floor` and `ceiling`.
@@ -138,7 +138,7 @@ class FittedRate(Description):
 
 
 class FewOuterRows(Description):
-    """The rate that a transpose of outer dimensions loses when the outermost one is short."""
+    """The loss of rate of an outer transpose whose outermost dimension has few rows."""
 
     below: Count
     loss_per_halving: Cost
@@ -240,7 +240,7 @@ class TimingConstants(Description):
     @classmethod
     def check_order(cls, table: tuple[tuple[int, Any], ...]) -> tuple[tuple[int, Any], ...]:
         cores = [count for count, _ in table]
-        _require(cores == sorted(set(cores)), "numbers of cores must rise")
+        _require(cores == sorted(set(cores)), "the numbers of cores must be ascending")
         return table
 
     @model_validator(mode="after")
@@ -286,7 +286,7 @@ class CardDescription(Description):
     def digest(self) -> str:
         """Return a hash of every value, for the keys of caches that outlive the process.
 
-        Cards with equal values have equal digests, wherever their files lie.
+        Cards with equal values have equal digests, whatever files they come from.
         """
         values = self.model_dump_json(exclude={"path", "sources"})
         return hashlib.sha256(values.encode()).hexdigest()

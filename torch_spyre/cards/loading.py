@@ -1,7 +1,7 @@
 """Reads card descriptions, and returns the card in use.
 
-In the file every number stands with its unit and source (see `spyre.yaml`); the two are separated
-here into the values of a `CardDescription` and its `sources`.
+In a file every value has its unit and source next to it (see `spyre.yaml`). They are separated
+here: values become the fields of a `CardDescription`, units and sources its `sources`.
 """
 
 from functools import lru_cache
@@ -18,7 +18,7 @@ from torch_spyre.errors import CardDescriptionError, InvalidCoresError
 PRESETS = Path(__file__).parent
 BYTE_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 SOURCE_KINDS = ("documented", "code", "fitted", "inferred", "assumed")
-# Entries that repeat another one: a file that leaves them out gets the value of that one.
+# Entries that repeat another one. A file may omit them: they then have the value of that entry.
 DERIVED = {
     "timing.N_CORES": "compute.cores",
     "timing.CORELETS": "compute.corelets",
@@ -27,16 +27,16 @@ DERIVED = {
 
 _LEAF_KEYS = {"value", "unit", "source"}
 
-# Section -> entry -> {value, unit, source}, or what a file has in its place.
+# Section -> entry -> {value, unit, source}. A malformed file may have anything in its place.
 Entries = dict[str, dict[str, Any]]
 
 
 def load_card(name_or_path: str | Path | None = None) -> CardDescription:
     """Return the card of a preset or file; without a name, the card in use (SPYRE_CARD).
 
-    The card in use is read once: the emulated card is opened with it, and what was compiled for it
-    must not meet another one. A named file is read again if it has changed (the file itself, not
-    the one that it extends).
+    The card in use is read once: the emulated card is opened with it, and programs compiled for it
+    must not run on a changed one. A named file is read again if it has changed (the file itself,
+    not the one that it extends).
     """
     if name_or_path is None:
         return _card_in_use(knobs.device.card)
@@ -102,7 +102,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         keys = [key.value for key, _ in node.value]
         repeated = sorted({key for key in keys if isinstance(key, str) and keys.count(key) > 1})
         if repeated:
-            problem = f"{', '.join(repeated)} given more than once"
+            problem = f"{', '.join(repeated)} given more than once; keep one entry of each"
             raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         return mapping
@@ -154,14 +154,16 @@ def _separate(entries: Entries, path: Path) -> tuple[dict[str, dict[str, Any]], 
 
 def _separate_leaf(entry: str, leaf: object, path: Path) -> tuple[Any, Source]:
     if not isinstance(leaf, dict) or not {"value", "source"} <= leaf.keys() <= _LEAF_KEYS:
-        raise CardDescriptionError(str(path), f"{entry}: must be {{value, unit, source}}")
+        raise CardDescriptionError(
+            str(path), f"{entry}: must be {{value, unit, source}}, as in spyre.yaml"
+        )
     value, unit, source = leaf["value"], leaf.get("unit"), leaf["source"]
     if not isinstance(source, str) or not source.startswith(SOURCE_KINDS):
         hint = f"source must begin with one of {', '.join(SOURCE_KINDS)}"
         raise CardDescriptionError(str(path), f"{entry}: {hint}")
     is_identity = entry.startswith("identity.")
     if not isinstance(unit, str) and not (unit is None and is_identity):
-        raise CardDescriptionError(str(path), f"{entry}: a number needs a unit")
+        raise CardDescriptionError(str(path), f"{entry}: a number needs a unit; add `unit: ...`")
     if unit in BYTE_UNITS and type(value) is int:
         value *= BYTE_UNITS[unit]
     return _freeze(value), Source(entry=entry, unit=unit, source=source)

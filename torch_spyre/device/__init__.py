@@ -1,12 +1,12 @@
 """`torch.spyre`: the device's Python interface, in the shape of `torch.cuda`.
 
-PyTorch registers this very module under the name `torch.spyre`. Names of `torch_spyre._C` that are
-not listed here can be reached through it as well.
+PyTorch registers this module under the name `torch.spyre`. Names of `torch_spyre._C` that are not
+listed here are attributes of it as well.
 """
 
 from typing import Any
 
-import torch  # noqa: F401  (first: our libraries need its, and it registers this very module)
+import torch  # noqa: F401  (first: our libraries need PyTorch's, and it registers this module)
 
 from torch_spyre import _C
 from torch_spyre._C import (

@@ -55,8 +55,8 @@ class device:
     nothing."""
 
     def __init__(self, device: DeviceLike) -> None:
-        unchanged = device is None or (isinstance(device, int) and device < 0)
-        self.idx = -1 if unchanged else device_index(device)
+        is_noop = device is None or (isinstance(device, int) and device < 0)
+        self.idx = -1 if is_noop else device_index(device)
         self.prev_idx = -1
 
     def __enter__(self) -> None:

@@ -10,7 +10,7 @@ from torch_spyre import knobs
 from torch_spyre.errors import KnobError, SpyreError
 
 # Number of emulated cards that SPYRE_DEVICES selects from if AIU_WORLD_SIZE is not set.
-EMULATED_ENSEMBLE = 8
+DEFAULT_EMULATED_CARDS = 8
 # More than any machine has: a mainframe has at most 48.
 MAX_CARDS = 64
 
@@ -18,10 +18,10 @@ MAX_CARDS = 64
 def enumerate_cards() -> dict[str, Any]:
     """Return the driver, the indices of the visible cards, and the default card."""
     visible = knobs.device.visible
-    present = knobs.device.world_size or (1 if visible is None else EMULATED_ENSEMBLE)
-    if present > MAX_CARDS:
-        raise KnobError("AIU_WORLD_SIZE", str(present), f"an integer from 1 to {MAX_CARDS}")
-    cards = range(present) if visible is None else [c for c in visible if 0 <= c < present]
+    count = knobs.device.world_size or (1 if visible is None else DEFAULT_EMULATED_CARDS)
+    if count > MAX_CARDS:
+        raise KnobError("AIU_WORLD_SIZE", str(count), f"an integer from 1 to {MAX_CARDS}")
+    cards = range(count) if visible is None else [card for card in visible if 0 <= card < count]
     return {
         "mode": knobs.device.driver,
         "cards": list(cards),

@@ -10,8 +10,8 @@ DeviceLike = torch.device | int | str | None
 
 def device_index(device: DeviceLike) -> int:
     """Return the index of a card: the current one for None or a device without an index."""
-    chosen = card_device(device)
-    index = _C.current_device() if chosen.index is None else chosen.index
+    card = card_device(device)
+    index = _C.current_device() if card.index is None else card.index
     check_index(index)
     return index
 
@@ -27,17 +27,18 @@ def card_device(device: DeviceLike) -> torch.device:
         kind = type(device).__name__
         raise TypeError(f"expected a device, its name, the index of a card or None, got a {kind}")
     try:
-        chosen = torch.device(device)
+        card = torch.device(device)
     except RuntimeError as error:
         raise RuntimeError(
-            f"{device!r} is no device: a card is '{DEVICE_NAME}' or '{DEVICE_NAME}:<index>'"
+            f"{device!r} is not a device: a card is '{DEVICE_NAME}' or '{DEVICE_NAME}:<index>'"
         ) from error
-    if chosen.type != DEVICE_NAME:
-        raise ValueError(f"expected a {DEVICE_NAME} device, got {chosen}")
-    return chosen
+    if card.type != DEVICE_NAME:
+        raise ValueError(f"expected a {DEVICE_NAME} device, got {card}")
+    return card
 
 
 def check_index(index: int) -> None:
+    """Raise if no visible card has this index."""
     count = _C.device_count()
     if not 0 <= index < count:
         _C.check_cards()  # raises with the reason if there are no cards

@@ -22,7 +22,7 @@ def register() -> None:
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
     _C._set_config_source(config.enumerate_cards, config.runtime_config)
     _C._set_fallback_warning(fallbacks.warn)
-    _C._set_fallback_error(fallbacks.refuse)
+    _C._set_fallback_error(fallbacks.reject)
     _C._set_garbage_collector(gc.collect)
     _renew_launch_options()
     knobs.on_override(_renew_launch_options)
@@ -37,5 +37,5 @@ def register() -> None:
 
 
 def _renew_launch_options() -> None:
-    """Have the launch options read again when a bundle next runs."""
+    """Make the next launch of a bundle read the launch options again."""
     _C._set_launch_options(launch_options)

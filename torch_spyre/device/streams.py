@@ -146,10 +146,10 @@ def default_stream(device: DeviceLike = None) -> Stream:
 
 
 def set_stream(stream: torch.Stream) -> None:
-    """Makes a stream the current one of its card, and the card current."""
+    """Make a stream the current one of its card, and the card current."""
     torch.accelerator.set_stream(_checked_stream(stream))
 
 
 def stream(stream: torch.Stream | None) -> AbstractContextManager[Any]:
-    """For `with torch.spyre.stream(s):`; None changes nothing."""
+    """Return a context manager that makes the stream current; None changes nothing."""
     return nullcontext() if stream is None else _checked_stream(stream)

@@ -26,7 +26,7 @@ from torch_spyre.ops.complex_as_real import ComplexPair
 from torch_spyre.ops.fallback_reasons import fallback_reason
 from torch_spyre.ops.native import eager_overloads
 
-# Queries of tensor metadata, which tracing resolves.
+# Queries of tensor metadata; tracing resolves them, so they are not recorded as ops.
 _NOT_OPS = ("prim::device", "aten::is_pinned")
 
 
@@ -84,7 +84,7 @@ class Capture(TorchDispatchMode):
         kwargs = kwargs or {}
         if any(issubclass(kind, ComplexPair) for kind in types):
             return NotImplemented  # it dispatches to real ops, which are recorded one by one
-        if func._schema.name in _NOT_OPS or not _concerns_card(args, kwargs):
+        if func._schema.name in _NOT_OPS or not _involves_card(args, kwargs):
             return func(*args, **kwargs)
         key = str(func), signature(func, args, kwargs)
         case = self.cases.get(key)
@@ -175,7 +175,7 @@ def uninitialized_results(func: torch._ops.OpOverload, args: Any, kwargs: Any) -
     return pytree.tree_map_only(torch.Tensor, to_card, results)
 
 
-def _concerns_card(args: Any, kwargs: Any) -> bool:
+def _involves_card(args: Any, kwargs: Any) -> bool:
     """Return whether a call reads tensors on the card or creates one there."""
     device = kwargs.get("device")
     if device is not None and torch.device(device).type == DEVICE_NAME:

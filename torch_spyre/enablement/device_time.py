@@ -61,14 +61,14 @@ def compiled_times(
     second layer made.
     """
     kinds = list(source.repeated())
-    one = {kind.name: 1 for kind in kinds}
-    totals = _compiled(source, one if kinds else None, batch, prompt)
+    single = {kind.name: 1 for kind in kinds}
+    totals = _compiled(source, single if kinds else None, batch, prompt)
     base = list(totals)
     on_model_compiled()
     for kind in kinds:
         if kind.count == 1:
             continue
-        with_second_layer = _compiled(source, {**one, kind.name: 2}, batch, prompt)
+        with_second_layer = _compiled(source, {**single, kind.name: 2}, batch, prompt)
         totals = [
             _extrapolated(total, kind, first, second)
             for total, first, second in zip(totals, base, with_second_layer, strict=True)
@@ -77,16 +77,18 @@ def compiled_times(
     return totals
 
 
-def _extrapolated(total: StepTime, kind: RepeatedLayer, one: StepTime, two: StepTime) -> StepTime:
+def _extrapolated(
+    total: StepTime, kind: RepeatedLayer, one_layer: StepTime, two_layers: StepTime
+) -> StepTime:
     """Return `total` with the cost of the further layers of a kind added."""
     further = kind.count - 1
-    added = two.seconds - one.seconds
+    added = two_layers.seconds - one_layer.seconds
     return replace(
         total,
         seconds=total.seconds + further * added,
-        launches=total.launches + further * (two.launches - one.launches),
-        fallbacks=total.fallbacks + further * (two.fallbacks - one.fallbacks),
-        ddr_bytes=total.ddr_bytes + further * (two.ddr_bytes - one.ddr_bytes),
+        launches=total.launches + further * (two_layers.launches - one_layer.launches),
+        fallbacks=total.fallbacks + further * (two_layers.fallbacks - one_layer.fallbacks),
+        ddr_bytes=total.ddr_bytes + further * (two_layers.ddr_bytes - one_layer.ddr_bytes),
         seconds_per_layer={**total.seconds_per_layer, kind.name: added},
     )
 

@@ -143,9 +143,9 @@ def _capture_ops(
         with torch.no_grad(), timing_only, track_modules(stack, model):
             run_steps(model, steps, "spyre", run_captured)
     except Exception as error:  # any: a model that stops is a finding, as are the ops before it
-        where = f" in {stack[-1]}" if stack else ""
+        module = f" in {stack[-1]}" if stack else ""
         notes.append(
-            f"The model stopped{where} on the card, so later ops are not listed: "
+            f"The model stopped{module} on the card, so later ops are not listed: "
             f"{type(error).__name__}: {first_line(error)}"
         )
     return capture, clock.times

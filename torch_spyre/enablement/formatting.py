@@ -30,14 +30,14 @@ def amount(count: int) -> str:
     return f"{count} B"
 
 
-def attempt(tried: Attempt | None) -> str:
-    if tried is None:
+def attempt(result: Attempt | None) -> str:
+    if result is None:
         return "not tried"
-    if tried.error is None:
-        return f"{tried.outcome}: {tried.message}"
-    text = f"{tried.outcome}: {tried.error:.2%} of {tried.bound:.1%}"
-    if tried.fallbacks:
-        text += f", {tried.fallbacks} on the CPU"
+    if result.error is None:
+        return f"{result.outcome}: {result.message}"
+    text = f"{result.outcome}: {result.error:.2%} of {result.bound:.1%}"
+    if result.fallbacks:
+        text += f", {result.fallbacks} on the CPU"
     return text
 
 

@@ -33,11 +33,11 @@ _SMALL_WIDTH = _SMALL_HEADS * _SMALL_HEAD
 def repeated(config: Any) -> list[RepeatedLayer]:
     """Return the kinds of layers whose counts a configuration states."""
     layers: list[RepeatedLayer] = []
-    for prefix, part in _configs(config):
-        for key in _layer_count_keys(part):
-            kinds = _layer_types(part, key)
+    for prefix, section in _configs(config):
+        for key in _layer_count_keys(section):
+            kinds = _layer_types(section, key)
             if kinds is None:
-                layers.append(RepeatedLayer(_label(prefix, key), getattr(part, key)))
+                layers.append(RepeatedLayer(_label(prefix, key), getattr(section, key)))
                 continue
             for kind in dict.fromkeys(kinds):
                 layers.append(RepeatedLayer(f"{prefix}{kind}", kinds.count(kind)))
@@ -47,15 +47,15 @@ def repeated(config: Any) -> list[RepeatedLayer]:
 def with_layers(config: Any, layers: Mapping[str, int]) -> Any:
     """Return a copy with other layer counts, by the names that `repeated` returns."""
     resized = copy.deepcopy(config)
-    for prefix, part in _configs(resized):
-        for key in _layer_count_keys(part):
-            kinds = _layer_types(part, key)
+    for prefix, section in _configs(resized):
+        for key in _layer_count_keys(section):
+            kinds = _layer_types(section, key)
             if kinds is None:
-                setattr(part, key, layers[_label(prefix, key)])
+                setattr(section, key, layers[_label(prefix, key)])
                 continue
             types = [kind for kind in dict.fromkeys(kinds) for _ in range(layers[prefix + kind])]
-            part.layer_types = types
-            setattr(part, key, len(types))
+            section.layer_types = types
+            setattr(section, key, len(types))
     return resized
 
 
@@ -67,14 +67,14 @@ def small(config: Any) -> Any:
     layers = repeated(config)
     max_layers = 2 if len(layers) == 1 else 1
     resized = with_layers(config, {layer.name: min(layer.count, max_layers) for layer in layers})
-    for _, part in _configs(resized):
-        _narrow(part)
+    for _, section in _configs(resized):
+        _narrow(section)
         for key, limit in _SMALL.items():
-            value = getattr(part, key, None)
+            value = getattr(section, key, None)
             if isinstance(value, int) and value > limit:
-                setattr(part, key, limit)
-        _shrink_images(part)
-        _clamp_special_tokens(part)
+                setattr(section, key, limit)
+        _shrink_images(section)
+        _clamp_special_tokens(section)
     return resized
 
 
@@ -82,26 +82,26 @@ def _configs(config: Any) -> Iterator[tuple[str, Any]]:
     """Yield the configuration and its nested ones, each with a prefix for its layers' names."""
     yield "", config
     for name in getattr(config, "sub_configs", {}):
-        part = getattr(config, name, None)
-        if part is not None:
+        section = getattr(config, name, None)
+        if section is not None:
             prefix = f"{name.removesuffix('_config')} "
-            yield from ((prefix + inner, nested) for inner, nested in _configs(part))
+            yield from ((prefix + inner, nested) for inner, nested in _configs(section))
 
 
-def _layer_count_keys(part: Any) -> list[str]:
+def _layer_count_keys(section: Any) -> list[str]:
     """Return the names of a configuration's layer counts, without aliases of the same count."""
-    aliases = getattr(part, "attribute_map", {})
-    keys = {aliases.get(key, key): key for key in _LAYER_COUNTS if _has_count(part, key)}
+    aliases = getattr(section, "attribute_map", {})
+    keys = {aliases.get(key, key): key for key in _LAYER_COUNTS if _has_count(section, key)}
     return list(keys.values())
 
 
-def _has_count(part: Any, key: str) -> bool:
-    value = getattr(part, key, None)
+def _has_count(section: Any, key: str) -> bool:
+    value = getattr(section, key, None)
     return isinstance(value, int) and value > 0
 
 
-def _layer_types(part: Any, key: str) -> list[str] | None:
-    types = getattr(part, "layer_types", None)
+def _layer_types(section: Any, key: str) -> list[str] | None:
+    types = getattr(section, "layer_types", None)
     return list(types) if types and key == "num_hidden_layers" else None
 
 
@@ -109,37 +109,40 @@ def _label(prefix: str, key: str) -> str:
     return prefix + ("layers" if key == "num_hidden_layers" else "decoder layers")
 
 
-def _narrow(part: Any) -> None:
-    width, heads = getattr(part, "hidden_size", None), getattr(part, "num_attention_heads", None)
+def _narrow(section: Any) -> None:
+    width, heads = (
+        getattr(section, "hidden_size", None),
+        getattr(section, "num_attention_heads", None),
+    )
     if not isinstance(width, int) or not isinstance(heads, int) or width <= 2 * _SMALL_WIDTH:
         return
-    grouped = getattr(part, "num_key_value_heads", None)
-    part.hidden_size = _SMALL_WIDTH
+    grouped = getattr(section, "num_key_value_heads", None)
+    section.hidden_size = _SMALL_WIDTH
     for key in ("num_attention_heads", "encoder_attention_heads", "decoder_attention_heads"):
-        if getattr(part, key, None) is not None:
-            setattr(part, key, _SMALL_HEADS)
+        if getattr(section, key, None) is not None:
+            setattr(section, key, _SMALL_HEADS)
     if isinstance(grouped, int):
-        part.num_key_value_heads = {1: 1, heads: _SMALL_HEADS}.get(grouped, _SMALL_HEADS // 2)
-    if getattr(part, "head_dim", None) is not None:
-        part.head_dim = _SMALL_HEAD
-    if isinstance(getattr(part, "mamba_n_heads", None), int):
-        part.mamba_n_heads = part.mamba_expand * _SMALL_WIDTH // part.mamba_d_head
+        section.num_key_value_heads = {1: 1, heads: _SMALL_HEADS}.get(grouped, _SMALL_HEADS // 2)
+    if getattr(section, "head_dim", None) is not None:
+        section.head_dim = _SMALL_HEAD
+    if isinstance(getattr(section, "mamba_n_heads", None), int):
+        section.mamba_n_heads = section.mamba_expand * _SMALL_WIDTH // section.mamba_d_head
 
 
-def _shrink_images(part: Any) -> None:
-    image, patch = getattr(part, "image_size", None), getattr(part, "patch_size", None)
+def _shrink_images(section: Any) -> None:
+    image, patch = getattr(section, "image_size", None), getattr(section, "patch_size", None)
     if isinstance(image, int) and isinstance(patch, int):
-        part.image_size = min(image, 4 * patch)
+        section.image_size = min(image, 4 * patch)
 
 
-def _clamp_special_tokens(part: Any) -> None:
+def _clamp_special_tokens(section: Any) -> None:
     """Move special tokens into the vocabulary."""
-    vocab_size = getattr(part, "vocab_size", None)
+    vocab_size = getattr(section, "vocab_size", None)
     if not isinstance(vocab_size, int):
         return
     for key in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
-        value = getattr(part, key, None)
+        value = getattr(section, key, None)
         if isinstance(value, int) and value >= vocab_size:
-            setattr(part, key, vocab_size - 1)
+            setattr(section, key, vocab_size - 1)
         elif isinstance(value, list):
-            setattr(part, key, [min(token, vocab_size - 1) for token in value])
+            setattr(section, key, [min(token, vocab_size - 1) for token in value])

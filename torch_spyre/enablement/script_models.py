@@ -33,7 +33,7 @@ class ScriptModel:
         tokens = defined.get("tokens", 1)
         if not isinstance(tokens, int) or tokens < 1:
             raise ModelInputError(
-                str(path), "`tokens` is how many tokens a call is for, at least 1"
+                str(path), f"`tokens` is {tokens!r}: it must be the number of tokens per call, >= 1"
             )
         self.kind = type(model).__name__
         self._model, self._tokens = model.eval(), tokens

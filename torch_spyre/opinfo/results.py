@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from torch_spyre import dtype_table
 from torch_spyre.errors import InputError, OutputError, ResultsError
 
 # The version of the JSON format; to be raised with every incompatible change.
@@ -38,7 +39,7 @@ MEANINGS = {
 }
 TROUBLE = (Verdict.WRONG, Verdict.CRASH)
 VARIANTS = ("forward", "out", "noncontiguous", "gradient")
-DTYPES = ("float16", "float32", "int64", "bool")
+DTYPES = tuple(record.name for record in dtype_table.DTYPES if record.is_sampled)
 
 
 @dataclass(frozen=True)

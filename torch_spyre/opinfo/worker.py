@@ -74,7 +74,7 @@ def ops() -> dict[str, OpInfo]:
 
 def work(connection: Connection, inherited: Iterable[Connection], log: Path) -> None:
     """Run units until the connection closes. Output and stack traces of crashes go to `log`."""
-    # While a copy is open, the other worker does not notice that the parent has ended.
+    # While a copy of its connection is open, another worker does not notice that the parent ended.
     for parent_end in inherited:
         parent_end.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles it

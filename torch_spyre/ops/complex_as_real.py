@@ -1,8 +1,8 @@
 """Complex tensors on the card: a pair of real tensors, the real and the imaginary part.
 
-The card has no complex format. But models that rotate pairs of elements as complex numbers
+The card has no complex format. But models that compute rotary embeddings with complex numbers
 convert from and to real tensors by `polar`, `view_as_complex` and `view_as_real`. PyTorch has a
-tensor class for the values in between; a graph that is traced with it has real ops only.
+tensor subclass for the complex values in between; a graph traced with it has only real ops.
 """
 
 from collections.abc import Callable
@@ -32,11 +32,11 @@ class ComplexPair(ComplexTensor):
         kwargs = kwargs or {}
         if func._schema.is_mutable:
             raise UnsupportedError(
-                f"{func}, which would write to a complex tensor: write to the real tensors that it "
-                "is made of"
+                f"{func}, which writes to a complex tensor: write to its real and imaginary parts "
+                "before view_as_complex instead"
             )
         if func in _SCALED and isinstance(args[1], int | float):
-            # PyTorch's class would make a complex host tensor of the scalar.
+            # PyTorch's class would convert the scalar to a complex host tensor.
             return cls(func(args[0].re, args[1]), func(args[0].im, args[1]))
         if func is aten._to_copy.default and _is_host(kwargs.get("device")):
             parts = torch.complex(args[0].re.cpu(), args[0].im.cpu())

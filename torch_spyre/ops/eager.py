@@ -1,7 +1,7 @@
-"""Kernels of eager ops: each call is a graph of one op, compiled for arguments of its kind.
+"""Kernels of eager ops: each call is compiled as a graph of one op.
 
-A kernel looks up the plan for the metadata of its arguments. The compiler is imported when the
-first plan is made. The registry says which ops get which kernel.
+A kernel looks up the plan for the metadata of its arguments, and makes one if there is none. The
+compiler is imported when the first plan is made. The registry lists which op has which kernel.
 """
 
 import warnings
@@ -17,14 +17,14 @@ from torch_spyre.logging_config import get_logger
 from torch_spyre.ops import attention, host_indices, nonzero, optimizers, scalar_arguments
 from torch_spyre.ops.fallback_reasons import CPU_KERNELS
 from torch_spyre.ops.native import eager_overloads
-from torch_spyre.ops.plans import Plan, Plans, keep
+from torch_spyre.ops.plans import Plan, Plans, add_plan
 from torch_spyre.ops.registry import ENTRIES, Kind, OpEntry, find_entry
 from torch_spyre.ops.spyre_ops import BODIES
 from torch_spyre.pytorch_internals.frame_skipping import untraced
 
 logger = get_logger(__name__)
 
-# torch.library takes the kernels of a library back when the library is collected.
+# torch.library unregisters the kernels of a library when the library is garbage-collected.
 _native_kernels: list[torch.library.Library] = []
 _op_by_op_kernels = torch.library.Library("aten", "IMPL")
 _attention_kernel = torch.library.Library("spyre", "IMPL")
@@ -49,9 +49,9 @@ def register() -> None:
 
 
 def use_kernels(native: bool) -> None:
-    """Register the native kernels of all ops, or have each op run on the CPU instead.
+    """Register the native kernels of all ops, or make each op run on the CPU instead.
 
-    The latter is for telling the effect of a kernel from other effects.
+    The latter isolates the effect of native kernels when a result is wrong.
     """
     if native == bool(_native_kernels):
         return
@@ -68,7 +68,7 @@ def use_kernels(native: bool) -> None:
 
 
 def _use_cpu_kernels(native: set[str]) -> None:
-    """Have C++ register its CPU kernels, except for overloads that get a native one."""
+    """Make C++ register its CPU kernels, except for overloads with a native kernel."""
     _C._register_cpu_kernels(
         [
             (kernel.dispatcher_name, kernel.form)
@@ -92,7 +92,7 @@ def _library(
 
 def _functions(entries: Sequence[OpEntry]) -> Iterator[tuple[OpEntry, Callable[..., Any]]]:
     """Yield the entries of kernels in Python with their functions."""
-    fused = optimizers.fused_kernels(_own_kernel)
+    fused = optimizers.fused_kernels(_spyre_op_kernel)
     for entry in entries:
         module, function = entry.function.split(":")
         name = entry.name.removesuffix(".default")
@@ -115,9 +115,12 @@ def _complex(name: str) -> Callable[..., Any]:
 
 
 def _kernel(
-    overload: torch._ops.OpOverload, otherwise: Callable[[torch._ops.OpOverload], Plan]
+    overload: torch._ops.OpOverload, make_fallback_plan: Callable[[torch._ops.OpOverload], Plan]
 ) -> Callable[..., Any]:
-    """Return a kernel that calls plans; `otherwise` makes those that the compiler cannot."""
+    """Return a kernel that calls plans.
+
+    `make_fallback_plan` plans the calls that the compiler cannot.
+    """
     plans = Plans()
     generic = scalar_arguments.GenericPlans(overload, _plan_or_none)
 
@@ -128,16 +131,19 @@ def _kernel(
             call = generic.find_call(args, kwargs)
             if call is not None:
                 return call()
-            plan = _make_plan(overload, args, kwargs, otherwise)
+            plan = _make_plan(overload, args, kwargs, make_fallback_plan)
             if key is not None:
-                keep(plans, key, plan)
+                add_plan(plans, key, plan)
         return plan(args, kwargs)
 
     return untraced(kernel)
 
 
-def _own_kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
-    """Return the kernel of one of our ops, which runs op by op where it cannot be one plan."""
+def _spyre_op_kernel(overload: torch._ops.OpOverload) -> Callable[..., Any]:
+    """Return the kernel of an op of the `spyre` namespace.
+
+    It runs the op's body op by op if the compiler has no plan for the call.
+    """
 
     def op_by_op(_: torch._ops.OpOverload) -> Plan:
         return lambda args, kwargs: BODIES[overload](*args, **kwargs)
@@ -161,10 +167,10 @@ def _conversions() -> Callable[[torch.Tensor, torch.Tensor], bool]:
             return False
         if key not in plans:
             try:
-                keep(plans, key, plan_eager_op(overload, (target, source), {}))
+                add_plan(plans, key, plan_eager_op(overload, (target, source), {}))
             except (CompilerFailure, UnsupportedError) as error:
                 logger.info("a conversion falls back: %s", error)
-                keep(plans, key, None)
+                add_plan(plans, key, None)
         plan = plans[key]
         if plan is None:
             return False
@@ -186,7 +192,7 @@ def _op_by_op(overload: torch._ops.OpOverload) -> Callable[..., Any]:
 
 
 def _attention() -> Callable[..., Any]:
-    """Return the kernel of attention, which runs decomposed where no single kernel can do it."""
+    """Return the kernel of attention; it runs the decomposed form if no single kernel does."""
     planned = _kernel(attention.OVERLOAD, lambda _: _decomposed_attention)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -207,19 +213,22 @@ def _make_plan(
     overload: torch._ops.OpOverload,
     args: Sequence[Any],
     kwargs: dict[str, Any],
-    otherwise: Callable[[torch._ops.OpOverload], Plan],
+    make_fallback_plan: Callable[[torch._ops.OpOverload], Plan],
 ) -> Plan:
     return (
         host_indices.plan(overload, args)
-        or _plan_like_a_fake(overload, args)
+        or _plan_zeros_like_fake(overload, args)
         or _plan_or_none(overload, args, kwargs)
         or nonzero.plan_mask_indexing(overload, args)
-        or otherwise(overload)
+        or make_fallback_plan(overload)
     )
 
 
-def _plan_like_a_fake(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan | None:
-    """Plan zeros like a fake tensor, which PyTorch asks for to try ops without a fake kernel."""
+def _plan_zeros_like_fake(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan | None:
+    """Plan `zeros_like` of a fake tensor.
+
+    PyTorch calls it to run ops that have no fake kernel on zeros.
+    """
     if overload is not torch.ops.aten.zeros_like.default:
         return None
     if args[0].untyped_storage().device.type != "meta":
@@ -230,7 +239,7 @@ def _plan_like_a_fake(overload: torch._ops.OpOverload, args: Sequence[Any]) -> P
 def _plan_or_none(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Plan | None:
-    """Return the compiler's plan; None if it has none."""
+    """Return the compiler's plan; None if it cannot compile the call."""
     from torch_spyre._inductor.eager_op import plan_eager_op
 
     try:
@@ -260,7 +269,7 @@ def _on_cpu(overload: torch._ops.OpOverload) -> Plan:
 
 
 def _as_tensor(value: Any, args: Sequence[Any]) -> Any:
-    """Return a scalar that the dispatcher unwrapped as a tensor that takes no part in promotion."""
+    """Return a scalar as a 0-d tensor of the dtype that type promotion with the others gives."""
     if isinstance(value, torch.Tensor) or value is None:
         return value
     tensor = next(argument for argument in args if isinstance(argument, torch.Tensor))

@@ -1,8 +1,8 @@
 """Why ops run on the CPU, and which of them have a kernel for that.
 
 An op that the registry does not list reaches the boxed fallback (`csrc/torch/fallback.cpp`), unless
-PyTorch composes it of other ops. `CPU_KERNELS` are the ops that it composes in a way which suits
-neither the card nor the CPU: they run whole on the CPU, by `csrc/torch/cpu_kernels.cpp`.
+PyTorch composes it from other ops. `CPU_KERNELS` are ops whose composition would be slower or less
+accurate than the op itself: they run whole on the CPU, by `csrc/torch/cpu_kernels.cpp`.
 """
 
 from dataclasses import dataclass

@@ -15,29 +15,30 @@ from typing import NoReturn
 
 from torch_spyre.errors import FallbackError, FallbackWarning
 
-# The user's lines that ops of compiled graphs come from: the frames have generated code only.
+# The source line in the user's code of each op of compiled graphs: at run time the frames hold only
+# generated code.
 _lines_of_graphs: dict[str, tuple[str, int]] = {}
 
 
-def note_line(op: str, file: str, line: int) -> None:
-    """Record the line of the user's code for which a compiled graph calls the op."""
+def record_user_line(op: str, file: str, line: int) -> None:
+    """Record the line of the user's code that an op of a compiled graph comes from."""
     _lines_of_graphs[op] = (file, line)
 
 
 def warn(op: str) -> None:
-    """Warn at the line of the user's code that needs the op."""
+    """Issue a `FallbackWarning` at the line of the user's code that calls the op."""
     file, line, module = _users_line(op)
     warnings.warn_explicit(f"{op} is falling back to cpu", FallbackWarning, file, line, module)
 
 
-def refuse(op: str, arguments: Sequence[object]) -> NoReturn:
-    """Raise for an op that would fall back, naming the line that needs it."""
+def reject(op: str, arguments: Sequence[object]) -> NoReturn:
+    """Raise a `FallbackError` that names the line of the user's code that calls the op."""
     file, line, _ = _users_line(op)
     raise FallbackError(op, [described(argument) for argument in arguments], f" at {file}:{line}")
 
 
 def described(argument: object) -> str:
-    """Return an argument as text: of tensors dtype, shape and device, but not the values."""
+    """Return an argument as text; of a tensor dtype, shape and device, but not its values."""
     import torch
 
     if isinstance(argument, torch.Tensor):
@@ -49,7 +50,7 @@ def described(argument: object) -> str:
 
 
 def _users_line(op: str) -> tuple[str, int, str | None]:
-    """Return file, line and module of the user's code that needs the op."""
+    """Return file, line and module of the user's code that calls the op."""
     here = sys._getframe()
     frame = _users_frame(here) or _users_frame(_main_thread()) or here
     module = frame.f_globals.get("__name__")
@@ -67,7 +68,7 @@ def _users_frame(frame: FrameType | None) -> FrameType | None:
 
 @functools.cache
 def _library_folders() -> tuple[str, ...]:
-    """Return PyTorch's folder and ours as code objects spell them, with symbolic links."""
+    """Return the folders of PyTorch and of this package, with symbolic links not resolved."""
     # Not at the top: importing torch imports this module.
     import torch
 

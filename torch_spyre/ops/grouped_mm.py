@@ -1,8 +1,8 @@
 """`transformers::grouped_mm_fallback`, the matmul of experts, as `aten._grouped_mm`.
 
-In graphs transformers calls an op of its own in place of `aten._grouped_mm`. That op reads the
-ends of groups on the host, forward and backward: a graph would leave the card, and gradients could
-not be traced.
+In graphs, transformers calls this custom op instead of `aten._grouped_mm`. It reads the ends of
+groups on the host, forward and backward: a graph would fall back, and gradients could not be
+traced.
 """
 
 import torch

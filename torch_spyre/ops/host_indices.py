@@ -1,4 +1,4 @@
-"""Index tensors on the host for a tensor on the card: PyTorch allows them, so they are copied."""
+"""Indexing a tensor on the card by index tensors on the host, which are copied to the card."""
 
 from collections.abc import Sequence
 from typing import Any

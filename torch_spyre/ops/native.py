@@ -11,7 +11,7 @@ _COMPILED = (Kind.LOWERING, Kind.DECOMPOSITION)
 
 
 def eager_overloads() -> Iterator[torch._ops.OpOverload]:
-    """Yield every overload that the eager mode has the compiler plan."""
+    """Yield every overload whose eager kernel is planned by the compiler."""
     # Packets list overloads of TorchScript too, which the dispatcher does not have.
     dispatched = set(torch._C._dispatch_get_all_op_names())
     for name in _op_names():
@@ -29,14 +29,14 @@ def _op_names() -> Iterator[str]:
     for entry in ENTRIES.values():
         if entry.is_overload or entry.runs_op_by_op or entry.category == "creation":
             continue
-        # Graphs may keep an in-place form, which here comes with the functional form.
+        # Graphs may contain an in-place form; here the entry of the functional form covers it.
         is_in_place = entry.name.removesuffix("_") != entry.name
         if entry.kind in _COMPILED and not (is_in_place and entry.name[:-1] in ENTRIES):
             yield entry.name
 
 
 def _has_compiled_kernel(overload: torch._ops.OpOverload) -> bool:
-    """Return whether a compiled kernel can stand for the overload."""
+    """Return whether a compiled kernel can implement the overload."""
     schema = overload._schema
     op, variant = schema.name.removeprefix("aten::"), schema.overload_name
     entry = find_entry(op, variant)

@@ -26,7 +26,7 @@ def _descent(
     maximize: bool,
     decay: float,
 ) -> torch.Tensor:
-    """Return the gradient that the parameter moves against, without scale, in float32."""
+    """Return the unscaled gradient in float32, with weight decay; negated to maximize."""
     exact = grad.float() if grad_scale is None else grad.float() / grad_scale
     exact = -exact if maximize else exact
     return exact if decay == 0 else exact + decay * param.float()

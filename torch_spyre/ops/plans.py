@@ -1,4 +1,4 @@
-"""The caches of plans that the kernels of eager ops hold, by the metadata of arguments."""
+"""Caches of plans for eager ops. The key of a plan is the metadata of the call's arguments."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,36 +6,36 @@ from weakref import WeakValueDictionary
 
 from torch_spyre import knobs
 
-# Runs a call with arguments of one kind.
+# Runs a call whose arguments have the metadata that the plan was made for.
 Plan = Callable[[Sequence[Any], dict[str, Any]], Any]
 # The capacity of one cache; the oldest plan is dropped first.
 _MAX_PLANS = 4096
 
 
 class Plans(dict[object, Any]):
-    """Plans by key of the arguments. `forget` clears those of every live kernel."""
+    """The plans of one kernel, by key. `clear_all_plans` clears the plans of every live kernel."""
 
     def __init__(self) -> None:
         super().__init__()
-        _living[id(self)] = self
+        _live_caches[id(self)] = self
 
 
-_living: WeakValueDictionary[int, Plans] = WeakValueDictionary()
+_live_caches: WeakValueDictionary[int, Plans] = WeakValueDictionary()
 
 
-def forget() -> None:
+def clear_all_plans() -> None:
     """Drop all plans, so that every op is compiled again, as at the start of a process."""
-    for plans in list(_living.values()):
+    for plans in list(_live_caches.values()):
         plans.clear()
 
 
-def _forget_for_another_card() -> None:
+def _clear_if_target_changed() -> None:
     """Drop all plans if a knob override selects another card or other cores."""
     global _compiled_for
     target = _target()
     if target != _compiled_for:
         _compiled_for = target
-        forget()
+        clear_all_plans()
 
 
 def _target() -> tuple[str, str | None]:
@@ -43,10 +43,10 @@ def _target() -> tuple[str, str | None]:
 
 
 _compiled_for = _target()
-knobs.on_override(_forget_for_another_card)
+knobs.on_override(_clear_if_target_changed)
 
 
-def keep(plans: Plans, key: object, value: object) -> None:
+def add_plan(plans: Plans, key: object, value: object) -> None:
     """Add a plan to the cache."""
     if key not in plans and len(plans) >= _MAX_PLANS:
         plans.pop(next(iter(plans)), None)

@@ -1,7 +1,7 @@
 """One step of an LSTM or a GRU from its gates, as one kernel of the card.
 
-PyTorch calls these fused cells on out-of-tree devices and has no CPU kernel of them, so the
-fallback needs them too. It calls them on no CPU tensor otherwise: there it composes cells of ops.
+PyTorch calls these fused cells on out-of-tree devices and has no CPU kernels for them, so kernels
+for the fallback are registered here. On CPU tensors PyTorch composes cells from other ops.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,12 @@
 """The registry of native ops: how every ATen op runs on the card.
 
 The eager mode, compiled graphs, the decomposition table, the CPU kernels of the C++ side and the
-docs derive from it and from `fallback_reasons.py`, which says why an op falls back;
+docs derive from it and from `fallback_reasons.py`, which lists why ops fall back;
 `tests/ops/native/test_registry.py` compares both with the dispatcher. Nothing here imports torch or
 the compiler, so that importing torch stays quick.
 
 `add` stands for every overload of an op and of its in-place form, `add.Tensor` and `copy.default`
-for that overload only. The entry of an overload goes before the entry of its op.
+for that overload only. The entry of an overload has priority over the entry of its op.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """Scalar arguments of eager ops that differ from call to call.
 
-A plan has its scalars as constants, which are fast. But the step size of an optimizer may change in
-each step, and would have a program compiled each time. Once an op was called with several scalars,
-the scalar is passed in a tensor, and one generic plan serves all calls that follow.
+A plan has its scalars as constants, which is fast. But a scalar such as the step size of an
+optimizer may change in every step, and each value would need its own program. Once an op was called
+with several values, the scalar is passed in a tensor, and one generic plan serves all later calls.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from torch_spyre import _C
-from torch_spyre.ops.plans import Plan, Plans, keep
+from torch_spyre.ops.plans import Plan, Plans, add_plan
 from torch_spyre.ops.spyre_ops import defines
 
-# Scalars for which an op gets a plan with a constant, all other arguments being equal.
+# The number of values of a scalar that get a plan with a constant, all other arguments being equal.
 MAX_CONSTANTS = 4
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -25,7 +25,7 @@ class TensorForm:
     """The op that accepts a tensor in place of a scalar, and its arguments for a call."""
 
     overload: torch._ops.OpOverload
-    # None if the call has no scalar there, or the scalar takes part in type promotion.
+    # Returns None if the call has no such scalar, or if the scalar takes part in type promotion.
     arguments: Callable[[Sequence[Any], dict[str, Any]], Arguments | None]
 
 
@@ -71,7 +71,7 @@ class GenericPlans:
         self.forms = _forms_of(overload)
         self.make = make
         self.plans = Plans()
-        # The number of scalars in calls that are otherwise equal.
+        # The number of calls with new scalars whose other arguments are equal.
         self.counts = Plans()
 
     def find_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Callable[[], Any] | None:
@@ -82,11 +82,11 @@ class GenericPlans:
             if arguments is None or key is None:
                 continue
             count = self.counts.get(key, 0) + 1
-            keep(self.counts, key, count)
+            add_plan(self.counts, key, count)
             if count <= MAX_CONSTANTS:
                 continue
             if key not in self.plans:
-                keep(self.plans, key, self.make(form.overload, *arguments))
+                add_plan(self.plans, key, self.make(form.overload, *arguments))
             plan = self.plans[key]
             if plan is not None:
                 return lambda: plan(*arguments)

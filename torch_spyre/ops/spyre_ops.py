@@ -1,6 +1,6 @@
-"""Ops of the `spyre` namespace: one plan for what would be a call of several ops.
+"""Ops of the `spyre` namespace: each combines several ops in one plan.
 
-No kernel of them is registered with the dispatcher. Their schemas tell plans what they write.
+The dispatcher has no kernels for them. Plans read from their schemas which arguments they write.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 _library = torch.library.Library("spyre", "FRAGMENT")
-# The functions that implement them; the compiler traces these.
+# The functions that implement the ops; the compiler traces them.
 BODIES: dict[torch._ops.OpOverload, Callable[..., Any]] = {}
 
 

@@ -36,13 +36,13 @@ def unique_consecutive(
 def _without_duplicates(
     x: torch.Tensor, dim: int, with_groups: bool, with_counts: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the first elements of runs of equal ones, the run of each element, and lengths."""
+    """Return the first element of each run of equal elements, each element's run, and lengths."""
     length, device = x.shape[dim], x.device
     empty = torch.empty(0, dtype=torch.int64, device=device)
     if list(x.shape).count(0) > (length == 0):
         raise RuntimeError(
-            f"unique along dim {dim} of a tensor of shape {list(x.shape)}: that must be the only "
-            "one of size 0"
+            f"unique along dim {dim} of a tensor of shape {list(x.shape)}: no other dim may have "
+            "size 0"
         )
     if length == 0:
         return x.clone(), empty, empty

@@ -1,4 +1,4 @@
-"""The threads of autograd at exit of the interpreter."""
+"""Waits for autograd's threads when the interpreter exits."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""`flex_attention` on the card: op by op, as its definition says, without fusing user functions."""
+"""`flex_attention` on the card: runs op by op, without fusing the user's functions."""
 
 from contextlib import ExitStack
 

@@ -51,7 +51,7 @@ class _SafeOpenType(type):
     _original: type
 
     def __call__(cls, filename: Any, framework: str, device: Any = "cpu", **options: Any) -> Any:
-        if not _names_card(device) or framework not in ("pt", "torch", "pytorch"):
+        if not _is_card(device) or framework not in ("pt", "torch", "pytorch"):
             return cls._original(filename, framework=framework, device=device, **options)
         opened = cls._original(filename, framework=framework, device="cpu", **options)
         return _CardFile(opened, torch.device(device))
@@ -68,7 +68,7 @@ def _safe_open_for_cards(original: type) -> type:
     return _SafeOpenType("safe_open", (), names)
 
 
-def _names_card(device: object) -> bool:
+def _is_card(device: object) -> bool:
     if isinstance(device, str):
         return device.split(":")[0] == DEVICE_NAME
     return isinstance(device, torch.device) and device.type == DEVICE_NAME
@@ -108,16 +108,16 @@ class _CardFile:
 
 
 class _CardSlice:
-    def __init__(self, part: Any, device: torch.device) -> None:
-        self._part = part
+    def __init__(self, tensor_slice: Any, device: torch.device) -> None:
+        self._slice = tensor_slice
         self._device = device
 
     def __getitem__(self, index: Any) -> torch.Tensor:
-        tensor: torch.Tensor = self._part[index]
+        tensor: torch.Tensor = self._slice[index]
         return tensor.to(self._device)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._part, name)
+        return getattr(self._slice, name)
 
 
 _REASON = "The library checks device names in its compiled part and rejects ours."

@@ -1,7 +1,7 @@
 """PyTorch accepts the names of our loggers in TORCH_LOGS.
 
-PyTorch parses TORCH_LOGS right after it has loaded the backends, and `import torch` fails at a name
-that it does not know. So our names are registered before, as names of no logger of PyTorch's.
+PyTorch parses TORCH_LOGS right after it has loaded the backends, and `import torch` fails if it
+contains an unknown name. So our names are registered before that, without a logger of PyTorch.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Card descriptions for tests: the default card with a few other values."""
+"""Card descriptions for tests: the default card with some values replaced."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,5 +25,5 @@ def write_card(path: Path, values: Mapping[str, int], *, extends: str = "spyre")
 
 
 def load_changed_card(path: Path, values: Mapping[str, int]) -> CardDescription:
-    """Return the default card with these values; `path` is where its file is written."""
+    """Return the default card with these values replaced; its file is written to `path`."""
     return load_card(write_card(path, values))

@@ -1,4 +1,4 @@
-"""The reference model of the card's number formats.
+"""The reference model of the card's element formats.
 
 A *code* is the unsigned integer in device memory; a *value* is the float64 that it encodes. Every
 conversion is a search in a table of exact values or integer arithmetic. The 16-bit float format is
@@ -29,7 +29,7 @@ _SIGN = 0x8000
 
 @dataclass(frozen=True)
 class DeviceFormat:
-    """A number format in device memory, with its name in `DataFormats`."""
+    """An element format in device memory, with its name in `DataFormats`."""
 
     name: str
     bits: int

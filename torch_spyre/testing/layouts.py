@@ -216,9 +216,11 @@ def _device_offsets(
 def _copy_offsets(layout: Layout) -> list[int]:
     """Return the device offsets of all copies of host offset 0, several with replicated dims."""
     strides = contiguous_strides(layout.device_size)
-    replicated = [d for d, step in enumerate(layout.stride_map) if step == REPLICATE]
-    repeats = product(*(range(layout.device_size[d]) for d in replicated))
-    return [sum(c * strides[d] for c, d in zip(r, replicated, strict=True)) for r in repeats]
+    replicated = [dim for dim, step in enumerate(layout.stride_map) if step == REPLICATE]
+    return [
+        sum(index * strides[dim] for index, dim in zip(indices, replicated, strict=True))
+        for indices in product(*(range(layout.device_size[dim]) for dim in replicated))
+    ]
 
 
 # --- Examples that the model and the card are both checked against --------------------------------

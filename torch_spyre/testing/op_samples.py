@@ -1,7 +1,7 @@
 """Samples of torch's op database, on the card and on the CPU.
 
-The CPU gets the values that the card holds: inputs are copied to the card and back first, so that
-16-bit floats are rounded before either computes.
+Both compute with the same inputs: these are copied to the card and back first, so that 16-bit
+floats are rounded to the card's format.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Tolerances of comparisons with the CPU, derived from the number formats."""
+"""Tolerances of comparisons with the CPU, derived from the element formats."""
 
 import torch
 

@@ -123,7 +123,7 @@ def _check_fits(program: ProgramRecord, card: CardDescription) -> None:
     if program.lx_peak_bytes > card.compute.lx_bytes:
         raise TimingRecordError(
             f"program {program.name} needs {program.lx_peak_bytes} bytes of LX in a core, "
-            f"and there are {card.compute.lx_bytes}"
+            f"and there are {card.compute.lx_bytes} on the card"
         )
     links = card.compute.cores * card.ring.directions
     for step in program.steps:

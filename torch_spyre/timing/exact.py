@@ -41,20 +41,17 @@ def exponential(value: Fraction) -> Fraction:
     return _rounded(_CONTEXT.exp(_decimal(value)))
 
 
-def apportion(whole: int, weights: list[Fraction]) -> list[int]:
-    """Split an integer by weight into integers that add up to it.
-
-    What rounding down leaves goes to the largest remainders.
-    """
+def apportion(units: int, weights: list[Fraction]) -> list[int]:
+    """Split an integer into integers in proportion to weights (largest remainder method)."""
     if not weights:
         return []
     if not any(weights):
         weights = [Fraction(1)] * len(weights)
-    scale = whole / total(weights)
+    scale = units / total(weights)
     exact = [scale * weight for weight in weights]
     rounded = [int(amount) for amount in exact]
     by_remainder = sorted(range(len(rounded)), key=lambda i: (rounded[i] - exact[i], i))
-    for index in by_remainder[: whole - sum(rounded)]:
+    for index in by_remainder[: units - sum(rounded)]:
         rounded[index] += 1
     return rounded
 

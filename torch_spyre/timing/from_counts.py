@@ -1,7 +1,7 @@
-"""Makes the records of compiled programs from the counts of the recorder (`_C.record_program`).
+"""Converts the counts of the recorder (`_C.record_program`) to the record of a compiled program.
 
-Every instruction that does work becomes a step. Its amounts are those of all its executions: the
-recorder has followed all loops, so a step has one trip.
+Every instruction that does work becomes a step with one trip: the recorder has followed all loops,
+so its amounts are those of all executions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,12 +63,11 @@ class InstructionCounts(TypedDict):
     index_runs: int
 
 
-_FORMATS: dict[ElementType, PtFormat] = {
-    ElementType.F16: "fp16",
-    ElementType.BF16: "fp16",
-    ElementType.F8E4M3: "fp8",
-    ElementType.F8E5M2: "fp8",
-    ElementType.I8: "int8",
+# The format of the matrix unit for operands of a kind (float or not) and width.
+_FORMATS: dict[tuple[bool, int], PtFormat] = {
+    (True, 16): "fp16",
+    (True, 8): "fp8",
+    (False, 8): "int8",
 }
 
 
@@ -104,10 +103,11 @@ def _matrix_work(instruction: Instruction, counts: InstructionCounts) -> Iterato
     macs, busiest = counts["macs"]
     if not isinstance(instruction, Matmul) or macs == 0:
         return
+    operand = instruction.a.type
     yield PtWork(
         macs=macs,
         busiest_core_macs=busiest,
-        format=_FORMATS.get(instruction.a.type, "fp32"),
+        format=_FORMATS.get((operand.is_float, operand.bits), "fp32"),
         kind="batched" if counts["batch"] > 1 else "matmul",
         batch=counts["batch"],
         rows=counts["rows"],
@@ -244,30 +244,30 @@ def _reduced(cores: int, tile_bytes: int) -> RingTransfer:
 
 
 def _reduce_scattered(cores: int, tile_bytes: int) -> RingTransfer:
-    """Return the rounds of a reduction, with the part of the tile that one core retains."""
-    return _reduced(cores, _part(tile_bytes, cores))
+    """Return the rounds of a reduction, with the slice of the tile that one core retains."""
+    return _reduced(cores, _slice_bytes(tile_bytes, cores))
 
 
 def _scattered(cores: int, tile_bytes: int) -> RingTransfer:
-    """Return the transfer of one core that sends all cores their parts over its first link."""
-    part = _part(tile_bytes, cores)
+    """Return the transfer of one core that sends all cores their slices over its first link."""
+    slice_bytes = _slice_bytes(tile_bytes, cores)
     hops = cores - 1
     return RingTransfer(
-        busiest_link_bytes=hops * part, hops=hops, byte_hops=part * cores * hops // 2
+        busiest_link_bytes=hops * slice_bytes, hops=hops, byte_hops=slice_bytes * cores * hops // 2
     )
 
 
 def _exchanged(cores: int, tile_bytes: int) -> RingTransfer:
-    """Return the transfer of parts between all pairs of cores, on average a quarter of the ring."""
-    part = _part(tile_bytes, cores)
+    """Return the exchange of slices between all pairs of cores, on average a quarter ring apart."""
+    slice_bytes = _slice_bytes(tile_bytes, cores)
     return RingTransfer(
-        busiest_link_bytes=-(-cores * cores // 8) * part,
+        busiest_link_bytes=-(-cores * cores // 8) * slice_bytes,
         hops=cores // 2,
-        byte_hops=cores * (cores * cores // 4) * part,
+        byte_hops=cores * (cores * cores // 4) * slice_bytes,
     )
 
 
-def _part(tile_bytes: int, cores: int) -> int:
+def _slice_bytes(tile_bytes: int, cores: int) -> int:
     return -(-tile_bytes // cores)
 
 

@@ -32,7 +32,7 @@ class PtWork:
     busiest_core_macs: Amount
     format: Literal["fp16", "fp8", "int8", "int4", "fp32"] = "fp16"
     # batched: both operands have a batch dimension, in the default device layout.
-    # projection: the product of a batched operand and one matrix.
+    # projection: a matmul of a batched operand with one matrix.
     kind: Literal["matmul", "batched", "projection"] = "matmul"
     batch: Positive = 1
     rows: Positive

@@ -43,7 +43,7 @@ def main() -> None:
         if user_error is None:
             raise
         message = str(user_error)
-        text = message if user_error.keeps_lines else " ".join(message.split())
+        text = message if user_error.is_multiline else " ".join(message.split())
         print(f"error: {text}", file=sys.stderr)
         raise SystemExit(1) from None
 

@@ -47,7 +47,7 @@ def enable(
         bool, typer.Option("--try/--no-try", help="Try each kind of module on the card.")
     ] = True,
 ) -> None:
-    """Say what of a model is native, what falls back and what is missing, and estimate its time.
+    """Report which ops of a model are native, fall back or are missing, and estimate its time.
 
     No weights are needed, and the model may be larger than the host's memory.
     """

@@ -18,12 +18,14 @@ from torch_spyre.knobs import STANDINGS, all_knobs
 INTRODUCTION = """\
 # Environment variables
 
-Which environment variables does Torch-Spyre know, and what do they do?
+*Which environment variables does Torch-Spyre read, and what do they do?*
 
-This page is generated from `torch_spyre/knobs.py` by
-`python -m torch_spyre.tools.knobs_command --markdown > docs/knobs.md`; `spyre knobs` shows the same
-table with the values of the moment. An empty value counts as unset unless the
-variable allows it, and a value outside what is allowed is an error that names the variable.
+This page lists every environment variable with its allowed values, default and effect.
+`spyre knobs` prints the same table with the current values. An empty value counts as unset unless
+the variable allows it. A value that is not allowed raises an error that names the variable.
+
+The page is generated from `torch_spyre/knobs.py` by
+`python -m torch_spyre.tools.knobs_command --markdown > docs/knobs.md`.
 """
 
 

@@ -9,8 +9,8 @@ import torch
 from torch_spyre import ktir
 from torch_spyre.backend import execution
 from torch_spyre.backend.arrays import copy_to_card
+from torch_spyre.backend.program.bounded_cache import MAX_ENTRIES
 from torch_spyre.backend.program.instructions import ElementType
-from torch_spyre.backend.program.recent import MAX_ENTRIES
 
 CORES = 16
 LINE = 64

@@ -217,7 +217,7 @@ def test_branches_that_yield_different_sizes():
         "%r = scf.if %t -> (tensor<?xf16>) {\nscf.yield %a : tensor<?xf16>\n} else {",
         "scf.yield %b : tensor<?xf16>\n}",
     ]
-    rejects(body, "the branches yield tensors of different sizes", at="scf.if")
+    rejects(body, "must yield tensors of the same sizes", at="scf.if")
 
 
 @pytest.mark.parametrize("value", ["64", None, 2.5, float("nan"), [1]])

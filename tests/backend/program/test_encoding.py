@@ -95,14 +95,17 @@ MOVE = bytes([2, 2 * Move.opcode])
         (b"", "not a program file"),
         (b"PK\3\4" + bytes(100), "not a program file"),
         (encoding.MAGIC + bytes(10), "not a program file"),
-        (encode(EMPTY)[:8] + b"\7\0\0\0" + encode(EMPTY)[12:], "version 7; this is version"),
-        (encode(EMPTY)[:-1], "cut off or has something after its end"),
-        (encode(EMPTY) + b"\0", "cut off or has something after its end"),
+        (
+            encode(EMPTY)[:8] + b"\7\0\0\0" + encode(EMPTY)[12:],
+            "version 7, and this package reads version",
+        ),
+        (encode(EMPTY)[:-1], "truncated, or has data after its end"),
+        (encode(EMPTY) + b"\0", "truncated, or has data after its end"),
         (encode(EMPTY)[:-1] + b"\2", "does not match its hash"),
-        (with_payload(payload_with(b"\0\0")), "something follows the last instruction"),
-        (with_payload(payload_with(b"")), "an integer is cut off or too large"),
-        (with_payload(payload_with(MOVE + b"\x80")), "an integer is cut off or too large"),
-        (with_payload(payload_with(MOVE + b"\xff" * 10 + b"\1")), "cut off or too large"),
+        (with_payload(payload_with(b"\0\0")), "data after the last instruction"),
+        (with_payload(payload_with(b"")), "an integer is truncated or too large"),
+        (with_payload(payload_with(MOVE + b"\x80")), "an integer is truncated or too large"),
+        (with_payload(payload_with(MOVE + b"\xff" * 10 + b"\1")), "truncated or too large"),
         (with_payload(payload_with(MOVE + b"\xff" * 9 + b"\3\0\0")), "an integer is too large"),
         (with_payload(payload_with(b"\2\xc8\1")), "no instruction has the opcode 100"),
         (with_payload(payload_with(b"\x80\1")), "a list of 64 items does not fit the file"),
@@ -125,7 +128,7 @@ def test_a_list_cannot_make_the_reader_reserve_more_than_the_file():
 
 
 def test_a_saved_program_is_loaded_again(tmp_path):
-    program = Program.of(compiled("func.func @f(%n: index) {\nreturn\n}"))
+    program = Program.from_content(compiled("func.func @f(%n: index) {\nreturn\n}"))
     path = tmp_path / "f.prg"
     program.save(path)
     assert Program.load(path) == program

@@ -71,7 +71,7 @@ def files(folder):
 
 
 def sample_program(name="f"):
-    return Program.of(compiled(TEXT.replace("@f", f"@{name}"), function=name))
+    return Program.from_content(compiled(TEXT.replace("@f", f"@{name}"), function=name))
 
 
 def test_a_program_is_compiled_once_for_all_processes(folder, compilations):

@@ -68,7 +68,7 @@ def test_the_ktir_that_is_written_compiles_to_the_program_that_runs(dumped, name
             known={},
             arrays=frozenset(names),
         )
-        listings.append(Program.of(content).listing())
+        listings.append(Program.from_content(content).listing())
     written = (folder / "program.txt").read_text()
     assert FROM_TEXT.sub("", "\n".join(listings)) == FROM_TEXT.sub("", written)
 

@@ -124,5 +124,5 @@ def test_every_setting_that_the_front_end_reads_is_one_of_these():
     names = {
         getattr(type(sections[section]), knob).name for section, knob in read if section in sections
     }
-    division = {knob.name for knob in knobs.of_section(knobs.DivisionKnobs.title)}
+    division = {knob.name for knob in knobs.knobs_in_section(knobs.DivisionKnobs.title)}
     assert names | division == CHANGED.keys() | WITHOUT_CODE.keys()

@@ -29,5 +29,5 @@ def test_an_op_is_compiled_again_after_its_plan_was_forgotten(monkeypatch, nativ
 
     first = calls()
     assert first > 0 and calls() == 0
-    plans.forget()
+    plans.clear_all_plans()
     assert calls() == first

@@ -64,7 +64,7 @@ def _compiled(name: str, specs: Sequence[OpSpec], card: CardDescription) -> tupl
                 known={},
                 arrays=frozenset(names),
             )
-            return module, Program.of(content)
+            return module, Program.from_content(content)
         except ScratchpadOverflowError:
             # The plan counts tensors; the back end may need more memory for temporaries.
             if budget < _MIN_TILE_BYTES:

@@ -7,6 +7,7 @@ import torch  # noqa: F401  # loads the libraries that _C needs
 
 from torch_spyre._C import DataFormats, encode_constant
 from torch_spyre._inductor.op_table import find_record
+from torch_spyre.dtype_table import FORMATS
 
 MASK_CONSTANT = "samv-maskvalue"
 
@@ -52,4 +53,4 @@ def decode(bits: int, data_format: DataFormats) -> float:
 
 def num_codes(data_format: DataFormats) -> int:
     """Return the number of bit patterns of the format."""
-    return 1 << 32 if data_format == _FP32 else 1 << 16
+    return 1 << FORMATS[data_format.name].bits

@@ -55,7 +55,7 @@ def bind_arguments(
             type = _scalar_type(kernel, value.type)
             register = kernel.registers.new()
             if isinstance(value.type, RuntimeArgType) and value.type.upperbound is not None:
-                kernel.registers.limit(register, (0, value.type.upperbound))
+                kernel.registers.set_bounds(register, (0, value.type.upperbound))
             kernel.scalars[value] = _rounded(kernel, register, type)
             arguments.append(Argument(name, False, register, type))
     return tuple(arguments)

@@ -34,7 +34,7 @@ class Box:
 
 def box_of(kernel: KernelContext, affine_set: AffineSet, symbols: list[int]) -> Box | None:
     """Return a set as a box; None if it is not a box."""
-    values = [kernel.registers.known(register) for register in symbols]
+    values = [kernel.registers.constant_value(register) for register in symbols]
     known = [value for value in values if value is not None]
     if len(known) < affine_set.num_symbols:
         return _symbolic_box(kernel, affine_set, symbols)
@@ -81,7 +81,9 @@ def _symbolic_box(kernel: KernelContext, affine_set: AffineSet, symbols: list[in
     if conditions and not affine_set.num_dims:
         return None
     if None in lowest or None in highest:
-        raise kernel.error(f"{affine_set} is not bounded in every dim")
+        raise kernel.error(
+            f"{affine_set} is not bounded in every dim; add a lower and an upper bound for each"
+        )
     lower, sizes = [], []
     for low, high in zip(lowest, highest, strict=True):
         assert low is not None and high is not None
@@ -118,8 +120,9 @@ def _tightened(kernel: KernelContext, op: str, bound: int | None, new_bound: int
     return new_bound if bound is None else kernel.compute_index(op, bound, new_bound)
 
 
-def known_symbols(kernel: KernelContext, symbols: list[int]) -> list[int]:
-    values = [kernel.registers.known(register) for register in symbols]
+def constant_symbols(kernel: KernelContext, symbols: list[int]) -> list[int]:
+    """Return the values of symbols; raise if one is not a constant."""
+    values = [kernel.registers.constant_value(register) for register in symbols]
     known = [value for value in values if value is not None]
     if len(known) != len(values):
         raise kernel.error("a set that is not a box needs constant symbols")
@@ -129,7 +132,7 @@ def known_symbols(kernel: KernelContext, symbols: list[int]) -> list[int]:
 def points_of(kernel: KernelContext, affine_set: AffineSet, symbols: list[int]) -> np.ndarray:
     """Return the points of a set in lexicographic order, one per row."""
     try:
-        return points(affine_set, known_symbols(kernel, symbols)[: affine_set.num_symbols])
+        return points(affine_set, constant_symbols(kernel, symbols)[: affine_set.num_symbols])
     except SetError as error:
         raise kernel.error(str(error)) from None
 
@@ -180,9 +183,9 @@ def boxes_of_points(coordinates: np.ndarray) -> list[tuple[tuple[int, ...], tupl
 def origin_of(
     kernel: KernelContext, affine_set: AffineSet, symbols: list[int]
 ) -> tuple[int, ...] | None:
-    """Return the lowest coordinate of a set with known symbols in each dim; None if it is empty."""
+    """Return the lowest coordinate of a set in each dim; None if the set is empty."""
     try:
-        box = bounds(affine_set, known_symbols(kernel, symbols)[: affine_set.num_symbols])
+        box = bounds(affine_set, constant_symbols(kernel, symbols)[: affine_set.num_symbols])
     except SetError as error:
         raise kernel.error(str(error)) from None
     return None if box is None else tuple(interval.low for interval in box)

@@ -1,4 +1,4 @@
-"""Builds chains: values have handles, which are numbered when the chain is finished."""
+"""Builds chains of vector instructions. Values are handles until `numbered` numbers them."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -50,7 +50,7 @@ class ChainBuilder:
     values: dict[SSAValue, Handle] = field(default_factory=dict)
 
     def input(self, entry: ChainInput, type: ElementType) -> Handle:
-        """Return an input of the chain; equal ones are the same."""
+        """Return the handle of an input; equal inputs have one handle."""
         if entry in self.inputs:
             return Handle(True, self.inputs.index(entry), type)
         self.inputs.append(entry)
@@ -171,7 +171,10 @@ class ChainBuilder:
                 self.values[operation.result] = self.index(operation.dim.value.data)
             case arith.ConstantOp():
                 if not isinstance(operation.value, IntegerAttr | FloatAttr):
-                    raise kernel.error(f"{operation.name} of {operation.result.type} in a region")
+                    raise kernel.error(
+                        f"{operation.name} in a region must be a scalar, not a "
+                        f"{operation.result.type}"
+                    )
                 type = kernel.element_type(operation.result.type)
                 register = scalar_register(kernel, operation.value, type)
                 self.values[operation.result] = self.scalar(register, type)
@@ -185,7 +188,10 @@ class ChainBuilder:
     def _vector_op(self, operation: Operation) -> None:
         op = vector_op(operation)
         if op is None or any(isinstance(v.type, TensorType) for v in operation.operands):
-            raise self.kernel.error(f"{operation.name} cannot stand in its region")
+            raise self.kernel.error(
+                f"{operation.name} is not supported in a region: use scalar ops of arith, math or "
+                "spyreop"
+            )
         handles = [self.value(operand) for operand in op.operands]
         operand_type = self.value(op.typed_operand).type
         handles += [

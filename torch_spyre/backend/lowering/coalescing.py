@@ -39,7 +39,7 @@ class _Accesses:
     accessed: list[int] = field(default_factory=list)
     written: list[int] = field(default_factory=list)
 
-    def any_in(self, start: int, end: int) -> bool:
+    def has_access_in(self, start: int, end: int) -> bool:
         position = bisect_left(self.accessed, start)
         return position < len(self.accessed) and self.accessed[position] < end
 
@@ -102,14 +102,14 @@ class _Coalescing:
         if not source.written or source.written[0] >= number:
             return False
         first = nodes[bisect_left(starts, source.written[0] + 1) - 1]
-        carried = loop is not None and copy.destination.buffer in map(self.root, loop.carried)
-        if not carried:
+        is_carried = loop is not None and copy.destination.buffer in map(self.root, loop.carried)
+        if not is_carried:
             # The destination must not be accessed before the copy.
-            return not destination.any_in(begin, number)
+            return not destination.has_access_in(begin, number)
         # The old value must have been read before the first new element is written.
-        if destination.any_in(self.end[first], number):
+        if destination.has_access_in(self.end[first], number):
             return False
-        if not destination.any_in(self.start[first], self.end[first]):
+        if not destination.has_access_in(self.start[first], self.end[first]):
             return True
         self.replace_buffers(first)
         return _can_overwrite(first, copy.destination.buffer, copy.source.buffer)
@@ -189,7 +189,7 @@ def _is_identity_copy(node: Node) -> bool:
     return (
         isinstance(node, CopyTensor)
         and node.source.buffer is node.destination.buffer
-        and _same_addresses(node.source, node.destination)
+        and _have_same_addresses(node.source, node.destination)
     )
 
 
@@ -197,7 +197,7 @@ def _can_overwrite(node: Node, old: Buffer, new: Buffer) -> bool:
     """Return whether a node can write `new` to the memory of `old`, which it reads."""
     match node:
         case CopyTensor():
-            return node.source.buffer is old and _same_addresses(node.source, node.destination)
+            return node.source.buffer is old and _have_same_addresses(node.source, node.destination)
         case Matmul():
             return (
                 can_accumulate_in_place(node)
@@ -213,7 +213,7 @@ def can_accumulate_in_place(node: Matmul) -> bool:
     """Return whether a matmul can write its result over its addend."""
     return (
         node.addend is not None
-        and _same_addresses(node.addend, node.output)
+        and _have_same_addresses(node.addend, node.output)
         and node.addend.buffer not in (node.a.buffer, node.b.buffer)
     )
 
@@ -226,12 +226,12 @@ def can_run_in_place(node: Elementwise, old: Buffer, new: Buffer) -> bool:
     ]
     return (
         len(outputs) == 1
-        and all(_same_addresses(read, outputs[0]) for read in reads)
+        and all(_have_same_addresses(read, outputs[0]) for read in reads)
         and all(lookup.buffer is not old for lookup in node.lookups)
     )
 
 
-def _same_addresses(left: TensorView, right: TensorView) -> bool:
+def _have_same_addresses(left: TensorView, right: TensorView) -> bool:
     """Return whether two views, in one buffer, have each element at the same address."""
     return (
         left.strides == right.strides

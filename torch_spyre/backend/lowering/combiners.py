@@ -98,8 +98,8 @@ def _ops_between(
         owner = value.owner
         if isinstance(value, BlockArgument) and owner is block:
             raise kernel.error(
-                "a result depends on more of an element than the value that it reduces; compute it "
-                "from the accumulators and the reduced values"
+                "a result depends on a value of the element that it does not reduce; compute it "
+                "from the accumulators and the reduced values only"
             )
         if not isinstance(owner, Operation) or owner.parent_block() is not block:
             continue
@@ -121,7 +121,7 @@ class ReducedResult:
     result: SSAValue
     # The instruction that reduces this result; "" if it must be reduced together with others.
     combine: str
-    # The order of the elements decides which one is selected.
+    # Whether the order of the elements decides which one is selected.
     is_order_dependent: bool
 
 

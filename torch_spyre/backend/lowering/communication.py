@@ -186,7 +186,7 @@ def _reduce(
     consumers: int,
     results: tuple[TensorView, ...],
 ) -> None:
-    """Receive a tile from every producer, reduce them, and write the core's part of the result."""
+    """Receive a tile from every producer, reduce them, and write this core's slice or all of it."""
     location = kernel.location
     accumulators = tuple(kernel.allocate(tile.type, tile.extents, None) for tile in channel.tiles)
     sources = kernel.tables[table]
@@ -231,7 +231,7 @@ def _reduce(
 
 
 def _combine(kernel: KernelContext, block: Block, values: tuple[TensorView, ...]) -> list[Tensor]:
-    """Lower the combiner with these arguments; return what it yields."""
+    """Lower the combiner with these arguments; return the tensors that it yields."""
     kernel.tensors.update(zip(block.args, values, strict=True))
     lower_block(kernel, block)
     terminator = block.last_op
@@ -318,7 +318,7 @@ def _table_index(kernel: KernelContext, lists: list[tuple[int, ...]]) -> int:
 
 def _table_entry(kernel: KernelContext, table: int, index: int) -> int:
     """Return a register with entry `index`, a register, of this core's list in a table."""
-    position = kernel.registers.known(index)
+    position = kernel.registers.constant_value(index)
     lists = kernel.tables[table]
     if position is not None:
         values = {entries[position] for entries in lists if position < len(entries)}

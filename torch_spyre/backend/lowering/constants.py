@@ -22,7 +22,7 @@ from torch_spyre.errors import KtirError
 
 
 def lane_bits(value: float | int, type: ElementType) -> int:
-    """Return a value as a lane: its float32 bits, not rounded to a smaller type, or the integer."""
+    """Return the lane of a value: float32 bits, not yet rounded to the type, or the integer."""
     if type.is_float:
         return float32_bits(value)
     return wrapped(int(value), type)
@@ -36,12 +36,15 @@ def argument_bits(kernel: str, name: str, type: ElementType, value: Any) -> int:
     if not isinstance(value, int | float if type.is_float else int):
         actual = value.__class__.__name__
         raise KtirError(f"{kernel}: {name} is a scalar of type {declared}, not {actual}")
-    if not type.is_float and not _fits(value, type):
-        raise KtirError(f"{kernel}: {name} is a scalar of type {declared}, which cannot be {value}")
+    if not type.is_float and not _is_in_range(value, type):
+        raise KtirError(
+            f"{kernel}: {name} is a scalar of type {declared}, which cannot be {value}: it has "
+            f"{type.bits} bits"
+        )
     return lane_bits(value, type)
 
 
-def _fits(value: int, type: ElementType) -> bool:
+def _is_in_range(value: int, type: ElementType) -> bool:
     """Return whether an integer fits the type's width, as signed or unsigned."""
     low, high = limits(type)
     return low <= value <= high - low
@@ -59,7 +62,9 @@ def lower_constant(kernel: KernelContext, operation: arith.ConstantOp) -> None:
         kernel.scalars[result] = scalar_register(kernel, value, type)
         return
     if not isinstance(value, DenseIntOrFPElementsAttr) or not isinstance(result.type, TensorType):
-        raise kernel.error(f"a constant of type {result.type}")
+        raise kernel.error(
+            f"a constant of type {result.type} is not supported; use a scalar or dense<...>"
+        )
     extents = kernel.extents_of(result.type)
     values = value.get_values()
     if value.is_splat() and values:

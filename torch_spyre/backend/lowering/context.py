@@ -1,4 +1,4 @@
-"""The state of a kernel during its lowering, and the methods that lowerings extend it with."""
+"""The state of a kernel during its lowering, and the methods by which lowerings add to it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -96,7 +96,7 @@ class KernelContext:
         return x * y * z
 
     def set_location(self, operation: Operation) -> None:
-        """Set the op that the next nodes come from."""
+        """Set the op that the following nodes are lowered from."""
         location = operation.location
         line, column = 0, 0
         if isinstance(location, FileLineColLoc):
@@ -106,6 +106,7 @@ class KernelContext:
         self.locations.append(SourceLocation(operation.name, line, column))
 
     def error(self, problem: str) -> KtirError:
+        """Return an error at the location of the current op."""
         assert self.operation is not None
         return error_at(self.operation, problem, self.source)
 
@@ -158,7 +159,7 @@ class KernelContext:
 
     def constant_bits(self, register: int) -> int | None:
         """Return the bits of the constant in a register, before rounding; None if not constant."""
-        return self.literal_bits.get(register, self.registers.known(register))
+        return self.literal_bits.get(register, self.registers.constant_value(register))
 
     def compute(
         self,
@@ -170,7 +171,7 @@ class KernelContext:
         """Return a register with the result of an op, constant-folded if possible."""
         bounds = None
         if not operand.is_float and not result.is_float:
-            known = [self.registers.known(register) for register in inputs]
+            known = [self.registers.constant_value(register) for register in inputs]
             if None not in known:
                 values = [value for value in known if value is not None]
                 constant = constant_fold(op, values, operand, result)
@@ -190,9 +191,9 @@ class KernelContext:
     def compute_index(self, op: str, left: int, right: int) -> int:
         """Return a register with the result of index arithmetic; drop neutral operands."""
         neutral = {"addi": 0, "subi": 0, "muli": 1}.get(op)
-        if neutral is not None and self.registers.known(right) == neutral:
+        if neutral is not None and self.registers.constant_value(right) == neutral:
             return left
-        if op in ("addi", "muli") and self.registers.known(left) == neutral:
+        if op in ("addi", "muli") and self.registers.constant_value(left) == neutral:
             return right
         return self.compute(op, ElementType.I64, ElementType.I64, (left, right))
 
@@ -220,12 +221,12 @@ class KernelContext:
                         "subi", left, self.compute_index("muli", quotient, right)
                     )
                 return self.compute_index(_AFFINE_OPS[expression.kind], left, right)
-        raise self.error(f"cannot compute {expression}")
+        raise self.error(f"the affine expression {expression} is not supported")
 
     # Sizes
 
     def mixed_values(self, static: Sequence[int], dynamic: Sequence[SSAValue]) -> list[int]:
-        """Return registers of static integers, with dynamic values where these are `?`."""
+        """Return a register per integer: a constant, or the next dynamic value where it is `?`."""
         values = iter(dynamic)
         return [
             self.scalar(next(values)) if integer == DYNAMIC_INDEX else self.constant(integer)
@@ -234,16 +235,16 @@ class KernelContext:
 
     def extent(self, register: int) -> Extent:
         """Return the size in a register as an extent; raise if it has no upper bound."""
-        known = self.registers.known(register)
+        known = self.registers.constant_value(register)
         if known is not None:
             if not 0 <= known <= MAX_EXTENT:
-                raise self.error(f"a size of {known}")
+                raise self.error(f"a size of {known} is not in the range 0 to {MAX_EXTENT}")
             return Extent(register, known, True)
         bounds = self.registers.bounds(register)
         if bounds is None or bounds[1] > MAX_EXTENT:
             raise self.error(
-                "a size is known only at run time and has no upper bound: give it as an argument "
-                "of compile(), or bound it with arith.minsi or !ktdp.runtime_arg<..., upperbound>"
+                "a size is known only at run time and has no upper bound: pass its value to "
+                "compile(), or bound it with arith.minsi or !ktdp.runtime_arg<..., upperbound>"
             )
         return Extent(register, max(bounds[1], 0), False)
 
@@ -253,7 +254,7 @@ class KernelContext:
     def extents_of(
         self, type: Attribute, dynamic: Sequence[Extent] | None = None
     ) -> tuple[Extent, ...]:
-        """Return the extents of a tensor type, with those of `dynamic` where it has `?`."""
+        """Return the extents of a tensor type; `dynamic` supplies those of its `?` dims."""
         assert isinstance(type, TensorType)
         extents = []
         for dim, size in enumerate(type.get_shape()):
@@ -273,17 +274,17 @@ class KernelContext:
         return self.tensors[value]
 
     def allocate(
-        self, type: ElementType, extents: tuple[Extent, ...], of: SSAValue | None
+        self, type: ElementType, extents: tuple[Extent, ...], value: SSAValue | None
     ) -> TensorView:
         """Return a tensor in a new buffer, named after the value that it holds."""
-        hint = of.name_hint if of is not None else None
+        hint = value.name_hint if value is not None else None
         name = f"%{hint}" if hint else self.locations[self.location].op
         return new_tensor(type, extents, name)
 
-    def write(self, source: Tensor, destination: TensorView, *, whole: bool = True) -> None:
+    def write(self, source: Tensor, destination: TensorView, *, writes_all: bool = True) -> None:
         """Write the elements of `source` to `destination`, which has the same shape.
 
-        `whole` states that this writes every element of the destination's buffer.
+        `writes_all` states that this writes every element of the destination's buffer.
         """
         match source:
             case Undefined():
@@ -300,26 +301,29 @@ class KernelContext:
                     )
                 )
             case TensorView():
-                self.add(CopyTensor(self.location, source, destination, whole))
+                self.add(CopyTensor(self.location, source, destination, writes_all))
 
-    def to_buffer(self, tensor: Tensor, of: SSAValue | None = None) -> TensorView:
-        """Return the tensor in a buffer: its own, or a new one for a splat."""
+    def to_buffer(self, tensor: Tensor, value: SSAValue | None = None) -> TensorView:
+        """Return the tensor in a buffer: its present one, or a new one for a splat.
+
+        `value` is the SSA value of the tensor; it names a new buffer.
+        """
         match tensor:
             case TensorView():
                 return tensor
             case Undefined():
                 # Reading undefined elements is not an error: they are zeros.
                 tensor = Splat(self.constant(0), tensor.type, tensor.extents)
-        buffer = self.allocate(tensor.type, tensor.extents, of)
+        buffer = self.allocate(tensor.type, tensor.extents, value)
         self.write(tensor, buffer)
         return buffer
 
-    def to_contiguous(self, tensor: Tensor, of: SSAValue | None = None) -> TensorView:
-        """Return the tensor in a buffer in row-major order without gaps, copied if needed."""
-        view = self.to_buffer(tensor, of)
+    def to_contiguous(self, tensor: Tensor, value: SSAValue | None = None) -> TensorView:
+        """Return the tensor contiguous in a buffer, copied if needed; `value` as in `to_buffer`."""
+        view = self.to_buffer(tensor, value)
         if view.is_contiguous:
             return view
-        packed = self.allocate(view.type, view.extents, of)
+        packed = self.allocate(view.type, view.extents, value)
         self.write(view, packed)
         return packed
 

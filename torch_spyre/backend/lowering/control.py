@@ -71,7 +71,10 @@ def _write_carried_tensors(kernel: KernelContext, pairs: list[tuple[SSAValue, SS
         if source == destination:
             continue
         if source.extents != destination.extents:
-            raise kernel.error("an iteration yields a tensor of another size than its argument")
+            raise kernel.error(
+                "an iteration yields a tensor of another size than its iter_args argument; both "
+                "must have the same sizes"
+            )
         if isinstance(source, TensorView) and source.buffer in carried:
             # The source is itself a target: save its value before it is overwritten.
             packed = kernel.allocate(source.type, source.extents, value)
@@ -98,7 +101,7 @@ def _write_carried_scalars(kernel: KernelContext, pairs: list[tuple[SSAValue, SS
 
 def lower_if(kernel: KernelContext, operation: scf.IfOp) -> None:
     condition = kernel.scalar(operation.cond)
-    known = kernel.registers.known(condition)
+    known = kernel.registers.constant_value(condition)
     if known is not None:
         _inline_region(
             kernel, operation, operation.true_region if known else operation.false_region
@@ -150,5 +153,5 @@ def _write_result(kernel: KernelContext, branch: If, value: SSAValue, result: SS
     destination = kernel.tensors[result]
     assert isinstance(destination, TensorView)
     if destination.extents != tensor.extents:
-        raise kernel.error("the branches yield tensors of different sizes")
+        raise kernel.error("the branches of scf.if must yield tensors of the same sizes")
     kernel.write(tensor, replace(destination))

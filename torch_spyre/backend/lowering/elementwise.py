@@ -136,7 +136,7 @@ def map_strides(
         for variable, coefficient in form.coefficients.items():
             strides[variable] += coefficient * stride
     if min(strides, default=0) < 0:
-        raise kernel.error("an operand has a negative stride")
+        raise kernel.error("an operand is indexed with a negative stride, which is not supported")
     return tuple(strides), start
 
 
@@ -168,7 +168,9 @@ def iteration_extents(
 def _check_same_size(kernel: KernelContext, left: Extent, right: Extent) -> None:
     """Raise if two sizes differ: the verifier cannot compare sizes that types leave dynamic."""
     if left.is_static and right.is_static and left.upper != right.upper:
-        raise kernel.error(f"operands of {left.upper} and {right.upper} elements in one dim")
+        raise kernel.error(
+            f"operands of {left.upper} and {right.upper} elements in one dim; sizes must be equal"
+        )
 
 
 def structured_operands(
@@ -216,7 +218,7 @@ def lower_parallel(kernel: KernelContext, operation: LinalgStructuredOperation) 
         output = kernel.allocate(kernel.element_type(result.type), init.extents, result)
         strides, start = map_strides(kernel, indexing, output)
         if start or sorted(strides) != sorted(output.strides):
-            # The op may not write all elements: the others have their initial values.
+            # The op may not write all elements: the remaining ones have their initial values.
             kernel.write(init, output)
         outputs.append((handle, with_strides(with_offset(output, start), strides)))
         kernel.tensors[result] = output

@@ -91,7 +91,9 @@ def compile_function(
     if not function.body.blocks:
         raise KtirError(f"function {name} has no body")
     if kernel.cores > card.compute.cores:
-        raise kernel.error(f"a grid of {kernel.cores} cores; the card has {card.compute.cores}")
+        raise kernel.error(
+            f"a grid of {kernel.cores} cores; the card has {card.compute.cores}. Use a smaller grid"
+        )
     bound = arguments.bind_arguments(kernel, function, names, known, arrays)
     lower_block(kernel, function.body.block)
     nodes = coalescing.coalesce(fusion.fuse([*kernel.prologue, *kernel.nodes]))
@@ -118,7 +120,7 @@ def compile_function(
 
 
 def _merged(buffers: list[FixedBuffer]) -> tuple[FixedBuffer, ...]:
-    """Return the buffers with overlapping ones merged; the first of these gives the name."""
+    """Return the buffers with overlapping ones merged; the first one's name is retained."""
     merged: list[FixedBuffer] = []
     for buffer in sorted(buffers, key=lambda buffer: (buffer.address, -buffer.bytes)):
         last = merged[-1] if merged else None
@@ -145,10 +147,10 @@ def _lower_runtime_argument(kernel: KernelContext, operation: RuntimeArgExtractO
         case ExtractKind.VALUE:
             register = kernel.scalar(operation.argument)
         case ExtractKind.GRANULARITY:
-            assert declared.granularity is not None, "the verifier asks for it"
+            assert declared.granularity is not None, "the verifier requires it"
             register = kernel.constant(declared.granularity)
         case ExtractKind.UPPERBOUND:
-            assert declared.upperbound is not None, "the verifier asks for it"
+            assert declared.upperbound is not None, "the verifier requires it"
             register = kernel.constant(declared.upperbound)
     kernel.scalars[operation.result] = register
 

@@ -204,7 +204,7 @@ class Matmul(Node):
 
     @property
     def has_initial(self) -> bool:
-        """Return whether something is added to."""
+        """Return whether the matmul has an addend."""
         return self.addend is not None
 
     @property
@@ -224,12 +224,15 @@ class Matmul(Node):
 
 @dataclass(eq=False)
 class CopyTensor(Node):
-    """A copy; `whole` if it writes every element of the destination's buffer: it starts a value."""
+    """A copy; `writes_all` if it writes every element of the destination's buffer.
+
+    Such a copy does not read the destination, so the previous content is dead before it.
+    """
 
     instruction = instructions.Copy
     source: TensorView
     destination: TensorView
-    whole: bool = True
+    writes_all: bool = True
 
     @property
     def extents(self) -> tuple[Extent, ...]:
@@ -238,7 +241,7 @@ class CopyTensor(Node):
 
     def reads(self) -> Iterator[Buffer]:
         yield self.source.buffer
-        if not self.whole:
+        if not self.writes_all:
             yield self.destination.buffer
 
     def writes(self) -> Iterator[Buffer]:
@@ -259,7 +262,7 @@ class WriteLiteral(Node):
 
 @dataclass(eq=False)
 class PublishTiles(Node):
-    """An offer of tiles to other cores."""
+    """Publishes tiles of this core to other cores."""
 
     instruction = instructions.Publish
     channel: int
@@ -271,7 +274,7 @@ class PublishTiles(Node):
 
 @dataclass(eq=False)
 class ReceiveTile(Node):
-    """A copy of part of a published tile; `whole` as for `CopyTensor`."""
+    """A copy of part of a published tile; `writes_all` as for `CopyTensor`."""
 
     instruction = instructions.Receive
     channel: int
@@ -281,10 +284,10 @@ class ReceiveTile(Node):
     source_strides: tuple[int, ...]
     destination: TensorView
     extents: tuple[Extent, ...]
-    whole: bool
+    writes_all: bool
 
     def reads(self) -> Iterator[Buffer]:
-        if not self.whole:
+        if not self.writes_all:
             yield self.destination.buffer
 
     def writes(self) -> Iterator[Buffer]:
@@ -325,7 +328,7 @@ class If(Node):
 
 
 def regions_of(node: Node) -> list[list[Node]]:
-    """Return the regions of a node in the order of the text."""
+    """Return the regions of a node in program order."""
     match node:
         case For():
             return [node.body]

@@ -100,8 +100,8 @@ def _initial_tensors(
     extents: tuple[Extent, ...],
 ) -> list[TensorView]:
     """Return the initial values of the accumulators; none if they are neutral elements."""
-    is_not_empty = all(extents[dim].is_static and extents[dim].upper > 0 for dim in reduced)
-    if is_not_empty and all(_is_neutral(kernel, init, combine) for init in inits):
+    is_nonempty = all(extents[dim].is_static and extents[dim].upper > 0 for dim in reduced)
+    if is_nonempty and all(_is_neutral(kernel, init, combine) for init in inits):
         return []
     return [kernel.to_buffer(init) for init in inits]
 
@@ -141,8 +141,8 @@ def lower_structured_reduction(kernel: KernelContext, operation: LinalgStructure
             [result.result for result in joint],
         )
         if any(scalar.type is not ElementType.I1 for scalar in combiner.scalars):
-            # The selection between accumulators would depend on more than the values compared,
-            # and so on the elements that each has been combined with.
+            # The engine also combines two accumulators. Which one a select returns must then
+            # follow from the compared values alone, not from the elements combined so far.
             raise kernel.error(
                 "values from outside the body select between an element and the outs arguments; "
                 "use them in the value that is reduced instead"

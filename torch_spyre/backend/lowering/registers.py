@@ -29,7 +29,7 @@ def wrapped(value: int, type: ElementType) -> int:
     return value - (1 << width)
 
 
-def _truncated(left: int, right: int) -> int:
+def _divide_towards_zero(left: int, right: int) -> int:
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
 
@@ -51,9 +51,9 @@ _CONSTANT_FOLDS: dict[str, Callable[[int, int], int]] = {
     "cmpi_sgt": lambda a, b: int(a > b),
     "cmpi_sge": lambda a, b: int(a >= b),
 }
-# Only for a divisor above 0; unsigned ones also need a dividend that is not negative.
+# Defined for positive divisors; the unsigned ones also need a dividend that is not negative.
 _QUOTIENTS: dict[str, Callable[[int, int], int]] = {
-    "divsi": _truncated,
+    "divsi": _divide_towards_zero,
     "floordivsi": lambda a, b: a // b,
     "ceildivsi": lambda a, b: -(-a // b),
     "divui": lambda a, b: a // b,
@@ -61,12 +61,12 @@ _QUOTIENTS: dict[str, Callable[[int, int], int]] = {
 }
 _DIVISIONS: dict[str, Callable[[int, int], int]] = {
     **_QUOTIENTS,
-    "remsi": lambda a, b: a - b * _truncated(a, b),
+    "remsi": lambda a, b: a - b * _divide_towards_zero(a, b),
     "remui": lambda a, b: a % b,
 }
 _UNSIGNED = {"divui", "remui", "ceildivui"}
-# One operand's bounds are enough for bounds of the result.
-_BOUNDED_BY_ONE = {"minsi", "minui", "andi", "remui", "remsi"}
+# The bounds of one operand are enough to bound the result.
+_BOUNDED_BY_EITHER_OPERAND = {"minsi", "minui", "andi", "remui", "remsi"}
 _SIGNED_CASTS = {"index_cast", "extsi", "trunci"}
 _UNSIGNED_CASTS = {"index_castui", "extui"}
 
@@ -108,11 +108,11 @@ def bound(
 
 
 def _select_bound(ranges: Sequence[Bounds | None]) -> Bounds | None:
-    _, chosen, other = ranges
-    return _either(chosen, other)
+    _, true_value, false_value = ranges
+    return _union(true_value, false_value)
 
 
-def _either(left: Bounds | None, right: Bounds | None) -> Bounds | None:
+def _union(left: Bounds | None, right: Bounds | None) -> Bounds | None:
     if left is None or right is None:
         return None
     return min(left[0], right[0]), max(left[1], right[1])
@@ -124,14 +124,14 @@ def limits(type: ElementType) -> Bounds:
     return (0, 1) if type is ElementType.I1 else (-half, half - 1)
 
 
-def _assumed(type: ElementType) -> Bounds:
+def _default_bounds(type: ElementType) -> Bounds:
     """Return the bounds of an unbounded operand; sizes are far below the range of 64 bits."""
     return (-(1 << 62), 1 << 62) if type is ElementType.I64 else limits(type)
 
 
 def _bound(op: str, ranges: Sequence[Bounds | None], operand: ElementType) -> Bounds | None:
-    if op in _BOUNDED_BY_ONE and any(bounds is not None for bounds in ranges):
-        ranges = [_assumed(operand) if bounds is None else bounds for bounds in ranges]
+    if op in _BOUNDED_BY_EITHER_OPERAND and any(bounds is not None for bounds in ranges):
+        ranges = [_default_bounds(operand) if bounds is None else bounds for bounds in ranges]
     known = [bounds for bounds in ranges if bounds is not None]
     if len(known) != len(ranges):
         return None
@@ -198,23 +198,22 @@ class Registers:
             self._bits[register] = bits
         return self._constants[bits]
 
-    def float_constant(self, value: float) -> int:
-        return self.constant(float32_bits(value))
-
-    def known(self, register: int) -> int | None:
+    def constant_value(self, register: int) -> int | None:
+        """Return the bits of the constant in a register; None if it holds no constant."""
         return self._bits.get(register)
 
     def bounds(self, register: int) -> Bounds | None:
+        """Return the bounds of the integer in a register; None if they are unknown."""
         return self._bounds.get(register)
 
-    def limit(self, register: int, bounds: Bounds) -> None:
+    def set_bounds(self, register: int, bounds: Bounds) -> None:
         self._bounds[register] = bounds
 
     def widen(self, register: int, bounds: Bounds | None) -> None:
-        """Extend the bounds of a register by others."""
-        either = _either(self._bounds.pop(register, None), bounds)
-        if either is not None:
-            self._bounds[register] = either
+        """Extend the bounds of a register so that they contain `bounds`; None: unknown."""
+        union = _union(self._bounds.pop(register, None), bounds)
+        if union is not None:
+            self._bounds[register] = union
 
     def constants(self) -> tuple[Constant, ...]:
         return tuple(Constant(register, bits) for bits, register in self._constants.items())
@@ -226,8 +225,3 @@ def float32_bits(value: float) -> int:
         return int.from_bytes(struct.pack("<f", value), "little")
     except (OverflowError, struct.error):
         return float32_bits(math.inf if value > 0 else -math.inf)
-
-
-def float32_of(bits: int) -> float:
-    value: float = struct.unpack("<f", (bits & 0xFFFFFFFF).to_bytes(4, "little"))[0]
-    return value

@@ -4,8 +4,8 @@ A buffer is live from its first access to its last; one that is accessed inside 
 or carried by it, is live while the loop runs. Buffers with overlapping live ranges do not overlap
 in memory. An elementwise op or a matmul writes over an operand that is dead afterwards if it can.
 
-If the capacity allows, right operands of matmuls share their address with no other buffer: the
-emulator need not copy a tile to the scratchpad if only matmuls read it.
+If the capacity allows, the address range of a matmul's right operand is not reused for another
+buffer: the emulator need not copy a tile to the scratchpad if only matmuls read it.
 """
 
 from bisect import bisect_left, bisect_right, insort

@@ -49,7 +49,7 @@ def lower_from_elements(kernel: KernelContext, operation: tensor.FromElementsOp)
     one = kernel.static_extent(1)
     for position, register in enumerate(registers):
         element = TensorView(result.buffer, type, (one,), (1,), position)
-        kernel.write(Splat(register, type, (one,)), element, whole=False)
+        kernel.write(Splat(register, type, (one,)), element, writes_all=False)
     kernel.tensors[operation.result] = result
 
 
@@ -76,7 +76,7 @@ def lower_insert(kernel: KernelContext, operation: tensor.InsertOp) -> None:
         element.buffer, element.type, (one,), (1,), element.offset, element.offset_register
     )
     value = Splat(kernel.scalar(operation.scalar), dest.type, (one,))
-    kernel.write(value, element, whole=False)
+    kernel.write(value, element, writes_all=False)
     kernel.tensors[operation.result] = result
 
 
@@ -95,8 +95,8 @@ def lower_reshape(kernel: KernelContext, operation: Operation) -> None:
     is_static = all(extent.is_static for extent in (*extents, *source.extents))
     if not is_static or max_elements(extents) != max_elements(source.extents):
         raise kernel.error(
-            f"{operation.operands[0].type} into {result.type}: the number of elements must be "
-            "static and the same"
+            f"cannot reshape {operation.operands[0].type} to {result.type}: the number of elements "
+            "must be static and the same"
         )
     kernel.tensors[result] = kernel.reshape(source, extents)
 
@@ -166,7 +166,7 @@ def lower_insert_slice(kernel: KernelContext, operation: tensor.InsertSliceOp) -
         extents=tuple(sizes[dim] for dim in dims),
         strides=tuple(view.strides[dim] for dim in dims),
     )
-    kernel.write(source, destination, whole=False)
+    kernel.write(source, destination, writes_all=False)
     kernel.tensors[operation.result] = result
 
 
@@ -177,7 +177,7 @@ def _slice_parameters(
     offsets = kernel.mixed_values(operation.static_offsets.get_values(), operation.offsets)
     sizes = kernel.mixed_values(operation.static_sizes.get_values(), operation.sizes)
     steps = kernel.mixed_values(operation.static_strides.get_values(), operation.strides)
-    strides = [kernel.registers.known(register) for register in steps]
+    strides = [kernel.registers.constant_value(register) for register in steps]
     known = [stride for stride in strides if stride is not None and stride >= 0]
     if len(known) != len(strides):
         raise kernel.error("strides of a slice must be static and not negative")
@@ -219,13 +219,15 @@ def _slice_view(
     for start, stride, extent, size, step in zip(
         offsets, source.strides, source.extents, sizes, strides, strict=True
     ):
-        known = kernel.registers.known(start)
+        known = kernel.registers.constant_value(start)
         if known is not None:
             last = known + (size.upper - 1) * step
             # A slice of dynamic size is checked when it is used.
             is_static = size.is_static and extent.is_static and size.upper > 0
             if known < 0 or (is_static and last >= extent.upper):
-                raise kernel.error(f"a slice from {known} to {last} of {extent.upper} elements")
+                raise kernel.error(
+                    f"a slice from {known} to {last} of {extent.upper} elements is out of bounds"
+                )
             offset += known * stride
             continue
         distance = kernel.compute_index("muli", start, kernel.constant(stride))
@@ -261,12 +263,12 @@ def lower_concat(kernel: KernelContext, operation: tensor.ConcatOp) -> None:
         offsets = [kernel.constant(0)] * len(extents)
         offsets[axis] = start
         view = _slice_view(kernel, result, offsets, list(input_tensor.extents), [1] * len(extents))
-        kernel.write(input_tensor, view, whole=False)
+        kernel.write(input_tensor, view, writes_all=False)
     kernel.tensors[operation.result] = result
 
 
 def lower_dim(kernel: KernelContext, operation: tensor.DimOp) -> None:
-    index = kernel.registers.known(kernel.scalar(operation.index))
+    index = kernel.registers.constant_value(kernel.scalar(operation.index))
     extents = kernel.tensor(operation.source).extents
     if index is None or not 0 <= index < len(extents):
         raise kernel.error("the dim must be static and below the rank of the tensor")

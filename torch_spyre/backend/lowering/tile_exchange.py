@@ -1,7 +1,7 @@
 """Slices of tiles that cores send to each other, and their destinations in the results.
 
-Several split or concatenated axes count as one axis, the first of them slowest. A slice of it must
-be a box of the tile, as it always is for adjacent axes.
+Several split or concatenated axes are treated as one merged axis in row-major order. A slice of it
+must be a box of the tile; for adjacent axes it always is.
 """
 
 import math
@@ -78,7 +78,7 @@ class TileExchange:
                 f"{_shape(self.result)}"
             )
         first = kernel.constant(index * length)
-        offset = kernel.registers.known(_offset(kernel, first, self.result, self.concat))
+        offset = kernel.registers.constant_value(_offset(kernel, first, self.result, self.concat))
         assert offset is not None, "the offset is computed from constants"
         strides = row_major(self.result.extents)
         return replace(self.result, extents=tile_slice.extents, strides=strides, offset=offset)

@@ -116,20 +116,20 @@ def _postfix(
         case AffineDimExpr():
             position = expression.position
             if position < len(captured):
-                known = kernel.registers.known(captured[position])
+                known = kernel.registers.constant_value(captured[position])
                 if known is not None:
                     return (Term(TermKind.CONSTANT, known),)
                 return (Term(TermKind.REGISTER, captured[position]),)
             variable = position - len(captured)
             term = Term(TermKind.VARIABLE, variable)
-            if kernel.registers.known(lower[variable]) == 0:
+            if kernel.registers.constant_value(lower[variable]) == 0:
                 return (term,)
             return (term, Term(TermKind.REGISTER, lower[variable]), Term(TermKind.ADD))
         case AffineBinaryOpExpr():
             left = _postfix(kernel, expression.lhs, captured, lower)
             right = _postfix(kernel, expression.rhs, captured, lower)
             return (*left, *right, Term(_TERMS[expression.kind]))
-    raise kernel.error(f"cannot compute {expression}")
+    raise kernel.error(f"the affine expression {expression} is not supported in a subscript")
 
 
 def lower_load(kernel: KernelContext, operation: LoadOp) -> None:
@@ -162,7 +162,8 @@ def _check_element_type(
     declared = kernel.element_type(value.type)
     if held is not declared:
         raise kernel.error(
-            f"the {holder} holds {held.name.lower()}, the tensor {declared.name.lower()}"
+            f"the {holder} holds {held.name.lower()}, the tensor {declared.name.lower()}; loads "
+            "and stores do not convert"
         )
 
 
@@ -177,7 +178,7 @@ def _to_declared_shape(kernel: KernelContext, loaded: TensorView, value: SSAValu
     if not is_static or max_elements(extents) != max_elements(loaded.extents):
         raise kernel.error(
             f"a tile of {max_elements(loaded.extents)} points and a tensor of "
-            f"{max_elements(extents)} elements"
+            f"{max_elements(extents)} elements; the numbers must be static and equal"
         )
     return kernel.reshape(loaded, extents)
 
@@ -190,7 +191,7 @@ def _tensor_tile_view(kernel: KernelContext, tensor_tile: TensorTile) -> TensorV
     offset, register = source.offset, source.offset_register
     for start, stride in zip(tile.anchor, source.strides, strict=True):
         distance = kernel.compute_index("muli", start, kernel.constant(stride))
-        known = kernel.registers.known(distance)
+        known = kernel.registers.constant_value(distance)
         if known is not None:
             offset += known
         elif register == NO_REGISTER:
@@ -217,11 +218,11 @@ def lower_store(kernel: KernelContext, operation: StoreOp) -> None:
     if max_elements(value.extents) != max_elements(ordered_extents):
         raise kernel.error(
             f"a tensor of {max_elements(value.extents)} elements and a tile of "
-            f"{max_elements(ordered_extents)} points"
+            f"{max_elements(ordered_extents)} points; the numbers must be equal"
         )
     if value.extents != ordered_extents:
         value = kernel.reshape(value, ordered_extents)
-    # The strides of the value: a transposed or sliced value is not copied first.
+    # The transfer uses the strides of the value, so a transposed or sliced one is not copied first.
     by_dim = dict(zip(tile.order, value.strides, strict=True))
     strides = tuple(by_dim[dim] for dim in range(len(ordered_extents)))
     _add_transfer(kernel, tile, with_strides(value, strides), store=True)

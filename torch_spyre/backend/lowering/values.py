@@ -28,7 +28,7 @@ def element_type_of(attribute: Attribute) -> ElementType | None:
 
 @dataclass(frozen=True)
 class Extent:
-    """A size: always in a register, static or dynamic, and at most `upper`."""
+    """A size in a register; `upper` is its value if it is static, else an upper bound."""
 
     register: int
     upper: int

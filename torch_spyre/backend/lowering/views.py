@@ -72,7 +72,7 @@ def lower_view(kernel: KernelContext, operation: ConstructMemoryViewOp) -> None:
     space, core = _space(kernel, operation.memory_space)
     view = View(space, element, core, base, strides, (), sizes)
     kernel.views[operation.result] = (view,)
-    if space is Space.GLOBAL and kernel.registers.known(base) is not None:
+    if space is Space.GLOBAL and kernel.registers.constant_value(base) is not None:
         _add_fixed_buffer(kernel, operation, view)
 
 
@@ -83,7 +83,7 @@ def _space(
     if isinstance(memory_space, SpyreMemorySpaceAttr):
         canonical = memory_space.canonical()
         if not isinstance(canonical, MemorySpaceAttr):
-            raise kernel.error(f"programs cannot address {memory_space}")
+            raise kernel.error(f"programs cannot address {memory_space}; use global memory or LX")
         memory_space = canonical
     if memory_space.visibility is Visibility.GLOBAL:
         return Space.GLOBAL, NO_REGISTER
@@ -91,21 +91,23 @@ def _space(
     if core is None:
         return Space.SCRATCHPAD, NO_REGISTER
     if core >= kernel.cores:
-        raise kernel.error(f"core {core} of a grid of {kernel.cores}")
+        raise kernel.error(f"core {core} of a grid of {kernel.cores} cores does not exist")
     return Space.SCRATCHPAD, kernel.constant(core)
 
 
 def _add_fixed_buffer(kernel: KernelContext, operation: ConstructMemoryViewOp, view: View) -> None:
     """Add a fixed buffer for a view at a constant address."""
-    sizes = [kernel.registers.known(register) for register in view.extents]
-    strides = [kernel.registers.known(register) for register in view.strides]
-    base = kernel.registers.known(view.base)
+    sizes = [kernel.registers.constant_value(register) for register in view.extents]
+    strides = [kernel.registers.constant_value(register) for register in view.strides]
+    base = kernel.registers.constant_value(view.base)
     if base is None or None in sizes or None in strides:
         raise kernel.error("a view at a fixed address needs static sizes and strides")
     known_sizes = [size for size in sizes if size is not None]
     known_strides = [stride for stride in strides if stride is not None]
     if base < 0 or min(known_strides, default=0) < 0:
-        raise kernel.error(f"a view at element {base} with strides {known_strides}")
+        raise kernel.error(
+            f"a view at element {base} with strides {known_strides}: neither may be negative"
+        )
     extent = 1 + sum(
         (size - 1) * stride for size, stride in zip(known_sizes, known_strides, strict=True)
     )

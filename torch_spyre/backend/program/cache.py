@@ -19,7 +19,7 @@ from pathlib import Path
 import torch_spyre
 from torch_spyre import knobs
 from torch_spyre.backend.program.encoding import VERSION, payload_of
-from torch_spyre.backend.program.program import Program, write_at_once
+from torch_spyre.backend.program.program import Program, write_atomically
 from torch_spyre.errors import ProgramError
 from torch_spyre.logging_config import get_logger
 
@@ -121,7 +121,7 @@ class ProgramCache:
             self._reserve(len(raw))
             path = self.path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_at_once(path, raw)
+            write_atomically(path, raw)
         except OSError as error:
             self._warn_unusable(error)
 
@@ -196,6 +196,6 @@ def _read(path: Path) -> bytes:
 def _unpacked(raw: bytes, key: bytes) -> Program:
     start = len(_MAGIC) + _KEY_BYTES
     if raw[:start] != _MAGIC + key:
-        raise ProgramError("not the program of this kernel")
+        raise ProgramError("the file does not hold the program of this kernel")
     payload_of(raw[start:])
     return Program(raw[start:])

@@ -121,7 +121,7 @@ def enums() -> tuple[type[enum.IntEnum], ...]:
 def describe() -> list[tuple[str, int, str, list[tuple[str, str]]]]:
     """Return name, opcode, mnemonic and fields of every record, as `_C._instruction_set()` does.
 
-    Opcode and mnemonic of what is no instruction are 0 and empty.
+    A record that is not an instruction has opcode 0 and an empty mnemonic.
     """
     described = [(kind.__name__, 0, "", _described(fields_of(kind))) for kind in records()]
     for opcode, kind in INSTRUCTIONS.items():

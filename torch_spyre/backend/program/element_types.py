@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ElementTypeInfo:
-    """Describe one element type.
+    """The properties of one element type.
 
     `code` is its number in program files. `mlir_name` is its spelling in KTIR. The dtypes whose
     elements it holds name it in torch_spyre/dtype_table.py.

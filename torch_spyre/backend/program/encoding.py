@@ -56,11 +56,12 @@ def payload_of(file: bytes) -> bytes:
     version = int.from_bytes(file[8:12], "little")
     if version != VERSION:
         raise ProgramError(
-            f"version {version}; this is version {VERSION}. Compile the kernel again"
+            f"the file has version {version}, and this package reads version {VERSION}; compile "
+            "the kernel again"
         )
     payload = file[HEADER_BYTES:]
     if int.from_bytes(file[12:20], "little") != len(payload):
-        raise ProgramError("the file is cut off or has something after its end")
+        raise ProgramError("the file is truncated, or has data after its end")
     if file[20:HEADER_BYTES] != content_hash(payload):
         raise ProgramError("the content does not match its hash")
     return payload
@@ -72,7 +73,7 @@ def decode(file: bytes) -> ProgramContent:
     reader = Reader(payload)
     content: ProgramContent = _reader(ProgramContent)(reader)
     if reader.position != len(payload):
-        raise ProgramError("something follows the last instruction")
+        raise ProgramError("the file has data after the last instruction")
     return content
 
 
@@ -87,7 +88,7 @@ class Reader:
         result = shift = 0
         while True:
             if self.position >= len(self.data) or shift > 63:
-                raise ProgramError("an integer is cut off or too large")
+                raise ProgramError("an integer is truncated or too large")
             byte = self.data[self.position]
             self.position += 1
             result |= (byte & 0x7F) << shift

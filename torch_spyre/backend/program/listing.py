@@ -1,4 +1,4 @@
-"""The listing of a program: its needs, and its instructions with their source locations."""
+"""The listing of a program: its resources, and its instructions with their source locations."""
 
 import enum
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ from torch_spyre.backend.program.instructions import (
     TableLookup,
     Transfer,
 )
-from torch_spyre.backend.program.naming import Names, by, shape, type_name
+from torch_spyre.backend.program.naming import Names, comma_separated, shape, type_name
 
 _SOURCE_COLUMN = 72
 _SHOWN_VALUES = 8
@@ -60,7 +60,7 @@ def _header(content: ProgramContent) -> Iterator[str]:
     if content.tables:
         yield "tables, a list for each core"
         for number, lists in enumerate(content.tables):
-            yield f"  {number}  {' '.join(f'({by(entries)})' for entries in lists)}"
+            yield f"  {number}  {' '.join(f'({comma_separated(entries)})' for entries in lists)}"
 
 
 def _argument(argument: Argument) -> tuple[str, ...]:
@@ -71,8 +71,8 @@ def _argument(argument: Argument) -> tuple[str, ...]:
 
 
 def _buffer(buffer: FixedBuffer) -> tuple[str, ...]:
-    stretch = f"[{buffer.address}, {buffer.address + buffer.bytes})"
-    return f"%{buffer.name}", stretch, type_name(buffer.type), shape(buffer.shape)
+    byte_range = f"[{buffer.address}, {buffer.address + buffer.bytes})"
+    return f"%{buffer.name}", byte_range, type_name(buffer.type), shape(buffer.shape)
 
 
 def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
@@ -145,7 +145,7 @@ class _Writer:
         value = getattr(instruction, field.name)
         values = value if field.type.limits else (value,)
         if field.type.role in _REGISTERS:
-            return by(map(self.names.register, values))
+            return comma_separated(map(self.names.register, values))
         if field.type.item is Operand:
             # Operands of an instruction that is an iteration space have its extents.
             extents = getattr(instruction, "extents", None)
@@ -154,10 +154,12 @@ class _Writer:
             return " ".join(f"[{tile.address}, {tile.address + tile.bytes})" for tile in values)
         if isinstance(value, enum.Enum):
             return value.name.lower()
-        return by(values)
+        return comma_separated(values)
 
     def _scalar(self, scalar: Scalar) -> str:
-        inputs = by(self.names.register(register, scalar.operand) for register in scalar.inputs)
+        inputs = comma_separated(
+            self.names.register(register, scalar.operand) for register in scalar.inputs
+        )
         result = self.names.register(scalar.destination)
         return f"{result} = {scalar.op} {inputs} : {_types(scalar)}"
 
@@ -169,7 +171,7 @@ class _Writer:
         return f"{self.names.register(lookup.destination)} = {entry}"
 
     def _literal(self, literal: Literal) -> str:
-        values = by(literal.values[:_SHOWN_VALUES])
+        values = comma_separated(literal.values[:_SHOWN_VALUES])
         if len(literal.values) > _SHOWN_VALUES:
             values += f", ... ({len(literal.values)} values)"
         return f"{self.names.operand(literal.destination, None)} = {values}"
@@ -178,7 +180,7 @@ class _Writer:
         target = self.names.operand(receive.destination, receive.extents)
         source = f"core {self.names.register(receive.producer)}, tile {receive.role}"
         start = self.names.start(receive.source_offset)
-        strides = f"{start} by {by(receive.source_strides)}"
+        strides = f"{start} by {comma_separated(receive.source_strides)}"
         return f"receive {target} from {source}{strides} on channel {receive.channel}"
 
     def _matmul(self, matmul: Matmul) -> str:
@@ -197,11 +199,11 @@ class _Writer:
         if isinstance(transfer, Transfer):
             extents = transfer.extents
             views = [self.names.view(view) for view in transfer.views]
-            coordinates = f"at ({by(map(self.names.register, transfer.anchor))})"
+            coordinates = f"at ({comma_separated(map(self.names.register, transfer.anchor))})"
         else:
             extents = transfer.variables
             views = [self.names.view(transfer.view)]
-            coordinates = f"at ({by(map(self.names.subscript, transfer.subscripts))})"
+            coordinates = f"at ({comma_separated(map(self.names.subscript, transfer.subscripts))})"
         if transfer.points:
             coordinates += ", a list of points"
         first = f"{verb} {self.names.operand(transfer.tile, extents)}"
@@ -214,17 +216,19 @@ class _Writer:
         return lines
 
     def _reduce(self, reduce: Reduce) -> list[str]:
-        along = f"along {by(reduce.reduced)}"
+        along = f"along {comma_separated(reduce.reduced)}"
         lines = [f"reduce {self.names.extents(reduce.extents)} {along}", *self._values(reduce)]
-        kept = [size for dim, size in enumerate(reduce.extents) if dim not in reduce.reduced]
+        result_extents = [
+            size for dim, size in enumerate(reduce.extents) if dim not in reduce.reduced
+        ]
 
         def result_operand(operand: Operand) -> str:
             strides = tuple(
                 stride for dim, stride in enumerate(operand.strides) if dim not in reduce.reduced
             )
-            return self.names.operand(replace(operand, strides=strides), kept)
+            return self.names.operand(replace(operand, strides=strides), result_extents)
 
-        values = by(f"%{value}" for value in reduce.values)
+        values = comma_separated(f"%{value}" for value in reduce.values)
         start = f" from {' '.join(map(result_operand, reduce.initial))}" if reduce.initial else ""
         lines.append(f"fold {reduce.combine or 'the combiner'} of {values}{start}")
         # Accumulators come first, then the elements that are combined with them.
@@ -232,7 +236,7 @@ class _Writer:
         for position, step in enumerate(reduce.combiner):
             lines.append(f"  {self._step(number + position, step, ())}")
         if not reduce.combine:
-            lines.append(f"  yields {by(f'%{value}' for value in reduce.results)}")
+            lines.append(f"  yields {comma_separated(f'%{value}' for value in reduce.results)}")
         return [*lines, *(f"{result_operand(output)} = the result" for output in reduce.outputs)]
 
     def _values(self, chain: Chain | Reduce) -> Iterator[str]:
@@ -252,7 +256,7 @@ class _Writer:
         return self.names.operand(entry.operand, extents)
 
     def _step(self, number: int, step: ChainStep, lookups: Sequence[Lookup]) -> str:
-        inputs = by(f"%{value}" for value in step.inputs)
+        inputs = comma_separated(f"%{value}" for value in step.inputs)
         if 0 <= step.lookup < len(lookups):
             lookup = lookups[step.lookup]
             table = self.names.operand(lookup.operand, lookup.extents)

@@ -36,7 +36,7 @@ def shape(sizes: Iterable[object]) -> str:
     return "x".join(map(str, sizes)) or "1"
 
 
-def by(items: Iterable[object]) -> str:
+def comma_separated(items: Iterable[object]) -> str:
     return ", ".join(map(str, items))
 
 
@@ -66,12 +66,12 @@ class Names:
 
     def operand(self, operand: Operand, extents: Sequence[int] | None) -> str:
         """Return [start, end) in bytes, type and extents; strides only if they are not dense."""
-        stretch = f"[{operand.address}, {operand.address + operand.bytes})"
-        text = f"{stretch} {type_name(operand.type)}"
+        byte_range = f"[{operand.address}, {operand.address + operand.bytes})"
+        text = f"{byte_range} {type_name(operand.type)}"
         if extents is not None:
             text += f" {self.extents(extents)}"
             if not self._is_dense(operand.strides, extents):
-                text += f" by {by(operand.strides)}"
+                text += f" by {comma_separated(operand.strides)}"
         return text + self.start(operand.offset)
 
     def _is_dense(self, strides: Sequence[int], extents: Sequence[int]) -> bool:
@@ -88,18 +88,19 @@ class Names:
         return True
 
     def view(self, view: View) -> str:
-        where = "memory"
+        memory = "memory"
         if view.space is Space.SCRATCHPAD:
             core = "this core" if view.core == NO_REGISTER else f"core {self.register(view.core)}"
-            where = f"the scratchpad of {core}"
-        text = f"{where} at {self.register(view.base)}, {type_name(view.type)}"
-        text += f" by {by(map(self.register, view.strides))}"
+            memory = f"the scratchpad of {core}"
+        text = f"{memory} at {self.register(view.base)}, {type_name(view.type)}"
+        text += f" by {comma_separated(map(self.register, view.strides))}"
         if view.lower:
-            text += f", {self.extents(view.extents)} from ({by(map(self.register, view.lower))})"
+            lower = comma_separated(map(self.register, view.lower))
+            text += f", {self.extents(view.extents)} from ({lower})"
         return text
 
     def subscript(self, subscript: Subscript) -> str:
-        inside = by(map(self._infix, subscript.expressions))
+        inside = comma_separated(map(self._infix, subscript.expressions))
         return f"({self.view(subscript.index)})[{inside}]" if subscript.indirect else inside
 
     def _infix(self, expression: Expression) -> str:

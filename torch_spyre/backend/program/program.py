@@ -17,7 +17,7 @@ from torch_spyre.backend.program.instructions import Argument, ProgramContent
 from torch_spyre.errors import ProgramError
 
 
-def write_at_once(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write a file atomically: readers see all of it or nothing, even if this process is killed."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".tmp")
     try:
@@ -31,7 +31,7 @@ def write_at_once(path: Path, content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Program:
-    """`file` is the form on disk; two programs are equal when these bytes are."""
+    """A program in its file form; two programs are equal if their bytes are."""
 
     file: bytes
     # Caches of launches: the program as each card loaded it, and its modelled times.
@@ -39,8 +39,8 @@ class Program:
     timings: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
-    def of(content: ProgramContent) -> "Program":
-        """Return the program of a content."""
+    def from_content(content: ProgramContent) -> "Program":
+        """Encode the content as a program."""
         program = Program(encode(content))
         # Decoding the file would return the same.
         program.__dict__["content"] = content
@@ -59,7 +59,7 @@ class Program:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file atomically."""
         try:
-            write_at_once(Path(path), self.file)
+            write_atomically(Path(path), self.file)
         except OSError as error:
             raise ProgramError(f"cannot write {str(path)!r}: {error.strerror}") from error
 
@@ -70,7 +70,7 @@ class Program:
 
     @cached_property
     def hash(self) -> str:
-        """Return the hash of the content: the same kernel compiled the same way has the same."""
+        """Return the hash of the content; equal programs have equal hashes."""
         return self.file[HEADER_BYTES - 32 : HEADER_BYTES].hex()
 
     @property

@@ -43,7 +43,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class VectorInstruction:
-    """Describe one instruction; `ktir_ops` are the KTIR ops that it implements.
+    """The properties of one instruction; `ktir_ops` are the KTIR ops that it implements.
 
     `code` is the number of the C++ enumerator and never changes.
     """

@@ -167,7 +167,8 @@ def bounds(affine_set: AffineSet, symbols: Sequence[int] = ()) -> tuple[Interval
 def _check_symbols(affine_set: AffineSet, symbols: Sequence[int]) -> None:
     if len(symbols) != affine_set.num_symbols:
         raise SetError(
-            affine_set, f"{affine_set.num_symbols} symbols need values, {len(symbols)} given"
+            affine_set,
+            f"{affine_set.num_symbols} symbols need values, {len(symbols)} given; pass one each",
         )
 
 

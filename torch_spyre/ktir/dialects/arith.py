@@ -79,9 +79,13 @@ class _Comparison(IRDLOperation):
 
     def verify_comparison(self) -> None:
         if self.lhs.type != self.rhs.type:
-            raise VerifyException(f"compares {self.lhs.type} with {self.rhs.type}")
+            raise VerifyException(
+                f"compares {self.lhs.type} with {self.rhs.type}; the types must be equal"
+            )
         if self.result.type != _bool_like(self.lhs.type):
-            raise VerifyException(f"the result has type {_bool_like(self.lhs.type)}")
+            raise VerifyException(
+                f"the result has type {_bool_like(self.lhs.type)}, not {self.result.type}"
+            )
         if not 0 <= self.predicate.value.data < len(self.PREDICATES):
             raise VerifyException(f"unknown predicate {self.predicate.value.data}")
 
@@ -166,7 +170,10 @@ class SelectOp(IRDLOperation):
 
     def verify_(self) -> None:
         if self.lhs.type != self.rhs.type or self.lhs.type != self.result.type:
-            raise VerifyException(f"selects between {self.lhs.type} and {self.rhs.type}")
+            raise VerifyException(
+                f"selects between {self.lhs.type} and {self.rhs.type}; operands and result must "
+                "have the same type"
+            )
         if self.condition.type not in (i1, _bool_like(self.lhs.type)):
             raise VerifyException(
                 f"the condition has type i1 or {_bool_like(self.lhs.type)}, "

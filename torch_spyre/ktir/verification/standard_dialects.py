@@ -49,7 +49,9 @@ def verify_standard_dialects(operation: Operation) -> None:
             rank = _tensor(operation.input).get_num_dims()
             dims = list(operation.dimensions.get_values())
             if len(set(dims)) != len(dims) or any(not 0 <= dim < rank for dim in dims):
-                raise VerifyException(f"dimensions {dims} of a tensor of {rank} dims")
+                raise VerifyException(
+                    f"dimensions {dims} of a tensor of {rank} dims must be distinct and in range"
+                )
             _verify_yield(operation.region, [_element_type(operation.init)])
         case LinalgStructuredOperation():
             _verify_results(operation)
@@ -80,7 +82,9 @@ def _verify_broadcast(operation: BroadcastOp) -> None:
     shape = _tensor(operation.init).get_shape()
     added = list(operation.dimensions.get_values())
     if len(set(added)) != len(added) or any(not 0 <= dim < len(shape) for dim in added):
-        raise VerifyException(f"dimensions {added} of a tensor of {len(shape)} dims")
+        raise VerifyException(
+            f"dimensions {added} of a tensor of {len(shape)} dims must be distinct and in range"
+        )
     remaining_sizes = [size for dim, size in enumerate(shape) if dim not in added]
     if not _are_compatible(_tensor(operation.input).get_shape(), remaining_sizes):
         before, after = operation.input.type, operation.init.type
@@ -154,7 +158,10 @@ def _verify_index(operation: IndexOp) -> None:
     if isinstance(parent, GenericOp):
         loops = len(parent.iterator_types)
         if not 0 <= operation.dim.value.data < loops:
-            raise VerifyException(f"loop {operation.dim.value.data} of {loops}")
+            raise VerifyException(
+                f"loop {operation.dim.value.data} of {loops}: linalg.index names a loop that does "
+                "not exist"
+            )
 
 
 def _verify_branches(operation: scf.IfOp) -> None:
