@@ -208,9 +208,9 @@ def test_training_under_autocast_has_float32_gradients_that_match_the_cpu():
         loss = F.cross_entropy(output, target.to("spyre"))
     assert (output.dtype, loss.dtype) == (FP16, FP32)
     loss.backward()
-    for parameter, wanted in zip(model.parameters(), expected, strict=True):
+    for parameter, expected_grad in zip(model.parameters(), expected, strict=True):
         assert parameter.grad.dtype == FP32
-        torch.testing.assert_close(parameter.grad.cpu(), wanted, rtol=0.05, atol=5e-3)
+        torch.testing.assert_close(parameter.grad.cpu(), expected_grad, rtol=0.05, atol=5e-3)
 
 
 def test_a_grad_scaler_scales():

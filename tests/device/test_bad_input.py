@@ -1,4 +1,4 @@
-"""Bad input of every kind gives one clear exception, changes nothing, and the card goes on."""
+"""Invalid arguments raise one clear exception, change nothing, and leave the card usable."""
 
 import pytest
 import torch
@@ -11,11 +11,11 @@ DataFormats, Layout = _C.DataFormats, _C.SpyreTensorLayout
 Arrangement = _C.ElementArrangement
 FP16, DEV = torch.float16, "spyre"
 HUGE = 2**62
-REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError)
+ERRORS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError)
 
 
 class Tensors:
-    """Fresh tensors for one case; `unchanged` tells whether it left them alone."""
+    """Fresh tensors for one case; `unchanged` returns whether the case preserved them."""
 
     def __init__(self):
         self.line = torch.arange(64, dtype=FP16).to(DEV)
@@ -31,7 +31,7 @@ class Tensors:
         )
 
 
-def check_refused(case, words, errors=REFUSALS):
+def check_refused(case, words, errors=ERRORS):
     tensors = Tensors()
     with pytest.raises(errors, match=words) as raised:
         case(tensors)
@@ -102,7 +102,7 @@ DEVICES = {
 
 @pytest.mark.parametrize(("case", "words"), DEVICES.values(), ids=DEVICES)
 def test_kinds_of_tensors_and_devices_that_the_card_has_not_are_refused(case, words):
-    check_refused(case, words, (*REFUSALS, NotImplementedError))
+    check_refused(case, words, (*ERRORS, NotImplementedError))
 
 
 def test_strides_of_channels_last_are_kept_where_a_tensor_is_copied_to_them():

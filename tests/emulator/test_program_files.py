@@ -62,8 +62,8 @@ def every_instruction() -> ProgramBuilder:
     )
     chain = (space, (operand, scalar, index), steps, (lookup,))
     build.emit(ins.Chain, *chain, (ins.ChainOutput(6, tile),))
-    folded = dataclasses.replace(sums, strides=(1, 0))
-    build.emit(ins.Reduce, *chain, (1,), (6,), "addf", (), (), (folded,), (folded,))
+    reduced = dataclasses.replace(sums, strides=(1, 0))
+    build.emit(ins.Reduce, *chain, (1,), (6,), "addf", (), (), (reduced,), (reduced,))
     combiner = (ins.ChainStep(-1, "maximumf", F16, F16, (0, 1)),)
     half = dataclasses.replace(sums, type=F16, strides=(1, 0))
     build.emit(ins.Reduce, *chain, (1,), (6,), "", combiner, (2,), (), (half,))
@@ -189,11 +189,14 @@ def changed_field(
 ) -> ins.ProgramContent:
     content = every_instruction().content()
 
-    def with_change(found: ins.Instruction) -> ins.Instruction:
-        changes: dict[str, Any] = {name: change(getattr(found, name))}
-        return dataclasses.replace(found, **changes)
+    def with_change(instruction: ins.Instruction) -> ins.Instruction:
+        changes: dict[str, Any] = {name: change(getattr(instruction, name))}
+        return dataclasses.replace(instruction, **changes)
 
-    code = tuple(with_change(found) if type(found) is kind else found for found in content.code)
+    code = tuple(
+        with_change(instruction) if type(instruction) is kind else instruction
+        for instruction in content.code
+    )
     return dataclasses.replace(content, code=code)
 
 

@@ -94,7 +94,7 @@ def test_short_and_long_launches_in_turns(counts: tuple[int, ...]) -> None:
         assert torch.equal(target.cpu(), source * 3)
 
 
-def test_a_spoiled_launch_spoils_no_other() -> None:
+def test_fault_injection_affects_only_its_launch() -> None:
     program = scaled_rows().load()
     source = numbers(0)
     for inject in ("", "flip:muli", "", "flip:muli", ""):

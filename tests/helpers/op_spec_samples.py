@@ -17,7 +17,7 @@ def tensor(sizes, coordinates, place=0, dtype=FP16, output=False, **more):
         arg_index=place if is_argument else -1,
         device_dtype=dtype,
         device_size=sizes,
-        device_coordinates=[sympify(each) for each in coordinates.split("; ")],
+        device_coordinates=[sympify(coordinate) for coordinate in coordinates.split("; ")],
         allocation={"hbm": SEGMENT_OFFSETS[place]} if is_argument else place,
         **more,
     )
@@ -171,7 +171,7 @@ def samples():
     deep = ([3, 2, 8, 64], "c0; floor(c2/64); c1; Mod(c2, 64)")
     deeper = ([2, 3, 2, 4, 64], "c0; c1; floor(c3/64); c2; Mod(c3, 64)")
     full = ([4, 128, 64], MATRIX)
-    found = {
+    bundles = {
         "add": [add_128_256()],
         "one dim": [_one(tensor(*vector, 0), tensor(*vector, 1, output=True), space="c0=256/4")],
         "three dims": [
@@ -417,4 +417,4 @@ def samples():
         ],
         "loop": [tiled_rows()],
     }
-    return found
+    return bundles

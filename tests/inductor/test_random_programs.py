@@ -136,7 +136,7 @@ class Program:
         ]
         return self.draw(st.sampled_from(forms))
 
-    def _fold(self, name, value):
+    def _reduce(self, name, value):
         dim = self._dim(value)
         if dim is None:
             return None
@@ -200,9 +200,9 @@ def run(function, inputs):
 def agree(program):
     function, text = program.function()
     expected = run(function, program.inputs())
-    eager = run(function, [each.to("spyre") for each in program.inputs()])
+    eager = run(function, [tensor.to("spyre") for tensor in program.inputs()])
     torch._dynamo.reset()
-    compiled = run(torch.compile(function), [each.to("spyre") for each in program.inputs()])
+    compiled = run(torch.compile(function), [tensor.to("spyre") for tensor in program.inputs()])
     for kind, actual in (("eager", eager), ("compiled", compiled)):
         for place, (got, right) in enumerate(zip(actual, expected, strict=True)):
             case = (kind, place, program.dtype, program.shapes, text)

@@ -38,8 +38,8 @@ def test_forward_agrees_and_runs_on_the_card_alone(name, compiled):
         expected = main_output(model(**family.inputs))
         model = model.half().to("spyre")
         inputs = {
-            key: (each.half() if each.is_floating_point() else each).to("spyre")
-            for key, each in family.inputs.items()
+            key: (tensor.half() if tensor.is_floating_point() else tensor).to("spyre")
+            for key, tensor in family.inputs.items()
         }
         run = torch.compile(model) if compiled else model
         before = torch.spyre.counters()

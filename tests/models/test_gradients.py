@@ -17,10 +17,10 @@ def each_family():
 
 def loss_of(model, family, device, dtype):
     inputs = {
-        name: (each.to(dtype) if each.is_floating_point() else each).to(device)
-        for name, each in family.inputs.items()
+        name: (tensor.to(dtype) if tensor.is_floating_point() else tensor).to(device)
+        for name, tensor in family.inputs.items()
         # Rows of padding that see nothing have no gradient, on the CPU neither.
-        if each is not LEFT
+        if tensor is not LEFT
     }
     result = main_output(model(**inputs))
     # Different weights, so that no part of the result is without influence.

@@ -44,7 +44,7 @@ def test_embeddings_and_similarities_are_those_of_the_cpu(folder, compiled):
         model = model.half().to("spyre")
         before = torch.spyre.counters()["fallbacks"]
         run = torch.compile(model) if compiled else model
-        actual = embedded(run, {name: each.to("spyre") for name, each in batch.items()})
+        actual = embedded(run, {name: tensor.to("spyre") for name, tensor in batch.items()})
     assert torch.spyre.counters()["fallbacks"] == before
     actual = actual.float().cpu()
     for one, other in zip(actual, expected, strict=True):

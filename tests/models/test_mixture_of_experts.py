@@ -33,8 +33,8 @@ def test_gradients_of_the_product_of_experts_agree(compiled, monkeypatch):
     (product(*given, ends) * weights).sum().backward()
     monkeypatch.setenv("TORCH_SPYRE_FALLBACK", "error")
     torch._dynamo.reset()
-    ours = [each.detach().half().to("spyre").requires_grad_() for each in given]
+    ours = [tensor.detach().half().to("spyre").requires_grad_() for tensor in given]
     run = torch.compile(product, fullgraph=True) if compiled else product
     (run(*ours, ends.to("spyre")) * weights.half().to("spyre")).sum().backward()
-    for each, expected in zip(ours, given, strict=True):
-        assert (each.grad.cpu() - expected.grad).norm() <= 2.0**-8 * expected.grad.norm()
+    for parameter, expected in zip(ours, given, strict=True):
+        assert (parameter.grad.cpu() - expected.grad).norm() <= 2.0**-8 * expected.grad.norm()

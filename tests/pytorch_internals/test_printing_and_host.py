@@ -1,4 +1,4 @@
-"""What the host sees of a tensor on the card: text, numbers, refusals, and pinned memory."""
+"""Printing of card tensors, conversion to host values, and pinned memory."""
 
 import os
 
@@ -167,8 +167,8 @@ def test_lists_lengths_and_iteration():
     assert len(tensor) == 3 and card([]).tolist() == []
     assert [row.tolist() for row in tensor] == host.tolist()
     assert [float(v) for v in reversed(tensor[0])] == [3.0, 2.0, 1.0, 0.0]
-    first, *rest = tensor
-    assert first.device.type == "spyre" and len(rest) == 2
+    first, *remaining = tensor
+    assert first.device.type == "spyre" and len(remaining) == 2
     with pytest.raises(TypeError, match="0-d"):
         len(card(1.0))
     with pytest.raises(TypeError, match="0-d"):

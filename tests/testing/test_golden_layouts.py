@@ -97,7 +97,7 @@ def test_widened_sticks_alternate_in_groups_of_four(column, stick, slot):
 @pytest.mark.parametrize(
     ("column", "slot"), [(0, 0), (4, 8), (32, 4), (36, 12), (63, 63), (37, 13), (64 + 4, 64 + 8)]
 )
-def test_narrowed_sticks_interleave_their_halves_in_groups_of_four(column, slot):
+def test_narrowed_sticks_interleave_groups_of_four(column, slot):
     assert layouts.device_offset(column, [2, 64], [64, 1], layouts.FP32_TO_DL16) == slot
 
 

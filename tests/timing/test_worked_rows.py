@@ -50,7 +50,7 @@ ROWS = {
 
 
 def printed_as(value, expected):
-    """Whether the value, rounded to the digits that were published, is what was published."""
+    """Return whether the value, rounded to the published digits, equals the published value."""
     digits = len(repr(expected).partition(".")[2])
     return round(value, digits) == pytest.approx(expected, abs=1e-9)
 

@@ -58,9 +58,9 @@ def test_arrays_come_from_and_go_to_files(spyre_ktir, tmp_path):
     code, out, err = spyre_ktir("run", ADD, "--npz", given, "--out", taken)
     assert (code, err) == (0, "")
     assert row(out, "c")[3:] == ["3.5", "3.5", "3.5", "1"]
-    with np.load(taken) as found:
-        assert sorted(found.files) == ["a", "b", "c"]
-        assert np.array_equal(found["c"], a + b, equal_nan=True)
+    with np.load(taken) as arrays:
+        assert sorted(arrays.files) == ["a", "b", "c"]
+        assert np.array_equal(arrays["c"], a + b, equal_nan=True)
 
 
 def test_files_and_random_arrays_go_together(spyre_ktir, tmp_path):

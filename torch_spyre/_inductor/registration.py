@@ -21,7 +21,7 @@ from torch_spyre.constants import DEVICE_NAME
 
 
 class SpyreInterface(DeviceInterface):
-    """What Dynamo asks of a device."""
+    """The device interface that Dynamo uses."""
 
     device = torch.get_device_module(DEVICE_NAME).device
     Event = torch.get_device_module(DEVICE_NAME).Event

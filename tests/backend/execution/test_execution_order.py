@@ -43,29 +43,29 @@ def zeros(name):
 
 @pytest.fixture
 def orders(monkeypatch):
-    """What each launch was told about the order of its cores."""
-    found = []
+    """Record the argument `ordered` of each launch."""
+    orders = []
     launch = execution.launch
 
-    def told(*arguments, ordered, **named):
-        found.append(ordered)
+    def recording_launch(*arguments, ordered, **named):
+        orders.append(ordered)
         launch(*arguments, ordered=ordered, **named)
 
-    monkeypatch.setattr(execution, "launch", told)
-    return found
+    monkeypatch.setattr(execution, "launch", recording_launch)
+    return orders
 
 
 def test_cores_that_conflict_through_aliased_arguments_run_in_order(orders):
     program = ktir.load(FOLLOW).compile("follow")
-    apart, shared = [zeros("from"), zeros("to")], zeros("both")
+    separate, aliased = [zeros("from"), zeros("to")], zeros("both")
     # One program, whichever comes first: what was found of one launch says nothing of the other.
     for _ in range(2):
-        execution.execute(program, apart, [])
-        execution.execute(program, [shared, shared], [])
+        execution.execute(program, separate, [])
+        execution.execute(program, [aliased, aliased], [])
     torch.spyre.synchronize()
     assert orders == [False, True] * 2
-    np.testing.assert_array_equal(apart[1].to_numpy()[1:], np.ones((CORES, LINE)))
-    np.testing.assert_array_equal(shared.to_numpy()[:, 0], np.arange(CORES + 1))
+    np.testing.assert_array_equal(separate[1].to_numpy()[1:], np.ones((CORES, LINE)))
+    np.testing.assert_array_equal(aliased.to_numpy()[:, 0], np.arange(CORES + 1))
 
 
 def test_arguments_of_one_storage_are_one_memory(orders):

@@ -238,7 +238,7 @@ def test_tiles_that_stream_past(rows, columns, step):
     np.testing.assert_array_equal(actual["pv"], values.max(1))
 
 
-def two_folds(body, sizes=(4, 100)):
+def two_reductions(body, sizes=(4, 100)):
     rows, source = tensor(sizes[:1], "f32"), tensor(sizes, "f32")
     return kernel(
         "pa; pv; pi",
@@ -258,7 +258,7 @@ def two_folds(body, sizes=(4, 100)):
 
 
 def test_results_that_have_nothing_to_do_with_each_other():
-    text = two_folds(
+    text = two_reductions(
         [
             "%square = arith.mulf %x, %x : f32",
             "%sum = arith.addf %one, %square : f32",
@@ -311,4 +311,4 @@ def test_results_that_have_nothing_to_do_with_each_other():
 def test_bodies_that_depend_on_the_reduction_order_are_rejected(body, message):
     outputs = {"pv": np.zeros(4, np.float32), "pi": np.zeros(4, np.float32)}
     with pytest.raises(KtirError, match=message):
-        run(two_folds(body), pa=np.zeros((4, 100), np.float32), **outputs)
+        run(two_reductions(body), pa=np.zeros((4, 100), np.float32), **outputs)

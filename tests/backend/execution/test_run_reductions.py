@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from run_texts import (
-    close,
+    assert_close,
     half,
     kernel,
     load,
@@ -50,7 +50,7 @@ COMBINES = {
 
 @pytest.mark.parametrize("op", COMBINES)
 @pytest.mark.parametrize("dims", [[0], [1], [2], [0, 2], [1, 2], [0, 1, 2]])
-def test_reducing_halves(op, dims):
+def test_reduction_of_float16(op, dims):
     x = half(3, 5, 8, scale=0.5)
     kept = [size for dim, size in enumerate(x.shape) if dim not in dims]
     function, init = COMBINES[op]
@@ -60,7 +60,7 @@ def test_reducing_halves(op, dims):
     region = run(reduction(op, [3, 5, 8], kept, dims, init=init), px=x, pr=out)["pr"]
     short = run(reduction(op, [3, 5, 8], kept, dims, init=init, shorthand=True), px=x, pr=out)["pr"]
     np.testing.assert_array_equal(region, short)
-    close(region, expected, roundings=2, absolute=slack + 2.0**-24)
+    assert_close(region, expected, roundings=2, absolute=slack + 2.0**-24)
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ def test_constants(literal, type, expected):
 
 
 @pytest.mark.parametrize("spelling", ["0xFC00 : f16", "dense<0xFC00> : tensor<8xf16>"])
-def test_a_bit_pattern_below_all_halves(spelling):
+def test_bit_pattern_below_all_float16_values(spelling):
     """No half compares below it, and it is the seed of a maximum."""
     scalar = "dense" not in spelling
     text = kernel(

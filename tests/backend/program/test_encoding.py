@@ -129,7 +129,7 @@ def test_a_saved_program_is_loaded_again(tmp_path):
     path = tmp_path / "f.prg"
     program.save(path)
     assert Program.load(path) == program
-    assert [found.name for found in tmp_path.iterdir()] == ["f.prg"]
+    assert [path.name for path in tmp_path.iterdir()] == ["f.prg"]
 
 
 def test_a_file_that_is_no_program_is_not_loaded(tmp_path):

@@ -102,7 +102,7 @@ def test_what_an_expanded_tensor_repeats_is_filled_once(dtype, fill):
     """Every element gets the same value, so that it does not matter which of them writes it."""
     host = torch.arange(12).reshape(3, 4).to(dtype)
     card = host.to(DEV)
-    for each in (host, card):
-        assert fill(each[:, 1:2].expand(3, 5)).shape == (3, 5)
-        fill(each[0, 3].expand(2, 2))
+    for tensor in (host, card):
+        assert fill(tensor[:, 1:2].expand(3, 5)).shape == (3, 5)
+        fill(tensor[0, 3].expand(2, 2))
     assert torch.equal(card.cpu(), host)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from copy_strategies import (
     DTYPES,
-    MOST_ELEMENTS,
+    MAX_ELEMENTS,
     View,
     device_layouts,
     random_host,
@@ -212,7 +212,7 @@ def test_moving_to_another_layout_on_the_card_keeps_the_tensor(data, size, dtype
 def test_staggered_sticks_are_copied_in_their_own_order(data, rows, name):
     dtype = torch.float32 if name == "DL16_TO_FP32" else torch.float16
     size = (*rows, 64 * data.draw(st.integers(1, 3)))
-    assume(prod(size) <= 4 * MOST_ELEMENTS)
+    assume(prod(size) <= 4 * MAX_ELEMENTS)
     plain = layouts.default_layout(size, dtype)
     layout = Layout(plain.device_size, plain.stride_map, plain.format, name)
     pair = written(random_host(size, dtype, data.draw(seeds)), layout)

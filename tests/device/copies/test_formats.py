@@ -168,15 +168,15 @@ def test_a_constant_is_encoded_with_one_rounding(value):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_every_half_on_the_card_becomes_the_nearest_float8(dtype):
-    """Of the number that the card holds: SEN169 may have moved a float16 to the very middle."""
-    halves = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
-    held = halves[torch.isfinite(halves)].to("spyre")
-    actual = held.to(torch.float8_e4m3fn).cpu().view(torch.uint8)
-    expected = held.cpu().to(torch.float8_e4m3fn).view(torch.uint8)
+def test_every_half_precision_value_rounds_to_the_nearest_float8(dtype):
+    """Round the value on the card: SEN169 may have rounded a float16 to a tie of float8."""
+    values = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
+    card = values[torch.isfinite(values)].to("spyre")
+    actual = card.to(torch.float8_e4m3fn).cpu().view(torch.uint8)
+    expected = card.cpu().to(torch.float8_e4m3fn).view(torch.uint8)
     assert torch.equal(actual, expected)
-    at_once = halves[torch.isfinite(halves)].to(torch.float8_e4m3fn).view(torch.uint8)
-    assert int((actual != at_once).sum()) == (126 if dtype is torch.float16 else 0)
+    rounded_once = values[torch.isfinite(values)].to(torch.float8_e4m3fn).view(torch.uint8)
+    assert int((actual != rounded_once).sum()) == (126 if dtype is torch.float16 else 0)
 
 
 @pytest.mark.parametrize("name", ["SENINT8", "IEEE_INT32", "SEN143_FP8", "BFLOAT16"])

@@ -138,7 +138,7 @@ def test_each_stage_counts_as_a_launch_and_is_charged(mulf, addf):
         "ddr_write_bytes": "ddr_write_bytes",
     }
     for counter, field in fields.items():
-        charged = sum(getattr(each, field) for each in stages)
+        charged = sum(getattr(stage, field) for stage in stages)
         assert charged > 0
         assert after[counter] - before[counter] == charged
 
@@ -259,7 +259,7 @@ def test_a_queue_that_is_full_makes_the_caller_wait(multiply):
     assert torch.equal(out.cpu(), a.cpu() * b.cpu())
 
 
-class TestRefusals:
+class TestErrors:
     def test_another_number_of_arguments(self, multiply):
         a, b = on_card(2)
         with pytest.raises(TypeError, match="multiply takes 3 arguments, but was given 2"):

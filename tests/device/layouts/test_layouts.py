@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*does not support int64")
 
 
 def fields(layout) -> tuple[list[int], list[int], str, str]:
-    """What a layout says, whether it is the card's or the golden model's."""
+    """Return the fields of a layout of the card or of the golden model."""
     if isinstance(layout, layouts.Layout):
         sizes, strides = list(layout.device_size), list(layout.stride_map)
         return sizes, strides, layout.format.name, layout.arrangement
@@ -108,14 +108,14 @@ def test_the_class_is_exported_by_the_device_module():
 
 def test_layouts_differing_in_any_field_are_unequal():
     base = SpyreTensorLayout([4, 512, 64], [64, 256, 1], DataFormats.SEN169_FP16)
-    others = [
+    different = [
         SpyreTensorLayout([4, 256, 64], [64, 256, 1], DataFormats.SEN169_FP16),
         SpyreTensorLayout([4, 512, 64], [64, 512, 1], DataFormats.SEN169_FP16),
         SpyreTensorLayout([4, 512, 64], [64, 256, 1], DataFormats.SENINT16),
         base.with_element_arrangement(ElementArrangement.FP32_TO_DL16),
     ]
-    assert all(base != other for other in others)
-    assert len({base, *others, SpyreTensorLayout([512, 256], FP16)}) == 5
+    assert all(base != other for other in different)
+    assert len({base, *different, SpyreTensorLayout([512, 256], FP16)}) == 5
 
 
 def test_a_layout_is_not_equal_to_something_else():

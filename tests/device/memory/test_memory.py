@@ -282,7 +282,7 @@ print("fine")
     assert shown == ["fine"]
 
 
-def test_pinned_memory_is_counted_while_it_lives():
+def test_pinned_memory_is_counted_until_it_is_freed():
     before = memory.host_memory_stats()
     pinned = torch.empty(1000, dtype=torch.float32, pin_memory=True)
     during = memory.host_memory_stats()

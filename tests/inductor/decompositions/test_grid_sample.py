@@ -6,7 +6,14 @@ from itertools import product
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import assert_close, check_both, check_gradients, exact, numbers, on_card
+from cpu_reference import (
+    assert_close,
+    assert_close_to_cpu,
+    assert_gradients_close_to_cpu,
+    make_tensor,
+    to_card,
+    to_reference,
+)
 
 MODES = ["bilinear", "nearest", "bicubic"]
 PADDINGS = ["zeros", "border", "reflection"]
@@ -20,7 +27,9 @@ def sampled(mode, padding, align):
 # Beyond the ends, and at no place where a step from one element to the next would be decided by
 # the last digit.
 def grid(*shape):
-    return numbers(*shape, low=-1.7, high=1.7, dtype=torch.float32).mul(512).floor().add(0.5) / 512
+    return (
+        make_tensor(*shape, low=-1.7, high=1.7, dtype=torch.float32).mul(512).floor().add(0.5) / 512
+    )
 
 
 CASES = [
@@ -30,9 +39,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("mode", "padding", "align"), CASES)
-def test_gradients_of_what_is_read_and_of_the_places(mode, padding, align, native):
-    x = numbers(2, 3, 5, 7, dtype=torch.float32)
-    check_gradients(sampled(mode, padding, align), x, grid(2, 4, 3, 2), units=64)
+def test_gradients_of_what_is_read_and_of_the_places(mode, padding, align, no_fallbacks):
+    x = make_tensor(2, 3, 5, 7, dtype=torch.float32)
+    assert_gradients_close_to_cpu(sampled(mode, padding, align), x, grid(2, 4, 3, 2), units=64)
 
 
 @pytest.mark.parametrize(
@@ -43,22 +52,22 @@ def test_gradients_of_what_is_read_and_of_the_places(mode, padding, align, nativ
         pytest.param("nearest", "border", marks=pytest.mark.heavy),
     ],
 )
-def test_volumes(mode, padding, native):
-    x = numbers(1, 2, 3, 4, 5, dtype=torch.float32)
-    check_gradients(sampled(mode, padding, False), x, grid(1, 2, 3, 2, 3), units=64)
+def test_volumes(mode, padding, no_fallbacks):
+    x = make_tensor(1, 2, 3, 4, 5, dtype=torch.float32)
+    assert_gradients_close_to_cpu(sampled(mode, padding, False), x, grid(1, 2, 3, 2, 3), units=64)
 
 
-def test_halves(native):
-    x, places = numbers(2, 3, 5, 7), grid(2, 4, 3, 2).half()
-    check_both(sampled("bilinear", "zeros", False), x, places, units=8)
+def test_half_precision(no_fallbacks):
+    x, places = make_tensor(2, 3, 5, 7), grid(2, 4, 3, 2).half()
+    assert_close_to_cpu(sampled("bilinear", "zeros", False), x, places, units=8)
 
 
-def test_what_is_not_finite_stays_where_it_is_read(native):
-    x = numbers(1, 1, 4, 4, dtype=torch.float32)
+def test_what_is_not_finite_stays_where_it_is_read(no_fallbacks):
+    x = make_tensor(1, 1, 4, 4, dtype=torch.float32)
     x[0, 0, 0, 0], x[0, 0, 3, 3] = math.inf, math.nan
-    card = on_card((x, grid(1, 5, 6, 2)))
+    card = to_card((x, grid(1, 5, 6, 2)))
     run = sampled("bilinear", "zeros", False)
-    assert_close(run(*card), run(*exact(card)), units=64)
+    assert_close(run(*card), run(*to_reference(card)), units=64)
 
 
 def test_other_shapes_are_refused_as_on_the_cpu():

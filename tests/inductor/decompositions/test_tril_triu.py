@@ -15,9 +15,9 @@ def test_indices_of_triangles_are_those_of_the_cpu(indices, row, col, offset, co
 
     before = torch.spyre.counters()["fallbacks"]
     x = torch.zeros(1, device="spyre")
-    found = (torch.compile(made, dynamic=False) if compiled else made)(x)
-    assert found.dtype is torch.int64 and found.device == x.device
-    assert found.tolist() == indices(row, col, offset).tolist()
+    actual = (torch.compile(made, dynamic=False) if compiled else made)(x)
+    assert actual.dtype is torch.int64 and actual.device == x.device
+    assert actual.tolist() == indices(row, col, offset).tolist()
     assert torch.spyre.counters()["fallbacks"] == before
 
 

@@ -77,7 +77,7 @@ IN_STICKS = access(sympy.floor(d1 / 64), 512, 256, layout=SpyreTensorLayout([4, 
         ([], True),
     ],
 )
-def test_compatibility_of_accesses_in_one_op(accesses, expected):
+def test_compatibility_of_accesses_of_the_same_op(accesses, expected):
     assert are_compatible([(coordinates, 64) for coordinates in accesses]) == expected
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import counted, with_heavy
+from cpu_reference import count_call, mark_heavy
 
 from torch_spyre._inductor.decompositions import attention
 
@@ -41,7 +41,7 @@ class Form:
         value = torch.randn(self.batch, self.key_heads, self.keys, self.values)
         bias = None if self.bias is None else torch.randn(self.bias)
         given = (query, key, value, bias)
-        return [None if each is None else each.to(self.dtype).to("spyre") for each in given]
+        return [None if tensor is None else tensor.to(self.dtype).to("spyre") for tensor in given]
 
     def __call__(self, query, key, value, bias):
         return F.scaled_dot_product_attention(
@@ -83,7 +83,7 @@ FORMS = {
 
 def exactly(form, query, key, value, bias):
     """The same in float64, from the numbers on the card."""
-    query, key, value = (each.cpu().double() for each in (query, key, value))
+    query, key, value = (tensor.cpu().double() for tensor in (query, key, value))
     shared = form.heads // form.key_heads
     scale = form.options.get("scale", form.inner**-0.5)
     scores = query @ key.repeat_interleave(shared, 1).transpose(-1, -2) * scale
@@ -112,7 +112,7 @@ def test_attention_is_one_program_as_exact_as_its_format(name, compiled):
     run = torch.compile(form.__call__) if compiled else form
     with torch.no_grad():
         run(*tensors)
-        counts, result = counted(run, *tensors)
+        counts, result = count_call(run, *tensors)
     assert counts["launches"] == 1
     assert counts["fallbacks"] == 0
     assert result.dtype == form.dtype and result.is_contiguous()
@@ -126,14 +126,14 @@ def test_scores_are_never_written():
     run = torch.compile(form.__call__)
     with torch.no_grad():
         run(*tensors)
-        counts, result = counted(run, *tensors)
-    sizes = [2 * each.numel() for each in (*tensors[:3], result)]
+        counts, result = count_call(run, *tensors)
+    sizes = [2 * tensor.numel() for tensor in (*tensors[:3], result)]
     assert counts["ddr_write_bytes"] == sizes[-1]
     assert counts["ddr_read_bytes"] == sum(sizes[:3])
 
 
-def test_keys_that_no_row_of_a_core_sees_are_not_read():
-    """Of eight tiles of keys, the rows of this call see the first."""
+def test_causal_attention_skips_masked_tiles_of_keys():
+    """The rows of this call attend to the first of eight tiles of keys."""
     causal = Form(batch=1, key_heads=1, rows=64, keys=2048, options={"is_causal": True})
     plain = Form(batch=1, key_heads=1, rows=64, keys=2048)
     bytes_read = []
@@ -142,7 +142,7 @@ def test_keys_that_no_row_of_a_core_sees_are_not_read():
         run = torch.compile(form.__call__)
         with torch.no_grad():
             run(*tensors)
-            bytes_read.append(counted(run, *tensors)[0]["ddr_read_bytes"])
+            bytes_read.append(count_call(run, *tensors)[0]["ddr_read_bytes"])
     assert bytes_read[0] < bytes_read[1] / 3
 
 
@@ -198,11 +198,11 @@ def test_masks_give_what_pytorch_gives(kind, dtype, whole, compiled, monkeypatch
     with torch.no_grad(), torch._inductor.config.patch(force_disable_caches=True):
         result = run(query, key, value, mask.to("spyre")).cpu().float()
     wide = mask if low is None else mask.float()
-    expected = form(*(each.cpu().float() for each in (query, key, value)), wide)
+    expected = form(*(tensor.cpu().float() for tensor in (query, key, value)), wide)
     if kind == "lowest" and dtype is HALF:
         # The row that sees nothing: the lowest number of float16 adds up with the scores.
         assert result[:, :, 7].abs().max() < value.cpu().abs().max()
-        result, expected = (each[:, :, torch.arange(30) != 7] for each in (result, expected))
+        result, expected = (tensor[:, :, torch.arange(30) != 7] for tensor in (result, expected))
     assert torch.equal(result[:, :, 7].eq(0), expected[:, :, 7].eq(0))
     bounds = off_by(dtype, value.cpu().float())
     if not whole and dtype is not SINGLE:
@@ -219,7 +219,7 @@ def test_a_bias_that_is_not_a_number_is_seen():
     assert result[:, :, [0, 2]].eq(0).all()
 
 
-@pytest.mark.parametrize("pages", with_heavy([1, 2, 5], 1, 5))
+@pytest.mark.parametrize("pages", mark_heavy([1, 2, 5], 1, 5))
 def test_pages_of_keys_one_after_the_other_are_attention(pages):
     """With the largest score and the sums so far, as servers compute with long caches."""
     form = Form(keys=64 * pages)
@@ -230,7 +230,7 @@ def test_pages_of_keys_one_after_the_other_are_attention(pages):
         query = query.unflatten(1, (form.key_heads, shared)) * form.inner**-0.5
         largest, total, result = -math.inf, 0.0, 0.0
         for page in zip(key.split(64, 2), value.split(64, 2), strict=True):
-            keys, values = (each.unsqueeze(2) for each in page)
+            keys, values = (tensor.unsqueeze(2) for tensor in page)
             scores = (query @ keys.mT).float()
             before, largest = largest, scores.amax(-1, keepdim=True).clamp(min=largest)
             weights = torch.exp(scores - largest)
@@ -244,7 +244,7 @@ def test_pages_of_keys_one_after_the_other_are_attention(pages):
         result = torch.compile(paged, fullgraph=True)(query, key, value)
     assert torch.spyre.counters()["fallbacks"] == before
     # The scores are rounded to halves before they are exponents.
-    bounds = {name: 4 * each for name, each in off_by(HALF, value.cpu().double()).items()}
+    bounds = {name: 4 * bound for name, bound in off_by(HALF, value.cpu().double()).items()}
     expected = exactly(form, query, key, value, None)
     torch.testing.assert_close(result.cpu().double(), expected, **bounds)
 
@@ -262,7 +262,7 @@ def test_views_are_read_where_they_are(compiled):
     run = torch.compile(attend) if compiled else attend
     with torch.no_grad():
         run(states)
-        counts, result = counted(run, states)
+        counts, result = count_call(run, states)
     assert counts["launches"] == 1
     assert result.transpose(1, 2).is_contiguous()
     query, key, value = states.cpu().view(1, 70, 12, 64).transpose(1, 2).split([8, 2, 2], 1)
@@ -312,17 +312,17 @@ def test_nothing_to_attend_to(sizes, compiled):
     tensors = form.tensors()
     run = torch.compile(form.__call__) if compiled else form
     with torch.no_grad():
-        counts, result = counted(run, *tensors)
+        counts, result = count_call(run, *tensors)
     assert counts["fallbacks"] == 0
-    held = [None if each is None else each.cpu().float() for each in tensors]
+    held = [None if tensor is None else tensor.cpu().float() for tensor in tensors]
     torch.testing.assert_close(result.cpu().float(), form(*held))
 
 
 @WAYS
 def test_gradients_go_through_it(compiled):
     form = Form(dtype=SINGLE, rows=40, keys=40, bias=(40, 40), options={"is_causal": False})
-    held = [each.cpu().double().requires_grad_() for each in form.tensors()]
-    tensors = [each.requires_grad_() for each in form.tensors()]
+    held = [tensor.cpu().double().requires_grad_() for tensor in form.tensors()]
+    tensors = [tensor.requires_grad_() for tensor in form.tensors()]
     run = torch.compile(form.__call__) if compiled else form
     run(*tensors).square().sum().backward()
     form(*held).square().sum().backward()
@@ -344,24 +344,24 @@ def test_gradients_of_a_row_of_lowest_numbers_are_those_of_equal_weights(batches
         return torch.softmax(query @ key.mT / 8 + bias, -1) @ value
 
     def gradients(call, dtype, device):
-        given = [each.to(device, dtype, copy=True).requires_grad_() for each in host]
+        given = [tensor.to(device, dtype, copy=True).requires_grad_() for tensor in host]
         call(*given, bias.to(device, dtype)).square().sum().backward()
-        return [each.grad.cpu().double() for each in given]
+        return [tensor.grad.cpu().double() for tensor in given]
 
     attend = F.scaled_dot_product_attention
-    got = gradients(torch.compile(attend) if compiled else attend, SINGLE, "spyre")
-    for ours, theirs in zip(got, gradients(plainly, torch.float64, "cpu"), strict=True):
+    actual = gradients(torch.compile(attend) if compiled else attend, SINGLE, "spyre")
+    for ours, theirs in zip(actual, gradients(plainly, torch.float64, "cpu"), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 @WAYS
 def test_heads_without_batches_take_the_kernel_too(compiled):
     form = Form(batch=1, bias=(4, 20, 70))
-    tensors = [each if each.dim() == 3 else each.squeeze(0) for each in form.tensors()]
+    tensors = [tensor if tensor.dim() == 3 else tensor.squeeze(0) for tensor in form.tensors()]
     run = torch.compile(form.__call__) if compiled else form
     with torch.no_grad():
         run(*tensors)
-        counts, result = counted(run, *tensors)
+        counts, result = count_call(run, *tensors)
     assert (counts["launches"], counts["fallbacks"]) == (1, 0)
     expected = exactly(form, *form.tensors()).squeeze(0)
     bounds = off_by(form.dtype, tensors[2].cpu().double())

@@ -25,5 +25,5 @@ def with_dirty_padding() -> torch.Tensor:
 def test_only_indices_of_the_tensor_are_followed(look_up, compiled):
     table = torch.arange(130)
     call = torch.compile(look_up) if compiled else look_up
-    found = call(table.to("spyre"), with_dirty_padding())
-    assert found.tolist() == look_up(table, GIVEN).tolist()
+    actual = call(table.to("spyre"), with_dirty_padding())
+    assert actual.tolist() == look_up(table, GIVEN).tolist()

@@ -15,10 +15,10 @@ def test_what_lies_behind_the_part_stays(width, dtype, compiled):
         return whole
 
     part = (torch.arange(3 * width).reshape(3, width) % 2).to(dtype)
-    wanted = write(torch.ones(3, 130).to(dtype), part)
+    expected = write(torch.ones(3, 130).to(dtype), part)
     call = torch.compile(write) if compiled else write
-    found = call(torch.ones(3, 130).to(dtype).to("spyre"), part.to("spyre"))
-    assert torch.equal(found.cpu(), wanted)
+    actual = call(torch.ones(3, 130).to(dtype).to("spyre"), part.to("spyre"))
+    assert torch.equal(actual.cpu(), expected)
 
 
 def test_parts_in_any_order():

@@ -66,7 +66,7 @@ def test_ops_with_ktir_have_a_reference(record):
     assert callable(record.reference)
 
 
-def test_a_loop_op_becomes_one_op():
+def test_loop_op_lowers_to_a_single_op():
     loop_ops = [
         (loop_op, record.reduction is None)
         for record in RECORDS.values()

@@ -1,4 +1,4 @@
-"""What TORCH_SPYRE_DUMP writes, and that it is what runs."""
+"""TORCH_SPYRE_DUMP writes the files of the programs that run."""
 
 import json
 import re
@@ -15,7 +15,8 @@ from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import load_card
 from torch_spyre.errors import KnobError
 
-# What a listing has from the text: places in it, and names of arguments, which widen columns.
+# The parts of a listing that come from the text: locations, and names of arguments, which set
+# the width of columns.
 FROM_TEXT = re.compile(r"\d+:\d+$|%\w+| +", re.MULTILINE)
 
 
@@ -31,7 +32,10 @@ def dumped(monkeypatch, tmp_path):
             result = torch.compile(sample.call)(*sample.on_card())
         monkeypatch.delenv("TORCH_SPYRE_DUMP")
         exact = sample.call(
-            *(each.double() if each.is_floating_point() else each for each in sample.tensors)
+            *(
+                tensor.double() if tensor.is_floating_point() else tensor
+                for tensor in sample.tensors
+            )
         )
         torch.testing.assert_close(result.cpu().double(), exact.double(), rtol=2e-2, atol=4e-2)
         return sorted(tmp_path.iterdir())
@@ -45,12 +49,12 @@ def test_every_stage_is_written(dumped, name):
     files = {path.name for path in folder.iterdir()}
     assert {"loop_ir.txt", "opspec.txt", "ktir.mlir", "program.txt", "timing.json"} <= files
     specs = (folder / "opspec.txt").read_text().splitlines()
-    described = sorted(each for each in files if re.fullmatch(r"sdsc_\d+\.json", each))
+    described = sorted(name for name in files if re.fullmatch(r"sdsc_\d+\.json", name))
     assert "sdsc_refused.txt" in files or (len(described) == len(specs) and "bundle.mlir" in files)
     loops = (folder / "loop_ir.txt").read_text()
     programs = loops.count("# program")
     assert programs == len(json.loads((folder / "timing.json").read_text()))
-    assert all(each["time_ps"] > 0 for each in json.loads((folder / "timing.json").read_text()))
+    assert all(record["time_ps"] > 0 for record in json.loads((folder / "timing.json").read_text()))
 
 
 @pytest.mark.parametrize("name", SAMPLES)

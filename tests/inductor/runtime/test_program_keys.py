@@ -19,15 +19,17 @@ SPEC = replace(SPEC, args=[SPEC.args[0], replace(SPEC.args[1], arg_index=1)])
 
 @pytest.fixture
 def compiles(tmp_path, monkeypatch):
-    """Did a call compile, or find what was compiled before?"""
-    made = []
+    """Return a function that returns whether a call compiles, instead of loading a program."""
+    compilations = []
     compile_specs = programs._compiled
-    monkeypatch.setattr(programs, "_compiled", lambda *all: made.append(1) or compile_specs(*all))
+    monkeypatch.setattr(
+        programs, "_compiled", lambda *all: compilations.append(1) or compile_specs(*all)
+    )
 
     def call(specs=(SPEC,), name="kernel"):
-        made.clear()
+        compilations.clear()
         programs.program_for(name, specs)
-        return bool(made)
+        return bool(compilations)
 
     with knobs.override(TORCH_SPYRE_PROGRAM_CACHE=str(tmp_path / "programs")):
         assert call()
@@ -119,7 +121,7 @@ def test_the_card_is_part_of_the_key_of_graphs(another_card):
 def test_every_setting_that_the_front_end_reads_is_one_of_these():
     folder = Path(inputs.__file__).parent
     texts = [path.read_text() for path in folder.glob("**/*.py")]
-    read = {each for text in texts for each in re.findall(r"\bknobs\.(\w+)\.(\w+)", text)}
+    read = {knob for text in texts for knob in re.findall(r"\bknobs\.(\w+)\.(\w+)", text)}
     sections = {section: getattr(knobs, section) for section, _ in read if section.islower()}
     names = {
         getattr(type(sections[section]), knob).name for section, knob in read if section in sections

@@ -48,7 +48,7 @@ def run_python(code, *options, **variables):
 
 
 def test_each_op_warns_once_under_its_public_name_at_the_users_line():
-    told = run_python("""
+    warnings = run_python("""
         import json, warnings
         import torch
         x = torch.ones(4, 4, device="spyre")
@@ -71,12 +71,14 @@ def test_each_op_warns_once_under_its_public_name_at_the_users_line():
             [str(w.message), w.lineno, w.filename, w.category.__name__] for w in seen
         ]))
     """)
-    assert {(file, category) for _, _, file, category in told} <= {
+    assert {(file, category) for _, _, file, category in warnings} <= {
         ("<string>", "FallbackWarning"),
         ("<string>", "UserWarning"),  # int64
     }
-    lines = {text.split()[0]: line for text, line, _, kind in told if kind == "FallbackWarning"}
-    assert len(lines) == sum(kind == "FallbackWarning" for *_, kind in told), "one was given twice"
+    lines = {text.split()[0]: line for text, line, _, kind in warnings if kind == "FallbackWarning"}
+    assert len(lines) == sum(kind == "FallbackWarning" for *_, kind in warnings), (
+        "one was given twice"
+    )
     expected = {
         "aten.erfinv.default": 10,
         "aten.heaviside.default": 11,
@@ -90,7 +92,7 @@ def test_each_op_warns_once_under_its_public_name_at_the_users_line():
     }
     assert {name: lines.get(name) for name in expected} == expected
     assert all(
-        text.endswith(" is falling back to cpu") for text, *_, kind in told if "Fall" in kind
+        text.endswith(" is falling back to cpu") for text, *_, kind in warnings if "Fall" in kind
     )
 
 
@@ -122,7 +124,7 @@ def test_warnings_as_errors_raise_every_time_and_leave_things_usable():
 
 
 def test_threads_share_one_warning_and_every_call_counts():
-    told, counted = run_python("""
+    warnings, counters = run_python("""
         import json, threading, warnings
         import torch
         x = torch.ones(64, device="spyre")
@@ -138,8 +140,8 @@ def test_threads_share_one_warning_and_every_call_counts():
             [t.join() for t in threads]
         print(json.dumps([[str(w.message) for w in seen], torch.spyre.counters()["fallbacks"]]))
     """)
-    assert told == ["aten.erfinv.default is falling back to cpu"]
-    assert counted == 400
+    assert warnings == ["aten.erfinv.default is falling back to cpu"]
+    assert counters == 400
 
 
 @pytest.mark.parametrize("chosen", ["warn", "silent", "error"])

@@ -24,11 +24,15 @@ HALF_A_LAST_PLACE = {torch.float32: 2**-24, torch.float16: 2**-10}
 ROUNDINGS = {torch.float32: 64, torch.float16: 24}
 
 
-def assert_near(got, wanted, dtype):
-    assert got.device.type == "spyre" and got.dtype == dtype and got.shape == wanted.shape
-    scale = wanted.abs().max().item() if wanted.numel() else 0.0
-    room = ROUNDINGS[dtype] * HALF_A_LAST_PLACE[dtype] * scale
-    torch.testing.assert_close(got.detach().cpu().double(), wanted.detach(), rtol=0, atol=room)
+def assert_near(actual, expected, dtype):
+    assert (
+        actual.device.type == "spyre" and actual.dtype == dtype and actual.shape == expected.shape
+    )
+    scale = expected.abs().max().item() if expected.numel() else 0.0
+    tolerance = ROUNDINGS[dtype] * HALF_A_LAST_PLACE[dtype] * scale
+    torch.testing.assert_close(
+        actual.detach().cpu().double(), expected.detach(), rtol=0, atol=tolerance
+    )
 
 
 def tensors_of(tree):

@@ -42,7 +42,7 @@ def test_targets_that_cannot_hold_the_result(call):
         call(on_card(4, 4))
 
 
-def test_all_gives_flags_alone_and_comparisons_numbers_too():
+def test_all_returns_only_bool_and_comparisons_numbers_too():
     x = on_card(4, 4)
     with pytest.raises(RuntimeError, match="only supports bool tensor for result, got: Int"):
         torch.all(x, (0, 1), out=torch.empty((), dtype=torch.int32, device="spyre"))

@@ -22,8 +22,10 @@ def fallbacks():
     return torch.spyre.counters()["fallbacks"]
 
 
-def same(got, wanted):
-    torch.testing.assert_close(got.cpu().float(), wanted.float(), rtol=0, atol=0, equal_nan=True)
+def same(actual, expected):
+    torch.testing.assert_close(
+        actual.cpu().float(), expected.float(), rtol=0, atol=0, equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -98,7 +100,7 @@ def test_scaled_products(scales, out_dtype, compiled):
 
     if compiled:
         product = torch.compile(product)
-    actual = product(*(each.to("spyre") for each in (rows, columns, *scales, bias)))
+    actual = product(*(tensor.to("spyre") for tensor in (rows, columns, *scales, bias)))
     assert fallbacks() == before
     assert actual.dtype == out_dtype
     # The bias is rounded when it is copied; a half is rounded once more.

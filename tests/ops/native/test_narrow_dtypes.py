@@ -64,9 +64,9 @@ def make_limited(x, number):
 )
 def test_what_the_cpu_refuses_is_refused(function, dtype, number):
     x = torch.tensor([0, 1, 7, 100], dtype=dtype)
-    for each in (x, x.to("spyre")):
+    for tensor in (x, x.to("spyre")):
         with pytest.raises(RuntimeError, match="without overflow"):
-            function(each, number)
+            function(tensor, number)
 
 
 def test_a_flag_made_of_a_number_counts_once():

@@ -45,7 +45,7 @@ def test_a_cell_in_16_bits_takes_few_launches():
     gates, state = (torch.randn(2, count, generator=generator) for count in (256, 64))
     cell = torch.ops.aten._thnn_fused_lstm_cell
     expected = cell(gates, gates, state)
-    given = [each.half().to("spyre") for each in (gates, gates, state)]
+    given = [tensor.half().to("spyre") for tensor in (gates, gates, state)]
     cell(*given)
     before = torch.spyre.counters()
     actual = cell(*given)

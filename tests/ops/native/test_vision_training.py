@@ -5,10 +5,10 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import numbers
+from cpu_reference import make_tensor
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("native")
+pytestmark = pytest.mark.usefixtures("no_fallbacks")
 
 
 class Block(nn.Module):
@@ -47,7 +47,7 @@ def test_a_step_agrees_with_float64(compiled):
     model = residual_network()
     reference = copy.deepcopy(model).double()
     ours = copy.deepcopy(model).to("spyre")
-    images = numbers(4, 3, 24, 24, dtype=torch.float32)
+    images = make_tensor(4, 3, 24, 24, dtype=torch.float32)
     labels = torch.arange(4)
     F.cross_entropy(reference(images.double()), labels).backward()
     optimizer = torch.optim.SGD(ours.parameters(), lr=0.1)
@@ -64,9 +64,9 @@ def test_a_step_agrees_with_float64(compiled):
     assert F.cross_entropy(run(images.to("spyre")), labels.to("spyre")) < loss
 
 
-def test_predictions_in_halves():
+def test_half_precision_predictions():
     model = residual_network().eval()
-    images = numbers(2, 3, 24, 24)
+    images = make_tensor(2, 3, 24, 24)
     with torch.no_grad():
         expected = copy.deepcopy(model).double()(images.double())
         actual = model.half().to("spyre")(images.to("spyre"))
