@@ -61,7 +61,7 @@ def test_the_op_database_covers_every_kind_that_kernels_compute_with():
     assert {record.kind for record in records} == computed
 
 
-def test_the_page_of_numbers_has_the_table():
+def test_numbers_page_contains_the_table():
     page = (DOCS / "numbers.md").read_text()
     rows = re.findall(r"^\| (\w+) \| (\w+)[^|]*\| (\d+) \|", page, re.MULTILINE)
     expected = {

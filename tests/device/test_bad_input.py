@@ -49,7 +49,7 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
-def test_a_dtype_that_the_card_has_not_is_refused_by_name(name):
+def test_unsupported_dtype_is_named_in_the_error(name):
     dtype = getattr(torch, name)
     words = rf"does not support dtype \w+ \({name}\)"
     check_refused(lambda t: torch.empty(4, dtype=dtype, device=DEV), words)
@@ -101,11 +101,11 @@ DEVICES = {
 
 
 @pytest.mark.parametrize(("case", "words"), DEVICES.values(), ids=DEVICES)
-def test_kinds_of_tensors_and_devices_that_the_card_has_not_are_refused(case, words):
+def test_unsupported_tensor_types_and_devices_raise(case, words):
     check_refused(case, words, (*ERRORS, NotImplementedError))
 
 
-def test_strides_of_channels_last_are_kept_where_a_tensor_is_copied_to_them():
+def test_copy_preserves_channels_last_strides():
     host = torch.arange(24.0).reshape(1, 2, 3, 4)
     for card in (
         host.to(DEV, memory_format=torch.channels_last),
@@ -116,7 +116,7 @@ def test_strides_of_channels_last_are_kept_where_a_tensor_is_copied_to_them():
         assert torch.equal(card.cpu(), host)
 
 
-def test_a_copy_to_meta_keeps_only_the_shape():
+def test_copy_to_meta_preserves_only_the_shape():
     line = Tensors().line
     assert line.to("meta").shape == torch.empty(64, dtype=FP16, device="meta").copy_(line).shape
 
@@ -150,7 +150,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize(("case", "words"), SIZES.values(), ids=SIZES)
-def test_sizes_that_make_no_sense_are_refused(case, words):
+def test_invalid_sizes_raise(case, words):
     check_refused(case, words)
 
 
@@ -231,7 +231,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize(("case", "words"), VIEWS.values(), ids=VIEWS)
-def test_views_and_copies_that_cannot_be_are_refused(case, words):
+def test_invalid_views_and_copies_raise(case, words):
     check_refused(case, words)
 
 
@@ -344,7 +344,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize(("case", "words"), LAYOUTS.values(), ids=LAYOUTS)
-def test_layouts_that_do_not_fit_are_refused(case, words):
+def test_incompatible_layouts_raise(case, words):
     check_refused(case, words)
 
 
@@ -356,7 +356,7 @@ def test_reading_a_tensor_whose_storage_was_taken_away_is_an_error(left):
         tensor.cpu()
 
 
-def test_a_stream_of_no_card_cannot_become_current():
+def test_stream_of_a_missing_card_cannot_become_current():
     stray = torch.Stream(stream_id=1, device_index=-1, device_type=20)
     with pytest.raises(RuntimeError, match="out of range"):
         torch.accelerator.set_stream(stray)

@@ -79,7 +79,7 @@ def test_the_device_of_a_stream_is_a_device(call):
     ids=repr,
 )
 @CALLS
-def test_anything_else_is_refused_by_its_name(call, device, error, says):
+def test_error_names_an_invalid_argument(call, device, error, says):
     with pytest.raises(error, match=says):
         call(device)
 

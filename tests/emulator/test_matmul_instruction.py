@@ -60,7 +60,7 @@ def random_matrix(name: str, rows: int, columns: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("m", [2, 16])
 @pytest.mark.parametrize("b_type", FLOAT_TYPES)
 @pytest.mark.parametrize("a_type", FLOAT_TYPES)
-def test_float_products_are_the_golden_models(a_type, b_type, m):
+def test_float_matmul_matches_the_golden_model(a_type, b_type, m):
     for c_type in FLOAT_TYPES:
         types = (a_type, b_type, "f32", c_type)
         a, b = random_matrix(a_type, m, 37, 1), random_matrix(b_type, 37, 21, 2)
@@ -73,7 +73,7 @@ def test_float_products_are_the_golden_models(a_type, b_type, m):
 
 @pytest.mark.parametrize("c_type", INTEGER_TYPES[1:])
 @pytest.mark.parametrize("a_type", INTEGER_TYPES)
-def test_integer_products_wrap_like_the_golden_models(a_type, c_type):
+def test_integer_matmul_wraps_as_the_golden_model(a_type, c_type):
     types = (a_type, "i16", "i32", c_type)
     a, b = random_matrix(a_type, 5, 37, 1), random_matrix("i16", 37, 21, 2)
     c = random_matrix("i32", 5, 21, 3)

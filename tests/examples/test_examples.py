@@ -81,7 +81,7 @@ def test_the_kernel_of_the_readme_runs():
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "pycon")], ids=lambda p: p.stem)
-def test_the_sessions_of_a_page_print_what_the_page_says(page, tmp_path, run):
+def test_sessions_of_a_page_print_the_documented_output(page, tmp_path, run):
     (tmp_path / "session.txt").write_text("\n".join(blocks(page, "pycon")))
     run(
         SESSION,

@@ -27,7 +27,7 @@ def check(function, *args, units=8, **options):
     return actual
 
 
-def test_an_input_is_changed():
+def test_input_mutation():
     def function(x, y):
         x.add_(y)
         return x * 2
@@ -35,7 +35,7 @@ def test_an_input_is_changed():
     check(function, make_tensor(5, 70), make_tensor(5, 70))
 
 
-def test_parts_of_an_input_are_changed():
+def test_mutation_of_slices_of_an_input():
     def function(x, y):
         x[:, 3:20].mul_(y)
         x[1] = 0
@@ -44,7 +44,7 @@ def test_parts_of_an_input_are_changed():
     check(function, make_tensor(5, 70), make_tensor(5, 17))
 
 
-def test_an_input_is_copied_into():
+def test_copy_into_an_input():
     def function(cache, x):
         cache[:, 2:4].copy_(x)
         return cache.sum(-1)
@@ -57,7 +57,7 @@ def test_an_input_is_copied_into():
     [lambda x: x[:, ::2], lambda x: x.t()[3:], lambda x: x[1::3, 5:]],
     ids=["stepped", "transposed", "both"],
 )
-def test_a_view_of_something_is_changed(view):
+def test_mutation_through_a_view(view):
     x = make_tensor(7, 70).to("spyre")
     reference = to_reference(x)
 
@@ -70,7 +70,7 @@ def test_a_view_of_something_is_changed(view):
     assert_close(x, reference)
 
 
-def test_outputs_are_views():
+def test_outputs_may_be_views():
     x = make_tensor(5, 70).to("spyre")
 
     def function(x):
@@ -82,7 +82,7 @@ def test_outputs_are_views():
     assert x.cpu().abs().max() == 0
 
 
-def test_outputs_are_inputs_and_each_other():
+def test_outputs_may_alias_inputs_and_each_other():
     def function(x, y):
         y = y + 1
         return x, y, y, x[0]
@@ -94,7 +94,7 @@ def test_outputs_are_inputs_and_each_other():
 
 
 @pytest.mark.parametrize("view", [lambda x: x, lambda x: x[1:3], torch.t])
-def test_a_changed_input_is_seen_through_another(view):
+def test_mutation_is_visible_through_an_aliased_input(view):
     x = make_tensor(5, 70).to("spyre")
     reference = to_reference(x)
 
@@ -106,7 +106,7 @@ def test_a_changed_input_is_seen_through_another(view):
     assert_close(torch.compile(function)(x, view(x)), expected)
 
 
-def test_graphs_break():
+def test_graph_breaks():
     def function(x):
         x = x + 1
         torch._dynamo.graph_break()
@@ -116,12 +116,12 @@ def test_graphs_break():
     check(function, make_tensor(5, 70))
 
 
-def test_a_whole_graph_is_one():
+def test_fullgraph():
     check(lambda x: x.softmax(-1) @ x.t(), make_tensor(5, 70), fullgraph=True)
 
 
 @pytest.mark.parametrize("without_gradients", [torch.no_grad, torch.inference_mode])
-def test_without_gradients(without_gradients):
+def test_no_grad_and_inference_mode(without_gradients):
     layer = torch.nn.Linear(70, 33).half().to("spyre")
     x = make_tensor(5, 70).to("spyre")
     reference = copy.deepcopy(layer).cpu().double()(to_reference(x))
@@ -169,7 +169,7 @@ def test_gradients(name, mode):
 
 
 @pytest.mark.parametrize("dynamic", [True, None])
-def test_sizes_change(dynamic):
+def test_recompilation_for_new_sizes(dynamic):
     def function(x, y):
         return (x @ y).softmax(-1) + x.sum(0, keepdim=True)[:, :1]
 
@@ -180,7 +180,7 @@ def test_sizes_change(dynamic):
 
 
 @pytest.mark.parametrize("bounds", [{}, {"min": 64, "max": 1024}])
-def test_a_dim_is_marked_dynamic(bounds):
+def test_mark_dynamic(bounds):
     def function(x):
         return x.relu().sum(-1)
 
@@ -191,7 +191,7 @@ def test_a_dim_is_marked_dynamic(bounds):
         assert_close(compiled(x), function(to_reference(x)), scale=8)
 
 
-def test_layouts_change():
+def test_recompilation_for_new_layouts():
     def function(x):
         return x.exp() + x.sum(0)
 
@@ -211,7 +211,7 @@ def test_ops_without_a_kernel_are_computed_on_the_host():
     check(lambda x: torch.linalg.inv(x.float()) + 1, torch.eye(5).half())
 
 
-def test_random_numbers():
+def test_random_ops():
     ones = torch.ones(50, 70).half().to("spyre")
     dropped = torch.compile(lambda x: F.dropout(x, 0.5))(ones).cpu()
     assert set(dropped.unique().tolist()) == {0.0, 2.0}
@@ -229,7 +229,7 @@ def test_tensors_of_both_devices():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.int64])
-def test_numbers_in_tensors_on_the_host(dtype):
+def test_cpu_scalar_tensors(dtype):
     def function(x, number):
         return x * number + 2
 
@@ -241,7 +241,7 @@ def test_numbers_in_tensors_on_the_host(dtype):
         assert_close(result, function(to_reference(x), value))
 
 
-def test_numbers_change():
+def test_recompilation_for_new_scalars():
     compiled, x = torch.compile(lambda x, number: x * number + 2), make_tensor(5, 70).to("spyre")
     for value in (4.5, 1, 3, True):
         assert_close(compiled(x, value), to_reference(x) * value + 2)
@@ -259,12 +259,12 @@ def test_constants_and_factories():
     check(function, make_tensor(5, 70))
 
 
-def test_nothing_to_compute():
+def test_graphs_without_ops():
     check(lambda x: (x + 1).sum(0), torch.empty(0, 70).half())
     check(lambda x: (x + 1, x.t() @ x), torch.empty(0, 7).half())
 
 
-def test_results_into_given_tensors():
+def test_out_arguments():
     def function(x, y, out):
         torch.add(x, y, out=out)
         torch.mm(x, y.t(), out=out[:, :5])
@@ -294,7 +294,7 @@ def test_eager_ops_below_a_graph_break_are_not_traced():
         lambda x: x[:, 1:].reshape(7, 30, 1),
     ],
 )
-def test_indices_along_several_dims_seen_as_one(table):
+def test_gather_along_flattened_dims(table):
     def function(x):
         rows = torch.tensor([11, 5, 4, 11], device=x.device)
         return table(x).index_select(1, rows), table(x)[:, rows], table(x) * 2
@@ -329,12 +329,12 @@ EXPANDED = {
 
 
 @pytest.mark.parametrize("name", EXPANDED)
-def test_products_of_what_is_expanded(name):
+def test_matmul_of_expanded_tensors(name):
     check(EXPANDED[name], make_tensor(7, 70), make_tensor(70, 5), make_tensor(1), units=32)
 
 
 @pytest.mark.parametrize("flag", [torch.tensor(True), torch.ones(5, 70, dtype=torch.bool)])
-def test_flags_are_not_subtracted(flag):
+def test_subtraction_of_bool_raises(flag):
     x = make_tensor(5, 70).to("spyre")
     for other in (flag, flag.to("spyre")):
         if other.dim() and other.device.type == "cpu":
@@ -345,7 +345,7 @@ def test_flags_are_not_subtracted(flag):
 
 @pytest.mark.parametrize("shape", [(2, 2, 2, 65), (3, 8, 130), (2, 33, 130)])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
-def test_flags_among_wider_numbers_end_where_these_end(shape, dtype):
+def test_bool_operands_of_wider_ops_have_the_same_padding(shape, dtype):
     """Sticks of flags are longer: what fills their last one may be another row of numbers."""
     x = make_tensor(*shape, dtype=dtype)
     signs = (torch.arange(shape[-1]) % 3 - 1).to(dtype)
@@ -354,7 +354,7 @@ def test_flags_among_wider_numbers_end_where_these_end(shape, dtype):
 
 
 @pytest.mark.parametrize("count", [2, 40, 130])
-def test_what_fills_the_last_stick_of_indices_is_no_index(count):
+def test_padding_of_index_tensors_is_not_used_as_indices(count):
     indices = torch.arange(count, dtype=torch.int32) % 30
     # What fills the stick holds what it held, and more.
     card = (indices - 1000).to("spyre") + 1000
@@ -362,13 +362,13 @@ def test_what_fills_the_last_stick_of_indices_is_no_index(count):
     assert_close(torch.compile(lambda x, i: x[i])(x.to("spyre"), card), x.double()[indices])
 
 
-def test_functions_of_functions():
+def test_higher_order_ops():
     x = make_tensor(5, 70)
     check(lambda x: torch.vmap(lambda row: row.softmax(0) * 2)(x), x)
     check(lambda x: torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,)), x)
 
 
-def test_what_cannot_be_one_graph_runs_op_by_op(caplog):
+def test_unsupported_graphs_run_op_by_op(caplog):
     check(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), make_tensor(5, 70))
     assert "op by op" in caplog.text and "graphs inside of a graph" in caplog.text
 
@@ -392,13 +392,13 @@ def tables():
     return [dict(patterns) for patterns in actual]
 
 
-def test_tables_of_inductor_stay_as_they_were():
+def test_inductor_tables_are_restored():
     before = tables()
     check(lambda x: x.softmax(-1), make_tensor(5, 70))
     assert tables() == before
 
 
-def test_a_graph_that_the_compiler_fails_on_runs_op_by_op(monkeypatch, caplog):
+def test_graph_runs_op_by_op_after_a_compiler_error(monkeypatch, caplog):
     from torch_spyre._inductor import driver
 
     def fails(bundle):
@@ -415,7 +415,7 @@ def test_a_graph_that_the_compiler_fails_on_runs_op_by_op(monkeypatch, caplog):
     assert tables() == before
 
 
-def test_graphs_on_the_host_are_not_ours(monkeypatch):
+def test_cpu_graphs_are_not_affected(monkeypatch):
     from torch_spyre._inductor import backend
 
     def fails(*args, **options):
@@ -427,7 +427,7 @@ def test_graphs_on_the_host_are_not_ours(monkeypatch):
     torch.testing.assert_close(result, F.gelu(x).softmax(-1))
 
 
-def test_the_backend_inductor_by_name_compiles_for_the_card():
+def test_backend_inductor_by_name_compiles_for_the_card():
     """As libraries name it, transformers among them."""
     x = torch.randn(4, 70).half()
     tail = torch.ones(4, 30).half()
@@ -441,7 +441,7 @@ def test_the_backend_inductor_by_name_compiles_for_the_card():
 
 
 @pytest.mark.parametrize("values", [[3], [1, 2]])
-def test_tensors_made_of_numbers_inside_a_graph(values):
+def test_torch_tensor_inside_a_graph(values):
     def made(x):
         return x + torch.tensor(values, device=x.device) * 2
 
@@ -450,7 +450,7 @@ def test_tensors_made_of_numbers_inside_a_graph(values):
     assert actual.tolist() == made(x).tolist()
 
 
-def test_metadata_changed_in_place_inside_a_graph():
+def test_in_place_metadata_changes_inside_a_graph():
     """PyTorch's own functions do it: pooling a transposed tensor to one element, say."""
 
     def pooled(x):
@@ -462,7 +462,7 @@ def test_metadata_changed_in_place_inside_a_graph():
     assert_close(actual, pooled(to_reference(card)))
 
 
-def test_a_piece_of_a_cat_is_read_by_others_too():
+def test_input_of_a_cat_has_other_users():
     """Inductor computes the piece in the memory of the result: what it starts with is elsewhere."""
 
     def padded(x, weight):

@@ -68,7 +68,7 @@ def test_warn_names_the_op_and_the_line(tmp_path):
     assert "matrix_exp" in warning
 
 
-def test_kernels_end_where_the_host_computes(compiled_kernels):
+def test_fallbacks_split_kernels(compiled_kernels):
     x = make_tensor(6, 6, dtype=torch.float32)
     result = compiled_kernels.compile(function, x)
     assert result.device.type == "spyre"
@@ -85,7 +85,7 @@ CONVERSIONS = {
 
 
 @pytest.mark.parametrize("name", CONVERSIONS)
-def test_float64_is_on_the_cpu_as_in_eager_mode(name):
+def test_float64_results_are_on_the_cpu_as_in_eager_mode(name):
     x = make_tensor(3, 70, dtype=torch.float32)
     torch._dynamo.reset()
     with pytest.warns(UserWarning, match="spyre has no float64") as seen:
@@ -97,7 +97,7 @@ def test_float64_is_on_the_cpu_as_in_eager_mode(name):
 
 
 @pytest.mark.parametrize("name", ["a copy from the host", "the checks of one_hot"])
-def test_what_computes_nothing_on_the_cpu_is_not_refused(name, no_fallbacks, monkeypatch):
+def test_ops_without_computation_on_the_cpu_are_allowed(name, no_fallbacks, monkeypatch):
     host = torch.tensor([0.5, 1.5])
 
     def with_copy(x):
@@ -114,7 +114,7 @@ def test_what_computes_nothing_on_the_cpu_is_not_refused(name, no_fallbacks, mon
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_a_check_that_fails_raises(compiled, no_fallbacks):
+def test_failing_assertion_raises(compiled, no_fallbacks):
     def checked(x):
         torch._assert_async((x < 4).all(), "too large")
         return x + 1

@@ -20,7 +20,7 @@ def projections():
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_flex_attention_is_what_its_function_says(projections, compiled):
+def test_flex_attention_applies_score_mod(projections, compiled):
     attention = torch.compile(flex_attention) if compiled else flex_attention
     places = torch.arange(20)
     bias = (places[:, None] - places) * 0.25
@@ -28,7 +28,7 @@ def test_flex_attention_is_what_its_function_says(projections, compiled):
     assert_close(attention(*projections, score_mod=biased), expected, units=16)
 
 
-def test_flex_attention_skips_what_its_mask_hides(projections):
+def test_flex_attention_applies_block_mask(projections):
     mask = create_block_mask(lambda b, h, query, key: query >= key, 1, 2, 20, 20, device="spyre")
     actual = torch.compile(flex_attention)(*projections, block_mask=mask)
     expected = F.scaled_dot_product_attention(*to_reference(projections), is_causal=True)
@@ -44,7 +44,7 @@ def test_gradients_of_flex_attention(projections):
         assert_close(one.grad, other.grad, units=16, scale=2)
 
 
-def test_compiling_ahead_of_time_is_refused_with_a_way_out(tmp_path):
+def test_aot_compile_raises_with_an_alternative(tmp_path):
     model, x = torch.nn.Linear(70, 3).half().to("spyre"), make_tensor(5, 70).to("spyre")
     exported = torch.export.export(model, (x,))
     with pytest.raises(UnsupportedError, match=r"AOTInductor.*torch\.compile\(exported\.module"):
@@ -53,7 +53,7 @@ def test_compiling_ahead_of_time_is_refused_with_a_way_out(tmp_path):
         assert_close(torch.compile(exported.module())(x), model(x), units=1)
 
 
-def test_compiling_ahead_of_time_for_the_host_is_left_to_inductor(monkeypatch):
+def test_aot_compile_for_the_cpu_is_unaffected(monkeypatch):
     from torch._inductor import compile_fx
 
     class Reached(Exception):

@@ -40,7 +40,7 @@ def traces():
     return counters["stats"]["unique_graphs"]
 
 
-def test_one_trace_and_one_compilation_for_each_size(compilations):
+def test_one_trace_and_one_compilation_per_size(compilations):
     compiled = torch.compile(function, dynamic=True)
     for size in (5, 70, 5, 33, 70, 5):
         x = make_tensor(size, 40).to("spyre")
@@ -49,7 +49,7 @@ def test_one_trace_and_one_compilation_for_each_size(compilations):
     assert compilations == [(5, 40), (70, 40), (33, 40)]
 
 
-def test_a_graph_of_many_sizes_is_compiled_for_those_that_come_again(compilations):
+def test_graph_of_many_sizes_is_compiled_for_repeated_sizes(compilations):
     compiled = torch.compile(function, dynamic=True)
     first = [3, 4, 5, 6]
     for size in (*first, 7, 8, 9, 8, 8, 3):
@@ -58,7 +58,7 @@ def test_a_graph_of_many_sizes_is_compiled_for_those_that_come_again(compilation
     assert compilations == [(size, 40) for size in (*first, 8)]
 
 
-def test_what_may_fall_back_is_judged_by_the_graph_at_every_size(compilations):
+def test_allowed_fallbacks_are_the_same_at_every_size(compilations):
     """Run op by op, a graph may need fallbacks that its compiled form does not."""
     compiled = torch.compile(function, dynamic=True)
     eager.use_kernels(False)
@@ -74,7 +74,7 @@ def test_what_may_fall_back_is_judged_by_the_graph_at_every_size(compilations):
     assert compilations == [(size, 40) for size in (3, 4, 5, 6, 7, 8)]
 
 
-def test_a_fallback_is_refused_at_every_size(compilations):
+def test_fallback_raises_at_every_size(compilations):
     compiled = torch.compile(lambda x: torch.special.bessel_j0(x) + 1, dynamic=True)
     for size in (3, 4, 5, 6):
         compiled(make_tensor(size, 40, dtype=torch.float32).to("spyre"))
@@ -85,7 +85,7 @@ def test_a_fallback_is_refused_at_every_size(compilations):
         compiled(make_tensor(7, 40, dtype=torch.float32).to("spyre"))
 
 
-def test_what_runs_op_by_op_leaves_changed_inputs_and_views_as_compiled_code_does(compilations):
+def test_op_by_op_execution_mutates_inputs_and_views_as_compiled_code(compilations):
     def changing(x, cache):
         grown = torch.cat([cache, x.unsqueeze(0) * 2])
         x.add_(1)
@@ -111,7 +111,7 @@ def test_what_runs_op_by_op_leaves_changed_inputs_and_views_as_compiled_code_doe
 
 
 @pytest.mark.parametrize("dynamic", [True, None])
-def test_nothing_and_one(dynamic, compilations):
+def test_sizes_zero_and_one(dynamic, compilations):
     compiled = torch.compile(function, dynamic=dynamic)
     for size in (0, 1, 2, 1, 0, 3):
         x = make_tensor(size, 40).to("spyre")
@@ -132,7 +132,7 @@ def test_marked_dims_have_one_trace_within_their_bounds(bounds, compilations):
     assert len(compilations) == 3
 
 
-def test_the_stick_dim_is_dynamic(compilations):
+def test_dynamic_stick_dim(compilations):
     compiled = torch.compile(lambda x: x.softmax(-1))
     for size in (64, 65, 200):
         x = make_tensor(3, size).to("spyre")
@@ -141,7 +141,7 @@ def test_the_stick_dim_is_dynamic(compilations):
     assert traces() == 1
 
 
-def test_a_size_that_the_data_say_runs_op_by_op(caplog):
+def test_data_dependent_size_runs_op_by_op(caplog):
     def first(x, count):
         rows = count.item()
         torch._check(rows >= 0)
@@ -157,7 +157,7 @@ def test_a_size_that_the_data_say_runs_op_by_op(caplog):
     assert "op by op" in caplog.text and "a size that depends on data" in caplog.text
 
 
-def test_sequences_of_different_lengths_in_one_tensor_run_op_by_op(caplog):
+def test_nested_tensors_run_op_by_op(caplog):
     compiled = torch.compile(lambda x: (x * 2).relu() + 1)
     for lengths in ((3, 5), (2, 65)):
         rows = to_card(tuple(make_tensor(length, 70) for length in lengths))

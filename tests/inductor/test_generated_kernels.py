@@ -24,7 +24,7 @@ def wrapper_text(function, *tensors):
 
 
 @pytest.mark.parametrize("cores", [None, 16])
-def test_a_kernel_is_named_after_its_op_and_divided_over_the_cores(cores):
+def test_kernel_is_named_after_its_op_and_split_over_cores(cores):
     x = torch.zeros(256, 128, 512, dtype=torch.float16)
     with knobs.override(SENCORES=str(cores or 32)):
         text = wrapper_text(torch.abs, x)
@@ -34,7 +34,7 @@ def test_a_kernel_is_named_after_its_op_and_divided_over_the_cores(cores):
     assert "LoopSpec(" not in text.split("async_compile = ")[1]
 
 
-def test_long_names_are_cut(compiled_kernels):
+def test_long_names_are_truncated(compiled_kernels):
     def everything(x):
         for op in [
             "sin",
@@ -61,7 +61,7 @@ def test_long_names_are_cut(compiled_kernels):
     assert all(100 < len(name) < 140 for name in compiled_kernels.names)
 
 
-def test_cores_that_no_card_has_are_an_error_of_the_compilation():
+def test_invalid_core_count_is_an_error_of_the_compilation():
     torch._dynamo.reset()
     with (
         knobs.override(SENCORES="64"),
@@ -72,7 +72,7 @@ def test_cores_that_no_card_has_are_an_error_of_the_compilation():
     assert isinstance(caught.value, InvalidCoresError) or "InvalidCoresError" in str(caught.value)
 
 
-def test_cores_that_no_card_has_are_an_error_of_eager_ops_too():
+def test_invalid_core_count_is_an_error_of_eager_ops():
     x = make_tensor(64, 64).to("spyre")
     with (
         knobs.override(SENCORES="64"),
@@ -129,14 +129,14 @@ DIVIDED = {
 
 
 @pytest.mark.parametrize("name", DIVIDED)
-def test_cores_share(name, compiled_kernels):
+def test_work_division(name, compiled_kernels):
     function, tensors, splits = DIVIDED[name]
     compiled_kernels.compile(function, *tensors)
     ((spec,),) = compiled_kernels.programs
     assert list(spec.splits.values()) == splits
 
 
-def test_a_flattened_operand_is_read_where_it_is(compiled_kernels):
+def test_flattened_operand_is_not_copied(compiled_kernels):
     x, y = make_tensor(6, 10, 128), make_tensor(60, 128)
     actual = compiled_kernels.compile(lambda x, y: x.flatten(0, 1) + y, x, y)
     ((spec,),) = compiled_kernels.programs
@@ -149,7 +149,7 @@ def test_a_flattened_operand_is_read_where_it_is(compiled_kernels):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64])
-def test_a_transposed_operand_of_any_type_moves_once(dtype, compiled_kernels):
+def test_transposed_operand_is_copied_once(dtype, compiled_kernels):
     x, y = make_tensor(128, 128, dtype=dtype), make_tensor(128, 128, dtype=dtype)
     actual = compiled_kernels.compile(lambda x, y: torch.maximum(x.t(), y), x, y)
     assert compiled_kernels.ops == [["ReStickifyOpHBM", "maximum"]]
@@ -167,7 +167,7 @@ NOTHING_MOVES = {
 
 
 @pytest.mark.parametrize("name", NOTHING_MOVES)
-def test_nothing_moves_between_sticks(name, compiled_kernels):
+def test_compatible_sticks_need_no_copy(name, compiled_kernels):
     tensors = make_tensor(128, 128, low=-0.5, high=0.5), make_tensor(128, 128, low=0, high=0.1)
     actual = compiled_kernels.compile(NOTHING_MOVES[name], *tensors)
     assert not compiled_kernels.named("ReStickifyOpHBM")
@@ -175,7 +175,7 @@ def test_nothing_moves_between_sticks(name, compiled_kernels):
     assert_close(actual, NOTHING_MOVES[name](*to_reference(to_card(tensors))), units=8)
 
 
-def test_orders_of_dims_beside_the_stick_may_differ(compiled_kernels):
+def test_order_of_dims_other_than_the_stick_may_differ(compiled_kernels):
     x, y = make_tensor(4, 6, 128), make_tensor(4, 6, 128)
     orders = [1, 0, 2], [0, 1, 2]
     torch._dynamo.reset()
@@ -193,21 +193,21 @@ def test_orders_of_dims_beside_the_stick_may_differ(compiled_kernels):
     assert_close(actual, to_reference(x) + to_reference(y))
 
 
-def test_single_elements_and_rows_meet(compiled_kernels):
+def test_column_broadcasts_to_rows(compiled_kernels):
     """One sum in each stick, and rows of sums: what cannot be read in place is copied."""
     x, y = make_tensor(128, 128, low=0, high=0.1), make_tensor(128, 128)
     actual = compiled_kernels.compile(lambda x, y: x.sum(1) + y, x, y)
     assert_close(actual, to_reference(to_card(x)).sum(1) + to_reference(y), units=8)
 
 
-def test_columns_from_within_a_stick_become_contiguous(compiled_kernels):
+def test_columns_from_within_a_stick_are_copied(compiled_kernels):
     x = make_tensor(16, 200)
     actual = compiled_kernels.compile(lambda x: x[:, 10:150].contiguous(), x)
     assert actual.is_contiguous()
     assert_close(actual, to_reference(x)[:, 10:150])
 
 
-def test_a_clone_of_something_permuted_is_contiguous(compiled_kernels):
+def test_clone_of_a_permuted_tensor_is_contiguous(compiled_kernels):
     x = make_tensor(3, 8, 130)
     actual = compiled_kernels.compile(
         lambda x: x.permute(2, 0, 1).clone(memory_format=torch.contiguous_format), x
@@ -217,7 +217,7 @@ def test_a_clone_of_something_permuted_is_contiguous(compiled_kernels):
 
 
 @pytest.mark.parametrize("dim", [0, 1])
-def test_pieces_of_a_cat_go_where_they_belong(dim, compiled_kernels):
+def test_cat_writes_each_piece_to_its_offset(dim, compiled_kernels):
     pieces = [make_tensor(4, 64), make_tensor(4, 64), make_tensor(4, 64)]
     actual = compiled_kernels.compile(lambda *pieces: torch.cat(pieces, dim), *pieces)
     assert compiled_kernels.ops == [["identity"]] * 3
@@ -225,7 +225,7 @@ def test_pieces_of_a_cat_go_where_they_belong(dim, compiled_kernels):
     assert_close(actual, torch.cat([to_reference(piece) for piece in pieces], dim))
 
 
-def test_a_product_is_copied_into_an_input_without_a_program_for_it(compiled_kernels):
+def test_matmul_is_written_directly_to_a_mutated_input(compiled_kernels):
     def function(target, x, y):
         target.copy_(x @ y)
 
@@ -237,7 +237,7 @@ def test_a_product_is_copied_into_an_input_without_a_program_for_it(compiled_ker
     assert_close(target, to_reference(x) @ to_reference(y), units=8, scale=4)
 
 
-def test_what_is_overwritten_is_read_before(compiled_kernels):
+def test_input_is_read_before_it_is_overwritten(compiled_kernels):
     def function(target, x, y):
         before = target + 1
         target.copy_(x @ y)
@@ -252,7 +252,7 @@ def test_what_is_overwritten_is_read_before(compiled_kernels):
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def test_a_number_is_part_of_the_op(compiled_kernels):
+def test_scalar_is_a_constant_of_the_op(compiled_kernels):
     actual = compiled_kernels.compile(lambda x: x + 1.0, make_tensor(64, 64))
     ((spec,),) = compiled_kernels.programs
     assert spec.op == "add" and spec.constants == {"operand1": 1.0}
@@ -260,12 +260,12 @@ def test_a_number_is_part_of_the_op(compiled_kernels):
     assert_close(actual, to_reference(make_tensor(64, 64)) + 1)
 
 
-def test_equal_work_is_done_once(compiled_kernels):
+def test_common_subexpressions_are_computed_once(compiled_kernels):
     compiled_kernels.compile(lambda x: (x + 1) * (x + 1), make_tensor(64, 64))
     assert compiled_kernels.ops == [["add", "mul"]]
 
 
-def test_numbers_of_different_types_stay_apart(compiled_kernels):
+def test_equal_constants_of_different_dtypes_are_distinct(compiled_kernels):
     def function(x, y):
         return x + 0.1, y + 0.1
 
@@ -277,7 +277,7 @@ def test_numbers_of_different_types_stay_apart(compiled_kernels):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32])
-def test_a_bound_on_one_side_bounds_nothing_else(dtype, compiled_kernels):
+def test_clamp_with_one_bound(dtype, compiled_kernels):
     """Nothing stands in for the bound that is missing: no largest half, for one."""
     x = torch.tensor([-7, 0, 5, 70000 if dtype is torch.int32 else 61440]).to(dtype)
     actual = compiled_kernels.compile(lambda x: x.clamp(min=0), x)
@@ -289,13 +289,13 @@ def test_a_bound_on_one_side_bounds_nothing_else(dtype, compiled_kernels):
         assert_close(actual, infinite.clamp(min=0))
 
 
-def test_a_mean_multiplies_by_the_inverse_of_the_count(compiled_kernels):
+def test_mean_multiplies_by_the_inverse_of_the_count(compiled_kernels):
     compiled_kernels.compile(lambda x: x.mean(-1), make_tensor(8, 256))
     ((spec,),) = compiled_kernels.programs
     assert spec.constants == {"scaling_factor": 0.00390625}
 
 
-def test_conversions_there_and_back_lose_nothing(compiled_kernels):
+def test_conversion_round_trip_is_exact(compiled_kernels):
     x = make_tensor(5, 130)
     (held,) = to_reference(to_card([x]))
     actual = compiled_kernels.compile(lambda x: (x.float() + 0.0).half(), x)
@@ -303,7 +303,7 @@ def test_conversions_there_and_back_lose_nothing(compiled_kernels):
     assert torch.equal(actual.cpu().double(), held)
 
 
-def test_what_was_converted_meets_what_was_not(compiled_kernels):
+def test_converted_and_unconverted_operands(compiled_kernels):
     """Elements keep their places: a converted tensor has an ordinary layout."""
     x, y = make_tensor(4, 128), make_tensor(4, 128, dtype=torch.float32)
     (held,) = to_reference(to_card([x]))
@@ -314,7 +314,7 @@ def test_what_was_converted_meets_what_was_not(compiled_kernels):
     assert converted.device_tensor_layout() == expected
 
 
-def test_a_comparison_chooses(compiled_kernels):
+def test_comparison_selects_elements(compiled_kernels):
     x, y = make_tensor(6, 70), make_tensor(6, 70, dtype=torch.float32)
     actual = compiled_kernels.compile(lambda x, y: torch.where((x > 0) & (y < 1), y, -y), x, y)
     assert_close(actual, torch.where((x > 0) & (y < 1), to_reference(y), -to_reference(y)), units=1)
@@ -356,7 +356,7 @@ def test_matmul_of_heads_is_a_single_batchmatmul(compiled_kernels):
     )
 
 
-def test_one_weight_serves_every_batch(compiled_kernels):
+def test_weight_is_shared_by_the_batch(compiled_kernels):
     x, weight = make_tensor(3, 32, 64), make_tensor(64, 128)
     actual = compiled_kernels.compile(lambda x, weight: x @ weight, x, weight)
     ((spec,),) = compiled_kernels.programs
@@ -365,7 +365,7 @@ def test_one_weight_serves_every_batch(compiled_kernels):
     assert_close(actual, to_reference(x) @ to_reference(weight), units=8, scale=8)
 
 
-def test_a_linear_layer_is_one_program_that_copies_nothing(compiled_kernels):
+def test_linear_layer_is_one_program_without_copies(compiled_kernels):
     torch.manual_seed(0)
     layer = torch.nn.Linear(128, 192).half()
     x = make_tensor(4, 32, 128)
@@ -389,14 +389,14 @@ def test_layer_norm_is_one_program_over_any_dims(dims, compiled_kernels):
 # --- arguments and memory -------------------------------------------------------------------------
 
 
-def test_any_number_of_tensors_is_one_program(compiled_kernels):
+def test_kernel_with_many_arguments_is_one_program(compiled_kernels):
     tensors = [make_tensor(8, 64, low=0, high=0.1) for _ in range(20)]
     actual = compiled_kernels.compile(lambda *tensors: sum(tensors[1:], tensors[0]), *tensors)
     assert compiled_kernels.ops == [["add"] * 19]
     assert_close(actual, sum(to_reference(to_card(tensors))), units=32)
 
 
-def test_what_only_the_kernel_sees_is_not_an_argument():
+def test_internal_tensors_are_not_arguments():
     text = wrapper_text(lambda x: (x.softmax(-1) @ x.t()).softmax(-1), make_tensor(64, 128))
     calls = [line for line in text.splitlines() if ".run(" in line]
     assert [call.split(".run")[1] for call in calls] == ["(arg0_1, buf6)"]
@@ -406,7 +406,7 @@ def test_what_only_the_kernel_sees_is_not_an_argument():
 # --- caches ---------------------------------------------------------------------------------------
 
 
-def test_another_layout_is_compiled_once(compiled_kernels):
+def test_new_layout_is_compiled_once(compiled_kernels):
     def function(x):
         return x.exp() + 1
 
@@ -424,7 +424,7 @@ def test_another_layout_is_compiled_once(compiled_kernels):
     assert counts == [first, first + 1, first + 1, first + 1]
 
 
-def test_artifacts_of_the_cache_are_found_again(tmp_path):
+def test_cache_artifacts_are_reused(tmp_path):
     from torch._inductor.utils import fresh_cache
 
     def call():

@@ -40,28 +40,28 @@ def recorded(monkeypatch):
 # --- loops ----------------------------------------------------------------------------------------
 
 
-def test_dims_stay_apart_though_they_are_contiguous(recorded):
+def test_contiguous_dims_are_not_merged(recorded):
     (op,) = recorded(torch.neg, make_tensor(6, 70))
     assert op.sizes == {C0: 6, C1: 70}
     assert op.write == 70 * C0 + C1
     assert op.value.op == "neg" and op.value.inputs[0].index == op.write
 
 
-def test_dims_of_one_have_no_symbol(recorded):
+def test_size_one_dims_have_no_symbol(recorded):
     (op,) = recorded(torch.neg, make_tensor(1, 70))
     assert op.sizes == {C1: 70}
     (point,) = recorded(torch.neg, make_tensor(1, 1))
     assert (point.sizes, point.write) == ({}, 0)
 
 
-def test_views_are_indices(recorded):
+def test_views_become_index_expressions(recorded):
     (op,) = recorded(lambda x: x.t()[2:5] + 1, make_tensor(6, 70))
     (load,) = op.loads
     assert load.index == C0 + 70 * C1 + 2
     assert op.sizes == {C0: 3, C1: 6}
 
 
-def test_a_chain_is_one_loop_of_steps_made_once(recorded):
+def test_chain_is_one_loop_with_interned_steps(recorded):
     (op,) = recorded(lambda x: (x + 1) * (x + 1), make_tensor(6, 70))
     assert format_loop_op(op).splitlines()[1:] == [
         "  %0 = arg0_1[70*c0 + c1] : float16",
@@ -79,12 +79,12 @@ def test_reduction_has_its_own_symbols(recorded):
     assert op.value.inputs[0].op == "exp"
 
 
-def test_a_mean_knows_the_inverse_of_its_count(recorded):
+def test_mean_has_the_inverse_of_its_count(recorded):
     (op,) = recorded(lambda x: x.mean((0, 2)), make_tensor(4, 6, 8))
     assert op.value.constants == (("scaling_factor", 1 / 32),)
 
 
-def test_any_is_the_largest_flag(recorded):
+def test_any_is_a_max_of_bool(recorded):
     (op,) = recorded(lambda x: (x > 0).any(1), make_tensor(6, 70))
     assert op.value.op == "max"
     (flags,) = op.value.inputs
@@ -92,14 +92,14 @@ def test_any_is_the_largest_flag(recorded):
     assert flags.inputs[0].dtype == BOOL
 
 
-def test_a_product_has_two_factors_be_they_one_tensor(recorded):
+def test_matmul_has_two_operands_even_of_the_same_tensor(recorded):
     (op,) = recorded(lambda x: x @ x, make_tensor(64, 64))
     assert op.is_matmul and op.reduced == (R0,)
     assert [load.index for load in op.reads] == [64 * C0 + R0, C1 + 64 * R0]
     assert {load.buffer for load in op.reads} == {"arg0_1"}
 
 
-def test_values_of_tensors_are_indices(recorded):
+def test_indirect_indices(recorded):
     index = torch.tensor([3, 0, 5], dtype=I32)
     wrapped, op = recorded(lambda x, i: x[i] * 2, make_tensor(6, 70), index)
     # Negative ones count from the end: that is computed first.
@@ -114,12 +114,12 @@ def test_values_of_tensors_are_indices(recorded):
 # --- stores ---------------------------------------------------------------------------------------
 
 
-def test_a_change_in_place_has_the_memory_of_its_target(recorded):
+def test_in_place_op_writes_its_target(recorded):
     _, op = recorded(lambda x: x.add_(1), make_tensor(6, 70))
     assert op.target == "arg0_1" != op.name and not op.partial
 
 
-def test_a_change_of_a_part_leaves_the_rest(recorded):
+def test_partial_mutation_writes_only_the_slice(recorded):
     def function(x):
         x[2:4].add_(1)
 
@@ -128,7 +128,7 @@ def test_a_change_of_a_part_leaves_the_rest(recorded):
     assert op.write == 70 * C0 + C1 + 140
 
 
-def test_pieces_of_a_cat_are_parts_of_its_memory(recorded):
+def test_pieces_of_a_cat_are_slices_of_its_buffer(recorded):
     first, second = recorded(
         lambda x, y: torch.cat([x * 2, y * 3]), make_tensor(2, 70), make_tensor(3, 70)
     )
@@ -137,7 +137,7 @@ def test_pieces_of_a_cat_are_parts_of_its_memory(recorded):
     assert second.write - first.write == 140
 
 
-def test_what_is_scattered_is_written_through_an_index(recorded):
+def test_scatter_has_an_indirect_write(recorded):
     def function(x, i, y):
         x.index_copy_(0, i, y)
 
@@ -152,7 +152,7 @@ def test_what_is_scattered_is_written_through_an_index(recorded):
     assert source.dtype == torch.int64 and scattered[-1].write == 70 * symbol + C1
 
 
-def test_ops_know_where_they_come_from(recorded):
+def test_ops_have_their_origins(recorded):
     (op,) = recorded(lambda x: functional.relu(x.exp()), make_tensor(6, 70))
     assert set(op.origins) == {"aten.exp.default", "aten.relu.default"}
 
@@ -170,20 +170,20 @@ X16, X32, XI, XB = (
 )
 
 
-def test_numbers_take_the_type_of_what_they_meet(recorder):
+def test_scalars_take_the_dtype_of_the_other_operand(recorder):
     actual = recorder.add(X16, Constant(1.5, F32))
     assert actual.inputs == (X16, Constant(1.5, F16)) and actual.dtype == F16
     assert recorder.add(XI, Constant(2.0, F32)).inputs[1] == Constant(2, I32)
 
 
-def test_tensors_of_two_types_meet_in_the_wider(recorder):
+def test_operands_are_promoted_to_the_wider_dtype(recorder):
     actual = recorder.add(X16, X32)
     assert actual.dtype == F32
     assert [node.dtype for node in actual.inputs] == [F32, F32]
     assert actual.inputs[0].op == "dl16tofp32"
 
 
-def test_comparisons_give_flags_and_choices_take_them(recorder):
+def test_comparisons_return_bool_and_where_accepts_it(recorder):
     flags = recorder.gt(X16, Constant(0, F16))
     assert (flags.op, flags.dtype) == ("greaterthan", BOOL)
     chosen = recorder.where(flags, X16, Constant(2, F16))
@@ -192,7 +192,7 @@ def test_comparisons_give_flags_and_choices_take_them(recorder):
     assert recorder.where(X16, X16, X16).inputs[0].op == "notequal"
 
 
-def test_nothing_happens_to_what_has_its_type(recorder):
+def test_conversion_to_the_same_dtype_is_omitted(recorder):
     assert recorder.to_dtype(X16, F16) is X16
     assert recorder.identity(X16) is X16
     assert recorder.to_dtype(Constant(1.7, F32), I32) == Constant(1, I32)
@@ -205,17 +205,17 @@ def test_decomposed_functions(recorder):
     assert recorder.sign(X16).op == "sub"
 
 
-def test_flags_have_operations_of_their_own(recorder):
+def test_bool_variants_of_ops(recorder):
     assert recorder.maximum(XB, XB).op == "logicalor"
     assert recorder.maximum(XB, XB).dtype == BOOL
 
 
-def test_equal_constants_of_other_kinds_are_other_steps(recorder):
+def test_equal_constants_of_different_dtypes_are_distinct_steps(recorder):
     steps = [recorder.add(X16, Constant(value, F16)) for value in (0.0, -0.0, 0.0)]
     assert steps[0] is steps[2] is not steps[1]
 
 
-def test_places_are_numbers_where_they_do_not_vary(recorder):
+def test_constant_coordinates_are_constants(recorder):
     assert recorder.index_expr(sympy.Integer(7), I32) == Constant(7, I32)
     assert recorder.index_expr(C0 + 1, I32) == Coordinate(C0 + 1, I32)
 
@@ -232,12 +232,12 @@ def test_places_are_numbers_where_they_do_not_vary(recorder):
     ],
     ids=["masked", "computed index", "unknown"],
 )
-def test_what_no_kernel_can_do_is_refused(call, message, recorder):
+def test_unsupported_ops_raise(call, message, recorder):
     with pytest.raises(UnsupportedError, match=message):
         call(recorder)
 
 
-def test_one_index_is_one_symbol_as_long_as_it_goes_along_the_same_size(recorder):
+def test_index_has_one_symbol_per_indexed_size(recorder):
     symbol = recorder.indirect_indexing(XI, 8)
     assert recorder.indirect_indexing(XI, 8) == symbol
     assert recorder.indirect_indexing(recorder.step("identity", (XI,), I32), 8) == symbol

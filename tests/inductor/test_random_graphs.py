@@ -272,5 +272,5 @@ def agree(graph, exactly):
 @pytest.mark.heavy
 @MANY
 @given(graphs(pointwise_only=True))
-def test_many_pointwise_graphs_to_the_last_bit(graph):
+def test_many_pointwise_graphs_are_bitwise_equal(graph):
     agree(graph, exactly=True)

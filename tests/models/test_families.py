@@ -29,7 +29,7 @@ def cosine(one, other):
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", each_family())
-def test_forward_agrees_and_runs_on_the_card_alone(name, compiled):
+def test_forward_matches_and_is_native(name, compiled):
     family = FAMILIES[name]
     torch.manual_seed(0)
     model = family.make().eval()

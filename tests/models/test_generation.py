@@ -56,7 +56,7 @@ def test_greedy_tokens_have_the_best_score(model, reference, batch, cache):
 
 
 @pytest.mark.heavy
-def test_a_compiled_decode_step_gives_what_the_eager_one_gives(model):
+def test_compiled_decode_step_matches_eager(model):
     every = CompileConfig()
     every._compile_all_devices = True
     options = {"do_sample": False, "cache_implementation": "static"}
@@ -87,7 +87,7 @@ def test_a_compiled_model_is_traced_for_the_prompt_and_once_for_all_tokens(model
     assert bool((chosen >= scores.amax(-1) - NEAR * scores.abs().amax(-1)).all())
 
 
-def test_padding_on_the_left_changes_nothing(model, reference):
+def test_left_padding_does_not_change_the_result(model, reference):
     prompt = IDS[:1, :8]
     alone = generated(model, prompt, do_sample=False)
     padded = torch.cat([torch.zeros_like(prompt[:, :3]), prompt], 1)

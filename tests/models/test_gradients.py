@@ -34,7 +34,7 @@ def loss_of(model, family, device, dtype):
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", list(each_family()))
-def test_gradients_agree_and_are_made_on_the_card_alone(name, compiled):
+def test_gradients_match_and_are_native(name, compiled):
     family = FAMILIES[name]
     torch.manual_seed(0)
     model, reference = family.make().eval(), family.make().eval()

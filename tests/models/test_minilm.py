@@ -34,7 +34,7 @@ def embedded(model, batch):
 @pytest.mark.parametrize(
     "compiled", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["eager", "compiled"]
 )
-def test_embeddings_and_similarities_are_those_of_the_cpu(folder, compiled):
+def test_embeddings_and_similarities_match_the_cpu(folder, compiled):
     model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt")

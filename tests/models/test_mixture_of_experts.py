@@ -13,7 +13,7 @@ def product(rows, factors, ends):
 
 
 @pytest.mark.parametrize("inference", [False, True], ids=["no_grad", "inference_mode"])
-def test_the_product_of_experts_is_native_in_graphs(inference, monkeypatch):
+def test_grouped_mm_is_native_in_graphs(inference, monkeypatch):
     rows, factors = torch.randn(20, 32), torch.randn(4, 32, 48)
     ends = torch.tensor(ENDS, dtype=torch.int32)
     monkeypatch.setenv("TORCH_SPYRE_FALLBACK", "error")
@@ -26,7 +26,7 @@ def test_the_product_of_experts_is_native_in_graphs(inference, monkeypatch):
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_gradients_of_the_product_of_experts_agree(compiled, monkeypatch):
+def test_gradients_of_grouped_mm(compiled, monkeypatch):
     ends = torch.tensor(ENDS, dtype=torch.int32)
     given = torch.randn(20, 32, requires_grad=True), torch.randn(4, 32, 48, requires_grad=True)
     weights = torch.randn(20, 48)

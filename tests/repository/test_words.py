@@ -159,7 +159,7 @@ def allowed():
         ("def taken_apart(): pass", 1),
     ],
 )
-def test_the_check_finds_deviations(source, count):
+def test_check_finds_deviations(source, count):
     assert len(list(problems_in(source))) == count
 
 
@@ -172,7 +172,7 @@ def test_the_check_finds_deviations(source, count):
         ("unfold(x); constant_fold(x); kMostly;", 0),
     ],
 )
-def test_the_check_finds_deviations_in_cpp(source, count):
+def test_check_finds_deviations_in_cpp(source, count):
     assert len(list(problems_in_cpp(source))) == count
 
 

@@ -170,7 +170,7 @@ def test_padding_is_not_written():
     assert np.count_nonzero(device) == 3 * 28
 
 
-def test_a_view_reads_what_numpy_reads():
+def test_view_reads_the_same_elements_as_numpy():
     base = numbered([6, 70])
     where = default_layout(base.shape, FP16)
     device = where.empty_device()

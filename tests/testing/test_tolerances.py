@@ -35,7 +35,7 @@ def test_integers_must_be_equal():
     assert "got 2, expected 3" in difference(torch.tensor([[1, 2], [2, 2**31]]), expected)
 
 
-def test_small_values_are_as_exact_as_the_largest_of_their_tensor():
+def test_tolerance_is_relative_to_the_largest_element():
     expected = torch.tensor([1000.0, 1e-6])
     assert difference(expected + torch.tensor([0.0, 1e-3]), expected) is None
     assert difference(torch.tensor([1e-3]), torch.tensor([1e-6])) is not None

@@ -44,7 +44,7 @@ def test_no_program_beats_the_card(card, record):
 @every_card
 @many
 @given(record=programs())
-def test_every_utilisation_is_a_share(card, record):
+def test_utilizations_are_between_zero_and_one(card, record):
     timing = estimate(record, card)
     for group in (timing.utilisation, timing.busiest_core):
         for field in fields(group):
@@ -54,7 +54,7 @@ def test_every_utilisation_is_a_share(card, record):
 @every_card
 @many
 @given(record=programs())
-def test_the_parts_fit_the_whole(card, record):
+def test_parts_sum_to_the_total(card, record):
     timing = estimate(record, card)
     busy = {field.name: getattr(timing.busy, field.name) for field in fields(timing.busy)}
     assert busy[timing.bound_by] == max(busy.values())
@@ -192,7 +192,7 @@ CROWDED = RingTransfer(busiest_link_bytes=10, hops=1, byte_hops=641)
         ),
     ],
 )
-def test_a_program_that_this_card_cannot_run_is_refused(record, problem):
+def test_program_that_exceeds_the_card_is_rejected(record, problem):
     with pytest.raises(TimingRecordError, match=problem):
         estimate(record, SPYRE)
 

@@ -178,7 +178,7 @@ def test_partial_sums_stream_over_adjacent_links():
     assert timing.utilisation.ring == pytest.approx(timing.ring_byte_hops / (64 * 128 * 140), 1e-3)
 
 
-def test_a_ring_transfer_that_is_not_exposed_runs_beside_the_other_units():
+def test_hidden_ring_transfer_overlaps_other_units():
     ring = RingTransfer(busiest_link_bytes=2**20, hops=0, byte_hops=0, exposed=False)
     beside = Step(name="b", op="x", cores=32, ring=(ring,), sfp=(vector("copy", 2**20),))
     timing = estimate(program(beside), CARD)
@@ -259,7 +259,7 @@ def test_measured_rate_of_a_pattern(kind, facts, rate):
     assert achieved == pytest.approx(rate, rel=1e-5)
 
 
-def test_the_rate_of_a_row_reduction_holds_only_where_it_is_alone():
+def test_row_reduction_rate_applies_only_to_single_reductions():
     pattern = DdrPattern(kind="row_reduction", rows=10**6)
     reduction = Step(
         name="sum",

@@ -80,7 +80,7 @@ def test_a_tiny_model_is_captured_tried_timed_and_written(spyre, tiny, tmp_path)
     assert not re.search(r'(src|href)="', html), "the page needs nothing else"
 
 
-def test_a_script_shows_what_falls_back_and_where(spyre, tmp_path):
+def test_script_report_lists_fallbacks_and_their_modules(spyre, tmp_path):
     data = tmp_path / "data.json"
     path = script(tmp_path, SCRIPT)
     code, out, _ = spyre("enable", path, "--mode", "eager", "--json", data)
@@ -95,7 +95,7 @@ def test_a_script_shows_what_falls_back_and_where(spyre, tmp_path):
     assert "aten.special_bessel_j0.default" in out
 
 
-def test_an_op_without_any_kernel_is_missing_and_the_rest_is_still_seen(spyre, tmp_path):
+def test_op_without_kernel_is_missing_and_other_ops_are_reported(spyre, tmp_path):
     define = """
 import torch
 library = torch.library.Library("enable_test", "DEF")
@@ -117,7 +117,7 @@ library.impl("nowhere", torch.empty_like, "Meta")
     assert attempts == {"Odd": "fails", "Linear": "fails"}, "the CPU cannot run it either"
 
 
-def test_pairs_turned_as_complex_numbers_are_as_native_as_the_real_ops_they_become(spyre, tmp_path):
+def test_complex_rotary_embedding_is_reported_as_native(spyre, tmp_path):
     text = """
 import torch
 
@@ -140,7 +140,7 @@ inputs = (torch.randn(4, 64).half(), torch.rand(4, 32))
     }
 
 
-def test_a_model_that_stops_on_the_card_is_said_to(spyre, tmp_path):
+def test_model_that_fails_on_the_card_is_reported(spyre, tmp_path):
     forward = "torch.fft.fft(self.linear(x).float()).abs()"
     data = tmp_path / "data.json"
     path = script(
@@ -156,7 +156,7 @@ def test_a_model_that_stops_on_the_card_is_said_to(spyre, tmp_path):
     assert attempts == {"Odd": "fails", "Linear": "agrees"}
 
 
-def test_a_wrong_result_is_said_to_differ(spyre, tmp_path, monkeypatch):
+def test_wrong_result_is_reported_as_differing(spyre, tmp_path, monkeypatch):
     data = tmp_path / "data.json"
     path = script(
         tmp_path,
@@ -222,7 +222,7 @@ def test_eager_kernels_are_as_before_afterwards(spyre, tmp_path):
         (SCRIPT + "tokens = 0", "`tokens` is how many tokens"),
     ],
 )
-def test_what_is_wrong_with_a_script_is_said_in_a_line(spyre, tmp_path, text, message):
+def test_invalid_script_is_reported_in_one_line(spyre, tmp_path, text, message):
     code, out, err = spyre("enable", script(tmp_path, text))
     assert (code, out) == (1, "")
     assert err.startswith("error: ") and message in err and err.count("\n") == 1
@@ -238,7 +238,7 @@ def test_what_is_wrong_with_a_script_is_said_in_a_line(spyre, tmp_path, text, me
         (json.dumps({**TINY, "hidden_size": "wide"}), "Error"),
     ],
 )
-def test_what_is_wrong_with_a_configuration_is_said_in_a_line(spyre, tiny, content, message):
+def test_invalid_configuration_is_reported_in_one_line(spyre, tiny, content, message):
     (tiny / "config.json").write_text(content)
     code, out, err = spyre("enable", tiny, "--no-try")
     assert (code, out) == (1, "")
@@ -260,13 +260,13 @@ def test_what_is_wrong_with_a_configuration_is_said_in_a_line(spyre, tiny, conte
         ([], 2, "MODEL_OR_SCRIPT"),
     ],
 )
-def test_wrong_words_are_refused(spyre, words, code, message):
+def test_invalid_arguments_are_rejected(spyre, words, code, message):
     exit_code, out, err = spyre("enable", *words)
     assert (exit_code, out) == (code, "")
     assert message in err and "Traceback" not in err
 
 
-def test_without_transformers_the_user_is_told_what_to_install():
+def test_missing_transformers_error_names_the_package_to_install():
     program = (
         "import sys; sys.modules['transformers'] = None; sys.argv = ['spyre', 'enable', 'llama']\n"
         "from torch_spyre.tools.cli import main; main()"
@@ -277,7 +277,7 @@ def test_without_transformers_the_user_is_told_what_to_install():
     assert "Traceback" not in done.stderr
 
 
-def test_published_sizes_are_those_of_the_published_models():
+def test_parameter_counts_match_the_published_models():
     """Parameters in billions, as the models' cards state them."""
     from torch_spyre.enablement.transformers_models import from_name, published
 
@@ -307,7 +307,7 @@ def test_published_sizes_are_those_of_the_published_models():
         ("gpt2", {"layers": 12}),
     ],
 )
-def test_layers_of_each_kind_can_be_chosen_and_the_model_made_small(name, kinds):
+def test_model_can_be_built_with_selected_layers_and_small(name, kinds):
     from torch_spyre.enablement.transformers_models import from_name
 
     subject = from_name(name)

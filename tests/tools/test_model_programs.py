@@ -36,7 +36,7 @@ def run(*arguments):
 
 
 @pytest.mark.heavy
-def test_the_benchmark_of_models_prints_rates_beside_the_cpu_in_80_columns():
+def test_model_benchmark_prints_rates_next_to_the_cpu_in_80_columns():
     shown = run("-c", TINY_BENCHMARK)
     assert shown.startswith("tiny ") and max(map(len, shown.splitlines())) <= 80
     rows = [re.split(r"\s*│\s*", line.strip("│ ")) for line in shown.splitlines() if "│" in line]
@@ -52,7 +52,7 @@ def test_the_benchmark_of_models_prints_rates_beside_the_cpu_in_80_columns():
 
 
 @pytest.mark.heavy
-def test_a_large_model_is_loaded_piece_by_piece_and_decodes():
+def test_large_model_is_loaded_in_chunks_and_decodes():
     words = ("--layers", "1", "--prompt", "4", "--new-tokens", "2")
     shown = run("examples/large_model.py", *words)
     assert "granite-3.3-2b: 1 layers, 0.32 GB" in shown

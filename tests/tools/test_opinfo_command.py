@@ -183,7 +183,7 @@ def test_bad_input_is_exit_code_1_and_one_line(calls, call, message):
 @pytest.mark.parametrize(
     "call", ["no dtype", "both", "resume alone", "retry alone", "quick and ops"]
 )
-def test_wrong_usage_is_exit_code_2(calls, call):
+def test_usage_error_has_exit_code_2(calls, call):
     assert calls[call]["code"] == 2
 
 

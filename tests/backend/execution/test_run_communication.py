@@ -107,7 +107,7 @@ def test_a_combiner_of_linalg_ops():
     np.testing.assert_array_equal(actual, np.tile(x.sum(0), (4, 1)))
 
 
-def test_the_group_is_known_to_the_producer():
+def test_producer_reads_the_group_size():
     text = kernel(
         "px; py",
         ME,

@@ -159,7 +159,7 @@ def limited(decide, argument):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_flag_from_outside_decides_which_of_equal_values_wins(first):
+def test_outer_condition_decides_ties(first):
     last_or_first = [
         *BETTER[:8],
         "%slot = arith.cmpi slt, %here, %place : i32",
@@ -176,7 +176,7 @@ def test_a_flag_from_outside_decides_which_of_equal_values_wins(first):
     np.testing.assert_array_equal(actual["pi"], expected)
 
 
-def test_a_limit_from_outside_is_refused():
+def test_outer_limit_is_rejected():
     """An accumulator that is never below the limit would keep what another one lets in."""
     decide = [
         "%low_enough = arith.cmpf olt, %x, %limit : {type}",
@@ -257,7 +257,7 @@ def two_reductions(body, sizes=(4, 100)):
     )
 
 
-def test_results_that_have_nothing_to_do_with_each_other():
+def test_independent_results():
     text = two_reductions(
         [
             "%square = arith.mulf %x, %x : f32",

@@ -292,7 +292,7 @@ def test_a_fill_converts_to_the_type_of_its_outs(given, type, value, expected):
     np.testing.assert_array_equal(actual, np.full(8, expected))
 
 
-def test_the_last_place_is_that_of_nine_fraction_bits():
+def test_ulp_has_nine_fraction_bits():
     text = kernel(
         "px; py", load("x", [8]), "%y = arith.addf %x, %x : tensor<8xf16>", store("y", [8])
     )

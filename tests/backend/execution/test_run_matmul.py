@@ -71,7 +71,7 @@ def test_matmul_of_integers(type):
     np.testing.assert_array_equal(run(text, pa=a, pb=b, pc=c)["pc"], a @ b + c)
 
 
-def test_products_are_summed_in_float32():
+def test_matmul_accumulates_in_float32():
     """Halves stop counting at 1024."""
     a, b = np.ones((1, 2048), np.float16), np.full((2048, 1), 1.001, np.float16)
     outs = "%o = arith.constant dense<0.0> : tensor<1x1xf16>"
@@ -104,7 +104,7 @@ def test_a_constant_outs_is_unchanged_after_a_loop():
     np.testing.assert_array_equal(actual["pd"], a @ b + 1)
 
 
-def test_products_of_different_shapes_are_refused():
+def test_matmul_of_incompatible_shapes_is_rejected():
     text = product("matmul", [4, 8], [6, 4], [4, 4])
     with pytest.raises(KtirError):
         run(text, pa=zeros(4, 8), pb=zeros(6, 4), pc=zeros(4, 4))

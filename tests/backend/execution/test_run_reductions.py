@@ -76,7 +76,7 @@ def test_reducing_integers(op, function, type):
     np.testing.assert_array_equal(run(text, px=x, pr=np.zeros(4, x.dtype))["pr"], expected)
 
 
-def test_the_init_takes_part_once():
+def test_init_is_reduced_once():
     text = reduction("arith.addf", [1, 3], [1], [1], init="5.0")
     x = np.array([[1, 2, 3]], np.float16)
     np.testing.assert_array_equal(run(text, px=x, pr=zeros(1))["pr"], [11])
@@ -117,7 +117,7 @@ def test_a_combiner_with_a_constant_and_an_outer_scalar(dims):
     np.testing.assert_array_equal(actual, np.minimum(x.max(tuple(dims)), 1))
 
 
-def test_a_reduction_of_nothing_is_its_init():
+def test_empty_reduction_is_its_init():
     text = reduction("arith.addf", [4, 0], [4], [1], init="3.0")
     np.testing.assert_array_equal(run(text, px=zeros(4, 0), pr=zeros(4))["pr"], np.full(4, 3))
 

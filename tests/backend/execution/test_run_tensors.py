@@ -66,7 +66,7 @@ def test_a_slice_outside_its_tensor_is_an_error(row):
 
 
 @pytest.mark.parametrize("row", [-1, 7])
-def test_a_slice_outside_its_tensor_in_the_text_is_refused(row):
+def test_static_slice_out_of_bounds_is_rejected(row):
     text = of(
         f"%y = tensor.extract_slice %x[{row}, 0] [2, 16] [1, 1] "
         ": tensor<8x16xf16> to tensor<2x16xf16>",

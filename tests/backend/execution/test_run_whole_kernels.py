@@ -66,7 +66,7 @@ def test_rms_norm_over_a_square_of_cores():
     )
 
 
-def test_a_product_with_its_keys_in_parts():
+def test_matmul_with_split_keys():
     p = softmax(half(64, 512).astype(float)).astype(np.float16)
     v = half(512, 64, seed=1)
     actual = run("sdpa_pv_ksplit.mlir", P=p, V=v, O=zeros(64, 64))["O"]
@@ -172,7 +172,7 @@ def test_attention_over_pages_with_lengths(lengths):
 
 
 @pytest.mark.parametrize("height", [6, 7, 9, 12])
-def test_matrices_of_unknown_height_merged(height):
+def test_concatenation_of_matrices_of_dynamic_height(height):
     a, b = half(height, 16), half(16, height, seed=1)
     actual = run("rowmerge_dynamic.mlir", a=a, b=b, out=zeros(12, 16), m=height)["out"]
     np.testing.assert_array_equal(actual, np.vstack([a, b.T])[:12])

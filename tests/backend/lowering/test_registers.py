@@ -148,7 +148,7 @@ def bounded_ops(draw):
 
 
 @given(bounded_ops())
-def test_bounds_hold_for_every_value_inside_those_of_the_operands(drawn):
+def test_bounds_hold_for_all_operands_within_their_bounds(drawn):
     op, type, left, right, (a, b) = drawn
     bounds = bound(op, [left, right], type, result_type(op, type))
     assume(bounds is not None)
@@ -156,7 +156,7 @@ def test_bounds_hold_for_every_value_inside_those_of_the_operands(drawn):
     assert bounds[0] <= evaluated(op, a, b, type) <= bounds[1]
 
 
-def test_the_remainder_of_a_range_around_zero_is_bounded_by_the_divisor_alone():
+def test_remainder_of_a_range_around_zero_is_bounded_by_the_divisor():
     """Its extremes are not at the ends of the range: 5 remsi 3 is 2, 7 remsi 3 is 1."""
     assert bound("remsi", [(-5, 7), (3, 3)], ElementType.I64, ElementType.I64) == (-2, 2)
 

@@ -50,7 +50,7 @@ def strided_and_wanted(draw):
 
 
 @given(strided_and_wanted())
-def test_a_view_exists_where_pytorch_has_one(case):
+def test_view_exists_if_pytorch_has_one(case):
     tensor, shape = case
     strides = under(tensor.shape, tensor.stride(), shape)
     try:

@@ -112,7 +112,7 @@ MOVE = bytes([2, 2 * Move.opcode])
         (with_payload(payload_with(bytes([2, 2 * Scalar.opcode, 0, 0, 60]))), "30 is not a Elem"),
     ],
 )
-def test_the_error_states_what_is_wrong_with_a_file(file, message):
+def test_error_describes_the_problem_of_a_file(file, message):
     with pytest.raises(ProgramError, match=message) as caught:
         decode(file)
     assert str(caught.value).startswith("device program: ")
@@ -141,7 +141,7 @@ def test_a_file_that_is_no_program_is_not_loaded(tmp_path):
         Program.load(path)
 
 
-def test_a_program_that_cannot_be_saved_says_so(tmp_path):
+def test_saving_to_an_invalid_path_raises(tmp_path):
     with pytest.raises(ProgramError, match="cannot write"):
         Program(encode(EMPTY)).save(tmp_path / "missing" / "f.prg")
 

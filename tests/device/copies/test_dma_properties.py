@@ -197,7 +197,7 @@ def test_copying_on_the_card_into_a_view_changes_exactly_its_elements(data, size
 
 @many
 @given(st.data(), sizes(), st.sampled_from(DTYPES))
-def test_moving_to_another_layout_on_the_card_keeps_the_tensor(data, size, dtype):
+def test_layout_change_on_the_card_preserves_the_elements(data, size, dtype):
     pair = written(
         random_host(size, dtype, data.draw(seeds)), data.draw(device_layouts(size, dtype))
     )
@@ -258,7 +258,7 @@ def test_common_views_read_back_as_on_the_host(view):
     assert torch.equal(view(device).cpu(), view(host))
 
 
-def test_a_view_made_before_a_copy_sees_the_copied_data():
+def test_view_created_before_a_copy_reads_the_copied_data():
     host = numbers(512, 512)
     device = torch.empty(512, 512, dtype=torch.float16, device="spyre")
     view = device.view(64, 8, 512)

@@ -159,7 +159,7 @@ def test_more_work_than_a_queue_holds_is_all_done():
     assert [int(result[3]) for result in results] == list(range(3000))
 
 
-def test_threads_and_streams_under_load_mix_nothing_up():
+def test_threads_and_streams_under_load_give_correct_results():
     shared = [Stream(priority=-(index % 2)) for index in range(5)]
     wrong = []
 

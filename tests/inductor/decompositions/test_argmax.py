@@ -62,7 +62,7 @@ def test_compiled(op, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_row_larger_than_the_scratchpad(dtype):
+def test_row_larger_than_the_scratchpad(dtype):
     values = few_values((1, 500_000), dtype)
     if dtype.is_floating_point:
         values = values.nan_to_num(0.0)

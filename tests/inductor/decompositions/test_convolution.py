@@ -93,7 +93,7 @@ def test_gradients(form):
 
 
 @pytest.mark.parametrize("form", mark_heavy(TRANSPOSED, "cut patches", "more padding than kernel"))
-def test_transposed_ones_and_their_gradients(form):
+def test_transposed_convolutions_and_gradients(form):
     size, kernel, options = TRANSPOSED[form]
     function = BACKWARD[len(kernel) - 2]
     made = kernel[1] * options.get("groups", 1)
@@ -109,7 +109,7 @@ def test_half_precision_gradients(function):
     assert_gradients_close_to_cpu(lambda *given: function(*given, stride=2, padding=1), x, weight)
 
 
-def test_channels_may_be_last_and_dims_in_any_order():
+def test_channels_last_and_permuted_dims():
     x, weight = (
         make_tensor(2, 8, 6, 7, dtype=torch.float32),
         make_tensor(6, 8, 3, 3, dtype=torch.float32),
@@ -121,7 +121,7 @@ def test_channels_may_be_last_and_dims_in_any_order():
     assert_gradients_close_to_cpu(lambda x, w: F.conv2d(x.transpose(2, 3)[:, :, 1:], w), x, weight)
 
 
-def test_only_the_gradients_that_are_asked_for():
+def test_output_mask_selects_gradients():
     x, weight = make_tensor(2, 8, 6, 7).to("spyre"), make_tensor(6, 8, 3, 3).to("spyre")
     gradient = torch.ones(2, 6, 4, 5, dtype=x.dtype, device="spyre")
     options = [6], [1, 1], [0, 0], [1, 1], False, [0, 0], 1
@@ -132,7 +132,7 @@ def test_only_the_gradients_that_are_asked_for():
 
 
 @pytest.mark.parametrize("groups", [2, 16])
-def test_rows_meet_the_factors_of_their_group(groups):
+def test_grouped_rows_use_the_matrix_of_their_group(groups):
     ends = torch.tensor([2, 5] if groups == 2 else [0, 1, *[3] * 13, 5], dtype=torch.int32)
 
     def grouped(x, factors, ends):

@@ -43,11 +43,11 @@ HEAVY = ["mean", "largest without padding", "with the last offset"]
 @pytest.mark.parametrize(
     "name", [pytest.param(e, marks=pytest.mark.heavy if e in HEAVY else ()) for e in CASES]
 )
-def test_bags_and_their_gradients(name, no_fallbacks):
+def test_embedding_bag_and_gradients(name, no_fallbacks):
     assert_gradients_close_to_cpu(CASES[name], make_tensor(7, 70, dtype=torch.float32), units=16)
 
 
-def test_gradients_are_divided_by_how_often_a_row_is_used(no_fallbacks):
+def test_scale_grad_by_freq(no_fallbacks):
     """PyTorch's kernel for the CPU takes the counts of other rows, where some are used often."""
     card = make_tensor(7, 70, dtype=torch.float32).to("spyre").requires_grad_()
     bags("sum", scale_grad_by_freq=True)(card).square().sum().backward()
@@ -63,7 +63,7 @@ def test_half_precision_results_are_rounded_once(no_fallbacks):
     assert_close(bags("sum")(weight), bags("sum")(to_reference(weight)), units=2, scale=0.25)
 
 
-def test_weighted_samples(no_fallbacks):
+def test_per_sample_weights(no_fallbacks):
     weight, per_sample_weights = (
         make_tensor(7, 70, dtype=torch.float32),
         make_tensor(9, dtype=torch.float32),
@@ -72,7 +72,7 @@ def test_weighted_samples(no_fallbacks):
     assert_gradients_close_to_cpu(bags("sum", padding_idx=1), weight, per_sample_weights, units=16)
 
 
-def test_what_is_not_finite_stays_in_its_bag(no_fallbacks):
+def test_non_finite_rows_do_not_spread(no_fallbacks):
     weight = make_tensor(7, 70, dtype=torch.float32)
     weight[2, 3], weight[3, 5], weight[6, 3] = math.inf, math.nan, -math.inf
     for mode in ("sum", "mean"):
@@ -81,7 +81,7 @@ def test_what_is_not_finite_stays_in_its_bag(no_fallbacks):
 
 
 @pytest.mark.parametrize("norm", [2.0, 1.0])
-def test_long_rows_are_shortened_where_they_are_used(norm, no_fallbacks):
+def test_max_norm_renormalizes_the_used_rows(norm, no_fallbacks):
     weight, indices = make_tensor(7, 70, dtype=torch.float32), torch.tensor([[1, 3], [3, 6]])
     card = to_card(weight)
     actual = F.embedding(indices.to("spyre"), card, max_norm=1.0, norm_type=norm)
@@ -89,7 +89,7 @@ def test_long_rows_are_shortened_where_they_are_used(norm, no_fallbacks):
     assert_close([actual, card], [expected, weight], units=16)
 
 
-def test_indices_out_of_range_are_refused():
+def test_out_of_bounds_indices_raise():
     weight, indices = torch.zeros(7, 70).to("spyre"), torch.tensor([1, 7]).to("spyre")
     with pytest.raises((IndexError, RuntimeError)):
         F.embedding_bag(indices, weight, torch.tensor([0]).to("spyre")).cpu()

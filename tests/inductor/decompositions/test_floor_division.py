@@ -12,7 +12,7 @@ DIVIDENDS = torch.tensor([1.0, 2.0, 3.0, 0.5, -1.0, -0.3, 100.0, 0.0, math.inf, 
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("divisor", [0.1, -0.1, 2.5, 0.0, math.inf, -math.inf])
-def test_remainders_decide(divisor, compiled):
+def test_floor_division_near_integer_quotients(divisor, compiled):
     def divide(x):
         return x // divisor, torch.div(x, torch.full_like(x, divisor), rounding_mode="floor")
 
@@ -21,7 +21,7 @@ def test_remainders_decide(divisor, compiled):
         torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0, equal_nan=True)
 
 
-def test_random_quotients_are_those_of_the_cpu():
+def test_random_quotients_match_the_cpu():
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(4000, generator=generator) for _ in range(2))
     actual = (1000 * to_card(x)) // to_card(y)
@@ -29,7 +29,7 @@ def test_random_quotients_are_those_of_the_cpu():
 
 
 @pytest.mark.parametrize("divisor", [3, -4, 2.5])
-def test_integers_and_numbers_on_the_left(divisor):
+def test_floor_division_of_integers_and_scalars(divisor):
     x = torch.arange(1, 20) - 30
     for call in (lambda x: x // divisor, lambda x: divisor // x):
         actual, expected = call(to_card(x)), call(x)

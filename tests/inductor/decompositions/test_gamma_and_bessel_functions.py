@@ -35,7 +35,7 @@ ODD = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, math.inf, -math.inf, math.nan, 1e
 
 
 @pytest.mark.parametrize("name", mark_heavy(FUNCTIONS, *HEAVY))
-def test_functions_to_the_last_places(name, no_fallbacks):
+def test_functions_are_accurate_to_ulps(name, no_fallbacks):
     function, low, high = FUNCTIONS[name]
     x = make_tensor(700, low=low, high=high, dtype=torch.float32)
     expected = function(to_reference(x))
@@ -49,7 +49,7 @@ CALM_AT_THE_ENDS = ("lgamma", "digamma", "i0e", "i1e", "erfcx", "log_ndtr", "ndt
 
 
 @pytest.mark.parametrize("name", mark_heavy(CALM_AT_THE_ENDS, *CALM_AT_THE_ENDS[1:6]))
-def test_odd_arguments(name, no_fallbacks):
+def test_special_arguments(name, no_fallbacks):
     function, *_ = FUNCTIONS[name]
     card = ODD.to("spyre")
     assert_close(function(card), function(to_reference(card)), units=16, scale=1e-6)
@@ -61,13 +61,13 @@ def test_bessel_functions_of_infinity_are_infinite(no_fallbacks):
     assert special.i1(x).tolist() == [math.inf, -math.inf]
 
 
-def test_small_arguments_of_ndtri_keep_their_digits(no_fallbacks):
+def test_ndtri_is_accurate_for_small_arguments(no_fallbacks):
     x = torch.logspace(-37, -2, 500).to("spyre")
     ratio = special.ndtri(x).cpu().double() / special.ndtri(x.cpu().double())
     assert (ratio - 1).abs().max() < 1e-6
 
 
-def test_compiled_functions_are_the_eager_ones(no_fallbacks):
+def test_compiled_functions_match_eager(no_fallbacks):
     def some(x):
         return special.i1e(x), special.log_ndtr(x)
 
@@ -86,7 +86,7 @@ def test_gradients(name, no_fallbacks):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64, torch.bool], ids=str)
-def test_signs(dtype, no_fallbacks):
+def test_signbit(dtype, no_fallbacks):
     x = ODD.to(dtype) if dtype.is_floating_point else make_tensor(70, dtype=dtype)
     actual = torch.signbit(x.to("spyre"))
     known = ~x.isnan()
@@ -94,7 +94,7 @@ def test_signs(dtype, no_fallbacks):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
-def test_products_with_logarithms(dtype, no_fallbacks):
+def test_xlog1py(dtype, no_fallbacks):
     one, other = ODD.repeat(len(ODD)), ODD.repeat_interleave(len(ODD))
     card = to_card((one.to(dtype), other.to(dtype)))
     actual = special.xlog1py(*card)

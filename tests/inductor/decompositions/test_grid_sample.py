@@ -39,7 +39,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("mode", "padding", "align"), CASES)
-def test_gradients_of_what_is_read_and_of_the_places(mode, padding, align, no_fallbacks):
+def test_gradients_of_input_and_grid(mode, padding, align, no_fallbacks):
     x = make_tensor(2, 3, 5, 7, dtype=torch.float32)
     assert_gradients_close_to_cpu(sampled(mode, padding, align), x, grid(2, 4, 3, 2), units=64)
 
@@ -62,7 +62,7 @@ def test_half_precision(no_fallbacks):
     assert_close_to_cpu(sampled("bilinear", "zeros", False), x, places, units=8)
 
 
-def test_what_is_not_finite_stays_where_it_is_read(no_fallbacks):
+def test_non_finite_elements_do_not_spread(no_fallbacks):
     x = make_tensor(1, 1, 4, 4, dtype=torch.float32)
     x[0, 0, 0, 0], x[0, 0, 3, 3] = math.inf, math.nan
     card = to_card((x, grid(1, 5, 6, 2)))
@@ -70,7 +70,7 @@ def test_what_is_not_finite_stays_where_it_is_read(no_fallbacks):
     assert_close(run(*card), run(*to_reference(card)), units=64)
 
 
-def test_other_shapes_are_refused_as_on_the_cpu():
+def test_invalid_shapes_raise_as_on_the_cpu():
     x, places = torch.zeros(2, 3, 5, 7), torch.zeros(3, 4, 3, 2)
     with pytest.raises(RuntimeError, match="same batch size"):
         F.grid_sample(x.to("spyre"), places.to("spyre"), align_corners=False)

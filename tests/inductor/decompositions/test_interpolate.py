@@ -102,14 +102,14 @@ def test_half_precision(name):
 
 
 @pytest.mark.parametrize("name", ["nearest, twice", "bilinear", "replicated"])
-def test_channels_may_be_last(name):
+def test_channels_last(name):
     function, size = FORMS[name]
     x = make_tensor(*size, dtype=torch.float32).contiguous(memory_format=torch.channels_last)
     assert_gradients_close_to_cpu(function, x, units=16)
 
 
 @pytest.mark.parametrize("name", ["nearest, twice", "reflected", "unfolded"])
-def test_what_is_not_finite_stays_where_it_is(name):
+def test_non_finite_elements_do_not_spread(name):
     function, size = FORMS[name]
     x = make_tensor(*size, dtype=torch.float32)
     x[0, 0, 1, 2], x[1, 3, 4, 4] = math.inf, math.nan
@@ -117,7 +117,7 @@ def test_what_is_not_finite_stays_where_it_is(name):
 
 
 @pytest.mark.parametrize("name", ["nearest, less", "reflected", "replicated"])
-def test_gradients_that_are_not_finite_stay_where_they_are(name):
+def test_non_finite_gradients_do_not_spread(name):
     function, size = FORMS[name]
 
     def backward(x, upstream):
@@ -130,7 +130,7 @@ def test_gradients_that_are_not_finite_stay_where_they_are(name):
     assert_close(backward(*to_card((x, upstream))), backward(x.double(), upstream.double()))
 
 
-def test_gradients_of_large_images_compare_no_pairs_of_places():
+def test_gradients_of_large_images_are_not_quadratic():
     # 14,400 places: their pairs would take most of a gigabyte.
     assert_gradients_close_to_cpu(
         by("bilinear", 2), make_tensor(1, 2, 60, 60, dtype=torch.float32), units=16
@@ -143,7 +143,7 @@ MODES = [("nearest", False), ("nearest-exact", False)] + [
 
 
 @pytest.mark.parametrize(("mode", "antialias"), MODES)
-def test_sizes_may_be_symbols(mode, antialias):
+def test_symbolic_sizes(mode, antialias):
     options = {"mode": mode, "antialias": antialias}
 
     def resized(x, size):

@@ -86,12 +86,12 @@ def test_half_precision(name):
     check_module(filled(make), make_tensor(*size))
 
 
-def test_channels_may_be_last():
+def test_channels_last():
     x = make_tensor(4, 6, 5, 7, dtype=torch.float32).contiguous(memory_format=torch.channels_last)
     check_module(filled(MODULES["batch"][0]), x)
 
 
-def test_statistics_are_averages_of_all_batches_if_asked():
+def test_cumulative_moving_average_of_statistics():
     module = nn.BatchNorm2d(6, momentum=None).to("spyre")
     reference = nn.BatchNorm2d(6, momentum=None).double()
     for shift in range(3):
@@ -103,7 +103,7 @@ def test_statistics_are_averages_of_all_batches_if_asked():
     assert_close(module.running_var, reference.running_var)
 
 
-def test_ops_that_update_and_those_that_do_not():
+def test_functional_and_mutating_batch_norm_ops():
     x = make_tensor(4, 6, 5, dtype=torch.float32)
     weight, bias, mean, var = (make_tensor(6, low=0.5, dtype=torch.float32) + n for n in range(4))
     aten = torch.ops.aten
@@ -122,7 +122,7 @@ def test_ops_that_update_and_those_that_do_not():
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_statistics_have_the_shape_that_tracing_foretells(training):
+def test_statistics_have_the_shape_of_the_meta_kernel(training):
     aten = torch.ops.aten
     for op in (aten.native_batch_norm, aten._native_batch_norm_legit):
 
@@ -136,7 +136,7 @@ def test_statistics_have_the_shape_that_tracing_foretells(training):
         assert shapes() == foretold == [(4, 6, 5), (6,), (6,)]
 
 
-def test_group_norms_of_values_far_from_zero_keep_their_gradients():
+def test_group_norm_gradients_of_values_far_from_zero():
     # Sums of squares of these differ in the last places of float32 only.
     x = make_tensor(2, 6, 8, 8, low=999, high=1001, dtype=torch.float32)
     weight = make_tensor(6, dtype=torch.float32)
@@ -144,7 +144,7 @@ def test_group_norms_of_values_far_from_zero_keep_their_gradients():
     assert_gradients_close_to_cpu(lambda x, weight: norm(x, 2, weight), x, weight, units=4096)
 
 
-def test_of_an_empty_batch_comes_an_empty_one_with_gradients():
+def test_empty_batch_has_gradients():
     module = nn.BatchNorm2d(6).to("spyre")
     x = torch.zeros(0, 6, 5, 7, device="spyre", requires_grad=True)
     result = module(x)
@@ -155,7 +155,7 @@ def test_of_an_empty_batch_comes_an_empty_one_with_gradients():
         nn.functional.batch_norm(x, torch.zeros(5, device="spyre"), torch.ones(5, device="spyre"))
 
 
-def test_sizes_may_be_symbols():
+def test_symbolic_sizes():
     torch._dynamo.reset()
     module = filled(MODULES["batch"][0])
     ours = copy.deepcopy(module).to("spyre")
@@ -167,7 +167,7 @@ def test_sizes_may_be_symbols():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 @pytest.mark.parametrize("dim", [0, 2])
-def test_norms_of_weights(dim, dtype):
+def test_weight_norm(dim, dtype):
     size = [1, 1, 1]
     size[dim] = (4, 6, 70)[dim]
     direction, length = make_tensor(4, 6, 70, dtype=dtype), make_tensor(*size, dtype=dtype)

@@ -66,7 +66,7 @@ HEAVY = (
 
 
 @pytest.mark.parametrize("name", mark_heavy(POOLS, *HEAVY))
-def test_pools_and_their_gradients(name):
+def test_pooling_and_gradients(name):
     function, size = POOLS[name]
     assert_gradients_close_to_cpu(function, make_tensor(*size, dtype=torch.float32))
 
@@ -78,7 +78,7 @@ def test_half_precision_pooling(name):
 
 
 @pytest.mark.parametrize("name", ["max 3x3", "avg 3x3", "adaptive avg"])
-def test_channels_may_be_last(name):
+def test_channels_last(name):
     function, size = POOLS[name]
     x = make_tensor(*size, dtype=torch.float32).contiguous(memory_format=torch.channels_last)
     assert_gradients_close_to_cpu(function, x)
@@ -95,7 +95,7 @@ INDICES = {
 
 
 @pytest.mark.parametrize("name", INDICES)
-def test_of_equal_ones_the_first_and_of_what_is_no_number_the_last(name):
+def test_max_pool_indices_of_ties_and_nan(name):
     x = make_tensor(2, 3, 9, 11, dtype=torch.float32).round()
     x[0, 0, 2, 3] = x[0, 0, 2, 4] = x[0, 0, 4, 4] = math.nan
     x[1, 0, :5, :5] = -math.inf
@@ -103,7 +103,7 @@ def test_of_equal_ones_the_first_and_of_what_is_no_number_the_last(name):
     assert_close_to_cpu(INDICES[name], x)
 
 
-def test_infinities_stay_where_they_are():
+def test_infinities_do_not_spread():
     x = make_tensor(1, 2, 6, 7, dtype=torch.float32)
     x[0, 0, 2, 3] = math.inf
     assert_close_to_cpu(lambda x: (F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, 4)), x)
@@ -118,7 +118,7 @@ WITHOUT_EFFECT = {
 
 
 @pytest.mark.parametrize("name", WITHOUT_EFFECT)
-def test_what_has_nothing_to_do_gives_a_copy(name):
+def test_identity_pooling_returns_a_copy(name):
     pool = WITHOUT_EFFECT[name]
     for call in (pool, torch.compile(pool)):
         spread = make_tensor(2, 4, 5, 6, 2, dtype=torch.float32)

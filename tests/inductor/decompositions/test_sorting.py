@@ -12,7 +12,7 @@ TYPES = (torch.float16, torch.int64, torch.bool)
 
 @NO_FALLBACKS
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_rows_are_sorted_stably(dtype):
+def test_sort_is_stable(dtype):
     def both(x):
         return (
             torch.sort(x, stable=True),
@@ -24,7 +24,7 @@ def test_rows_are_sorted_stably(dtype):
 
 
 @NO_FALLBACKS
-def test_what_is_no_number_comes_last():
+def test_sort_puts_nan_last():
     x = make_tensor(100, dtype=torch.float32)
     x[[3, 50]], x[7], x[70] = torch.nan, torch.inf, -torch.inf
     assert_close_to_cpu(lambda x: (x.sort(stable=True), x.sort(stable=True, descending=True)), x)
@@ -32,7 +32,7 @@ def test_what_is_no_number_comes_last():
 
 @NO_FALLBACKS
 @pytest.mark.parametrize("shape", [(), (1,), (0, 4), (4, 0), (3, 1), (2, 3, 5)], ids=str)
-def test_little_is_sorted(shape):
+def test_sort_of_small_tensors(shape):
     assert_close_to_cpu(
         lambda x: (x.sort(dim=0, stable=True), x.sort(stable=True)), make_tensor(*shape)
     )
@@ -45,7 +45,7 @@ def distinct(*shape, dtype=torch.float32):
 
 
 @NO_FALLBACKS
-def test_the_first_are_found():
+def test_topk():
     def first(x):
         return x.topk(3), x.topk(5, largest=False), x.topk(2, 0), x.topk(70)[0]
 
@@ -54,11 +54,11 @@ def test_the_first_are_found():
 
 
 @NO_FALLBACKS
-def test_the_first_of_long_rows_are_found_in_rounds():
+def test_topk_of_long_rows():
     assert_close_to_cpu(lambda x: x.topk(50), distinct(2, 9000))
 
 
-def test_sorting_too_much_falls_back():
+def test_sort_of_long_rows_falls_back():
     x = distinct(20000)
     before = torch.spyre.counters()["fallbacks"]
     with pytest.warns(UserWarning, match="falling back"):
@@ -68,7 +68,7 @@ def test_sorting_too_much_falls_back():
 
 
 @NO_FALLBACKS
-def test_places_among_bounds():
+def test_searchsorted_and_bucketize():
     def places(x, bounds, rows):
         return (
             torch.bucketize(x, bounds),
@@ -85,7 +85,7 @@ def test_places_among_bounds():
 
 
 @NO_FALLBACKS
-def test_histograms():
+def test_histc():
     def counted(x):
         return torch.histc(x, 10, -1, 1), torch.histc(x, 7), torch.histc(x[:0], 3)
 
@@ -95,7 +95,7 @@ def test_histograms():
 
 
 @NO_FALLBACKS
-def test_integers_are_counted():
+def test_bincount():
     x = torch.tensor([1, 5, 1, 0, 9])
     assert_close_to_cpu(lambda x: (torch.bincount(x), torch.bincount(x[:2], minlength=12)), x)
     weights = to_card(torch.tensor([0.5, 1, 2, 4, 8]))
@@ -106,7 +106,7 @@ def test_integers_are_counted():
 
 @NO_FALLBACKS
 @pytest.mark.parametrize("bins", [1, 2, 3, 64, 65, 70, 4097])
-def test_counting_takes_little_memory(bins, monkeypatch):
+def test_bincount_takes_little_memory(bins, monkeypatch):
     monkeypatch.setattr(sorting, "_MAX_MASK", 512)
     x = torch.arange(200) * 7 % bins
     counted = torch.bincount(to_card(x), minlength=bins)

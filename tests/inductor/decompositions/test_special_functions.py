@@ -38,7 +38,7 @@ def named(value):
 @pytest.mark.parametrize(
     ("function", "dtype"), rotate_dtypes(FUNCTIONS, FLOATS, always=torch.float32), ids=named
 )
-def test_functions_to_the_last_places(function, dtype, no_fallbacks):
+def test_functions_are_accurate_to_ulps(function, dtype, no_fallbacks):
     low, high = FUNCTIONS[function]
     for shape in [(), (7,), (0, 5), (3, 700)]:
         # Relative to the value itself: nothing cancels.
@@ -51,7 +51,7 @@ def test_functions_to_the_last_places(function, dtype, no_fallbacks):
     assert_close(function(view), function(to_reference(view)), units=8, scale=1e-2)
 
 
-def test_small_complements_of_erf_keep_their_digits(no_fallbacks):
+def test_erfc_keeps_relative_accuracy(no_fallbacks):
     x = torch.linspace(-2, 9, 5000).to("spyre")
     ratio = torch.erfc(x).cpu().double() / torch.erfc(x.cpu().double())
     assert (ratio - 1).abs().max() < 1e-6
@@ -64,7 +64,7 @@ def test_small_complements_of_erf_keep_their_digits(no_fallbacks):
 @pytest.mark.parametrize(
     "function", [torch.atan2, torch.hypot], ids=lambda function: function.__name__
 )
-def test_functions_of_two(function, dtype, no_fallbacks):
+def test_binary_functions(function, dtype, no_fallbacks):
     for left, right in [((), ()), ((3, 70), (70,)), ((0, 5), (5,))]:
         assert_close_to_cpu(
             function, make_tensor(*left, dtype=dtype), make_tensor(*right, dtype=dtype), units=8
@@ -74,7 +74,7 @@ def test_functions_of_two(function, dtype, no_fallbacks):
     assert_close(function(*card), function(*to_reference(card)), units=8)
 
 
-def test_integers_give_floats(no_fallbacks):
+def test_integers_are_promoted_to_float(no_fallbacks):
     x = torch.arange(-3, 4)
     for function in (torch.atan, torch.asinh):
         assert_close(function(x.to("spyre")), function(x), units=8)
@@ -96,7 +96,7 @@ def test_distances(p, no_fallbacks):
     ],
     ids=named,
 )
-def test_extremes_so_far(function, dtype, no_fallbacks):
+def test_cummax_and_cummin(function, dtype, no_fallbacks):
     for shape, dim in [((), 0), ((7,), 0), ((0, 5), 1), ((3, 130), 1), ((130, 3), 0), ((2, 1), 1)]:
         assert_close_to_cpu(
             lambda x, dim=dim: tuple(function(x, dim)), make_tensor(*shape, dtype=dtype)
@@ -107,14 +107,14 @@ def test_extremes_so_far(function, dtype, no_fallbacks):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_logarithms_of_sums_so_far(dtype, no_fallbacks):
+def test_logcumsumexp(dtype, no_fallbacks):
     for shape, dim in [((), 0), ((7,), 0), ((0, 5), 1), ((3, 130), 1), ((130, 3), 0)]:
         x = make_tensor(*shape, low=-30, high=30, dtype=dtype)
         assert_close_to_cpu(lambda x, dim=dim: torch.logcumsumexp(x, dim), x, units=8, scale=4.0)
 
 
 @pytest.mark.parametrize("dtype", mark_heavy([*FLOATS, torch.int32], torch.bfloat16, torch.float32))
-def test_medians_and_the_kth(dtype, no_fallbacks):
+def test_median_and_kthvalue(dtype, no_fallbacks):
     for shape, dim in [((7,), 0), ((3, 130), 1), ((130, 3), 0), ((2, 1), 1)]:
         # No two alike: which of equal ones is found is nobody's promise.
         count = math.prod(shape)
@@ -134,13 +134,13 @@ def test_medians_and_the_kth(dtype, no_fallbacks):
 
 
 @pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning")
-def test_a_place_beyond_the_row_is_refused():
+def test_kthvalue_rejects_k_out_of_range():
     for k in (0, 4):
         with pytest.raises(RuntimeError, match="out of range"):
             torch.kthvalue(torch.ones(3, device="spyre"), k)
 
 
-def test_tensors_are_compared_on_the_card(no_fallbacks):
+def test_equal_runs_on_the_card(no_fallbacks):
     for dtype in (*FLOATS, torch.int64, torch.bool):
         x = make_tensor(3, 70, dtype=dtype).to("spyre")
         other = x.clone()
@@ -156,7 +156,7 @@ def test_tensors_are_compared_on_the_card(no_fallbacks):
 
 @pytest.mark.parametrize("function", [torch.atan2, torch.hypot, torch.pow], ids=named)
 @pytest.mark.parametrize("flip", [False, True])
-def test_a_number_in_a_tensor_does_not_widen_the_others(function, flip):
+def test_0d_tensor_does_not_promote_the_dtype(function, flip):
     pairs = [(torch.float16, torch.float32), (torch.bfloat16, torch.float16)]
     if function is torch.pow:
         pairs.append((torch.int32, torch.int64))

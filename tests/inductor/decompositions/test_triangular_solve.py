@@ -28,7 +28,7 @@ def test_solutions_and_gradients_are_native(name, no_fallbacks):
     assert_gradients_close_to_cpu(solved, matrix, sides, units=64)
 
 
-def test_sizes_that_do_not_fit_are_refused():
+def test_incompatible_sizes_are_rejected():
     with pytest.raises(RuntimeError, match="solve_triangular"):
         torch.linalg.solve_triangular(
             torch.ones(3, 4, device="spyre"), torch.ones(4, 2, device="spyre"), upper=False

@@ -9,7 +9,7 @@ import torch
 @pytest.mark.parametrize(
     "row, col, offset", [(5, 5, 0), (7, 3, 1), (3, 9, -2), (4, 4, 7), (4, 4, -7), (0, 3, 0)]
 )
-def test_indices_of_triangles_are_those_of_the_cpu(indices, row, col, offset, compiled):
+def test_triangle_indices_match_the_cpu(indices, row, col, offset, compiled):
     def made(x):
         return indices(row, col, offset, device=x.device)
 
@@ -21,7 +21,7 @@ def test_indices_of_triangles_are_those_of_the_cpu(indices, row, col, offset, co
     assert torch.spyre.counters()["fallbacks"] == before
 
 
-def test_what_indices_of_triangles_are_for():
+def test_indexing_with_triangle_indices():
     def lower(x):
         rows, columns = torch.tril_indices(5, 5, device=x.device)
         return x[rows, columns]

@@ -106,7 +106,7 @@ CASES = [*((name, False) for name in FORMS), *((name, True) for name in COMPILED
 
 
 @pytest.mark.parametrize("name, compiled", CASES)
-def test_attention_is_one_program_as_exact_as_its_format(name, compiled):
+def test_attention_is_one_program_with_format_accuracy(name, compiled):
     form = FORMS[name]
     tensors = form.tensors()
     run = torch.compile(form.__call__) if compiled else form
@@ -147,7 +147,7 @@ def test_causal_attention_skips_masked_tiles_of_keys():
 
 
 @WAYS
-def test_keys_behind_the_valid_part_of_a_cache_are_not_read(compiled):
+def test_attention_skips_invalid_part_of_a_key_cache(compiled):
     """Were they read, their NaN would be seen. The clock never looks at data, and counts them."""
     form = Form(batch=1, rows=1, keys=1024)
     query, key, value, _ = form.tensors()
@@ -187,7 +187,7 @@ def hides(rows, keys):
 )
 @pytest.mark.parametrize("dtype", [HALF, BFLOAT, SINGLE], ids=str)
 @pytest.mark.parametrize("kind", LOWEST)
-def test_masks_give_what_pytorch_gives(kind, dtype, whole, compiled, monkeypatch):
+def test_masks_match_pytorch(kind, dtype, whole, compiled, monkeypatch):
     if not whole:
         monkeypatch.setattr(attention, "has_kernel", lambda *args: False)
     form = Form(batch=1, rows=30, keys=70, dtype=dtype)
@@ -210,7 +210,7 @@ def test_masks_give_what_pytorch_gives(kind, dtype, whole, compiled, monkeypatch
     torch.testing.assert_close(result, expected, **bounds)
 
 
-def test_a_bias_that_is_not_a_number_is_seen():
+def test_nan_bias_propagates():
     form = Form(batch=1, rows=3, keys=600)
     bias = torch.full((3, 600), -math.inf, dtype=HALF)
     bias[1, 400] = math.nan
@@ -220,7 +220,7 @@ def test_a_bias_that_is_not_a_number_is_seen():
 
 
 @pytest.mark.parametrize("pages", mark_heavy([1, 2, 5], 1, 5))
-def test_pages_of_keys_one_after_the_other_are_attention(pages):
+def test_attention_over_pages_of_keys(pages):
     """With the largest score and the sums so far, as servers compute with long caches."""
     form = Form(keys=64 * pages)
     query, key, value, _ = form.tensors()
@@ -250,7 +250,7 @@ def test_pages_of_keys_one_after_the_other_are_attention(pages):
 
 
 @WAYS
-def test_views_are_read_where_they_are(compiled):
+def test_views_are_not_copied(compiled):
     """Heads of a projection, as models cut them: no copy of query, key or value is made."""
     torch.manual_seed(0)
     states = torch.randn(1, 70, 12 * 64).half().to("spyre")
@@ -286,7 +286,7 @@ def test_other_layouts_are_copied_first():
     torch.testing.assert_close(result.cpu().double(), expected, **bounds)
 
 
-def test_sizes_may_be_symbols():
+def test_symbolic_sizes():
     torch._dynamo.utils.counters.clear()
 
     def attend(query, key, value):
@@ -306,7 +306,7 @@ def test_sizes_may_be_symbols():
 
 @pytest.mark.parametrize("sizes", [(0, 70), (20, 0), (20, 1)], ids=str)
 @WAYS
-def test_nothing_to_attend_to(sizes, compiled):
+def test_attention_without_keys(sizes, compiled):
     rows, keys = sizes
     form = Form(rows=rows, keys=keys)
     tensors = form.tensors()
@@ -319,7 +319,7 @@ def test_nothing_to_attend_to(sizes, compiled):
 
 
 @WAYS
-def test_gradients_go_through_it(compiled):
+def test_gradients_of_attention(compiled):
     form = Form(dtype=SINGLE, rows=40, keys=40, bias=(40, 40), options={"is_causal": False})
     held = [tensor.cpu().double().requires_grad_() for tensor in form.tensors()]
     tensors = [tensor.requires_grad_() for tensor in form.tensors()]
@@ -332,7 +332,7 @@ def test_gradients_go_through_it(compiled):
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
 @WAYS
-def test_gradients_of_a_row_of_lowest_numbers_are_those_of_equal_weights(batches, compiled):
+def test_fully_masked_row_has_gradients_of_equal_weights(batches, compiled):
     """Such a row's sum of exponentials cannot be told from its largest score."""
     torch.manual_seed(0)
     leading = (2,) * batches
@@ -355,7 +355,7 @@ def test_gradients_of_a_row_of_lowest_numbers_are_those_of_equal_weights(batches
 
 
 @WAYS
-def test_heads_without_batches_take_the_kernel_too(compiled):
+def test_attention_without_batch_dim_uses_the_kernel(compiled):
     form = Form(batch=1, bias=(4, 20, 70))
     tensors = [tensor if tensor.dim() == 3 else tensor.squeeze(0) for tensor in form.tensors()]
     run = torch.compile(form.__call__) if compiled else form
@@ -368,7 +368,7 @@ def test_heads_without_batches_take_the_kernel_too(compiled):
     torch.testing.assert_close(result.cpu().double(), expected, **bounds)
 
 
-def test_dropout_is_left_to_other_ops():
+def test_dropout_uses_the_decomposition():
     form = Form(options={"dropout_p": 0.5})
     assert not attention.has_kernel(*form.tensors(), 0.5)
     assert attention.has_kernel(*form.tensors(), 0.0)
@@ -384,7 +384,7 @@ MISFITS = {
 
 @pytest.mark.parametrize("name", MISFITS)
 @WAYS
-def test_tensors_that_do_not_fit_are_refused(name, compiled):
+def test_incompatible_shapes_raise(name, compiled):
     given = [None if size is None else torch.ones(size, device="spyre") for size in MISFITS[name]]
     attend = F.scaled_dot_product_attention
     with pytest.raises(RuntimeError, match="size"):

@@ -75,7 +75,7 @@ def test_scores_stay_on_the_card(name, compiled):
 
 @pytest.mark.parametrize("name", ["five dims that share heads", "a mask of four dims"])
 @WAYS
-def test_gradients_have_the_shapes_that_were_given(name, compiled):
+def test_gradients_have_the_shapes_of_the_inputs(name, compiled):
     case = CASES[name]
     given = [tensor for tensor in case.tensors() if tensor is not None]
     ours = [tensor.to("spyre").requires_grad_() for tensor in given]
@@ -86,7 +86,7 @@ def test_gradients_have_the_shapes_that_were_given(name, compiled):
         torch.testing.assert_close(one.grad.cpu().double(), other.grad, rtol=1e-4, atol=1e-4)
 
 
-def test_sizes_may_be_symbols():
+def test_symbolic_sizes():
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     run = torch.compile(F.scaled_dot_product_attention, dynamic=True)
@@ -97,7 +97,7 @@ def test_sizes_may_be_symbols():
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
-def test_inference_mode_is_no_different():
+def test_inference_mode():
     case = CASES["five dims"]
     host = case.tensors()
     with torch.inference_mode():
@@ -118,7 +118,7 @@ MISFITS = {
 
 @pytest.mark.parametrize("name", MISFITS)
 @WAYS
-def test_tensors_that_do_not_fit_are_refused(name, compiled):
+def test_incompatible_shapes_raise(name, compiled):
     case = Case(*MISFITS[name])
     tensors = [None if tensor is None else tensor.to("spyre") for tensor in case.tensors()]
     with pytest.raises(RuntimeError, match="size"):
@@ -126,14 +126,14 @@ def test_tensors_that_do_not_fit_are_refused(name, compiled):
 
 
 @pytest.mark.parametrize("batch", [(2, 2), (2, 3, 2)], ids=str)
-def test_channels_may_be_missing(batch):
+def test_attention_with_zero_channels(batch):
     host = [torch.randn(*batch, rows, inner) for rows, inner in ((3, 0), (4, 0), (4, 8))]
     result = F.scaled_dot_product_attention(*(tensor.to("spyre") for tensor in host))
     torch.testing.assert_close(result.cpu(), F.scaled_dot_product_attention(*host))
 
 
 @pytest.mark.parametrize("batch", [(0, 4), (2, 0, 3)], ids=str)
-def test_batches_may_be_missing(batch):
+def test_attention_of_an_empty_batch(batch):
     host = [torch.randn(*batch, rows, 64) for rows in (ROWS, KEYS, KEYS)]
     result = F.scaled_dot_product_attention(*(tensor.to("spyre") for tensor in host))
     assert result.shape == (*batch, ROWS, 64)

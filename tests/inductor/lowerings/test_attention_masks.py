@@ -89,7 +89,7 @@ def compare(function, dtype, kind, compiled, given):
 @TYPES
 @VALUES
 @pytest.mark.parametrize("function", [added, added_in_float32, filled, made_on_the_card, logarithm])
-def test_a_softmax_of_masked_scores(function, kind, dtype, compiled):
+def test_softmax_of_masked_scores(function, kind, dtype, compiled):
     actual = compare(function, dtype, kind, compiled, tensors(dtype))
     assert actual[:, :, 0].isnan().all() == (kind == "infinity")
 
@@ -123,7 +123,7 @@ def test_attention(form, kind, dtype, compiled, monkeypatch):
 
 @TYPES
 @WAYS
-def test_flags_hide_as_minus_infinity(dtype, compiled):
+def test_bool_mask_equals_minus_infinity(dtype, compiled):
     given = tensors(dtype)
     shows = ~hidden(6, 70)
     run = torch.compile(attended) if compiled else attended
@@ -138,7 +138,7 @@ def test_flags_hide_as_minus_infinity(dtype, compiled):
 @TYPES
 @VALUES
 @WAYS
-def test_a_triangle_with_padding_in_front(dtype, kind, compiled):
+def test_causal_mask_with_left_padding(dtype, kind, compiled):
     """The mask of a batch padded on the left: its first rows see nothing at all."""
     rows = 70
 
@@ -170,7 +170,7 @@ def test_infinities_survive_conversion_to_float32_and_back(dtype, compiled):
         torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
 
 
-def test_the_lowest_bfloat16_stays_finite(no_fallbacks):
+def test_lowest_bfloat16_stays_finite(no_fallbacks):
     low = torch.finfo(BFLOAT).min
     made = (
         torch.full((3,), low, dtype=BFLOAT, device="spyre"),

@@ -23,7 +23,7 @@ def numbers(table: torch.Tensor, *size: int) -> torch.Tensor:
         lambda table: table.index_select(0, (numbers(table, 2, 3) * 2).t()[1]),
     ],
 )
-def test_views_of_computed_indices_are_looked_up_in_one_graph(look_up, caplog):
+def test_gather_with_views_of_computed_indices(look_up, caplog):
     actual = torch.compile(look_up)(TABLE.half().to("spyre"))
     assert actual.tolist() == look_up(TABLE.half()).tolist()
     assert "op by op" not in caplog.text
@@ -52,7 +52,7 @@ PLACES = torch.tensor([[0, 3, 2], [1, 1, 5]])
         shifted,
     ],
 )
-def test_parts_of_tables_are_looked_up_in_one_graph(look_up, caplog):
+def test_gather_from_slices_of_tables(look_up, caplog):
     actual = torch.compile(look_up)(TABLE.half().to("spyre"), PLACES.to("spyre"))
     assert actual.tolist() == look_up(TABLE.half(), PLACES).tolist()
     assert "op by op" not in caplog.text

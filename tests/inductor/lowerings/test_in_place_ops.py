@@ -14,14 +14,14 @@ def launches(call):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32])
 @pytest.mark.parametrize("shape", [(), (128,), (3, 70), (300, 130)])
-def test_an_op_in_place_is_one_launch(shape, dtype, no_fallbacks):
+def test_in_place_op_is_one_launch(shape, dtype, no_fallbacks):
     x, y = (make_tensor(*shape, dtype=dtype).to("spyre") for _ in range(2))
     assert launches(lambda: x.add_(y)) == 1
     assert launches(lambda: x.mul_(1)) == 1
     assert launches(lambda: torch.sub(x, y, out=x)) == 1
 
 
-def test_values_are_those_before_the_op(no_fallbacks):
+def test_in_place_op_reads_old_values(no_fallbacks):
     x, y = (make_tensor(9, 130, dtype=torch.float32).to("spyre") for _ in range(2))
     expected = to_reference(x) * to_reference(x) + to_reference(y)
     x.copy_(y)
@@ -30,7 +30,7 @@ def test_values_are_those_before_the_op(no_fallbacks):
     assert_close(x.add_(x), 2 * to_reference(make_tensor(9, 130, dtype=torch.float32)))
 
 
-def test_parts_of_one_tensor_keep_their_order(no_fallbacks):
+def test_overlapping_slices_are_written_in_order(no_fallbacks):
     for dtype in (torch.float16, torch.float32):
         base = make_tensor(20, 200, dtype=dtype)
         for target, source in [
@@ -44,7 +44,7 @@ def test_parts_of_one_tensor_keep_their_order(no_fallbacks):
             assert_close(card, host)
 
 
-def test_a_row_added_to_all_is_the_old_one(no_fallbacks):
+def test_in_place_add_of_a_row_uses_its_old_value(no_fallbacks):
     def add_first_row(x):
         return x.add_(x[0].clone())
 
@@ -54,7 +54,7 @@ def test_a_row_added_to_all_is_the_old_one(no_fallbacks):
         assert_close(run(x), expected)
 
 
-def test_a_compiled_graph_replaces_several_inputs_in_one_program(no_fallbacks):
+def test_compiled_graph_mutates_several_inputs_in_one_program(no_fallbacks):
     def step(x, y, z):
         mean = 0.9 * y + 0.1 * z
         x.sub_(mean * 0.5)
@@ -70,7 +70,7 @@ def test_a_compiled_graph_replaces_several_inputs_in_one_program(no_fallbacks):
     assert launches(lambda: run(x, y, z)) == 1
 
 
-def test_transposed_reads_stay_apart_from_the_write(no_fallbacks):
+def test_transposed_read_of_a_mutated_input(no_fallbacks):
     def add_transposed(x):
         return x.add_(x.t().clone())
 
@@ -80,7 +80,7 @@ def test_transposed_reads_stay_apart_from_the_write(no_fallbacks):
     assert_close(torch.compile(add_transposed, dynamic=False)(x), expected)
 
 
-def test_sums_of_what_is_replaced_are_of_the_old_values(no_fallbacks):
+def test_reduction_of_a_mutated_input_uses_old_values(no_fallbacks):
     def normalize(x):
         return x.sub_(x.mean(-1, keepdim=True))
 

@@ -27,7 +27,7 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_agrees_with_the_cpu(name):
+def test_index_expressions_match_the_cpu(name):
     card = to_card(make_tensor(6, 8, 4, 16))
     actual = torch.compile(GRAPHS[name], fullgraph=True)(card)
     assert_close(actual, GRAPHS[name](to_reference(card)), units=2)

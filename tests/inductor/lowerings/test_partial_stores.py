@@ -9,7 +9,7 @@ WIDTHS = [1, 31, 33, 63, 64, 65]
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64, torch.bool])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_what_lies_behind_the_part_stays(width, dtype, compiled):
+def test_partial_store_preserves_other_elements(width, dtype, compiled):
     def write(whole, part):
         whole[:, : part.shape[1]] = part
         return whole
@@ -21,7 +21,7 @@ def test_what_lies_behind_the_part_stays(width, dtype, compiled):
     assert torch.equal(actual.cpu(), expected)
 
 
-def test_parts_in_any_order():
+def test_partial_stores_in_any_order():
     """A loss pads its labels: the padding may be written before the labels."""
 
     def shifted(ids):

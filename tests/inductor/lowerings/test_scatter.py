@@ -37,7 +37,7 @@ def apart(x, one, other, values):
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_rows_of_any_type_are_put(dtype):
+def test_index_put_of_rows_of_any_dtype(dtype):
     index = torch.tensor([2, -7, 5])
     assert_close_to_cpu(
         changed(rows), make_tensor(7, 70, dtype=dtype), index, make_tensor(3, 70, dtype=dtype)
@@ -45,7 +45,7 @@ def test_rows_of_any_type_are_put(dtype):
 
 
 @pytest.mark.parametrize("size", [1, 63, 64, 130])
-def test_rows_of_any_length_are_put_and_others_stay(size):
+def test_index_put_of_rows_preserves_other_rows(size):
     assert_close_to_cpu(
         changed(rows), make_tensor(5, size), torch.tensor([3, 0]), make_tensor(2, size)
     )
@@ -55,7 +55,7 @@ def test_rows_of_any_length_are_put_and_others_stay(size):
     )
 
 
-def test_indices_stand_for_any_dims():
+def test_index_put_along_any_dims():
     one, other = torch.tensor([2, 0, -1]), torch.tensor([-1, 66, 3])
     assert_close_to_cpu(changed(columns), make_tensor(4, 70), one, make_tensor(4, 3))
     assert_close_to_cpu(changed(points), make_tensor(4, 70), one, other, make_tensor(3))
@@ -64,7 +64,7 @@ def test_indices_stand_for_any_dims():
     assert_close_to_cpu(changed(rows), make_tensor(70), other, make_tensor(3))
 
 
-def test_nothing_is_put():
+def test_index_put_with_empty_indices():
     none = torch.zeros(0, dtype=torch.int64)
     assert_close_to_cpu(changed(rows), make_tensor(4, 70), none, make_tensor(0, 70))
     assert_close_to_cpu(changed(rows), make_tensor(4, 0), torch.tensor([1]), make_tensor(1, 0))
@@ -73,7 +73,7 @@ def test_nothing_is_put():
     )
 
 
-def test_views_are_changed_and_what_is_around_them_stays():
+def test_index_put_on_views_preserves_other_elements():
     def inside(x, index, values):
         x[1:4, 10:75].index_copy_(0, index, values)
         x.t()[80:].index_put_((index,), values[:, :6] + 1)
@@ -82,7 +82,7 @@ def test_views_are_changed_and_what_is_around_them_stays():
     assert_close_to_cpu(inside, make_tensor(6, 100), torch.tensor([2, 0]), make_tensor(2, 65))
 
 
-def test_a_cache_is_written_in_place():
+def test_key_cache_is_written_in_place():
     cache = to_card(torch.zeros(2, 3, 16, 64, dtype=torch.float16))
     place = cache.data_ptr()
     states = to_card(make_tensor(2, 3, 2, 64))
@@ -97,7 +97,7 @@ SLOTS = 130
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (2, 0, 1, 3), (0, 1, 3, 2)], ids=str)
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_slots_of_a_cache_of_any_layout_are_written_and_no_others(order, compiled):
+def test_only_indexed_cache_slots_are_written_for_any_layout(order, compiled):
     """With its slots in the middle of the dims, outermost, and along the sticks."""
 
     def write(cache, slots, states):
@@ -119,7 +119,7 @@ def test_slots_of_a_cache_of_any_layout_are_written_and_no_others(order, compile
     assert cache.device_tensor_layout() == layout
 
 
-def test_the_last_of_several_stays():
+def test_index_put_of_duplicates_stores_the_last():
     index = torch.tensor([1, 3, 1, 1])
     values = torch.arange(4.0).half()[:, None].expand(4, 70)
     actual = to_card(make_tensor(5, 70)).index_put((to_card(index),), to_card(values))
@@ -127,7 +127,7 @@ def test_the_last_of_several_stays():
 
 
 @pytest.mark.parametrize("dtype", TYPES[:-1], ids=str)
-def test_what_meets_is_added(dtype):
+def test_index_add_accumulates_duplicates(dtype):
     def both(x, index, values):
         return (
             x.index_put((index,), values, accumulate=True),
@@ -142,7 +142,7 @@ def test_what_meets_is_added(dtype):
     assert_close_to_cpu(both, x, many, make_tensor(9, 70, dtype=dtype), units=8)
 
 
-def test_what_meets_along_several_dims_is_added():
+def test_index_put_accumulates_duplicates_along_several_dims():
     one, other = torch.tensor([2, 0, 2, 1]), torch.tensor([66, 3, 66, 66])
 
     def add(x, one, other, values):
@@ -166,7 +166,7 @@ FLAGGED = {
 
 
 @pytest.mark.parametrize("form", FLAGGED)
-def test_flags_choose_what_is_put(form):
+def test_index_put_with_bool_mask(form):
     x = make_tensor(4, 70)
     assert_close_to_cpu(FLAGGED[form], x, x > 0, make_tensor(70))
 
@@ -175,7 +175,7 @@ SHAPES = [((5, 70), (3, 70)), ((5, 70), (5, 9)), ((70,), (9,)), ((), ()), ((2, 3
 
 
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
-def test_scatters_along_each_dim(shapes):
+def test_scatter_along_each_dim(shapes):
     shape, index_shape = shapes
     for dim in range(max(1, len(shape))):
         extent = shape[dim] if shape else 1
@@ -195,7 +195,7 @@ REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32], ids=str)
-def test_scatters_that_reduce(dtype):
+def test_scatter_reduce(dtype):
     def all_kinds(x, index, src):
         results = [x.scatter_add(1, index, src), x.scatter(1, index, src, reduce="multiply")]
         for kind in REDUCTIONS:
@@ -212,7 +212,7 @@ def test_scatters_that_reduce(dtype):
 
 @pytest.mark.parametrize("padding", [-1, 3])
 @pytest.mark.parametrize("by_frequency", [False, True])
-def test_gradients_of_tables(padding, by_frequency):
+def test_embedding_dense_backward(padding, by_frequency):
     backward = torch.ops.aten.embedding_dense_backward
     index = torch.tensor([[3, 5, 3], [1, 5, 19]])
     assert_close_to_cpu(
@@ -240,7 +240,7 @@ def test_gradients_of_losses():
         torch.testing.assert_close(actual.cpu(), other, rtol=1e-4, atol=1e-5)
 
 
-def test_parts_are_replaced():
+def test_slice_and_select_scatter():
     assert_close_to_cpu(
         lambda x, y: x.slice_scatter(y, 1, 3, 66, 2), make_tensor(4, 70), make_tensor(4, 32)
     )
@@ -251,7 +251,7 @@ def test_parts_are_replaced():
 
 
 @pytest.mark.parametrize("bad", [9, -10])
-def test_indices_out_of_range_are_refused_and_nothing_is_written(bad):
+def test_out_of_bounds_indices_raise_and_write_nothing(bad):
     x = to_card(make_tensor(9, 70))
     before = x.cpu()
     index, values = to_card((torch.tensor([bad]), make_tensor(1, 70)))
@@ -262,7 +262,7 @@ def test_indices_out_of_range_are_refused_and_nothing_is_written(bad):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_what_is_not_finite_is_added_only_where_it_belongs(dtype):
+def test_non_finite_elements_do_not_spread(dtype):
     x, index = torch.zeros(6, dtype=dtype), torch.tensor([0, 1, 1, 3, 3, 4, 5])
     values = torch.tensor([math.inf, 1, 2, math.inf, -math.inf, -math.inf, math.nan], dtype=dtype)
     assert_close_to_cpu(lambda x, i, v: x.index_put((i,), v, accumulate=True), x, index, values)
@@ -278,7 +278,7 @@ NARROW = {
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("case", NARROW)
-def test_indices_beyond_a_view_are_refused_even_if_there_is_memory(case, compiled):
+def test_indices_beyond_a_view_raise_even_within_its_storage(case, compiled):
     view, shape, dim = NARROW[case]
     x = to_card(make_tensor(*shape))
     before, beyond = x.cpu(), view(x).shape[dim]
@@ -295,7 +295,7 @@ def test_indices_beyond_a_view_are_refused_even_if_there_is_memory(case, compile
         assert torch.equal(x.cpu(), before)
 
 
-def test_indices_may_also_be_what_is_indexed():
+def test_index_tensor_may_also_be_the_target():
     index = torch.tensor([2, 0, 1, 1, 3])
     assert_close_to_cpu(
         lambda i: (i.gather(0, i), i.index_select(0, i), i.scatter(0, i.clone(), i)[2:]), index
@@ -303,7 +303,7 @@ def test_indices_may_also_be_what_is_indexed():
 
 
 @pytest.mark.parametrize("function", [torch.index_copy, torch.index_add])
-def test_places_are_not_counted_from_the_end(function, no_fallbacks):
+def test_index_copy_and_index_add_reject_negative_indices(function, no_fallbacks):
     x, source = make_tensor(5, 70).to("spyre"), make_tensor(2, 70).to("spyre")
     good = torch.tensor([4, 0], device="spyre")
     assert_close(
@@ -313,7 +313,7 @@ def test_places_are_not_counted_from_the_end(function, no_fallbacks):
         function(x, 0, torch.tensor([0, -1], device="spyre"), source).cpu()
 
 
-def test_the_gradient_of_a_lookup_is_native():
+def test_gradient_of_indexing_is_native():
     table = torch.arange(60.0).reshape(12, 5)
     index = torch.tensor([3, 0, 3, 11])
     host, card = (table.clone().to(device).requires_grad_() for device in ("cpu", "spyre"))
@@ -335,7 +335,7 @@ ALL_TO_ONE_PLACE = {
 
 @pytest.mark.parametrize("size", [3, 70])
 @pytest.mark.parametrize("name", ALL_TO_ONE_PLACE)
-def test_several_indices_of_a_dim_of_one_element(name, size, no_fallbacks):
+def test_several_indices_of_a_size_one_dim(name, size, no_fallbacks):
     values = torch.arange(3.0 * size).reshape(3, size).half() % 5
     index = torch.tensor([0, 0, 0])
     assert_close_to_cpu(ALL_TO_ONE_PLACE[name], values[:1].clone(), index, values)
@@ -344,7 +344,7 @@ def test_several_indices_of_a_dim_of_one_element(name, size, no_fallbacks):
         ALL_TO_ONE_PLACE[name](values[:1].to("spyre"), wrong, values.to("spyre")).cpu()
 
 
-def test_labels_in_rows_of_half_a_stick_are_flattened_for_a_loss(no_fallbacks, caplog):
+def test_cross_entropy_of_flattened_labels_of_half_a_stick(no_fallbacks, caplog):
     scores, labels = make_tensor(64, 50), torch.arange(64).reshape(4, 16) % 50
     assert_close_to_cpu(
         lambda x, y: torch.nn.functional.cross_entropy(x, y.view(-1)), scores, labels
@@ -353,7 +353,7 @@ def test_labels_in_rows_of_half_a_stick_are_flattened_for_a_loss(no_fallbacks, c
 
 
 @pytest.mark.parametrize("shapes", [((16,), (1, 1)), ((16,), (3, 16)), ((3, 1), (1, 5))], ids=str)
-def test_masked_scatter_goes_to_the_shape_of_both(shapes):
+def test_masked_scatter_broadcasts(shapes):
     def function(x, mask, source):
         return x.masked_scatter(mask, source)
 
@@ -372,7 +372,7 @@ JOINED = {
 
 @pytest.mark.parametrize("name", JOINED)
 @pytest.mark.parametrize("size", [3, 70])
-def test_what_is_joined_and_written_to_keeps_both(name, size, no_fallbacks):
+def test_cat_of_a_mutated_tensor_preserves_both(name, size, no_fallbacks):
     """Inductor makes a tensor where it is joined with others, and writes to it there."""
     join = JOINED[name]
 

@@ -9,7 +9,7 @@ def corners(boxes, across, down):
     return embedding(boxes[..., 0], across) + embedding(boxes[..., 1], down)
 
 
-def test_parts_of_one_tensor_index_in_one_graph(no_fallbacks, caplog):
+def test_slices_of_one_tensor_are_indices_in_one_graph(no_fallbacks, caplog):
     across, down = make_tensor(40, 70), make_tensor(41, 70)
     boxes = torch.tensor([[[3, 7], [0, 40]], [[39, 1], [5, 5]]])
     torch._dynamo.reset()
@@ -24,7 +24,7 @@ def one_of_each(x):
     return x.index_select(1, first), x.index_select(1, last)
 
 
-def test_each_of_two_single_indices_has_its_own_element(no_fallbacks):
+def test_two_single_element_indices_are_distinct(no_fallbacks):
     x = make_tensor(1, 3)
     torch._dynamo.reset()
     results = torch.compile(one_of_each, fullgraph=True)(x.to("spyre"))

@@ -50,7 +50,7 @@ def name_of(value):
     return value.value if isinstance(value, OperandClass) else getattr(value, "name", value)
 
 
-def test_each_record_is_frozen_and_stands_under_its_name():
+def test_each_record_is_frozen_and_registered_under_its_name():
     for name, record in RECORDS.items():
         assert record.name == name
         with pytest.raises(AttributeError):

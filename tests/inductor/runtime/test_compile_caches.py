@@ -104,7 +104,7 @@ HIT = {"graphs": 1, "missed": 0, "programs": 1}
 MISS = {"graphs": 0, "missed": 1, "programs": 0}
 
 
-def test_another_process_finds_what_is_the_same_and_nothing_else(child):
+def test_another_process_hits_the_caches_only_for_equal_keys(child):
     assert child("same") == {"same": MISS}
     # The text of the OpSpecs decides about programs, not the version of what made it.
     other = {"layout": MISS, "view": MISS, "version": {**MISS, "programs": 1}}
@@ -128,7 +128,7 @@ def files(folder: Path) -> list[Path]:
     return actual
 
 
-def test_graphs_are_compiled_anew_when_other_ops_are_native(monkeypatch):
+def test_graphs_are_recompiled_when_other_ops_are_native(monkeypatch):
     before = fx_passes.source_hash.__wrapped__()
     read = Path.read_bytes
 

@@ -58,7 +58,7 @@ def test_every_stage_is_written(dumped, name):
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_ktir_that_is_written_compiles_to_the_program_that_runs(dumped, name):
+def test_dumped_ktir_compiles_to_the_program_that_runs(dumped, name):
     (folder,) = dumped(name)
     listings = []
     for function in ktir.load(folder / "ktir.mlir").functions.values():
@@ -79,7 +79,7 @@ def test_the_ktir_that_is_written_compiles_to_the_program_that_runs(dumped, name
 
 # One program each, which takes its tensors in the order of the call.
 @pytest.mark.parametrize("name", ["add", "broadcast", "softmax", "sum_rows", "attention", "cast"])
-def test_the_bundle_that_is_written_runs_to_the_same_bits(dumped, name):
+def test_dumped_bundle_computes_the_same_bits(dumped, name):
     (folder,) = dumped(name)
     tensors = SAMPLES[name].on_card()
     expected = torch.compile(SAMPLES[name].call)(*tensors)
@@ -88,14 +88,14 @@ def test_the_bundle_that_is_written_runs_to_the_same_bits(dumped, name):
     assert torch.equal(result.cpu(), expected.cpu())
 
 
-def test_a_kernel_that_is_made_again_gets_a_folder_of_its_own(dumped):
+def test_recompiled_kernel_gets_a_new_folder(dumped):
     first = dumped("add")
     assert len(dumped("add")) == 2 * len(first)
 
 
 @pytest.mark.parametrize("kind", ["a file", "below a file", "a link to nothing"])
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_a_folder_that_cannot_be_written_to_is_named(kind, compiled, tmp_path):
+def test_error_names_an_unwritable_folder(kind, compiled, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nothing" / "here")
     place = {"a file": "file", "below a file": "file/folder", "a link to nothing": "link"}[kind]

@@ -6,7 +6,7 @@ memory = torch.spyre.memory
 MIB = 2**20
 
 
-def test_running_ahead_of_the_card_does_not_spread_over_new_memory():
+def test_queued_launches_reuse_memory():
     rows = torch.ones(4096, 1024, dtype=torch.float16, device="spyre")  # 8 MiB
     rows + rows
     torch.spyre.synchronize()

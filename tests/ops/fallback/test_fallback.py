@@ -47,7 +47,7 @@ def run_python(code, *options, **variables):
 # --- What it says -------------------------------------------------------------------------------
 
 
-def test_each_op_warns_once_under_its_public_name_at_the_users_line():
+def test_each_op_warns_once_with_its_public_name_at_the_callers_line():
     warnings = run_python("""
         import json, warnings
         import torch
@@ -96,7 +96,7 @@ def test_each_op_warns_once_under_its_public_name_at_the_users_line():
     )
 
 
-def test_warnings_as_errors_raise_every_time_and_leave_things_usable():
+def test_warnings_as_errors_raise_on_every_call():
     outcome = run_python(
         """
         import json
@@ -145,7 +145,7 @@ def test_threads_share_one_warning_and_every_call_counts():
 
 
 @pytest.mark.parametrize("chosen", ["warn", "silent", "error"])
-def test_the_environment_chooses_the_policy_also_for_the_first_op_of_all(chosen):
+def test_environment_variable_sets_the_policy_for_the_first_op_too(chosen):
     # tril_indices makes its tensor inside the op: nothing has started the card before it.
     said, raised, counted = run_python(
         """
@@ -172,7 +172,7 @@ def test_the_environment_chooses_the_policy_also_for_the_first_op_of_all(chosen)
         assert raised is None
 
 
-def test_the_error_policy_forbids_ops_but_nothing_that_needs_none(policy):
+def test_error_policy_rejects_fallbacks_and_allows_native_ops(policy):
     x = torch.arange(6.0).reshape(2, 3).to("spyre")
     policy("error")
     before = fallbacks()
@@ -214,21 +214,21 @@ def test_the_error_policy_forbids_ops_but_nothing_that_needs_none(policy):
         lambda x: torch.randn(8, device="spyre"),
     ],
 )
-def test_one_call_counts_once(call):
+def test_fallback_is_counted_once_per_call(call):
     x = torch.ones(8, 8, device="spyre")
     before = fallbacks()
     call(x)
     assert fallbacks() - before == 1
 
 
-def test_the_warning_is_a_user_warning_of_its_own():
+def test_fallback_warning_is_a_subclass_of_user_warning():
     assert issubclass(FallbackWarning, UserWarning)
 
 
 # --- Where it may run -----------------------------------------------------------------------------
 
 
-def test_two_cards_do_not_mix():
+def test_tensors_of_two_cards_in_one_op_raise():
     outcome = run_python(
         """
         import json
@@ -256,7 +256,7 @@ def test_two_cards_do_not_mix():
 # --- Threads ------------------------------------------------------------------------------------
 
 
-def test_eight_threads_compute_side_by_side():
+def test_eight_threads_call_ops_concurrently():
     torch.manual_seed(0)
     x = torch.randn(16, 16)
     expected = [torch.softmax(x @ (x + i), 1).cumsum(0) for i in range(8)]

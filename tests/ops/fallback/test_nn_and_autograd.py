@@ -179,14 +179,14 @@ NOT_IN_FLOAT16 |= {"local response norm"}  # torch's CPU kernel takes no float16
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_forward_and_backward(name, training):
+def test_module_forward_and_backward(name, training):
     torch.manual_seed(0)
     make, inputs = MODULES[name]
     check_module(make(), inputs, training=training)
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in NOT_IN_FLOAT16])
-def test_a_module_in_float16(name):
+def test_module_in_float16(name):
     torch.manual_seed(0)
     make, inputs = MODULES[name]
     check_module(make(), inputs, torch.float16)
@@ -287,7 +287,7 @@ def test_scaled_dot_product_attention(causal):
 # --- Modules as objects -------------------------------------------------------------------------
 
 
-def test_an_empty_batch_passes_batch_norm():
+def test_batch_norm_of_an_empty_batch():
     module = nn.BatchNorm1d(3).to("spyre")
     x = torch.empty(0, 3, device="spyre", requires_grad=True)
     module(x).sum().backward()
@@ -303,7 +303,7 @@ def test_an_empty_batch_passes_batch_norm():
         parametrizations.orthogonal,
     ],
 )
-def test_reparametrised_weights(wrap):
+def test_weight_reparametrizations(wrap):
     def make(device):
         torch.manual_seed(0)
         made = wrap(nn.Linear(4, 4)).to(device)
@@ -315,7 +315,7 @@ def test_reparametrised_weights(wrap):
         torch.testing.assert_close(actual.grad.cpu(), expected.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_a_parametrisation_of_ones_own():
+def test_custom_parametrization():
     class Symmetric(nn.Module):
         def forward(self, weight):
             return weight.triu() + weight.triu(1).t()
@@ -326,14 +326,14 @@ def test_a_parametrisation_of_ones_own():
     assert torch.equal(weight, weight.t())
 
 
-def test_parameters_as_one_vector():
+def test_parameters_to_vector_and_back():
     module = nn.Linear(4, 3).to("spyre")
     vector = nn.utils.parameters_to_vector(module.parameters())
     nn.utils.vector_to_parameters(vector * 2, module.parameters())
     assert torch.equal(module.weight.cpu().flatten(), vector[:12].cpu() * 2)
 
 
-def test_copies_of_a_module_do_not_share():
+def test_copies_of_a_module_do_not_alias():
     module = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).to("spyre")
     twin = copy.deepcopy(module)
     with torch.no_grad():

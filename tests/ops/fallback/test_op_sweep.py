@@ -252,7 +252,7 @@ def test_forward_in_every_dtype(op, dtype):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("op", each_op(torch.float32))
-def test_forward_of_inputs_with_gaps(op):
+def test_forward_of_noncontiguous_inputs(op):
     sweep(op, torch.float32, MANY, prepare=lambda sample: sample.noncontiguous())
 
 
@@ -286,7 +286,7 @@ def test_gradient_of_every_op(name):
 
 
 @pytest.mark.heavy
-def test_float16_agrees_without_exceptions_where_the_card_stores_ieee():
+def test_float16_matches_every_sample_on_a_card_with_ieee_storage():
     """Rules out that it is anything but the card's format that sets float16 apart."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-k", "torch.float16", "-m", "heavy", __file__],

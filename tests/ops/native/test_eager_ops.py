@@ -46,7 +46,7 @@ def named(function):
 
 
 @pytest.mark.parametrize("function", [*UNARY, *POSITIVE], ids=named)
-def test_of_one_tensor(function, no_fallbacks):
+def test_unary_ops(function, no_fallbacks):
     low = 0.1 if function in POSITIVE else -2.0
     for shape in SHAPES:
         check(function, make_tensor(*shape, low=low))
@@ -57,7 +57,7 @@ def test_of_one_tensor(function, no_fallbacks):
 
 
 @pytest.mark.parametrize("function", BINARY, ids=named)
-def test_of_two_tensors(function, no_fallbacks):
+def test_binary_ops(function, no_fallbacks):
     for left, right in [((), ()), ((3, 70), ()), ((3, 70), (70,)), ((3, 1), (1, 70)), ((0,), (1,))]:
         check(function, make_tensor(*left), make_tensor(*right, low=0.5))
     for left, right in product(FLOATS, repeat=2):
@@ -83,7 +83,7 @@ def test_of_two_tensors(function, no_fallbacks):
 
 
 @pytest.mark.parametrize("function", [*ARITHMETIC, *COMPARISONS, *TENSORS_ONLY, *BITS], ids=named)
-def test_of_integers_and_flags(function, no_fallbacks):
+def test_ops_of_integers_and_bool(function, no_fallbacks):
     for left, right in product((*INTEGERS, torch.bool), repeat=2):
         if function is torch.sub and torch.bool in (left, right):
             continue
@@ -94,7 +94,7 @@ def test_of_integers_and_flags(function, no_fallbacks):
         check(function, make_tensor(7, dtype=torch.int64), 2)
 
 
-def test_types_are_promoted(no_fallbacks):
+def test_type_promotion(no_fallbacks):
     half, whole, flags = (
         make_tensor(7),
         make_tensor(7, dtype=torch.int32),
@@ -194,7 +194,7 @@ def test_reductions(name, no_fallbacks):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32])
-def test_what_fills_the_last_stick_is_no_extreme(dtype, no_fallbacks):
+def test_padding_of_the_last_stick_does_not_affect_extrema(dtype, no_fallbacks):
     """Zeros there would be below all of x and above all of -x."""
     x = make_tensor(3, 70, low=1.0, dtype=dtype)
     for dim in (0, 1, (0, 1)):
@@ -203,7 +203,7 @@ def test_what_fills_the_last_stick_is_no_extreme(dtype, no_fallbacks):
 
 
 @pytest.mark.parametrize("dim", [0, -1, (0,), None, ()])
-def test_a_single_number_has_a_first_dim_to_reduce(dim, no_fallbacks):
+def test_reduction_of_a_0d_tensor_over_dim_0(dim, no_fallbacks):
     def spreads(x):
         return x.std(dim), x.var(dim, correction=0), *torch.var_mean(x, dim, keepdim=True)
 
@@ -211,7 +211,7 @@ def test_a_single_number_has_a_first_dim_to_reduce(dim, no_fallbacks):
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_places_of_extremes(name, no_fallbacks):
+def test_argmax_and_argmin(name, no_fallbacks):
     function = getattr(torch, name)
     x = torch.randperm(4 * 3 * 70, generator=torch.Generator().manual_seed(1)).reshape(4, 3, 70)
     x = (x - 400).half()
@@ -222,7 +222,7 @@ def test_places_of_extremes(name, no_fallbacks):
     check(lambda x: getattr(torch, name[3:])(x, 1), x)
 
 
-def test_reductions_of_other_kinds(no_fallbacks):
+def test_other_reductions(no_fallbacks):
     x = make_tensor(3, 70)
     for function in (torch.sum, torch.mean, torch.max, torch.min, torch.any, torch.all, torch.prod):
         check(function, x, scale=32.0)
@@ -270,7 +270,7 @@ PRODUCTS = {
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_products(name, no_fallbacks):
+def test_matmuls(name, no_fallbacks):
     for rows, inner, columns in [(3, 7, 5), (1, 70, 130), (5, 1, 64), (67, 130, 3)]:
         check(PRODUCTS[name], make_tensor(rows, inner), make_tensor(inner, columns), scale=8.0)
     check(
@@ -279,7 +279,7 @@ def test_products(name, no_fallbacks):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64, torch.bool])
-def test_reads_through_indices(dtype, no_fallbacks):
+def test_gather_ops(dtype, no_fallbacks):
     table, rows = make_tensor(9, 70, dtype=dtype), torch.tensor([[3, 0], [8, 8]])
     check(lambda t, i: F.embedding(i, t), table, rows)
     check(lambda t, i: t.index_select(0, i[0]), table, rows)
@@ -290,7 +290,7 @@ def test_reads_through_indices(dtype, no_fallbacks):
     check(lambda t, i: t[:, -i], table, rows)
 
 
-def test_reads_through_one_index_along_any_dim(no_fallbacks):
+def test_index_select_along_any_dim(no_fallbacks):
     """Also where a dim of one stick has the stride of the dim that is indexed."""
     table, one = make_tensor(2, 33, 6, 64), torch.tensor([-2])
     for look_up in (
@@ -331,7 +331,7 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_in_place(name, place):
+def test_in_place_ops(name, place):
     base, other = make_tensor(9, 70).to("spyre"), make_tensor(9, 71).to("spyre")[:, 1:]
     reference, reference_other = to_reference(base), to_reference(other)
     target, expected = PLACES[place](base), PLACES[place](reference)
@@ -355,7 +355,7 @@ OUT = {
 
 
 @pytest.mark.parametrize("name", OUT)
-def test_results_into_given_tensors(name):
+def test_out_arguments(name):
     x, y = to_card((make_tensor(9, 70), make_tensor(9, 70).flip(0)))
     expected = OUT[name](to_reference(x), to_reference(y), None)
     for place, view in PLACES.items():
@@ -382,7 +382,7 @@ def test_results_into_given_tensors(name):
     assert any("resized" in str(warning.message) for warning in seen)
 
 
-def test_results_of_other_types():
+def test_results_of_other_dtypes():
     x = make_tensor(3, 70).to("spyre")
     out = torch.empty(3, 70).to("spyre")
     torch.add(x, x, out=out)
@@ -391,7 +391,7 @@ def test_results_of_other_types():
     assert torch.equal(out.cpu(), (x.cpu() > 0).float())
 
 
-def test_what_is_not_a_number(no_fallbacks):
+def test_ops_with_nan(no_fallbacks):
     x = torch.tensor([math.nan, -7.0, 0.0, -0.0, 1.0, 3.0]).half()
     for function in (torch.abs, torch.neg, torch.exp, torch.isnan, torch.tanh, torch.floor):
         check(function, x)
@@ -407,7 +407,7 @@ def test_what_is_not_a_number(no_fallbacks):
         check(function, x)
 
 
-def test_what_is_infinite(no_fallbacks):
+def test_ops_with_infinity(no_fallbacks):
     """In halves the card has one number for it, which takes part in arithmetic as numbers do."""
     x = torch.tensor([math.inf, -math.inf, 1.0]).half()
     for function in (torch.abs, torch.neg, torch.isinf, torch.isposinf, torch.isneginf):
@@ -440,7 +440,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_errors_are_those_of_pytorch(name):
+def test_errors_match_pytorch(name):
     x = make_tensor(3, 70)
     with pytest.raises((RuntimeError, IndexError, ValueError, TypeError)) as expected:
         REFUSED[name](x)

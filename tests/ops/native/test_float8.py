@@ -31,7 +31,7 @@ def same(actual, expected):
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("target", EIGHT_BITS, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_floats_are_converted_there_and_back(dtype, target, compiled):
+def test_conversion_to_float8_and_back(dtype, target, compiled):
     x, before = values(dtype), fallbacks()
 
     def there(x):
@@ -59,7 +59,7 @@ def test_arithmetic_between_conversions_is_one_graph():
 
 
 @pytest.mark.parametrize("target", EIGHT_BITS, ids=str)
-def test_they_are_moved(target):
+def test_data_movement_ops(target):
     x, before = values(torch.float32).to(target), fallbacks()
     on_card = x.to("spyre")
     for move in (
@@ -72,7 +72,7 @@ def test_they_are_moved(target):
     assert fallbacks() == before
 
 
-def test_integers_are_converted():
+def test_conversion_from_integers():
     x, before = torch.arange(-20, 20), fallbacks()
     actual = x.to("spyre").to(torch.float8_e4m3fn).to(torch.int32)
     assert fallbacks() == before
@@ -88,7 +88,7 @@ SCALES = {
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("out_dtype", [torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
-def test_scaled_products(scales, out_dtype, compiled):
+def test_scaled_mm(scales, out_dtype, compiled):
     rows = torch.randn(32, 96).to(torch.float8_e4m3fn)
     columns = torch.randn(80, 96).to(torch.float8_e4m3fn).t()
     bias = torch.randn(80).half()
@@ -107,7 +107,7 @@ def test_scaled_products(scales, out_dtype, compiled):
     torch.testing.assert_close(actual.cpu().double(), exact, rtol=2**-9, atol=2**-7)
 
 
-def test_a_scale_of_another_size_is_refused():
+def test_scaled_mm_rejects_a_scale_of_wrong_size():
     rows = torch.randn(32, 96).to(torch.float8_e4m3fn).to("spyre")
     wrong, right = torch.ones(3, device="spyre"), torch.ones((), device="spyre")
     with warnings.catch_warnings(), pytest.raises((RuntimeError, ValueError), match="scale"):

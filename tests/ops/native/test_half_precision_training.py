@@ -35,7 +35,7 @@ def stepped(optimizer, steps=5):
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("make", OPTIMIZERS)
-def test_small_gradients_make_no_large_steps(make, way, dtype, no_fallbacks):
+def test_small_gradients_do_not_cause_large_steps(make, way, dtype, no_fallbacks):
     if "fused" in way and make in (torch.optim.RMSprop, torch.optim.NAdam, torch.optim.Adadelta):
         pytest.skip("PyTorch has no such way")
     start = torch.linspace(-1, 1, 3 * 70).reshape(3, 70).to(dtype)
@@ -47,7 +47,7 @@ def test_small_gradients_make_no_large_steps(make, way, dtype, no_fallbacks):
     ).abs().max()
 
 
-def test_averages_of_squares_are_kept_and_loaded_in_float32(no_fallbacks):
+def test_second_moments_are_stored_and_loaded_in_float32(no_fallbacks):
     param = nn.Parameter(torch.ones(3, 70, dtype=torch.bfloat16, device="spyre"))
     optimizer = torch.optim.AdamW([param], amsgrad=True)
     stepped(optimizer)
@@ -60,7 +60,7 @@ def test_averages_of_squares_are_kept_and_loaded_in_float32(no_fallbacks):
         assert value.dtype == state[name].dtype and torch.equal(value.cpu(), state[name].cpu())
 
 
-def test_other_devices_and_types_keep_theirs():
+def test_optimizer_state_dtype_is_unchanged_for_other_devices_and_dtypes():
     for param in (
         nn.Parameter(torch.ones(3, dtype=torch.bfloat16)),
         nn.Parameter(torch.ones(3, device="spyre")),
@@ -83,7 +83,7 @@ def test_half_precision_matmul_accumulates_into_a_float32_sum(dtype, no_fallback
 
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("order", [2, 3, 0.5, 1, float("inf")])
-def test_norms_of_small_gradients_are_not_zero(order, dtype, no_fallbacks):
+def test_norm_of_small_gradients_does_not_underflow(order, dtype, no_fallbacks):
     """Squares of 1e-6 are below the smallest number that 16 bits can hold on the card."""
     x = torch.linspace(1e-6, 2e-5, 210).reshape(3, 70).to(dtype).to("spyre")
 
@@ -94,13 +94,13 @@ def test_norms_of_small_gradients_are_not_zero(order, dtype, no_fallbacks):
         assert_close(actual, norms(x.cpu().double()), units=2, scale=0)
 
 
-def test_a_norm_of_negative_order_with_a_zero_is_zero(no_fallbacks):
+def test_norm_of_negative_order_with_a_zero_is_zero(no_fallbacks):
     x = torch.tensor([0.0, 1.0, 2.0], dtype=torch.float16, device="spyre")
     assert torch.linalg.vector_norm(x, -2).item() == 0.0
 
 
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
-def test_small_gradients_are_clipped_by_their_norm(dtype, no_fallbacks):
+def test_clip_grad_norm_of_small_gradients(dtype, no_fallbacks):
     params = [nn.Parameter(torch.zeros(70, dtype=dtype, device="spyre")) for _ in range(2)]
     for param in params:
         param.grad = torch.full_like(param, 1e-5)
@@ -115,7 +115,7 @@ def test_small_gradients_are_clipped_by_their_norm(dtype, no_fallbacks):
 
 
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
-def test_deviations_of_small_numbers_are_not_zero(dtype, no_fallbacks):
+def test_std_of_small_values_does_not_underflow(dtype, no_fallbacks):
     x = torch.linspace(-2e-5, 2e-5, 210).reshape(3, 70).to(dtype).to("spyre")
 
     def deviations(x):

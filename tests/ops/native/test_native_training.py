@@ -60,7 +60,7 @@ def test_losses_are_scaled_on_the_card(no_fallbacks):
     assert scaler.get_scale() == 2.0**12
 
 
-def test_a_step_with_infinite_gradients_is_left_out_and_the_scale_backs_off(no_fallbacks):
+def test_infinite_gradients_skip_the_step_and_lower_the_scale(no_fallbacks):
     weight = nn.Parameter(torch.ones(3, 70, device="spyre"))
     optimizer = torch.optim.SGD([weight], lr=0.1)
     scaler = torch.amp.GradScaler("spyre", init_scale=4.0)

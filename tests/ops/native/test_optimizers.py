@@ -57,7 +57,7 @@ def assert_near(actual, expected, tolerance=TOLERANCE):
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_steps_are_those_of_the_cpu(name, way, no_fallbacks):
+def test_steps_match_the_cpu(name, way, no_fallbacks):
     make, settings = SETTINGS[name]
     if ("fused" in way and make is RMSPROP) or ("capturable" in way and make in (SGD, ADAGRAD)):
         pytest.skip("PyTorch has no such way")
@@ -66,7 +66,7 @@ def test_steps_are_those_of_the_cpu(name, way, no_fallbacks):
 
 
 @pytest.mark.parametrize("make", [SGD, ADAM, ADAMW, ADAGRAD])
-def test_a_fused_step_is_one_launch_for_a_parameter(make, no_fallbacks):
+def test_fused_step_is_one_launch_per_parameter(make, no_fallbacks):
     x = nn.Parameter(torch.ones(130, 70, device="spyre"))
     settings = {"momentum": 0.9} if make is SGD else {}
     optimizer = make([x], lr=0.01, fused=True, **settings)
@@ -84,7 +84,7 @@ def test_a_fused_step_is_one_launch_for_a_parameter(make, no_fallbacks):
 @pytest.mark.parametrize(
     "way", [{"foreach": False}, {"fused": True}, {"capturable": True}], ids=str
 )
-def test_the_rate_may_change_and_be_a_tensor(way, no_fallbacks):
+def test_learning_rate_may_change_and_may_be_a_tensor(way, no_fallbacks):
     def falling(step):
         return 1 / (1 + step)
 
@@ -115,7 +115,7 @@ def test_compiled_steps(make, way, no_fallbacks):
 
 @pytest.mark.parametrize("way", [{}, {"fused": True}], ids=str)
 @pytest.mark.parametrize("make", [SGD, ADAM, ADAGRAD])
-def test_gradients_with_a_scale(make, way, no_fallbacks):
+def test_grad_scaler_skips_steps_that_overflow(make, way, no_fallbacks):
     expected = stepped(make(parameters("cpu", torch.float64), lr=0.01))
     optimizer = make(parameters("spyre", torch.float32), lr=0.01, **way)
     scaler = torch.amp.GradScaler("spyre", init_scale=2.0**10)
@@ -140,7 +140,7 @@ def test_gradients_with_a_scale(make, way, no_fallbacks):
 
 
 @pytest.mark.parametrize("foreach", [False, True])
-def test_gradients_are_clipped(foreach, no_fallbacks):
+def test_gradient_clipping(foreach, no_fallbacks):
     given = {}
     for device, dtype in (("cpu", torch.float64), ("spyre", torch.float32)):
         actual = parameters(device, dtype)
@@ -153,7 +153,7 @@ def test_gradients_are_clipped(foreach, no_fallbacks):
     assert_near([parameter.cpu().double() for parameter in given["spyre"]], given["cpu"])
 
 
-def test_fused_steps_refuse_what_pytorch_refuses(no_fallbacks):
+def test_fused_steps_reject_invalid_arguments(no_fallbacks):
     x = nn.Parameter(torch.ones(3, device="spyre"))
     with pytest.raises(RuntimeError, match="differentiable"):
         ADAM([x], fused=True, differentiable=True)

@@ -7,7 +7,7 @@ from torch_spyre._inductor import eager_op
 from torch_spyre.ops import plans
 
 
-def test_an_op_is_compiled_again_after_its_plan_was_forgotten(monkeypatch, no_fallbacks):
+def test_evicted_plan_is_compiled_again(monkeypatch, no_fallbacks):
     compiled = []
     plan_eager_op = eager_op.plan_eager_op
     monkeypatch.setattr(

@@ -27,7 +27,7 @@ NUMBERS = [0.5 + 0.25 * n for n in range(9)] + [3, -1e-3, 64.0, -7]
 @pytest.mark.parametrize(
     ("form", "dtype"), rotate_dtypes(FORMS, FLOATS, always=torch.float32), ids=str
 )
-def test_each_number_counts(form, dtype, no_fallbacks):
+def test_generic_plan_uses_the_scalar_of_each_call(form, dtype, no_fallbacks):
     function = FORMS[form]
     for shape in [(3, 70), ()]:
         x, y = (make_tensor(*shape, dtype=dtype).to("spyre") for _ in range(2))
@@ -40,7 +40,7 @@ def test_each_number_counts(form, dtype, no_fallbacks):
             assert_close(actual, expected, units=4, scale=max(1.0, abs(number)))
 
 
-def test_the_step_of_an_optimizer_is_not_compiled_each_time(no_fallbacks, monkeypatch):
+def test_optimizer_steps_reuse_one_plan(no_fallbacks, monkeypatch):
     from torch_spyre._inductor import eager_op
 
     planned = []
@@ -58,7 +58,7 @@ def test_the_step_of_an_optimizer_is_not_compiled_each_time(no_fallbacks, monkey
         assert step < 6 or len(planned) == before, planned[before:]
 
 
-def test_numbers_that_decide_the_type_stay_numbers(no_fallbacks):
+def test_scalars_that_affect_type_promotion_stay_constants(no_fallbacks):
     flags, integers = torch.ones(7, dtype=torch.bool), torch.arange(7)
     for x in (flags, integers, torch.ones((), dtype=torch.float16)):
         for number in (0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5):
@@ -67,13 +67,13 @@ def test_numbers_that_decide_the_type_stay_numbers(no_fallbacks):
             assert_close(actual, x.double() * number)
 
 
-def test_small_numbers_keep_their_value(no_fallbacks):
+def test_small_scalars_are_not_rounded_to_zero(no_fallbacks):
     x = torch.zeros(7, 3, dtype=torch.bfloat16, device="spyre")
     for number in (1e-8, 2e-8, 3e-8, 4e-8, 5e-8, 6e-8, 7e-8):
         assert ((x + number).float().cpu().double() / number - 1).abs().max() <= 2.0**-9
 
 
-def test_where_there_is_no_such_plan_numbers_stay_constants(no_fallbacks, monkeypatch):
+def test_scalars_stay_constants_without_a_generic_plan(no_fallbacks, monkeypatch):
     from torch_spyre._inductor import eager_op
 
     original = eager_op.plan_eager_op

@@ -45,11 +45,11 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_bytes_wrap_as_on_the_cpu(name, no_fallbacks):
+def test_uint8_arithmetic_wraps_as_on_the_cpu(name, no_fallbacks):
     assert_close_to_cpu(FUNCTIONS[name], ONE, OTHER)
 
 
-def test_an_image_becomes_numbers_between_minus_one_and_one(no_fallbacks):
+def test_uint8_image_is_normalized(no_fallbacks):
     image = torch.arange(3 * 8 * 8).to(torch.uint8).view(3, 8, 8)
     assert_close_to_cpu(lambda x: (x.half() / 255 - 0.5) / 0.5, image)
 
@@ -63,7 +63,7 @@ def test_an_image_becomes_numbers_between_minus_one_and_one(no_fallbacks):
         lambda a, b: a.prod(dtype=torch.uint8),
     ],
 )
-def test_sums_that_stay_bytes_wrap_too(function):
+def test_uint8_sums_wrap(function):
     assert_close_to_cpu(function, ONE, OTHER)
 
 

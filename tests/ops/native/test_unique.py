@@ -23,7 +23,7 @@ def test_unique_of_elements(shape, dtype, no_fallbacks):
         assert torch.equal(one.cpu(), other)
 
 
-def test_what_is_not_a_number_differs_from_itself(no_fallbacks):
+def test_unique_keeps_each_nan(no_fallbacks):
     x = torch.tensor([math.nan, 1.0, math.nan, -math.inf, 1.0, math.inf])
     actual, times = torch.unique(x.to("spyre"), return_counts=True)
     assert (
@@ -33,7 +33,7 @@ def test_what_is_not_a_number_differs_from_itself(no_fallbacks):
 
 
 @pytest.mark.parametrize("dim", [None, 0, 1, -1])
-def test_repeats_of_neighbours(dim, no_fallbacks):
+def test_unique_consecutive(dim, no_fallbacks):
     x = torch.tensor([[1, 1, 2, 2, 2], [1, 1, 2, 2, 2], [0, 0, 0, 3, 3]]).repeat(2, 1)
     options = dict(return_inverse=True, return_counts=True, dim=dim)
     actual = torch.unique_consecutive(x.to("spyre"), **options)
@@ -41,7 +41,7 @@ def test_repeats_of_neighbours(dim, no_fallbacks):
         assert torch.equal(one.cpu(), other) and one.stride() == other.stride()
 
 
-def test_repeats_of_nothing(no_fallbacks):
+def test_unique_consecutive_of_empty_tensors(no_fallbacks):
     x = torch.zeros(5, 0, 3)
     for options in ({}, {"dim": 1}):
         actual = torch.unique_consecutive(x.to("spyre"), **options)
@@ -54,13 +54,13 @@ def test_repeats_of_nothing(no_fallbacks):
 
 @pytest.mark.parametrize("shape", [(), (70,), (3, 5, 7), (4, 0)], ids=str)
 @pytest.mark.parametrize("size", [0, 5, 200])
-def test_first_places_of_what_is_not_zero(shape, size, no_fallbacks):
+def test_nonzero_static(shape, size, no_fallbacks):
     x = (make_tensor(*shape) > 0.5).to(torch.float32)
     actual = torch.nonzero_static(x.to("spyre"), size=size, fill_value=-7)
     assert torch.equal(actual.cpu(), torch.nonzero_static(x, size=size, fill_value=-7))
 
 
-def test_medians_of_numbers_alone(no_fallbacks):
+def test_nanmedian(no_fallbacks):
     x = make_tensor(4, 33, dtype=torch.float32)
     x[0, ::2], x[1], x[2, 3] = math.nan, math.nan, math.nan
     assert_close_to_cpu(
@@ -72,7 +72,7 @@ def test_medians_of_numbers_alone(no_fallbacks):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
 @pytest.mark.parametrize("steps", [0, 1, 2, 70])
-def test_sequences_between_ends_that_are_tensors(steps, dtype, no_fallbacks):
+def test_linspace_between_tensors(steps, dtype, no_fallbacks):
     low, high = torch.tensor(-3.0), torch.tensor(11.0)
     for one, other in ((low, high), (low, 11.0), (-3.0, high)):
         expected = torch.linspace(one, other, steps, dtype=dtype)
@@ -116,7 +116,7 @@ def test_index_put_accumulates_many_rows(dtype, no_fallbacks):
     assert_close_to_cpu(added, x, first, second, values, units=8, scale=16)
 
 
-def test_the_gradient_of_an_embedding_of_many_tokens(no_fallbacks):
+def test_embedding_gradient_of_many_tokens(no_fallbacks):
     tokens, table = torch.randint(0, 50, (3, MANY // 3)), make_tensor(50, 66, dtype=torch.float32)
     weight = make_tensor(3, MANY // 3, 66, dtype=torch.float32)
 
@@ -143,13 +143,13 @@ def test_scatter_reduce_of_many_elements(kind, no_fallbacks):
     assert_close_to_cpu(reduced, x, places, values, units=32)
 
 
-def test_infinities_stay_where_they_are_added(no_fallbacks):
+def test_index_add_does_not_spread_infinities(no_fallbacks):
     places, values = torch.arange(MANY) % 7, torch.zeros(MANY, 3)
     values[7, 0], values[1_500, 1] = math.inf, math.nan  # places 0 and 2
     assert_close_to_cpu(lambda i, v: v.new_zeros(7, 3).index_add(0, i, v), places, values, units=0)
 
 
-def test_flags_are_accumulated(no_fallbacks):
+def test_index_put_accumulates_bool(no_fallbacks):
     x, values = make_tensor(6, 70, dtype=torch.bool), make_tensor(3, 70, dtype=torch.bool)
     index = torch.tensor([1, 4, 1])
     assert_close_to_cpu(lambda x, i, v: x.index_put((i,), v, accumulate=True), x, index, values)
@@ -173,7 +173,7 @@ def test_index_reduce(kind, dtype, no_fallbacks):
 
 
 @pytest.mark.parametrize("accumulate", [False, True])
-def test_elements_are_put_and_taken_by_their_number(accumulate, no_fallbacks):
+def test_put_and_take(accumulate, no_fallbacks):
     index, values = torch.tensor([[4, -1], [4, 0]]), make_tensor(2, 2, dtype=torch.float32)
     values = values if accumulate else torch.ones_like(values)
     for x in (make_tensor(3, 5, dtype=torch.float32), make_tensor(15, dtype=torch.float32)):

@@ -26,7 +26,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("case", INVALID)
-def test_what_is_wrong_is_refused_in_pytorchs_words(case):
+def test_invalid_arguments_raise_the_errors_of_the_cpu(case):
     with pytest.raises(RuntimeError) as on_cpu:
         INVALID[case](torch.ones)
     with pytest.raises(RuntimeError) as on_card:
@@ -35,7 +35,7 @@ def test_what_is_wrong_is_refused_in_pytorchs_words(case):
 
 
 @pytest.mark.parametrize("case", INVALID)
-def test_compiled_graphs_refuse_it_too(case):
+def test_invalid_arguments_raise_in_compiled_graphs(case):
     made = torch.compile(lambda: INVALID[case](lambda *size: torch.ones(size, device="spyre")))
     torch._dynamo.reset()
     with pytest.raises(RuntimeError):

@@ -43,7 +43,7 @@ def residual_network() -> nn.Module:
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.heavy)])
-def test_a_step_agrees_with_float64(compiled):
+def test_training_step_agrees_with_float64(compiled):
     model = residual_network()
     reference = copy.deepcopy(model).double()
     ours = copy.deepcopy(model).to("spyre")
