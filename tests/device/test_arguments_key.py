@@ -27,7 +27,7 @@ VALUES = st.recursive(
 
 
 def described(value):
-    """The value as text that tells apart what keys must."""
+    """Return a text of the value that differs wherever keys must differ."""
     if isinstance(value, list | tuple):
         return f"{type(value).__name__}({', '.join(described(item) for item in value)})"
     return f"{type(value).__name__} {value!r}"

@@ -18,7 +18,7 @@ def ones(*size, dtype=FP32):
     return torch.ones(size, dtype=dtype, device="spyre")
 
 
-# Each makes its inputs in the dtype it is given.
+# Each function creates its inputs in the dtype of its argument.
 LOWER_PRECISION = {
     "mm": lambda t: torch.mm(t(4, 4), t(4, 4)),
     "matmul": lambda t: t(4, 4) @ t(4),
@@ -92,7 +92,7 @@ FLOAT32 = {op.__name__: lambda t, op=op: op(t(5)) for op in UNARY} | {
     ),
     "upsample trilinear": lambda t: F.interpolate(t(1, 1, 2, 2, 2), 4, mode="trilinear"),
 }
-# Each takes makers of a narrow and of a wide input.
+# Each function accepts factories of a narrow and of a wide input.
 WIDEST = {
     "addcdiv": lambda n, w: torch.addcdiv(n(5), w(5), n(5)),
     "addcmul": lambda n, w: torch.addcmul(n(5), n(5), w(5)),

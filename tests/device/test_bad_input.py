@@ -197,7 +197,7 @@ VIEWS = {
     "narrow": (lambda t: t.line.narrow(0, 60, 10), "exceeds dimension"),
     "index": (lambda t: t.line[64], "out of bounds"),
     "index by tensor": (lambda t: t.line[torch.tensor([70])], "out of bounds"),
-    # An index is looked at when the kernel runs: what is wrong with it surfaces when it is read.
+    # Indices are checked when the kernel runs; the error is raised when the result is read.
     "gather": (lambda t: t.floats.gather(0, torch.tensor([70]).to(DEV)).cpu(), "out of"),
     "transpose": (lambda t: t.grid.transpose(0, 2), "Dimension out of range"),
     "unfold too wide": (lambda t: t.line.unfold(0, 65, 1), "maximum size"),
@@ -362,7 +362,7 @@ def test_stream_of_a_missing_card_cannot_become_current():
         torch.accelerator.set_stream(stray)
 
 
-# --- Numbers of cards in the extension -----------------------------------------------------------
+# --- Card indices in the extension ---------------------------------------------------------------
 
 LOW_LEVEL_ASKS = {
     "get_properties": _C.get_properties,

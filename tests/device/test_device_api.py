@@ -1,4 +1,4 @@
-"""`torch.spyre` as a device: loading, which cards there are, which one is current, what it says."""
+"""`torch.spyre` as a device module: loading, device count, current device and properties."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ spyre, accelerator = torch.spyre, torch.accelerator
 
 
 def run_fresh(code, **variables):
-    """A new interpreter, for what happens at import."""
+    """Run code in a new interpreter, to test the import."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=PLAIN_ENVIRONMENT | variables,
@@ -112,7 +112,7 @@ def test_names_of_the_extension_can_be_reached_and_others_are_attribute_errors()
     assert not [name for name in spyre.__all__ if not hasattr(spyre, name)]
 
 
-# --- What a card says of itself -------------------------------------------------------------------
+# --- Properties of a card -------------------------------------------------------------------------
 
 
 def test_properties_match_the_card_description():

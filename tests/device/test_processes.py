@@ -28,7 +28,7 @@ def refuses_fork(use):
 
 
 def run(code, tmp_path, timeout=100):
-    """A script of its own, which spawned processes can import; what it prints."""
+    """Run code as a script that spawned processes can import, and return its output."""
     script = tmp_path / "script.py"
     script.write_text(PRELUDE + code)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Random numbers on the card: the CPU's sequence for the same seed, from generators of its own."""
+"""Random ops on the card give the CPU's sequence for the same seed, from separate generators."""
 
 import copy
 import pickle
@@ -47,7 +47,7 @@ DRAWS_WITHOUT_GENERATOR = {
     "alpha dropout": lambda device: F.alpha_dropout(torch.ones(99, device=device), training=True),
     "feature dropout": lambda device: F.dropout2d(torch.ones(4, 9, 2, 2, device=device), 0.5),
     "rrelu": lambda device: F.rrelu(-torch.ones(99, device=device), training=True),
-    # What it computes of its draw is rounded by whoever computes it: which one is largest is not.
+    # Results are rounded differently on both devices, but the argmax is equal.
     "gumbel_softmax": lambda device: F.gumbel_softmax(torch.zeros(4, 9, device=device), hard=True),
     "kaiming": lambda device: torch.nn.init.kaiming_uniform_(torch.empty(9, 7, device=device)),
     "truncated normal": lambda device: torch.nn.init.trunc_normal_(torch.empty(9, device=device)),

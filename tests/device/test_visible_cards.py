@@ -1,4 +1,4 @@
-"""Which cards a program sees, and which of them is the current one."""
+"""Visible cards and the current card of a process."""
 
 import pytest
 

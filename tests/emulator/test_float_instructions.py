@@ -189,7 +189,7 @@ def test_binary16_powers_are_within_one_ulp(ieee_results):
     assert_within_ulps("f16_ieee", ieee_results["powf"], exact, 0.502)
 
 
-# --- What is refused ------------------------------------------------------------------------------
+# --- Invalid arguments ----------------------------------------------------------------------------
 
 
 def test_invalid_arguments_raise():

@@ -113,7 +113,7 @@ def test_float_to_integer_truncates_and_saturates(name, integer_type, float_type
 
 @pytest.mark.parametrize("name", ["sitofp", "uitofp"])
 def test_large_integers_round_once(name):
-    """2^60 + 2^36 + 1 lies above the middle of two float32 numbers by less than float64 sees."""
+    """2^60 + 2^36 + 1 is above a tie of float32 by less than the precision of float64."""
     codes = np.array([2**60 + 2**36 + 1, 2**60 + 2**36, 2**60 + 2**36 - 1], dtype=np.uint64)
     expected = golden.run(name, "i64", "f32", codes)
     assert expected[0] == expected[1] + 1

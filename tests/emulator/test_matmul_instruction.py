@@ -47,7 +47,7 @@ def integer_product(
 
 
 def random_matrix(name: str, rows: int, columns: int, seed: int) -> np.ndarray:
-    """Ordinary numbers with some random bits among them."""
+    """Return ordinary values, some of them replaced by random bits."""
     kind = golden.TYPES[name]
     random = np.random.default_rng(seed)
     anything = random.choice(random_codes(name, 256, seed), (rows, columns))
@@ -80,7 +80,7 @@ def test_integer_matmul_wraps_as_the_golden_model(a_type, c_type):
     np.testing.assert_array_equal(run(types, a, b, c), integer_product(types, a, b, c))
 
 
-# Inputs from numpy: torch's random numbers depend on the instruction set themselves.
+# Inputs from numpy: torch's random values depend on the instruction set.
 PRINT_DIGEST = """
 import hashlib, numpy as np, torch
 from torch_spyre import _C

@@ -67,7 +67,7 @@ def test_cores_sum_all_published_tiles(cores: int, rounds: int, ordered: bool) -
 
 
 def test_consumer_reads_a_slice_of_one_role() -> None:
-    """Core 0 takes every second element of the second role of core 1."""
+    """Core 0 reads every second element of the second role of core 1."""
     build = ProgramBuilder((2,))
     build.channels = 1
     source, target = build.argument(F32), build.argument(F32)
@@ -142,7 +142,7 @@ def test_error_of_a_core_wins_over_those_that_wait_for_it() -> None:
 
 
 def producer_ahead(rounds: int, tile_elements: int) -> ProgramBuilder:
-    """Core 0 publishes all rounds without waiting for anybody; core 1 takes them."""
+    """Core 0 publishes all rounds without waiting; core 1 reads them."""
     build = ProgramBuilder((2,), "ahead")
     build.channels = 1
     target = build.argument(F32)
@@ -172,14 +172,14 @@ def producer_ahead(rounds: int, tile_elements: int) -> ProgramBuilder:
 
 @pytest.mark.parametrize(("rounds", "elements"), [(1000, 1), (200, 1 << 16)])
 def test_core_may_run_ahead(rounds: int, elements: int) -> None:
-    """Also far beyond what the mailboxes keep: 200 rounds of 256 KiB."""
+    """Publish far more than the mailboxes hold: 200 rounds of 256 KiB."""
     result = torch.zeros(2 * elements).to("spyre")
     run(producer_ahead(rounds, elements), result)
     assert (result.cpu()[elements:] == rounds).all()
 
 
 def test_publishing_without_takers_never_blocks() -> None:
-    """Nobody makes room, and still everybody finishes."""
+    """All cores finish although no core frees its mailbox."""
     build = ProgramBuilder((4,))
     build.channels = 1
     tile = build.tensor(F32, 1)

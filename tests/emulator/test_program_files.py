@@ -1,4 +1,4 @@
-"""The engine reads program files that may say anything."""
+"""The engine rejects invalid program files."""
 
 import dataclasses
 import random

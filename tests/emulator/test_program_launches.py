@@ -73,7 +73,7 @@ def test_watchdog_stops_an_endless_loop() -> None:
     build = loop_sum(0, 2**62, 1)
     with pytest.raises(RuntimeError, match="the kernel was stopped: it has run for more than"):
         run(build, zeros(64, torch.int32), watchdog_seconds=0.2)
-    # The card goes on.
+    # The card stays usable.
     result = zeros(4)
     run(addition(4), on_card(1, 2, 3, 4), on_card(4, 3, 2, 1), result)
     assert result.cpu().tolist() == [5.0] * 4

@@ -1,4 +1,4 @@
-"""Programs made by hand: how they reach arrays, scratchpads and fixed memory."""
+"""Hand-written programs access arrays, scratchpads and fixed memory."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def test_accesses_beyond_an_array_read_zero_and_write_nothing() -> None:
 
 @pytest.mark.parametrize("strides", [[1, 8], [-8, 1], [16, -1], [0, 1]])
 def test_strided_views_of_any_direction(strides: list[int]) -> None:
-    """An 8 x 8 tile whose first element makes all others lie at 64 or above."""
+    """Return an 8 x 8 tile whose first element puts all other elements at 64 or above."""
     build = ProgramBuilder()
     source, target = build.argument(F32), build.argument(F32)
     first = 64 + 7 * sum(-min(stride, 0) for stride in strides)
@@ -59,7 +59,7 @@ def test_access_to_unallocated_memory_raises() -> None:
 
 
 def partitioned(lower: tuple[int, ...], sizes: tuple[int, ...], anchor: int) -> ProgramBuilder:
-    """Ten elements of a view whose partitions are the arrays but the last, which takes them."""
+    """Copy ten elements of a view, partitioned over all arrays but the last, to the last array."""
     build = ProgramBuilder()
     views = [
         build.view(build.argument(F32), F32, [size], lower=[low])
@@ -170,7 +170,7 @@ def test_bad_index_is_an_index_error(bad: int, store: bool) -> None:
     message = rf"index {bad} is out of range in dimension 0 of size 32"
     with pytest.raises(IndexError, match=message):
         run(gather(32, store), *arrays)
-    # The card goes on.
+    # The card stays usable.
     test_gathers_rows()
 
 

@@ -1,4 +1,4 @@
-"""Programs made by hand, executed on the emulated card: computing, loops and branches."""
+"""Hand-written programs on the emulated card: arithmetic, loops and branches."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Programs made by hand, recorded and timed: the worked rows of docs/timing.md, and counts."""
+"""Record and time hand-written programs: the worked rows of docs/timing.md, and counts."""
 
 import pytest
 from program_builder import ProgramBuilder, row_major
@@ -42,7 +42,7 @@ def timing(build, array_bytes=()):
 
 
 def loop(build, upper, step):
-    """Begins a loop; returns its variable and what ends it."""
+    """Begin a loop; return its variable and a function that ends it."""
     variable = build.register()
     registers = [build.constant(value) for value in (0, upper, step)]
     begin = build.emit(ins.LoopBegin, variable, *registers, 0)

@@ -1,4 +1,4 @@
-"""Programs that are launched again and again: what one launch prepared must not show in another."""
+"""Repeated launches of a program do not affect each other."""
 
 import random
 

@@ -92,7 +92,7 @@ View = Callable[[torch.Tensor], torch.Tensor]
 
 @st.composite
 def one_view(draw: st.DrawFn, shape: torch.Tensor, writable: bool) -> View:
-    """A view that can be taken of a tensor with the metadata of `shape`."""
+    """Draw a view of a tensor with the metadata of `shape`."""
     kinds = ["unsqueeze"]
     if shape.dim() > 0:
         kinds += ["slice", "slice", "transpose", "transpose", "split", "squeeze"]

@@ -69,7 +69,7 @@ def assert_close_to_cpu(function, *args, units=4, scale=0.25):
 
 
 def mark_heavy(cases, *heavy):
-    """Return parameters of a test; `make test-full` alone runs the cases in `heavy`."""
+    """Return parameters of a test; only `make test-full` runs the cases in `heavy`."""
     assert set(heavy) <= set(cases)
     mark = pytest.mark.heavy
     return [pytest.param(case, marks=mark if case in heavy else ()) for case in cases]

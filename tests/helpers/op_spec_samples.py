@@ -10,7 +10,7 @@ FP16, FP32, INT32 = DataFormats.SEN169_FP16, DataFormats.IEEE_FP32, DataFormats.
 
 
 def tensor(sizes, coordinates, place=0, dtype=FP16, output=False, **more):
-    """`place` is an argument's index, or an allocation."""
+    """Return a tensor argument; `place` is the index of an argument, or an allocation."""
     is_argument = isinstance(place, int)
     return TensorArg(
         is_input=not output,
@@ -122,7 +122,7 @@ def tiled_rows(place=None, count=4, space="c0=16/2 c1=128"):
 
 
 def softmax_chain():
-    """One iteration space, what lies between in the scratchpad."""
+    """Return ops with one iteration space and intermediates in the scratchpad."""
     space = "c0=64/4 c1=100"
     full, narrow = ([2, 64, 64], MATRIX), ([1, 64, 64], "0; c0; 0")
     scores = tensor(*full, 0)

@@ -1,4 +1,4 @@
-"""Ops on cards with other numbers of cores and scratchpad sizes: results, grids, LX and times."""
+"""Results, grids, LX sizes and times on cards with other core counts and scratchpad sizes."""
 
 from math import prod
 
@@ -26,7 +26,7 @@ def reductions(x):
 
 HEADS = (1, 8, 96, 64)
 INDICES = torch.tensor([5, 0, 299, 17, 17, 250], dtype=torch.int32)
-# Function, arguments, and units in the last place of the format that rounding may cost.
+# Function, arguments, and tolerance in ulps.
 OPS = {
     "matmul": (torch.matmul, (make_tensor(300, 256), make_tensor(256, 448)), 16),
     "batched matmul": (torch.matmul, (make_tensor(6, 70, 64), make_tensor(6, 64, 130)), 16),
@@ -118,7 +118,7 @@ def test_a_large_matmul_takes_longer_with_fewer_cores(use_card, no_fallbacks):
 
 
 def test_fewer_cores_use_less_bandwidth(use_card, no_fallbacks):
-    """By the card's table, 8 and 16 cores have the same share of it."""
+    """In the table of the card, 8 and 16 cores have the same fraction of the bandwidth."""
     arguments = to_card((make_tensor(512, 512), make_tensor(512, 512)))
     for times in device_times(lambda x, y: torch.exp(x) + y, arguments, use_card):
         assert times[0] < times[1] / 1.5 <= times[2] / 1.5

@@ -346,7 +346,7 @@ def test_subtraction_of_bool_raises(flag):
 @pytest.mark.parametrize("shape", [(2, 2, 2, 65), (3, 8, 130), (2, 33, 130)])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
 def test_bool_operands_of_wider_ops_have_the_same_padding(shape, dtype):
-    """Sticks of flags are longer: what fills their last one may be another row of numbers."""
+    """Bool sticks hold more elements, so their padding may span another row of values."""
     x = make_tensor(*shape, dtype=dtype)
     signs = (torch.arange(shape[-1]) % 3 - 1).to(dtype)
     check(lambda x, signs: torch.where(signs > 0, x, x + 1), x, signs)
@@ -356,7 +356,7 @@ def test_bool_operands_of_wider_ops_have_the_same_padding(shape, dtype):
 @pytest.mark.parametrize("count", [2, 40, 130])
 def test_padding_of_index_tensors_is_not_used_as_indices(count):
     indices = torch.arange(count, dtype=torch.int32) % 30
-    # What fills the stick holds what it held, and more.
+    # The padding of the stick holds its old content.
     card = (indices - 1000).to("spyre") + 1000
     x = make_tensor(30)
     assert_close(torch.compile(lambda x, i: x[i])(x.to("spyre"), card), x.double()[indices])
@@ -451,7 +451,7 @@ def test_torch_tensor_inside_a_graph(values):
 
 
 def test_in_place_metadata_changes_inside_a_graph():
-    """PyTorch's own functions do it: pooling a transposed tensor to one element, say."""
+    """PyTorch's functions do this, for example pooling of a transposed tensor to one element."""
 
     def pooled(x):
         return torch.nn.functional.adaptive_avg_pool1d(x.transpose(1, 2), 1)
@@ -463,7 +463,7 @@ def test_in_place_metadata_changes_inside_a_graph():
 
 
 def test_input_of_a_cat_has_other_users():
-    """Inductor computes the piece in the memory of the result: what it starts with is elsewhere."""
+    """Inductor computes the piece in the buffer of the result, at another offset."""
 
     def padded(x, weight):
         y = (x @ weight).view(2, 8, 8, 64).permute(0, 3, 1, 2).contiguous()

@@ -1,4 +1,4 @@
-"""Ops without a kernel inside of compiled graphs: named, with the user's line, or refused."""
+"""Fallbacks in compiled graphs: warnings and errors name the op and the user's line."""
 
 import inspect
 import subprocess
@@ -22,9 +22,9 @@ LINE = inspect.getsourcelines(function)[1] + 2
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """Calls the function, compiled anew, under a setting of TORCH_SPYRE_FALLBACK."""
+    """Recompile the function and call it with a setting of TORCH_SPYRE_FALLBACK."""
 
-    # The card takes the setting for eager ops when it starts.
+    # The card reads the setting for eager ops when it starts.
     x = make_tensor(6, 6, dtype=torch.float32).to("spyre")
 
     def call(setting):
@@ -58,7 +58,7 @@ torch.testing.assert_close(found, function(x), rtol=1e-4, atol=1e-4)
 
 
 def test_warn_names_the_op_and_the_line(tmp_path):
-    """In a process of its own: each op is warned about once."""
+    """Run in a new process, since each op warns once per process."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Ways into the compiler other than `torch.compile` of a function: what works, and what says no."""
+"""Entry points of the compiler other than `torch.compile` of a function."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Pages that are made from tables of the compiler say what the tables say."""
+"""Pages that are generated from tables of the compiler match the tables."""
 
 from pathlib import Path
 

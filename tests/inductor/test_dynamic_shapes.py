@@ -116,7 +116,7 @@ def test_sizes_zero_and_one(dynamic, compilations):
     for size in (0, 1, 2, 1, 0, 3):
         x = make_tensor(size, 40).to("spyre")
         assert_close(compiled(x), function(to_reference(x)), scale=8)
-    # Dynamo traces 0 and 1 apart, and any other size together.
+    # Dynamo traces sizes 0 and 1 separately, and all other sizes together.
     assert traces() <= 4
     assert len(compilations) == len(set(compilations)) == 4
 

@@ -1,7 +1,6 @@
 """OpSpecs, KTIR and SuperDSC of representative kernels, as text.
 
-A change of these is accepted with `python tests/helpers/expected_text.py`; the diff says what it
-does to kernels.
+`python tests/helpers/expected_text.py` accepts a change; its diff shows the effect on kernels.
 """
 
 import pytest

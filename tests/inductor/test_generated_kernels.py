@@ -194,7 +194,7 @@ def test_order_of_dims_other_than_the_stick_may_differ(compiled_kernels):
 
 
 def test_column_broadcasts_to_rows(compiled_kernels):
-    """One sum in each stick, and rows of sums: what cannot be read in place is copied."""
+    """Of one sum per stick and rows of sums, only the incompatible operand is copied."""
     x, y = make_tensor(128, 128, low=0, high=0.1), make_tensor(128, 128)
     actual = compiled_kernels.compile(lambda x, y: x.sum(1) + y, x, y)
     assert_close(actual, to_reference(to_card(x)).sum(1) + to_reference(y), units=8)
@@ -249,7 +249,7 @@ def test_input_is_read_before_it_is_overwritten(compiled_kernels):
     assert_close(target, to_reference(x) @ to_reference(y), units=8, scale=4)
 
 
-# --- numbers --------------------------------------------------------------------------------------
+# --- scalars and dtypes ---------------------------------------------------------------------------
 
 
 def test_scalar_is_a_constant_of_the_op(compiled_kernels):
@@ -278,7 +278,7 @@ def test_equal_constants_of_different_dtypes_are_distinct(compiled_kernels):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32])
 def test_clamp_with_one_bound(dtype, compiled_kernels):
-    """Nothing stands in for the bound that is missing: no largest half, for one."""
+    """The missing bound is not replaced, for example by the maximum of float16."""
     x = torch.tensor([-7, 0, 5, 70000 if dtype is torch.int32 else 61440]).to(dtype)
     actual = compiled_kernels.compile(lambda x: x.clamp(min=0), x)
     assert compiled_kernels.ops == [["maximum"]]
@@ -304,7 +304,7 @@ def test_conversion_round_trip_is_exact(compiled_kernels):
 
 
 def test_converted_and_unconverted_operands(compiled_kernels):
-    """Elements keep their places: a converted tensor has an ordinary layout."""
+    """Conversion preserves positions: a converted tensor has the default layout."""
     x, y = make_tensor(4, 128), make_tensor(4, 128, dtype=torch.float32)
     (held,) = to_reference(to_card([x]))
     converted, both = compiled_kernels.compile(lambda x, y: (x.float(), x.float() + y), x, y)

@@ -188,7 +188,7 @@ def test_comparisons_return_bool_and_where_accepts_it(recorder):
     assert (flags.op, flags.dtype) == ("greaterthan", BOOL)
     chosen = recorder.where(flags, X16, Constant(2, F16))
     assert (chosen.op, chosen.dtype) == ("where3", F16)
-    # A number is not a flag before it is compared.
+    # A numeric value becomes bool only by a comparison.
     assert recorder.where(X16, X16, X16).inputs[0].op == "notequal"
 
 

@@ -228,6 +228,6 @@ def test_repeat_is_contiguous():
 
 @pytest.mark.parametrize("op", [torch.geqrf, lambda x: torch.histogram(x, 5)], ids=["qr", "bins"])
 def test_ops_without_meta_kernels_are_compiled(op):
-    """It has no rule for the sizes of their results, and runs them on zeros."""
+    """PyTorch has no meta kernel for these ops, and runs them on zeros to infer shapes."""
     x = make_tensor(5, 5, dtype=torch.float32)
     assert_close(torch.compile(lambda x: op(x + 1))(x.to("spyre")), op(x + 1))

@@ -36,7 +36,7 @@ def can_broadcast(one, other):
 
 
 class Graph:
-    """Lines of Python, made one op at a time."""
+    """Generate lines of Python, one op at a time."""
 
     def __init__(self, draw, pointwise_only):
         self.draw, self.pointwise_only = draw, pointwise_only

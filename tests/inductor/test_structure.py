@@ -1,4 +1,4 @@
-"""The import graph of the compiler: which parts may know which others."""
+"""The import graph of the compiler: which modules may import which."""
 
 import ast
 from pathlib import Path

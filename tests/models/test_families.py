@@ -4,7 +4,7 @@ import pytest
 import torch
 from model_families import FAMILIES, QUICK
 
-# Cosine of the angle to what float32 gives: the card rounds to 9 bits at every step of two layers.
+# Cosine similarity to the float32 result: the card rounds to 9 bits at every step of two layers.
 CLOSE = 1 - 2e-5
 # Another expert may be chosen for a token.
 MIXTURES = dict.fromkeys(
@@ -49,6 +49,6 @@ def test_forward_matches_and_is_native(name, compiled):
     assert after["launches"] > before["launches"]
     mask = family.inputs.get("attention_mask")
     if mask is not None:
-        # What positions of padding hold is nobody's business.
+        # Outputs at padded positions are unspecified.
         actual, expected = actual.cpu()[mask.bool()], expected[mask.bool()]
     assert cosine(actual, expected) >= MIXTURES.get(name, CLOSE)

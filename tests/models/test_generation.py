@@ -1,4 +1,4 @@
-"""`generate` of stock models on the card: each token is one that float32 would take too."""
+"""`generate` of stock models on the card: each token is plausible in float32 too."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from model_families import DECODER, IDS
 from transformers import CompileConfig, GraniteConfig, GraniteForCausalLM, StaticCache
 
 NEW = 6
-# The card rounds to 9 bits at every step of two layers: scores as near as this may change places.
+# The card rounds to 9 bits at every step of two layers: scores this close may swap ranks.
 NEAR = 2.0**-6
 
 
@@ -36,7 +36,7 @@ def generated(model, prompt, **options):
 
 
 def scores_of_tokens(reference, sequences, prompt):
-    """For each new token: the scores that float32 gives in its place, and that of the token."""
+    """Return, for each new token, the float32 scores at its position and the token's score."""
     with torch.no_grad():
         scores = reference(input_ids=sequences).logits[:, prompt.shape[1] - 1 : -1]
     tokens = sequences[:, prompt.shape[1] :]

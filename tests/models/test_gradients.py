@@ -39,7 +39,7 @@ def test_gradients_match_and_are_native(name, compiled):
     torch.manual_seed(0)
     model, reference = family.make().eval(), family.make().eval()
     reference.load_state_dict(model.state_dict())
-    # In float64 the CPU refuses grouped products; experts in turn need none.
+    # The CPU has no grouped_mm in float64; a loop over experts does not need it.
     reference.set_experts_implementation("eager")
     loss_of(reference.double(), family, "cpu", torch.float64).backward()
     torch._dynamo.reset()
@@ -55,5 +55,5 @@ def test_gradients_match_and_are_native(name, compiled):
             continue
         error += float((ours.grad.cpu().double() - theirs.grad).square().sum())
         size += float(theirs.grad.square().sum())
-    # Over all of them: where one cancels, as for biases of keys, rounding is all there is.
+    # Compared over all gradients: single ones that cancel, as for key biases, are only rounding.
     assert 0 < error**0.5 <= CLOSE * size**0.5

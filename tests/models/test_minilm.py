@@ -49,6 +49,6 @@ def test_embeddings_and_similarities_match_the_cpu(folder, compiled):
     actual = actual.float().cpu()
     for one, other in zip(actual, expected, strict=True):
         assert cosine(one, other) >= CLOSE
-    # What embeddings are for: which sentences mean the same.
+    # Embeddings rank sentences by similarity.
     likeness = actual @ actual.T
     assert likeness.fill_diagonal_(0).argmax(1).tolist() == [1, 0, 3, 2]

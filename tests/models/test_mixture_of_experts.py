@@ -1,4 +1,4 @@
-"""Mixtures of experts in compiled graphs, where transformers calls a product of its own."""
+"""Mixtures of experts in compiled graphs, where transformers calls grouped_mm."""
 
 import pytest
 import torch

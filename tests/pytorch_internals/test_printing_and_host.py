@@ -125,7 +125,7 @@ def test_typed_storages_print_and_list_their_elements_and_padding(dtype):
     assert str(host.storage()).split("\n")[:-1] == [f" {value}" for value in host.tolist()]
 
 
-# --- Numbers --------------------------------------------------------------------------------------
+# --- Scalars --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_lists_lengths_and_iteration():
         iter(card(1.0))
 
 
-# --- Refusals -------------------------------------------------------------------------------------
+# --- Errors ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def run_new(code, folder):
     return done.stdout.split()
 
 
-# A model's weights are padded on the card; saving one needs both of what is patched.
+# The weights of a model are padded on the card; saving them needs both patches.
 SAVE_AND_LOAD = """
 layer = torch.nn.Linear(3, 4).to("spyre")
 safetensors.torch.save_model(layer, "file")

@@ -60,7 +60,7 @@ def test_every_dtype_and_size_round_trips_to_its_device(dtype, zipped):
     for weights_only in (True, False):
         for actual, host in zip(loaded(data, weights_only=weights_only), hosts, strict=True):
             assert_equal(actual, host)
-            if zipped:  # the old format makes tensors before it knows their storages
+            if zipped:  # the legacy format creates tensors before their storages
                 assert actual.device_tensor_layout() == host.to("spyre").device_tensor_layout()
 
 

@@ -14,7 +14,7 @@ def test_only_errors_beyond_the_tolerance_are_differences(dtype):
     near[2] += 0.9 * allowed
     far[2] += 1.2 * allowed
     expected = ones.to(dtype)
-    # Compared as float64: what the dtype itself would round away is not the question here.
+    # Compared as float64, so that the rounding of the dtype does not matter.
     assert difference(near, expected, 8) is None
     assert difference(far, expected, 8).startswith("1 of 4 elements differ; the worst at (2,)")
 

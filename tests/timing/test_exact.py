@@ -1,4 +1,4 @@
-"""Arithmetic without floats: known values, and shares that add up."""
+"""Exact arithmetic without floats: known values, and slices that sum to the total."""
 
 from fractions import Fraction
 

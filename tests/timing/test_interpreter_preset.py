@@ -38,7 +38,7 @@ def test_vector_add_of_1024_elements_per_core():
 
 
 def test_the_documented_213_cycles_come_from_the_documented_bandwidth():
-    # The interpreter's text says 1.0 TB/s, which is 31.25 bytes per cycle and core.
+    # The interpreter documents 1.0 TB/s, which is 31.25 bytes per cycle and core.
     documented = with_constants(DDR_BW=Fraction(1000), DDR_PEAK=Fraction(1000))
     assert round(cycles(vector_add(), card=documented)) == 213
 

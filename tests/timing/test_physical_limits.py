@@ -1,4 +1,4 @@
-"""No program beats the card, more work never takes less time, and the parts add up."""
+"""Times satisfy the limits of the card, grow with the work, and are sums of their parts."""
 
 import subprocess
 import sys
@@ -67,7 +67,7 @@ def test_parts_sum_to_the_total(card, record):
 
 
 def works(step):
-    """Places of amounts in a step: the field, the index, and what to raise by how much."""
+    """Return the amounts of a step: the field, the index, and the increment."""
     for i, _ in enumerate(step.pt):
         yield "pt", i, {"macs": 1, "busiest_core_macs": 1}
     for i, _ in enumerate(step.sfp):
@@ -212,7 +212,7 @@ LAYER_MATRICES = {
 
 
 def granite(tokens):
-    """All products with weights; attention itself and the norms would only add to it."""
+    """Return the time of all matmuls with weights, a lower bound without attention and norms."""
     row_splits, column_splits = (1, 32) if tokens == 1 else (8, 4)
     splits = {"row_splits": row_splits, "column_splits": column_splits}
     layer = [

@@ -1,4 +1,4 @@
-"""Records are checked when made, and survive the way to JSON and back."""
+"""Records are validated on construction and round-trip through JSON."""
 
 import json
 

@@ -1,6 +1,6 @@
-"""Published figures and the worked rows of the model's design, on the default card.
+"""Published figures and the worked rows of the timing model, on the default card.
 
-Expected numbers are the published worked rows, in microseconds, with as many digits as they have.
+Expected values are the published worked rows, in microseconds, with the published digits.
 """
 
 from pathlib import Path
@@ -103,7 +103,7 @@ def test_few_rows_leave_the_matrix_unit_partly_empty():
 
 
 def products(rate, cores=CORES, **facts):
-    """Time in us of one product of 2^20 MACs per core, and the time at that many MAC/ns."""
+    """Return the time in us of a matmul of 2^20 MACs per core, and the time at this MAC/ns rate."""
     work = PtWork(macs=cores * 2**20, busiest_core_macs=2**20, rows=64, **facts)
     timing = estimate(program(Step(name="x", op="x", cores=cores, pt=(work,))), CARD)
     return timing.time_us, 2**20 / rate / 1000

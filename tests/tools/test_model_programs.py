@@ -1,4 +1,4 @@
-"""The programs that run whole models: they run, and print what they say they do."""
+"""Benchmarks and examples that run whole models print the documented output."""
 
 import os
 import re
@@ -60,5 +60,5 @@ def test_large_model_is_loaded_in_chunks_and_decodes():
     assert len(tokens) == 3 and all(0 <= int(token) < 49159 for token in tokens)
     assert re.search(r"prefill of 4: [\d.]+ s, [\d.]+ ms modelled", shown)
     assert re.search(r"a decoded token: [\d.]+ s on average, [\d.]+ ms modelled", shown)
-    # Weights of 0.3 GiB beside PyTorch and the compiler, never twice.
+    # Weights of 0.3 GiB next to PyTorch and the compiler, never two copies.
     assert 0.3 < float(re.search(r"peak memory: ([\d.]+) GiB", shown)[1]) < 2.5

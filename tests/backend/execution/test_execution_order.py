@@ -58,7 +58,7 @@ def orders(monkeypatch):
 def test_cores_that_conflict_through_aliased_arguments_run_in_order(orders):
     program = ktir.load(FOLLOW).compile("follow")
     separate, aliased = [zeros("from"), zeros("to")], zeros("both")
-    # One program, whichever comes first: what was found of one launch says nothing of the other.
+    # One program in either order: the result for one launch does not apply to the other.
     for _ in range(2):
         execution.execute(program, separate, [])
         execution.execute(program, [aliased, aliased], [])
@@ -69,7 +69,7 @@ def test_cores_that_conflict_through_aliased_arguments_run_in_order(orders):
 
 
 def test_arguments_of_one_storage_are_one_memory(orders):
-    """Another tensor, the same bytes."""
+    """Another tensor aliases the same bytes."""
     program = ktir.load(FOLLOW).compile("follow")
     shared = zeros("from")
     alias = replace(shared, name="to", memory=shared.memory.view(-1, LINE))
@@ -105,5 +105,5 @@ def test_timings_of_changing_scalars_are_evicted():
     for n in range(MAX_ENTRIES + 20):
         module.compile("scaled", n=n)
     assert len(module.programs) <= MAX_ENTRIES
-    # What was forgotten is made again.
+    # An evicted entry is computed again.
     assert module.compile("scaled", n=0) == ktir.load(SCALED).compile("scaled", n=0)

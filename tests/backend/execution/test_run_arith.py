@@ -63,7 +63,7 @@ def on_scalars(op, type, result, *operands, suffix=None):
 
 
 def both(op, type, *operands, result=None, to=None):
-    """Results on tensors, after checking that scalars give the same bits."""
+    """Assert that tensors and scalars give the same bits, and return the results on tensors."""
     result = result or to or type
     suffixes = (None, None)
     if to:

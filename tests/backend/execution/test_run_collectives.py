@@ -135,7 +135,7 @@ def test_reduce_scatter(axis):
     np.testing.assert_array_equal(actual, np.stack(np.split(x.sum(0), 4, axis=axis)))
 
 
-# Axes that are one axis together, of tiles that the cores have: their shares are seldom whole rows.
+# Merged axes of tiles on the cores: the slices of a core are seldom whole rows.
 NEIGHBOURS = [
     ((0, 1), (6, 2), (3, 1)),
     ((0, 1), (6, 2), (1, 3)),
@@ -148,7 +148,7 @@ NEIGHBOURS = [
 
 
 def shares(array, axes, shape):
-    """The four parts of the axes taken as one."""
+    """Return the four slices of the merged axes."""
     outer = array.shape[: axes[0]]
     inner = array.shape[axes[-1] + 1 :]
     parts = np.split(array.reshape(*outer, -1, *inner), 4, axis=len(outer))
@@ -189,7 +189,7 @@ def test_all_to_all_along_several_axes():
 
 
 def test_axes_that_are_not_adjacent():
-    """As one axis they have shares that are boxes, or none that a transfer could take."""
+    """The slices of the merged axis are boxes, or a transfer cannot express them."""
     first = "affine_set<(i)[g] : (i == 0)>"
     axes = "scatter_dimensions = [0, 2]"
     x = half(4, 4, 3, 2)

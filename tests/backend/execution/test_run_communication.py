@@ -300,7 +300,7 @@ def test_a_core_reduces_in_exactly_one_group(producers, groups, problem):
 
 @pytest.mark.parametrize("cores", [2, 4, 8])
 def test_every_tile_goes_once_around_the_ring(cores):
-    """Each core passes on what n - 1 others have."""
+    """Each core forwards the tiles of n - 1 other cores."""
     everyone = f"affine_set<(i)[g] : (i >= 0, -i + {cores - 1} >= 0)>"
     text = kernel(
         "px; py",

@@ -6,7 +6,7 @@ from run_texts import half, kernel, load, numpy_type, run, shape_text, store, te
 
 from torch_spyre.errors import KtirError
 
-# A NaN beats all numbers; of equal values the first wins, wherever it is folded.
+# NaN wins over all values; of equal values the first wins, in any order of reduction.
 BETTER = [
     "%above = arith.cmpf ogt, %x, %best : {type}",
     "%nan = arith.cmpf uno, %x, %x : {type}",
@@ -120,7 +120,7 @@ def test_infinities():
 
 
 def test_scalars_from_outside_the_body():
-    """The place is counted from an argument of the kernel on, in steps of another."""
+    """The index starts at one argument of the kernel and advances by another."""
     sizes = [3, 200]
     text = kernel(
         "pa; pv; pi; start; by",
@@ -167,7 +167,7 @@ def test_outer_condition_decides_ties(first):
         *BETTER[9:],
     ]
     text = limited(last_or_first, "backwards: i1")
-    # Places that no element has: the start must lose either way.
+    # Indices of no element: the initial value must lose in any case.
     text = text.replace("2147483647", "2147483647" if first else "-1")
     values = few_values(3, 200)
     outputs = {"pv": np.zeros(3, np.float32), "pi": np.zeros(3, np.int32)}
@@ -177,7 +177,7 @@ def test_outer_condition_decides_ties(first):
 
 
 def test_outer_limit_is_rejected():
-    """An accumulator that is never below the limit would keep what another one lets in."""
+    """An accumulator above the limit would retain values that another one accepts."""
     decide = [
         "%low_enough = arith.cmpf olt, %x, %limit : {type}",
         *BETTER[:-1],

@@ -282,7 +282,7 @@ def test_a_fill_converts_to_the_type_of_its_outs(given, type, value, expected):
         f"py; v: {given}",
         f"%e = tensor.empty() : {tensor([8], type)}",
         f"%f = linalg.fill ins(%v : {given}) outs(%e : {tensor([8], type)}) -> {tensor([8], type)}",
-        # What the elements are, not what a store makes of them.
+        # The values of the elements before the rounding of a store.
         f"%y = {widen} %f : {tensor([8], type)} to {tensor([8], seen)}"
         if widen
         else f"%y = tensor.cast %f : {tensor([8], type)} to {tensor([8], type)}",

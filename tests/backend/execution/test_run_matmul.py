@@ -72,7 +72,7 @@ def test_matmul_of_integers(type):
 
 
 def test_matmul_accumulates_in_float32():
-    """Halves stop counting at 1024."""
+    """SEN169 cannot count beyond 1024."""
     a, b = np.ones((1, 2048), np.float16), np.full((2048, 1), 1.001, np.float16)
     outs = "%o = arith.constant dense<0.0> : tensor<1x1xf16>"
     actual = run(

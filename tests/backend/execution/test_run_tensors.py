@@ -269,7 +269,7 @@ def test_float32_minus_infinity():
 
 
 def test_dims_and_sizes_known_at_run_time():
-    """A part of a tile whose length an argument gives, within a bound."""
+    """Slice a tile with a length that is an argument, within a bound."""
     text = kernel(
         "px; py; n: !ktdp.runtime_arg<index, granularity=1, upperbound=16>",
         load("x", [16]),

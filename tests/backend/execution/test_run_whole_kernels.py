@@ -138,7 +138,7 @@ def test_swiglu_on_four_cores():
     )["y"]  # fmt: skip
     g = x.astype(float) @ gate
     hidden = g / (1 + np.exp(-g)) * (x.astype(float) @ up)
-    # About ten roundings before the last product, one of each part and of each sum.
+    # About ten roundings before the last matmul, one per slice and per sum.
     slack = np.abs(hidden) @ np.abs(down.astype(float)) * 2.0**-10 * 15
     assert_close(actual, hidden @ down, absolute=slack)
 

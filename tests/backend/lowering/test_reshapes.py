@@ -29,7 +29,7 @@ def under(sizes, strides, shape):
 
 @st.composite
 def strided_and_wanted(draw):
-    """A tensor that was sliced, transposed and broadcast, and a shape of as many elements."""
+    """Draw a sliced, transposed and broadcast tensor, and a shape with the same element count."""
     sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4))
     base = torch.arange(4 * 7**4).reshape(4 * 7, 7, 7, 7)
     tensor = base[tuple(slice(0, size) for size in sizes)]

@@ -1,4 +1,4 @@
-"""The file form of programs: a round trip for any content, and a clear refusal of anything else."""
+"""Program files: any content round-trips, and any other file raises a clear error."""
 
 import dataclasses
 
@@ -78,7 +78,7 @@ def test_a_truncated_file_is_detected(content, data):
 
 @given(st.binary(max_size=200))
 def test_any_payload_is_decoded_or_rejected(payload):
-    """The hash is right, as in a file that someone made on purpose."""
+    """Write a file with a valid hash, as an attacker could."""
     try:
         content = decode(with_payload(payload))
     except ProgramError:

@@ -89,7 +89,7 @@ def test_a_program_is_compiled_once_for_all_processes(folder, compilations):
         {"function": "g"},
         {"s": 1.0},
         {"text": TEXT.replace("addf", "mulf")},
-        {"text": "\n" + TEXT},  # ops stand on other lines
+        {"text": "\n" + TEXT},  # ops are on other lines
         {"text": TEXT.replace("@f(%p", "@f(%q").replace("view %p", "view %q")},
     ],
     ids=["function", "scalar", "op", "line", "name"],
@@ -255,7 +255,7 @@ def test_the_folder_is_not_listed_for_every_write(tmp_path, monkeypatch):
     cache = ProgramCache(tmp_path, 3200 * len(program.file))
     for number in range(150):
         cache.store(key_of(number), program)
-    assert len(listed) == 8 + 256  # some folders, and then, for they told nothing, each
+    assert len(listed) == 8 + 256  # a sample of folders, then all, since the sample was empty
 
 
 def spy_on_listing(monkeypatch):
@@ -313,7 +313,7 @@ def test_temporary_files_of_killed_processes_are_removed(tmp_path):
 
 
 def hammer(folder, seed, seconds, failures):
-    """Finds, keeps, damages and removes programs, all at random."""
+    """Load, store, damage and remove programs in random order."""
     try:
         chance = random.Random(seed)
         programs = {number: sample_program(f"k{number}") for number in range(4)}

@@ -71,7 +71,7 @@ def test_conjugated_complex_tensors_give_and_take_real_values():
     assert card.tolist() == [5, 6]
 
 
-# --- Memory as it is ------------------------------------------------------------------------------
+# --- Raw memory -----------------------------------------------------------------------------------
 
 
 def test_a_tensor_without_memory_has_no_bytes():

@@ -1,7 +1,7 @@
-"""Whatever is copied, from and to whatever view, exactly the right places change.
+"""Copies between any views write exactly the expected elements.
 
-Hypothesis draws shapes, dtypes, host strides, layouts and chains of views; the golden model says
-what the whole device memory must hold afterwards.
+Hypothesis draws shapes, dtypes, host strides, layouts and chains of views; the golden model
+computes the expected content of the whole device memory.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*does not support int64")
 
 @dataclass
 class Pair:
-    """A device tensor, and what the golden model says its whole memory holds."""
+    """A device tensor, and the content of its memory in the golden model."""
 
     tensor: torch.Tensor
     layout: Layout

@@ -194,13 +194,13 @@ print(out.cpu()[0, 0].item(), _C.counters()["device_time_ps"] > before)
 
 
 def test_aliased_arguments_choose_the_other_order():
-    """Core 0 stores its row many times, core 1 once: in order, what core 1 stores stays."""
+    """Core 0 stores its row many times, core 1 once; in core order, the store of core 1 is last."""
     program = compile_kernel(ktir.load(COMPETITION), "compete", {})
     order = {"is_ordered": False, "is_ordered_if_aliased": True}
     bundle = _C.Bundle("compete", [stage(program, [0, 1], **order)])
     memory = whole_numbers()
     card = memory.to("spyre")
-    # Known to take long, it begins on several threads.
+    # A stage with a long estimated time starts on several threads.
     bundle.run(card, card.clone())
     bundle.run(card, card[1:])
     assert torch.equal(card.cpu()[SIDE - 1], memory[1])

@@ -1,4 +1,4 @@
-"""`Tensor.to` and `torch.empty`, which take `device_layout=`, and are PyTorch's own otherwise."""
+"""`Tensor.to` and `torch.empty` accept `device_layout=` and otherwise behave as PyTorch's."""
 
 import os
 import pickle
@@ -22,7 +22,7 @@ def counting(*size):
 
 
 def run_without_autoload(*arguments):
-    """The words that a program prints in an interpreter that loads no device by itself."""
+    """Run code in an interpreter without device autoload, and return the words it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", *arguments],
         env=os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},

@@ -1,4 +1,4 @@
-"""SpyreTensorLayout: how it is made, and the object itself."""
+"""Construction and properties of SpyreTensorLayout."""
 
 import copy
 import pickle

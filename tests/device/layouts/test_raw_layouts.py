@@ -1,4 +1,4 @@
-"""Layouts that are not made of whole sticks of elements: pools and plain runs."""
+"""Layouts without whole sticks of elements: pools and linear layouts."""
 
 import pickle
 

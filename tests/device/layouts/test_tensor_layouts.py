@@ -1,4 +1,4 @@
-"""Tensors lie in device memory the way their layout says."""
+"""Tensors are stored in device memory as their layouts specify."""
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_only_contiguous_memory_formats_are_accepted():
 
 
 def shrunk(worked: WorkedLayout) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Host size and strides of a worked layout, made small enough to fill and compare."""
+    """Return host size and strides of a worked layout, reduced to a size that can be compared."""
     if worked.strides is not None:
         return worked.host_size, worked.strides
     size = tuple(min(extent, 130) for extent in worked.host_size)

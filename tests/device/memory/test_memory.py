@@ -165,10 +165,10 @@ def test_empty_cache_finds_freed_memory_behind_a_newer_allocation():
     memory.empty_cache()
     first, second = (torch.ones(128 * MIB, dtype=torch.int8, device="spyre") for _ in range(2))
     del first
-    memory.empty_cache()  # the place of the first is no longer backed by the host
+    memory.empty_cache()  # the range of the first is decommitted
     del second
     full = resident()
-    untouched = empty(128 * MIB, torch.int8)  # takes the place of the first again
+    untouched = empty(128 * MIB, torch.int8)  # reuses the range of the first
     memory.empty_cache()
     assert resident() < full - 96 * MIB
     assert untouched.numel() == 128 * MIB

@@ -1,4 +1,4 @@
-"""Device memory: what is counted, and what the numbers say."""
+"""Statistics of device memory."""
 
 import pytest
 import torch

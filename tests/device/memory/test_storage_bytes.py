@@ -1,4 +1,4 @@
-"""Storages of the card: what bytes they hold, and what resizing and sharing them does."""
+"""Bytes, resizing and aliasing of storages on the card."""
 
 import functools
 

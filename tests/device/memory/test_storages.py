@@ -1,4 +1,4 @@
-"""Storages that are laid out anew: content stays, views follow, failures change nothing."""
+"""Layout changes of storages preserve content, update views, and are atomic on failure."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Streams and events: identity, the current stream, device time, and what happens to errors."""
+"""Streams and events: identity, the current stream, device time and errors."""
 
 import threading
 import time
@@ -262,7 +262,7 @@ def test_a_stream_is_idle_after_its_last_event_has_been_waited_for():
     ids=["stream", "event", "device", "accelerator", "binding"],
 )
 def test_a_warning_of_queued_work_reaches_python_at_the_next_synchronisation(wait, capfd):
-    torch.tensor([1]).to("spyre")  # the warning of int64 itself is given once
+    torch.tensor([1]).to("spyre")  # the warning about int64 is emitted once
     bad = torch.full((1 << 10,), 2**40).pin_memory()
     with Stream() as one, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

@@ -1,4 +1,4 @@
-"""argmax, argmin, and max and min with their places: as PyTorch has them, on the card."""
+"""argmax, argmin, and max and min with indices, match PyTorch on the CPU."""
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def test_compiled(op, dtype):
     torch._dynamo.reset()
     dims = [dim for _, dim in SHAPES]
     values = [few_values(shape, dtype) for shape, _ in SHAPES]
-    # One graph, which takes half the time to compile.
+    # A single graph halves the compile time.
     run = torch.compile(
         lambda tensors: [OPS[op](x, dim) for x, dim in zip(tensors, dims, strict=True)]
     )

@@ -1,4 +1,4 @@
-"""Convolutions and products of groups, eager and compiled."""
+"""Convolutions and grouped matmuls, eager and compiled."""
 
 import pytest
 import torch

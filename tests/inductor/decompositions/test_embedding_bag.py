@@ -14,7 +14,7 @@ from cpu_reference import (
 )
 
 INDICES = torch.tensor([1, 0, 4, 4, 6, 2, 1, 1, 3])
-# Bags of two, of none, of four, and of the rest.
+# Bags of two, zero and four elements, and of the remaining ones.
 OFFSETS = torch.tensor([0, 2, 2, 6])
 
 
@@ -48,7 +48,7 @@ def test_embedding_bag_and_gradients(name, no_fallbacks):
 
 
 def test_scale_grad_by_freq(no_fallbacks):
-    """PyTorch's kernel for the CPU takes the counts of other rows, where some are used often."""
+    """The CPU kernel of PyTorch uses counts of wrong rows if some rows are used often."""
     card = make_tensor(7, 70, dtype=torch.float32).to("spyre").requires_grad_()
     bags("sum", scale_grad_by_freq=True)(card).square().sum().backward()
     host = card.detach().cpu().double().requires_grad_()

@@ -1,4 +1,4 @@
-"""The gamma function's relatives, Bessel functions, and what is made of erf and the logarithm."""
+"""Gamma and Bessel functions, and functions that decompose to erf and log."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_functions_are_accurate_to_ulps(name, no_fallbacks):
     assert_close(function(half), function(to_reference(half)), units=4, scale=0.01)
 
 
-# The CPU's Bessel functions are not numbers at infinity, and its trigamma is finite at a pole.
+# On the CPU, Bessel functions of infinity are NaN, and trigamma is finite at a pole.
 CALM_AT_THE_ENDS = ("lgamma", "digamma", "i0e", "i1e", "erfcx", "log_ndtr", "ndtri")
 
 

@@ -1,4 +1,4 @@
-"""Reading at places that a tensor tells, with its gradients, eager and compiled."""
+"""grid_sample and its gradients, eager and compiled."""
 
 import math
 from itertools import product
@@ -24,8 +24,7 @@ def sampled(mode, padding, align):
     return lambda x, grid: F.grid_sample(x, grid, mode, padding, align)
 
 
-# Beyond the ends, and at no place where a step from one element to the next would be decided by
-# the last digit.
+# Positions beyond the borders too, but none where rounding would select another element.
 def grid(*shape):
     return (
         make_tensor(*shape, low=-1.7, high=1.7, dtype=torch.float32).mul(512).floor().add(0.5) / 512

@@ -66,7 +66,7 @@ FORMS = {
 }
 
 
-# What the others do too, along more or fewer dims.
+# These cases repeat others along more or fewer dims.
 HEAVY = (
     "nearest 3d",
     "exact 1d",
@@ -131,7 +131,7 @@ def test_non_finite_gradients_do_not_spread(name):
 
 
 def test_gradients_of_large_images_are_not_quadratic():
-    # 14,400 places: their pairs would take most of a gigabyte.
+    # 14,400 positions: a tensor of all pairs would take most of a gigabyte.
     assert_gradients_close_to_cpu(
         by("bilinear", 2), make_tensor(1, 2, 60, 60, dtype=torch.float32), units=16
     )

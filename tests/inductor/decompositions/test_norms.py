@@ -108,7 +108,7 @@ def test_functional_and_mutating_batch_norm_ops():
     weight, bias, mean, var = (make_tensor(6, low=0.5, dtype=torch.float32) + n for n in range(4))
     aten = torch.ops.aten
     for op in (aten._batch_norm_with_update, aten._batch_norm_no_update):
-        # The CPU has kernels for both, and keeps statistics of halves and floats alike.
+        # The CPU has kernels for both, with statistics of 16-bit floats or float32.
         on_cpu, ours = (mean.clone(), var.clone()), to_card((mean, var))
         expected = op(x, weight, bias, *on_cpu, 0.1, 1e-5)
         actual = op(*to_card((x, weight, bias)), *ours, 0.1, 1e-5)
@@ -137,7 +137,7 @@ def test_statistics_have_the_shape_of_the_meta_kernel(training):
 
 
 def test_group_norm_gradients_of_values_far_from_zero():
-    # Sums of squares of these differ in the last places of float32 only.
+    # Sums of squares of these differ only by a few float32 ulps.
     x = make_tensor(2, 6, 8, 8, low=999, high=1001, dtype=torch.float32)
     weight = make_tensor(6, dtype=torch.float32)
     norm = nn.functional.group_norm

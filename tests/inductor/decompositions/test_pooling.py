@@ -51,7 +51,7 @@ POOLS = {
 }
 
 
-# Windows that the others have too, at other places or along fewer dims.
+# These windows repeat others at other positions or along fewer dims.
 HEAVY = (
     "max 2x2, rest",
     "max gaps",

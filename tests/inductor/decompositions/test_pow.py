@@ -1,4 +1,4 @@
-"""Powers: exponents and bases that halves cannot hold, and integers beyond a product or two."""
+"""pow with exponents and bases that float16 cannot represent, and with large integers."""
 
 import numpy as np
 import pytest

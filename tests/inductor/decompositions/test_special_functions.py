@@ -1,4 +1,4 @@
-"""Functions without an instruction of their own, scans of extremes, and what needs an order."""
+"""Special functions without an instruction, cumulative extrema, and order statistics."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Indices of triangles, made on the card."""
+"""tril_indices and triu_indices on the card."""
 
 import pytest
 import torch

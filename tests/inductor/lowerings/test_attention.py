@@ -1,4 +1,4 @@
-"""Attention, eager and compiled, beside float64 and beside PyTorch on the CPU."""
+"""Attention, eager and compiled, against float64 and against PyTorch on the CPU."""
 
 import math
 from dataclasses import dataclass, field
@@ -82,7 +82,7 @@ FORMS = {
 
 
 def exactly(form, query, key, value, bias):
-    """The same in float64, from the numbers on the card."""
+    """Compute attention in float64 from the values on the card."""
     query, key, value = (tensor.cpu().double() for tensor in (query, key, value))
     shared = form.heads // form.key_heads
     scale = form.options.get("scale", form.inner**-0.5)
@@ -95,12 +95,12 @@ def exactly(form, query, key, value, bias):
 
 
 def off_by(dtype, value):
-    """A weight is rounded before it meets a value, and the result once more; the host twice."""
+    """Bound the error: the weights are rounded once, and the result once; on the host twice."""
     step = {HALF: 2**-10, BFLOAT: 2**-9 + 2**-10, SINGLE: 2**-19}[dtype]
     return {"rtol": step, "atol": step * value.abs().max().item()}
 
 
-# What Dynamo and Inductor could do to a form they do to each of these.
+# These forms cover what Dynamo and Inductor do to any form.
 COMPILED = ["plain", "causal", "one row", "odd heads", "bias of heads", "float32"]
 CASES = [*((name, False) for name in FORMS), *((name, True) for name in COMPILED)]
 
@@ -148,7 +148,7 @@ def test_causal_attention_skips_masked_tiles_of_keys():
 
 @WAYS
 def test_attention_skips_invalid_part_of_a_key_cache(compiled):
-    """Were they read, their NaN would be seen. The clock never looks at data, and counts them."""
+    """The skipped keys are NaN, which would reach the result. The timing model counts them."""
     form = Form(batch=1, rows=1, keys=1024)
     query, key, value, _ = form.tensors()
     key[:, :, 512:] = math.nan
@@ -173,7 +173,7 @@ LOWEST = {
 
 
 def hides(rows, keys):
-    """A triangle, a tail of keys, and one row that sees nothing."""
+    """Return a causal mask, a mask of a tail of keys, and a mask with one fully masked row."""
     hidden = ~torch.ones(rows, keys, dtype=torch.bool).tril(3)
     hidden[:, 60:] = True
     hidden[7] = True
@@ -200,7 +200,7 @@ def test_masks_match_pytorch(kind, dtype, whole, compiled, monkeypatch):
     wide = mask if low is None else mask.float()
     expected = form(*(tensor.cpu().float() for tensor in (query, key, value)), wide)
     if kind == "lowest" and dtype is HALF:
-        # The row that sees nothing: the lowest number of float16 adds up with the scores.
+        # In the fully masked row, the lowest float16 is added to the scores.
         assert result[:, :, 7].abs().max() < value.cpu().abs().max()
         result, expected = (tensor[:, :, torch.arange(30) != 7] for tensor in (result, expected))
     assert torch.equal(result[:, :, 7].eq(0), expected[:, :, 7].eq(0))
@@ -243,7 +243,7 @@ def test_attention_over_pages_of_keys(pages):
     with torch.no_grad():
         result = torch.compile(paged, fullgraph=True)(query, key, value)
     assert torch.spyre.counters()["fallbacks"] == before
-    # The scores are rounded to halves before they are exponents.
+    # The scores are rounded to float16 before the exponential.
     bounds = {name: 4 * bound for name, bound in off_by(HALF, value.cpu().double()).items()}
     expected = exactly(form, query, key, value, None)
     torch.testing.assert_close(result.cpu().double(), expected, **bounds)
@@ -251,7 +251,7 @@ def test_attention_over_pages_of_keys(pages):
 
 @WAYS
 def test_views_are_not_copied(compiled):
-    """Heads of a projection, as models cut them: no copy of query, key or value is made."""
+    """Heads are views of a projection, as in models; query, key and value are not copied."""
     torch.manual_seed(0)
     states = torch.randn(1, 70, 12 * 64).half().to("spyre")
 
@@ -333,7 +333,7 @@ def test_gradients_of_attention(compiled):
 @pytest.mark.parametrize("batches", [0, 1, 2])
 @WAYS
 def test_fully_masked_row_has_gradients_of_equal_weights(batches, compiled):
-    """Such a row's sum of exponentials cannot be told from its largest score."""
+    """The log-sum-exp of such a row rounds to its largest score."""
     torch.manual_seed(0)
     leading = (2,) * batches
     host = [torch.randn(*leading, 4, rows, 64) for rows in (5, 40, 40)]

@@ -1,4 +1,4 @@
-"""Attention of any number of dims, and of batches and heads that are broadcast."""
+"""Attention with any number of dims, and with broadcast batches and heads."""
 
 from dataclasses import dataclass, field
 

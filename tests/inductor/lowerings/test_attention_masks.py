@@ -1,7 +1,7 @@
-"""Masks of infinities and of lowest numbers, on every way that attention can take.
+"""Masks of minus infinity and of lowest values, for every implementation of attention.
 
-A row that sees nothing tells them apart: minus infinity makes NaN of a softmax and zeros of
-PyTorch's attention; lowest numbers make the mean of the values of both, or nearly so.
+They differ in a fully masked row: with minus infinity a softmax gives NaN and PyTorch's attention
+gives zeros; with lowest values both give about the mean of the values.
 """
 
 import math
@@ -23,12 +23,12 @@ ROOM = {HALF: 8e-3, BFLOAT: 2e-2, SINGLE: 1e-4}
 def tensors(dtype, rows=6, keys=70, heads=2, key_heads=2):
     torch.manual_seed(0)
     sizes = ((1, heads, rows, 64), (1, key_heads, keys, 64), (1, key_heads, keys, 64))
-    # Scores below 1: what float16's lowest number leaves of them is then nearly nothing.
+    # Scores below 1, which nearly vanish when the lowest float16 is added.
     return [torch.randn(size).mul(0.3).to(dtype) for size in sizes]
 
 
 def hidden(rows, keys):
-    """Row 0 sees nothing, row 1 a single key, the others all but a tail."""
+    """Mask all keys of row 0, all but one key of row 1, and a tail of keys of the other rows."""
     mask = torch.zeros(rows, keys, dtype=torch.bool)
     mask[:, keys - 5 :] = True
     mask[0] = True
@@ -54,7 +54,7 @@ def filled(query, key, value, mask):
 
 
 def made_on_the_card(query, key, value, mask):
-    """From flags, by the arithmetic of older models."""
+    """Compute an additive mask from a bool mask, as older models do."""
     low = -math.inf if filled.kind == "infinity" else torch.finfo(query.dtype).min
     bias = torch.where(mask == 0, torch.zeros((), dtype=query.dtype), low)
     return added(query, key, value, bias.to(query.dtype))

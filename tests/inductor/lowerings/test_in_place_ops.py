@@ -1,4 +1,4 @@
-"""Ops that write what they read: one program each, without a copy of the tensor in between."""
+"""In-place ops are one program each, without an intermediate copy."""
 
 import pytest
 import torch

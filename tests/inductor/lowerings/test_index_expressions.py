@@ -1,4 +1,4 @@
-"""Numbers made of coordinates, in loops that views cut into several."""
+"""Values computed from coordinates, in loops that views split."""
 
 import pytest
 import torch

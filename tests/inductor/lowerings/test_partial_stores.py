@@ -1,4 +1,4 @@
-"""Stores into part of a tensor leave the rest alone, also what shares a last stick with them."""
+"""Partial stores preserve other elements, also in the same stick."""
 
 import pytest
 import torch

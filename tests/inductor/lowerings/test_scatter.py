@@ -180,7 +180,7 @@ def test_scatter_along_each_dim(shapes):
     for dim in range(max(1, len(shape))):
         extent = shape[dim] if shape else 1
         least = index_shape[dim] if index_shape else 1
-        # No index twice along the dim: which one would win is not said.
+        # Without duplicates along the dim: which one is stored is unspecified.
         steps = torch.arange(least).view([-1 if d == dim else 1 for d in range(len(shape))])
         index = ((2 * steps + 1) % extent if extent > 2 else steps % extent).expand(index_shape)
         if extent % 2 == 0:
@@ -373,7 +373,7 @@ JOINED = {
 @pytest.mark.parametrize("name", JOINED)
 @pytest.mark.parametrize("size", [3, 70])
 def test_cat_of_a_mutated_tensor_preserves_both(name, size, no_fallbacks):
-    """Inductor makes a tensor where it is joined with others, and writes to it there."""
+    """Inductor allocates a tensor within its concatenation, and mutates it there."""
     join = JOINED[name]
 
     def before(x):

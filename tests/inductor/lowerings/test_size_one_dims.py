@@ -47,7 +47,7 @@ def test_negative_index_of_a_size_one_dim(no_fallbacks):
 @pytest.mark.parametrize("operation", ["floor_divide", "remainder", "fmod", "div"])
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_integer_division_by_zero_does_not_raise(operation, compiled, no_fallbacks):
-    """As on other accelerators: nothing waits to look at the data."""
+    """The result is unspecified, as on other accelerators, since nothing synchronizes."""
 
     def divided(x, y):
         if operation == "div":

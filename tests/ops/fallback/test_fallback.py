@@ -1,4 +1,4 @@
-"""The CPU fallback: what it says and counts, and where it may run."""
+"""The CPU fallback: warnings, counters and policies."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def policy():
 
 
 def run_python(code, *options, **variables):
-    """A new interpreter; what it prints, as JSON."""
+    """Run code in a new interpreter and return the JSON that it prints."""
     done = subprocess.run(
         [sys.executable, *options, "-c", textwrap.dedent(code)],
         env={**os.environ, **variables},
@@ -44,7 +44,7 @@ def run_python(code, *options, **variables):
     return json.loads(done.stdout)
 
 
-# --- What it says -------------------------------------------------------------------------------
+# --- Warnings -----------------------------------------------------------------------------------
 
 
 def test_each_op_warns_once_with_its_public_name_at_the_callers_line():
@@ -269,7 +269,7 @@ def test_eight_threads_call_ops_concurrently():
                 card = d + i
                 card = torch.softmax(d @ card, 1)
                 torch.testing.assert_close(card.cumsum_(0).cpu(), expected[i])
-        except BaseException as error:  # told below: an exception in a thread is lost
+        except BaseException as error:  # asserted below: an exception in a thread is lost
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]

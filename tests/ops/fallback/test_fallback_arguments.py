@@ -113,7 +113,7 @@ def test_losses_warn_only_if_out_is_resized(loss, shape, reduction):
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         getattr(torch._C._nn, loss)(d, e, reduction=reduction, out=out)
-    # A sum on the card has an order of its own.
+    # The card sums in another order.
     expected = getattr(torch._C._nn, loss)(x, y, reduction=reduction)
     torch.testing.assert_close(out.cpu(), expected)
     changed = shape == (2,) or (shape == () and reduction == 0)
@@ -124,7 +124,7 @@ def test_out_of_another_dtype():
     x = torch.randn(3, 4)
     (d,) = on_card(x)
     for call in (lambda t, out: torch.add(t, t, out=out), torch.lgamma):
-        # The card keeps 16-bit floats of both kinds with nine bits, and rounds them once more.
+        # The card stores both 16-bit float dtypes with nine fraction bits, and rounds once more.
         torch.testing.assert_close(
             call(d, out=torch.empty(3, 4, dtype=torch.bfloat16, device="spyre")).cpu(),
             call(x, out=torch.empty(3, 4, dtype=torch.bfloat16)),

@@ -142,7 +142,7 @@ def test_channels_last_strides_are_preserved(call):
     torch.testing.assert_close(actual.cpu(), expected)
 
 
-# --- Random numbers -----------------------------------------------------------------------------
+# --- Random ops ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """torch.nn on the card, forward and backward, against the CPU.
 
-Modules are compared with float64 on the CPU, given the very numbers the card holds. The room is a
-number of roundings to the format, each of half a last place of the largest number of a tensor.
+Modules are compared with float64 on the CPU, computed from the values on the card. The tolerance is
+a number of roundings to the format, each of half an ulp of the largest element of a tensor.
 """
 
 import copy
@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*deprecated"),
 ]
 
-HALF_A_LAST_PLACE = {torch.float32: 2**-24, torch.float16: 2**-10}
+HALF_ULP = {torch.float32: 2**-24, torch.float16: 2**-10}
 ROUNDINGS = {torch.float32: 64, torch.float16: 24}
 
 
@@ -29,7 +29,7 @@ def assert_near(actual, expected, dtype):
         actual.device.type == "spyre" and actual.dtype == dtype and actual.shape == expected.shape
     )
     scale = expected.abs().max().item() if expected.numel() else 0.0
-    tolerance = ROUNDINGS[dtype] * HALF_A_LAST_PLACE[dtype] * scale
+    tolerance = ROUNDINGS[dtype] * HALF_ULP[dtype] * scale
     torch.testing.assert_close(
         actual.detach().cpu().double(), expected.detach(), rtol=0, atol=tolerance
     )
@@ -40,7 +40,7 @@ def tensors_of(tree):
 
 
 def run_module(module, inputs):
-    """Outputs, the gradients of inputs and parameters, and what became of the buffers."""
+    """Return outputs, gradients of inputs and parameters, and buffers."""
     results = [t for t in tensors_of(module(*inputs)) if t.dtype.is_floating_point]
     leaves = [t for t in (*inputs, *module.parameters()) if t.requires_grad]
     gradients = []
@@ -174,7 +174,7 @@ MODULES = {
 }
 # Of the recurrent and normalised ones, a rounding early on moves everything after it.
 NOT_IN_FLOAT16 = {"transformer", "decoder layer", "encoder layer", "rnn", "triplet"}
-NOT_IN_FLOAT16 |= {"local response norm"}  # torch's CPU kernel takes no float16
+NOT_IN_FLOAT16 |= {"local response norm"}  # PyTorch's CPU kernel does not support float16
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
@@ -228,7 +228,7 @@ def test_recurrent_networks(cls, options, packed):
     check_module(Network(), [normal(3, 6, 4) if batch_first else normal(6, 3, 4)])
 
 
-# --- Attention, whose eval mode takes another road ------------------------------------------------
+# --- Attention, which has a fast path in eval mode ------------------------------------------------
 
 PADDING = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 1]], dtype=torch.bool)
 CAUSAL = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)

@@ -1,4 +1,4 @@
-"""Eager kernels refuse what PyTorch's own refuse."""
+"""Eager kernels reject the invalid arguments that PyTorch's kernels reject."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Pairs of elements turned as complex numbers, which the card has none of: as some models do."""
+"""Rotary embeddings with complex tensors, as in some models, which the card computes as real."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Eager ops on the card against the CPU: their forms, types and shapes, and what they refuse."""
+"""Eager ops on the card against the CPU: overloads, dtypes, shapes and errors."""
 
 import math
 import warnings
@@ -397,7 +397,7 @@ def test_ops_with_nan(no_fallbacks):
         check(function, x)
     for function in (torch.relu, torch.sigmoid, torch.square, torch.isinf):
         check(function, x)
-    # A divisor of zero gives an infinity: see below.
+    # A zero divisor gives infinity, which is tested below.
     divisors = x[[0, 1, 4, 5]]
     for function in (*COMPARISONS, torch.add, torch.mul, torch.div, torch.maximum, torch.minimum):
         check(lambda a, b, function=function: function(a[:, None], b[None]), x, divisors)
@@ -408,7 +408,7 @@ def test_ops_with_nan(no_fallbacks):
 
 
 def test_ops_with_infinity(no_fallbacks):
-    """In halves the card has one number for it, which takes part in arithmetic as numbers do."""
+    """SEN169 represents infinity by one value, which behaves as a finite value in arithmetic."""
     x = torch.tensor([math.inf, -math.inf, 1.0]).half()
     for function in (torch.abs, torch.neg, torch.isinf, torch.isposinf, torch.isneginf):
         check(function, x)
@@ -417,7 +417,7 @@ def test_ops_with_infinity(no_fallbacks):
     check(lambda x: x.softmax(0), x[1:])
 
 
-REFUSED = {
+INVALID = {
     "shapes": lambda x: x + x[:, :3],
     "inner": lambda x: x @ x,
     "batch": lambda x: torch.bmm(x, x),
@@ -439,13 +439,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", INVALID)
 def test_errors_match_pytorch(name):
     x = make_tensor(3, 70)
     with pytest.raises((RuntimeError, IndexError, ValueError, TypeError)) as expected:
-        REFUSED[name](x)
+        INVALID[name](x)
     with pytest.raises(expected.type) as actual:
-        REFUSED[name](x.to("spyre"))
+        INVALID[name](x.to("spyre"))
     words = str(expected.value).split()[:3]
     assert str(actual.value).split()[:3] == words, (str(actual.value), str(expected.value))
 

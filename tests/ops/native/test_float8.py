@@ -10,7 +10,7 @@ ENDS = [0.0, -0.0, 448.0, 464.0, 465.0, 1e4, 57344.0, 61439.0, 61440.0, 1e9, 2.0
 
 
 def values(dtype):
-    """Numbers that the card holds as they are, of all sizes, and what is no number."""
+    """Return values of all magnitudes that the card represents exactly, and NaN."""
     numbers = torch.randn(5, 150, generator=torch.Generator().manual_seed(0))
     numbers *= 2.0 ** torch.arange(-15, 15).repeat(5, 5)
     numbers[0, : len(ENDS)], numbers[1, : len(ENDS)] = torch.tensor(ENDS), -torch.tensor(ENDS)
@@ -111,5 +111,5 @@ def test_scaled_mm_rejects_a_scale_of_wrong_size():
     rows = torch.randn(32, 96).to(torch.float8_e4m3fn).to("spyre")
     wrong, right = torch.ones(3, device="spyre"), torch.ones((), device="spyre")
     with warnings.catch_warnings(), pytest.raises((RuntimeError, ValueError), match="scale"):
-        warnings.simplefilter("ignore")  # the CPU has the words
+        warnings.simplefilter("ignore")  # the CPU raises the same message
         torch._scaled_mm(rows, rows.t(), wrong, right)

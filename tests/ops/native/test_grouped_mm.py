@@ -1,4 +1,4 @@
-"""Products of groups of rows, in the types that PyTorch's kernels take."""
+"""grouped_mm in the dtypes that PyTorch's kernels support."""
 
 import pytest
 import torch
@@ -14,5 +14,5 @@ def test_grouped_mm_of_half_precision_dtypes_is_native(dtype):
     actual = torch._grouped_mm(*given, offs=ends.to("spyre"))
     assert torch.spyre.counters()["fallbacks"] == before
     expected = torch.cat([rows[:5] @ weights[0], rows[5:] @ weights[1]])
-    # Operands and results have 8 or 9 bits, and 64 products are added.
+    # Operands and results have 8 or 9 fraction bits, and 64 products are summed.
     assert (actual.cpu().float() - expected).norm() <= 2.0**-7 * expected.norm()

@@ -24,7 +24,7 @@ WAYS = [{}, {"foreach": False}, {"fused": True}]
 
 def stepped(optimizer, steps=5):
     (param,) = optimizer.param_groups[0]["params"]
-    # Down to 1e-6: a square is a thousandth of what the card's 16 bits can hold.
+    # Down to 1e-6: a square is a thousandth of the smallest SEN169 value.
     grad = torch.logspace(-6, 0, param.numel()).reshape(param.shape)
     for _ in range(steps):
         param.grad = grad.to(param.dtype).to(param.device)
@@ -41,7 +41,7 @@ def test_small_gradients_do_not_cause_large_steps(make, way, dtype, no_fallbacks
     start = torch.linspace(-1, 1, 3 * 70).reshape(3, 70).to(dtype)
     expected = stepped(make([nn.Parameter(start.double())], lr=0.01))
     actual = stepped(make([nn.Parameter(start.to("spyre"))], lr=0.01, **way))
-    # Each of five steps rounds the parameter to nine bits, and its step to as many.
+    # Each of five steps rounds the parameter and its update to nine fraction bits.
     assert (actual - expected).abs().max() <= 5 * 2.0**-10 * 1.1 + 2.0**-8 * (
         expected - start
     ).abs().max()
@@ -84,7 +84,7 @@ def test_half_precision_matmul_accumulates_into_a_float32_sum(dtype, no_fallback
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("order", [2, 3, 0.5, 1, float("inf")])
 def test_norm_of_small_gradients_does_not_underflow(order, dtype, no_fallbacks):
-    """Squares of 1e-6 are below the smallest number that 16 bits can hold on the card."""
+    """Squares of 1e-6 are below the smallest 16-bit float of the card."""
     x = torch.linspace(1e-6, 2e-5, 210).reshape(3, 70).to(dtype).to("spyre")
 
     def norms(x):
@@ -108,7 +108,7 @@ def test_clip_grad_norm_of_small_gradients(dtype, no_fallbacks):
     gradient = torch.tensor(1e-5, dtype=dtype).to("spyre").cpu().double()
     assert_close(norm.to(dtype), gradient * 140**0.5, units=4, scale=0)
     clipped = torch.full((70,), 1.0, dtype=torch.float64) * 1e-5 / 140**0.5
-    # What PyTorch adds to the norm before it divides.
+    # The epsilon that PyTorch adds to the norm.
     clipped = clipped * (norm / (norm + 1e-6))
     for param in params:
         assert_close(param.grad, clipped, units=8, scale=0)

@@ -34,7 +34,7 @@ def test_only_random_values_are_copied_from_the_host():
 def test_frequencies_match_the_weights(dtype):
     weights = torch.tensor([0.0, 1.0, 2.0, 5.0], dtype=dtype).expand(4000, 4).contiguous()
     actual = torch.bincount(drawn(weights.to("spyre"), 1).flatten(), minlength=4) / 4000
-    # Four deviations of a share of 5/8 among 4000.
+    # Four standard deviations of a frequency of 5/8 in 4000 samples.
     assert (actual - torch.tensor([0.0, 1 / 8, 2 / 8, 5 / 8])).abs().max() < 4 * 0.5 / 4000**0.5
     assert actual[0] == 0
 

@@ -1,4 +1,4 @@
-"""Numbers that a narrow type cannot hold: converted, or refused, as on the CPU."""
+"""Scalars out of the range of a narrow dtype are converted or rejected as on the CPU."""
 
 import operator
 

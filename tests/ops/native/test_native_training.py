@@ -24,7 +24,7 @@ def test_gradients_agree_with_float64(compiled, no_fallbacks):
     run = torch.compile(model) if compiled else model
     loss_of(run, IDS.to("spyre")).backward()
     for ours, exact in zip(model.parameters(), reference.parameters(), strict=True):
-        # float32 throughout: rounding alone, over sums of some dozens.
+        # All float32: only rounding of sums of some dozens of elements.
         error = (ours.grad.cpu().double() - exact.grad).norm() / exact.grad.norm()
         assert error < 2.0**-18
 

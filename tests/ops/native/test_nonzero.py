@@ -1,4 +1,4 @@
-"""Results as large as data says, and the losses and assertions that are made of them."""
+"""Ops with data-dependent result sizes, and losses and assertions that use them."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Plans of eager ops are kept until they are forgotten."""
+"""Plans of eager ops are cached until they are evicted."""
 
 import torch
 from cpu_reference import assert_close, make_tensor
@@ -20,7 +20,7 @@ def test_evicted_plan_is_compiled_again(monkeypatch, no_fallbacks):
 
     def calls():
         compiled.clear()
-        # A product, a conversion, and numbers of which there is one plan for all.
+        # A matmul, a conversion, and scalars with one generic plan.
         assert_close(on_card * on_card, x * x)
         assert_close(on_card.to(torch.int32), x.to(torch.int32))
         for number in range(6):

@@ -1,4 +1,4 @@
-"""Numbers that differ from call to call have one program, and every one of them counts."""
+"""Scalars that vary between calls share one program, which uses the scalar of each call."""
 
 import pytest
 import torch

@@ -145,7 +145,7 @@ def test_scatter_reduce_of_many_elements(kind, no_fallbacks):
 
 def test_index_add_does_not_spread_infinities(no_fallbacks):
     places, values = torch.arange(MANY) % 7, torch.zeros(MANY, 3)
-    values[7, 0], values[1_500, 1] = math.inf, math.nan  # places 0 and 2
+    values[7, 0], values[1_500, 1] = math.inf, math.nan  # added to rows 0 and 2
     assert_close_to_cpu(lambda i, v: v.new_zeros(7, 3).index_add(0, i, v), places, values, units=0)
 
 

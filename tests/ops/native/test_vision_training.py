@@ -55,7 +55,7 @@ def test_training_step_agrees_with_float64(compiled):
     loss = F.cross_entropy(run(images.to("spyre")), labels.to("spyre"))
     loss.backward()
     for one, other in zip(ours.parameters(), reference.parameters(), strict=True):
-        # Rounding alone: some ten layers, each of which divides by a deviation.
+        # Only rounding: about ten layers, each of which divides by a standard deviation.
         error = (one.grad.cpu().double() - other.grad).norm() / other.grad.norm()
         assert error < 2.0**-15
     for one, other in zip(ours.buffers(), reference.buffers(), strict=True):
@@ -70,6 +70,6 @@ def test_half_precision_predictions():
     with torch.no_grad():
         expected = copy.deepcopy(model).double()(images.double())
         actual = model.half().to("spyre")(images.to("spyre"))
-    # SEN169 keeps nine bits; some ten layers each lose part of the last.
+    # SEN169 has nine fraction bits; each of about ten layers loses part of an ulp.
     error = (actual.cpu().double() - expected).norm() / expected.norm()
     assert error < 2.0**-6
