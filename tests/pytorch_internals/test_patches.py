@@ -103,7 +103,7 @@ def test_patches_of_a_compilation_are_undone_after_it():
 
 
 def _state(value: object) -> object:
-    """Restore tables and classes, which patches change in place."""
+    """Copy the content of a table or a class, which patches change in place."""
     if isinstance(value, dict):
         return dict(value)
     return dict(vars(value)) if isinstance(value, type) else value

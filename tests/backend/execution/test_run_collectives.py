@@ -147,7 +147,7 @@ NEIGHBOURS = [
 ]
 
 
-def shares(array, axes, shape):
+def slices_of(array, axes, shape):
     """Return the four slices of the merged axes."""
     outer = array.shape[: axes[0]]
     inner = array.shape[axes[-1] + 1 :]
@@ -161,14 +161,14 @@ def test_scatter_along_several_axes(axes, shape, result):
     first = "affine_set<(i)[g] : (i == 0)>"
     text = collective("scatter", f"scatter_dimensions = {[*axes]}", result, shape, first)
     actual = run(text, px=x, py=zeros(4, *result))["py"]
-    np.testing.assert_array_equal(actual, shares(x[0], axes, result))
+    np.testing.assert_array_equal(actual, slices_of(x[0], axes, result))
 
 
 @pytest.mark.parametrize(("axes", "shape", "result"), NEIGHBOURS)
 def test_reduce_scatter_along_several_axes(axes, shape, result):
     x = np.random.default_rng(4).integers(-20, 20, (4, *shape)).astype(np.float16)
     actual = run(reduce_scatter(axes, shape, result), px=x, py=zeros(4, *result))["py"]
-    np.testing.assert_array_equal(actual, shares(x.sum(0), axes, result))
+    np.testing.assert_array_equal(actual, slices_of(x.sum(0), axes, result))
 
 
 @pytest.mark.parametrize(("axes", "result", "shape"), NEIGHBOURS)
@@ -177,7 +177,7 @@ def test_gather_along_several_axes(axes, result, shape):
     text = collective("gather", f"gather_dimensions = {[*axes]}", result, shape)
     actual = run(text, px=x, py=zeros(4, *result))["py"]
     for core in range(4):
-        np.testing.assert_array_equal(shares(actual[core], axes, shape), x)
+        np.testing.assert_array_equal(slices_of(actual[core], axes, shape), x)
 
 
 def test_all_to_all_along_several_axes():

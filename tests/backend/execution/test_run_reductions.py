@@ -98,7 +98,7 @@ def test_a_combiner_of_several_ops(size):
 
 @pytest.mark.parametrize("dims", [[0], [1], [0, 1]])
 def test_a_combiner_with_a_constant_and_an_outer_scalar(dims):
-    """Sum the excess of elements over a limit."""
+    """The combiner clamps the larger operand to a scalar from outside of the region."""
     x = half(4, 9, scale=3)
     kept = [size for dim, size in enumerate(x.shape) if dim not in dims]
     text = reduction(

@@ -173,7 +173,7 @@ LOWEST = {
 
 
 def hides(rows, keys):
-    """Return a causal mask, a mask of a tail of keys, and a mask with one fully masked row."""
+    """Return a mask that hides future keys, a tail of keys, and all keys of one row."""
     hidden = ~torch.ones(rows, keys, dtype=torch.bool).tril(3)
     hidden[:, 60:] = True
     hidden[7] = True

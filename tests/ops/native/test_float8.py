@@ -111,5 +111,5 @@ def test_scaled_mm_rejects_a_scale_of_wrong_size():
     rows = torch.randn(32, 96).to(torch.float8_e4m3fn).to("spyre")
     wrong, right = torch.ones(3, device="spyre"), torch.ones((), device="spyre")
     with warnings.catch_warnings(), pytest.raises((RuntimeError, ValueError), match="scale"):
-        warnings.simplefilter("ignore")  # the CPU raises the same message
+        warnings.simplefilter("ignore")  # the op falls back to the CPU, which raises
         torch._scaled_mm(rows, rows.t(), wrong, right)
