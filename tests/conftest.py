@@ -8,16 +8,16 @@ from torch_spyre import knobs
 
 pytest_plugins = ["card_fixtures"]
 
-# The tests of the device, its copies and its fallback are about these and not about kernels; and
-# kernels are compiled for every shape, of which they use thousands. Tests of kernels turn them on.
+# Tests of the device, of copies and of the fallback use thousands of shapes. They run without
+# kernels, which are compiled for every shape. Tests of kernels enable them.
 os.environ.setdefault("TORCH_SPYRE_EAGER", "fallback")
 # A pass that leaves an invalid bundle fails the test and is named in the error.
 os.environ.setdefault("TORCH_SPYRE_VALIDATE_PASSES", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def programs_of_the_tests_alone(tmp_path_factory):
-    """Tests neither use nor fill the user's folder of compiled programs."""
+def separate_program_cache(tmp_path_factory):
+    """Use a new folder for compiled programs instead of the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCH_SPYRE_PROGRAM_CACHE", str(tmp_path_factory.mktemp("programs")))
         yield
@@ -29,9 +29,9 @@ plans_of = None
 
 @pytest.fixture
 def plan_scope(request):
-    """The name of the tests that share the plans of eager ops: the test, or its marked file.
+    """Return the scope that shares plans of eager ops: the test, or its file if marked.
 
-    A folder whose tests only compare values overrides this, to compile each op once a file.
+    A folder whose tests only compare values overrides this, to compile each op once per file.
     """
     shared = request.node.get_closest_marker("shared_plans") is not None
     return request.module.__name__ if shared else request.node.nodeid
@@ -39,9 +39,9 @@ def plan_scope(request):
 
 @pytest.fixture
 def kernels(monkeypatch, request, plan_scope):
-    """Eager ops run on the card, in child processes too.
+    """Run eager ops on the card, in child processes too.
 
-    A test that patches something compiles its ops anew, whatever the scope of plans.
+    A test that uses monkeypatch does not reuse plans of other tests.
     """
     global plans_of
     from torch_spyre.ops import eager, plans
@@ -56,7 +56,7 @@ def kernels(monkeypatch, request, plan_scope):
 
 
 def pytest_collection_finish(session):
-    """For properties that name no number of examples; without heavy tests there are fewer."""
+    """Set the default number of examples of properties, which is lower without heavy tests."""
     hypothesis = sys.modules.get("hypothesis")
     if hypothesis is None:
         return
@@ -64,7 +64,7 @@ def pytest_collection_finish(session):
     hypothesis.settings.register_profile(
         "ours",
         max_examples=40 if quick else 100,
-        # How long an example takes says more about the other processes than about the code.
+        # The time of an example depends on the load of the machine.
         deadline=None,
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
@@ -73,7 +73,7 @@ def pytest_collection_finish(session):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """Kernels stay registered for the tests that follow, up to one that does not ask for them."""
+    """Restore the default kernels before a test that does not use the fixture `kernels`."""
     eager = sys.modules.get("torch_spyre.ops.eager")
     if eager is not None and "kernels" not in item.fixturenames:
         eager.use_kernels(knobs.execution.eager == "native")
@@ -81,7 +81,7 @@ def pytest_runtest_setup(item):
 
 @pytest.fixture
 def spyre(monkeypatch, capsys):
-    """Runs the `spyre` command; returns exit code, stdout and stderr."""
+    """Return a function that runs the `spyre` command and returns exit code, stdout and stderr."""
     from torch_spyre.tools import cli
 
     monkeypatch.setenv("COLUMNS", "200")

@@ -29,7 +29,7 @@ def test_both_sides_have_as_many_elements_of_a_format_in_a_stick(format):
     assert _C.DataFormats.__members__[format.name].elems_per_stick() == format.elements_per_stick
 
 
-def test_the_refusal_of_a_dtype_lists_those_of_the_table():
+def test_error_for_a_dtype_lists_the_supported_dtypes():
     with pytest.raises(RuntimeError, match="does not support dtype") as error:
         torch.empty(1, dtype=torch.float64, device="spyre")
     names = re.search(r"Supported: ([^;]*);", str(error.value))[1].split(", ")
@@ -61,7 +61,7 @@ def test_the_op_database_covers_every_kind_that_kernels_compute_with():
     assert {record.kind for record in records} == computed
 
 
-def test_the_page_of_numbers_has_the_table():
+def test_numbers_page_contains_the_table():
     page = (DOCS / "numbers.md").read_text()
     rows = re.findall(r"^\| (\w+) \| (\w+)[^|]*\| (\d+) \|", page, re.MULTILINE)
     expected = {

@@ -159,7 +159,7 @@ def test_message_names_the_facts_and_the_way_out(error, facts):
         (errors.GranularityError, ValueError),
     ],
 )
-def test_errors_are_also_what_python_callers_expect(error_class, also):
+def test_errors_are_subclasses_of_builtin_exceptions(error_class, also):
     assert issubclass(error_class, also)
 
 

@@ -37,7 +37,7 @@ def configure_with(monkeypatch, **variables):
     config.configure()
 
 
-def test_without_settings_every_component_warns_and_says_so():
+def test_default_level_is_warning_for_every_component():
     assert set(config.get_effective_config().values()) == {"WARNING"}
     assert {config.get_config_source(name) for name in config.list_components()} == {"default"}
     assert config.problems() == ()
@@ -69,12 +69,12 @@ def test_torch_logs_entry_sets_the_level(monkeypatch, entry, component, level):
 
 
 @pytest.mark.parametrize("entry", ["dynamo", "+torch", "spyrex:DEBUG", "torch_spyrex", "all"])
-def test_entries_of_others_are_not_ours(monkeypatch, entry):
+def test_entries_of_other_packages_are_ignored(monkeypatch, entry):
     configure_with(monkeypatch, TORCH_LOGS=entry)
     assert set(config.get_effective_config().values()) == {"WARNING"}
 
 
-def test_the_nearest_name_decides(monkeypatch):
+def test_nearest_parent_sets_the_level(monkeypatch):
     configure_with(monkeypatch, TORCH_LOGS="spyre:ERROR,spyre.inductor:INFO")
     assert config.get_log_level("spyre.device") == logging.ERROR
     assert config.get_log_level("spyre.inductor.passes") == logging.INFO
@@ -87,7 +87,7 @@ def test_loggers_named_after_modules_follow(monkeypatch):
     assert not logging.getLogger("torch_spyre.device").isEnabledFor(logging.DEBUG)
 
 
-def test_a_bad_level_warns_is_kept_and_changes_nothing(monkeypatch):
+def test_invalid_level_warns_and_changes_nothing(monkeypatch):
     with pytest.warns(UserWarning, match="spyre.inductor:LOUD"):
         configure_with(monkeypatch, TORCH_LOGS="spyre.inductor:LOUD")
     assert config.get_config_source("spyre.inductor") == "default"
@@ -108,7 +108,7 @@ def test_the_legacy_switch_sets_inductor_to_info_and_is_deprecated(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_the_legacy_level_is_used_and_an_unknown_one_is_info(monkeypatch):
+def test_legacy_level_is_used_and_defaults_to_info(monkeypatch):
     configure_with(monkeypatch, SPYRE_INDUCTOR_LOG=1, SPYRE_INDUCTOR_LOG_LEVEL="error")
     assert config.get_log_level("spyre.inductor") == logging.ERROR
     with pytest.warns(UserWarning, match="LOUD"):
@@ -141,7 +141,7 @@ def test_torch_logs_beats_legacy_and_calls_beat_both(monkeypatch):
     assert config.get_config_source("spyre.device") == "TORCH_LOGS"
 
 
-def test_enable_is_info_and_disable_lets_nothing_through(capsys):
+def test_enable_sets_info_and_disable_suppresses_all(capsys):
     config.enable("spyre.device")
     assert config.get_log_level("spyre.device") == logging.INFO
     config.disable()
@@ -150,13 +150,13 @@ def test_enable_is_info_and_disable_lets_nothing_through(capsys):
 
 
 @pytest.mark.parametrize("level", ["LOUD", 35, ""])
-def test_set_log_level_refuses_a_level_that_does_not_exist(level):
+def test_set_log_level_rejects_an_unknown_level(level):
     with pytest.raises(ValueError, match="no log level"):
         config.set_log_level("spyre", level)
 
 
 @pytest.mark.parametrize("component", ["torch", "inductor", "", "spyrex"])
-def test_a_name_outside_spyre_is_refused(component):
+def test_name_outside_spyre_is_rejected(component):
     with pytest.raises(ValueError, match="no component"):
         config.set_log_level(component, "INFO")
 
@@ -223,7 +223,7 @@ def test_bad_variables_warn_and_never_raise(monkeypatch, tmp_path):
     assert config.get_log_level("spyre.device") == logging.INFO
 
 
-def test_cpp_gets_numbers_for_every_component():
+def test_cpp_gets_a_level_for_every_component():
     config.disable("spyre.runtime")
     numbers = config.get_config_for_cpp()
     assert list(numbers) == config.list_components()
@@ -263,9 +263,7 @@ def import_torch(tmp_path):
         ("-spyre", 60),
     ],
 )
-def test_import_torch_accepts_our_entries_and_leaves_the_rest_to_torch(
-    import_torch, torch_logs, level
-):
+def test_import_torch_accepts_our_entries_and_preserves_others(import_torch, torch_logs, level):
     out = import_torch(
         torch_logs,
         "print(logging.getLogger('spyre.device').level)\n"
@@ -279,6 +277,6 @@ def test_import_torch_accepts_our_entries_and_leaves_the_rest_to_torch(
     assert out.stderr == ("" if level == 60 else "[INFO] [spyre.device] hello\n")
 
 
-def test_import_torch_still_refuses_wrong_entries_of_others(import_torch):
+def test_import_torch_rejects_invalid_entries_of_other_packages(import_torch):
     assert import_torch("spyre:DEBUG,dynamo:DEBUG", "").returncode == 1
     assert import_torch("+spyre,+no_such_thing", "").returncode == 1

@@ -59,7 +59,7 @@ def test_the_preset_is_the_documented_card():
     assert card.host_link.gigabytes_per_second == 63
 
 
-def test_timing_constants_are_exact_and_fit_each_other():
+def test_timing_constants_are_exact_and_consistent():
     timing = load_card("spyre").timing
     assert Fraction(1140, 1536) == timing.PT_SUSTAIN
     assert Fraction("5.74") == timing.DDR_TURN
@@ -124,7 +124,7 @@ def test_sencores_may_ask_for_at_most_the_cores_of_the_card(tmp_path, cores):
         usable_cores(card)
 
 
-def test_every_number_has_a_unit_and_a_source():
+def test_every_value_has_a_unit_and_a_source():
     card = load_card("spyre")
     entries = {
         f"{section}.{key}"
@@ -137,7 +137,7 @@ def test_every_number_has_a_unit_and_a_source():
         assert source.unit or source.entry.startswith("identity.")
 
 
-def test_every_assumption_says_why():
+def test_every_assumption_has_a_reason():
     for source in load_card("spyre").sources:
         if source.source.startswith("assumed"):
             assert len(source.source) > len("assumed: "), source.entry
@@ -190,7 +190,7 @@ def test_a_file_may_extend_a_preset(write_card):
     assert source.source.startswith("assumed: small")
 
 
-def test_a_file_extends_another_beside_it_but_never_itself(write_card, tmp_path):
+def test_file_may_extend_another_in_its_folder_but_not_itself(write_card, tmp_path):
     (tmp_path / "base.yaml").write_text("extends: spyre\n")
     assert load_card(write_card("extends: base.yaml\n")).compute.cores == 32
     with pytest.raises(CardDescriptionError, match="extends itself"):
@@ -231,7 +231,9 @@ def test_a_file_extends_another_beside_it_but_never_itself(write_card, tmp_path)
         ("timing", "DDR_BW", {"note": "x"}, r"timing\.DDR_BW: must be \{value, unit, source\}"),
     ],
 )
-def test_nonsense_is_refused_with_the_name_of_the_entry(change_card, section, key, leaf, problem):
+def test_invalid_value_is_rejected_with_the_name_of_the_entry(
+    change_card, section, key, leaf, problem
+):
     path = change_card(section, key, leaf)
     with pytest.raises(CardDescriptionError, match=problem) as caught:
         load_card(path)
@@ -252,7 +254,7 @@ def test_nonsense_is_refused_with_the_name_of_the_entry(change_card, section, ke
         ("extends: nothing", "no such preset"),
     ],
 )
-def test_a_malformed_file_is_refused(write_card, text, problem):
+def test_malformed_file_is_rejected(write_card, text, problem):
     with pytest.raises(CardDescriptionError, match=problem):
         load_card(write_card(text))
 
@@ -266,7 +268,7 @@ def test_a_missing_file_or_preset_is_named(tmp_path):
         load_card(f"{tmp_path}/")
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path):
+def test_binary_file_is_rejected(tmp_path):
     (tmp_path / "card.yaml").write_bytes(b"\xff\xfe\x00card")
     with pytest.raises(CardDescriptionError, match="not YAML"):
         load_card(tmp_path / "card.yaml")

@@ -16,7 +16,7 @@ print(properties.multi_processor_count, properties.scratchpad_bytes)
 """
 
 
-def test_the_properties_of_the_device_are_those_of_the_card(tmp_path):
+def test_device_properties_match_the_card(tmp_path):
     values = {"compute.cores": 16, "compute.lx_bytes": 2**20}
     path = write_card(tmp_path / "card.yaml", values)
     result = subprocess.run(

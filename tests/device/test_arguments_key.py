@@ -27,7 +27,7 @@ VALUES = st.recursive(
 
 
 def described(value):
-    """The value as text that tells apart what keys must."""
+    """Return a text of the value that differs wherever keys must differ."""
     if isinstance(value, list | tuple):
         return f"{type(value).__name__}({', '.join(described(item) for item in value)})"
     return f"{type(value).__name__} {value!r}"
@@ -44,13 +44,13 @@ def test_values_have_equal_keys_exactly_if_they_are_alike(one, other):
 
 
 @given(st.lists(VALUES, max_size=4))
-def test_a_key_is_hashable_and_stays_the_same(values):
+def test_key_is_hashable_and_stable(values):
     actual = key(tuple(values), None)
     assert actual is not None
     assert {actual: 1}[key(tuple(values), {})] == 1
 
 
-def test_numbers_that_compare_equal_differ_by_type_and_sign():
+def test_equal_scalars_of_different_type_or_sign_have_different_keys():
     values = [1, 1.0, True, 1 + 0j, 0, 0.0, -0.0, False, None, "1", 2**64 + 1, -(2**64) - 1, 2**70]
     assert len({key((value,)) for value in values}) == len(values)
     assert key((math.nan,)) == key((-math.nan,)) == key((float("nan"),))
@@ -90,14 +90,14 @@ def test_tensors_that_differ_in_anything_have_different_keys():
         assert [other for other, its in actual.items() if its == value] == [name]
 
 
-def test_tensors_made_alike_have_equal_keys():
+def test_equal_tensors_have_equal_keys():
     assert [key((tensor,)) for tensor in variants().values()] == [
         key((tensor,)) for tensor in variants().values()
     ]
 
 
 @given(st.lists(st.integers(0, 2), min_size=1, max_size=5))
-def test_which_arguments_share_a_storage_is_part_of_the_key(choice):
+def test_aliasing_of_arguments_is_part_of_the_key(choice):
     pool = [half(4, 64) for _ in range(3)]
     first_of = {}
     pattern = [first_of.setdefault(number, i) for i, number in enumerate(choice)]
@@ -133,7 +133,7 @@ def test_a_resized_storage_changes_the_key():
     assert key((tensor,)) != before
 
 
-def test_keywords_count_by_name_and_not_by_order():
+def test_key_does_not_depend_on_keyword_order():
     a = half(4, 64)
     assert key((a,), {"x": 1, "y": 2}) == key((a,), {"y": 2, "x": 1})
     assert key((a,), {"x": 1, "y": 2}) != key((a,), {"x": 2, "y": 1})
@@ -147,7 +147,7 @@ class Color(IntEnum):
 
 
 @pytest.mark.parametrize("value", [object(), Color.RED, {1: 2}, {1}, slice(1), torch.Generator()])
-def test_what_has_no_key_gives_none(value):
+def test_unsupported_arguments_have_no_key(value):
     assert key((value,)) is None
     assert key(([1, (value,)],)) is None
     assert key((), {"x": value}) is None
@@ -175,11 +175,11 @@ def test_a_list_that_contains_itself_gives_none():
 
 
 @pytest.mark.parametrize("wrong", [(), ([],), (1, {}), ((), []), ((), {}, 1)])
-def test_refuses_what_is_no_call(wrong):
+def test_invalid_calls_raise(wrong):
     with pytest.raises(TypeError, match="arguments_key"):
         key(*wrong)
 
 
-def test_refuses_names_that_are_none():
+def test_invalid_names_raise():
     with pytest.raises(TypeError, match="names"):
         key((), {1: 2})

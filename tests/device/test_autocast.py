@@ -18,7 +18,7 @@ def ones(*size, dtype=FP32):
     return torch.ones(size, dtype=dtype, device="spyre")
 
 
-# Each makes its inputs in the dtype it is given.
+# Each function creates its inputs in the dtype of its argument.
 LOWER_PRECISION = {
     "mm": lambda t: torch.mm(t(4, 4), t(4, 4)),
     "matmul": lambda t: t(4, 4) @ t(4),
@@ -92,7 +92,7 @@ FLOAT32 = {op.__name__: lambda t, op=op: op(t(5)) for op in UNARY} | {
     ),
     "upsample trilinear": lambda t: F.interpolate(t(1, 1, 2, 2, 2), 4, mode="trilinear"),
 }
-# Each takes makers of a narrow and of a wide input.
+# Each function accepts factories of a narrow and of a wide input.
 WIDEST = {
     "addcdiv": lambda n, w: torch.addcdiv(n(5), w(5), n(5)),
     "addcmul": lambda n, w: torch.addcmul(n(5), n(5), w(5)),
@@ -133,7 +133,7 @@ def test_ops_of_several_inputs_run_in_the_widest_type(op):
         assert result_dtype(op(narrow, narrow)) == FP16
 
 
-def test_other_ops_keep_the_dtype_they_are_given():
+def test_other_ops_preserve_the_input_dtype():
     with torch.autocast("spyre"):
         for dtype in (FP16, FP32):
             x = ones(3, 5, dtype=dtype)
@@ -144,7 +144,7 @@ def test_other_ops_keep_the_dtype_they_are_given():
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "softmax", "log_softmax"])
-def test_reductions_in_no_list_keep_their_dtype(name):
+def test_unlisted_reductions_preserve_their_dtype(name):
     with torch.autocast("spyre"):
         assert getattr(torch, name)(ones(3, 5, dtype=FP16), 1).dtype == FP16
 
@@ -158,7 +158,7 @@ def test_the_default_is_float16_and_can_be_changed():
     assert torch.get_autocast_dtype("spyre") == FP16
 
 
-def test_only_inside_and_only_where_enabled():
+def test_autocast_applies_only_inside_enabled_contexts():
     x = ones(4, 4)
     assert (x @ x).dtype == FP32
     with torch.autocast("spyre"):
@@ -174,7 +174,7 @@ def test_only_inside_and_only_where_enabled():
         assert (torch.ones(4, 4) @ torch.ones(4, 4)).dtype == BF16
 
 
-def test_integers_are_left_alone():
+def test_integers_are_not_cast():
     with torch.autocast("spyre"):
         assert (ones(4, 4).int() @ ones(4, 4).int()).dtype == torch.int32
 
@@ -208,9 +208,9 @@ def test_training_under_autocast_has_float32_gradients_that_match_the_cpu():
         loss = F.cross_entropy(output, target.to("spyre"))
     assert (output.dtype, loss.dtype) == (FP16, FP32)
     loss.backward()
-    for parameter, wanted in zip(model.parameters(), expected, strict=True):
+    for parameter, expected_grad in zip(model.parameters(), expected, strict=True):
         assert parameter.grad.dtype == FP32
-        torch.testing.assert_close(parameter.grad.cpu(), wanted, rtol=0.05, atol=5e-3)
+        torch.testing.assert_close(parameter.grad.cpu(), expected_grad, rtol=0.05, atol=5e-3)
 
 
 def test_a_grad_scaler_scales():

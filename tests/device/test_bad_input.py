@@ -1,4 +1,4 @@
-"""Bad input of every kind gives one clear exception, changes nothing, and the card goes on."""
+"""Invalid arguments raise one clear exception, change nothing, and leave the card usable."""
 
 import pytest
 import torch
@@ -11,11 +11,11 @@ DataFormats, Layout = _C.DataFormats, _C.SpyreTensorLayout
 Arrangement = _C.ElementArrangement
 FP16, DEV = torch.float16, "spyre"
 HUGE = 2**62
-REFUSALS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError)
+ERRORS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError)
 
 
 class Tensors:
-    """Fresh tensors for one case; `unchanged` tells whether it left them alone."""
+    """Fresh tensors for one case; `unchanged` returns whether the case preserved them."""
 
     def __init__(self):
         self.line = torch.arange(64, dtype=FP16).to(DEV)
@@ -31,7 +31,7 @@ class Tensors:
         )
 
 
-def check_refused(case, words, errors=REFUSALS):
+def check_refused(case, words, errors=ERRORS):
     tensors = Tensors()
     with pytest.raises(errors, match=words) as raised:
         case(tensors)
@@ -49,7 +49,7 @@ UNSUPPORTED = [
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
-def test_a_dtype_that_the_card_has_not_is_refused_by_name(name):
+def test_unsupported_dtype_is_named_in_the_error(name):
     dtype = getattr(torch, name)
     words = rf"does not support dtype \w+ \({name}\)"
     check_refused(lambda t: torch.empty(4, dtype=dtype, device=DEV), words)
@@ -101,11 +101,11 @@ DEVICES = {
 
 
 @pytest.mark.parametrize(("case", "words"), DEVICES.values(), ids=DEVICES)
-def test_kinds_of_tensors_and_devices_that_the_card_has_not_are_refused(case, words):
-    check_refused(case, words, (*REFUSALS, NotImplementedError))
+def test_unsupported_tensor_types_and_devices_raise(case, words):
+    check_refused(case, words, (*ERRORS, NotImplementedError))
 
 
-def test_strides_of_channels_last_are_kept_where_a_tensor_is_copied_to_them():
+def test_copy_preserves_channels_last_strides():
     host = torch.arange(24.0).reshape(1, 2, 3, 4)
     for card in (
         host.to(DEV, memory_format=torch.channels_last),
@@ -116,7 +116,7 @@ def test_strides_of_channels_last_are_kept_where_a_tensor_is_copied_to_them():
         assert torch.equal(card.cpu(), host)
 
 
-def test_a_copy_to_meta_keeps_only_the_shape():
+def test_copy_to_meta_preserves_only_the_shape():
     line = Tensors().line
     assert line.to("meta").shape == torch.empty(64, dtype=FP16, device="meta").copy_(line).shape
 
@@ -150,7 +150,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize(("case", "words"), SIZES.values(), ids=SIZES)
-def test_sizes_that_make_no_sense_are_refused(case, words):
+def test_invalid_sizes_raise(case, words):
     check_refused(case, words)
 
 
@@ -197,7 +197,7 @@ VIEWS = {
     "narrow": (lambda t: t.line.narrow(0, 60, 10), "exceeds dimension"),
     "index": (lambda t: t.line[64], "out of bounds"),
     "index by tensor": (lambda t: t.line[torch.tensor([70])], "out of bounds"),
-    # An index is looked at when the kernel runs: what is wrong with it surfaces when it is read.
+    # Indices are checked when the kernel runs; the error is raised when the result is read.
     "gather": (lambda t: t.floats.gather(0, torch.tensor([70]).to(DEV)).cpu(), "out of"),
     "transpose": (lambda t: t.grid.transpose(0, 2), "Dimension out of range"),
     "unfold too wide": (lambda t: t.line.unfold(0, 65, 1), "maximum size"),
@@ -231,7 +231,7 @@ VIEWS = {
 
 
 @pytest.mark.parametrize(("case", "words"), VIEWS.values(), ids=VIEWS)
-def test_views_and_copies_that_cannot_be_are_refused(case, words):
+def test_invalid_views_and_copies_raise(case, words):
     check_refused(case, words)
 
 
@@ -344,7 +344,7 @@ LAYOUTS = {
 
 
 @pytest.mark.parametrize(("case", "words"), LAYOUTS.values(), ids=LAYOUTS)
-def test_layouts_that_do_not_fit_are_refused(case, words):
+def test_incompatible_layouts_raise(case, words):
     check_refused(case, words)
 
 
@@ -356,13 +356,13 @@ def test_reading_a_tensor_whose_storage_was_taken_away_is_an_error(left):
         tensor.cpu()
 
 
-def test_a_stream_of_no_card_cannot_become_current():
+def test_stream_of_a_missing_card_cannot_become_current():
     stray = torch.Stream(stream_id=1, device_index=-1, device_type=20)
     with pytest.raises(RuntimeError, match="out of range"):
         torch.accelerator.set_stream(stray)
 
 
-# --- Numbers of cards in the extension -----------------------------------------------------------
+# --- Card indices in the extension ---------------------------------------------------------------
 
 LOW_LEVEL_ASKS = {
     "get_properties": _C.get_properties,

@@ -1,4 +1,4 @@
-"""`torch.spyre.counters()`: each number moves with its own cause."""
+"""Each counter of `torch.spyre.counters()` changes only with its cause."""
 
 import gc
 import threading
@@ -10,7 +10,7 @@ spyre = torch.spyre
 
 
 def moved(action):
-    """The counters that `action` moves, and by how much; what it returns is held till the end."""
+    """Return the changes of the counters by `action`; hold its result until the end."""
     before = spyre.counters()
     held = action()
     after = spyre.counters()
@@ -42,7 +42,7 @@ def test_each_counter_moves_with_its_own_cause_only():
 
 
 def test_counters_do_not_lose_counts_between_threads():
-    gc.collect()  # what earlier tests left behind must not be freed meanwhile
+    gc.collect()  # objects of earlier tests must not be freed during the measurement
 
     def allocate_from_many_threads():
         work = [lambda: [torch.empty(3, device="spyre") for _ in range(200)]] * 8

@@ -1,4 +1,4 @@
-"""`torch.spyre` as a device: loading, which cards there are, which one is current, what it says."""
+"""`torch.spyre` as a device module: loading, device count, current device and properties."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ spyre, accelerator = torch.spyre, torch.accelerator
 
 
 def run_fresh(code, **variables):
-    """A new interpreter, for what happens at import."""
+    """Run code in a new interpreter, to test the import."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=PLAIN_ENVIRONMENT | variables,
@@ -52,7 +52,7 @@ print(torch.ones(2, device="spyre").tolist())
     assert words == ["False", "False", "[1.0,", "1.0]"]
 
 
-def test_torch_knows_the_device_by_its_name():
+def test_device_is_registered_with_torch():
     assert torch._C._get_privateuse1_backend_name() == torch_spyre.constants.DEVICE_NAME == "spyre"
     assert str(torch._C._get_accelerator()) == "spyre"
     assert torch.get_device_module("spyre") is torch.spyre is sys.modules["torch.spyre"]
@@ -112,10 +112,10 @@ def test_names_of_the_extension_can_be_reached_and_others_are_attribute_errors()
     assert not [name for name in spyre.__all__ if not hasattr(spyre, name)]
 
 
-# --- What a card says of itself -------------------------------------------------------------------
+# --- Properties of a card -------------------------------------------------------------------------
 
 
-def test_properties_are_those_of_the_card_description():
+def test_properties_match_the_card_description():
     properties = spyre.get_device_properties()
     assert properties == spyre.get_device_properties(0) == spyre.get_device_properties("spyre:0")
     assert (properties.type, properties.index) == ("dd2", 0)
@@ -134,7 +134,7 @@ ASKS += " current_stream Stream set_device get_device_capability"
 
 @pytest.mark.parametrize("ask", ASKS.split())
 @pytest.mark.parametrize("index", [1, 128, 256, 300, -2])
-def test_an_index_that_no_card_has_is_refused_by_its_number(ask, index):
+def test_error_names_an_invalid_device_index(ask, index):
     with pytest.raises(RuntimeError, match=rf"{index}\b"):
         getattr(spyre, ask)(index)
 

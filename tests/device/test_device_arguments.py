@@ -1,4 +1,4 @@
-"""Everything that takes a device, a stream or an event: what it accepts, and what it says else."""
+"""Functions that accept a device, a stream or an event: accepted arguments and errors."""
 
 import inspect
 import os
@@ -79,7 +79,7 @@ def test_the_device_of_a_stream_is_a_device(call):
     ids=repr,
 )
 @CALLS
-def test_anything_else_is_refused_by_its_name(call, device, error, says):
+def test_error_names_an_invalid_argument(call, device, error, says):
     with pytest.raises(error, match=says):
         call(device)
 
@@ -166,7 +166,7 @@ def test_the_device_of_a_stream_equals_devices_and_hashes_as_they_do():
     assert device == torch.device("spyre:0") and torch.device("spyre:0") == device
     assert device == spyre.Stream().device and device != torch.device("cpu")
     assert {torch.device("spyre:0"): "found"}[device] == "found"
-    # As of torch.device, and unlike what a string would do: it hashes otherwise.
+    # Hashed as torch.device, not as a string.
     assert device != "spyre:0" and torch.device("spyre:0") != "spyre:0"
     assert (device.type, device.index, device()) == ("spyre", 0, torch.device("spyre:0"))
     assert torch.ones(1, device=device).device == device

@@ -1,4 +1,4 @@
-"""Programs end cleanly, whatever autograd's threads still hold."""
+"""Processes exit cleanly while autograd's threads still hold references."""
 
 import os
 import subprocess
@@ -7,8 +7,8 @@ import sys
 import pytest
 
 
-def end_of(code, **variables):
-    """What a program printed, once it ended without a word of complaint."""
+def run_to_exit(code, **variables):
+    """Run code in a process, assert that it exits cleanly, and return the words it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         env=os.environ | variables,
@@ -20,8 +20,8 @@ def end_of(code, **variables):
     return done.stdout.split()
 
 
-# A thread of autograd keeps the context of backward() until after it has returned. Here the thread
-# has the last reference to what is in there, and it takes long to get rid of that.
+# A thread of autograd holds the context of backward() until after backward() returned. Here the
+# thread has the last reference to an object whose destructor is slow.
 BACKWARD = """
 import contextvars, sys, time, torch
 class Slow:
@@ -42,7 +42,7 @@ print("done", flush=True)
 @pytest.mark.parametrize("cards", [1, 3])
 def test_a_program_may_end_right_after_backward(cards):
     code = BACKWARD.replace("CARDS", str(cards))
-    assert end_of(code, AIU_WORLD_SIZE=str(cards)) == ["done"]
+    assert run_to_exit(code, AIU_WORLD_SIZE=str(cards)) == ["done"]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ import torch
 torch.ones(3, device="spyre", requires_grad=True).view(3).backward(torch.ones(3, device="spyre"))
 {state}
 """
-    assert end_of(code, TORCH_SPYRE_FALLBACK="error") == []
+    assert run_to_exit(code, TORCH_SPYRE_FALLBACK="error") == []
 
 
 def test_a_forked_process_without_autograds_threads_ends():
@@ -72,4 +72,4 @@ if child == 0:
     sys.exit(0)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-    assert end_of(code) == ["0"]
+    assert run_to_exit(code) == ["0"]

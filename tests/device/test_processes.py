@@ -28,7 +28,7 @@ def refuses_fork(use):
 
 
 def run(code, tmp_path, timeout=100):
-    """A script of its own, which spawned processes can import; what it prints."""
+    """Run code as a script that spawned processes can import, and return its output."""
     script = tmp_path / "script.py"
     script.write_text(PRELUDE + code)
     done = subprocess.run(
@@ -45,7 +45,7 @@ def run(code, tmp_path, timeout=100):
 # --- fork -----------------------------------------------------------------------------------------
 
 
-def test_a_child_forked_before_the_start_uses_the_card_and_leaves_the_parent_alone(tmp_path):
+def test_child_forked_before_the_start_can_use_the_card(tmp_path):
     code = """
 def work():
     assert torch.spyre.device_count() == 1 and not torch.spyre._is_in_bad_fork()
@@ -64,7 +64,7 @@ print("fine")
     assert run(code, tmp_path) == ["fine"]
 
 
-def test_a_child_forked_after_the_start_is_told_so_at_every_use(tmp_path):
+def test_child_forked_after_the_start_raises_at_every_use(tmp_path):
     code = """
 card = torch.arange(64.).to("spyre")
 pinned = torch.ones(8).pin_memory()
@@ -154,7 +154,7 @@ print("fine")
     assert run(LOADER + code, tmp_path) == ["fine"]
 
 
-def test_a_worker_that_touches_the_card_gets_the_clear_error_and_nothing_hangs(tmp_path):
+def test_worker_that_uses_the_card_raises_without_hanging(tmp_path):
     code = """
 torch.ones(1, device="spyre")
 for dataset in (Touching(), Sending()):

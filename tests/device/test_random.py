@@ -1,4 +1,4 @@
-"""Random numbers on the card: the CPU's sequence for the same seed, from generators of its own."""
+"""Random ops on the card give the CPU's sequence for the same seed, from separate generators."""
 
 import copy
 import pickle
@@ -47,7 +47,7 @@ DRAWS_WITHOUT_GENERATOR = {
     "alpha dropout": lambda device: F.alpha_dropout(torch.ones(99, device=device), training=True),
     "feature dropout": lambda device: F.dropout2d(torch.ones(4, 9, 2, 2, device=device), 0.5),
     "rrelu": lambda device: F.rrelu(-torch.ones(99, device=device), training=True),
-    # What it computes of its draw is rounded by whoever computes it: which one is largest is not.
+    # Results are rounded differently on both devices, but the argmax is equal.
     "gumbel_softmax": lambda device: F.gumbel_softmax(torch.zeros(4, 9, device=device), hard=True),
     "kaiming": lambda device: torch.nn.init.kaiming_uniform_(torch.empty(9, 7, device=device)),
     "truncated normal": lambda device: torch.nn.init.trunc_normal_(torch.empty(9, device=device)),
@@ -116,7 +116,7 @@ def test_a_thread_that_draws_on_the_card_does_not_disturb_the_cpus_sequence():
     assert torch.equal(torch.stack(drawn), torch.stack([torch.rand(8) for _ in drawn]))
 
 
-def test_dropout_in_eval_mode_draws_nothing():
+def test_dropout_in_eval_mode_does_not_advance_the_generator():
     state = torch.spyre.get_rng_state()
     ones = torch.ones(30, device="spyre")
     assert torch.equal(F.dropout(ones, 0.5, training=False).cpu(), torch.ones(30))
@@ -134,7 +134,7 @@ def test_a_failing_draw_leaves_the_cpus_generator_as_it_was():
 # --- Seeds and states -----------------------------------------------------------------------------
 
 
-def test_seeds_can_be_set_asked_for_and_drawn():
+def test_set_get_and_draw_seeds():
     torch.spyre.manual_seed(41)
     assert torch.spyre.initial_seed() == 41
     torch.spyre.manual_seed(42, "spyre:0")
@@ -147,7 +147,7 @@ def test_seeds_can_be_set_asked_for_and_drawn():
     assert len({43, first, torch.spyre.initial_seed()}) == 3
 
 
-def test_seeding_all_cards_leaves_the_cpus_generator_alone():
+def test_seeding_all_cards_does_not_seed_the_cpu():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
@@ -166,13 +166,13 @@ def test_any_64_bit_seed_is_taken_as_on_the_cpu(seed):
 
 
 @pytest.mark.parametrize("seed", [2**64, "seven", None, 1.5j])
-def test_a_seed_that_is_no_64_bit_number_is_refused(seed):
+def test_seed_out_of_64_bits_raises(seed):
     with pytest.raises((RuntimeError, ValueError, TypeError, OverflowError)):
         torch.spyre.manual_seed(seed)
 
 
 @pytest.mark.parametrize("drawn", [0, 1, 3, 623, 624, 625])
-def test_a_state_continues_the_sequence_wherever_it_was_taken(drawn):
+def test_restored_state_continues_the_sequence(drawn):
     torch.spyre.manual_seed(1)
     torch.rand(drawn, device="spyre")
     torch.randn(3, device="spyre")  # leaves a normal sample in store
@@ -213,7 +213,7 @@ def test_a_state_is_5016_bytes_that_start_with_the_seed():
     ],
     ids=["zeros", "ones", "short", "empty", "int8", "float", "cpu", "strided", "bytes", "none"],
 )
-def test_a_state_that_is_none_is_refused_and_changes_nothing(garbage):
+def test_invalid_state_raises_and_changes_nothing(garbage):
     before = torch.spyre.get_rng_state()
     generator = torch.Generator("spyre")
     with pytest.raises((RuntimeError, TypeError)):
@@ -263,19 +263,19 @@ def test_a_generator_uses_no_offset():
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_a_generator_of_another_device_is_refused(draw):
+def test_generator_of_another_device_raises(draw):
     with pytest.raises(RuntimeError, match="spyre.*generator|generator.*spyre"):
         draw("spyre", generator=torch.Generator())
     with pytest.raises(RuntimeError, match="cpu.*generator|generator.*cpu"):
         draw("cpu", generator=torch.Generator("spyre"))
 
 
-def test_a_generator_of_a_card_that_is_not_there_is_refused():
+def test_generator_of_a_missing_card_raises():
     with pytest.raises(RuntimeError, match="1"):
         torch.Generator("spyre:1")
 
 
-def test_fork_rng_restores_the_state_also_after_an_error():
+def test_fork_rng_restores_the_state_after_an_error():
     before = torch.spyre.get_rng_state()
     with pytest.raises(KeyError), torch.random.fork_rng(device_type="spyre"):
         torch.manual_seed(77)
@@ -285,7 +285,7 @@ def test_fork_rng_restores_the_state_also_after_an_error():
     assert torch.equal(torch.spyre.get_rng_state(), before)
 
 
-def test_threads_that_share_a_generator_draw_each_number_once():
+def test_threads_with_a_shared_generator_draw_each_value_once():
     generator = torch.Generator("spyre").manual_seed(1)
     drawn, lock = [], threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Which cards a program sees, and which of them is the current one."""
+"""Visible cards and the current card of a process."""
 
 import pytest
 
@@ -21,7 +21,7 @@ import pytest
         (2, {"FLEX_DEVICE": "MOCK", "AIU_WORLD_SIZE": "2"}),
     ],
 )
-def test_the_visible_cards_can_all_be_used_and_no_others(run, count, variables):
+def test_only_visible_cards_can_be_used(run, count, variables):
     code = """
 count = torch.spyre.device_count()
 print(count, torch.accelerator.device_count(), torch.spyre.is_available())
@@ -84,7 +84,7 @@ print("fine")
         ("IS_INDUCTOR_SPAWNED_SUBPROCESS", {"IS_INDUCTOR_SPAWNED_SUBPROCESS": "1"}),
     ],
 )
-def test_a_card_that_cannot_start_says_why_each_time_and_torch_works(run, says, variables):
+def test_failed_start_raises_on_each_use_and_torch_stays_usable(run, says, variables):
     code = f"""
 for _ in range(2):
     try:
@@ -122,7 +122,7 @@ except RuntimeError as error:
 # --- The current card -----------------------------------------------------------------------------
 
 
-def test_the_current_card_follows_contexts_and_is_restored_also_after_errors(run):
+def test_device_context_is_restored_after_errors(run):
     code = """
 spyre, current = torch.spyre, torch.spyre.current_device
 spyre.set_device("spyre:2")
@@ -165,7 +165,7 @@ print("fine")
     assert run(code, AIU_WORLD_SIZE="3", TORCH_SPYRE_FALLBACK="silent") == ["fine"]
 
 
-def test_each_thread_has_a_current_card_of_its_own(run):
+def test_current_card_is_thread_local(run):
     code = """
 import threading
 torch.spyre.set_device(1)
@@ -181,7 +181,7 @@ print(torch.spyre.current_device())
     assert run(code, AIU_WORLD_SIZE="3") == ["0", "2", "1"]
 
 
-def test_copies_between_cards_keep_values_and_mixing_cards_is_an_error(run):
+def test_copies_between_cards_preserve_values_and_mixed_ops_raise(run):
     code = """
 x = torch.arange(130, dtype=torch.float16).reshape(2, 65)
 a = x.to("spyre:0")

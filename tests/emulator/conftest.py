@@ -1,4 +1,4 @@
-"""Fixtures of the engine's tests."""
+"""Fixtures for the tests of the engine."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,6 @@ import torch
 
 @pytest.fixture
 def nothing_pending() -> Iterator[None]:
-    """What a launch left queued fails the test that queued it, not the next one."""
+    """Synchronize after the test, so that a failing launch fails the test that queued it."""
     yield
     torch.spyre.synchronize()

@@ -57,7 +57,7 @@ def test_unary_instructions_are_right_for_every_code(name, type_name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_float32_functions_are_within_one_last_place(name):
+def test_float32_functions_are_within_one_ulp(name):
     codes = random_codes("f32", 200_000, seed=1)
     exact = golden.exact(name, "f32", codes)
     assert_within_ulps("f32", run(name, "f32", "f32", codes), exact, 1.0)
@@ -73,7 +73,7 @@ def test_float32_functions_have_the_right_values_at_the_ends(name):
 
 
 @pytest.mark.parametrize("name", ["sin", "cos"])
-def test_sines_of_numbers_near_multiples_of_a_quarter_turn_keep_their_last_places(name):
+def test_sine_near_multiples_of_half_pi_is_accurate(name):
     quarters = np.arange(1, 200_000, dtype=np.float64) * (np.pi / 2)
     codes = np.concatenate([quarters, quarters * 2.0**40]).astype(np.float32).view(np.uint32)
     exact = golden.exact(name, "f32", codes)
@@ -109,7 +109,7 @@ def test_any_sen169_operands_give_the_rounded_exact_result(name, codes):
         ("fma", (1 + 2.0**-9, 2.0**-10 - 2.0**-19, 1.0), 1.0),
     ],
 )
-def test_results_halfway_between_two_sen169_numbers_go_away_from_zero(name, operands, expected):
+def test_ties_of_sen169_round_away_from_zero(name, operands, expected):
     codes = [golden.encode_floats("f16", np.array([x])) for x in operands]
     result = golden.decode_floats("f16", run(name, "f16", "f16", *codes))
     assert result[0] == expected
@@ -117,7 +117,7 @@ def test_results_halfway_between_two_sen169_numbers_go_away_from_zero(name, oper
 
 @pytest.mark.parametrize("type_name", FLOAT_TYPES)
 @pytest.mark.parametrize("name", ["powf", "softplus", "layernormscale"])
-def test_functions_of_several_operands_are_within_the_last_place(name, type_name):
+def test_functions_of_several_operands_are_within_one_ulp(name, type_name):
     codes = random_inputs(name, type_name, 100_000)
     exact = golden.exact(name, type_name, *codes)
     limit = 1.0 if type_name == "f32" else 0.502
@@ -183,16 +183,16 @@ def test_binary16_arithmetic_gives_the_rounded_exact_result(name, ieee_results):
     assert_same_codes("f16_ieee", ieee_results[name], expected)
 
 
-def test_binary16_powers_are_within_the_last_place(ieee_results):
+def test_binary16_powers_are_within_one_ulp(ieee_results):
     codes = random_inputs("powf", "f16_ieee", 100_000)
     exact = golden.exact("powf", "f16_ieee", *codes)
     assert_within_ulps("f16_ieee", ieee_results["powf"], exact, 0.502)
 
 
-# --- What is refused ------------------------------------------------------------------------------
+# --- Invalid arguments ----------------------------------------------------------------------------
 
 
-def test_mistakes_are_told():
+def test_invalid_arguments_raise():
     one = [np.zeros(4, dtype=np.uint16)]
     with pytest.raises(ValueError, match="no instruction 'frobnicate'"):
         run("frobnicate", "f16", "f16", *one)
@@ -208,6 +208,6 @@ def test_mistakes_are_told():
         run("addf", "f16", "f16", *one, np.zeros(4, dtype=np.uint32))
 
 
-def test_nothing_in_gives_nothing_out():
+def test_empty_input_gives_empty_output():
     empty = np.zeros(0, dtype=np.uint16)
     assert run("addf", "f16", "f16", empty, empty).size == 0

@@ -61,7 +61,7 @@ def test_shifts_of_every_amount_up_to_the_width_and_beyond(name, type_name):
 
 
 @pytest.mark.parametrize("type_name", INTEGER_TYPES[1:])
-def test_division_by_zero_and_of_the_smallest_number(type_name):
+def test_division_by_zero_and_of_the_minimum(type_name):
     bits = golden.TYPES[type_name].bits
     smallest = golden.encode_integers(type_name, np.array([-(1 << (bits - 1))], dtype=object))
     zero = np.zeros_like(smallest)
@@ -100,20 +100,20 @@ def test_integer_casts(name, operand_type, result_type):
 @pytest.mark.parametrize("float_type", FLOAT_TYPES)
 @pytest.mark.parametrize("integer_type", INTEGER_TYPES)
 @pytest.mark.parametrize("name", ["sitofp", "uitofp"])
-def test_integers_become_the_nearest_float(name, integer_type, float_type):
+def test_integer_to_float_rounds_to_nearest(name, integer_type, float_type):
     check_cast(name, integer_type, float_type)
 
 
 @pytest.mark.parametrize("float_type", FLOAT_TYPES)
 @pytest.mark.parametrize("integer_type", INTEGER_TYPES)
 @pytest.mark.parametrize("name", ["fptosi", "fptoui"])
-def test_floats_become_integers_towards_zero_and_stop_at_the_limits(name, integer_type, float_type):
+def test_float_to_integer_truncates_and_saturates(name, integer_type, float_type):
     check_cast(name, float_type, integer_type)
 
 
 @pytest.mark.parametrize("name", ["sitofp", "uitofp"])
 def test_large_integers_round_once(name):
-    """2^60 + 2^36 + 1 lies above the middle of two float32 numbers by less than float64 sees."""
+    """2^60 + 2^36 + 1 is above a tie of float32 by less than the precision of float64."""
     codes = np.array([2**60 + 2**36 + 1, 2**60 + 2**36, 2**60 + 2**36 - 1], dtype=np.uint64)
     expected = golden.run(name, "i64", "f32", codes)
     assert expected[0] == expected[1] + 1
@@ -123,7 +123,7 @@ def test_large_integers_round_once(name):
 @pytest.mark.parametrize("result_type", FLOAT_TYPES)
 @pytest.mark.parametrize("operand_type", FLOAT_TYPES)
 @pytest.mark.parametrize("name", FLOAT_CASTS)
-def test_floats_become_the_nearest_float_of_another_type(name, operand_type, result_type):
+def test_float_to_float_rounds_to_nearest(name, operand_type, result_type):
     check_cast(name, operand_type, result_type)
 
 
@@ -134,7 +134,7 @@ def test_floats_become_the_nearest_float_of_another_type(name, operand_type, res
         *(("f8E5M2FNUZ", "i8"), ("f16", "bf16"), ("f8E4M3FN", "f8E5M2FNUZ")),
     ],
 )
-def test_bitcasts_keep_the_code(operand_type, result_type):
+def test_bitcast_preserves_the_code(operand_type, result_type):
     codes = random_codes(operand_type, 3000, seed=8)
     number = ~np.isnan(golden.decode_floats(operand_type, codes))
     actual = run("bitcast", operand_type, result_type, codes)

@@ -47,7 +47,7 @@ def integer_product(
 
 
 def random_matrix(name: str, rows: int, columns: int, seed: int) -> np.ndarray:
-    """Ordinary numbers with some random bits among them."""
+    """Return ordinary values, some of them replaced by random bits."""
     kind = golden.TYPES[name]
     random = np.random.default_rng(seed)
     anything = random.choice(random_codes(name, 256, seed), (rows, columns))
@@ -60,7 +60,7 @@ def random_matrix(name: str, rows: int, columns: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("m", [2, 16])
 @pytest.mark.parametrize("b_type", FLOAT_TYPES)
 @pytest.mark.parametrize("a_type", FLOAT_TYPES)
-def test_float_products_are_the_golden_models(a_type, b_type, m):
+def test_float_matmul_matches_the_golden_model(a_type, b_type, m):
     for c_type in FLOAT_TYPES:
         types = (a_type, b_type, "f32", c_type)
         a, b = random_matrix(a_type, m, 37, 1), random_matrix(b_type, 37, 21, 2)
@@ -73,14 +73,14 @@ def test_float_products_are_the_golden_models(a_type, b_type, m):
 
 @pytest.mark.parametrize("c_type", INTEGER_TYPES[1:])
 @pytest.mark.parametrize("a_type", INTEGER_TYPES)
-def test_integer_products_wrap_like_the_golden_models(a_type, c_type):
+def test_integer_matmul_wraps_as_the_golden_model(a_type, c_type):
     types = (a_type, "i16", "i32", c_type)
     a, b = random_matrix(a_type, 5, 37, 1), random_matrix("i16", 37, 21, 2)
     c = random_matrix("i32", 5, 21, 3)
     np.testing.assert_array_equal(run(types, a, b, c), integer_product(types, a, b, c))
 
 
-# Inputs from numpy: torch's random numbers depend on the instruction set themselves.
+# Inputs from numpy: torch's random values depend on the instruction set.
 PRINT_DIGEST = """
 import hashlib, numpy as np, torch
 from torch_spyre import _C

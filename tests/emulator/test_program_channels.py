@@ -60,14 +60,14 @@ def all_reduce(cores: int, rounds: int) -> ProgramBuilder:
 
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize(("cores", "rounds"), [(4, 1), (32, 5), (2, 300)])
-def test_cores_sum_what_all_published(cores: int, rounds: int, ordered: bool) -> None:
+def test_cores_sum_all_published_tiles(cores: int, rounds: int, ordered: bool) -> None:
     values, result = torch.arange(1.0, cores + 1), torch.zeros(cores).to("spyre")
     run(all_reduce(cores, rounds), values.to("spyre"), result, ordered=ordered)
     assert result.cpu().tolist() == [rounds * values.sum().item()] * cores
 
 
-def test_takes_a_part_of_one_role() -> None:
-    """Core 0 takes every second element of the second role of core 1."""
+def test_consumer_reads_a_slice_of_one_role() -> None:
+    """Core 0 reads every second element of the second role of core 1."""
     build = ProgramBuilder((2,))
     build.channels = 1
     source, target = build.argument(F32), build.argument(F32)
@@ -84,7 +84,7 @@ def test_takes_a_part_of_one_role() -> None:
     assert result.cpu().tolist() == [1, 3, 5, 7]
 
 
-def test_refuses_more_than_was_published() -> None:
+def test_reading_more_than_was_published_raises() -> None:
     build = ProgramBuilder((2,))
     build.channels = 1
     own, taken = build.tensor(F32, 4), build.tensor(F32, 8)
@@ -94,7 +94,7 @@ def test_refuses_more_than_was_published() -> None:
         run(build)
 
 
-def test_refuses_a_producer_that_is_not_there() -> None:
+def test_missing_producer_raises() -> None:
     build = ProgramBuilder((2,))
     build.channels = 1
     publish(build, build.tensor(F32, 4))
@@ -120,7 +120,7 @@ def test_deadlock_names_who_waits_for_whom() -> None:
         "Deadlock detected: core 0 waiting on recv from core 1; core 1 waiting on recv from "
         "core 2; core 2 waiting on recv from core 0 (kernel silent)"
     )
-    test_cores_sum_what_all_published(4, 1, False)
+    test_cores_sum_all_published_tiles(4, 1, False)
 
 
 def test_error_of_a_core_wins_over_those_that_wait_for_it() -> None:
@@ -142,7 +142,7 @@ def test_error_of_a_core_wins_over_those_that_wait_for_it() -> None:
 
 
 def producer_ahead(rounds: int, tile_elements: int) -> ProgramBuilder:
-    """Core 0 publishes all rounds without waiting for anybody; core 1 takes them."""
+    """Core 0 publishes all rounds without waiting; core 1 reads them."""
     build = ProgramBuilder((2,), "ahead")
     build.channels = 1
     target = build.argument(F32)
@@ -171,15 +171,15 @@ def producer_ahead(rounds: int, tile_elements: int) -> ProgramBuilder:
 
 
 @pytest.mark.parametrize(("rounds", "elements"), [(1000, 1), (200, 1 << 16)])
-def test_a_core_may_run_ahead_of_the_others(rounds: int, elements: int) -> None:
-    """Also far beyond what the mailboxes keep: 200 rounds of 256 KiB."""
+def test_core_may_run_ahead(rounds: int, elements: int) -> None:
+    """Publish far more than the mailboxes hold: 200 rounds of 256 KiB."""
     result = torch.zeros(2 * elements).to("spyre")
     run(producer_ahead(rounds, elements), result)
     assert (result.cpu()[elements:] == rounds).all()
 
 
 def test_publishing_without_takers_never_blocks() -> None:
-    """Nobody makes room, and still everybody finishes."""
+    """All cores finish although no core frees its mailbox."""
     build = ProgramBuilder((4,))
     build.channels = 1
     tile = build.tensor(F32, 1)

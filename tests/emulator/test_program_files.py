@@ -1,4 +1,4 @@
-"""The engine reads program files that may say anything."""
+"""The engine rejects invalid program files."""
 
 import dataclasses
 import random
@@ -62,8 +62,8 @@ def every_instruction() -> ProgramBuilder:
     )
     chain = (space, (operand, scalar, index), steps, (lookup,))
     build.emit(ins.Chain, *chain, (ins.ChainOutput(6, tile),))
-    folded = dataclasses.replace(sums, strides=(1, 0))
-    build.emit(ins.Reduce, *chain, (1,), (6,), "addf", (), (), (folded,), (folded,))
+    reduced = dataclasses.replace(sums, strides=(1, 0))
+    build.emit(ins.Reduce, *chain, (1,), (6,), "addf", (), (), (reduced,), (reduced,))
     combiner = (ins.ChainStep(-1, "maximumf", F16, F16, (0, 1)),)
     half = dataclasses.replace(sums, type=F16, strides=(1, 0))
     build.emit(ins.Reduce, *chain, (1,), (6,), "", combiner, (2,), (), (half,))
@@ -126,7 +126,7 @@ def fuzz(rounds: int, seed: int) -> int:
     return accepted
 
 
-def test_every_instruction_is_known_to_reader_and_test() -> None:
+def test_every_instruction_has_a_reader_and_a_test() -> None:
     build = every_instruction()
     assert {type(actual) for actual in build.code} == set(ins.INSTRUCTIONS.values())
     program = build.load()
@@ -140,18 +140,18 @@ def test_the_core_tests_fuzz_the_same_program() -> None:
     )
 
 
-def test_mutated_files_are_refused_or_valid() -> None:
+def test_mutated_files_are_rejected_or_valid() -> None:
     accepted = fuzz(2000, seed=1)
     assert 0 < accepted < 2000
 
 
 @pytest.mark.heavy
-def test_many_mutated_files_are_refused_or_valid() -> None:
+def test_many_mutated_files_are_rejected_or_valid() -> None:
     for seed in range(2, 12):
         fuzz(10_000, seed)
 
 
-def test_damaged_files_are_refused() -> None:
+def test_damaged_files_are_rejected() -> None:
     file = encode(every_instruction().content())
     chance = random.Random(0)
     for _ in range(200):
@@ -165,7 +165,7 @@ def test_damaged_files_are_refused() -> None:
         load(file + b"\0")
 
 
-def test_another_version_is_refused() -> None:
+def test_another_version_is_rejected() -> None:
     file = bytearray(encode(every_instruction().content()))
     file[8] = 200
     with pytest.raises(
@@ -189,11 +189,14 @@ def changed_field(
 ) -> ins.ProgramContent:
     content = every_instruction().content()
 
-    def with_change(found: ins.Instruction) -> ins.Instruction:
-        changes: dict[str, Any] = {name: change(getattr(found, name))}
-        return dataclasses.replace(found, **changes)
+    def with_change(instruction: ins.Instruction) -> ins.Instruction:
+        changes: dict[str, Any] = {name: change(getattr(instruction, name))}
+        return dataclasses.replace(instruction, **changes)
 
-    code = tuple(with_change(found) if type(found) is kind else found for found in content.code)
+    code = tuple(
+        with_change(instruction) if type(instruction) is kind else instruction
+        for instruction in content.code
+    )
     return dataclasses.replace(content, code=code)
 
 
@@ -263,7 +266,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("make", "message"), REFUSED)
-def test_nonsense_is_refused(make: Callable[[], ins.ProgramContent], message: str) -> None:
+def test_invalid_instructions_are_rejected(
+    make: Callable[[], ins.ProgramContent], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         load(encode(make()))
 
@@ -285,7 +290,7 @@ def test_nonsense_is_refused(make: Callable[[], ins.ProgramContent], message: st
         ({"fixed_buffers": (ins.FixedBuffer("f", -1, 9, F32, ()),)}, "outside the address space"),
     ],
 )
-def test_nonsense_in_the_head_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_headers_are_rejected(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load(encode(dataclasses.replace(every_instruction().content(), **changes)))
 
@@ -301,7 +306,7 @@ def test_nonsense_in_the_head_is_refused(changes: dict[str, Any], message: str) 
         (((1, 10_000),), "no such register"),
     ],
 )
-def test_malformed_expressions_are_refused(
+def test_malformed_expressions_are_rejected(
     terms: tuple[tuple[int, int], ...], message: str
 ) -> None:
     expression = tuple(ins.Term(ins.TermKind(kind), value) for kind, value in terms)
@@ -313,7 +318,7 @@ def test_malformed_expressions_are_refused(
         load(encode(changed_field(ins.IndirectTransfer, "subscripts", change)))
 
 
-def test_a_jump_into_or_out_of_a_loop_is_refused() -> None:
+def test_jump_into_or_out_of_a_loop_is_rejected() -> None:
     for start, target in ((0, 2), (2, 4)):
         build = ProgramBuilder()
         bounds = build.all_constants([0, 1, 1])

@@ -40,7 +40,7 @@ def test_timing_mode_advances_clocks_and_counters_only() -> None:
 @pytest.mark.parametrize(
     ("mode", "computes", "time"), [("functional", 1, 0), ("timing", 0, 7), ("both", 1, 7)]
 )
-def test_mode_knob_says_what_a_launch_does(mode: str, computes: bool, time: int) -> None:
+def test_mode_knob_selects_execution_and_timing(mode: str, computes: bool, time: int) -> None:
     before = torch.spyre.counters()["device_time_ps"]
     one, result = torch.ones(256).to("spyre"), zeros(256)
     with knobs.override(SPYRE_EMU_MODE=mode):
@@ -59,7 +59,7 @@ def test_injection_spoils_one_element(instruction: str) -> None:
     assert (result.cpu() == 2).all()
 
 
-def test_injection_of_another_instruction_changes_nothing() -> None:
+def test_fault_injection_in_another_instruction_has_no_effect() -> None:
     one, result = torch.ones(256).to("spyre"), zeros(256)
     run(addition(), one, one, result, inject="flip:matmul")
     assert (result.cpu() == 2).all()
@@ -73,7 +73,7 @@ def test_watchdog_stops_an_endless_loop() -> None:
     build = loop_sum(0, 2**62, 1)
     with pytest.raises(RuntimeError, match="the kernel was stopped: it has run for more than"):
         run(build, zeros(64, torch.int32), watchdog_seconds=0.2)
-    # The card goes on.
+    # The card stays usable.
     result = zeros(4)
     run(addition(4), on_card(1, 2, 3, 4), on_card(4, 3, 2, 1), result)
     assert result.cpu().tolist() == [5.0] * 4
@@ -109,7 +109,7 @@ def test_launches_on_several_streams() -> None:
         assert result.cpu().tolist() == [20.0 * index] * 256
 
 
-def test_queued_launches_keep_their_memory() -> None:
+def test_queued_launches_hold_their_memory() -> None:
     program, result = addition().load(), zeros(256)
     for index in range(50):
         run(program, torch.full((256,), float(index)).to("spyre"), result, result, wait=False)
@@ -118,7 +118,7 @@ def test_queued_launches_keep_their_memory() -> None:
     assert result.cpu().tolist() == [float(sum(range(50)))] * 256
 
 
-def test_ordered_cores_see_what_earlier_ones_wrote() -> None:
+def test_ordered_cores_read_writes_of_earlier_cores() -> None:
     """Each core adds one to the same element."""
     build = ProgramBuilder((32,))
     array = build.argument(F32)
@@ -134,7 +134,7 @@ def test_ordered_cores_see_what_earlier_ones_wrote() -> None:
     assert values.cpu()[0] == 33
 
 
-def test_wrong_arguments_are_refused() -> None:
+def test_invalid_arguments_raise() -> None:
     program, array = addition().load(), zeros(256)
     with pytest.raises(RuntimeError, match="takes 3 arrays, 0 scalars and 0 fixed buffers"):
         run(program, array, array)
@@ -162,6 +162,6 @@ def test_scalars_and_empty_arrays() -> None:
     assert result.cpu()[0] == 41
 
 
-def test_program_for_more_cores_than_the_card_has_is_refused() -> None:
+def test_program_for_too_many_cores_raises() -> None:
     with pytest.raises(ValueError, match="is for 64 cores, and this card has 32"):
         addition(cores=64).load()

@@ -1,4 +1,4 @@
-"""Programs made by hand: how they reach arrays, scratchpads and fixed memory."""
+"""Hand-written programs access arrays, scratchpads and fixed memory."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("nothing_pending")
 F32, I32, I64, I1 = ElementType.F32, ElementType.I32, ElementType.I64, ElementType.I1
 
 
-def test_reads_zeros_and_writes_nothing_beyond_an_arrays_end() -> None:
+def test_accesses_beyond_an_array_read_zero_and_write_nothing() -> None:
     source, target = torch.arange(1.0, 65.0), torch.full((64,), -1.0).to("spyre")
     run(copy(64), source.to("spyre"), target, array_bytes=[40 * 4, 50 * 4])
     expected = torch.cat([source[:40], torch.zeros(10), torch.full((14,), -1.0)])
@@ -21,7 +21,7 @@ def test_reads_zeros_and_writes_nothing_beyond_an_arrays_end() -> None:
 
 @pytest.mark.parametrize("strides", [[1, 8], [-8, 1], [16, -1], [0, 1]])
 def test_strided_views_of_any_direction(strides: list[int]) -> None:
-    """An 8 x 8 tile whose first element makes all others lie at 64 or above."""
+    """Return an 8 x 8 tile whose first element puts all other elements at 64 or above."""
     build = ProgramBuilder()
     source, target = build.argument(F32), build.argument(F32)
     first = 64 + 7 * sum(-min(stride, 0) for stride in strides)
@@ -39,7 +39,7 @@ def test_strided_views_of_any_direction(strides: list[int]) -> None:
     assert result.cpu().tolist() == expected
 
 
-def test_refuses_an_access_before_an_array() -> None:
+def test_access_before_an_array_raises() -> None:
     build = ProgramBuilder()
     source = build.argument(F32)
     tile = build.tensor(F32, 4)
@@ -49,7 +49,7 @@ def test_refuses_an_access_before_an_array() -> None:
         run(build, zeros(64))
 
 
-def test_refuses_memory_that_is_not_there() -> None:
+def test_access_to_unallocated_memory_raises() -> None:
     build = ProgramBuilder()
     tile = build.tensor(F32, 4)
     view = build.view(build.constant(123456), F32, [4])
@@ -59,7 +59,7 @@ def test_refuses_memory_that_is_not_there() -> None:
 
 
 def partitioned(lower: tuple[int, ...], sizes: tuple[int, ...], anchor: int) -> ProgramBuilder:
-    """Ten elements of a view whose partitions are the arrays but the last, which takes them."""
+    """Copy ten elements of a view, partitioned over all arrays but the last, to the last array."""
     build = ProgramBuilder()
     views = [
         build.view(build.argument(F32), F32, [size], lower=[low])
@@ -72,7 +72,7 @@ def partitioned(lower: tuple[int, ...], sizes: tuple[int, ...], anchor: int) -> 
     return build
 
 
-def test_tile_takes_from_all_partitions_and_the_last_wins() -> None:
+def test_tile_reads_all_partitions_and_the_last_wins() -> None:
     result = zeros(10)
     arrays = [torch.full((64,), float(i + 1)).to("spyre") for i in range(3)]
     run(partitioned((0, 8, 6), (8, 20, 4), 4), *arrays, result)
@@ -96,7 +96,7 @@ def test_stores_to_all_partitions() -> None:
     assert second.cpu().tolist() == [4, 0, 5, 0, 6, 0, 7, 0]
 
 
-def test_refuses_a_tile_that_no_partition_holds() -> None:
+def test_tile_outside_all_partitions_raises() -> None:
     arrays = [zeros(64) for _ in range(3)]
     with pytest.raises(RuntimeError, match=r"no partition .* holds the coordinates \(13\)"):
         run(partitioned((0, 14), (13, 20), 5), *arrays)
@@ -170,7 +170,7 @@ def test_bad_index_is_an_index_error(bad: int, store: bool) -> None:
     message = rf"index {bad} is out of range in dimension 0 of size 32"
     with pytest.raises(IndexError, match=message):
         run(gather(32, store), *arrays)
-    # The card goes on.
+    # The card stays usable.
     test_gathers_rows()
 
 
@@ -204,7 +204,7 @@ def test_indirect_coordinates_are_computed() -> None:
     assert result.cpu().tolist() == [8 * (t // 4) + 7 - t % 4 for t in range(16)]
 
 
-def test_cores_reach_each_others_scratchpad_windows() -> None:
+def test_cores_access_the_scratchpad_windows_of_other_cores() -> None:
     """Core 0 fills its window, core 1 reads it, core 2 its own, which is untouched."""
     build = ProgramBuilder((3,))
     source, target = build.argument(F32), build.argument(F32)
@@ -229,7 +229,7 @@ def test_cores_reach_each_others_scratchpad_windows() -> None:
 
 
 @pytest.mark.parametrize("base", [-1, 2**19 - 7])
-def test_refuses_to_leave_a_scratchpad_window(base: int) -> None:
+def test_access_outside_a_scratchpad_window_raises(base: int) -> None:
     build = ProgramBuilder()
     tile = build.tensor(F32, 8)
     view = build.view(build.constant(base), F32, [8], space=Space.SCRATCHPAD)
@@ -238,7 +238,7 @@ def test_refuses_to_leave_a_scratchpad_window(base: int) -> None:
         run(build)
 
 
-def test_refuses_the_scratchpad_of_a_core_that_is_not_there() -> None:
+def test_scratchpad_of_a_missing_core_raises() -> None:
     build = ProgramBuilder((2,))
     tile = build.tensor(F32, 8)
     core = build.constant(2)

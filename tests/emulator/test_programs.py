@@ -1,4 +1,4 @@
-"""Programs made by hand, executed on the emulated card: computing, loops and branches."""
+"""Hand-written programs on the emulated card: arithmetic, loops and branches."""
 
 import pytest
 import torch
@@ -69,7 +69,7 @@ def test_loop_near_the_largest_integer_ends() -> None:
 
 
 @pytest.mark.parametrize("step", [0, -1])
-def test_refuses_a_loop_step_that_is_not_positive(step: int) -> None:
+def test_nonpositive_loop_step_is_rejected(step: int) -> None:
     with pytest.raises(
         RuntimeError, match=r"kernel kernel, core 0, instruction 1 \(test.loop at 2:3\)"
     ):
@@ -108,7 +108,7 @@ def test_tables_differ_per_core() -> None:
     assert result.cpu()[:3].tolist() == [5, 7, 10]
 
 
-def test_matrix_product_adds_to_its_initial_value() -> None:
+def test_matmul_adds_to_its_initial_value() -> None:
     build = ProgramBuilder()
     arrays = [build.argument(F32) for _ in range(3)]
     shapes = [(2, 3, 5), (2, 5, 4), (2, 3, 4)]

@@ -1,4 +1,4 @@
-"""Programs made by hand, recorded and timed: the worked rows of docs/timing.md, and counts."""
+"""Record and time hand-written programs: the worked rows of docs/timing.md, and counts."""
 
 import pytest
 from program_builder import ProgramBuilder, row_major
@@ -42,7 +42,7 @@ def timing(build, array_bytes=()):
 
 
 def loop(build, upper, step):
-    """Begins a loop; returns its variable and what ends it."""
+    """Begin a loop; return its variable and a function that ends it."""
     variable = build.register()
     registers = [build.constant(value) for value in (0, upper, step)]
     begin = build.emit(ins.LoopBegin, variable, *registers, 0)
@@ -127,7 +127,7 @@ def matmul(m, k, n, row_splits, column_splits):
     return build
 
 
-def test_an_add_takes_what_its_bytes_take():
+def test_time_of_an_add_is_bound_by_its_bytes():
     size = 2 * 4096 * 4096
     actual = timing(add(4096, 4096, 16), [size] * 3)
     assert actual.time_us == pytest.approx(863.7, rel=1e-3)
@@ -143,7 +143,7 @@ def test_the_trips_that_a_kernel_takes_do_not_change_its_time():
     assert len({item.time_ps for item in actual}) == 1
 
 
-def test_a_softmax_in_the_scratchpad_takes_what_its_bytes_take():
+def test_time_of_a_softmax_in_the_scratchpad_is_bound_by_its_bytes():
     size = 2 * 4096 * 2048
     actual = timing(softmax(4096, 2048), [size] * 2)
     assert actual.time_us == pytest.approx(320.0, rel=1e-3)
@@ -152,7 +152,7 @@ def test_a_softmax_in_the_scratchpad_takes_what_its_bytes_take():
     assert actual.lx_peak_bytes >= 2 * 128 * 2048
 
 
-def test_a_softmax_on_one_core_has_a_part_of_the_bandwidth():
+def test_softmax_on_one_core_uses_part_of_the_bandwidth():
     actual = timing(softmax(512, 1024, cores=1), [2 * 512 * 1024] * 2)
     assert actual.time_us == pytest.approx(181.8, rel=1e-3)
 
@@ -161,9 +161,7 @@ def test_a_softmax_on_one_core_has_a_part_of_the_bandwidth():
     ("size", "time_us", "pt_us", "bound_by"),
     [(1024, 54.0, 29.4, "ddr"), (2048, 235.5, 235.5, "pt")],
 )
-def test_a_product_shares_the_tiles_that_rows_and_columns_of_cores_read(
-    size, time_us, pt_us, bound_by
-):
+def test_matmul_tiles_are_shared_by_rows_and_columns_of_cores(size, time_us, pt_us, bound_by):
     # 2048 wide tiles exceed a core's scratchpad; a kernel would loop, the counts are the same.
     build = matmul(size, size, size, 4, 8)
     whole = record(build, [2 * size * size] * 3)
@@ -187,13 +185,13 @@ def test_short_runs_are_bound_by_their_requests():
     assert actual.time_us == pytest.approx(4096 * CORES * 4.7e-3, rel=1e-3)
 
 
-def test_a_kernel_that_moves_nothing_beyond_the_end_of_its_arrays():
+def test_transfers_beyond_the_end_of_arrays_are_not_counted():
     size = 2 * 4096 * 4096
     half = timing(add(4096, 4096, 16), [size // 2, size, size])
     assert half.ddr_read_bytes == size // 2 + size
 
 
-def test_cores_that_write_what_others_read_conflict():
+def test_writes_of_one_core_conflict_with_reads_of_another():
     build = add(4096, 4096, 16)
     size = 2 * 4096 * 4096
     assert not counts(build, [size] * 3)["conflict"]
@@ -241,7 +239,7 @@ def test_costs_of_vector_instructions_come_from_their_table():
     assert work == [("simple", 2), ("transcendental", 2), ("divide", 2), ("simple", 4)]
 
 
-def test_damaged_programs_and_wrong_arguments_are_refused():
+def test_damaged_programs_and_invalid_arguments_raise():
     build = add(4096, 4096, 16)
     file = encode(build.content())
     with pytest.raises(ValueError, match=r"."):
@@ -252,7 +250,7 @@ def test_damaged_programs_and_wrong_arguments_are_refused():
         _C.record_program(file, [0, 0, 0], [], LANES, [1])
 
 
-def test_batches_of_products_are_counted_as_such():
+def test_batched_matmuls_are_counted():
     build = ProgramBuilder()
     tiles = [build.tensor(F16, *size) for size in ([4, 16, 32], [4, 32, 8], [4, 16, 8])]
     a, b, out = (

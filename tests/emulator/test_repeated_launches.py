@@ -1,4 +1,4 @@
-"""Programs that are launched again and again: what one launch prepared must not show in another."""
+"""Repeated launches of a program do not affect each other."""
 
 import random
 
@@ -60,7 +60,7 @@ def test_every_launch_sees_its_own_arrays_and_scalars() -> None:
         assert torch.equal(target.cpu(), expected)
 
 
-def test_every_launch_sees_the_sizes_of_its_own_arrays() -> None:
+def test_launch_uses_the_sizes_of_its_arrays() -> None:
     program = scaled_rows().load()
     source = numbers(0)
     for rows in (CORES, 3, CORES, 1):
@@ -72,7 +72,7 @@ def test_every_launch_sees_the_sizes_of_its_own_arrays() -> None:
         assert torch.equal(target.cpu(), expected)
 
 
-def test_programs_in_turns_and_programs_that_come_and_go() -> None:
+def test_alternating_and_short_lived_programs() -> None:
     chooser = random.Random(0)
     functions = {"muli": torch.mul, "addi": torch.add, "subi": torch.sub}
     kept = {op: scaled_rows(op=op).load() for op in functions}
@@ -94,7 +94,7 @@ def test_short_and_long_launches_in_turns(counts: tuple[int, ...]) -> None:
         assert torch.equal(target.cpu(), source * 3)
 
 
-def test_a_spoiled_launch_spoils_no_other() -> None:
+def test_fault_injection_affects_only_its_launch() -> None:
     program = scaled_rows().load()
     source = numbers(0)
     for inject in ("", "flip:muli", "", "flip:muli", ""):

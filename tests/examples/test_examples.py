@@ -53,7 +53,7 @@ def test_first_steps_computes_compiles_generates_and_runs_a_kernel(tmp_path):
     assert all(len(line) <= 80 for line in shown.splitlines())
 
 
-def test_tensor_allocate_shows_every_dtype_and_the_refusal(tmp_path):
+def test_tensor_allocate_shows_every_dtype_and_the_error(tmp_path):
     shown = run_program(str(ROOT / "examples/tensor_allocate.py"), folder=tmp_path)
     assert "tensor([1., 2.], dtype=torch.float16, device='spyre:0')" in shown
     assert "device: spyre:0" in shown
@@ -81,7 +81,7 @@ def test_the_kernel_of_the_readme_runs():
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "pycon")], ids=lambda p: p.stem)
-def test_the_sessions_of_a_page_print_what_the_page_says(page, tmp_path, run):
+def test_sessions_of_a_page_print_the_documented_output(page, tmp_path, run):
     (tmp_path / "session.txt").write_text("\n".join(blocks(page, "pycon")))
     run(
         SESSION,

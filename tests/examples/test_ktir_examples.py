@@ -27,13 +27,13 @@ def test_kernel_agrees_with_float64(name, capsys):
     assert RUNNER.main([name]) == 0, capsys.readouterr().out
 
 
-def test_a_wrong_result_is_noticed(monkeypatch):
+def test_wrong_result_fails_the_runner(monkeypatch):
     make, _ = RUNNER.KERNELS["add"]
 
-    def spoiled():
+    def make_wrong_expectation():
         arguments, expected = make()
         expected["z"][7] += 1
         return arguments, expected
 
-    monkeypatch.setitem(RUNNER.KERNELS, "add", (spoiled, 0.5))
+    monkeypatch.setitem(RUNNER.KERNELS, "add", (make_wrong_expectation, 0.5))
     assert RUNNER.main(["add"]) == 1

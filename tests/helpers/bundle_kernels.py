@@ -1,4 +1,4 @@
-"""Small kernels on 64x64 halves, and bundles of them."""
+"""Small kernels on 64x64 float16 arrays, and stages of bundles that run them."""
 
 from torch_spyre import _C, ktir
 from torch_spyre.backend.kernels import compile_kernel
@@ -36,22 +36,22 @@ module {
 
 
 def pointwise(op):
-    """The program of c = op(a, b)."""
+    """Compile c = op(a, b)."""
     return compile_kernel(ktir.load(_TEXT.replace("{op}", op)), op, {})
 
 
 def scratch(index, size=BYTES):
-    """An array in a scratch buffer of the bundle."""
+    """Return the binding of an array to a scratch buffer of the bundle."""
     return _C.ArrayBinding.scratch(index, size)
 
 
 def argument(index, size=BYTES):
-    """An array in an argument of the call."""
+    """Return the binding of an array to an argument of the call."""
     return _C.ArrayBinding.argument(index, size)
 
 
 def stage(program, arrays, **options):
-    """A stage with the time that the clock gives it. Integers are indices of arguments."""
+    """Return a stage with its modelled time. Integers in `arrays` are indices of arguments."""
     arrays = [argument(array) if isinstance(array, int) else array for array in arrays]
     card = load_card()
     lanes = (card.timing.SFP_LANES_16, card.timing.SFP_LANES_32)

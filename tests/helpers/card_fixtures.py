@@ -13,9 +13,9 @@ from stream_helpers import BIG
 
 @pytest.fixture(scope="session")
 def run():
-    """Runs code in a process with other variables; gives the words it prints.
+    """Return a function that runs code in a process with other environment variables.
 
-    The process has imported torch and used no card.
+    It returns the words that the code prints. The process has imported torch and used no card.
     """
     server = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", FORK_SERVER],

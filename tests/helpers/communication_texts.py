@@ -1,4 +1,4 @@
-"""Lines of kernels whose cores tell each other tiles."""
+"""Lines of kernels whose cores exchange tiles."""
 
 from run_texts import kernel, shape_text, tensor, tile, view
 

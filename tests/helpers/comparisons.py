@@ -1,4 +1,4 @@
-"""Moving tensors to the card and comparing what comes of it with the host's."""
+"""Copy tensors to the card, and compare results bitwise with the CPU's."""
 
 import torch
 
@@ -8,7 +8,7 @@ def on_card(*tensors):
 
 
 def assert_same(device, cpu):
-    """Same values, bit for bit, on the right device."""
+    """Assert that a card tensor and a CPU tensor have equal dtypes, shapes and values."""
     assert device.device.type == "spyre"
     assert (device.dtype, device.shape) == (cpu.dtype, cpu.shape)
     torch.testing.assert_close(device.cpu(), cpu, rtol=0, atol=0, equal_nan=True)

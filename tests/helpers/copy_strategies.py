@@ -1,4 +1,4 @@
-"""What the tests of copies draw: sizes, host tensors, layouts and chains of views."""
+"""Hypothesis strategies for copies: sizes, host tensors, layouts and chains of views."""
 
 from collections.abc import Callable
 from math import prod
@@ -12,16 +12,16 @@ from torch_spyre.testing.layouts import Layout
 
 DTYPES = list(formats.DEVICE_FORMATS)
 EDGE_SIZES = [1, 2, 3, 5, 31, 32, 33, 63, 64, 65, 128, 129, 200]
-MOST_ELEMENTS = 8000
+MAX_ELEMENTS = 8000
 
 
 @st.composite
 def sizes(draw: st.DrawFn, max_rank: int = 5) -> tuple[int, ...]:
     size: list[int] = []
     for _ in range(draw(st.integers(0, max_rank))):
-        room = MOST_ELEMENTS // max(1, prod(size))
-        fitting = [extent for extent in EDGE_SIZES if extent <= room]
-        size.append(draw(st.sampled_from(fitting) | st.integers(0, min(room, 200))))
+        limit = MAX_ELEMENTS // max(1, prod(size))
+        fitting = [extent for extent in EDGE_SIZES if extent <= limit]
+        size.append(draw(st.sampled_from(fitting) | st.integers(0, min(limit, 200))))
     return tuple(draw(st.permutations(size)))
 
 
@@ -48,7 +48,7 @@ def sources(draw: st.DrawFn, size: tuple[int, ...], dtype: torch.dtype) -> torch
     base_size = [
         1 if expanded[d] else starts[d] + size[d] * steps[d] if size[d] else 0 for d in order
     ]
-    assume(prod(base_size) <= 20 * MOST_ELEMENTS)
+    assume(prod(base_size) <= 20 * MAX_ELEMENTS)
     base = random_host(tuple(base_size), dtype, draw(seeds))
     tensor = base.permute([order.index(d) for d in range(len(size))])
     for dim, extent in enumerate(size):
@@ -63,13 +63,13 @@ def ordered(size: tuple[int, ...], dtype: torch.dtype, order: list[int]) -> Layo
 
 @st.composite
 def ragged_splits(draw: st.DrawFn, size: tuple[int, ...], dtype: torch.dtype) -> Layout:
-    """The first host dim cut into runs that need not divide it; the stick on the last."""
-    rest = layouts.default_layout(size[1:], dtype)
+    """Split the first host dim into runs that need not divide it; the last dim is the stick."""
+    inner = layouts.default_layout(size[1:], dtype)
     run = draw(st.integers(1, size[0]))
     row = prod(size[1:])
-    device_size = (run, *rest.device_size[:-1], -(-size[0] // run), rest.device_size[-1])
-    stride_map = (row, *rest.stride_map[:-1], run * row, rest.stride_map[-1])
-    return Layout(device_size, stride_map, rest.format)
+    device_size = (run, *inner.device_size[:-1], -(-size[0] // run), inner.device_size[-1])
+    stride_map = (row, *inner.stride_map[:-1], run * row, inner.stride_map[-1])
+    return Layout(device_size, stride_map, inner.format)
 
 
 def device_layouts(size: tuple[int, ...], dtype: torch.dtype) -> st.SearchStrategy[Layout]:
@@ -92,7 +92,7 @@ View = Callable[[torch.Tensor], torch.Tensor]
 
 @st.composite
 def one_view(draw: st.DrawFn, shape: torch.Tensor, writable: bool) -> View:
-    """A view that can be taken of a tensor with the metadata of `shape`."""
+    """Draw a view of a tensor with the metadata of `shape`."""
     kinds = ["unsqueeze"]
     if shape.dim() > 0:
         kinds += ["slice", "slice", "transpose", "transpose", "split", "squeeze"]

@@ -1,6 +1,6 @@
-"""The texts of representative kernels: `python tests/helpers/expected_text.py` accepts them anew.
+"""Expected texts of representative kernels; `python tests/helpers/expected_text.py` rewrites them.
 
-They are made for four cores, which are enough to see how work is divided.
+The kernels are compiled for four cores, which are enough to show the work division.
 """
 
 import os
@@ -12,14 +12,14 @@ from kernel_samples import SAMPLES
 
 FOLDER = Path(__file__).parents[1] / "inductor" / "expected"
 CORES = "4"
-# Not how many cycles a program takes, nor its listing: these are the back end's.
+# Without cycle counts and program listings, which belong to the back end.
 FILES = ("loop_ir.txt", "opspec.txt", "ktir.mlir", "bundle.mlir")
-# Whose files of SuperDSC are looked at too. They are long.
+# The samples whose SuperDSC files are compared too. These files are long.
 IN_SUPERDSC = ("add", "sum_rows", "matmul_epilogue", "gather", "transpose")
 
 
 def texts_of(name: str, folder: Path, set_variable) -> dict[str, str]:
-    """What the compiler dumps for a sample, by the name of the file."""
+    """Return the texts that the compiler dumps for a sample, by file name."""
     sample = SAMPLES[name]
     set_variable("SENCORES", CORES)
     set_variable("TORCH_SPYRE_DUMP", str(folder))

@@ -1,6 +1,7 @@
-"""`spyre opinfo` over a small database of ops with faults, called as often as it is given words.
+"""Run `spyre opinfo` on a small op database with faulty ops, once per list of arguments.
 
-Usage: faulty_ops.py JSON_OF_LISTS_OF_WORDS. Prints the exit code and what was run after each call.
+Usage: faulty_ops.py JSON_LIST_OF_ARGUMENT_LISTS. Prints exit code, output and number of calls of
+each run as JSON.
 """
 
 import contextlib
@@ -19,66 +20,66 @@ from torch_spyre.opinfo import worker
 from torch_spyre.tools import cli
 
 
-def on_card(x):
+def is_on_card(x):
     return x.device.type == "spyre"
 
 
 def crashing(x):
-    if on_card(x) and x.shape == (2,):
+    if is_on_card(x) and x.shape == (2,):
         ctypes.string_at(0)
     return x.abs()
 
 
 def hanging(x):
-    while on_card(x) and x.shape == (2,):
+    while is_on_card(x) and x.shape == (2,):
         time.sleep(1)
     return x.abs()
 
 
-def lying(x):
-    return x.abs() + 0.01 if on_card(x) else x.abs()
+def wrong_values(x):
+    return x.abs() + 0.01 if is_on_card(x) else x.abs()
 
 
 def failing(x):
-    if on_card(x):
+    if is_on_card(x):
         raise RuntimeError("not today")
     return x.abs()
 
 
 def exiting(x):
-    if on_card(x):
+    if is_on_card(x):
         os._exit(3)
     return x.abs()
 
 
-def partly(x):
+def partly_native(x):
     return x.abs() if x.shape == (2,) else torch.special.bessel_j0(x / 10)
 
 
-def refused(x):
+def unsupported(x):
     return torch.fft.fft(x)
 
 
-def rough(x):
-    return x.abs() * (1 + 2.0**-10) if on_card(x) else x.abs()
+def imprecise(x):
+    return x.abs() * (1 + 2.0**-10) if is_on_card(x) else x.abs()
 
 
-def double(x):
+def float64_result(x):
     return x.double()
 
 
-def sharing(x):
-    return x if on_card(x) else x.clone()
+def aliasing(x):
+    return x if is_on_card(x) else x.clone()
 
 
-def turned(x):
+def transposed(x):
     square = x.abs().expand(2, *x.shape).clone()
-    return square.t().contiguous().t() if on_card(x) else square
+    return square.t().contiguous().t() if is_on_card(x) else square
 
 
 FUNCTIONS = (
-    torch.abs, crashing, hanging, lying, failing, exiting, partly, refused, torch.rand_like, rough,
-    double, sharing, turned,
+    torch.abs, crashing, hanging, wrong_values, failing, exiting, partly_native, unsupported,
+    torch.rand_like, imprecise, float64_result, aliasing, transposed,
 )  # fmt: skip
 
 
@@ -111,9 +112,9 @@ def main():
     }
     worker.ops = lambda: database
     reports = []
-    for words in json.loads(sys.argv[1]):
+    for arguments in json.loads(sys.argv[1]):
         marker.write_text("")
-        sys.argv = ["spyre", "opinfo", *words]
+        sys.argv = ["spyre", "opinfo", *arguments]
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:

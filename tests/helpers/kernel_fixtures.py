@@ -4,24 +4,24 @@ import warnings
 
 import pytest
 import torch
-from generated_kernels import kernels_made  # noqa: F401  (a fixture)
+from generated_kernels import compiled_kernels  # noqa: F401  (a fixture)
 
 
 @pytest.fixture(autouse=True)
 def with_kernels(kernels):
-    """What these tests are about."""
+    """Run eager ops with kernels, not with the CPU fallback."""
 
 
 @pytest.fixture(scope="session", autouse=True)
 def memory_was_used_before():
-    """A new card is full of zeros, which hide what is wrongly read beside a tensor's elements."""
+    """Fill the memory of the card: a new card holds zeros, which hide reads out of bounds."""
     lowest, highest = torch.iinfo(torch.int32).min, torch.iinfo(torch.int32).max
     torch.randint(lowest, highest, (1 << 24,), dtype=torch.int32).to("spyre")
 
 
 @pytest.fixture(scope="session", autouse=True)
 def guards_are_not_timed():
-    """Dynamo empties the processor's caches after each graph, to log how long its guards take."""
+    """Do not profile Dynamo's guards, which flushes the processor's caches after each graph."""
     from torch._dynamo import guards
 
     with pytest.MonkeyPatch.context() as patch:
@@ -31,7 +31,7 @@ def guards_are_not_timed():
 
 @pytest.fixture(scope="module")
 def verified_kernels():
-    """The compiler trusts what it writes; here every kernel is checked as one that is read."""
+    """Verify every module that the compiler builds, as a module that is loaded from text."""
     from torch_spyre._inductor.runtime import programs
 
     build = programs.build_module
@@ -47,8 +47,8 @@ def verified_kernels():
 
 
 @pytest.fixture
-def native():
-    """Nothing in the test falls back."""
+def no_fallbacks():
+    """Assert that no op of the test falls back to the CPU."""
     before = torch.spyre.counters()["fallbacks"]
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*falling back")

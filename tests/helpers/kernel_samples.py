@@ -1,4 +1,4 @@
-"""Functions whose kernels the tests of the front end look at, with the tensors they take."""
+"""Sample functions, with their arguments, for tests of the generated kernels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the tests of device memory share."""
+"""Helpers for tests of device memory."""
 
 import os
 import subprocess

@@ -67,7 +67,7 @@ HYBRID = dict(
     mamba_d_state=32,
     mamba_chunk_size=16,
 )
-# Those that have names of their own for what others share.
+# Configurations whose field names differ from the common ones.
 GPT2 = dict(vocab_size=VOCABULARY, n_embd=256, n_layer=2, n_head=4, n_positions=256)
 NEOX = dict(_SHARED, max_position_embeddings=256)
 BLOOM = dict(vocab_size=VOCABULARY, hidden_size=256, n_layer=2, n_head=4)

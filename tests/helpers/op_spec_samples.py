@@ -10,14 +10,14 @@ FP16, FP32, INT32 = DataFormats.SEN169_FP16, DataFormats.IEEE_FP32, DataFormats.
 
 
 def tensor(sizes, coordinates, place=0, dtype=FP16, output=False, **more):
-    """`place` is an argument's index, or an allocation."""
+    """Return a tensor argument; `place` is the index of an argument, or an allocation."""
     is_argument = isinstance(place, int)
     return TensorArg(
         is_input=not output,
         arg_index=place if is_argument else -1,
         device_dtype=dtype,
         device_size=sizes,
-        device_coordinates=[sympify(each) for each in coordinates.split("; ")],
+        device_coordinates=[sympify(coordinate) for coordinate in coordinates.split("; ")],
         allocation={"hbm": SEGMENT_OFFSETS[place]} if is_argument else place,
         **more,
     )
@@ -122,7 +122,7 @@ def tiled_rows(place=None, count=4, space="c0=16/2 c1=128"):
 
 
 def softmax_chain():
-    """One iteration space, what lies between in the scratchpad."""
+    """Return ops with one iteration space and intermediates in the scratchpad."""
     space = "c0=64/4 c1=100"
     full, narrow = ([2, 64, 64], MATRIX), ([1, 64, 64], "0; c0; 0")
     scores = tensor(*full, 0)
@@ -171,7 +171,7 @@ def samples():
     deep = ([3, 2, 8, 64], "c0; floor(c2/64); c1; Mod(c2, 64)")
     deeper = ([2, 3, 2, 4, 64], "c0; c1; floor(c3/64); c2; Mod(c3, 64)")
     full = ([4, 128, 64], MATRIX)
-    found = {
+    bundles = {
         "add": [add_128_256()],
         "one dim": [_one(tensor(*vector, 0), tensor(*vector, 1, output=True), space="c0=256/4")],
         "three dims": [
@@ -417,4 +417,4 @@ def samples():
         ],
         "loop": [tiled_rows()],
     }
-    return found
+    return bundles

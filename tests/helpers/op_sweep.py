@@ -1,4 +1,4 @@
-"""Runs entries of torch's op database on the card and on the CPU, and compares."""
+"""Run entries of PyTorch's op database on the card and on the CPU, and compare the results."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -22,7 +22,7 @@ from torch_spyre.testing.tolerances import difference
 
 
 def pairs(samples: Iterable[SampleInput]) -> Iterator[tuple[Arguments, Arguments]]:
-    """Arguments for the card, and the same for the CPU; without what the card refuses to hold."""
+    """Yield arguments on the card and on the CPU, without those of unsupported dtypes."""
     for sample in samples:
         given = arguments_of(sample)
         if all(is_storable(tensor) for tensor in given.tensors):
@@ -34,55 +34,58 @@ def pairs(samples: Iterable[SampleInput]) -> Iterator[tuple[Arguments, Arguments
 
 
 def compare(
-    got: Any,
-    wanted: Any,
+    actual: Any,
+    expected: Any,
     *,
     device: torch.device = CARD,
     values: bool = True,
     strides: bool = False,
 ) -> None:
-    """Same structure; tensors on the card, equal after rounding to its formats, or nearly so."""
-    got_leaves, wanted_leaves = tree_leaves(got), tree_leaves(wanted)
-    assert len(got_leaves) == len(wanted_leaves)
-    for one, other in zip(got_leaves, wanted_leaves, strict=True):
-        if not isinstance(other, torch.Tensor):
-            assert isinstance(other, torch.device) or one == pytest.approx(other, nan_ok=True)
+    """Assert equal structures, devices, dtypes and shapes, and values within tolerance."""
+    actual_leaves, expected_leaves = tree_leaves(actual), tree_leaves(expected)
+    assert len(actual_leaves) == len(expected_leaves)
+    for actual, expected in zip(actual_leaves, expected_leaves, strict=True):
+        if not isinstance(expected, torch.Tensor):
+            is_device = isinstance(expected, torch.device)
+            assert is_device or actual == pytest.approx(expected, nan_ok=True)
             continue
-        assert one.device == device
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        if strides and one.numel() > 1:
-            assert one.stride() == other.stride()
+        assert actual.device == device
+        assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+        if strides and actual.numel() > 1:
+            assert actual.stride() == expected.stride()
         if values:
-            assert difference(one.detach().cpu(), other.detach().to(CARD).cpu()) is None
+            assert difference(actual.detach().cpu(), expected.detach().to(CARD).cpu()) is None
 
 
-def check(run: Callable[[Arguments], Any], card: Arguments, cpu: Arguments, **how: bool) -> bool:
-    """Runs on both. False if there is nothing to compare, because the CPU refuses the sample."""
+def check(
+    run: Callable[[Arguments], Any], card: Arguments, cpu: Arguments, **options: bool
+) -> bool:
+    """Compare the results of card and CPU. Return False if the CPU rejects the sample."""
     try:
-        wanted = run(cpu)
+        expected = run(cpu)
     except EXPECTED_ERRORS:
         with pytest.raises(EXPECTED_ERRORS):
             run(card)
         return False
-    homeless = [tensor for tensor in tensors_of(wanted) if not is_storable(tensor)]
-    if homeless:
+    unsupported = [tensor for tensor in tensors_of(expected) if not is_storable(tensor)]
+    if unsupported:
         try:
-            found = run(card)
+            actual = run(card)
         except EXPECTED_ERRORS as error:
-            assert re.search(missing(homeless[0]), str(error)), error
+            assert re.search(unsupported_message(unsupported[0]), str(error)), error
         else:
-            # Asked for float64 without a device, a tensor comes back to the host.
-            for one, other in zip(tensors_of(found), tensors_of(wanted), strict=True):
-                assert (one.device.type, one.dtype) == ("cpu", torch.float64)
-                assert difference(one.float(), other.float().to(CARD).cpu()) is None
+            # A conversion to float64 without a device argument returns a host tensor.
+            for result, reference in zip(tensors_of(actual), tensors_of(expected), strict=True):
+                assert (result.device.type, result.dtype) == ("cpu", torch.float64)
+                assert difference(result.float(), reference.float().to(CARD).cpu()) is None
         return True
-    compare(run(card), wanted, device=card.device, **how)
-    compare(card.tensors, cpu.tensors)  # what the op changed of its arguments, or left alone
+    compare(run(card), expected, device=card.device, **options)
+    compare(card.tensors, cpu.tensors)  # in-place changes, or none
     return True
 
 
-def missing(result: torch.Tensor) -> str:
-    """What the refusal of such a result must say."""
+def unsupported_message(result: torch.Tensor) -> str:
+    """Return a pattern for the error about a result that the card cannot hold."""
     if result.layout != torch.strided:
         return "sparse"
     names = {torch.float64: "Double", torch.complex64: "ComplexFloat", torch.uint64: "UInt64"}

@@ -1,4 +1,4 @@
-"""Builds device programs by hand, for tests of the engine."""
+"""A builder of device programs for tests of the engine."""
 
 import math
 from collections.abc import Sequence
@@ -44,13 +44,13 @@ class ProgramBuilder:
         return tuple(self.constant(value) for value in values)
 
     def argument(self, type: ElementType, is_array: bool = True) -> int:
-        found = self.register()
+        destination = self.register()
         name = f"argument{len(self.arguments)}"
-        self.arguments.append(ins.Argument(name, is_array, found, type))
-        return found
+        self.arguments.append(ins.Argument(name, is_array, destination, type))
+        return destination
 
     def tensor(self, type: ElementType, *extents: int) -> Operand:
-        """New scratchpad memory for a tensor, row major."""
+        """Allocate scratchpad memory for a row-major tensor."""
         address = -(-self.scratchpad_bytes // ALIGNMENT) * ALIGNMENT
         count = math.prod(extents) * type.bytes
         self.scratchpad_bytes = address + count
@@ -66,7 +66,7 @@ class ProgramBuilder:
         space: ins.Space = ins.Space.GLOBAL,
         core: int = NO_REGISTER,
     ) -> ins.View:
-        """A view at the address in register `base`; everything else is constant."""
+        """Return a view at the address in register `base`; all other fields are constants."""
         return ins.View(
             space,
             type,
@@ -78,13 +78,13 @@ class ProgramBuilder:
         )
 
     def emit(self, kind: type[ins.Instruction], *fields: object) -> int:
-        """Appends an instruction; returns its index."""
+        """Append an instruction and return its index."""
         make: type = kind
         self.code.append(make(len(self.code), *fields))
         return len(self.code) - 1
 
     def end_loop(self, begin: int) -> int:
-        """Ends the loop that the instruction number `begin` begins."""
+        """End the loop whose LoopBegin has the index `begin`."""
         end = self.emit(ins.LoopEnd, begin)
         loop = self.code[begin]
         assert isinstance(loop, ins.LoopBegin)
@@ -100,7 +100,7 @@ class ProgramBuilder:
         store: bool,
         points: tuple[int, ...] = (),
     ) -> None:
-        """`anchor` holds registers."""
+        """Append a transfer of a tile; `anchor` holds registers."""
         self.emit(
             ins.Transfer, store, tile, self.all_constants(extents), tuple(anchor), views, points
         )
@@ -116,24 +116,28 @@ class ProgramBuilder:
         self, op: str, extents: Sequence[int], output: Operand, *inputs: Operand
     ) -> None:
         step = ins.ChainStep(-1, op, inputs[0].type, output.type, tuple(range(len(inputs))))
-        given = tuple(ins.Input(ins.InputKind.OPERAND, found, found.type) for found in inputs)
+        chain_inputs = tuple(
+            ins.Input(ins.InputKind.OPERAND, operand, operand.type) for operand in inputs
+        )
         outputs = (ins.ChainOutput(len(inputs), output),)
-        self.emit(ins.Chain, self.all_constants(extents), given, (step,), (), outputs)
+        self.emit(ins.Chain, self.all_constants(extents), chain_inputs, (step,), (), outputs)
 
     def content(self) -> ins.ProgramContent:
         return ins.ProgramContent(
             name=self.name,
             grid=self.grid,
             registers=self.registers,
-            constants=tuple(ins.Constant(found, value) for value, found in self.constants.items()),
+            constants=tuple(
+                ins.Constant(register, value) for value, register in self.constants.items()
+            ),
             arguments=tuple(self.arguments),
             fixed_buffers=tuple(self.fixed_buffers),
             scratchpad_bytes=self.scratchpad_bytes,
             channels=self.channels,
             tables=tuple(self.tables),
             locations=tuple(
-                ins.SourceLocation(f"test.{found.mnemonic}", index + 1, 3)
-                for index, found in enumerate(self.code)
+                ins.SourceLocation(f"test.{instruction.mnemonic}", index + 1, 3)
+                for index, instruction in enumerate(self.code)
             ),
             code=tuple(self.code),
         )
@@ -155,7 +159,7 @@ def run(
     watchdog_seconds: float = 60,
     wait: bool = True,
 ) -> None:
-    """Launches on one-dimensional tensors, whose device layout is that of memory."""
+    """Launch on 1-d tensors, whose device layout is contiguous in memory."""
     loaded = program.load() if isinstance(program, ProgramBuilder) else program
     if array_bytes is None:
         array_bytes = [array.numel() * array.itemsize for array in arrays]

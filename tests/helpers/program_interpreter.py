@@ -1,7 +1,7 @@
-"""A slow, plain interpreter of device programs on int32, to compare compilations with each other.
+"""A simple, slow interpreter of device programs on int32, to compare compilations.
 
-It goes element by element and writes each element at once, forwards or backwards, so that any
-overlap of memory that the compiler should not have made changes a result.
+It computes and writes one element at a time, in forward or reverse order, so that any wrong
+aliasing of buffers by the compiler changes a result.
 """
 
 import itertools
@@ -24,29 +24,29 @@ OPS = {
     "cmpi_slt": lambda a, b: int(a < b),
     "index_cast": lambda a: a,
 }
-# Never written by a kernel: what an element holds before anything gives it a value.
+# The content of uninitialized elements. Kernels never write this value.
 POISON = 0x5EAD
 
 
-def wrapped(value):
+def wrap_to_int32(value):
     return (value + 2**31) % 2**32 - 2**31
 
 
 class Interpreter:
-    """`arrays` are lists of elements by argument name; each is changed by stores."""
+    """Interpret a program on `arrays`, lists of elements by argument name, which stores mutate."""
 
-    def __init__(self, content, arrays, scalars=(), *, backwards=False):
+    def __init__(self, content, arrays, scalars=(), *, reverse=False):
         self.content = content
-        self.backwards = backwards
+        self.reverse = reverse
         self.registers = [0] * content.registers
         for constant in content.constants:
             self.registers[constant.destination] = constant.bits
         self.memory = {}
         base = 0
-        given = iter(scalars)
+        scalar_values = iter(scalars)
         for argument in content.arguments:
             if not argument.is_array:
-                self.registers[argument.destination] = next(given)
+                self.registers[argument.destination] = next(scalar_values)
                 continue
             self.registers[argument.destination] = base
             array = arrays[argument.name]
@@ -90,7 +90,7 @@ class Interpreter:
         match instruction:
             case program.Extract():
                 point = [self.registers[index] for index in instruction.indices]
-                at = self.place(instruction.source, point)
+                at = self.address(instruction.source, point)
                 self.registers[instruction.destination] = self.scratchpad[at]
             case program.Transfer():
                 self.transfer(instruction)
@@ -99,11 +99,11 @@ class Interpreter:
             case program.Reduce():
                 self.reduce(instruction)
             case program.Matmul():
-                self.product(instruction)
+                self.matmul(instruction)
             case program.Copy():
                 for point in self.points(instruction.extents):
-                    value = self.scratchpad[self.place(instruction.source, point)]
-                    self.scratchpad[self.place(instruction.destination, point)] = value
+                    value = self.scratchpad[self.address(instruction.source, point)]
+                    self.scratchpad[self.address(instruction.destination, point)] = value
             case program.Literal():
                 start = instruction.destination.address // 4
                 self.scratchpad[start : start + len(instruction.values)] = instruction.values
@@ -112,10 +112,10 @@ class Interpreter:
 
     def points(self, extents):
         sizes = [range(self.registers[register]) for register in extents]
-        found = list(itertools.product(*sizes))
-        return found[::-1] if self.backwards else found
+        points = list(itertools.product(*sizes))
+        return points[::-1] if self.reverse else points
 
-    def place(self, operand, point):
+    def address(self, operand, point):
         offset = 0 if operand.offset == NO_REGISTER else self.registers[operand.offset]
         moved = offset + sum(map(operator.mul, operand.strides, point))
         assert 0 <= 4 * moved < operand.bytes, "outside the operand's buffer"
@@ -130,62 +130,62 @@ class Interpreter:
             at = self.registers[view.base]
             at += sum((a + p) * s for a, p, s in zip(anchor, point, strides, strict=True))
             array, position = self.memory[at]
-            place = self.place(instruction.tile, point)
+            tile_address = self.address(instruction.tile, point)
             if instruction.store:
-                array[position] = self.scratchpad[place]
+                array[position] = self.scratchpad[tile_address]
             else:
-                self.scratchpad[place] = array[position]
+                self.scratchpad[tile_address] = array[position]
 
     def values(self, chain, point):
         values = []
-        for found in chain.inputs:
-            match found.kind:
+        for input in chain.inputs:
+            match input.kind:
                 case InputKind.OPERAND:
-                    values.append(self.scratchpad[self.place(found.operand, point)])
+                    values.append(self.scratchpad[self.address(input.operand, point)])
                 case InputKind.SCALAR:
-                    values.append(self.registers[found.source])
+                    values.append(self.registers[input.source])
                 case InputKind.INDEX:
-                    values.append(point[found.dimension])
+                    values.append(point[input.dimension])
         for step in chain.steps:
             inputs = [values[number] for number in step.inputs]
             if step.lookup >= 0:
                 lookup = chain.lookups[step.lookup].operand
-                values.append(self.scratchpad[self.place(lookup, inputs)])
+                values.append(self.scratchpad[self.address(lookup, inputs)])
             else:
-                values.append(wrapped(OPS[step.op](*inputs)))
+                values.append(wrap_to_int32(OPS[step.op](*inputs)))
         return values
 
     def chain(self, chain):
         for point in self.points(chain.extents):
             values = self.values(chain, point)
             for output in chain.outputs:
-                self.scratchpad[self.place(output.operand, point)] = values[output.value]
+                self.scratchpad[self.address(output.operand, point)] = values[output.value]
 
     def reduce(self, reduce):
         (value,), (output,) = reduce.values, reduce.outputs
-        folded = {}
+        reduced = {}
         for point in self.points(reduce.extents):
-            found = self.values(reduce, point)[value]
-            at = self.place(output, point)
-            if at in folded:
-                folded[at] = wrapped(OPS[reduce.combine](folded[at], found))
+            element = self.values(reduce, point)[value]
+            at = self.address(output, point)
+            if at in reduced:
+                reduced[at] = wrap_to_int32(OPS[reduce.combine](reduced[at], element))
                 continue
             if reduce.initial:
-                initial = self.scratchpad[self.place(reduce.initial[0], point)]
-                found = wrapped(OPS[reduce.combine](initial, found))
-            folded[at] = found
-        for at, found in folded.items():
-            self.scratchpad[at] = found
+                initial = self.scratchpad[self.address(reduce.initial[0], point)]
+                element = wrap_to_int32(OPS[reduce.combine](initial, element))
+            reduced[at] = element
+        for at, element in reduced.items():
+            self.scratchpad[at] = element
 
-    def product(self, product):
-        inner = self.registers[product.inner]
-        for batch, row, column in self.points((product.batch, product.rows, product.columns)):
+    def matmul(self, matmul):
+        inner = self.registers[matmul.inner]
+        for batch, row, column in self.points((matmul.batch, matmul.rows, matmul.columns)):
             total = 0
-            if product.has_initial:
-                total = self.scratchpad[self.place(product.initial, (batch, row, column))]
+            if matmul.has_initial:
+                total = self.scratchpad[self.address(matmul.initial, (batch, row, column))]
             for k in range(inner):
-                left = self.scratchpad[self.place(product.a, (batch, row, k))]
-                right = self.scratchpad[self.place(product.b, (batch, k, column))]
+                left = self.scratchpad[self.address(matmul.a, (batch, row, k))]
+                right = self.scratchpad[self.address(matmul.b, (batch, k, column))]
                 total += left * right
-            place = self.place(product.output, (batch, row, column))
-            self.scratchpad[place] = wrapped(total)
+            output_address = self.address(matmul.output, (batch, row, column))
+            self.scratchpad[output_address] = wrap_to_int32(total)

@@ -1,4 +1,4 @@
-"""Small programs that tests of the engine share."""
+"""Small programs for tests of the engine."""
 
 from dataclasses import replace
 
@@ -20,22 +20,22 @@ def zeros(count: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def addition(count: int = 256, cores: int = 4) -> ProgramBuilder:
-    """c = a + b, a slice on each core."""
+    """Return a program that computes c = a + b, one slice per core."""
     build = ProgramBuilder((cores,), "add_vectors")
     arrays = [build.argument(F32) for _ in range(3)]
-    share = count // cores
-    tiles = [build.tensor(F32, share) for _ in range(3)]
+    slice_size = count // cores
+    tiles = [build.tensor(F32, slice_size) for _ in range(3)]
     views = [build.view(array, F32, [count]) for array in arrays]
-    first = build.scalar("muli", I64, CORE_REGISTER, build.constant(share))
-    build.transfer(tiles[0], [share], [first], views[0], store=False)
-    build.transfer(tiles[1], [share], [first], views[1], store=False)
-    build.elementwise("addf", [share], tiles[2], tiles[0], tiles[1])
-    build.transfer(tiles[2], [share], [first], views[2], store=True)
+    first = build.scalar("muli", I64, CORE_REGISTER, build.constant(slice_size))
+    build.transfer(tiles[0], [slice_size], [first], views[0], store=False)
+    build.transfer(tiles[1], [slice_size], [first], views[1], store=False)
+    build.elementwise("addf", [slice_size], tiles[2], tiles[0], tiles[1])
+    build.transfer(tiles[2], [slice_size], [first], views[2], store=True)
     return build
 
 
 def copy(count: int, type: ElementType = F32) -> ProgramBuilder:
-    """Array 0 to array 1, `count` elements in one tile."""
+    """Return a program that copies `count` elements of array 0 to array 1 in one tile."""
     build = ProgramBuilder()
     source, target = build.argument(type), build.argument(type)
     tile = build.tensor(type, count)
@@ -46,7 +46,7 @@ def copy(count: int, type: ElementType = F32) -> ProgramBuilder:
 
 
 def store_scalar(build: ProgramBuilder, array: int, value: int, type: ElementType = I32) -> None:
-    """Writes a register to the element of `array` that has the core's number."""
+    """Emit a store of a register to the element of `array` at the index of the core."""
     tile = build.tensor(type, 1)
     scalar = ins.Input(ins.InputKind.SCALAR, replace(tile, strides=()), type, value)
     step = ins.ChainStep(-1, "addi", type, type, (0, 1))

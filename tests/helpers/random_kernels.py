@@ -49,14 +49,14 @@ class KernelWriter:
         return f"%v{self.count}"
 
     def pick(self, values):
-        # The newest are the likeliest, so that chains of ops arise.
+        # Prefer the newest values, which yields chains of ops.
         return values[-1 - min(self.choose(0, 3), len(values) - 1)]
 
     def pick_any(self, values):
         return values[self.choose(0, len(values) - 1)]
 
     def block(self, values, indices, depth):
-        """Adds ops; `values` grows by what they define."""
+        """Add random ops, and append the values that they define to `values`."""
         kinds = [
             self.binary,
             self.binary,
@@ -67,7 +67,7 @@ class KernelWriter:
             self.insert_slice,
             self.concat,
             self.row_sum,
-            self.product,
+            self.matmul,
             self.element,
             self.with_index,
             self.store,
@@ -156,7 +156,7 @@ class KernelWriter:
         )
         return name
 
-    def product(self, values):
+    def matmul(self, values):
         name = self.new()
         left, right, init = self.pick(values), self.pick_any(values), self.pick(values)
         self.add(
@@ -192,7 +192,7 @@ class KernelWriter:
         )
         inside = [*values, *carried]
         self.block(inside, [*indices, variable, number], depth)
-        # A carried value may be yielded in the place of another, as it is.
+        # A carried value may be yielded unchanged at the position of another.
         yielded = [
             self.pick_any(carried) if self.choose(0, 2) == 0 else self.pick(inside) for _ in carried
         ]

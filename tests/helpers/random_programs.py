@@ -1,4 +1,4 @@
-"""Random program contents: every field anything its type can hold, sense or no sense."""
+"""Strategies for program contents whose fields hold arbitrary values of their types."""
 
 import dataclasses
 import enum
@@ -15,7 +15,7 @@ TEXTS = st.sampled_from(["addf", "", "%x"]) | st.text(
 
 
 def values_of(kind):
-    """A strategy for values of a field's type."""
+    """Return a strategy for values of the type of a field."""
     if kind is str:
         return TEXTS
     if kind is bool:

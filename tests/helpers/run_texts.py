@@ -1,12 +1,12 @@
-"""Texts of kernels for tests, and their runs on the card."""
+"""Build texts of kernels, run them on the card, and compare the results."""
 
 import numpy as np
 import torch
 
 from torch_spyre import ktir
 
-# The card's half has 9 fraction bits: one rounding is off by at most half of this, relatively.
-LAST_PLACE = 2.0**-9
+# SEN169 has 9 fraction bits: the relative error of one rounding is at most half of this.
+ULP_OF_ONE = 2.0**-9
 _NUMPY = {
     "f16": np.float16,
     "f32": np.float32,
@@ -24,7 +24,7 @@ def numpy_type(type):
 
 
 def box(*sizes, lower=None):
-    """A set of all coordinates from `lower` (0) on."""
+    """Return the affine set of a box of these sizes that begins at `lower`, by default 0."""
     names = [f"d{dim}" for dim in range(len(sizes))]
     starts = lower or [0] * len(sizes)
     constraints = [
@@ -50,7 +50,7 @@ def row_major(sizes):
 
 
 def view(name, base, sizes, type="f16", *, strides=None, space="global", coordinates=None):
-    """A line that makes the view `%name`."""
+    """Return the line that constructs the memory view `%name`."""
     steps = row_major(sizes) if strides is None else strides
     return (
         f"%{name} = ktdp.construct_memory_view %{base}, sizes: {[*sizes]}, strides: {[*steps]} "
@@ -60,7 +60,7 @@ def view(name, base, sizes, type="f16", *, strides=None, space="global", coordin
 
 
 def tile(name, of, at, view_sizes, sizes, type="f16", *, points=None, order=None, symbols=None):
-    """A line that makes the access tile `%name`; `at` are the index expressions."""
+    """Return the line that constructs the access tile `%name` at the index expressions `at`."""
     ordered = f", access_tile_order = {order}" if order else ""
     bound = f" symbols({symbols})" if symbols else ""
     return (
@@ -72,7 +72,7 @@ def tile(name, of, at, view_sizes, sizes, type="f16", *, points=None, order=None
 
 
 def load(name, sizes, type="f16", *, base=None):
-    """Lines that load all of the array argument `base` (`%p<name>`) into the tensor `%name`."""
+    """Return lines that load the array argument `base` (`%p<name>`) into the tensor `%name`."""
     base = base or f"p{name}"
     return [
         view(f"{name}_view", base, sizes, type),
@@ -83,7 +83,7 @@ def load(name, sizes, type="f16", *, base=None):
 
 
 def store(name, sizes, type="f16", *, base=None):
-    """Lines that store the tensor `%name` as all of the array argument `base` (`%p<name>`)."""
+    """Return lines that store the tensor `%name` to the array argument `base` (`%p<name>`)."""
     base = base or f"p{name}"
     return [
         view(f"{name}_out", base, sizes, type),
@@ -101,11 +101,14 @@ def flat(lines):
 
 
 def kernel(arguments, *body, grid=None, top=""):
-    """A function `f`; `%c0`..`%c4` are indices. Arguments (`a; b: f32`) are indices by default."""
+    """Return the text of a function `f` with the index constants `%c0` to `%c4`.
+
+    Arguments (`a; b: f32`) are of type index by default.
+    """
     declared = [
-        f"%{found}" if ":" in found else f"%{found}: index"
-        for found in map(str.strip, arguments.split(";"))
-        if found
+        f"%{argument}" if ":" in argument else f"%{argument}: index"
+        for argument in map(str.strip, arguments.split(";"))
+        if argument
     ]
     attributes = f" attributes {{grid = {[*grid]}}}" if grid else ""
     lines = [f"  %c{value} = arith.constant {value} : index" for value in range(5)]
@@ -116,41 +119,41 @@ def kernel(arguments, *body, grid=None, top=""):
 
 
 def run(text, **arguments):
-    """What `f`, or the only function, leaves in its arrays."""
+    """Run `f`, or the only function, and return its arrays."""
     module = ktir.load(text)
     name = "f" if "f" in module.functions else next(iter(module.functions))
     return module.run(name, **arguments)
 
 
-def held(array):
-    """The values that the card holds for a half array, in float64."""
+def round_to_card(array):
+    """Return the values of a float16 array, rounded to the format of the card, in float64."""
     return torch.from_numpy(np.ascontiguousarray(array)).to("spyre").cpu().numpy().astype(float)
 
 
 def half(*shape, seed=0, scale=1.0):
-    """Random halves that the card holds exactly."""
+    """Return random float16 values that the card represents exactly."""
     values = np.random.default_rng(seed).standard_normal(shape) * scale
-    return held(values.astype(np.float16)).astype(np.float16)
+    return round_to_card(values.astype(np.float16)).astype(np.float16)
 
 
 def zeros(*shape, dtype=np.float16):
     return np.zeros(shape, dtype)
 
 
-def close(found, expected, *, roundings=1.0, absolute=0.0):
-    """Equal up to so many roundings to the card's half."""
+def assert_close(actual, expected, *, roundings=1.0, absolute=0.0):
+    """Assert that values are equal up to this number of roundings to SEN169."""
     expected = np.asarray(expected, float)
-    error = np.abs(np.asarray(found, float) - expected)
-    allowed = roundings * LAST_PLACE / 2 * np.abs(expected) * 1.01 + absolute
+    error = np.abs(np.asarray(actual, float) - expected)
+    allowed = roundings * ULP_OF_ONE / 2 * np.abs(expected) * 1.01 + absolute
     worst = np.unravel_index(np.argmax(error - allowed), error.shape)
     assert (error <= allowed).all(), (
-        f"at {worst}: {np.asarray(found)[worst]} instead of {expected[worst]}"
+        f"at {worst}: {np.asarray(actual)[worst]} instead of {expected[worst]}"
     )
 
 
-def near_product(found, a, b, outs):
-    """Sums in float32, one rounding to the card's half."""
+def assert_close_to_matmul(actual, a, b, outs):
+    """Assert that values are `a @ b + outs`, accumulated in float32 and rounded once to SEN169."""
     a, b = a.astype(float), b.astype(float)
     expected = a @ b + outs
-    slack = (np.abs(a) @ np.abs(b) + np.abs(outs)) * 2.0**-20
-    close(found, expected, absolute=slack)
+    tolerance = (np.abs(a) @ np.abs(b) + np.abs(outs)) * 2.0**-20
+    assert_close(actual, expected, absolute=tolerance)

@@ -1,3 +1,3 @@
-"""What the tests of streams share."""
+"""Constants for tests of streams."""
 
 BIG = 16 << 20  # elements: a copy takes the host milliseconds

@@ -1,4 +1,4 @@
-"""Tensors to save, copy and compare."""
+"""Sample tensors, and assertions on them, for tests of serialization and copies."""
 
 import torch
 
@@ -9,7 +9,7 @@ DTYPES = [
 
 
 def sample(size, dtype):
-    """Values that every format holds exactly."""
+    """Return a tensor of values that every format represents exactly."""
     values = torch.arange(torch.Size(size).numel()).remainder(2 if dtype is torch.bool else 8)
     return values.reshape(size).to(torch.float32).to(dtype)
 
@@ -18,11 +18,11 @@ def counting(*size, dtype=torch.float16):
     return torch.arange(torch.Size(size).numel()).remainder(1021).reshape(size).to(dtype)
 
 
-def assert_equal(found, expected, device="spyre:0"):
-    assert str(found.device) == device
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+def assert_equal(actual, expected, device="spyre:0"):
+    assert str(actual.device) == device
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
     plain = [t.cpu().view(torch.uint8) if t.is_floating_point() and t.itemsize == 1 else t.cpu()
-             for t in (found, expected)]  # fmt: skip
+             for t in (actual, expected)]  # fmt: skip
     assert torch.equal(*plain)
 
 

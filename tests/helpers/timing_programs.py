@@ -1,4 +1,4 @@
-"""Records of small programs, as a compiler would write them; fp16 unless said otherwise."""
+"""Timing records of small programs, in fp16 by default."""
 
 from torch_spyre.timing import (
     DdrPattern,
@@ -106,7 +106,7 @@ def softmax_in_lx(rows, columns, *, cores=CORES, clone=True):
 
 
 def softmax_without_lx(rows, columns):
-    """Every op reads and writes device memory; a value per row takes a stick."""
+    """Every op reads and writes device memory; one value per row occupies a stick."""
     elements, ops = softmax_steps(rows, columns, CORES)
     size, column = 2 * elements, rows * STICK
     broadcast = DdrPattern(kind="column_broadcast", rows=rows, columns=columns)

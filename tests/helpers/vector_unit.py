@@ -1,4 +1,4 @@
-"""Codes through one instruction of the engine, and how far its floats are from the exact result."""
+"""Run one instruction of the engine on codes, and bound the error of its float results."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ UNARY_FLOAT_OPS = [name for name in golden.FLOAT_FUNCTIONS if INPUTS[name] == 1]
 
 
 def run(name: str, operand_type: str, result_type: str, *codes: np.ndarray) -> np.ndarray:
-    tensors = [torch.from_numpy(each.view(f"int{8 * each.itemsize}")) for each in codes]
+    tensors = [torch.from_numpy(array.view(f"int{8 * array.itemsize}")) for array in codes]
     result = _C._vector_op(name, operand_type, result_type, tensors)
     return result.numpy().view(golden.TYPES[result_type].code_dtype)
 
@@ -25,7 +25,7 @@ def every_code(name: str) -> np.ndarray:
 
 
 def random_codes(name: str, count: int, seed: int) -> np.ndarray:
-    """Random bits: for floats every exponent, NaN and infinity; then some ordinary numbers."""
+    """Return random bit patterns, ordinary values and limits; floats include NaN and infinity."""
     kind = golden.TYPES[name]
     random = np.random.default_rng(seed)
     if name == "i1":
@@ -56,7 +56,7 @@ def is_nan(type_name: str, codes: np.ndarray) -> np.ndarray:
 
 
 def assert_same_codes(type_name: str, actual: np.ndarray, expected: np.ndarray) -> None:
-    """Equal, except that one NaN is as good as another."""
+    """Assert that codes are equal; all NaN codes compare equal."""
     differs = (actual != expected) & ~(is_nan(type_name, actual) & is_nan(type_name, expected))
     first = np.flatnonzero(differs)[:4]
     assert not len(first), (
@@ -68,21 +68,21 @@ def assert_same_codes(type_name: str, actual: np.ndarray, expected: np.ndarray) 
 def assert_within_ulps(
     type_name: str, actual: np.ndarray, exact: np.ndarray, max_ulps: float
 ) -> None:
-    """The numbers of the codes are that near; NaN, infinity and the sign of zero are right."""
+    """Assert that values are within `max_ulps`, and NaN, infinity and signs of zero are exact."""
     expected = golden.encode_floats(type_name, exact)
-    got = golden.decode_floats(type_name, actual)
-    wanted = golden.decode_floats(type_name, expected)
-    np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
+    actual_values = golden.decode_floats(type_name, actual)
+    expected_values = golden.decode_floats(type_name, expected)
+    np.testing.assert_array_equal(np.isnan(actual_values), np.isnan(expected_values))
     with np.errstate(invalid="ignore"):
-        ulps = np.abs(got - exact) / golden.ulp(type_name, exact)
-    # What the format turns into its largest number or infinity must be just that.
-    beyond = np.isinf(exact) | np.isinf(wanted) | (np.abs(exact) >= largest(type_name))
-    ulps = np.where(beyond, np.where(got == wanted, 0, np.inf), ulps)
-    number = ~np.isnan(wanted)
-    assert (np.signbit(got) == np.signbit(wanted))[number].all()
+        ulps = np.abs(actual_values - exact) / golden.ulp(type_name, exact)
+    # A result that overflows to the maximum of the format or to infinity must be exact.
+    beyond = np.isinf(exact) | np.isinf(expected_values) | (np.abs(exact) >= largest(type_name))
+    ulps = np.where(beyond, np.where(actual_values == expected_values, 0, np.inf), ulps)
+    number = ~np.isnan(expected_values)
+    assert (np.signbit(actual_values) == np.signbit(expected_values))[number].all()
     worst = int(np.argmax(np.where(number, ulps, -1)))
     assert ulps[worst] <= max_ulps, (
-        f"{got[worst]!r} is {ulps[worst]:.4g} last places from {exact[worst]!r}"
+        f"{actual_values[worst]!r} is {ulps[worst]:.4g} ulps from {exact[worst]!r}"
     )
 
 

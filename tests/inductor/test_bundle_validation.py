@@ -83,7 +83,7 @@ def test_a_write_does_not_depend_on_reduced_symbols():
         validate_bundle(bundle([op], TENSORS[:2], ["a"]), BundleForm.LOOPS)
 
 
-def test_empty_loops_are_gone_after_their_pass():
+def test_empty_loops_are_removed_by_their_pass():
     empty = with_op(chain(), 0, sizes={C0: 0, C1: 64})
     validate_bundle(empty, BundleForm.LOOPS)
     with pytest.raises(InvalidBundleError, match="its loop over c0 has 0 iterations"):
@@ -114,7 +114,7 @@ def with_spec(whole, **changes):
     return replace(whole, stages=((*specs, replace(last, **changes)),))
 
 
-def test_specs_read_what_is_defined():
+def test_specs_read_defined_tensors():
     whole = compiled()
     ((first, *_),) = whole.stages
     with pytest.raises(InvalidBundleError, match="1 stages and 0 groups"):
@@ -154,7 +154,7 @@ def test_a_failed_validation_names_the_pass(monkeypatch):
         pipeline.run_passes(chain())
 
 
-def test_a_failed_validation_is_no_fallback(monkeypatch):
+def test_failed_validation_does_not_fall_back(monkeypatch):
     monkeypatch.setattr(pipeline, "validate_bundle", fails)
     x = torch.ones(7, 65, dtype=torch.float16).to("spyre")
     with pytest.raises(InvalidBundleError, match="pass 'dead code'"):
@@ -167,7 +167,7 @@ def fails(*_):
     raise InvalidBundleError("on purpose")
 
 
-def test_dead_loops_are_dropped():
+def test_dead_loops_are_removed():
     unused = loop("b", SIZES, step("abs", load("x", INDEX)), INDEX)
     whole = bundle([chain().ops[0], unused], TENSORS, ["a"])
     assert eliminate_dead_code(whole).ops == (chain().ops[0],)

@@ -1,11 +1,11 @@
-"""Ops on cards with other numbers of cores and scratchpad sizes: results, grids, LX and times."""
+"""Results, grids, LX sizes and times on cards with other core counts and scratchpad sizes."""
 
 from math import prod
 
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import check_both, counted, numbers, on_card
+from cpu_reference import assert_close_to_cpu, count_call, make_tensor, to_card
 
 from torch_spyre import knobs
 from torch_spyre.backend.program.program import Program
@@ -26,16 +26,16 @@ def reductions(x):
 
 HEADS = (1, 8, 96, 64)
 INDICES = torch.tensor([5, 0, 299, 17, 17, 250], dtype=torch.int32)
-# Function, arguments, and units in the last place of the format that rounding may cost.
+# Function, arguments, and tolerance in ulps.
 OPS = {
-    "matmul": (torch.matmul, (numbers(300, 256), numbers(256, 448)), 16),
-    "batched matmul": (torch.matmul, (numbers(6, 70, 64), numbers(6, 64, 130)), 16),
-    "softmax": (lambda x: x.softmax(-1), (numbers(300, 1000),), 4),
-    "attention": (attention, tuple(numbers(*HEADS) for _ in range(3)), 8),
-    "layer norm": (lambda x: F.layer_norm(x, (512,)), (numbers(300, 512),), 8),
-    "reductions": (reductions, (numbers(300, 512),), 16),
-    "cat": (lambda x, y: torch.cat((x, y), 1), (numbers(96, 128), numbers(96, 200)), 0),
-    "gather": (lambda x, i: x[i], (numbers(300, 200), INDICES), 0),
+    "matmul": (torch.matmul, (make_tensor(300, 256), make_tensor(256, 448)), 16),
+    "batched matmul": (torch.matmul, (make_tensor(6, 70, 64), make_tensor(6, 64, 130)), 16),
+    "softmax": (lambda x: x.softmax(-1), (make_tensor(300, 1000),), 4),
+    "attention": (attention, tuple(make_tensor(*HEADS) for _ in range(3)), 8),
+    "layer norm": (lambda x: F.layer_norm(x, (512,)), (make_tensor(300, 512),), 8),
+    "reductions": (reductions, (make_tensor(300, 512),), 16),
+    "cat": (lambda x, y: torch.cat((x, y), 1), (make_tensor(96, 128), make_tensor(96, 200)), 0),
+    "gather": (lambda x, i: x[i], (make_tensor(300, 200), INDICES), 0),
 }
 # One op of every kind on a small card, and the smallest card for all; other pairs are heavy.
 QUICK = {"softmax": (16, 2), "matmul": (32, 1), "reductions": (16, 1)}
@@ -80,18 +80,18 @@ def programs(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "card"), PAIRS)
-def test_results_are_right_and_programs_fit_the_card(name, card, use_card, programs, native):
+def test_results_are_right_and_programs_fit_the_card(name, card, use_card, programs, no_fallbacks):
     cores, lx_mib = card
     function, arguments, units = OPS[name]
     with use_card(cores, lx_mib):
-        check_both(function, *arguments, units=units, scale=4.0 if units > 8 else 0.25)
+        assert_close_to_cpu(function, *arguments, units=units, scale=4.0 if units > 8 else 0.25)
     assert programs
     assert max(prod(content.grid) for content in programs) <= cores
     assert all(content.scratchpad_bytes <= lx_mib * MIB for content in programs)
 
 
 def test_work_uses_all_cores_of_the_card(use_card, programs):
-    x = numbers(1024, 512).to("spyre")
+    x = make_tensor(1024, 512).to("spyre")
     for cores in (8, 16, 32):
         programs.clear()
         with use_card(cores, 2):
@@ -106,27 +106,27 @@ def device_times(function, arguments, use_card):
         with use_card(cores, 2), knobs.override(SPYRE_EMU_MODE="timing"):
             for call in (function, torch.compile(function)):
                 call(*arguments)
-                counts, _ = counted(call, *arguments)
+                counts, _ = count_call(call, *arguments)
                 times.append(counts["device_time_ps"])
     return times[0::2], times[1::2]
 
 
-def test_a_large_matmul_takes_longer_with_fewer_cores(use_card, native):
-    arguments = on_card((numbers(2048, 1024), numbers(1024, 2048)))
+def test_a_large_matmul_takes_longer_with_fewer_cores(use_card, no_fallbacks):
+    arguments = to_card((make_tensor(2048, 1024), make_tensor(1024, 2048)))
     for times in device_times(torch.matmul, arguments, use_card):
         assert times[0] < times[1] / 1.2 < times[2] / 1.2**2
 
 
-def test_fewer_cores_use_less_bandwidth(use_card, native):
-    """By the card's table, 8 and 16 cores have the same share of it."""
-    arguments = on_card((numbers(512, 512), numbers(512, 512)))
+def test_fewer_cores_use_less_bandwidth(use_card, no_fallbacks):
+    """In the table of the card, 8 and 16 cores have the same fraction of the bandwidth."""
+    arguments = to_card((make_tensor(512, 512), make_tensor(512, 512)))
     for times in device_times(lambda x, y: torch.exp(x) + y, arguments, use_card):
         assert times[0] < times[1] / 1.5 <= times[2] / 1.5
 
 
 def test_plans_of_another_card_are_not_used(use_card, programs):
     """Neither of eager ops nor of compiled graphs; the same card needs no new compilation."""
-    x = numbers(64, 128).to("spyre")
+    x = make_tensor(64, 128).to("spyre")
     compiled = torch.compile(lambda x: x.exp() * 3)
     grids = []
     for cores in (32, 8, 32):
@@ -141,7 +141,7 @@ def test_plans_of_another_card_are_not_used(use_card, programs):
 
 
 def test_more_cores_than_the_card_has_are_an_error(use_card):
-    x = numbers(64, 128).to("spyre")
+    x = make_tensor(64, 128).to("spyre")
     message = "invalid SENCORES value 32: allowed are integers from 1 to 8"
     with (
         use_card(8, 2),

@@ -1,4 +1,4 @@
-"""What `torch.compile` promises, for graphs on the card."""
+"""Semantics of `torch.compile` for graphs on the card."""
 
 import copy
 import warnings
@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import assert_close, exact, numbers, on_card
+from cpu_reference import assert_close, make_tensor, to_card, to_reference
 
 
 @pytest.fixture(autouse=True)
@@ -17,39 +17,39 @@ def nothing_compiled():
 
 
 def check(function, *args, units=8, **options):
-    """The compiled function gives what the CPU gives, and leaves the same in its arguments."""
-    card = on_card(args)
-    reference = exact(card)
+    """Assert that a compiled function returns and mutates what it does on the CPU."""
+    card = to_card(args)
+    reference = to_reference(card)
     expected = function(*reference)
     actual = torch.compile(function, **options)(*card)
     assert_close(actual, expected, units)
-    assert_close([each for each in card if isinstance(each, torch.Tensor)], list(reference), units)
+    assert_close([arg for arg in card if isinstance(arg, torch.Tensor)], list(reference), units)
     return actual
 
 
-def test_an_input_is_changed():
+def test_input_mutation():
     def function(x, y):
         x.add_(y)
         return x * 2
 
-    check(function, numbers(5, 70), numbers(5, 70))
+    check(function, make_tensor(5, 70), make_tensor(5, 70))
 
 
-def test_parts_of_an_input_are_changed():
+def test_mutation_of_slices_of_an_input():
     def function(x, y):
         x[:, 3:20].mul_(y)
         x[1] = 0
         return x.sum(0)
 
-    check(function, numbers(5, 70), numbers(5, 17))
+    check(function, make_tensor(5, 70), make_tensor(5, 17))
 
 
-def test_an_input_is_copied_into():
+def test_copy_into_an_input():
     def function(cache, x):
         cache[:, 2:4].copy_(x)
         return cache.sum(-1)
 
-    check(function, numbers(5, 70), numbers(5, 2))
+    check(function, make_tensor(5, 70), make_tensor(5, 2))
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_an_input_is_copied_into():
     [lambda x: x[:, ::2], lambda x: x.t()[3:], lambda x: x[1::3, 5:]],
     ids=["stepped", "transposed", "both"],
 )
-def test_a_view_of_something_is_changed(view):
-    x = numbers(7, 70).to("spyre")
-    reference = exact(x)
+def test_mutation_through_a_view(view):
+    x = make_tensor(7, 70).to("spyre")
+    reference = to_reference(x)
 
     def function(part):
         part.add_(1)
@@ -70,33 +70,33 @@ def test_a_view_of_something_is_changed(view):
     assert_close(x, reference)
 
 
-def test_outputs_are_views():
-    x = numbers(5, 70).to("spyre")
+def test_outputs_may_be_views():
+    x = make_tensor(5, 70).to("spyre")
 
     def function(x):
         return x.t(), x[1:], x.view(-1), (x + 1).t(), x.expand(2, 5, 70)
 
     outputs = torch.compile(function)(x)
-    assert_close(outputs, function(exact(x)))
+    assert_close(outputs, function(to_reference(x)))
     outputs[0].zero_()
     assert x.cpu().abs().max() == 0
 
 
-def test_outputs_are_inputs_and_each_other():
+def test_outputs_may_alias_inputs_and_each_other():
     def function(x, y):
         y = y + 1
         return x, y, y, x[0]
 
-    x = numbers(5, 70).to("spyre")
+    x = make_tensor(5, 70).to("spyre")
     outputs = torch.compile(function)(x, x)
     assert outputs[0].data_ptr() == x.data_ptr() == outputs[3].data_ptr()
-    assert_close(outputs, function(exact(x), exact(x)))
+    assert_close(outputs, function(to_reference(x), to_reference(x)))
 
 
 @pytest.mark.parametrize("view", [lambda x: x, lambda x: x[1:3], torch.t])
-def test_a_changed_input_is_seen_through_another(view):
-    x = numbers(5, 70).to("spyre")
-    reference = exact(x)
+def test_mutation_is_visible_through_an_aliased_input(view):
+    x = make_tensor(5, 70).to("spyre")
+    reference = to_reference(x)
 
     def function(x, y):
         x.add_(1)
@@ -106,25 +106,25 @@ def test_a_changed_input_is_seen_through_another(view):
     assert_close(torch.compile(function)(x, view(x)), expected)
 
 
-def test_graphs_break():
+def test_graph_breaks():
     def function(x):
         x = x + 1
         torch._dynamo.graph_break()
         x = x * 2 if x.sum() > 0 else x * 3
         return x.relu()
 
-    check(function, numbers(5, 70))
+    check(function, make_tensor(5, 70))
 
 
-def test_a_whole_graph_is_one():
-    check(lambda x: x.softmax(-1) @ x.t(), numbers(5, 70), fullgraph=True)
+def test_fullgraph():
+    check(lambda x: x.softmax(-1) @ x.t(), make_tensor(5, 70), fullgraph=True)
 
 
 @pytest.mark.parametrize("without_gradients", [torch.no_grad, torch.inference_mode])
-def test_without_gradients(without_gradients):
+def test_no_grad_and_inference_mode(without_gradients):
     layer = torch.nn.Linear(70, 33).half().to("spyre")
-    x = numbers(5, 70).to("spyre")
-    reference = copy.deepcopy(layer).cpu().double()(exact(x))
+    x = make_tensor(5, 70).to("spyre")
+    reference = copy.deepcopy(layer).cpu().double()(to_reference(x))
     with without_gradients():
         assert_close(torch.compile(layer)(x), reference)
 
@@ -154,64 +154,64 @@ GRADIENTS = {
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name, mode):
     function = GRADIENTS[name]
-    x, y = (numbers(5, 70).to("spyre") for _ in range(2))
+    x, y = (make_tensor(5, 70).to("spyre") for _ in range(2))
     y = y.flip(0)
-    mine, theirs = (x.requires_grad_(), y.requires_grad_()), exact((x, y))
-    for each in theirs:
-        each.requires_grad_()
+    mine, theirs = (x.requires_grad_(), y.requires_grad_()), to_reference((x, y))
+    for tensor in theirs:
+        tensor.requires_grad_()
     expected = function(*theirs)
     actual = (torch.compile(function) if mode == "compiled" else function)(*mine)
     assert_close(actual, expected, units=8)
-    upstream = numbers(*expected.shape).to("spyre")
+    upstream = make_tensor(*expected.shape).to("spyre")
     actual.backward(upstream)
-    expected.backward(exact(upstream))
-    assert_close([each.grad for each in mine], [each.grad for each in theirs], units=16)
+    expected.backward(to_reference(upstream))
+    assert_close([tensor.grad for tensor in mine], [tensor.grad for tensor in theirs], units=16)
 
 
 @pytest.mark.parametrize("dynamic", [True, None])
-def test_sizes_change(dynamic):
+def test_recompilation_for_new_sizes(dynamic):
     def function(x, y):
         return (x @ y).softmax(-1) + x.sum(0, keepdim=True)[:, :1]
 
     compiled = torch.compile(function, dynamic=dynamic)
     for size in (4, 7, 65, 1):
-        card = on_card((numbers(size, size + 3), numbers(size + 3, 5)))
-        assert_close(compiled(*card), function(*exact(card)), units=16)
+        card = to_card((make_tensor(size, size + 3), make_tensor(size + 3, 5)))
+        assert_close(compiled(*card), function(*to_reference(card)), units=16)
 
 
 @pytest.mark.parametrize("bounds", [{}, {"min": 64, "max": 1024}])
-def test_a_dim_is_marked_dynamic(bounds):
+def test_mark_dynamic(bounds):
     def function(x):
         return x.relu().sum(-1)
 
     compiled = torch.compile(function)
     for size in (64, 65, 130):
-        x = numbers(size, 70).to("spyre")
+        x = make_tensor(size, 70).to("spyre")
         torch._dynamo.mark_dynamic(x, 0, **bounds)
-        assert_close(compiled(x), function(exact(x)), scale=8)
+        assert_close(compiled(x), function(to_reference(x)), scale=8)
 
 
-def test_layouts_change():
+def test_recompilation_for_new_layouts():
     def function(x):
         return x.exp() + x.sum(0)
 
     compiled = torch.compile(function)
-    values = numbers(70, 130)
+    values = make_tensor(70, 130)
     results = []
     for order in ([0, 1], [1, 0]):
         layout = torch.spyre.SpyreTensorLayout([70, 130], [130, 1], torch.float16, order)
         x = values.to("spyre", device_layout=layout)
         results.append(compiled(x))
-        assert_close(results[-1], function(exact(x)), scale=8)
+        assert_close(results[-1], function(to_reference(x)), scale=8)
     assert torch.equal(results[0].cpu(), results[1].cpu())
 
 
 def test_ops_without_a_kernel_are_computed_on_the_host():
-    check(lambda x: (x * 2).cumsum(-1) + 1, numbers(5, 7))
+    check(lambda x: (x * 2).cumsum(-1) + 1, make_tensor(5, 7))
     check(lambda x: torch.linalg.inv(x.float()) + 1, torch.eye(5).half())
 
 
-def test_random_numbers():
+def test_random_ops():
     ones = torch.ones(50, 70).half().to("spyre")
     dropped = torch.compile(lambda x: F.dropout(x, 0.5))(ones).cpu()
     assert set(dropped.unique().tolist()) == {0.0, 2.0}
@@ -222,33 +222,33 @@ def test_tensors_of_both_devices():
     def function(x, host):
         return x * 2 + host.to(x.device), host + 1, x.cpu() + host
 
-    x, host = numbers(5, 70), numbers(5, 70)
+    x, host = make_tensor(5, 70), make_tensor(5, 70)
     results = torch.compile(function)(x.to("spyre"), host)
-    assert [each.device.type for each in results] == ["spyre", "cpu", "cpu"]
+    assert [result.device.type for result in results] == ["spyre", "cpu", "cpu"]
     assert_close(results, function(x.double(), host.double()))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64, torch.int64])
-def test_numbers_in_tensors_on_the_host(dtype):
+def test_cpu_scalar_tensors(dtype):
     def function(x, number):
         return x * number + 2
 
-    compiled, x = torch.compile(function), numbers(5, 70).to("spyre")
+    compiled, x = torch.compile(function), make_tensor(5, 70).to("spyre")
     for value in (3, 5):
         number = torch.tensor(value, dtype=dtype)
         result = compiled(x, number)
         assert result.dtype == torch.float16
-        assert_close(result, function(exact(x), value))
+        assert_close(result, function(to_reference(x), value))
 
 
-def test_numbers_change():
-    compiled, x = torch.compile(lambda x, number: x * number + 2), numbers(5, 70).to("spyre")
+def test_recompilation_for_new_scalars():
+    compiled, x = torch.compile(lambda x, number: x * number + 2), make_tensor(5, 70).to("spyre")
     for value in (4.5, 1, 3, True):
-        assert_close(compiled(x, value), exact(x) * value + 2)
+        assert_close(compiled(x, value), to_reference(x) * value + 2)
 
 
 def test_constants_and_factories():
-    kept = numbers(5, 70).to("spyre")
+    kept = make_tensor(5, 70).to("spyre")
 
     def function(x):
         places = torch.arange(70, device=x.device)
@@ -256,21 +256,21 @@ def test_constants_and_factories():
         diagonal = torch.eye(5, 70, device=x.device, dtype=x.dtype)
         return x * kept.to(x.device).to(x.dtype) + places + ones + diagonal
 
-    check(function, numbers(5, 70))
+    check(function, make_tensor(5, 70))
 
 
-def test_nothing_to_compute():
+def test_graphs_without_ops():
     check(lambda x: (x + 1).sum(0), torch.empty(0, 70).half())
     check(lambda x: (x + 1, x.t() @ x), torch.empty(0, 7).half())
 
 
-def test_results_into_given_tensors():
+def test_out_arguments():
     def function(x, y, out):
         torch.add(x, y, out=out)
         torch.mm(x, y.t(), out=out[:, :5])
         return out
 
-    check(function, numbers(5, 70), numbers(5, 70), torch.zeros(5, 70).half(), units=16)
+    check(function, make_tensor(5, 70), make_tensor(5, 70), torch.zeros(5, 70).half(), units=16)
 
 
 def test_eager_ops_below_a_graph_break_are_not_traced():
@@ -280,7 +280,7 @@ def test_eager_ops_below_a_graph_break_are_not_traced():
 
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="Dynamo")
-        check(function, numbers(5, 6), numbers(5, 6), torch.zeros(5, 70).half(), units=16)
+        check(function, make_tensor(5, 6), make_tensor(5, 6), torch.zeros(5, 70).half(), units=16)
 
 
 @pytest.mark.parametrize(
@@ -294,21 +294,21 @@ def test_eager_ops_below_a_graph_break_are_not_traced():
         lambda x: x[:, 1:].reshape(7, 30, 1),
     ],
 )
-def test_indices_along_several_dims_seen_as_one(table):
+def test_gather_along_flattened_dims(table):
     def function(x):
         rows = torch.tensor([11, 5, 4, 11], device=x.device)
         return table(x).index_select(1, rows), table(x)[:, rows], table(x) * 2
 
-    check(function, numbers(7, 7, 5))
-    x = numbers(7, 7, 5).to("spyre")
+    check(function, make_tensor(7, 7, 5))
+    x = make_tensor(7, 7, 5).to("spyre")
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message=".*compiler failed")
-        assert_close(function(x), function(exact(x)))
+        assert_close(function(x), function(to_reference(x)))
 
 
 @pytest.mark.parametrize("dim", [0, 1])
-def test_a_value_is_used_before_and_after_a_fold(dim):
-    check(lambda x: x.logsumexp(dim), numbers(5, 70))
+def test_value_used_before_and_after_a_reduction(dim):
+    check(lambda x: x.logsumexp(dim), make_tensor(5, 70))
 
 
 EXPANDED = {
@@ -329,13 +329,13 @@ EXPANDED = {
 
 
 @pytest.mark.parametrize("name", EXPANDED)
-def test_products_of_what_is_expanded(name):
-    check(EXPANDED[name], numbers(7, 70), numbers(70, 5), numbers(1), units=32)
+def test_matmul_of_expanded_tensors(name):
+    check(EXPANDED[name], make_tensor(7, 70), make_tensor(70, 5), make_tensor(1), units=32)
 
 
 @pytest.mark.parametrize("flag", [torch.tensor(True), torch.ones(5, 70, dtype=torch.bool)])
-def test_flags_are_not_subtracted(flag):
-    x = numbers(5, 70).to("spyre")
+def test_subtraction_of_bool_raises(flag):
+    x = make_tensor(5, 70).to("spyre")
     for other in (flag, flag.to("spyre")):
         if other.dim() and other.device.type == "cpu":
             continue
@@ -345,31 +345,31 @@ def test_flags_are_not_subtracted(flag):
 
 @pytest.mark.parametrize("shape", [(2, 2, 2, 65), (3, 8, 130), (2, 33, 130)])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
-def test_flags_among_wider_numbers_end_where_these_end(shape, dtype):
-    """Sticks of flags are longer: what fills their last one may be another row of numbers."""
-    x = numbers(*shape, dtype=dtype)
+def test_bool_operands_of_wider_ops_have_the_same_padding(shape, dtype):
+    """Bool sticks hold more elements, so their padding may span another row of values."""
+    x = make_tensor(*shape, dtype=dtype)
     signs = (torch.arange(shape[-1]) % 3 - 1).to(dtype)
     check(lambda x, signs: torch.where(signs > 0, x, x + 1), x, signs)
     check(lambda x, flags: torch.where(flags, x, x + 1), x, signs > 0)
 
 
 @pytest.mark.parametrize("count", [2, 40, 130])
-def test_what_fills_the_last_stick_of_indices_is_no_index(count):
+def test_padding_of_index_tensors_is_not_used_as_indices(count):
     indices = torch.arange(count, dtype=torch.int32) % 30
-    # What fills the stick holds what it held, and more.
+    # The padding of the stick holds its old content.
     card = (indices - 1000).to("spyre") + 1000
-    x = numbers(30)
+    x = make_tensor(30)
     assert_close(torch.compile(lambda x, i: x[i])(x.to("spyre"), card), x.double()[indices])
 
 
-def test_functions_of_functions():
-    x = numbers(5, 70)
+def test_higher_order_ops():
+    x = make_tensor(5, 70)
     check(lambda x: torch.vmap(lambda row: row.softmax(0) * 2)(x), x)
     check(lambda x: torch.cond(x.sum() > 0, lambda t: t + 1, lambda t: t - 1, (x,)), x)
 
 
-def test_what_cannot_be_one_graph_runs_op_by_op(caplog):
-    check(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), numbers(5, 70))
+def test_unsupported_graphs_run_op_by_op(caplog):
+    check(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), make_tensor(5, 70))
     assert "op by op" in caplog.text and "graphs inside of a graph" in caplog.text
 
 
@@ -387,18 +387,18 @@ def tables():
         decomposition.select_decomp_table(),
         vars(ops_handler.DefaultHandler),
         vars(joint_graph.UniformValueConstantFolder),
-        *(each.patterns for each in joint_graph.pass_patterns),
+        *(pattern_pass.patterns for pattern_pass in joint_graph.pass_patterns),
     )
-    return [dict(each) for each in actual]
+    return [dict(patterns) for patterns in actual]
 
 
-def test_tables_of_inductor_stay_as_they_were():
+def test_inductor_tables_are_restored():
     before = tables()
-    check(lambda x: x.softmax(-1), numbers(5, 70))
+    check(lambda x: x.softmax(-1), make_tensor(5, 70))
     assert tables() == before
 
 
-def test_a_graph_that_the_compiler_fails_on_runs_op_by_op(monkeypatch, caplog):
+def test_graph_runs_op_by_op_after_a_compiler_error(monkeypatch, caplog):
     from torch_spyre._inductor import driver
 
     def fails(bundle):
@@ -410,12 +410,12 @@ def test_a_graph_that_the_compiler_fails_on_runs_op_by_op(monkeypatch, caplog):
         torch._inductor.config.patch(fx_graph_cache=False),
         pytest.warns(RuntimeWarning, match="failed with ValueError: on purpose"),
     ):
-        check(lambda x: x.tanh().softmax(-1), numbers(5, 71))
+        check(lambda x: x.tanh().softmax(-1), make_tensor(5, 71))
     assert "on purpose" in caplog.text and "op by op" in caplog.text
     assert tables() == before
 
 
-def test_graphs_on_the_host_are_not_ours(monkeypatch):
+def test_cpu_graphs_are_not_affected(monkeypatch):
     from torch_spyre._inductor import backend
 
     def fails(*args, **options):
@@ -427,7 +427,7 @@ def test_graphs_on_the_host_are_not_ours(monkeypatch):
     torch.testing.assert_close(result, F.gelu(x).softmax(-1))
 
 
-def test_the_backend_inductor_by_name_compiles_for_the_card():
+def test_backend_inductor_by_name_compiles_for_the_card():
     """As libraries name it, transformers among them."""
     x = torch.randn(4, 70).half()
     tail = torch.ones(4, 30).half()
@@ -435,13 +435,13 @@ def test_the_backend_inductor_by_name_compiles_for_the_card():
     def joined(x, tail):
         return torch.cat([x.relu(), tail], 1)
 
-    actual = torch.compile(joined, backend="inductor", mode="reduce-overhead")(*on_card((x, tail)))
+    actual = torch.compile(joined, backend="inductor", mode="reduce-overhead")(*to_card((x, tail)))
     assert_close(actual, joined(x, tail), units=1)
     assert torch.equal(torch.compile(joined, backend="inductor")(x, tail), joined(x, tail))
 
 
 @pytest.mark.parametrize("values", [[3], [1, 2]])
-def test_tensors_made_of_numbers_inside_a_graph(values):
+def test_torch_tensor_inside_a_graph(values):
     def made(x):
         return x + torch.tensor(values, device=x.device) * 2
 
@@ -450,25 +450,25 @@ def test_tensors_made_of_numbers_inside_a_graph(values):
     assert actual.tolist() == made(x).tolist()
 
 
-def test_metadata_changed_in_place_inside_a_graph():
-    """PyTorch's own functions do it: pooling a transposed tensor to one element, say."""
+def test_in_place_metadata_changes_inside_a_graph():
+    """PyTorch's functions do this, for example pooling of a transposed tensor to one element."""
 
     def pooled(x):
         return torch.nn.functional.adaptive_avg_pool1d(x.transpose(1, 2), 1)
 
-    card = on_card(numbers(2, 8, 16))
+    card = to_card(make_tensor(2, 8, 16))
     actual = torch.compile(pooled, fullgraph=True)(card)
     assert actual.stride() == pooled(card.cpu()).stride()
-    assert_close(actual, pooled(exact(card)))
+    assert_close(actual, pooled(to_reference(card)))
 
 
-def test_a_piece_of_a_cat_is_read_by_others_too():
-    """Inductor computes the piece in the memory of the result: what it starts with is elsewhere."""
+def test_input_of_a_cat_has_other_users():
+    """Inductor computes the piece in the buffer of the result, at another offset."""
 
     def padded(x, weight):
         y = (x @ weight).view(2, 8, 8, 64).permute(0, 3, 1, 2).contiguous()
         return y + torch.nn.functional.pad(y, (3, 3, 3, 3))[..., :8, :8]
 
-    given = on_card((numbers(128, 32), numbers(32, 64)))
+    given = to_card((make_tensor(128, 32), make_tensor(32, 64)))
     actual = torch.compile(padded, fullgraph=True)(*given)
-    assert_close(actual, padded(*exact(given)), units=4, scale=8.0)
+    assert_close(actual, padded(*to_reference(given)), units=4, scale=8.0)

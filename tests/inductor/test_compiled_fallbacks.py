@@ -1,4 +1,4 @@
-"""Ops without a kernel inside of compiled graphs: named, with the user's line, or refused."""
+"""Fallbacks in compiled graphs: warnings and errors name the op and the user's line."""
 
 import inspect
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import torch
-from comparing import numbers
+from cpu_reference import make_tensor
 
 from torch_spyre.errors import FallbackError
 
@@ -22,10 +22,10 @@ LINE = inspect.getsourcelines(function)[1] + 2
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """Calls the function, compiled anew, under a setting of TORCH_SPYRE_FALLBACK."""
+    """Recompile the function and call it with a setting of TORCH_SPYRE_FALLBACK."""
 
-    # The card takes the setting for eager ops when it starts.
-    x = numbers(6, 6, dtype=torch.float32).to("spyre")
+    # The card reads the setting for eager ops when it starts.
+    x = make_tensor(6, 6, dtype=torch.float32).to("spyre")
 
     def call(setting):
         monkeypatch.setenv("TORCH_SPYRE_FALLBACK", setting)
@@ -58,22 +58,22 @@ torch.testing.assert_close(found, function(x), rtol=1e-4, atol=1e-4)
 
 
 def test_warn_names_the_op_and_the_line(tmp_path):
-    """In a process of its own: each op is warned about once."""
+    """Run in a new process, since each op warns once per process."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True)
     line = PROGRAM.split("\n").index("    x = torch.linalg.matrix_exp(x)") + 1
-    (warning,) = [each for each in done.stderr.splitlines() if "FallbackWarning" in each]
+    (warning,) = [line for line in done.stderr.splitlines() if "FallbackWarning" in line]
     assert warning.startswith(f"{program}:{line}: ")
     assert "matrix_exp" in warning
 
 
-def test_kernels_end_where_the_host_computes(kernels_made):
-    x = numbers(6, 6, dtype=torch.float32)
-    result = kernels_made.of(function, x)
+def test_fallbacks_split_kernels(compiled_kernels):
+    x = make_tensor(6, 6, dtype=torch.float32)
+    result = compiled_kernels.compile(function, x)
     assert result.device.type == "spyre"
-    assert kernels_made.ops == [["add"], ["mul"]]
-    assert len(kernels_made.names) == 2
+    assert compiled_kernels.ops == [["add"], ["mul"]]
+    assert len(compiled_kernels.names) == 2
     torch.testing.assert_close(result.cpu(), function(x), rtol=1e-4, atol=1e-4)
 
 
@@ -85,19 +85,19 @@ CONVERSIONS = {
 
 
 @pytest.mark.parametrize("name", CONVERSIONS)
-def test_float64_is_on_the_cpu_as_in_eager_mode(name):
-    x = numbers(3, 70, dtype=torch.float32)
+def test_float64_results_are_on_the_cpu_as_in_eager_mode(name):
+    x = make_tensor(3, 70, dtype=torch.float32)
     torch._dynamo.reset()
     with pytest.warns(UserWarning, match="spyre has no float64") as seen:
         actual = torch.compile(CONVERSIONS[name])(x.to("spyre"))
-    (warning,) = [each for each in seen if "float64" in str(each.message)]
+    (warning,) = [warning for warning in seen if "float64" in str(warning.message)]
     assert warning.filename == __file__
     assert actual.device.type == "cpu"
     torch.testing.assert_close(actual, CONVERSIONS[name](x))
 
 
 @pytest.mark.parametrize("name", ["a copy from the host", "the checks of one_hot"])
-def test_what_computes_nothing_on_the_cpu_is_not_refused(name, native, monkeypatch):
+def test_ops_without_computation_on_the_cpu_are_allowed(name, no_fallbacks, monkeypatch):
     host = torch.tensor([0.5, 1.5])
 
     def with_copy(x):
@@ -114,7 +114,7 @@ def test_what_computes_nothing_on_the_cpu_is_not_refused(name, native, monkeypat
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_a_check_that_fails_raises(compiled, native):
+def test_failing_assertion_raises(compiled, no_fallbacks):
     def checked(x):
         torch._assert_async((x < 4).all(), "too large")
         return x + 1

@@ -1,4 +1,4 @@
-"""Pages that are made from tables of the compiler say what the tables say."""
+"""Pages that are generated from tables of the compiler match the tables."""
 
 from pathlib import Path
 
@@ -11,11 +11,11 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 AGAIN = "run `python -m torch_spyre._inductor.documentation`"
 
 
-def test_the_page_of_ops_is_that_of_the_registry():
+def test_ops_page_matches_the_registry():
     assert (DOCS / "ops.md").read_text() == documentation.ops_page(), AGAIN
 
 
-def test_the_table_of_passes_is_that_of_the_pipeline():
+def test_table_of_passes_matches_the_pipeline():
     page = (DOCS / "compiler.md").read_text()
     assert documentation.pass_table() in page, AGAIN
     assert documentation.with_pass_table(page) == page, AGAIN

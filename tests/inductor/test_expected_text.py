@@ -1,7 +1,6 @@
 """OpSpecs, KTIR and SuperDSC of representative kernels, as text.
 
-A change of these is accepted with `python tests/helpers/expected_text.py`; the diff says what it
-does to kernels.
+`python tests/helpers/expected_text.py` accepts a change; its diff shows the effect on kernels.
 """
 
 import pytest
@@ -10,9 +9,9 @@ from kernel_samples import SAMPLES
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_kernels_are_as_expected(name, tmp_path, monkeypatch):
+def test_kernels_match_expected_text(name, tmp_path, monkeypatch):
     assert texts_of(name, tmp_path, monkeypatch.setenv) == expected(name)
 
 
-def test_nothing_else_is_expected():
+def test_every_expected_folder_has_a_sample():
     assert {path.name for path in FOLDER.iterdir()} == set(SAMPLES)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from comparing import assert_close, check_both, exact, numbers, on_card
+from cpu_reference import assert_close, assert_close_to_cpu, make_tensor, to_card, to_reference
 
 
 def fallbacks():
@@ -12,7 +12,7 @@ def fallbacks():
 
 
 @pytest.mark.parametrize("op", [torch.addmm, torch.addmv, torch.addbmm, torch.baddbmm])
-def test_integer_products_are_scaled_by_integers(op):
+def test_integer_addmm_truncates_alpha_and_beta(op):
     cube = torch.arange(12).reshape(3, 2, 2)
     factors = {
         torch.addmm: (cube[0], cube[1], cube[2]),
@@ -20,7 +20,7 @@ def test_integer_products_are_scaled_by_integers(op):
         torch.addbmm: (cube[0], cube, cube),
         torch.baddbmm: (cube, cube, cube),
     }[op]
-    actual = op(*on_card(factors), alpha=1.6, beta=2.7)
+    actual = op(*to_card(factors), alpha=1.6, beta=2.7)
     assert actual.dtype is torch.int64
     assert torch.equal(actual.cpu(), op(*factors, alpha=1.6, beta=2.7))
 
@@ -35,8 +35,8 @@ RESIZED = {
 
 @pytest.mark.parametrize("name", RESIZED)
 @pytest.mark.parametrize("turned", [False, True])
-def test_targets_are_resized_without_the_cpu(name, turned):
-    host = numbers(9, 70)
+def test_out_is_resized_without_fallback(name, turned):
+    host = make_tensor(9, 70)
     card = host.to("spyre")
     host = card.cpu()
     if turned:
@@ -48,22 +48,22 @@ def test_targets_are_resized_without_the_cpu(name, turned):
     assert fallbacks() == before
     RESIZED[name](host, expected)
     assert out.stride() == expected.stride()
-    assert_close(out, RESIZED[name](exact(card), None).to(out.dtype))
+    assert_close(out, RESIZED[name](to_reference(card), None).to(out.dtype))
     with pytest.warns(UserWarning, match="was resized"):
         assert RESIZED[name](card, torch.empty(2, 3).half().to("spyre")).shape == expected.shape
     assert fallbacks() == before
 
 
-def test_a_target_that_cannot_be_resized_is_refused():
-    x = numbers(9, 70).to("spyre")
+def test_out_that_cannot_be_resized_raises():
+    x = make_tensor(9, 70).to("spyre")
     with pytest.raises(RuntimeError, match="can't be cast"):
         torch.add(x, x, out=torch.empty(0, dtype=torch.int64, device="spyre"))
     with pytest.raises(RuntimeError, match="single memory location"):
         torch.add(x, x, out=torch.empty(3, 1, device="spyre", dtype=x.dtype).expand(3, 4))
-    assert_close(x + x, 2 * exact(x))
+    assert_close(x + x, 2 * to_reference(x))
 
 
-def test_the_variance_of_too_few_is_infinite_or_not_a_number():
+def test_variance_of_too_few_elements():
     x = torch.tensor([[1.0, 2.0], [3.0, 3.0]])
     for correction in (2, 3):
         expected = torch.var(x, 1, correction=correction)
@@ -73,13 +73,13 @@ def test_the_variance_of_too_few_is_infinite_or_not_a_number():
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-def test_a_soft_margin_far_from_zero_does_not_overflow(reduction):
+def test_soft_margin_loss_does_not_overflow(reduction):
     loss = torch.nn.functional.soft_margin_loss
-    x, y = on_card((numbers(5, 70, low=-9, high=9), numbers(5, 70, low=-9, high=9).flip(0)))
+    x, y = to_card((make_tensor(5, 70, low=-9, high=9), make_tensor(5, 70, low=-9, high=9).flip(0)))
     before = fallbacks()
     actual = loss(x, y, reduction=reduction)
     assert fallbacks() == before
-    assert_close(actual, loss(exact(x), exact(y), reduction=reduction), units=8)
+    assert_close(actual, loss(to_reference(x), to_reference(y), reduction=reduction), units=8)
 
 
 COMPOSED = {
@@ -93,59 +93,63 @@ COMPOSED = {
 
 @pytest.mark.parametrize("name", COMPOSED)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-def test_functions_of_several_instructions_are_as_exact_as_these(name, dtype):
+def test_composite_functions_are_accurate(name, dtype):
     function, low, high = COMPOSED[name]
-    x = numbers(9, 70, low=low, high=high, dtype=dtype).to("spyre")
+    x = make_tensor(9, 70, low=low, high=high, dtype=dtype).to("spyre")
     before = fallbacks()
     actual = function(x)
     assert fallbacks() == before
-    expected = function(exact(x))
+    expected = function(to_reference(x))
     # Relative to the value itself: small ones must not drown in the rounding of large ones.
     assert_close(actual / expected.to(dtype).to("spyre"), torch.ones_like(expected), units=6)
 
 
-def test_sinh_of_what_overflows_is_infinite():
+def test_sinh_overflows_to_infinity():
     x = torch.tensor([100.0, -100.0, math.inf, -math.inf, 0.0])
     assert torch.sinh(x.to("spyre")).tolist() == torch.sinh(x).tolist()
 
 
-def test_a_histogram_of_no_range_shows_that():
+def test_histc_of_an_empty_range():
     for odd in (math.inf, math.nan):
         assert torch.histc(torch.tensor([1.0, odd]).to("spyre"), 4).isnan().all()
 
 
-def test_a_sum_of_products_is_one_product():
-    bias, left, right = on_card((numbers(5, 6), numbers(4, 5, 70), numbers(4, 70, 6)))
+def test_addbmm_is_native():
+    bias, left, right = to_card((make_tensor(5, 6), make_tensor(4, 5, 70), make_tensor(4, 70, 6)))
     before = fallbacks()
     actual = torch.addbmm(bias, left, right, beta=0.5, alpha=2)
     assert fallbacks() == before
-    expected = torch.addbmm(*map(exact, (bias, left, right)), beta=0.5, alpha=2)
+    expected = torch.addbmm(*map(to_reference, (bias, left, right)), beta=0.5, alpha=2)
     assert_close(actual, expected, scale=40)
 
 
-def test_an_odd_glu_is_refused_as_on_the_cpu():
+def test_glu_of_odd_size_raises_as_on_the_cpu():
     with pytest.raises(RuntimeError, match="even"):
-        torch.nn.functional.glu(numbers(4, 7).to("spyre"))
+        torch.nn.functional.glu(make_tensor(4, 7).to("spyre"))
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
-def test_extremes_of_integers_of_every_width(dtype):
+def test_amax_and_amin_of_every_integer_dtype(dtype):
     limits = torch.iinfo(torch.int32 if dtype is torch.int64 else dtype)
-    host = numbers(6, 70, dtype=dtype)
+    host = make_tensor(6, 70, dtype=dtype)
     host[0], host[:, 1] = limits.min, limits.max
     before = fallbacks()
-    check_both(lambda x: (x.amax(1), x.amin(), x.max(0), x.min(1), x.argmax(1), x.argmin(0)), host)
-    check_both(lambda x: x.topk(3)[0], host)
+    assert_close_to_cpu(
+        lambda x: (x.amax(1), x.amin(), x.max(0), x.min(1), x.argmax(1), x.argmin(0)), host
+    )
+    assert_close_to_cpu(lambda x: x.topk(3)[0], host)
     assert fallbacks() == before
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3)])
-def test_norms_of_nothing(shape):
-    check_both(lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]), torch.empty(shape))
+def test_norms_of_empty_tensors(shape):
+    assert_close_to_cpu(
+        lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]), torch.empty(shape)
+    )
 
 
-def test_results_without_elements_beside_others():
-    check_both(lambda x, y: (x.sum(1), y + 1, x * 2), torch.empty(3, 0), numbers(3, 5))
+def test_empty_results_next_to_others():
+    assert_close_to_cpu(lambda x, y: (x.sum(1), y + 1, x * 2), torch.empty(3, 0), make_tensor(3, 5))
 
 
 WINDOWS = {
@@ -158,30 +162,30 @@ WINDOWS = {
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-def test_windows_are_views_of_what_they_show(name):
+def test_unfold_is_native(name):
     before = fallbacks()
-    check_both(lambda x: x.unfold(*WINDOWS[name]).sum(-1), numbers(4, 66), units=8)
-    check_both(lambda x: (x + 1).unfold(*WINDOWS[name]) * 2, numbers(4, 66))
+    assert_close_to_cpu(lambda x: x.unfold(*WINDOWS[name]).sum(-1), make_tensor(4, 66), units=8)
+    assert_close_to_cpu(lambda x: (x + 1).unfold(*WINDOWS[name]) * 2, make_tensor(4, 66))
     assert fallbacks() == before
 
 
-def test_a_row_and_a_diagonal_written_in_one_graph():
+def test_writes_of_a_row_and_a_diagonal_in_one_graph():
     def write(x):
         x = x.clone()
         x[1] = 3
         x.fill_diagonal_(2)
         return x
 
-    check_both(write, numbers(4, 66))
+    assert_close_to_cpu(write, make_tensor(4, 66))
 
 
 @pytest.mark.parametrize("dtype", [None, torch.float16, torch.int64], ids=str)
-def test_powers_evenly_spaced_need_no_float64(dtype):
+def test_logspace_needs_no_float64(dtype):
     def powers(x):
         return x + 1, torch.logspace(-1, 3, 7, base=2.5, dtype=dtype, device=x.device)
 
     before = fallbacks()
-    check_both(powers, numbers(4, dtype=torch.float32), units=32)
+    assert_close_to_cpu(powers, make_tensor(4, dtype=torch.float32), units=32)
     assert fallbacks() == before
 
 
@@ -190,7 +194,7 @@ ENDS = [(4.3, -3), (0, 7), (-3, 3.9), (-2, 9), (5, 5), (-1_000_000, 500_000)]
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 4, 50])
 @pytest.mark.parametrize("ends", ENDS, ids=str)
-def test_integers_between_two_ends_are_exact(ends, steps, native):
+def test_integer_linspace_is_exact(ends, steps, no_fallbacks):
     def between(x, low, high):
         return (
             x + 1,
@@ -198,12 +202,12 @@ def test_integers_between_two_ends_are_exact(ends, steps, native):
             torch.linspace(low, high, steps, dtype=torch.int32, device=x.device),
         )
 
-    check_both(between, numbers(4), *map(torch.tensor, ends))
+    assert_close_to_cpu(between, make_tensor(4), *map(torch.tensor, ends))
 
 
 @pytest.mark.parametrize("steps", [1, 2, 4, 50])
 @pytest.mark.parametrize("ends", [(4.3, -3), (1.2, 4), (2, 5), (-2.5, 1)], ids=str)
-def test_exponents_of_integers_are_whole(ends, steps, native):
+def test_integer_logspace_is_exact(ends, steps, no_fallbacks):
     def powers(x, low, high):
         return (
             x + 1,
@@ -211,19 +215,19 @@ def test_exponents_of_integers_are_whole(ends, steps, native):
             torch.logspace(low, high, steps, 3.0, dtype=torch.int64, device=x.device),
         )
 
-    check_both(powers, numbers(4), *map(torch.tensor, ends))
+    assert_close_to_cpu(powers, make_tensor(4), *map(torch.tensor, ends))
 
 
-def test_what_is_repeated_lies_in_order():
+def test_repeat_is_contiguous():
     def repeated(x):
         made = (x + 1).permute(2, 0, 1).unsqueeze(0).repeat(3, 1, 1, 1)
         return made.view(-1, 4, 5)
 
-    check_both(repeated, numbers(4, 5, 66))
+    assert_close_to_cpu(repeated, make_tensor(4, 5, 66))
 
 
 @pytest.mark.parametrize("op", [torch.geqrf, lambda x: torch.histogram(x, 5)], ids=["qr", "bins"])
-def test_ops_that_pytorch_must_try_are_compiled(op):
-    """It has no rule for the sizes of their results, and runs them on zeros."""
-    x = numbers(5, 5, dtype=torch.float32)
+def test_ops_without_meta_kernels_are_compiled(op):
+    """PyTorch has no meta kernel for these ops, and runs them on zeros to infer shapes."""
+    x = make_tensor(5, 5, dtype=torch.float32)
     assert_close(torch.compile(lambda x: op(x + 1))(x.to("spyre")), op(x + 1))

@@ -67,7 +67,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_does_not_hold_is_said(name):
+def test_error_states_the_violated_rule(name):
     spec, problem = BROKEN[name]
     with pytest.raises(InvalidOpSpecError) as caught:
         validate([spec], cores=32)
@@ -75,23 +75,23 @@ def test_what_does_not_hold_is_said(name):
     assert problem in str(caught.value)
 
 
-def test_a_sound_spec_passes_also_below_loops_and_beside_unimplemented_ops():
+def test_valid_spec_passes_in_loops_and_next_to_unimplemented_ops():
     validate([SOUND, LoopSpec(sympify("2"), [SOUND, UnimplementedOp("prod")])], cores=32)
 
 
-def test_loops_hide_nothing():
+def test_specs_in_loops_are_validated():
     broken, problem = BROKEN["no cores"]
     with pytest.raises(InvalidOpSpecError, match=problem):
         validate([LoopSpec(sympify("2"), [LoopSpec(sympify("2"), [broken])])], cores=32)
 
 
-def test_fewer_cores_allow_less():
+def test_core_limit_applies_to_splits():
     validate([with_splits(SOUND, {C0: 4})], cores=4)
     with pytest.raises(InvalidOpSpecError, match="c0 is divided over 8 cores"):
         validate([with_splits(SOUND, {C0: 8})], cores=4)
 
 
-def test_names_of_index_tensors_are_no_symbols():
+def test_index_tensor_names_are_not_symbols():
     rows = IndirectAccess(sympy.Symbol("rows"))
     index = tensor((8,), (C0,), elements=32, name="rows")
     table = tensor((100, 128), (rows, C1))

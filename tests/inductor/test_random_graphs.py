@@ -1,7 +1,7 @@
 """Random small graphs: eager, compiled and the CPU in float64 agree.
 
-Every value comes with a bound of its error, which each op hands on: what its inputs can be wrong
-by, times how much it can grow that, and one rounding of its own.
+Each value has an error bound. An op propagates the bounds of its inputs, multiplied by the factor
+by which it can amplify an error, and adds one rounding.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from torch_spyre.testing.tolerances import ULP_OF_ONE
 pytestmark = pytest.mark.usefixtures("verified_kernels")
 HALF = ULP_OF_ONE[torch.float16]
 SIZES = [1, 2, 3, 5, 7, 64, 65, 70, 130]
-# Beyond this nothing that is compared would mean much.
+# Bounds of magnitude and error beyond which a comparison would be meaningless.
 LARGEST, WORST = 64.0, 0.25
 
 
 @dataclass(frozen=True)
 class Value:
-    """What the graph has at one place: its name, its shape, how large and how wrong it can be."""
+    """A value of the graph: its name, its shape, and bounds of its magnitude and error."""
 
     name: str
     shape: tuple[int, ...]
@@ -36,7 +36,7 @@ def can_broadcast(one, other):
 
 
 class Graph:
-    """Lines of Python, made one op at a time."""
+    """Generate lines of Python, one op at a time."""
 
     def __init__(self, draw, pointwise_only):
         self.draw, self.pointwise_only = draw, pointwise_only
@@ -125,7 +125,7 @@ class Graph:
             rounding=0,
         )
 
-    def _fold(self, v):
+    def _reduce(self, v):
         if not v.shape:
             return
         dim = self.draw(st.integers(-len(v.shape), len(v.shape) - 1))
@@ -153,7 +153,7 @@ class Graph:
         kind = self.draw(st.sampled_from(["permute", "slice", "unsqueeze", "flatten", "expand"]))
         if kind == "permute":
             order = self.draw(st.permutations(range(rank)))
-            self._moved(f"{v.name}.permute({list(order)})", [v.shape[each] for each in order], v)
+            self._moved(f"{v.name}.permute({list(order)})", [v.shape[dim] for dim in order], v)
         elif kind == "unsqueeze" and rank < 3:
             dim = self.draw(st.integers(0, rank))
             self._moved(f"{v.name}.unsqueeze({dim})", [*v.shape[:dim], 1, *v.shape[dim:]], v)
@@ -255,8 +255,8 @@ def agree(graph, exactly):
     function, outputs, text = graph.function()
     generator = torch.Generator().manual_seed(len(text))
     inputs = [(4 * torch.rand(shape, generator=generator) - 2).half() for shape in graph.inputs]
-    card = [each.to("spyre") for each in inputs]
-    expected = function(*[each.cpu().double() for each in card], torch.float64)
+    card = [tensor.to("spyre") for tensor in inputs]
+    expected = function(*[tensor.cpu().double() for tensor in card], torch.float64)
     eager = function(*card, torch.float32)
     torch._dynamo.reset()
     compiled = torch.compile(function)(*card, torch.float32)
@@ -272,5 +272,5 @@ def agree(graph, exactly):
 @pytest.mark.heavy
 @MANY
 @given(graphs(pointwise_only=True))
-def test_many_pointwise_graphs_to_the_last_bit(graph):
+def test_many_pointwise_graphs_are_bitwise_equal(graph):
     agree(graph, exactly=True)

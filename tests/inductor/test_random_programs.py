@@ -1,7 +1,7 @@
-"""Random programs on small whole numbers, with views and writes through them: nothing may differ.
+"""Random programs on small integers, with views and mutations, agree bitwise with the CPU.
 
-Every op is exact on such numbers in every type, so that eager, compiled and the CPU have to agree
-to the last bit, and so have the inputs that a program wrote to.
+Every op is exact on these values in every dtype, so eager and compiled results, and the mutated
+inputs, must be bitwise equal to the CPU's.
 """
 
 import pytest
@@ -17,7 +17,7 @@ MOST = 4000
 
 
 class Program:
-    """Lines of Python, made one op at a time; each is run at once, to know what it gives."""
+    """Generate lines of Python, one op at a time; run each line to know its result."""
 
     def __init__(self, draw):
         self.draw = draw
@@ -136,7 +136,7 @@ class Program:
         ]
         return self.draw(st.sampled_from(forms))
 
-    def _fold(self, name, value):
+    def _reduce(self, name, value):
         dim = self._dim(value)
         if dim is None:
             return None
@@ -152,10 +152,10 @@ class Program:
         return self.draw(st.sampled_from(forms))
 
     def _write(self, name, value):
-        """Into a value, or a view of it. Where elements share memory PyTorch refuses."""
+        """Generate a write to a value or a view of it. PyTorch rejects overlapping elements."""
         steps = zip(value.stride(), value.shape, strict=True)
         if any(step == 0 and size > 1 for step, size in steps):
-            # It warns of some writes to what is expanded, and adds others up when compiled.
+            # PyTorch warns of some writes to expanded tensors; compiled, it accumulates others.
             return None
         other = self._partner(value)
         forms = [
@@ -200,9 +200,9 @@ def run(function, inputs):
 def agree(program):
     function, text = program.function()
     expected = run(function, program.inputs())
-    eager = run(function, [each.to("spyre") for each in program.inputs()])
+    eager = run(function, [tensor.to("spyre") for tensor in program.inputs()])
     torch._dynamo.reset()
-    compiled = run(torch.compile(function), [each.to("spyre") for each in program.inputs()])
+    compiled = run(torch.compile(function), [tensor.to("spyre") for tensor in program.inputs()])
     for kind, actual in (("eager", eager), ("compiled", compiled)):
         for place, (got, right) in enumerate(zip(actual, expected, strict=True)):
             case = (kind, place, program.dtype, program.shapes, text)

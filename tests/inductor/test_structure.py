@@ -1,4 +1,4 @@
-"""The import graph of the compiler: which parts may know which others."""
+"""The import graph of the compiler: which modules may import which."""
 
 import ast
 from pathlib import Path
@@ -32,21 +32,27 @@ def files(folder):
 @pytest.mark.parametrize("path", files("passes"), ids=lambda path: path.stem)
 def test_a_pass_imports_neither_the_emitter_nor_another_pass(path):
     forbidden = (f"{ROOT}.to_ktir", f"{ROOT}.passes", f"{ROOT}.pipeline")
-    actual = {m for m in imported_modules(path) if any(is_within(m, each) for each in forbidden)}
+    actual = {
+        m for m in imported_modules(path) if any(is_within(m, package) for package in forbidden)
+    }
     assert not actual
 
 
 @pytest.mark.parametrize("path", files("tiling"), ids=lambda path: path.stem)
 def test_tiling_imports_neither_passes_nor_the_emitter(path):
     forbidden = (f"{ROOT}.to_ktir", f"{ROOT}.passes", f"{ROOT}.pipeline")
-    actual = {m for m in imported_modules(path) if any(is_within(m, each) for each in forbidden)}
+    actual = {
+        m for m in imported_modules(path) if any(is_within(m, package) for package in forbidden)
+    }
     assert not actual
 
 
 @pytest.mark.parametrize("path", files("to_ktir"), ids=lambda path: path.stem)
 def test_the_emitter_imports_no_pass(path):
     forbidden = (f"{ROOT}.passes", f"{ROOT}.pipeline")
-    actual = {m for m in imported_modules(path) if any(is_within(m, each) for each in forbidden)}
+    actual = {
+        m for m in imported_modules(path) if any(is_within(m, package) for package in forbidden)
+    }
     assert not actual
 
 

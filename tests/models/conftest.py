@@ -3,4 +3,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def with_kernels(kernels):
-    """What these tests are about."""
+    """Run eager ops with kernels, not with the CPU fallback."""

@@ -4,7 +4,7 @@ import pytest
 import torch
 from model_families import FAMILIES, QUICK
 
-# Cosine of the angle to what float32 gives: the card rounds to 9 bits at every step of two layers.
+# Cosine similarity to the float32 result: the card rounds to 9 bits at every step of two layers.
 CLOSE = 1 - 2e-5
 # Another expert may be chosen for a token.
 MIXTURES = dict.fromkeys(
@@ -29,7 +29,7 @@ def cosine(one, other):
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", each_family())
-def test_forward_agrees_and_runs_on_the_card_alone(name, compiled):
+def test_forward_matches_and_is_native(name, compiled):
     family = FAMILIES[name]
     torch.manual_seed(0)
     model = family.make().eval()
@@ -38,8 +38,8 @@ def test_forward_agrees_and_runs_on_the_card_alone(name, compiled):
         expected = main_output(model(**family.inputs))
         model = model.half().to("spyre")
         inputs = {
-            key: (each.half() if each.is_floating_point() else each).to("spyre")
-            for key, each in family.inputs.items()
+            key: (tensor.half() if tensor.is_floating_point() else tensor).to("spyre")
+            for key, tensor in family.inputs.items()
         }
         run = torch.compile(model) if compiled else model
         before = torch.spyre.counters()
@@ -49,6 +49,6 @@ def test_forward_agrees_and_runs_on_the_card_alone(name, compiled):
     assert after["launches"] > before["launches"]
     mask = family.inputs.get("attention_mask")
     if mask is not None:
-        # What positions of padding hold is nobody's business.
+        # Outputs at padded positions are unspecified.
         actual, expected = actual.cpu()[mask.bool()], expected[mask.bool()]
     assert cosine(actual, expected) >= MIXTURES.get(name, CLOSE)

@@ -25,7 +25,7 @@ def model(request):
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_forward_agrees_and_runs_on_the_card_alone(model, compiled):
+def test_forward_matches_and_is_native(model, compiled):
     torch._dynamo.reset()
     with torch.no_grad():
         expected = model(IDS)

@@ -1,4 +1,4 @@
-"""`generate` of stock models on the card: each token is one that float32 would take too."""
+"""`generate` of stock models on the card: each token is plausible in float32 too."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from model_families import DECODER, IDS
 from transformers import CompileConfig, GraniteConfig, GraniteForCausalLM, StaticCache
 
 NEW = 6
-# The card rounds to 9 bits at every step of two layers: scores as near as this may change places.
+# The card rounds to 9 bits at every step of two layers: scores this close may swap ranks.
 NEAR = 2.0**-6
 
 
@@ -36,7 +36,7 @@ def generated(model, prompt, **options):
 
 
 def scores_of_tokens(reference, sequences, prompt):
-    """For each new token: the scores that float32 gives in its place, and that of the token."""
+    """Return, for each new token, the float32 scores at its position and the token's score."""
     with torch.no_grad():
         scores = reference(input_ids=sequences).logits[:, prompt.shape[1] - 1 : -1]
     tokens = sequences[:, prompt.shape[1] :]
@@ -56,7 +56,7 @@ def test_greedy_tokens_have_the_best_score(model, reference, batch, cache):
 
 
 @pytest.mark.heavy
-def test_a_compiled_decode_step_gives_what_the_eager_one_gives(model):
+def test_compiled_decode_step_matches_eager(model):
     every = CompileConfig()
     every._compile_all_devices = True
     options = {"do_sample": False, "cache_implementation": "static"}
@@ -87,7 +87,7 @@ def test_a_compiled_model_is_traced_for_the_prompt_and_once_for_all_tokens(model
     assert bool((chosen >= scores.amax(-1) - NEAR * scores.abs().amax(-1)).all())
 
 
-def test_padding_on_the_left_changes_nothing(model, reference):
+def test_left_padding_does_not_change_the_result(model, reference):
     prompt = IDS[:1, :8]
     alone = generated(model, prompt, do_sample=False)
     padded = torch.cat([torch.zeros_like(prompt[:, :3]), prompt], 1)

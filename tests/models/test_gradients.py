@@ -17,10 +17,10 @@ def each_family():
 
 def loss_of(model, family, device, dtype):
     inputs = {
-        name: (each.to(dtype) if each.is_floating_point() else each).to(device)
-        for name, each in family.inputs.items()
+        name: (tensor.to(dtype) if tensor.is_floating_point() else tensor).to(device)
+        for name, tensor in family.inputs.items()
         # Rows of padding that see nothing have no gradient, on the CPU neither.
-        if each is not LEFT
+        if tensor is not LEFT
     }
     result = main_output(model(**inputs))
     # Different weights, so that no part of the result is without influence.
@@ -34,12 +34,12 @@ def loss_of(model, family, device, dtype):
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", list(each_family()))
-def test_gradients_agree_and_are_made_on_the_card_alone(name, compiled):
+def test_gradients_match_and_are_native(name, compiled):
     family = FAMILIES[name]
     torch.manual_seed(0)
     model, reference = family.make().eval(), family.make().eval()
     reference.load_state_dict(model.state_dict())
-    # In float64 the CPU refuses grouped products; experts in turn need none.
+    # The CPU has no grouped_mm in float64; a loop over experts does not need it.
     reference.set_experts_implementation("eager")
     loss_of(reference.double(), family, "cpu", torch.float64).backward()
     torch._dynamo.reset()
@@ -55,5 +55,5 @@ def test_gradients_agree_and_are_made_on_the_card_alone(name, compiled):
             continue
         error += float((ours.grad.cpu().double() - theirs.grad).square().sum())
         size += float(theirs.grad.square().sum())
-    # Over all of them: where one cancels, as for biases of keys, rounding is all there is.
+    # Compared over all gradients: single ones that cancel, as for key biases, are only rounding.
     assert 0 < error**0.5 <= CLOSE * size**0.5

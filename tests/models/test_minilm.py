@@ -34,7 +34,7 @@ def embedded(model, batch):
 @pytest.mark.parametrize(
     "compiled", [False, pytest.param(True, marks=pytest.mark.heavy)], ids=["eager", "compiled"]
 )
-def test_embeddings_and_similarities_are_those_of_the_cpu(folder, compiled):
+def test_embeddings_and_similarities_match_the_cpu(folder, compiled):
     model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     batch = tokenizer(TEXTS, padding=True, return_tensors="pt")
@@ -44,11 +44,11 @@ def test_embeddings_and_similarities_are_those_of_the_cpu(folder, compiled):
         model = model.half().to("spyre")
         before = torch.spyre.counters()["fallbacks"]
         run = torch.compile(model) if compiled else model
-        actual = embedded(run, {name: each.to("spyre") for name, each in batch.items()})
+        actual = embedded(run, {name: tensor.to("spyre") for name, tensor in batch.items()})
     assert torch.spyre.counters()["fallbacks"] == before
     actual = actual.float().cpu()
     for one, other in zip(actual, expected, strict=True):
         assert cosine(one, other) >= CLOSE
-    # What embeddings are for: which sentences mean the same.
+    # Embeddings rank sentences by similarity.
     likeness = actual @ actual.T
     assert likeness.fill_diagonal_(0).argmax(1).tolist() == [1, 0, 3, 2]

@@ -21,7 +21,7 @@ def test_verdicts_are_combined(verdicts, combined):
     assert results.combined(Counter(verdicts)) is combined
 
 
-def test_the_native_fraction_excludes_refused_and_void_ops():
+def test_native_fraction_excludes_refused_and_void_ops():
     assert results.native_fraction([N, N, F, W, R, V]) == 0.5
     assert results.native_fraction([R, V]) == 0.0
 

@@ -21,7 +21,7 @@ PACKAGE = Path(torch_spyre.__file__).parent
 
 
 @pytest.mark.parametrize("patch", PATCHES, ids=[patch.name for patch in PATCHES])
-def test_a_patch_says_what_it_changes_why_and_what_breaks(patch):
+def test_every_patch_documents_change_reason_and_risk(patch):
     assert patch.targets
     for text in (patch.changes, patch.reason, patch.breaks):
         assert text.endswith(".") and "\n" not in text and "|" not in text
@@ -103,7 +103,7 @@ def test_patches_of_a_compilation_are_undone_after_it():
 
 
 def _state(value: object) -> object:
-    """Tables and classes are changed in place."""
+    """Copy the content of a table or a class, which patches change in place."""
     if isinstance(value, dict):
         return dict(value)
     return dict(vars(value)) if isinstance(value, type) else value

@@ -1,4 +1,4 @@
-"""What the host sees of a tensor on the card: text, numbers, refusals, and pinned memory."""
+"""Printing of card tensors, conversion to host values, and pinned memory."""
 
 import os
 
@@ -52,7 +52,7 @@ def test_a_tensor_prints_as_on_the_cpu_with_its_device_last(values, dtype, text)
     assert repr(tensor) == str(tensor) == text
 
 
-def test_views_print_what_they_show():
+def test_views_print_their_elements():
     tensor = card([[1.0, 2], [3, 4]])
     assert repr(tensor.t()[1]) == "tensor([2., 4.], device='spyre:0')"
     assert repr(tensor[0, 0].expand(3)) == "tensor([1., 1., 1.], device='spyre:0')"
@@ -125,7 +125,7 @@ def test_typed_storages_print_and_list_their_elements_and_padding(dtype):
     assert str(host.storage()).split("\n")[:-1] == [f" {value}" for value in host.tolist()]
 
 
-# --- Numbers --------------------------------------------------------------------------------------
+# --- Scalars --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_typed_storages_print_and_list_their_elements_and_padding(dtype):
      (True, torch.bool), (2.0, torch.bfloat16), (0.5, torch.float8_e4m3fn), (-300, torch.int16)],
     ids=str,
 )  # fmt: skip
-def test_an_element_is_a_python_number(value, dtype):
+def test_item_returns_a_python_scalar(value, dtype):
     for tensor in (card(value, dtype), card([0, value, 0], torch.float32).to(dtype)[1]):
         assert tensor.item() == value and type(tensor.item()) is type(value)
         assert tensor.tolist() == value and float(tensor) == float(value)
         assert int(tensor) == int(value) and bool(tensor) is bool(value)
 
 
-def test_tensors_of_one_element_serve_as_numbers():
+def test_single_element_tensors_convert_to_scalars():
     three = card(3)
     assert [10, 20, 30, 40][three] == 40 and range(5)[three] == 3
     assert f"{card(1.25):.1f}" == "1.2" and f"{card(2):>4d}" == "   2" and f"{card(True)}" == "True"
@@ -151,7 +151,7 @@ def test_tensors_of_one_element_serve_as_numbers():
     assert hash(three) == id(three)
 
 
-def test_several_elements_are_not_a_number():
+def test_tensors_of_several_elements_do_not_convert_to_scalars():
     pair = card([1.0, 2])
     for convert in (bool, float, int, lambda t: t.item(), lambda t: [1, 2][t]):
         with pytest.raises((RuntimeError, ValueError, TypeError)):
@@ -167,15 +167,15 @@ def test_lists_lengths_and_iteration():
     assert len(tensor) == 3 and card([]).tolist() == []
     assert [row.tolist() for row in tensor] == host.tolist()
     assert [float(v) for v in reversed(tensor[0])] == [3.0, 2.0, 1.0, 0.0]
-    first, *rest = tensor
-    assert first.device.type == "spyre" and len(rest) == 2
+    first, *remaining = tensor
+    assert first.device.type == "spyre" and len(remaining) == 2
     with pytest.raises(TypeError, match="0-d"):
         len(card(1.0))
     with pytest.raises(TypeError, match="0-d"):
         iter(card(1.0))
 
 
-# --- Refusals -------------------------------------------------------------------------------------
+# --- Errors ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_lists_lengths_and_iteration():
     ],
     ids=["numpy", "asarray", "array", "ufunc", "__array__"],
 )
-def test_numpy_cannot_read_the_card_and_says_what_to_do(read):
+def test_numpy_conversion_raises_with_advice(read):
     with pytest.raises(TypeError, match=r"spyre.*cpu\(\)|cpu\(\).*spyre|Tensor\.cpu\(\)"):
         read(card([1.0, 2]))
 
@@ -207,7 +207,7 @@ def test_numpy_cannot_read_the_card_and_says_what_to_do(read):
     ],
     ids=["__dlpack__", "utils", "torch", "from", "utils.from", "numpy", "device"],
 )
-def test_dlpack_is_refused_with_one_kind_of_error(export):
+def test_dlpack_raises_a_single_error_type(export):
     with pytest.raises(HostAccessError, match=r"spyre:0; copy it first with \.cpu\(\)"):
         export(card([1.0, 2]))
     assert torch.equal(torch.from_dlpack(torch.ones(3)), torch.ones(3))
@@ -224,7 +224,7 @@ def test_other_host_interfaces_are_not_there():
     assert np.asarray(tensor.cpu()).tolist() == [1, 2]
 
 
-def test_sharing_memory_changes_nothing_as_on_other_devices():
+def test_share_memory_is_a_no_op():
     tensor = card([1.0, 2])
     assert tensor.share_memory_() is tensor and tensor.is_shared()
     assert tensor.tolist() == [1, 2] and tensor.device.type == "spyre"
@@ -235,7 +235,7 @@ def test_sharing_memory_changes_nothing_as_on_other_devices():
 # --- Pinned memory --------------------------------------------------------------------------------
 
 
-def test_pinned_tensors_are_cpu_tensors_that_know_it():
+def test_pinned_tensors_are_cpu_tensors_and_report_is_pinned():
     plain = torch.arange(10.0)
     pinned = plain.pin_memory()
     assert pinned.device.type == "cpu" and torch.equal(pinned, plain)
@@ -256,7 +256,7 @@ def test_only_dense_cpu_tensors_can_be_pinned():
             make(3, device="spyre", pin_memory=True)
 
 
-def test_pinned_memory_is_page_aligned_and_given_back():
+def test_pinned_memory_is_page_aligned_and_freed():
     def resident():
         with open("/proc/self/statm") as statm:
             return int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
@@ -270,7 +270,7 @@ def test_pinned_memory_is_page_aligned_and_given_back():
     assert resident() < before + (48 << 20)
 
 
-def test_pinned_memory_of_any_dtype_goes_to_the_card_and_back():
+def test_pinned_memory_of_any_dtype_round_trips():
     for dtype in (torch.float64, torch.int64, torch.bool, FP16, torch.uint8):
         pinned = torch.arange(9).remainder(2).to(dtype).pin_memory()
         moved = pinned.to("spyre", dtype=torch.float32, non_blocking=True)

@@ -43,7 +43,7 @@ def test_safetensors_load_straight_to_the_card(safetensors, device, tmp_path):
         assert_equal(opened.get_tensor("torch.int8"), hosts["torch.int8"])
 
 
-def test_safetensors_to_the_cpu_and_to_unknown_devices_are_as_before(safetensors, tmp_path):
+def test_safetensors_for_other_devices_are_unaffected(safetensors, tmp_path):
     file = tmp_path / "model.safetensors"
     safetensors.torch.save_model(torch.nn.Linear(3, 4).to("spyre"), str(file))
     with safetensors.safe_open(file, "pt") as opened:
@@ -73,7 +73,7 @@ def run_new(code, folder):
     return done.stdout.split()
 
 
-# A model's weights are padded on the card; saving one needs both of what is patched.
+# The weights of a model are padded on the card; saving them needs both patches.
 SAVE_AND_LOAD = """
 layer = torch.nn.Linear(3, 4).to("spyre")
 safetensors.torch.save_model(layer, "file")
@@ -114,7 +114,7 @@ def test_models_are_saved_and_loaded_if_it_is_imported_before_torch(imports, tmp
     assert run_new(imports + SAVE_AND_LOAD, tmp_path) == ["spyre:0"]
 
 
-def test_looking_for_the_library_changes_nothing_that_others_see(tmp_path, run):
+def test_import_hook_does_not_affect_other_finders(tmp_path, run):
     code = """
 import importlib.util, sys, torch
 before = importlib.util.find_spec("safetensors")
@@ -130,7 +130,7 @@ print("fine")
     assert run(code, tmp_path) == ["fine"]
 
 
-def test_an_import_that_fails_can_be_tried_again(tmp_path, run):
+def test_failed_import_can_be_retried(tmp_path, run):
     package = tmp_path / "safetensors"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError('not today')")

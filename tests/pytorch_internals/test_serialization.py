@@ -54,13 +54,13 @@ def run(code, **variables):
 @pytest.mark.parametrize(
     ("dtype", "zipped"), [(d, True) for d in DTYPES] + [(d, False) for d in OLD_DTYPES], ids=str
 )
-def test_every_dtype_and_size_comes_back_where_it_was(dtype, zipped):
+def test_every_dtype_and_size_round_trips_to_its_device(dtype, zipped):
     hosts = [sample(size, dtype) for size in SIZES]
     data = saved([host.to("spyre") for host in hosts], zipped)
     for weights_only in (True, False):
         for actual, host in zip(loaded(data, weights_only=weights_only), hosts, strict=True):
             assert_equal(actual, host)
-            if zipped:  # the old format makes tensors before it knows their storages
+            if zipped:  # the legacy format creates tensors before their storages
                 assert actual.device_tensor_layout() == host.to("spyre").device_tensor_layout()
 
 
@@ -81,7 +81,7 @@ def test_every_dtype_and_size_comes_back_where_it_was(dtype, zipped):
     ids=["cpu", "spyre", "spyre:0", "device cpu", "device", "dict", "keep", "callable", "none"],
 )
 @pytest.mark.parametrize("origin", ["spyre:0", "cpu"])
-def test_map_location_says_where_tensors_go(origin, where, device, zipped):
+def test_map_location_selects_the_device(origin, where, device, zipped):
     host = counting(6, 130)
     expected = {None: "spyre:0" if origin == "cpu" else "cpu", "as saved": origin}.get(
         device, device
@@ -92,7 +92,7 @@ def test_map_location_says_where_tensors_go(origin, where, device, zipped):
     assert_equal(actual["other"], host.t()[2:70], expected)
 
 
-def test_the_old_format_converts_nothing_but_what_the_file_holds():
+def test_legacy_format_converts_only_the_tensors_of_the_file():
     # It makes tensors of uninitialised storages and fills them later.
     code = """
 import io, torch
@@ -118,7 +118,7 @@ def test_a_card_that_is_not_there_is_an_error_unless_mapped():
 
 @FORMATS
 @pytest.mark.parametrize("target", ["spyre:0", "cpu"])
-def test_views_and_shared_storages_keep_sharing(target, zipped):
+def test_views_and_aliased_storages_stay_aliased(target, zipped):
     base = counting(6, 130).to("spyre")
     views = {"base": base, "rows": base[2:4], "columns": base.t()[5:9], "step": base[::2, 3::7]}
     expected = {name: view.cpu() for name, view in views.items()}
@@ -132,7 +132,7 @@ def test_views_and_shared_storages_keep_sharing(target, zipped):
 
 
 @FORMATS
-def test_a_view_alone_brings_its_storage_along(zipped):
+def test_saving_a_view_saves_its_storage(zipped):
     view = counting(6, 130).to("spyre")[2:4, 60:70]
     actual = loaded(saved(view, zipped))
     assert_equal(actual, view)
@@ -178,7 +178,7 @@ def test_requires_grad_survives_and_a_graph_does_not():
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda t: pickle.loads(pickle.dumps(t))],
                          ids=["deepcopy", "pickle"])  # fmt: skip
 @pytest.mark.parametrize("dtype", OLD_DTYPES, ids=str)
-def test_copies_of_objects_are_equal_and_apart(clone, dtype):
+def test_copies_are_equal_and_do_not_alias(clone, dtype):
     for size in SIZES:
         host = sample(size, dtype)
         card = host.to("spyre")
@@ -189,7 +189,7 @@ def test_copies_of_objects_are_equal_and_apart(clone, dtype):
         assert_equal(card, host)
 
 
-def test_deepcopy_keeps_layouts_sharing_and_parameters():
+def test_deepcopy_preserves_layouts_aliasing_and_parameters():
     host = counting(6, 130)
     card = host.to("spyre", device_layout=ROWS_IN_STICK)
     first, view, again = copy.deepcopy([card, card[1:3], card])
@@ -207,7 +207,7 @@ def test_deepcopy_keeps_layouts_sharing_and_parameters():
 @pytest.mark.parametrize("via", [copy.deepcopy, lambda t: loaded(saved(t)),
                                  lambda t: loaded(saved(t, False))],
                          ids=["deepcopy", "zip", "legacy"])  # fmt: skip
-def test_a_tensor_with_a_layout_of_its_own_keeps_its_values(via):
+def test_tensor_with_a_custom_layout_round_trips(via):
     card = counting(4, 128).to("spyre")
     flat = _C.SpyreTensorLayout([8, 64], [64, 1], _C.DataFormats.SEN169_FP16)
     raw = _C.as_strided_with_layout(card, [512], [1], None, flat)
@@ -223,7 +223,7 @@ def own_layout(host):
     return _C.as_strided_with_layout(host.to("spyre"), [512], [1], None, flat)
 
 
-def test_deepcopy_takes_no_tensor_with_a_layout_of_its_own_for_another():
+def test_deepcopy_distinguishes_tensors_with_custom_layouts():
     originals = [own_layout(counting(4, 128) + number) for number in range(8)]
     assert all(_C.has_own_layout(original) for original in originals)
     memo = {}
@@ -239,7 +239,7 @@ def test_deepcopy_takes_no_tensor_with_a_layout_of_its_own_for_another():
     assert memo.get("torch", {}).keys() <= storages
 
 
-def test_deepcopy_of_a_tensor_with_a_layout_of_its_own_brings_along_what_belongs_to_it():
+def test_deepcopy_with_a_custom_layout_preserves_attributes():
     original = own_layout(counting(4, 128)).requires_grad_()
     original.note = ["kept"]
     (original * 3).sum().backward()

@@ -65,7 +65,7 @@ def test_the_tables_of_dtypes_are_complete(name):
     assert dtypes - listed == set()
 
 
-def test_the_table_of_numbers_names_the_format_of_each_dtype():
+def test_numbers_page_names_the_format_of_each_dtype():
     page = (DOCS / "numbers.md").read_text()
     for dtype, device_format in formats.DEVICE_FORMATS.items():
         name = str(dtype).removeprefix("torch.")

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "torch_spyre"
+PYTHON_FOLDERS = (ROOT / "torch_spyre", ROOT / "tests")
+CPP_FOLDERS = (ROOT / "torch_spyre" / "csrc", ROOT / "tests" / "cpp")
+CPP_SUFFIXES = {".h", ".cpp", ".inc"}
 TO_DO = Path(__file__).with_name("words_to_do.txt")
 
 OPENINGS = ("Of", "What", "Those", "Where", "Whether", "Are", "Is")
@@ -36,6 +38,7 @@ OLD_TERMS = {
 }
 OLD_PHRASES = ("taken_apart", "made_of_others", "gives_flags", "one_op")
 # PyTorch's own names, constant folding, and keys of SuperDSC files.
+OLD_CPP_LIMITS = re.compile(r"k(Most|Least|Fewest|Smallest|Largest)[A-Z]\w*")
 NOT_OLD = re.compile(r"constant_fold|fold_constant|unfold|im2col|col2im", re.IGNORECASE)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
@@ -104,15 +107,33 @@ def problems_in(source):
                 yield node.lineno, problem
 
 
+def problems_in_cpp(source):
+    """Yield the line and the message of every deviation in the words of a C++ source."""
+    for line, text in enumerate(source.splitlines(), 1):
+        for word in re.findall(r"[A-Za-z_]\w*", text):
+            if OLD_CPP_LIMITS.fullmatch(word):
+                yield line, f"{word!r}: name a limit kMax... or kMin..."
+            problem = term_problem(word)
+            if problem:
+                yield line, problem
+
+
 def findings():
-    """Return every deviation in the package, of names of files too."""
+    """Return every deviation in the package and the tests, of names of files too."""
     result = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        problem = term_problem(path.stem)
-        if problem:
-            result.append(Finding(path, 1, problem))
-        result += [Finding(path, *problem) for problem in problems_in(path.read_text())]
+    for path in sorted(path for folder in PYTHON_FOLDERS for path in folder.rglob("*.py")):
+        result += findings_in(path, problems_in)
+    for path in sorted(path for folder in CPP_FOLDERS for path in folder.rglob("*")):
+        if path.suffix in CPP_SUFFIXES:
+            result += findings_in(path, problems_in_cpp)
     return result
+
+
+def findings_in(path, problems):
+    """Return the deviations in the name and the content of a file."""
+    problem = term_problem(path.stem)
+    in_name = [Finding(path, 1, problem)] if problem else []
+    return in_name + [Finding(path, *problem) for problem in problems(path.read_text())]
 
 
 def allowed():
@@ -138,8 +159,21 @@ def allowed():
         ("def taken_apart(): pass", 1),
     ],
 )
-def test_the_check_finds_deviations(source, count):
+def test_check_finds_deviations(source, count):
     assert len(list(problems_in(source))) == count
+
+
+@pytest.mark.parametrize(
+    ("source", "count"),
+    [
+        ("// Reduce the rows.\nint reduced = kMaxRows;", 0),
+        ("// Fold the rows.\nint folded = kMostRows;", 3),
+        ("struct FoldedRows; void refusals();", 2),
+        ("unfold(x); constant_fold(x); kMostly;", 0),
+    ],
+)
+def test_check_finds_deviations_in_cpp(source, count):
+    assert len(list(problems_in_cpp(source))) == count
 
 
 def test_no_folder_has_more_deviations_than_before():

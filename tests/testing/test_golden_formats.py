@@ -78,12 +78,12 @@ def test_the_sign_of_zero_is_preserved():
     assert np.signbit(formats.decode_sen169([0x0000, 0x8000])).tolist() == [False, True]
 
 
-def test_a_tie_goes_to_the_larger_magnitude():
+def test_ties_round_to_the_larger_magnitude():
     assert formats.encode_sen169([1 + 2**-10, -(1 + 2**-10)]).tolist() == [0x3E01, 0xBE01]
     assert formats.encode_sen169([1 + 3 * 2**-10]).tolist() == [0x3E02]
 
 
-def test_a_hair_below_a_tie_goes_to_the_smaller_magnitude():
+def test_values_below_a_tie_round_to_the_smaller_magnitude():
     below = np.nextafter(1 + 2**-10, 0)
     assert formats.encode_sen169([below, -below]).tolist() == [0x3E00, 0xBE00]
 
@@ -105,7 +105,7 @@ def test_arithmetic_that_overflows_saturates():
     assert formats.encode_sen169_result([-x for x in big]).tolist() == [0xFFFE] * 3
 
 
-def test_a_conversion_keeps_finite_numbers_below_infinity():
+def test_conversion_of_finite_values_does_not_give_infinity():
     big = [8_564_768_768.0, 8_573_157_376.0, 1e300, np.inf]
     assert formats.encode_sen169(big).tolist() == [0x7FFD, 0x7FFD, 0x7FFD, 0x7FFE]
     assert formats.encode_sen169([-x for x in big]).tolist() == [0xFFFD, 0xFFFD, 0xFFFD, 0xFFFE]
@@ -113,7 +113,7 @@ def test_a_conversion_keeps_finite_numbers_below_infinity():
     assert torch.isfinite(read).tolist() == [True, True, True, False]
 
 
-def test_any_nan_becomes_the_canonical_one():
+def test_every_nan_becomes_canonical():
     assert formats.encode_sen169([np.nan, -np.nan]).tolist() == [0x7FFF, 0x7FFF]
 
 
@@ -145,7 +145,7 @@ def round_to_nearest_even(values: np.ndarray, dtype: torch.dtype) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", [*HALF_DTYPES, torch.float32])
-def test_reading_back_rounds_to_nearest_even_and_opens_to_infinity(dtype):
+def test_decoding_rounds_to_nearest_even_and_overflows_to_infinity(dtype):
     values = formats.sen169_values()
     expected = round_to_nearest_even(values, dtype)
     expected[[0x7FFE, 0xFFFE]] = [np.inf, -np.inf]
@@ -163,7 +163,7 @@ def test_the_independent_rounding_used_here_is_the_cast_of_torch(dtype):
     np.testing.assert_array_equal(values.to(dtype).double().numpy(), rounded)
 
 
-def test_float16_comes_back_with_one_fraction_bit_less():
+def test_float16_round_trip_loses_one_fraction_bit():
     host = every_host_value(torch.float16)
     back = formats.load(formats.store(host), torch.float16)
     finite = host.isfinite() & back.isfinite()
@@ -173,14 +173,14 @@ def test_float16_comes_back_with_one_fraction_bit_less():
     assert back[host.isnan()].isnan().all()
 
 
-def test_float16_subnormals_come_back_unchanged():
+def test_float16_subnormals_round_trip():
     host = every_host_value(torch.float16)
     subnormal = host[(host != 0) & (host.abs() < torch.finfo(torch.float16).tiny)]
     assert len(subnormal) == 2 * 1023
     assert same_floats(formats.load(formats.store(subnormal), torch.float16), subnormal)
 
 
-def test_bfloat16_within_range_comes_back_unchanged():
+def test_bfloat16_within_range_round_trips():
     host = every_host_value(torch.bfloat16)
     smallest, largest = 2.0**-31 * (1 + 1 / 128), 2.0**33 - 2.0**25
     inside = host[(host.abs() >= smallest) & (host.abs() <= largest)]
@@ -197,7 +197,7 @@ def test_bfloat16_within_range_comes_back_unchanged():
         (torch.float8_e5m2fnuz, formats.e5m2fnuz_values()),
     ],
 )
-def test_fp8_values_are_those_of_torch(dtype, values):
+def test_fp8_values_match_torch(dtype, values):
     torch_values = torch.arange(256, dtype=torch.uint8).view(dtype).to(torch.float64).numpy()
     np.testing.assert_array_equal(values, torch_values)
     np.testing.assert_array_equal(
@@ -205,7 +205,7 @@ def test_fp8_values_are_those_of_torch(dtype, values):
     )
 
 
-def test_the_largest_fp8_values():
+def test_maximum_fp8_values():
     assert np.nanmax(formats.e4m3fn_values()) == 448
     assert np.nanmax(formats.e5m2fnuz_values()) == 57344
 
@@ -238,7 +238,7 @@ def test_a_dtype_without_a_device_format_is_rejected(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.uint8])
-def test_integers_come_back_unchanged(dtype):
+def test_integers_round_trip(dtype):
     info = torch.iinfo(dtype)
     host = torch.tensor([[info.min, info.max, 0], [1, 2, info.max - 1]], dtype=dtype)
     assert torch.equal(formats.load(formats.store(host), dtype), host)
@@ -268,7 +268,7 @@ def test_float32_bits_are_preserved():
 
 
 @pytest.mark.parametrize("dtype", list(formats.DEVICE_FORMATS))
-def test_scalars_and_empty_tensors_keep_their_shape(dtype):
+def test_scalars_and_empty_tensors_preserve_their_shape(dtype):
     for shape in [(), (0,), (2, 0), (2, 3)]:
         host = torch.zeros(shape).to(dtype)
         codes = formats.store(host)
@@ -308,7 +308,7 @@ def test_stored_values_are_within_half_an_ulp(dtype):
     formats.assert_close_sen169(stored, exact, max_ulps=0.5)
 
 
-def test_saturation_and_nan_are_close_to_what_they_stand_for():
+def test_saturated_values_and_nan_compare_close():
     exact = torch.tensor([1e30, -np.inf, np.nan, 70000.0], dtype=torch.float64)
     formats.assert_close_sen169(torch.tensor([np.inf, -np.inf, np.nan, 69888.0]), exact, 1)
     formats.assert_close_sen169(exact.half(), exact, 1)

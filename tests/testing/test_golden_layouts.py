@@ -97,7 +97,7 @@ def test_widened_sticks_alternate_in_groups_of_four(column, stick, slot):
 @pytest.mark.parametrize(
     ("column", "slot"), [(0, 0), (4, 8), (32, 4), (36, 12), (63, 63), (37, 13), (64 + 4, 64 + 8)]
 )
-def test_narrowed_sticks_interleave_their_halves_in_groups_of_four(column, slot):
+def test_narrowed_sticks_interleave_groups_of_four(column, slot):
     assert layouts.device_offset(column, [2, 64], [64, 1], layouts.FP32_TO_DL16) == slot
 
 
@@ -170,7 +170,7 @@ def test_padding_is_not_written():
     assert np.count_nonzero(device) == 3 * 28
 
 
-def test_a_view_reads_what_numpy_reads():
+def test_view_reads_the_same_elements_as_numpy():
     base = numbered([6, 70])
     where = default_layout(base.shape, FP16)
     device = where.empty_device()

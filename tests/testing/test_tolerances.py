@@ -14,7 +14,7 @@ def test_only_errors_beyond_the_tolerance_are_differences(dtype):
     near[2] += 0.9 * allowed
     far[2] += 1.2 * allowed
     expected = ones.to(dtype)
-    # Compared as float64: what the dtype itself would round away is not the question here.
+    # Compared as float64, so that the rounding of the dtype does not matter.
     assert difference(near, expected, 8) is None
     assert difference(far, expected, 8).startswith("1 of 4 elements differ; the worst at (2,)")
 
@@ -35,7 +35,7 @@ def test_integers_must_be_equal():
     assert "got 2, expected 3" in difference(torch.tensor([[1, 2], [2, 2**31]]), expected)
 
 
-def test_small_values_are_as_exact_as_the_largest_of_their_tensor():
+def test_tolerance_is_relative_to_the_largest_element():
     expected = torch.tensor([1000.0, 1e-6])
     assert difference(expected + torch.tensor([0.0, 1e-3]), expected) is None
     assert difference(torch.tensor([1e-3]), torch.tensor([1e-6])) is not None

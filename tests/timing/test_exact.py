@@ -1,4 +1,4 @@
-"""Arithmetic without floats: known values, and shares that add up."""
+"""Exact arithmetic without floats: known values, and slices that sum to the total."""
 
 from fractions import Fraction
 
@@ -25,13 +25,13 @@ weights = st.lists(st.fractions(0, 1000), min_size=1, max_size=8)
         (ceil_divide(8, 4), 2),
     ],
 )
-def test_known_values_to_six_places(value, expected):
+def test_known_values_to_six_digits(value, expected):
     assert value == expected
 
 
 @settings(deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**70), weights)
-def test_shares_add_up_and_are_within_one_of_their_weight(whole, weights):
+def test_slices_sum_to_the_total_and_are_proportional_within_one(whole, weights):
     parts = apportion(whole, weights)
     assert sum(parts) == whole
     if any(weights):

@@ -38,7 +38,7 @@ def test_vector_add_of_1024_elements_per_core():
 
 
 def test_the_documented_213_cycles_come_from_the_documented_bandwidth():
-    # The interpreter's text says 1.0 TB/s, which is 31.25 bytes per cycle and core.
+    # The interpreter documents 1.0 TB/s, which is 31.25 bytes per cycle and core.
     documented = with_constants(DDR_BW=Fraction(1000), DDR_PEAK=Fraction(1000))
     assert round(cycles(vector_add(), card=documented)) == 213
 
@@ -55,7 +55,7 @@ def test_matmul_of_64_cubed_on_one_core():
     assert cycles(alone) == 2 * 64**3 / 1024 == 512
 
 
-def test_a_batched_product_counts_all_its_dimensions():
+def test_batched_matmul_counts_all_dims():
     # The interpreter itself has 2*B*M*K here, by mistake.
     macs = 4 * 64 * 32 * 16
     work = PtWork(macs=macs, busiest_core_macs=macs, rows=64, kind="batched", batch=4)
@@ -68,7 +68,7 @@ def test_a_load_of_2048_bytes_shares_the_bandwidth_with_the_active_cores(cores, 
     assert cycles(step) == expected
 
 
-def test_each_core_has_its_part_of_the_bandwidth_and_no_more():
+def test_bandwidth_per_core_is_limited():
     # One of 32 cores loads; the others' bandwidth stays unused.
     load = read(2048, distinct_bytes=2048, busiest_core_bytes=2048)
     assert cycles(Step(name="load", op="load", cores=32, ddr=(load,))) == 512

@@ -1,4 +1,4 @@
-"""No program beats the card, more work never takes less time, and the parts add up."""
+"""Times satisfy the limits of the card, grow with the work, and are sums of their parts."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_no_program_beats_the_card(card, record):
 @every_card
 @many
 @given(record=programs())
-def test_every_utilisation_is_a_share(card, record):
+def test_utilizations_are_between_zero_and_one(card, record):
     timing = estimate(record, card)
     for group in (timing.utilisation, timing.busiest_core):
         for field in fields(group):
@@ -54,7 +54,7 @@ def test_every_utilisation_is_a_share(card, record):
 @every_card
 @many
 @given(record=programs())
-def test_the_parts_fit_the_whole(card, record):
+def test_parts_sum_to_the_total(card, record):
     timing = estimate(record, card)
     busy = {field.name: getattr(timing.busy, field.name) for field in fields(timing.busy)}
     assert busy[timing.bound_by] == max(busy.values())
@@ -67,7 +67,7 @@ def test_the_parts_fit_the_whole(card, record):
 
 
 def works(step):
-    """Places of amounts in a step: the field, the index, and what to raise by how much."""
+    """Return the amounts of a step: the field, the index, and the increment."""
     for i, _ in enumerate(step.pt):
         yield "pt", i, {"macs": 1, "busiest_core_macs": 1}
     for i, _ in enumerate(step.sfp):
@@ -192,7 +192,7 @@ CROWDED = RingTransfer(busiest_link_bytes=10, hops=1, byte_hops=641)
         ),
     ],
 )
-def test_a_program_that_this_card_cannot_run_is_refused(record, problem):
+def test_program_that_exceeds_the_card_is_rejected(record, problem):
     with pytest.raises(TimingRecordError, match=problem):
         estimate(record, SPYRE)
 
@@ -212,7 +212,7 @@ LAYER_MATRICES = {
 
 
 def granite(tokens):
-    """All products with weights; attention itself and the norms would only add to it."""
+    """Return a program of all matmuls with weights; attention and norms would only add time."""
     row_splits, column_splits = (1, 32) if tokens == 1 else (8, 4)
     splits = {"row_splits": row_splits, "column_splits": column_splits}
     layer = [

@@ -1,4 +1,4 @@
-"""Records are checked when made, and survive the way to JSON and back."""
+"""Records are validated on construction and round-trip through JSON."""
 
 import json
 
@@ -88,7 +88,7 @@ def change(content, path, value):
         (("steps", 0, "sfp", 0, "elements"), 10**9, "step add: 1000000000 elements on 32 cores"),
     ],
 )
-def test_a_damaged_record_is_refused_with_the_place(path, value, problem):
+def test_damaged_record_is_rejected_with_the_location(path, value, problem):
     content = add(64, 64).to_dict()
     change(content, path, value)
     with pytest.raises(TimingRecordError, match=problem):
@@ -96,12 +96,12 @@ def test_a_damaged_record_is_refused_with_the_place(path, value, problem):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"steps": []}', "\x00"])
-def test_text_that_is_no_record_is_refused(text):
+def test_text_that_is_not_a_record_is_rejected(text):
     with pytest.raises(TimingRecordError):
         ProgramRecord.from_json(text)
 
 
-def test_what_is_not_plain_data_is_refused():
+def test_record_of_other_types_is_rejected():
     with pytest.raises(TimingRecordError, match="not plain data"):
         ProgramRecord.from_dict({"name": object(), "steps": []})
 
@@ -126,7 +126,7 @@ def step(**work):
         (lambda: SfpWork(cost="copy", elements=True, busiest_core_elements=1), "integer"),
     ],
 )
-def test_impossible_work_is_refused_where_it_is_made(make, problem):
+def test_invalid_work_is_rejected_on_construction(make, problem):
     with pytest.raises(ValidationError, match=problem):
         make()
 

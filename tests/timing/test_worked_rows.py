@@ -1,6 +1,6 @@
-"""Published figures and the worked rows of the model's design, on the default card.
+"""Published figures and the worked rows of the timing model, on the default card.
 
-Expected numbers are the published worked rows, in microseconds, with as many digits as they have.
+Expected values are the published worked rows, in microseconds, with the published digits.
 """
 
 from pathlib import Path
@@ -50,7 +50,7 @@ ROWS = {
 
 
 def printed_as(value, expected):
-    """Whether the value, rounded to the digits that were published, is what was published."""
+    """Return whether the value, rounded to the published digits, equals the published value."""
     digits = len(repr(expected).partition(".")[2])
     return round(value, digits) == pytest.approx(expected, abs=1e-9)
 
@@ -103,7 +103,7 @@ def test_few_rows_leave_the_matrix_unit_partly_empty():
 
 
 def products(rate, cores=CORES, **facts):
-    """Time in us of one product of 2^20 MACs per core, and the time at that many MAC/ns."""
+    """Return the time in us of a matmul of 2^20 MACs per core, and the time at this MAC/ns rate."""
     work = PtWork(macs=cores * 2**20, busiest_core_macs=2**20, rows=64, **facts)
     timing = estimate(program(Step(name="x", op="x", cores=cores, pt=(work,))), CARD)
     return timing.time_us, 2**20 / rate / 1000
@@ -178,7 +178,7 @@ def test_partial_sums_stream_over_adjacent_links():
     assert timing.utilisation.ring == pytest.approx(timing.ring_byte_hops / (64 * 128 * 140), 1e-3)
 
 
-def test_a_ring_transfer_that_is_not_exposed_runs_beside_the_other_units():
+def test_hidden_ring_transfer_overlaps_other_units():
     ring = RingTransfer(busiest_link_bytes=2**20, hops=0, byte_hops=0, exposed=False)
     beside = Step(name="b", op="x", cores=32, ring=(ring,), sfp=(vector("copy", 2**20),))
     timing = estimate(program(beside), CARD)
@@ -259,7 +259,7 @@ def test_measured_rate_of_a_pattern(kind, facts, rate):
     assert achieved == pytest.approx(rate, rel=1e-5)
 
 
-def test_the_rate_of_a_row_reduction_holds_only_where_it_is_alone():
+def test_row_reduction_rate_applies_only_to_single_reductions():
     pattern = DdrPattern(kind="row_reduction", rows=10**6)
     reduction = Step(
         name="sum",

@@ -107,7 +107,7 @@ def test_bad_input_is_one_line_and_code_1(spyre, two_cards, monkeypatch):
     assert err.count("\n") == 1
 
 
-def test_our_error_is_found_inside_the_one_torch_wraps_around_it(spyre, monkeypatch):
+def test_our_error_is_unwrapped_from_torch_errors(spyre, monkeypatch):
     def fail_to_load():
         raise RuntimeError("Failed to load the backend extension") from errors.KnobError(
             "SENCORES", "x", "1"
@@ -119,7 +119,7 @@ def test_our_error_is_found_inside_the_one_torch_wraps_around_it(spyre, monkeypa
     assert err.startswith("error: SENCORES='x' is not valid")
 
 
-def test_a_bug_stays_a_traceback(monkeypatch):
+def test_internal_error_prints_a_traceback(monkeypatch):
     monkeypatch.setattr(info_command, "collect", lambda: 1 / 0)
     monkeypatch.setattr(sys, "argv", ["spyre", "info"])
     with pytest.raises(ZeroDivisionError):
@@ -129,7 +129,7 @@ def test_a_bug_stays_a_traceback(monkeypatch):
 @pytest.mark.parametrize(
     "words", [(), ("nonsense",), ("knobs", "--nonsense"), ("knobs", "--json", "--markdown")]
 )
-def test_wrong_usage_is_code_2(spyre, words):
+def test_usage_error_has_exit_code_2(spyre, words):
     assert spyre(*words)[0] == 2
 
 

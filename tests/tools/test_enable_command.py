@@ -61,41 +61,41 @@ def test_a_tiny_model_is_captured_tried_timed_and_written(spyre, tiny, tmp_path)
     assert (code, err) == (0, "")
     for word in ("LlamaDecoderLayer", "prefill", "decode", "estimate"):
         assert word in out
-    found = json.loads(data.read_text())
-    modules = {each["name"]: each for each in found["modules"]}
+    report = json.loads(data.read_text())
+    modules = {module["name"]: module for module in report["modules"]}
     assert modules["LlamaDecoderLayer"]["instances"] == 3
-    assert {each["attempt"]["outcome"] for each in modules.values()} == {"agrees"}
-    steps = {each["step"]: each for each in found["times"]}
+    assert {module["attempt"]["outcome"] for module in modules.values()} == {"agrees"}
+    steps = {time["step"]: time for time in report["times"]}
     assert steps["prefill"]["tokens"] == 8 and steps["decode"]["tokens"] == 1
-    assert all(each["seconds"] > 0 for each in steps.values())
-    products = [each for each in found["ops"] if each["op"] == "aten.mm.default"]
+    assert all(time["seconds"] > 0 for time in steps.values())
+    matmuls = [op for op in report["ops"] if op["op"] == "aten.mm.default"]
     # Seven in a layer and the head.
-    assert sum(each["calls"].get("decode", 0) for each in products) == 7 * 3 + 1
-    assert {(each["eager"], each["compiled"], each["how"]) for each in products} == {
+    assert sum(op["calls"].get("decode", 0) for op in matmuls) == 7 * 3 + 1
+    assert {(op["eager"], op["compiled"], op["how"]) for op in matmuls} == {
         ("native", "native", "kernel")
     }
     html = page.read_text()
     embedded = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', html, re.DOTALL)
-    assert json.loads(embedded[1].replace("<\\/", "</")) == found
+    assert json.loads(embedded[1].replace("<\\/", "</")) == report
     assert not re.search(r'(src|href)="', html), "the page needs nothing else"
 
 
-def test_a_script_shows_what_falls_back_and_where(spyre, tmp_path):
+def test_script_report_lists_fallbacks_and_their_modules(spyre, tmp_path):
     data = tmp_path / "data.json"
     path = script(tmp_path, SCRIPT)
     code, out, _ = spyre("enable", path, "--mode", "eager", "--json", data)
     assert code == 0
-    found = json.loads(data.read_text())
-    (case,) = (each for each in found["ops"] if each["op"] == "aten.special_bessel_j0.default")
+    report = json.loads(data.read_text())
+    (case,) = (op for op in report["ops"] if op["op"] == "aten.special_bessel_j0.default")
     assert (case["eager"], case["compiled"], case["modules"]) == ("fallback", "fallback", ["Odd"])
-    verdicts = {each["name"]: each["verdict"] for each in found["modules"]}
+    verdicts = {module["name"]: module["verdict"] for module in report["modules"]}
     assert verdicts == {"Odd": "fallback", "Linear": "native"}
-    attempts = {each["name"]: each["attempt"]["fallbacks"] for each in found["modules"]}
+    attempts = {module["name"]: module["attempt"]["fallbacks"] for module in report["modules"]}
     assert attempts == {"Odd": 1, "Linear": 0}
     assert "aten.special_bessel_j0.default" in out
 
 
-def test_an_op_without_any_kernel_is_missing_and_the_rest_is_still_seen(spyre, tmp_path):
+def test_op_without_kernel_is_missing_and_other_ops_are_reported(spyre, tmp_path):
     define = """
 import torch
 library = torch.library.Library("enable_test", "DEF")
@@ -109,15 +109,15 @@ library.impl("nowhere", torch.empty_like, "Meta")
     )
     path = script(tmp_path, text)
     assert spyre("enable", path, "--mode", "eager", "--json", data)[0] == 0
-    found = json.loads(data.read_text())
-    verdicts = {each["op"]: each["eager"] for each in found["ops"]}
+    report = json.loads(data.read_text())
+    verdicts = {op["op"]: op["eager"] for op in report["ops"]}
     assert verdicts["enable_test.nowhere.default"] == "missing"
     assert verdicts["aten.addmm.default"] == "native"
-    attempts = {each["name"]: each["attempt"]["outcome"] for each in found["modules"]}
+    attempts = {module["name"]: module["attempt"]["outcome"] for module in report["modules"]}
     assert attempts == {"Odd": "fails", "Linear": "fails"}, "the CPU cannot run it either"
 
 
-def test_pairs_turned_as_complex_numbers_are_as_native_as_the_real_ops_they_become(spyre, tmp_path):
+def test_complex_rotary_embedding_is_reported_as_native(spyre, tmp_path):
     text = """
 import torch
 
@@ -140,7 +140,7 @@ inputs = (torch.randn(4, 64).half(), torch.rand(4, 32))
     }
 
 
-def test_a_model_that_stops_on_the_card_is_said_to(spyre, tmp_path):
+def test_model_that_fails_on_the_card_is_reported(spyre, tmp_path):
     forward = "torch.fft.fft(self.linear(x).float()).abs()"
     data = tmp_path / "data.json"
     path = script(
@@ -148,15 +148,15 @@ def test_a_model_that_stops_on_the_card_is_said_to(spyre, tmp_path):
         SCRIPT.replace("torch.special.bessel_j0(torch.tanh(self.linear(x)).float())", forward),
     )
     assert spyre("enable", path, "--mode", "eager", "--json", data)[0] == 0
-    found = json.loads(data.read_text())
-    (note,) = found["notes"]
+    report = json.loads(data.read_text())
+    (note,) = report["notes"]
     assert "stopped" in note and "omplex" in note
-    assert "aten.addmm.default" in [each["op"] for each in found["ops"]]
-    attempts = {each["name"]: each["attempt"]["outcome"] for each in found["modules"]}
+    assert "aten.addmm.default" in [op["op"] for op in report["ops"]]
+    attempts = {module["name"]: module["attempt"]["outcome"] for module in report["modules"]}
     assert attempts == {"Odd": "fails", "Linear": "agrees"}
 
 
-def test_a_wrong_result_is_said_to_differ(spyre, tmp_path, monkeypatch):
+def test_wrong_result_is_reported_as_differing(spyre, tmp_path, monkeypatch):
     data = tmp_path / "data.json"
     path = script(
         tmp_path,
@@ -165,7 +165,9 @@ def test_a_wrong_result_is_said_to_differ(spyre, tmp_path, monkeypatch):
     monkeypatch.setenv("SPYRE_EMU_INJECT", "flip:addf")
     with knobs.override(SPYRE_EMU_INJECT="flip:addf"):
         code, _, _ = spyre("enable", path, "--mode", "eager", "--json", data)
-    outcomes = {each["name"]: each["attempt"] for each in json.loads(data.read_text())["modules"]}
+    outcomes = {
+        module["name"]: module["attempt"] for module in json.loads(data.read_text())["modules"]
+    }
     assert code == 0
     assert outcomes["Odd"]["outcome"] == "differs"
     assert outcomes["Linear"]["message"].startswith("the module was not called")
@@ -174,11 +176,11 @@ def test_a_wrong_result_is_said_to_differ(spyre, tmp_path, monkeypatch):
 def test_a_compiled_model_is_timed_and_tried(spyre, tmp_path):
     data = tmp_path / "data.json"
     assert spyre("enable", script(tmp_path, SCRIPT), "--json", data)[0] == 0
-    found = json.loads(data.read_text())
-    (time,) = found["times"]
-    assert (found["mode"], found["notes"], time["fallbacks"]) == ("compiled", [], 1)
+    report = json.loads(data.read_text())
+    (time,) = report["times"]
+    assert (report["mode"], report["notes"], time["fallbacks"]) == ("compiled", [], 1)
     assert time["seconds"] > 0 and time["seconds_per_token"] == time["seconds"] / 4
-    assert {each["attempt"]["outcome"] for each in found["modules"]} == {"agrees"}
+    assert {module["attempt"]["outcome"] for module in report["modules"]} == {"agrees"}
 
 
 @pytest.mark.heavy
@@ -187,10 +189,10 @@ def test_times_of_a_compiled_model_grow_with_its_layers(spyre, tiny, tmp_path):
         (tiny / "config.json").write_text(json.dumps({**TINY, "num_hidden_layers": layers}))
         data = tmp_path / f"{layers}.json"
         assert spyre("enable", tiny, "--prompt", 8, "--no-try", "--json", data)[0] == 0
-        found = json.loads(data.read_text())
-        assert found["notes"] == []
-        assert all(each["attempt"] is None for each in found["modules"])
-        return next(each for each in found["times"] if each["step"] == "decode")
+        report = json.loads(data.read_text())
+        assert report["notes"] == []
+        assert all(module["attempt"] is None for module in report["modules"])
+        return next(time for time in report["times"] if time["step"] == "decode")
 
     two, four = decode(2), decode(4)
     added = two["seconds_per_layer"]["layers"]
@@ -220,7 +222,7 @@ def test_eager_kernels_are_as_before_afterwards(spyre, tmp_path):
         (SCRIPT + "tokens = 0", "must be the number of tokens per call"),
     ],
 )
-def test_what_is_wrong_with_a_script_is_said_in_a_line(spyre, tmp_path, text, message):
+def test_invalid_script_is_reported_in_one_line(spyre, tmp_path, text, message):
     code, out, err = spyre("enable", script(tmp_path, text))
     assert (code, out) == (1, "")
     assert err.startswith("error: ") and message in err and err.count("\n") == 1
@@ -236,7 +238,7 @@ def test_what_is_wrong_with_a_script_is_said_in_a_line(spyre, tmp_path, text, me
         (json.dumps({**TINY, "hidden_size": "wide"}), "Error"),
     ],
 )
-def test_what_is_wrong_with_a_configuration_is_said_in_a_line(spyre, tiny, content, message):
+def test_invalid_configuration_is_reported_in_one_line(spyre, tiny, content, message):
     (tiny / "config.json").write_text(content)
     code, out, err = spyre("enable", tiny, "--no-try")
     assert (code, out) == (1, "")
@@ -258,13 +260,13 @@ def test_what_is_wrong_with_a_configuration_is_said_in_a_line(spyre, tiny, conte
         ([], 2, "MODEL_OR_SCRIPT"),
     ],
 )
-def test_wrong_words_are_refused(spyre, words, code, message):
-    found, out, err = spyre("enable", *words)
-    assert (found, out) == (code, "")
+def test_invalid_arguments_are_rejected(spyre, words, code, message):
+    exit_code, out, err = spyre("enable", *words)
+    assert (exit_code, out) == (code, "")
     assert message in err and "Traceback" not in err
 
 
-def test_without_transformers_the_user_is_told_what_to_install():
+def test_missing_transformers_error_names_the_package_to_install():
     program = (
         "import sys; sys.modules['transformers'] = None; sys.argv = ['spyre', 'enable', 'llama']\n"
         "from torch_spyre.tools.cli import main; main()"
@@ -275,7 +277,7 @@ def test_without_transformers_the_user_is_told_what_to_install():
     assert "Traceback" not in done.stderr
 
 
-def test_published_sizes_are_those_of_the_published_models():
+def test_parameter_counts_match_the_published_models():
     """Parameters in billions, as the models' cards state them."""
     from torch_spyre.enablement.transformers_models import from_name, published
 
@@ -289,8 +291,8 @@ def test_published_sizes_are_those_of_the_published_models():
     assert stated.keys() == published().keys()
     for name, billions in stated.items():
         model = from_name(name).build()
-        assert all(each.is_meta for each in model.parameters())
-        count = sum(each.numel() for each in model.parameters())
+        assert all(parameter.is_meta for parameter in model.parameters())
+        count = sum(parameter.numel() for parameter in model.parameters())
         assert count / 1e9 == pytest.approx(billions, rel=2e-3), name
 
 
@@ -305,17 +307,19 @@ def test_published_sizes_are_those_of_the_published_models():
         ("gpt2", {"layers": 12}),
     ],
 )
-def test_layers_of_each_kind_can_be_chosen_and_the_model_made_small(name, kinds):
+def test_model_can_be_built_with_selected_layers_and_small(name, kinds):
     from torch_spyre.enablement.transformers_models import from_name
 
     subject = from_name(name)
-    assert {each.name: each.count for each in subject.repeated()} == kinds
+    assert {module.name: module.count for module in subject.repeated()} == kinds
     one = subject.build(dict.fromkeys(kinds, 1))
     two = subject.build(dict.fromkeys(kinds, 2))
     full = subject.build()
-    sizes = [sum(each.numel() for each in model.parameters()) for model in (one, two, full)]
+    sizes = [
+        sum(parameter.numel() for parameter in model.parameters()) for model in (one, two, full)
+    ]
     assert sizes[0] < sizes[1] < sizes[2]
     small = subject.small()
-    assert sum(each.numel() for each in small.parameters()) < 10e6
+    assert sum(parameter.numel() for parameter in small.parameters()) < 10e6
     named = {type(part).__name__ for part in small.modules()}
     assert named == {type(part).__name__ for part in full.modules()}

@@ -34,7 +34,7 @@ def test_verify_shows_the_functions(spyre_ktir):
     assert spyre_ktir("verify", ADD)[1].startswith("ok: 1 function\n")
 
 
-def test_an_error_in_a_text_keeps_its_place_and_excerpt(spyre_ktir, tmp_path):
+def test_error_shows_location_and_excerpt(spyre_ktir, tmp_path):
     path = tmp_path / "bad.mlir"
     path.write_text(BAD)
     code, out, err = spyre_ktir("verify", path)
@@ -94,7 +94,7 @@ def test_an_output_that_cannot_be_written(spyre_ktir, tmp_path, command):
     assert err.count("\n") == 1
 
 
-def test_compile_says_what_came_out(spyre_ktir):
+def test_compile_prints_a_summary(spyre_ktir):
     code, out, err = spyre_ktir("compile", ADD)
     assert (code, err) == (0, "")
     assert out.startswith("add: 6 instructions, 256 bytes of scratchpad, hash ")
@@ -137,7 +137,7 @@ def test_a_function_that_is_not_there(spyre_ktir, command):
 
 @pytest.mark.parametrize("command", ["run", "time", "compile"])
 @pytest.mark.parametrize("assignment", ["x", "=3", "x=", "x=three", "x=1 2"])
-def test_a_malformed_scalar_is_wrong_usage(spyre_ktir, command, assignment):
+def test_malformed_scalar_is_a_usage_error(spyre_ktir, command, assignment):
     code, _, err = spyre_ktir(command, ADD, "--set", assignment)
     assert code == 2
     assert "NAME=NUMBER" in err
@@ -150,7 +150,7 @@ def test_a_scalar_that_the_function_does_not_take(spyre_ktir, command):
     assert "add: no argument zz" in err
 
 
-def test_what_cannot_be_compiled_points_at_its_place(spyre_ktir):
+def test_compile_error_shows_its_location(spyre_ktir):
     code, _, err = spyre_ktir("compile", KERNELS / "distributed_view.mlir", "-f", "open_width")
     assert code == 1
     first, excerpt, carets = err.rstrip("\n").split("\n")
@@ -169,7 +169,7 @@ def test_what_cannot_be_compiled_points_at_its_place(spyre_ktir):
         ("run", ADD, "--seed", "x"),
     ],
 )
-def test_wrong_usage_is_code_2(spyre_ktir, words):
+def test_usage_error_has_exit_code_2(spyre_ktir, words):
     assert spyre_ktir(*words)[0] == 2
 
 

@@ -50,7 +50,7 @@ def test_device_time_and_counters_are_shown(spyre_ktir):
     assert row(out, "launches")[1] == "1"
 
 
-def test_arrays_come_from_and_go_to_files(spyre_ktir, tmp_path):
+def test_arrays_are_read_from_and_written_to_files(spyre_ktir, tmp_path):
     a, b = (np.full((1024, 64), value, np.float16) for value in (1.5, 2))
     b[3, 4] = np.nan
     given, taken = tmp_path / "in.npz", tmp_path / "out.npz"
@@ -58,9 +58,9 @@ def test_arrays_come_from_and_go_to_files(spyre_ktir, tmp_path):
     code, out, err = spyre_ktir("run", ADD, "--npz", given, "--out", taken)
     assert (code, err) == (0, "")
     assert row(out, "c")[3:] == ["3.5", "3.5", "3.5", "1"]
-    with np.load(taken) as found:
-        assert sorted(found.files) == ["a", "b", "c"]
-        assert np.array_equal(found["c"], a + b, equal_nan=True)
+    with np.load(taken) as arrays:
+        assert sorted(arrays.files) == ["a", "b", "c"]
+        assert np.array_equal(arrays["c"], a + b, equal_nan=True)
 
 
 def test_files_and_random_arrays_go_together(spyre_ktir, tmp_path):
@@ -81,7 +81,7 @@ def test_types_that_numpy_lacks_are_converted(spyre_ktir, tmp_path):
     assert spyre_ktir("run", kernel, "--random")[0] == 0
 
 
-def test_arrays_of_a_wrong_shape_or_type_are_refused(spyre_ktir, tmp_path):
+def test_arrays_of_wrong_shape_or_dtype_are_rejected(spyre_ktir, tmp_path):
     given = tmp_path / "in.npz"
     for wrong in (np.zeros((4, 64), np.float16), np.zeros((1024, 64), np.float32)):
         np.savez(given, a=wrong)
@@ -112,7 +112,7 @@ def test_an_output_that_cannot_be_written(spyre_ktir, tmp_path):
     assert "cannot write" in err
 
 
-def test_time_shows_what_the_kernel_takes(spyre_ktir):
+def test_time_option_prints_the_modelled_time(spyre_ktir):
     code, out, err = spyre_ktir("time", SOFTMAX, "--set", "columns=256")
     assert (code, err) == (0, "")
     timing = ktir.load(SOFTMAX).estimate("softmax", columns=256)

@@ -1,4 +1,4 @@
-"""The programs that run whole models: they run, and print what they say they do."""
+"""Benchmarks and examples that run whole models print the documented output."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def run(*arguments):
 
 
 @pytest.mark.heavy
-def test_the_benchmark_of_models_prints_rates_beside_the_cpu_in_80_columns():
+def test_model_benchmark_prints_rates_next_to_the_cpu_in_80_columns():
     shown = run("-c", TINY_BENCHMARK)
     assert shown.startswith("tiny ") and max(map(len, shown.splitlines())) <= 80
     rows = [re.split(r"\s*│\s*", line.strip("│ ")) for line in shown.splitlines() if "│" in line]
@@ -52,7 +52,7 @@ def test_the_benchmark_of_models_prints_rates_beside_the_cpu_in_80_columns():
 
 
 @pytest.mark.heavy
-def test_a_large_model_is_loaded_piece_by_piece_and_decodes():
+def test_large_model_is_loaded_in_chunks_and_decodes():
     words = ("--layers", "1", "--prompt", "4", "--new-tokens", "2")
     shown = run("examples/large_model.py", *words)
     assert "granite-3.3-2b: 1 layers, 0.32 GB" in shown
@@ -60,5 +60,5 @@ def test_a_large_model_is_loaded_piece_by_piece_and_decodes():
     assert len(tokens) == 3 and all(0 <= int(token) < 49159 for token in tokens)
     assert re.search(r"prefill of 4: [\d.]+ s, [\d.]+ ms modelled", shown)
     assert re.search(r"a decoded token: [\d.]+ s on average, [\d.]+ ms modelled", shown)
-    # Weights of 0.3 GiB beside PyTorch and the compiler, never twice.
+    # Weights of 0.3 GiB next to PyTorch and the compiler, never two copies.
     assert 0.3 < float(re.search(r"peak memory: ([\d.]+) GiB", shown)[1]) < 2.5

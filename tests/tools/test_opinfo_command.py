@@ -38,11 +38,11 @@ def calls(folder):
     arguments = {
         "all": (*FORWARD, "--timeout", "4", "--jobs", "3", *files),
         "resumed": (*FORWARD, "--resume", *files),
-        "retried": ("lying", *FORWARD, "--resume", "--retry", "--json", results),
+        "retried": ("wrong_values", *FORWARD, "--resume", "--retry", "--json", results),
         "good": ("abs", "*_like", "--json", other),
-        "one": ("lying", *FORWARD, "--sample", "1", "--json", other),
+        "one": ("wrong_values", *FORWARD, "--sample", "1", "--json", other),
         "few": ("abs", "--samples", "1", "--variant", "forward", "--json", other),
-        "rough": ("rough", "--variant", "forward"),
+        "imprecise": ("imprecise", "--variant", "forward"),
         "unknown": ("nonsense",),
         "damaged": ("abs", "--json", str(bad), "--resume"),
         "nowhere": ("abs", "--json", str(folder / "none" / "r.json")),
@@ -77,13 +77,13 @@ def units(calls, folder):
         ("crashing", {"native": 2, "crash": 1}),
         ("hanging", {"native": 2, "crash": 1}),
         ("exiting", {"crash": 3}),
-        ("lying", {"wrong": 3}),
+        ("wrong_values", {"wrong": 3}),
         ("failing", {"wrong": 3}),
-        ("partly", {"native": 1, "fallback": 2}),
-        ("refused", {"refused": 3}),
-        ("double", {"fallback": 3}),
-        ("sharing", {"wrong": 3}),
-        ("turned", {"native": 1, "wrong": 2}),
+        ("partly_native", {"native": 1, "fallback": 2}),
+        ("unsupported", {"refused": 3}),
+        ("float64_result", {"fallback": 3}),
+        ("aliasing", {"wrong": 3}),
+        ("transposed", {"native": 1, "wrong": 2}),
     ],
 )
 def test_every_sample_has_a_verdict_despite_crashes(units, op, counts):
@@ -96,11 +96,11 @@ def test_every_sample_has_a_verdict_despite_crashes(units, op, counts):
         ("crashing", 1, "SIGSEGV"),
         ("hanging", 1, "timed out after 4 s"),
         ("exiting", 0, "exit code 3"),
-        ("lying", 0, "1 of 1 elements differ; the worst at (0,): got"),
+        ("wrong_values", 0, "1 of 1 elements differ; the worst at (0,): got"),
         ("failing", 2, "raised RuntimeError: not today"),
-        ("refused", 0, "ComplexFloat"),
-        ("sharing", 0, "aliases an argument"),
-        ("turned", 1, "strides (1, 2), expected (2, 1)"),
+        ("unsupported", 0, "ComplexFloat"),
+        ("aliasing", 0, "aliases an argument"),
+        ("transposed", 1, "strides (1, 2), expected (2, 1)"),
     ],
 )
 def test_findings_name_the_sample_and_the_problem(units, op, index, detail):
@@ -110,8 +110,8 @@ def test_findings_name_the_sample_and_the_problem(units, op, index, detail):
 
 
 def test_the_op_that_falls_back_is_named(units):
-    assert units["partly"]["fallbacks"] == ["aten.special_bessel_j0.default"]
-    assert units["partly"]["verdict"] == "partly"
+    assert units["partly_native"]["fallbacks"] == ["aten.special_bessel_j0.default"]
+    assert units["partly_native"]["verdict"] == "partly"
 
 
 def test_random_ops_are_marked(units):
@@ -150,7 +150,7 @@ def test_samples_limits_their_number(calls, folder):
 
 def test_the_tolerance_depends_on_the_format(calls):
     """An error of 2**-10 is half a unit of float16 on the card, and thousands in float32."""
-    lines = calls["rough"]["out"].splitlines()
+    lines = calls["imprecise"]["out"].splitlines()
     assert any(line.split()[:3] == ["native", "1", "0"] for line in lines)
     assert any(line.split()[:3] == ["wrong", "0", "1"] for line in lines)
 
@@ -183,7 +183,7 @@ def test_bad_input_is_exit_code_1_and_one_line(calls, call, message):
 @pytest.mark.parametrize(
     "call", ["no dtype", "both", "resume alone", "retry alone", "quick and ops"]
 )
-def test_wrong_usage_is_exit_code_2(calls, call):
+def test_usage_error_has_exit_code_2(calls, call):
     assert calls[call]["code"] == 2
 
 

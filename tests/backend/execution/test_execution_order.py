@@ -43,33 +43,33 @@ def zeros(name):
 
 @pytest.fixture
 def orders(monkeypatch):
-    """What each launch was told about the order of its cores."""
-    found = []
+    """Record the argument `ordered` of each launch."""
+    orders = []
     launch = execution.launch
 
-    def told(*arguments, ordered, **named):
-        found.append(ordered)
+    def recording_launch(*arguments, ordered, **named):
+        orders.append(ordered)
         launch(*arguments, ordered=ordered, **named)
 
-    monkeypatch.setattr(execution, "launch", told)
-    return found
+    monkeypatch.setattr(execution, "launch", recording_launch)
+    return orders
 
 
 def test_cores_that_conflict_through_aliased_arguments_run_in_order(orders):
     program = ktir.load(FOLLOW).compile("follow")
-    apart, shared = [zeros("from"), zeros("to")], zeros("both")
-    # One program, whichever comes first: what was found of one launch says nothing of the other.
+    separate, aliased = [zeros("from"), zeros("to")], zeros("both")
+    # One program in either order: the result for one launch does not apply to the other.
     for _ in range(2):
-        execution.execute(program, apart, [])
-        execution.execute(program, [shared, shared], [])
+        execution.execute(program, separate, [])
+        execution.execute(program, [aliased, aliased], [])
     torch.spyre.synchronize()
     assert orders == [False, True] * 2
-    np.testing.assert_array_equal(apart[1].to_numpy()[1:], np.ones((CORES, LINE)))
-    np.testing.assert_array_equal(shared.to_numpy()[:, 0], np.arange(CORES + 1))
+    np.testing.assert_array_equal(separate[1].to_numpy()[1:], np.ones((CORES, LINE)))
+    np.testing.assert_array_equal(aliased.to_numpy()[:, 0], np.arange(CORES + 1))
 
 
 def test_arguments_of_one_storage_are_one_memory(orders):
-    """Another tensor, the same bytes."""
+    """Another tensor aliases the same bytes."""
     program = ktir.load(FOLLOW).compile("follow")
     shared = zeros("from")
     alias = replace(shared, name="to", memory=shared.memory.view(-1, LINE))
@@ -105,5 +105,5 @@ def test_timings_of_changing_scalars_are_evicted():
     for n in range(MAX_ENTRIES + 20):
         module.compile("scaled", n=n)
     assert len(module.programs) <= MAX_ENTRIES
-    # What was forgotten is made again.
+    # An evicted entry is computed again.
     assert module.compile("scaled", n=0) == ktir.load(SCALED).compile("scaled", n=0)

@@ -56,7 +56,7 @@ def test_empty_arrays_are_accepted(type):
 
 
 def test_the_first_argument_arrives_as_an_element_index():
-    """Not a number to rely on; but sticks begin at 128 bytes, and arrays at sticks."""
+    """The address is unspecified, but sticks are aligned to 128 bytes, and arrays to sticks."""
     text = kernel(
         "px; py",
         load("x", [64]),
@@ -125,7 +125,7 @@ def test_runtime_arguments_of_other_types(type):
     np.testing.assert_array_equal(run(text, py=np.zeros(3, numpy_type(type)), n=3)["py"], [3] * 3)
 
 
-# Nobody passes these addresses: they stand in the text.
+# These addresses are constants of the text, not arguments.
 FIXED = kernel(
     "",
     [
@@ -163,7 +163,7 @@ def test_fixed_buffers_that_are_not_passed_are_zeros():
 def rejects(match, text=DOUBLE, error=KtirError, **arguments):
     with pytest.raises(error, match=match):
         run(text, **arguments)
-    # The card goes on.
+    # The card stays usable.
     x = half(4, 8)
     np.testing.assert_array_equal(run(DOUBLE, px=x, py=zeros(4, 8))["py"], x + x)
 
@@ -217,7 +217,7 @@ def test_a_grid_larger_than_the_card():
 
 
 def rows_live(first, second, type="f16", constant=False):
-    """Two tensors of so many rows of 1024, live at once."""
+    """Return a kernel with two live tensors of this number of rows of 1024 elements."""
     if constant:
         loaded = [
             f"%a = arith.constant dense<1.0> : {tensor([first, 1024], type)}",
@@ -283,7 +283,7 @@ def test_a_carried_accumulator_and_its_addend_are_live_together():
 
 
 def test_one_array_with_views_of_two_types():
-    """Halves read as 16-bit integers: two views of one argument."""
+    """Read float16 as 16-bit integers by two views of one argument."""
     text = kernel(
         "px; py",
         load("x", [8]),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from run_texts import close, half, kernel, load, numpy_type, run, store, tensor
+from run_texts import assert_close, half, kernel, load, numpy_type, run, store, tensor
 
 N = 16
 SCALARS = 8
@@ -63,7 +63,7 @@ def on_scalars(op, type, result, *operands, suffix=None):
 
 
 def both(op, type, *operands, result=None, to=None):
-    """Results on tensors, after checking that scalars give the same bits."""
+    """Assert that tensors and scalars give the same bits, and return the results on tensors."""
     result = result or to or type
     suffixes = (None, None)
     if to:
@@ -97,7 +97,7 @@ def test_binary_float_ops(op, type):
     expected = FLOAT_BINARY[op](x.astype(float), y.astype(float))
     actual = both(op, type, x, y)
     if type == "f16":
-        close(actual, expected)
+        assert_close(actual, expected)
     else:
         np.testing.assert_array_equal(actual, expected.astype(np.float32))
 
@@ -135,7 +135,7 @@ def test_unary_float_ops(op, type):
     actual = on_scalars(op, type, type, x) if op.startswith("spyreop") else both(op, type, x)
     expected = FLOAT_UNARY[op](x.astype(float))[: len(actual)]
     if type == "f16":
-        close(actual, expected, absolute=2.0**-20)
+        assert_close(actual, expected, absolute=2.0**-20)
     else:
         np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=2e-7)
 
@@ -146,8 +146,8 @@ def test_power_and_fused_multiply(type):
     power = x.astype(float) ** y.astype(float)
     fused = x.astype(float) * y.astype(float) + z.astype(float)
     if type == "f16":
-        close(both("math.powf", type, x, y), power)
-        close(both("math.fma", type, x, y, z), fused, absolute=2.0**-20)
+        assert_close(both("math.powf", type, x, y), power)
+        assert_close(both("math.fma", type, x, y, z), fused, absolute=2.0**-20)
     else:
         np.testing.assert_allclose(both("math.powf", type, x, y), power, rtol=1e-6)
         np.testing.assert_allclose(both("math.fma", type, x, y, z), fused, rtol=1e-6, atol=1e-6)
@@ -439,7 +439,7 @@ def test_a_tensor_and_a_scalar_argument(type):
     )
     actual = run(text, px=x, pr=np.zeros(N, numpy_type(type)), s=0.375)["pr"]
     if type == "f16":
-        close(actual, x.astype(float) * 0.375)
+        assert_close(actual, x.astype(float) * 0.375)
     else:
         np.testing.assert_array_equal(actual, x * np.float32(0.375))
 
@@ -447,4 +447,4 @@ def test_a_tensor_and_a_scalar_argument(type):
 def test_convertf_between_floats():
     x = floats("f32", 20)
     actual = both("arith.convertf", "f32", x, to="f16")
-    close(actual, x)
+    assert_close(actual, x)

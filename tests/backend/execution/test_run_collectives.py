@@ -135,7 +135,7 @@ def test_reduce_scatter(axis):
     np.testing.assert_array_equal(actual, np.stack(np.split(x.sum(0), 4, axis=axis)))
 
 
-# Axes that are one axis together, of tiles that the cores have: their shares are seldom whole rows.
+# Merged axes of tiles on the cores: the slices of a core are seldom whole rows.
 NEIGHBOURS = [
     ((0, 1), (6, 2), (3, 1)),
     ((0, 1), (6, 2), (1, 3)),
@@ -147,8 +147,8 @@ NEIGHBOURS = [
 ]
 
 
-def shares(array, axes, shape):
-    """The four parts of the axes taken as one."""
+def slices_of(array, axes, shape):
+    """Return the four slices of the merged axes."""
     outer = array.shape[: axes[0]]
     inner = array.shape[axes[-1] + 1 :]
     parts = np.split(array.reshape(*outer, -1, *inner), 4, axis=len(outer))
@@ -161,14 +161,14 @@ def test_scatter_along_several_axes(axes, shape, result):
     first = "affine_set<(i)[g] : (i == 0)>"
     text = collective("scatter", f"scatter_dimensions = {[*axes]}", result, shape, first)
     actual = run(text, px=x, py=zeros(4, *result))["py"]
-    np.testing.assert_array_equal(actual, shares(x[0], axes, result))
+    np.testing.assert_array_equal(actual, slices_of(x[0], axes, result))
 
 
 @pytest.mark.parametrize(("axes", "shape", "result"), NEIGHBOURS)
 def test_reduce_scatter_along_several_axes(axes, shape, result):
     x = np.random.default_rng(4).integers(-20, 20, (4, *shape)).astype(np.float16)
     actual = run(reduce_scatter(axes, shape, result), px=x, py=zeros(4, *result))["py"]
-    np.testing.assert_array_equal(actual, shares(x.sum(0), axes, result))
+    np.testing.assert_array_equal(actual, slices_of(x.sum(0), axes, result))
 
 
 @pytest.mark.parametrize(("axes", "result", "shape"), NEIGHBOURS)
@@ -177,7 +177,7 @@ def test_gather_along_several_axes(axes, result, shape):
     text = collective("gather", f"gather_dimensions = {[*axes]}", result, shape)
     actual = run(text, px=x, py=zeros(4, *result))["py"]
     for core in range(4):
-        np.testing.assert_array_equal(shares(actual[core], axes, shape), x)
+        np.testing.assert_array_equal(slices_of(actual[core], axes, shape), x)
 
 
 def test_all_to_all_along_several_axes():
@@ -189,7 +189,7 @@ def test_all_to_all_along_several_axes():
 
 
 def test_axes_that_are_not_adjacent():
-    """As one axis they have shares that are boxes, or none that a transfer could take."""
+    """The slices of the merged axis are boxes, or a transfer cannot express them."""
     first = "affine_set<(i)[g] : (i == 0)>"
     axes = "scatter_dimensions = [0, 2]"
     x = half(4, 4, 3, 2)

@@ -107,7 +107,7 @@ def test_a_combiner_of_linalg_ops():
     np.testing.assert_array_equal(actual, np.tile(x.sum(0), (4, 1)))
 
 
-def test_the_group_is_known_to_the_producer():
+def test_producer_reads_the_group_size():
     text = kernel(
         "px; py",
         ME,
@@ -300,7 +300,7 @@ def test_a_core_reduces_in_exactly_one_group(producers, groups, problem):
 
 @pytest.mark.parametrize("cores", [2, 4, 8])
 def test_every_tile_goes_once_around_the_ring(cores):
-    """Each core passes on what n - 1 others have."""
+    """Each core forwards the tiles of n - 1 other cores."""
     everyone = f"affine_set<(i)[g] : (i >= 0, -i + {cores - 1} >= 0)>"
     text = kernel(
         "px; py",

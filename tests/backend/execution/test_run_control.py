@@ -14,7 +14,7 @@ INTEGERS = tensor([N], "i32")
 
 
 def fill_by_core(ids, count, *, grid, before=()):
-    """Core number k (`%k`) writes `ids` to row k."""
+    """Return a kernel in which core k (`%k`) writes `ids` to row k."""
     return kernel(
         "py",
         list(before),
@@ -104,7 +104,7 @@ def test_without_a_grid_there_is_one_core():
 
 
 def test_cores_that_conflict_in_memory_run_in_order():
-    """All add 1 to the same place: as if one after the other."""
+    """All cores add 1 to the same element, with the result of sequential execution."""
     text = kernel(
         "py",
         load("x", [N], base="py"),
@@ -347,7 +347,7 @@ CHOSEN_SIZE = kernel(
 def test_a_size_that_a_branch_yields(n, scalars):
     module = ktir.load(CHOSEN_SIZE)
     program = module.compile("f", **({"n": n} if scalars == "compiled in" else {}))
-    # A branch that is known to be taken is none.
+    # A branch with a constant condition is removed.
     assert any(isinstance(actual, Branch) for actual in program.content.code) == (
         scalars == "at run time"
     )

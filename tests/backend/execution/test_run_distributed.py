@@ -161,7 +161,7 @@ def test_a_triangle_is_stored_inside_its_box():
     np.testing.assert_array_equal(run(text, pa=a, pb=b, py=zeros(4, 4))["py"], expected)
 
 
-def test_where_partitions_overlap_the_last_is_read():
+def test_last_of_overlapping_partitions_is_read():
     text = kernel(
         "pa; pb; py",
         view("a", "pa", [6, 8]),

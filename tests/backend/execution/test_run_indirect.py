@@ -208,7 +208,7 @@ def test_scattering_rows_preserves_the_remaining_rows(type):
     np.testing.assert_array_equal(run(scatter(type), px=x, pi=ids, py=table)["py"], expected)
 
 
-def test_where_rows_collide_the_last_stays():
+def test_duplicate_rows_store_the_last():
     x = half(4, 64)
     actual = run(scatter(), px=x, pi=np.array([5, 9, 5, 5], np.int32), py=zeros(32, 64))["py"]
     np.testing.assert_array_equal(actual[5], x[3])

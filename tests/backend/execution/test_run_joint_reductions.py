@@ -6,7 +6,7 @@ from run_texts import half, kernel, load, numpy_type, run, shape_text, store, te
 
 from torch_spyre.errors import KtirError
 
-# A NaN beats all numbers; of equal values the first wins, wherever it is folded.
+# NaN wins over all values; of equal values the first wins, in any order of reduction.
 BETTER = [
     "%above = arith.cmpf ogt, %x, %best : {type}",
     "%nan = arith.cmpf uno, %x, %x : {type}",
@@ -120,7 +120,7 @@ def test_infinities():
 
 
 def test_scalars_from_outside_the_body():
-    """The place is counted from an argument of the kernel on, in steps of another."""
+    """The index starts at one argument of the kernel and advances by another."""
     sizes = [3, 200]
     text = kernel(
         "pa; pv; pi; start; by",
@@ -159,7 +159,7 @@ def limited(decide, argument):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_flag_from_outside_decides_which_of_equal_values_wins(first):
+def test_outer_condition_decides_ties(first):
     last_or_first = [
         *BETTER[:8],
         "%slot = arith.cmpi slt, %here, %place : i32",
@@ -167,7 +167,7 @@ def test_a_flag_from_outside_decides_which_of_equal_values_wins(first):
         *BETTER[9:],
     ]
     text = limited(last_or_first, "backwards: i1")
-    # Places that no element has: the start must lose either way.
+    # Indices of no element: the initial value must lose in any case.
     text = text.replace("2147483647", "2147483647" if first else "-1")
     values = few_values(3, 200)
     outputs = {"pv": np.zeros(3, np.float32), "pi": np.zeros(3, np.int32)}
@@ -176,8 +176,8 @@ def test_a_flag_from_outside_decides_which_of_equal_values_wins(first):
     np.testing.assert_array_equal(actual["pi"], expected)
 
 
-def test_a_limit_from_outside_is_refused():
-    """An accumulator that is never below the limit would keep what another one lets in."""
+def test_outer_limit_is_rejected():
+    """An accumulator above the limit would retain values that another one accepts."""
     decide = [
         "%low_enough = arith.cmpf olt, %x, %limit : {type}",
         *BETTER[:-1],
@@ -238,7 +238,7 @@ def test_tiles_that_stream_past(rows, columns, step):
     np.testing.assert_array_equal(actual["pv"], values.max(1))
 
 
-def two_folds(body, sizes=(4, 100)):
+def two_reductions(body, sizes=(4, 100)):
     rows, source = tensor(sizes[:1], "f32"), tensor(sizes, "f32")
     return kernel(
         "pa; pv; pi",
@@ -257,8 +257,8 @@ def two_folds(body, sizes=(4, 100)):
     )
 
 
-def test_results_that_have_nothing_to_do_with_each_other():
-    text = two_folds(
+def test_independent_results():
+    text = two_reductions(
         [
             "%square = arith.mulf %x, %x : f32",
             "%sum = arith.addf %one, %square : f32",
@@ -311,4 +311,4 @@ def test_results_that_have_nothing_to_do_with_each_other():
 def test_bodies_that_depend_on_the_reduction_order_are_rejected(body, message):
     outputs = {"pv": np.zeros(4, np.float32), "pi": np.zeros(4, np.float32)}
     with pytest.raises(KtirError, match=message):
-        run(two_folds(body), pa=np.zeros((4, 100), np.float32), **outputs)
+        run(two_reductions(body), pa=np.zeros((4, 100), np.float32), **outputs)

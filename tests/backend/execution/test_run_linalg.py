@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 from run_texts import (
-    LAST_PLACE,
-    close,
+    ULP_OF_ONE,
+    assert_close,
+    assert_close_to_matmul,
     half,
-    held,
     kernel,
     load,
-    near_product,
     numpy_type,
+    round_to_card,
     run,
     store,
     tensor,
@@ -26,7 +26,7 @@ def generic(maps, iterators, arguments, body, *, inputs, outputs):
     out_types = ", ".join(tensor(*actual) for actual in outputs.values())
     results = ", ".join(f"%{name}" for name in outputs)
     kinds = ", ".join(f'"{iterator}"' for iterator in iterators)
-    wanted = f"({out_types})" if len(outputs) > 1 else out_types
+    result_type = f"({out_types})" if len(outputs) > 1 else out_types
     return [
         f"{results} = linalg.generic {{indexing_maps = [{', '.join(maps)}], "
         f"iterator_types = [{kinds}]}} "
@@ -34,7 +34,7 @@ def generic(maps, iterators, arguments, body, *, inputs, outputs):
         + f"outs({outs} : {out_types}) {{",
         f"^bb0({arguments}):",
         body,
-        f"}} -> {wanted}",
+        f"}} -> {result_type}",
     ]
 
 
@@ -200,7 +200,7 @@ def test_generic_matmul_with_a_transposed_operand():
         store("y", [8, 4]),
     )
     a, b = half(8, 16), half(4, 16, seed=1)
-    near_product(run(text, pa=a, pb=b, py=zeros(8, 4))["py"], a, b.T, 0.0)
+    assert_close_to_matmul(run(text, pa=a, pb=b, py=zeros(8, 4))["py"], a, b.T, 0.0)
 
 
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "max"])
@@ -216,7 +216,7 @@ def test_named_elementwise_ops_only_take_the_shape_of_their_outs(op):
     )
     x, y = half(4, 8), half(4, 8, seed=1)
     wide = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "max": np.maximum}[op]
-    close(run(text, px=x, py=y, pr=zeros(4, 8))["pr"], wide(x.astype(float), y))
+    assert_close(run(text, px=x, py=y, pr=zeros(4, 8))["pr"], wide(x.astype(float), y))
 
 
 @pytest.mark.parametrize("dims", [[0], [1], [2], [0, 2], [0, 1, 2]])
@@ -266,7 +266,7 @@ def test_fill():
 @pytest.mark.parametrize(
     ("given", "type", "value", "expected"),
     [
-        ("f32", "f16", 1.1, held(np.array(1.1, np.float16))),
+        ("f32", "f16", 1.1, round_to_card(np.array(1.1, np.float16))),
         ("f16", "f32", 1.5, 1.5),
         ("i32", "f32", -3, -3),
         ("f32", "i32", -2.75, -2),
@@ -282,7 +282,7 @@ def test_a_fill_converts_to_the_type_of_its_outs(given, type, value, expected):
         f"py; v: {given}",
         f"%e = tensor.empty() : {tensor([8], type)}",
         f"%f = linalg.fill ins(%v : {given}) outs(%e : {tensor([8], type)}) -> {tensor([8], type)}",
-        # What the elements are, not what a store makes of them.
+        # The values of the elements before the rounding of a store.
         f"%y = {widen} %f : {tensor([8], type)} to {tensor([8], seen)}"
         if widen
         else f"%y = tensor.cast %f : {tensor([8], type)} to {tensor([8], type)}",
@@ -292,10 +292,10 @@ def test_a_fill_converts_to_the_type_of_its_outs(given, type, value, expected):
     np.testing.assert_array_equal(actual, np.full(8, expected))
 
 
-def test_the_last_place_is_that_of_nine_fraction_bits():
+def test_ulp_has_nine_fraction_bits():
     text = kernel(
         "px; py", load("x", [8]), "%y = arith.addf %x, %x : tensor<8xf16>", store("y", [8])
     )
-    odd = 1 + LAST_PLACE
+    odd = 1 + ULP_OF_ONE
     actual = run(text, px=np.full(8, odd, np.float16), py=zeros(8))["py"]
     np.testing.assert_array_equal(actual, np.full(8, 2 * odd))

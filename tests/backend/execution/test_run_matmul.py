@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from run_texts import (
-    close,
+    assert_close,
+    assert_close_to_matmul,
     half,
-    held,
     kernel,
     load,
-    near_product,
     numpy_type,
+    round_to_card,
     run,
     store,
     tensor,
@@ -38,13 +38,13 @@ def test_matmul_adds_to_its_outs(shape):
     m, k, n = shape
     a, b, c = half(m, k), half(k, n, seed=1), half(m, n, seed=2)
     actual = run(product("matmul", [m, k], [k, n], [m, n]), pa=a, pb=b, pc=c)["pc"]
-    near_product(actual, a, b, c.astype(float))
+    assert_close_to_matmul(actual, a, b, c.astype(float))
 
 
 def test_batch_matmul_adds_to_its_outs():
     a, b, c = half(3, 8, 16), half(3, 16, 24, seed=1), half(3, 8, 24, seed=2)
     text = product("batch_matmul", [3, 8, 16], [3, 16, 24], [3, 8, 24])
-    near_product(run(text, pa=a, pb=b, pc=c)["pc"], a, b, c.astype(float))
+    assert_close_to_matmul(run(text, pa=a, pb=b, pc=c)["pc"], a, b, c.astype(float))
 
 
 def test_matmul_in_float32():
@@ -56,7 +56,7 @@ def test_matmul_in_float32():
     np.testing.assert_allclose(actual, a.astype(float) @ b + c, rtol=1e-5, atol=1e-5)
 
 
-def test_matmul_of_halves_into_float32():
+def test_matmul_of_float16_into_float32():
     a, b, c = half(8, 16), half(16, 8, seed=1), half(8, 8).astype(np.float32)
     text = product("matmul", [8, 16], [16, 8], [8, 8], types=("f16", "f16", "f32"))
     actual = run(text, pa=a, pb=b, pc=c)["pc"]
@@ -71,14 +71,14 @@ def test_matmul_of_integers(type):
     np.testing.assert_array_equal(run(text, pa=a, pb=b, pc=c)["pc"], a @ b + c)
 
 
-def test_products_are_summed_in_float32():
-    """Halves stop counting at 1024."""
+def test_matmul_accumulates_in_float32():
+    """SEN169 cannot count beyond 1024."""
     a, b = np.ones((1, 2048), np.float16), np.full((2048, 1), 1.001, np.float16)
     outs = "%o = arith.constant dense<0.0> : tensor<1x1xf16>"
     actual = run(
         product("matmul", [1, 2048], [2048, 1], [1, 1], outs=outs), pa=a, pb=b, pc=zeros(1, 1)
     )
-    close(actual["pc"], [[2048 * held(b[0])[0]]])
+    assert_close(actual["pc"], [[2048 * round_to_card(b[0])[0]]])
 
 
 def test_a_constant_outs_is_unchanged_after_a_loop():
@@ -104,7 +104,7 @@ def test_a_constant_outs_is_unchanged_after_a_loop():
     np.testing.assert_array_equal(actual["pd"], a @ b + 1)
 
 
-def test_products_of_different_shapes_are_refused():
+def test_matmul_of_incompatible_shapes_is_rejected():
     text = product("matmul", [4, 8], [6, 4], [4, 4])
     with pytest.raises(KtirError):
         run(text, pa=zeros(4, 8), pb=zeros(6, 4), pc=zeros(4, 4))

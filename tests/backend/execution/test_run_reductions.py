@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from run_texts import (
-    close,
+    assert_close,
     half,
     kernel,
     load,
@@ -50,7 +50,7 @@ COMBINES = {
 
 @pytest.mark.parametrize("op", COMBINES)
 @pytest.mark.parametrize("dims", [[0], [1], [2], [0, 2], [1, 2], [0, 1, 2]])
-def test_reducing_halves(op, dims):
+def test_reduction_of_float16(op, dims):
     x = half(3, 5, 8, scale=0.5)
     kept = [size for dim, size in enumerate(x.shape) if dim not in dims]
     function, init = COMBINES[op]
@@ -60,7 +60,7 @@ def test_reducing_halves(op, dims):
     region = run(reduction(op, [3, 5, 8], kept, dims, init=init), px=x, pr=out)["pr"]
     short = run(reduction(op, [3, 5, 8], kept, dims, init=init, shorthand=True), px=x, pr=out)["pr"]
     np.testing.assert_array_equal(region, short)
-    close(region, expected, roundings=2, absolute=slack + 2.0**-24)
+    assert_close(region, expected, roundings=2, absolute=slack + 2.0**-24)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_reducing_integers(op, function, type):
     np.testing.assert_array_equal(run(text, px=x, pr=np.zeros(4, x.dtype))["pr"], expected)
 
 
-def test_the_init_takes_part_once():
+def test_init_is_reduced_once():
     text = reduction("arith.addf", [1, 3], [1], [1], init="5.0")
     x = np.array([[1, 2, 3]], np.float16)
     np.testing.assert_array_equal(run(text, px=x, pr=zeros(1))["pr"], [11])
@@ -98,7 +98,7 @@ def test_a_combiner_of_several_ops(size):
 
 @pytest.mark.parametrize("dims", [[0], [1], [0, 1]])
 def test_a_combiner_with_a_constant_and_an_outer_scalar(dims):
-    """Sums of what is above a limit: the larger of both, counted from the limit."""
+    """The combiner clamps the larger operand to a scalar from outside of the region."""
     x = half(4, 9, scale=3)
     kept = [size for dim, size in enumerate(x.shape) if dim not in dims]
     text = reduction(
@@ -117,7 +117,7 @@ def test_a_combiner_with_a_constant_and_an_outer_scalar(dims):
     np.testing.assert_array_equal(actual, np.minimum(x.max(tuple(dims)), 1))
 
 
-def test_a_reduction_of_nothing_is_its_init():
+def test_empty_reduction_is_its_init():
     text = reduction("arith.addf", [4, 0], [4], [1], init="3.0")
     np.testing.assert_array_equal(run(text, px=zeros(4, 0), pr=zeros(4))["pr"], np.full(4, 3))
 

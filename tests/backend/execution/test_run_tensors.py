@@ -66,7 +66,7 @@ def test_a_slice_outside_its_tensor_is_an_error(row):
 
 
 @pytest.mark.parametrize("row", [-1, 7])
-def test_a_slice_outside_its_tensor_in_the_text_is_refused(row):
+def test_static_slice_out_of_bounds_is_rejected(row):
     text = of(
         f"%y = tensor.extract_slice %x[{row}, 0] [2, 16] [1, 1] "
         ": tensor<8x16xf16> to tensor<2x16xf16>",
@@ -239,7 +239,7 @@ def test_constants(literal, type, expected):
 
 
 @pytest.mark.parametrize("spelling", ["0xFC00 : f16", "dense<0xFC00> : tensor<8xf16>"])
-def test_a_bit_pattern_below_all_halves(spelling):
+def test_bit_pattern_below_all_float16_values(spelling):
     """No half compares below it, and it is the seed of a maximum."""
     scalar = "dense" not in spelling
     text = kernel(
@@ -269,7 +269,7 @@ def test_float32_minus_infinity():
 
 
 def test_dims_and_sizes_known_at_run_time():
-    """A part of a tile whose length an argument gives, within a bound."""
+    """Slice a tile with a length that is an argument, within a bound."""
     text = kernel(
         "px; py; n: !ktdp.runtime_arg<index, granularity=1, upperbound=16>",
         load("x", [16]),

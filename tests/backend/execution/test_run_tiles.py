@@ -53,7 +53,7 @@ def test_a_tile_past_the_end_of_the_array_reads_zeros_there():
     np.testing.assert_array_equal(actual["py"], np.vstack([x[2:], zeros(2, 64)]))
 
 
-def test_a_tile_past_the_end_of_the_array_writes_nothing_there():
+def test_store_past_the_end_of_an_array_is_dropped():
     x = half(4, 64)
     text = kernel(
         "px; py",
@@ -173,7 +173,7 @@ def test_a_triangle_walked_by_columns():
     np.testing.assert_array_equal(run(text, px=x, py=zeros(10))["py"], x[rows, columns])
 
 
-def test_storing_a_triangle_leaves_the_rest():
+def test_store_of_a_triangle_preserves_other_elements():
     text = kernel(
         "px; py",
         load("x", [10]),
@@ -286,7 +286,7 @@ def test_a_rank_0_view_and_tile():
     np.testing.assert_array_equal(actual, np.full(8, 1.5))
 
 
-def test_an_empty_tile_moves_nothing():
+def test_empty_tile_transfers_nothing():
     x = half(4, 8)
     text = kernel(
         "px; py",
@@ -338,7 +338,7 @@ def test_a_tile_of_a_tensor_in_another_shape():
     np.testing.assert_array_equal(actual, 2 * x[1:3, 4:].ravel())
 
 
-def test_a_tile_of_a_tensor_in_another_type_is_refused():
+def test_tile_of_another_element_type_is_rejected():
     text = loaded_from_tensor(
         "tensor<8xf16>", "%y = arith.extf %p : tensor<8xf16> to tensor<8xf32>"
     )
@@ -346,7 +346,7 @@ def test_a_tile_of_a_tensor_in_another_type_is_refused():
         ktir.load(text).compile("f")
 
 
-def test_a_negative_anchor_is_an_error_that_says_where():
+def test_negative_anchor_reports_its_location():
     x = half(8)
     text = copy_tile([8], ["%n"], [4], arguments="px; py; n")
     with pytest.raises(RuntimeError, match="kernel f, core 0, instruction .* before the begin"):

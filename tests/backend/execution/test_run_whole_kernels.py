@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from run_texts import close, half, zeros
+from run_texts import assert_close, half, zeros
 
 from torch_spyre import ktir
 
@@ -29,7 +29,7 @@ def test_softmax_of_wide_ragged_rows(columns):
     expected = zeros(2, 262144, dtype=float)
     expected[:, :columns] = softmax(x[:, :columns].astype(float))
     # The exponent's argument is rounded first: it is up to 20, so 20 / 1024 relatively.
-    close(actual["output_ptr"], expected, roundings=45, absolute=2.0**-24)
+    assert_close(actual["output_ptr"], expected, roundings=45, absolute=2.0**-24)
 
 
 def test_softmax_of_whole_rows_strided_over_cores():
@@ -46,7 +46,7 @@ def test_softmax_of_whole_rows_strided_over_cores():
     )["output_ptr"]
     expected = zeros(3, 262144, dtype=float)
     expected[:, :columns] = softmax(x[:, :columns].astype(float))
-    close(actual, expected, roundings=45, absolute=2.0**-24)
+    assert_close(actual, expected, roundings=45, absolute=2.0**-24)
 
 
 def test_rms_norm_over_a_square_of_cores():
@@ -61,17 +61,19 @@ def test_rms_norm_over_a_square_of_cores():
         y0=zeros(64, 64),
         y1=zeros(64, 64),
     )
-    close(np.hstack([actual["y0"], actual["y1"]]), expected, roundings=2.1, absolute=2.0**-24)
+    assert_close(
+        np.hstack([actual["y0"], actual["y1"]]), expected, roundings=2.1, absolute=2.0**-24
+    )
 
 
-def test_a_product_with_its_keys_in_parts():
+def test_matmul_with_split_keys():
     p = softmax(half(64, 512).astype(float)).astype(np.float16)
     v = half(512, 64, seed=1)
     actual = run("sdpa_pv_ksplit.mlir", P=p, V=v, O=zeros(64, 64))["O"]
     expected = p.astype(float) @ v
     # Each of 8 parts and 7 sums rounds once; so does p on its way to the card.
     slack = (np.abs(p.astype(float)) @ np.abs(v)) * 2.0**-10 * 10
-    close(actual, expected, absolute=slack)
+    assert_close(actual, expected, absolute=slack)
 
 
 def test_nested_loops():
@@ -108,7 +110,7 @@ def test_layer_norm_with_sizes_as_scalars(columns):
         X=x, Y=zeros(10, columns), W=w, B=b, Mean=np.zeros(10, np.float32),
         stride=columns, M=10, N=columns, eps=1e-5,
     )  # fmt: skip
-    close(actual["Y"], normal * w + b, absolute=2.0**-18)
+    assert_close(actual["Y"], normal * w + b, absolute=2.0**-18)
     np.testing.assert_allclose(actual["Mean"], wide.mean(1), atol=1e-6)
 
 
@@ -136,9 +138,9 @@ def test_swiglu_on_four_cores():
     )["y"]  # fmt: skip
     g = x.astype(float) @ gate
     hidden = g / (1 + np.exp(-g)) * (x.astype(float) @ up)
-    # About ten roundings before the last product, one of each part and of each sum.
+    # About ten roundings before the last matmul, one per slice and per sum.
     slack = np.abs(hidden) @ np.abs(down.astype(float)) * 2.0**-10 * 15
-    close(actual, hidden @ down, absolute=slack)
+    assert_close(actual, hidden @ down, absolute=slack)
 
 
 def test_rotary_embedding():
@@ -149,7 +151,7 @@ def test_rotary_embedding():
     first, second = x[:, :64].astype(float), x[:, 64:].astype(float)
     expected = np.hstack([first * cos - second * sin, second * cos + first * sin])
     slack = np.hstack([np.abs(first) + np.abs(second)] * 2) * 2.0**-10 * 2
-    close(actual, expected, absolute=slack)
+    assert_close(actual, expected, absolute=slack)
 
 
 @pytest.mark.parametrize("lengths", [(64, 33), (1, 16), (17, 50)])
@@ -166,11 +168,11 @@ def test_attention_over_pages_with_lengths(lengths):
         k = keys[table[sequence]].reshape(64, 32)[:length].astype(float)
         v = values[table[sequence]].reshape(64, 32)[:length].astype(float)
         weights = softmax(query[sequence].astype(float) @ k.T * 32**-0.5)
-        close(actual[sequence], weights @ v, absolute=weights @ np.abs(v) * 2.0**-9)
+        assert_close(actual[sequence], weights @ v, absolute=weights @ np.abs(v) * 2.0**-9)
 
 
 @pytest.mark.parametrize("height", [6, 7, 9, 12])
-def test_matrices_of_unknown_height_merged(height):
+def test_concatenation_of_matrices_of_dynamic_height(height):
     a, b = half(height, 16), half(16, height, seed=1)
     actual = run("rowmerge_dynamic.mlir", a=a, b=b, out=zeros(12, 16), m=height)["out"]
     np.testing.assert_array_equal(actual, np.vstack([a, b.T])[:12])

@@ -29,9 +29,9 @@ VALUES = list(range(16))
 
 def results(text, trips):
     content = compiled(HEAD + text + "return\n}\n")
-    for backwards in (False, True):
+    for reverse in (False, True):
         arrays = {"in": list(VALUES), "out": [0] * 32}
-        Interpreter(content, arrays, [trips], backwards=backwards).run()
+        Interpreter(content, arrays, [trips], reverse=reverse).run()
         yield arrays["out"][:16], arrays["out"][16:]
 
 

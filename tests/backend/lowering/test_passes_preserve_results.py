@@ -7,10 +7,10 @@ from program_interpreter import Interpreter
 from random_kernels import INPUTS, OUTPUTS, KernelWriter, N
 
 
-def outputs_of(content, *, backwards):
+def outputs_of(content, *, reverse):
     arrays = {f"in{i}": [3 * i + 7 * j - 20 for j in range(N * N)] for i in range(INPUTS)}
     arrays |= {f"out{i}": [0] * (N * N) for i in range(OUTPUTS)}
-    Interpreter(content, arrays, [2], backwards=backwards).run()
+    Interpreter(content, arrays, [2], reverse=reverse).run()
     return [arrays[f"out{i}"] for i in range(OUTPUTS)]
 
 
@@ -29,7 +29,7 @@ def check(text):
     with without_passes():
         plain = compiled(text)
     optimised = compiled(text)
-    expected = outputs_of(plain, backwards=False)
-    assert outputs_of(plain, backwards=True) == expected
-    assert outputs_of(optimised, backwards=False) == expected
-    assert outputs_of(optimised, backwards=True) == expected
+    expected = outputs_of(plain, reverse=False)
+    assert outputs_of(plain, reverse=True) == expected
+    assert outputs_of(optimised, reverse=False) == expected
+    assert outputs_of(optimised, reverse=True) == expected

@@ -25,7 +25,7 @@ INTEGERS = sorted(WIDTHS)
 
 
 def lanes(type):
-    """What a register of this type holds: flags are 0 or 1, all else is signed."""
+    """Draw register values of this type: 0 or 1 for i1, signed integers otherwise."""
     if type is ElementType.I1:
         return st.integers(0, 1)
     half = 1 << (WIDTHS[type] - 1)
@@ -102,7 +102,7 @@ def test_a_constant_folded_op_equals_the_card_s_result(op, type, data):
     assert constant == evaluated(op, left, right, type)
 
 
-def test_index_arithmetic_is_folded():
+def test_index_arithmetic_is_constant_folded():
     """Not folding would be right too, and would make every known size unknown."""
     for op in ("addi", "subi", "muli", "divsi", "remsi", "floordivsi", "ceildivsi", "divui"):
         assert constant_fold(op, [7, 3], ElementType.I64, ElementType.I64) is not None
@@ -117,7 +117,7 @@ def test_division_by_zero_is_left_to_the_card():
 @given(
     st.sampled_from(sorted(CASTS)), st.sampled_from(INTEGERS), st.sampled_from(INTEGERS), st.data()
 )
-def test_a_folded_cast_reads_its_operand_as_the_operand_s_type(op, operand, result, data):
+def test_constant_folded_cast_reads_its_operand_with_the_operand_type(op, operand, result, data):
     lane = data.draw(lanes(operand))
     assert constant_fold(op, [lane], operand, result) == as_lane(CASTS[op](lane, operand), result)
 
@@ -141,20 +141,22 @@ def bounded_ops(draw):
     left, right = draw(st.none() | ranges(type)), draw(st.none() | ranges(type))
     # Of 64-bit integers without bounds it is assumed that they are not near the ends of 64 bits.
     anything = st.integers(-(2**62), 2**62) if type is ElementType.I64 else lanes(type)
-    inside = [draw(anything if found is None else st.integers(*found)) for found in (left, right)]
+    inside = [
+        draw(anything if interval is None else st.integers(*interval)) for interval in (left, right)
+    ]
     return op, type, left, right, inside
 
 
 @given(bounded_ops())
-def test_bounds_hold_for_every_value_inside_those_of_the_operands(drawn):
+def test_bounds_hold_for_all_operands_within_their_bounds(drawn):
     op, type, left, right, (a, b) = drawn
-    found = bound(op, [left, right], type, result_type(op, type))
-    assume(found is not None)
+    bounds = bound(op, [left, right], type, result_type(op, type))
+    assume(bounds is not None)
     assume(b != 0 or "div" not in op and "rem" not in op)
-    assert found[0] <= evaluated(op, a, b, type) <= found[1]
+    assert bounds[0] <= evaluated(op, a, b, type) <= bounds[1]
 
 
-def test_the_remainder_of_a_range_around_zero_is_bounded_by_the_divisor_alone():
+def test_remainder_of_a_range_around_zero_is_bounded_by_the_divisor():
     """Its extremes are not at the ends of the range: 5 remsi 3 is 2, 7 remsi 3 is 1."""
     assert bound("remsi", [(-5, 7), (3, 3)], ElementType.I64, ElementType.I64) == (-2, 2)
 
@@ -182,9 +184,9 @@ def test_results_that_may_wrap_around_have_no_bounds():
 def test_bounds_of_casts_hold(op, operand, result, data):
     interval = data.draw(ranges(operand))
     lane = data.draw(st.integers(*interval))
-    found = bound(op, [interval], operand, result)
-    assume(found is not None)
-    assert found[0] <= as_lane(CASTS[op](lane, operand), result) <= found[1]
+    bounds = bound(op, [interval], operand, result)
+    assume(bounds is not None)
+    assert bounds[0] <= as_lane(CASTS[op](lane, operand), result) <= bounds[1]
 
 
 def test_a_select_needs_bounds_of_its_choices_only():
@@ -202,7 +204,7 @@ def test_equal_constants_share_a_register():
     assert registers.constant(8) != seven
     assert registers.constant_value(seven) == 7
     assert registers.bounds(seven) == (7, 7)
-    assert {found.bits for found in registers.constants()} == {7, 8}
+    assert {constant.bits for constant in registers.constants()} == {7, 8}
 
 
 def test_core_ids_are_bounded_by_the_grid():

@@ -22,46 +22,46 @@ def view(sizes, strides):
     return TensorView(Buffer(1, "b"), ElementType.I32, extents, tuple(strides))
 
 
-def under(sizes, strides, wanted):
-    found = as_view(view(sizes, strides), tuple(Extent(0, size, True) for size in wanted))
-    return found and found.strides
+def under(sizes, strides, shape):
+    reshaped = as_view(view(sizes, strides), tuple(Extent(0, size, True) for size in shape))
+    return reshaped and reshaped.strides
 
 
 @st.composite
 def strided_and_wanted(draw):
-    """A tensor that was sliced, transposed and broadcast, and a shape of as many elements."""
+    """Draw a sliced, transposed and broadcast tensor, and a shape with the same element count."""
     sizes = draw(st.lists(st.sampled_from([1, 2, 3, 4, 6]), min_size=1, max_size=4))
     base = torch.arange(4 * 7**4).reshape(4 * 7, 7, 7, 7)
-    found = base[tuple(slice(0, size) for size in sizes)]
-    found = found[(slice(None),) * len(sizes) + (0,) * (4 - len(sizes))]
+    tensor = base[tuple(slice(0, size) for size in sizes)]
+    tensor = tensor[(slice(None),) * len(sizes) + (0,) * (4 - len(sizes))]
     if draw(st.booleans()):
-        found = torch.arange(found.numel()).reshape(sizes)
-    found = found.permute(draw(st.permutations(range(len(sizes)))))
+        tensor = torch.arange(tensor.numel()).reshape(sizes)
+    tensor = tensor.permute(draw(st.permutations(range(len(sizes)))))
     if draw(st.booleans()):
-        found = found.unsqueeze(0).expand(draw(st.sampled_from([1, 2, 3])), *found.shape)
-    factors = [f for f in (2, 2, 2, 2, 3, 3, 3, 3) if found.numel() % f == 0]
-    wanted, left = [], found.numel()
+        tensor = tensor.unsqueeze(0).expand(draw(st.sampled_from([1, 2, 3])), *tensor.shape)
+    factors = [f for f in (2, 2, 2, 2, 3, 3, 3, 3) if tensor.numel() % f == 0]
+    shape, remaining = [], tensor.numel()
     for factor in draw(st.permutations(factors)):
-        if left % factor == 0 and draw(st.booleans()):
-            wanted.append(factor)
-            left //= factor
-    wanted.insert(draw(st.integers(0, len(wanted))), left)
-    return found, wanted
+        if remaining % factor == 0 and draw(st.booleans()):
+            shape.append(factor)
+            remaining //= factor
+    shape.insert(draw(st.integers(0, len(shape))), remaining)
+    return tensor, shape
 
 
 @given(strided_and_wanted())
-def test_a_view_exists_where_pytorch_has_one(case):
-    tensor, wanted = case
-    strides = under(tensor.shape, tensor.stride(), wanted)
+def test_view_exists_if_pytorch_has_one(case):
+    tensor, shape = case
+    strides = under(tensor.shape, tensor.stride(), shape)
     try:
-        expected = tensor.view(wanted)
+        expected = tensor.view(shape)
     except RuntimeError:
         assert strides is None
         return
     assert strides is not None
     storage = torch.arange(4 * 7**4)
-    walked = torch.as_strided(storage, wanted, strides)
-    assert torch.equal(walked, torch.as_strided(storage, wanted, expected.stride()))
+    actual = torch.as_strided(storage, shape, strides)
+    assert torch.equal(actual, torch.as_strided(storage, shape, expected.stride()))
 
 
 def test_empty_tensors_can_be_viewed_with_any_shape():
@@ -167,14 +167,14 @@ WITH_COPY = [
 @pytest.mark.parametrize(("change", "reference", "before", "after", "groups"), WITHOUT_COPY)
 def test_a_reshape_that_strides_express_copies_nothing(change, reference, before, after, groups):
     content = compiled(program(change, joined("r", before, after, groups), after))
-    assert not any(isinstance(found, Copy) for found in content.code)
-    found, expected = results(content, reference, after)
-    assert found == expected
+    assert not any(isinstance(instruction, Copy) for instruction in content.code)
+    actual, expected = results(content, reference, after)
+    assert actual == expected
 
 
 @pytest.mark.parametrize(("change", "reference", "before", "after", "groups"), WITH_COPY)
 def test_a_reshape_that_strides_cannot_express_is_a_copy(change, reference, before, after, groups):
     content = compiled(program(change, joined("r", before, after, groups), after))
-    assert sum(isinstance(found, Copy) for found in content.code) == 1
-    found, expected = results(content, reference, after)
-    assert found == expected
+    assert sum(isinstance(instruction, Copy) for instruction in content.code) == 1
+    actual, expected = results(content, reference, after)
+    assert actual == expected

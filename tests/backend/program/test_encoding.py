@@ -1,4 +1,4 @@
-"""The file form of programs: a round trip for any content, and a clear refusal of anything else."""
+"""Program files: any content round-trips, and any other file raises a clear error."""
 
 import dataclasses
 
@@ -78,7 +78,7 @@ def test_a_truncated_file_is_detected(content, data):
 
 @given(st.binary(max_size=200))
 def test_any_payload_is_decoded_or_rejected(payload):
-    """The hash is right, as in a file that someone made on purpose."""
+    """Write a file with a valid hash, as an attacker could."""
     try:
         content = decode(with_payload(payload))
     except ProgramError:
@@ -115,7 +115,7 @@ MOVE = bytes([2, 2 * Move.opcode])
         (with_payload(payload_with(bytes([2, 2 * Scalar.opcode, 0, 0, 60]))), "30 is not a Elem"),
     ],
 )
-def test_the_error_states_what_is_wrong_with_a_file(file, message):
+def test_error_describes_the_problem_of_a_file(file, message):
     with pytest.raises(ProgramError, match=message) as caught:
         decode(file)
     assert str(caught.value).startswith("device program: ")
@@ -132,7 +132,7 @@ def test_a_saved_program_is_loaded_again(tmp_path):
     path = tmp_path / "f.prg"
     program.save(path)
     assert Program.load(path) == program
-    assert [found.name for found in tmp_path.iterdir()] == ["f.prg"]
+    assert [path.name for path in tmp_path.iterdir()] == ["f.prg"]
 
 
 def test_a_file_that_is_no_program_is_not_loaded(tmp_path):
@@ -144,7 +144,7 @@ def test_a_file_that_is_no_program_is_not_loaded(tmp_path):
         Program.load(path)
 
 
-def test_a_program_that_cannot_be_saved_says_so(tmp_path):
+def test_saving_to_an_invalid_path_raises(tmp_path):
     with pytest.raises(ProgramError, match="cannot write"):
         Program(encode(EMPTY)).save(tmp_path / "missing" / "f.prg")
 

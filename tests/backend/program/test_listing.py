@@ -15,7 +15,7 @@ EXPECTED = sorted((Path(__file__).parent / "expected").glob("*.listing"))
 
 @pytest.mark.parametrize("path", EXPECTED, ids=lambda path: path.stem)
 def test_the_listing_of_a_kernel(path):
-    """After a wanted change: spyre ktir compile KERNEL --listing > tests/backend/expected/..."""
+    """To accept a change: spyre ktir compile KERNEL --listing > tests/backend/expected/..."""
     kernel, _, function = path.stem.partition(".")
     content = compiled((KERNELS / f"{kernel}.mlir").read_text(), function=function)
     assert listing(content) == path.read_text()

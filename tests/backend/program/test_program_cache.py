@@ -55,14 +55,14 @@ def compilations(monkeypatch):
 
 
 @pytest.fixture
-def warned(caplog):
-    """What the cache logged."""
+def logged_warnings(caplog):
+    """Return a function that returns the warnings of the cache."""
     caplog.set_level(logging.WARNING, logger=program_cache.logger.name)
     return lambda: [record.getMessage() for record in caplog.records]
 
 
 def compile_once(text=TEXT, function="f", **scalars):
-    """In a module of its own, as another process would."""
+    """Compile in a new module, as another process would."""
     return ktir.load(text).compile(function, **scalars)
 
 
@@ -89,7 +89,7 @@ def test_a_program_is_compiled_once_for_all_processes(folder, compilations):
         {"function": "g"},
         {"s": 1.0},
         {"text": TEXT.replace("addf", "mulf")},
-        {"text": "\n" + TEXT},  # ops stand on other lines
+        {"text": "\n" + TEXT},  # ops are on other lines
         {"text": TEXT.replace("@f(%p", "@f(%q").replace("view %p", "view %q")},
     ],
     ids=["function", "scalar", "op", "line", "name"],
@@ -147,32 +147,34 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_file_is_ignored_and_rewritten(folder, compilations, warned, damage):
+def test_a_damaged_file_is_ignored_and_rewritten(folder, compilations, logged_warnings, damage):
     expected = compile_once()
     (path,) = files(folder)
     good = path.read_bytes()
     path.write_bytes(damage(good))
     assert compile_once() == expected
     assert len(compilations) == 2
-    (message,) = warned()
+    (message,) = logged_warnings()
     assert str(path) in message
     assert path.read_bytes() == good
     assert compile_once() == expected
     assert len(compilations) == 2
 
 
-def test_the_program_of_another_kernel_under_this_name_is_not_used(folder, compilations, warned):
+def test_the_program_of_another_kernel_under_this_name_is_not_used(
+    folder, compilations, logged_warnings
+):
     compile_once()
     compile_once(function="g")
     first, second = files(folder)
     second.write_bytes(first.read_bytes())
     assert compile_once().name == "f"
     assert compile_once(function="g").name == "g"
-    assert len(warned()) == 1
+    assert len(logged_warnings()) == 1
     assert len(compilations) == 3
 
 
-def test_entries_that_are_not_files_are_ignored(folder, compilations, warned):
+def test_entries_that_are_not_files_are_ignored(folder, compilations, logged_warnings):
     compile_once()
     (path,) = files(folder)
     path.unlink()
@@ -184,7 +186,7 @@ def test_entries_that_are_not_files_are_ignored(folder, compilations, warned):
     compile_once()
     compile_once()
     assert len(compilations) == 4
-    assert any("cannot be cached" in message for message in warned())
+    assert any("cannot be cached" in message for message in logged_warnings())
 
 
 @pytest.mark.parametrize("value", ["", "0"])
@@ -214,14 +216,16 @@ def test_by_default_it_is_in_the_user_s_cache_folder(tmp_path, monkeypatch):
         assert knobs.execution.program_cache == str(tmp_path / ".cache/torch_spyre/programs")
 
 
-def test_a_folder_that_cannot_be_written_is_warned_about_once(tmp_path, compilations, warned):
+def test_a_folder_that_cannot_be_written_is_warned_about_once(
+    tmp_path, compilations, logged_warnings
+):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     with knobs.override(TORCH_SPYRE_PROGRAM_CACHE=str(blocked / "programs")):
         assert compile_once() == compile_once()
         compile_once(function="g")
     assert len(compilations) == 3
-    warnings = [message for message in warned() if "cannot be cached" in message]
+    warnings = [message for message in logged_warnings() if "cannot be cached" in message]
     assert len(warnings) == 1
 
 
@@ -251,7 +255,7 @@ def test_the_folder_is_not_listed_for_every_write(tmp_path, monkeypatch):
     cache = ProgramCache(tmp_path, 3200 * len(program.file))
     for number in range(150):
         cache.store(key_of(number), program)
-    assert len(listed) == 8 + 256  # some folders, and then, for they told nothing, each
+    assert len(listed) == 8 + 256  # a sample of folders, then all, since the sample was empty
 
 
 def spy_on_listing(monkeypatch):
@@ -266,10 +270,10 @@ def spy_on_listing(monkeypatch):
     return listed
 
 
-def fill_folders(tmp_path, each, size):
+def fill_folders(tmp_path, files_per_folder, size):
     for name in program_cache._FOLDERS:
         (tmp_path / name).mkdir()
-        for number in range(each):
+        for number in range(files_per_folder):
             (tmp_path / name / f"{name}{number}.prg").write_bytes(b"x" * size)
 
 
@@ -277,7 +281,7 @@ def fill_folders(tmp_path, each, size):
 def test_the_size_of_a_large_cache_is_estimated_from_some_folders(
     tmp_path, monkeypatch, limit, looks
 ):
-    fill_folders(tmp_path, each=10, size=100)
+    fill_folders(tmp_path, files_per_folder=10, size=100)
     program = sample_program()
     listed = spy_on_listing(monkeypatch)
     state = random.getstate()
@@ -309,7 +313,7 @@ def test_temporary_files_of_killed_processes_are_removed(tmp_path):
 
 
 def hammer(folder, seed, seconds, failures):
-    """Finds, keeps, damages and removes programs, all at random."""
+    """Load, store, damage and remove programs in random order."""
     try:
         chance = random.Random(seed)
         programs = {number: sample_program(f"k{number}") for number in range(4)}

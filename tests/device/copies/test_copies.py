@@ -14,7 +14,7 @@ DEV = "spyre"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32])
-def test_a_copy_from_the_card_leaves_those_that_share_memory_lazily_alone(dtype):
+def test_copy_from_the_card_does_not_write_lazy_clones(dtype):
     original = torch.zeros(4)
     clone = torch._lazy_clone(original)
     clone.copy_(torch.ones(4, dtype=dtype, device=DEV))
@@ -36,7 +36,7 @@ def test_a_lazy_clone_can_be_copied_to_the_card_without_ending_the_sharing():
 @pytest.mark.parametrize("source_dtype", [torch.float32, torch.int32, torch.float16])
 @pytest.mark.parametrize("devices", [(DEV, "cpu"), ("cpu", DEV), (DEV, DEV)])
 @pytest.mark.parametrize("negated", [(True, True), (True, False), (False, True)])
-def test_lazy_negation_of_either_side_keeps_the_sign(devices, negated, source_dtype, target_dtype):
+def test_lazy_negation_of_either_side_is_resolved(devices, negated, source_dtype, target_dtype):
     source = torch.tensor([3, -4, 0, 7], dtype=source_dtype).to(devices[0])
     target = torch.zeros(4, dtype=target_dtype).to(devices[1])
     source = source._neg_view() if negated[0] else source
@@ -49,7 +49,7 @@ def test_lazy_negation_of_either_side_keeps_the_sign(devices, negated, source_dt
 
 
 @pytest.mark.parametrize("part", ["real", "imag"])
-def test_parts_of_conjugates_travel_with_their_sign(part):
+def test_real_and_imag_of_conjugates_are_copied_with_their_sign(part):
     conjugate = torch.tensor([1 + 2j, -3 - 4j]).conj()
     expected = getattr(conjugate, part).tolist()
     card = getattr(conjugate, part).to(DEV)
@@ -71,7 +71,7 @@ def test_conjugated_complex_tensors_give_and_take_real_values():
     assert card.tolist() == [5, 6]
 
 
-# --- Memory as it is ------------------------------------------------------------------------------
+# --- Raw memory -----------------------------------------------------------------------------------
 
 
 def test_a_tensor_without_memory_has_no_bytes():
@@ -98,11 +98,11 @@ def test_bytes_that_are_written_are_those_that_are_read():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool])
 @pytest.mark.parametrize("fill", [lambda x: x.fill_(1), torch.zero_], ids=["one", "zero"])
-def test_what_an_expanded_tensor_repeats_is_filled_once(dtype, fill):
+def test_fill_of_an_expanded_tensor_writes_each_element_once(dtype, fill):
     """Every element gets the same value, so that it does not matter which of them writes it."""
     host = torch.arange(12).reshape(3, 4).to(dtype)
     card = host.to(DEV)
-    for each in (host, card):
-        assert fill(each[:, 1:2].expand(3, 5)).shape == (3, 5)
-        fill(each[0, 3].expand(2, 2))
+    for tensor in (host, card):
+        assert fill(tensor[:, 1:2].expand(3, 5)).shape == (3, 5)
+        fill(tensor[0, 3].expand(2, 2))
     assert torch.equal(card.cpu(), host)

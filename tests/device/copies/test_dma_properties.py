@@ -1,7 +1,7 @@
-"""Whatever is copied, from and to whatever view, exactly the right places change.
+"""Copies between any views write exactly the expected elements.
 
-Hypothesis draws shapes, dtypes, host strides, layouts and chains of views; the golden model says
-what the whole device memory must hold afterwards.
+Hypothesis draws shapes, dtypes, host strides, layouts and chains of views; the golden model
+computes the expected content of the whole device memory.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ import pytest
 import torch
 from copy_strategies import (
     DTYPES,
-    MOST_ELEMENTS,
+    MAX_ELEMENTS,
     View,
     device_layouts,
     random_host,
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*does not support int64")
 
 @dataclass
 class Pair:
-    """A device tensor, and what the golden model says its whole memory holds."""
+    """A device tensor, and the content of its memory in the golden model."""
 
     tensor: torch.Tensor
     layout: Layout
@@ -197,7 +197,7 @@ def test_copying_on_the_card_into_a_view_changes_exactly_its_elements(data, size
 
 @many
 @given(st.data(), sizes(), st.sampled_from(DTYPES))
-def test_moving_to_another_layout_on_the_card_keeps_the_tensor(data, size, dtype):
+def test_layout_change_on_the_card_preserves_the_elements(data, size, dtype):
     pair = written(
         random_host(size, dtype, data.draw(seeds)), data.draw(device_layouts(size, dtype))
     )
@@ -212,7 +212,7 @@ def test_moving_to_another_layout_on_the_card_keeps_the_tensor(data, size, dtype
 def test_staggered_sticks_are_copied_in_their_own_order(data, rows, name):
     dtype = torch.float32 if name == "DL16_TO_FP32" else torch.float16
     size = (*rows, 64 * data.draw(st.integers(1, 3)))
-    assume(prod(size) <= 4 * MOST_ELEMENTS)
+    assume(prod(size) <= 4 * MAX_ELEMENTS)
     plain = layouts.default_layout(size, dtype)
     layout = Layout(plain.device_size, plain.stride_map, plain.format, name)
     pair = written(random_host(size, dtype, data.draw(seeds)), layout)
@@ -258,7 +258,7 @@ def test_common_views_read_back_as_on_the_host(view):
     assert torch.equal(view(device).cpu(), view(host))
 
 
-def test_a_view_made_before_a_copy_sees_the_copied_data():
+def test_view_created_before_a_copy_reads_the_copied_data():
     host = numbers(512, 512)
     device = torch.empty(512, 512, dtype=torch.float16, device="spyre")
     view = device.view(64, 8, 512)

@@ -76,7 +76,7 @@ def test_every_16_bit_host_value_gets_the_code_of_the_golden_model(dtype):
 
 
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
-def test_every_16_bit_host_value_comes_back_as_the_golden_model_says(dtype):
+def test_every_16_bit_host_value_round_trips_as_the_golden_model(dtype):
     host = every_host_value(dtype)
     assert_same_bits(host.to("spyre").cpu(), formats.load(formats.store(host), dtype))
 
@@ -93,7 +93,7 @@ def test_every_value_converts_alike_when_elements_are_not_adjacent(dtype):
 
 
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
-def test_every_code_reads_back_as_the_golden_model_says(dtype):
+def test_every_code_decodes_as_the_golden_model(dtype):
     device = tensor_of_codes(ALL_CODES, dtype)
     np.testing.assert_array_equal(device_codes(device), ALL_CODES)
     assert_same_bits(device.cpu(), formats.sen169_to_host(ALL_CODES, dtype))
@@ -142,7 +142,7 @@ def test_bool_enters_a_16_bit_tensor_as_one_and_zero(dtype):
     assert device_codes(device).tolist() == [0x3E00, 0] * 2
 
 
-def test_bool_lies_on_the_card_as_one_and_zero():
+def test_bool_is_stored_as_one_and_zero():
     host = torch.tensor([True, False, True])
     device = host.to("spyre")
     assert device_codes(device).tolist() == [0x3E00, 0, 0x3E00]
@@ -168,15 +168,15 @@ def test_a_constant_is_encoded_with_one_rounding(value):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_every_half_on_the_card_becomes_the_nearest_float8(dtype):
-    """Of the number that the card holds: SEN169 may have moved a float16 to the very middle."""
-    halves = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
-    held = halves[torch.isfinite(halves)].to("spyre")
-    actual = held.to(torch.float8_e4m3fn).cpu().view(torch.uint8)
-    expected = held.cpu().to(torch.float8_e4m3fn).view(torch.uint8)
+def test_every_half_precision_value_rounds_to_the_nearest_float8(dtype):
+    """Round the value on the card: SEN169 may have rounded a float16 to a tie of float8."""
+    values = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(dtype)
+    card = values[torch.isfinite(values)].to("spyre")
+    actual = card.to(torch.float8_e4m3fn).cpu().view(torch.uint8)
+    expected = card.cpu().to(torch.float8_e4m3fn).view(torch.uint8)
     assert torch.equal(actual, expected)
-    at_once = halves[torch.isfinite(halves)].to(torch.float8_e4m3fn).view(torch.uint8)
-    assert int((actual != at_once).sum()) == (126 if dtype is torch.float16 else 0)
+    rounded_once = values[torch.isfinite(values)].to(torch.float8_e4m3fn).view(torch.uint8)
+    assert int((actual != rounded_once).sum()) == (126 if dtype is torch.float16 else 0)
 
 
 @pytest.mark.parametrize("name", ["SENINT8", "IEEE_INT32", "SEN143_FP8", "BFLOAT16"])
@@ -224,7 +224,7 @@ def test_the_record_of_a_copy_names_both_formats_of_each_dtype(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 31, 129, 5000])
-def test_each_dtype_lies_on_the_card_and_comes_back_as_the_golden_model_says(dtype, count):
+def test_each_dtype_is_stored_and_read_as_the_golden_model(dtype, count):
     host = random_host(dtype, count)
     device = host.to("spyre")
     assert (device.dtype, device.device.type) == (dtype, "spyre")
@@ -251,7 +251,7 @@ def test_int64_is_stored_modulo_two_to_the_32():
     "dtype",
     [torch.float64, torch.complex64, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.uint16],
 )
-def test_a_dtype_without_a_device_format_is_refused(dtype):
+def test_dtype_without_a_device_format_raises(dtype):
     with pytest.raises(RuntimeError, match="Spyre backend does not support dtype"):
         torch.empty(4, dtype=dtype, device="spyre")
 
@@ -261,9 +261,7 @@ def test_a_dtype_without_a_device_format_is_refused(dtype):
     [(torch.int8, torch.float16), (torch.float32, torch.int32), (torch.float16, torch.int64)]
     + [(torch.float16, torch.float8_e4m3fn)],
 )
-def test_a_copy_between_formats_the_engine_cannot_convert_is_right_or_refused(
-    host_dtype, device_dtype
-):
+def test_copy_between_inconvertible_formats_is_correct_or_raises(host_dtype, device_dtype):
     host = torch.tensor([1, 2, 3]).to(host_dtype)
     device = torch.zeros(3, dtype=torch.float32).to(device_dtype).to("spyre")
     try:

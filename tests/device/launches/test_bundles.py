@@ -92,7 +92,7 @@ def test_arguments_stay_alive_until_the_queued_work_is_done(multiply):
     assert torch.spyre.memory_allocated() == before
 
 
-def test_scratch_memory_goes_back_when_the_call_has_run(mulf):
+def test_scratch_memory_is_freed_after_the_call(mulf):
     bundle = _C.Bundle("scratch", [stage(mulf, [0, 1, scratch(0)])], scratch=[BYTES])
     a, b = on_card(2)
     torch.spyre.synchronize()
@@ -113,7 +113,7 @@ def test_a_bundle_may_go_while_its_calls_are_queued(mulf):
     assert torch.equal(out.cpu(), a.cpu() * b.cpu())
 
 
-def test_a_bundle_does_not_keep_its_arguments(multiply):
+def test_bundle_does_not_hold_its_arguments(multiply):
     tensors = on_card(3)
     gone = weakref.ref(tensors[0])
     multiply.run(*tensors)
@@ -138,7 +138,7 @@ def test_each_stage_counts_as_a_launch_and_is_charged(mulf, addf):
         "ddr_write_bytes": "ddr_write_bytes",
     }
     for counter, field in fields.items():
-        charged = sum(getattr(each, field) for each in stages)
+        charged = sum(getattr(stage, field) for stage in stages)
         assert charged > 0
         assert after[counter] - before[counter] == charged
 
@@ -148,7 +148,7 @@ def test_each_stage_counts_as_a_launch_and_is_charged(mulf, addf):
     ("timing", False, True),
     ("both", True, True),
 ])  # fmt: skip
-def test_mode_says_what_a_call_does(multiply, mode, computes, charges):
+def test_mode_selects_execution_and_timing(multiply, mode, computes, charges):
     a, b, out = on_card(3)
     unchanged, product = out.cpu(), a.cpu() * b.cpu()
     torch.spyre.synchronize()
@@ -176,7 +176,7 @@ def test_a_bad_option_is_an_error_of_the_call_and_not_of_the_override(multiply):
     multiply.run(*tensors)
 
 
-def test_options_come_from_the_environment(run):
+def test_environment_variables_set_the_options(run):
     code = """
 import sys; sys.path.insert(0, "tests/helpers")
 import torch
@@ -194,13 +194,13 @@ print(out.cpu()[0, 0].item(), _C.counters()["device_time_ps"] > before)
 
 
 def test_aliased_arguments_choose_the_other_order():
-    """Core 0 stores its row many times, core 1 once: in order, what core 1 stores stays."""
+    """Core 0 stores its row many times, core 1 once; in core order, the store of core 1 is last."""
     program = compile_kernel(ktir.load(COMPETITION), "compete", {})
     order = {"is_ordered": False, "is_ordered_if_aliased": True}
     bundle = _C.Bundle("compete", [stage(program, [0, 1], **order)])
     memory = whole_numbers()
     card = memory.to("spyre")
-    # Known to take long, it begins on several threads.
+    # A stage with a long estimated time starts on several threads.
     bundle.run(card, card.clone())
     bundle.run(card, card[1:])
     assert torch.equal(card.cpu()[SIDE - 1], memory[1])
@@ -259,8 +259,8 @@ def test_a_queue_that_is_full_makes_the_caller_wait(multiply):
     assert torch.equal(out.cpu(), a.cpu() * b.cpu())
 
 
-class TestRefusals:
-    def test_another_number_of_arguments(self, multiply):
+class TestErrors:
+    def test_wrong_number_of_arguments(self, multiply):
         a, b = on_card(2)
         with pytest.raises(TypeError, match="multiply takes 3 arguments, but was given 2"):
             multiply.run(a, b)
@@ -276,13 +276,13 @@ class TestRefusals:
             _C.Bundle("two", [stage(mulf, [0, 1, 2])], arguments=2)
 
     @pytest.mark.parametrize("wrong", [1, None, "text", [1]])
-    def test_what_is_no_tensor(self, multiply, wrong):
+    def test_argument_that_is_not_a_tensor(self, multiply, wrong):
         a, out = on_card(2)
         with pytest.raises(TypeError, match="argument 1 must be a tensor on spyre, not"):
             multiply.run(a, wrong, out)
 
     @pytest.mark.parametrize("position", [0, 1])
-    def test_a_tensor_elsewhere(self, multiply, position):
+    def test_tensor_of_another_device(self, multiply, position):
         tensors = on_card(3)
         tensors[position] = torch.zeros(SIDE, SIDE, dtype=torch.float16)
         with pytest.raises(RuntimeError, match=f"argument {position} must be .* but it is on cpu"):
@@ -342,7 +342,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="mulf takes 3 arrays.* gives 2 arrays"):
             _C.Bundle("few", [few]).run(a, b)
 
-    def test_an_object_that_was_never_made(self):
+    def test_uninitialized_object(self):
         with pytest.raises(TypeError, match="__init__"):
             _C.Bundle.__new__(_C.Bundle).run()
 

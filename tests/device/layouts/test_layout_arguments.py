@@ -1,4 +1,4 @@
-"""`Tensor.to` and `torch.empty`, which take `device_layout=`, and are PyTorch's own otherwise."""
+"""`Tensor.to` and `torch.empty` accept `device_layout=` and otherwise behave as PyTorch's."""
 
 import os
 import pickle
@@ -22,7 +22,7 @@ def counting(*size):
 
 
 def run_without_autoload(*arguments):
-    """The words that a program prints in an interpreter that loads no device by itself."""
+    """Run code in an interpreter without device autoload, and return the words it prints."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", *arguments],
         env=os.environ | {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
@@ -55,7 +55,7 @@ def test_gradients_flow_through_a_change_of_layout_and_dtype():
     assert leaf.grad.dtype == torch.float32 and torch.equal(leaf.grad, torch.ones(6, 130))
 
 
-def test_without_grad_mode_a_change_of_layout_records_nothing():
+def test_layout_change_is_not_recorded_in_no_grad_mode():
     leaf = counting(6, 130).requires_grad_()
     with torch.no_grad():
         assert not leaf.to("spyre", device_layout=ROWS_IN_STICK).requires_grad
@@ -96,7 +96,7 @@ def test_an_expanded_tensor_is_written_out_in_the_layout():
     assert torch.equal(card.cpu(), host)
 
 
-def test_copy_may_be_given_by_position():
+def test_copy_argument_may_be_positional():
     card = counting(6, 130).to("spyre", device_layout=ROWS_IN_STICK)
     for arguments in (("spyre", None, False), (torch.float16, False), (card, False)):
         assert card.to(*arguments, False, device_layout=ROWS_IN_STICK) is card
@@ -175,7 +175,7 @@ def test_contexts_and_default_devices_reach_empty():
     assert dense.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_empty_goes_through_pickle_also_to_where_there_is_no_card():
+def test_empty_can_be_pickled_to_a_process_without_a_card():
     data = pickle.dumps(torch.empty)
     assert pickle.loads(data) is torch.empty
     code = f"import pickle, torch; print(pickle.loads({data!r}) is torch.empty)"
@@ -223,7 +223,7 @@ def test_compiled_host_functions_are_one_graph():
     assert torch.equal(actual, function(x))
 
 
-def test_a_class_may_keep_empty_as_an_attribute():
+def test_empty_can_be_a_class_attribute():
     class Factory:
         make = torch.empty
 
@@ -231,7 +231,7 @@ def test_a_class_may_keep_empty_as_an_attribute():
 
 
 @pytest.mark.filterwarnings("ignore:.*does not support int64", "ignore:Sparse")
-def test_compressed_sparse_tensors_are_refused():
+def test_compressed_sparse_tensors_raise():
     host = torch.eye(4).to_sparse_csr()
     assert host.to(torch.float64).dtype == torch.float64
     with pytest.raises(NotImplementedError, match="holds no sparse tensors"):
@@ -250,7 +250,7 @@ def test_calls_without_our_arguments_run_no_python():
     assert [name for event, name in calls if event == "call"] == []
 
 
-def test_loading_the_device_leaves_both_functions_in_place():
+def test_loading_the_device_preserves_both_functions():
     code = """
 import torch
 before = torch.empty, torch.Tensor.to

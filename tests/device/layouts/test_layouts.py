@@ -1,4 +1,4 @@
-"""SpyreTensorLayout: how it is made, and the object itself."""
+"""Construction and properties of SpyreTensorLayout."""
 
 import copy
 import pickle
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*does not support int64")
 
 
 def fields(layout) -> tuple[list[int], list[int], str, str]:
-    """What a layout says, whether it is the card's or the golden model's."""
+    """Return the fields of a layout of the card or of the golden model."""
     if isinstance(layout, layouts.Layout):
         sizes, strides = list(layout.device_size), list(layout.stride_map)
         return sizes, strides, layout.format.name, layout.arrangement
@@ -59,7 +59,7 @@ def test_constructors_take_their_arguments_by_name():
     assert default == ordered == explicit
 
 
-def test_an_arrangement_may_be_given_to_either_long_form():
+def test_both_long_forms_accept_an_arrangement():
     arrangement = ElementArrangement.FP32_TO_DL16
     ordered = SpyreTensorLayout([128], [1], FP16, [0], element_arrangement=arrangement)
     explicit = SpyreTensorLayout([2, 64], [64, 1], DataFormats.SEN169_FP16, arrangement)
@@ -84,7 +84,7 @@ def test_any_rank_has_a_layout():
 
 
 @pytest.mark.parametrize("order", [[0], [0, 1, 2], [0, 1, -1, -1], [0, 0], [0, 2], [-1, 0]])
-def test_an_order_that_is_not_one_of_the_dims_is_refused(order):
+def test_dim_order_that_is_not_a_permutation_raises(order):
     with pytest.raises((RuntimeError, ValueError), match="Incompatible host_size and dim_order"):
         SpyreTensorLayout([4, 5], [5, 1], FP16, order)
 
@@ -108,17 +108,17 @@ def test_the_class_is_exported_by_the_device_module():
 
 def test_layouts_differing_in_any_field_are_unequal():
     base = SpyreTensorLayout([4, 512, 64], [64, 256, 1], DataFormats.SEN169_FP16)
-    others = [
+    different = [
         SpyreTensorLayout([4, 256, 64], [64, 256, 1], DataFormats.SEN169_FP16),
         SpyreTensorLayout([4, 512, 64], [64, 512, 1], DataFormats.SEN169_FP16),
         SpyreTensorLayout([4, 512, 64], [64, 256, 1], DataFormats.SENINT16),
         base.with_element_arrangement(ElementArrangement.FP32_TO_DL16),
     ]
-    assert all(base != other for other in others)
-    assert len({base, *others, SpyreTensorLayout([512, 256], FP16)}) == 5
+    assert all(base != other for other in different)
+    assert len({base, *different, SpyreTensorLayout([512, 256], FP16)}) == 5
 
 
-def test_a_layout_is_not_equal_to_something_else():
+def test_layout_is_not_equal_to_other_types():
     assert SpyreTensorLayout([4], FP16) != "SpyreTensorLayout"
     assert SpyreTensorLayout([4], FP16) is not None
 
@@ -191,6 +191,6 @@ def test_states_of_every_version_load():
     [(), (3,), (2, [2, 64], [64, 1]), (4, [2, 64], [64, 1], 0, 0)]
     + [(2, size, [1] * len(size), DataFormats.SENINT8) for size in ([], [-3], [-3, 1, 1], [4, 5])],
 )
-def test_a_state_of_unknown_form_is_refused(state):
+def test_unknown_pickle_state_raises(state):
     with pytest.raises(ValueError):
         from_state(state)

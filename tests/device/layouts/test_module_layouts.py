@@ -53,7 +53,7 @@ def test_linear_weights_have_their_layout_after_every_conversion(convert, dtype)
         torch.testing.assert_close(value.detach().cpu(), values[name], rtol=2e-2, atol=1e-3)
 
 
-def test_a_layer_made_empty_on_the_card_has_the_layouts():
+def test_layer_created_empty_on_the_card_has_the_layouts():
     layer = nn.Linear(70, 130, device="meta", dtype=torch.float16).to_empty(device="spyre")
     assert_layouts(layer, torch.float16)
 
@@ -90,14 +90,14 @@ def test_gradients_and_other_tensors_have_the_default_layout():
     assert layer(torch.ones(2, 70, dtype=torch.float16, device="spyre")).shape == (2, 130)
 
 
-def test_weights_that_parametrisations_compute_are_left_alone():
+def test_parametrized_weights_are_not_changed():
     layer = torch.nn.utils.parametrizations.weight_norm(nn.Linear(70, 130)).to("spyre").half()
     assert layer.weight.device.type == "spyre" and layer.weight.dtype == torch.float16
     lazy = nn.LazyLinear(130).to("spyre")
     assert lazy(torch.ones(2, 70, device="spyre")).shape == (2, 130)
 
 
-def test_a_move_that_fails_leaves_later_conversions_alone():
+def test_failed_move_does_not_affect_later_conversions():
     layer = nn.Linear(70, 130)
     with pytest.raises(RuntimeError):
         layer.to("spyre:63")

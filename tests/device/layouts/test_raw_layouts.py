@@ -1,4 +1,4 @@
-"""Layouts that are not made of whole sticks of elements: pools and plain runs."""
+"""Layouts without whole sticks of elements: pools and linear layouts."""
 
 import pickle
 
@@ -45,7 +45,7 @@ def test_a_storage_of_plain_bytes_has_a_linear_layout():
 
 
 @pytest.mark.parametrize("count", [65, 10**6])
-def test_a_linear_layout_that_the_storage_cannot_hold_is_refused(count):
+def test_linear_layout_larger_than_the_storage_raises(count):
     card = torch.zeros(32, device="spyre")
     layout = SpyreTensorLayout.linear(count, DataFormats.IEEE_FP32)
     with pytest.raises(RuntimeError, match=rf"takes {count * 4} bytes, but the storage has 128"):

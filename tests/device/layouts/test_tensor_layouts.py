@@ -1,4 +1,4 @@
-"""Tensors lie in device memory the way their layout says."""
+"""Tensors are stored in device memory as their layouts specify."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def test_a_tensor_moved_to_the_card_has_the_default_layout():
     assert _C.get_spyre_tensor_layout(moved) == moved.device_tensor_layout()
 
 
-def test_a_transposed_host_tensor_keeps_its_strides_on_the_card():
+def test_transposed_host_tensor_preserves_its_strides():
     host = small_integers(512, 256).t()
     moved = host.to("spyre")
     assert moved.stride() == host.stride()
@@ -81,7 +81,7 @@ def test_only_contiguous_memory_formats_are_accepted():
 
 
 def shrunk(worked: WorkedLayout) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Host size and strides of a worked layout, made small enough to fill and compare."""
+    """Return host size and strides of a worked layout, reduced to a size that can be compared."""
     if worked.strides is not None:
         return worked.host_size, worked.strides
     size = tuple(min(extent, 130) for extent in worked.host_size)
@@ -89,7 +89,7 @@ def shrunk(worked: WorkedLayout) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("worked", WORKED_LAYOUTS, ids=repr)
-def test_elements_of_the_worked_layouts_lie_where_the_golden_model_says(worked):
+def test_device_offsets_match_the_golden_model(worked):
     size, strides = shrunk(worked)
     golden = layouts.layout(size, strides, worked.dtype, worked.dim_order)
     layout = SpyreTensorLayout(size, strides, worked.dtype, worked.dim_order)
@@ -143,7 +143,7 @@ def test_staggered_sticks_are_written_and_read_in_their_own_order(name, size, dt
     assert torch.equal(device[..., 3:50:2].cpu(), host[..., 3:50:2])
 
 
-def test_column_70_of_a_widened_tensor_lies_in_stick_3_slot_2():
+def test_column_70_of_a_widened_tensor_is_in_stick_3_slot_2():
     layout, golden = arranged("DL16_TO_FP32", [128], torch.float32)
     host = torch.zeros(128)
     host[70] = 1.0
@@ -165,7 +165,7 @@ def test_moving_a_card_tensor_to_another_layout_returns_the_new_tensor():
     assert device.device_tensor_layout() == SpyreTensorLayout([67, 100], FP16)
 
 
-def test_moving_to_the_layout_it_has_returns_the_tensor_itself_unless_a_copy_is_asked_for():
+def test_to_with_the_same_layout_returns_self_unless_copy():
     device = small_integers(4, 8).to("spyre")
     same = device.device_tensor_layout()
     assert device.to(device_layout=same) is device
@@ -174,7 +174,7 @@ def test_moving_to_the_layout_it_has_returns_the_tensor_itself_unless_a_copy_is_
     assert torch.equal(copied.cpu(), device.cpu())
 
 
-def test_a_dtype_given_along_with_a_layout_is_obeyed():
+def test_dtype_argument_next_to_a_layout_is_used():
     layout = SpyreTensorLayout([3, 70], FP16)
     host = torch.arange(210.0).reshape(3, 70)
     for moved in (
@@ -207,7 +207,7 @@ def test_new_tensors_like_a_custom_one_have_the_default_layout():
         ([6], [2, 100]),
     ],
 )
-def test_resize_keeps_elements_in_flat_order(size, new_size):
+def test_resize_preserves_elements_in_flat_order(size, new_size):
     device = small_integers(*size).to("spyre")
     host = small_integers(*size)
     kept = min(host.numel(), int(np.prod(new_size)))
@@ -218,7 +218,7 @@ def test_resize_keeps_elements_in_flat_order(size, new_size):
     assert torch.equal(device.cpu().flatten()[:kept], host.flatten()[:kept])
 
 
-def test_resize_to_fewer_elements_keeps_the_storage_and_growing_back_finds_the_rest():
+def test_shrinking_resize_preserves_the_storage():
     device, host = small_integers(130, 3).to("spyre"), small_integers(130, 3)
     address = device.data_ptr()
     for tensor in (device, host):
@@ -243,7 +243,7 @@ def test_a_linear_layer_has_its_output_features_in_the_sticks():
 # --- The low-level functions ----------------------------------------------------------------------
 
 
-def test_empty_with_layout_is_contiguous_in_the_layout_given():
+def test_empty_with_layout_is_contiguous():
     layout = SpyreTensorLayout([4, 70], [70, 1], FP16, [1, 0])
     tensor = _C.empty_with_layout([4, 70], layout, FP16, torch.device("spyre"), False, None)
     assert (tensor.shape, tensor.stride()) == ((4, 70), (70, 1))
@@ -258,7 +258,7 @@ def test_as_strided_with_layout_shows_the_same_memory_through_another_layout():
     assert torch.equal(flat.cpu(), host.flatten())
 
 
-def test_reinterpret_adds_its_offset_and_keeps_the_layout():
+def test_reinterpret_adds_its_offset_and_preserves_the_layout():
     base = small_integers(6, 70).to("spyre")
     view = _C.reinterpret_tensor(base[1:], [2, 70], [70, 1], 70)
     assert view.storage_offset() == 140
@@ -282,7 +282,7 @@ def test_set_layout_replaces_the_label():
     assert torch.equal(tensor.cpu(), small_integers(128))
 
 
-def test_copy_tensor_goes_both_ways():
+def test_copy_tensor_in_both_directions():
     host, back = small_integers(5, 70), torch.zeros(5, 70, dtype=FP16)
     device = torch.empty(5, 70, dtype=FP16, device="spyre")
     _C.copy_tensor(host, device)

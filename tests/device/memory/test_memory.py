@@ -28,7 +28,7 @@ def resident():
 # --- Running out ----------------------------------------------------------------------------------
 
 
-def test_the_whole_memory_can_be_allocated_and_costs_the_host_nothing():
+def test_allocating_all_memory_commits_no_host_memory():
     free = torch.spyre.mem_get_info()[0]
     before = resident()
     whole = empty(free, torch.int8)
@@ -41,7 +41,7 @@ def test_the_whole_memory_can_be_allocated_and_costs_the_host_nothing():
     assert resident() - before < 64 * MIB
 
 
-def test_the_message_names_what_was_asked_what_is_free_and_what_there_is():
+def test_out_of_memory_error_names_requested_free_and_total_bytes():
     held = empty(GIB)
     free = torch.spyre.mem_get_info()[0]
     ooms = memory.memory_stats()["num_ooms"]
@@ -54,7 +54,7 @@ def test_the_message_names_what_was_asked_what_is_free_and_what_there_is():
     assert held.numel() == GIB
 
 
-def test_after_running_out_everything_goes_on():
+def test_card_stays_usable_after_running_out_of_memory():
     before = torch.spyre.mem_get_info()
     for grow in (
         lambda: empty(1 << 40),
@@ -68,7 +68,7 @@ def test_after_running_out_everything_goes_on():
         assert torch.ones(70, device="spyre").cpu().sum() == 70
 
 
-def test_running_out_is_said_although_queued_work_has_failed_too(run):
+def test_out_of_memory_is_raised_even_if_queued_work_failed(run):
     shown = run(
         """
 import torch
@@ -103,7 +103,7 @@ def test_growing_a_tensor_beyond_the_memory_leaves_it_as_it_was():
         assert tensor.tolist() == list(range(10))
 
 
-def test_growing_a_tensor_commits_only_what_it_held():
+def test_growing_a_tensor_commits_only_its_elements():
     tensor = torch.ones(10, device="spyre")
     before = resident()
     tensor.resize_(GIB // 4)
@@ -149,7 +149,7 @@ def test_a_fraction_limits_the_process_and_can_be_lifted():
 # --- Giving back ----------------------------------------------------------------------------------
 
 
-def test_freed_memory_stays_with_the_card_until_empty_cache_gives_it_to_the_host():
+def test_freed_memory_is_cached_until_empty_cache():
     memory.empty_cache()
     assert memory.memory_reserved() == memory.memory_allocated()
     tensor = torch.ones(256 * MIB, dtype=torch.int8, device="spyre")
@@ -165,16 +165,16 @@ def test_empty_cache_finds_freed_memory_behind_a_newer_allocation():
     memory.empty_cache()
     first, second = (torch.ones(128 * MIB, dtype=torch.int8, device="spyre") for _ in range(2))
     del first
-    memory.empty_cache()  # the place of the first is no longer backed by the host
+    memory.empty_cache()  # the range of the first is decommitted
     del second
     full = resident()
-    untouched = empty(128 * MIB, torch.int8)  # takes the place of the first again
+    untouched = empty(128 * MIB, torch.int8)  # reuses the range of the first
     memory.empty_cache()
     assert resident() < full - 96 * MIB
     assert untouched.numel() == 128 * MIB
 
 
-def test_beyond_its_limit_freed_memory_goes_back_by_itself(run):
+def test_freed_memory_beyond_the_cache_limit_is_decommitted(run):
     shown = run(
         """
 import os, torch
@@ -248,7 +248,7 @@ def test_bytes_return_to_the_baseline_after_threads_that_allocate_at_random():
 
 
 @pytest.mark.parametrize("touch", ["string_at(address, 1)", "memset(address, 0, 1)"])
-def test_the_host_cannot_touch_device_memory_and_is_told_so(touch):
+def test_host_access_to_device_memory_reports_an_error(touch):
     done = run_child(
         f"""
 import ctypes, torch
@@ -282,7 +282,7 @@ print("fine")
     assert shown == ["fine"]
 
 
-def test_pinned_memory_is_counted_while_it_lives():
+def test_pinned_memory_is_counted_until_it_is_freed():
     before = memory.host_memory_stats()
     pinned = torch.empty(1000, dtype=torch.float32, pin_memory=True)
     during = memory.host_memory_stats()

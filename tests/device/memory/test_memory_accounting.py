@@ -1,4 +1,4 @@
-"""Device memory: what is counted, and what the numbers say."""
+"""Statistics of device memory."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ pytestmark = [
         ((3, 0), torch.float16, 0),
     ],
 )
-def test_a_tensor_takes_the_published_number_of_bytes(size, dtype, stored):
+def test_tensor_allocates_the_published_number_of_bytes(size, dtype, stored):
     before = memory.memory_stats()
     tensor = empty(size, dtype)
     after = memory.memory_stats()
@@ -72,7 +72,7 @@ def test_the_peak_outlives_the_tensor_until_it_is_reset():
     assert memory.max_memory_allocated() == before
 
 
-def test_accumulated_numbers_count_up_until_they_are_reset():
+def test_accumulated_statistics_grow_until_reset():
     memory.reset_accumulated_memory_stats()
     for _ in range(3):
         empty(64)
@@ -92,7 +92,7 @@ def test_free_and_total_memory_follow_allocations():
     assert memory.get_memory_info(0) == (free - GIB, total)
 
 
-def test_fragmentation_tells_what_one_allocation_cannot_have():
+def test_fragmentation_is_the_memory_outside_the_largest_free_range():
     whole = memory.memory_stats()["largest_free_block"]
     held = [empty(4 * GIB) for _ in range(13)]  # 8 GiB each
     assert memory.memory_stats()["fragmentation"] == pytest.approx(0, abs=0.01)
@@ -123,7 +123,7 @@ def test_a_snapshot_maps_the_card_without_gaps():
     assert storage.nbytes() == 130
 
 
-def test_a_summary_shows_what_is_allocated_and_free():
+def test_summary_shows_allocated_and_free_memory():
     tensor = empty(512 * MIB)
     summary = torch.spyre.memory_summary(tensor.device)
     assert summary.startswith("Memory of spyre:0")
@@ -131,7 +131,7 @@ def test_a_summary_shows_what_is_allocated_and_free():
     assert "allocations" not in memory.memory_summary(abbreviated=True)
 
 
-def test_two_cards_account_apart(run):
+def test_cards_are_accounted_separately(run):
     shown = run(
         """
 import torch

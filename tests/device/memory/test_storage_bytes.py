@@ -1,4 +1,4 @@
-"""Storages of the card: what bytes they hold, and what resizing and sharing them does."""
+"""Bytes, resizing and aliasing of storages on the card."""
 
 import functools
 
@@ -35,7 +35,7 @@ def test_bytes_become_elements_when_a_tensor_takes_the_storage():
     assert torch.equal(taken.cpu(), host) and taken.untyped_storage().nbytes() >= host.nbytes
 
 
-def test_the_bytes_of_a_typed_storage_are_those_of_the_host():
+def test_typed_storage_has_the_bytes_of_the_host():
     for dtype in (torch.float32, torch.int64, torch.int16, torch.bool, torch.bfloat16):
         host = sample((4, 130), dtype)
         image = host.to("spyre").untyped_storage().cpu()
@@ -43,7 +43,7 @@ def test_the_bytes_of_a_typed_storage_are_those_of_the_host():
 
 
 @pytest.mark.parametrize("grown", [16, 48, 4000])
-def test_a_storage_resized_keeps_what_fits(grown):
+def test_resized_storage_preserves_its_prefix(grown):
     for dtype in (torch.float16, torch.float32, torch.int64):
         card = sample((8,), dtype).to("spyre")
         card.untyped_storage().resize_(grown)
@@ -56,7 +56,7 @@ def test_a_storage_resized_keeps_what_fits(grown):
     assert raw.nbytes() == grown and raw.tolist()[: min(32, grown)] == [9] * min(32, grown)
 
 
-def test_a_storage_resized_to_nothing_and_back_can_be_filled_again():
+def test_storage_resized_to_zero_and_back_can_be_filled():
     card = counting(6, 130).to("spyre")
     bytes_before, allocated = card.untyped_storage().nbytes(), torch.spyre.memory_allocated()
     card.untyped_storage().resize_(0)
@@ -83,7 +83,7 @@ def test_set_in_all_four_forms():
 
 @pytest.mark.parametrize("size", [(4,), (2, 3), (6, 130), (780,), (9, 200), (0,), ()])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64])
-def test_resize_keeps_elements_at_their_flat_positions(dtype, size):
+def test_resize_preserves_flat_positions(dtype, size):
     host = counting(6, 130, dtype=dtype)
     card = host.to("spyre")
     memory = card.untyped_storage().nbytes()

@@ -1,4 +1,4 @@
-"""Storages that are laid out anew: content stays, views follow, failures change nothing."""
+"""Layout changes of storages preserve content, update views, and are atomic on failure."""
 
 import copy
 import io
@@ -76,7 +76,7 @@ def test_zeros_that_a_loaded_storage_dropped_come_back_when_it_grows():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_file_keeps_what_lies_between_the_elements_of_its_first_tensor():
+def test_file_preserves_storage_elements_between_those_of_a_tensor():
     whole = counting(99).to(DEV)
     actual = reloaded({"even": whole[::2], "columns": whole.view(9, 11)[:, :3], "whole": whole})
     assert torch.equal(actual["whole"].cpu(), counting(99))
@@ -88,7 +88,7 @@ def test_a_file_keeps_what_lies_between_the_elements_of_its_first_tensor():
 
 
 @pytest.mark.parametrize("size", [(30, 30), (10, 10), (304,), (16,), (2, 3), (100, 3)])
-def test_resize_of_a_tensor_with_gaps_keeps_flat_positions(size):
+def test_resize_of_a_noncontiguous_tensor_preserves_flat_positions(size):
     host = torch.zeros(304)
     host.as_strided(*GAPPED).copy_(counting(4, 4))
     card = gapped().resize_(size)
@@ -96,7 +96,7 @@ def test_resize_of_a_tensor_with_gaps_keeps_flat_positions(size):
     assert torch.equal(card.as_strided(*GAPPED).cpu(), counting(4, 4)) or card.numel() > 304
 
 
-def test_resizing_a_tensor_with_gaps_to_nothing_keeps_its_storage():
+def test_resizing_a_noncontiguous_tensor_to_zero_preserves_its_storage():
     card = gapped()
     assert card.resize_(0).shape == (0,)
     assert torch.equal(card.as_strided(*GAPPED).cpu(), counting(4, 4))
@@ -131,7 +131,7 @@ def test_repeated_elements_are_stored_once_and_survive():
 
 
 @pytest.mark.parametrize("size", [(1000,), (3,), (2, 4)])
-def test_views_of_bytes_refuse_to_be_resized(size):
+def test_resize_of_byte_views_raises(size):
     card = counting(8).to(DEV)
     with pytest.raises(RuntimeError, match=r"resize the storage: x.untyped_storage\(\).resize_"):
         bytes_of(card).resize_(size)
@@ -142,7 +142,7 @@ def test_views_of_bytes_refuse_to_be_resized(size):
     assert raw.tolist() == [7] * 200
 
 
-def test_a_resize_without_room_changes_nothing():
+def test_failed_resize_changes_nothing():
     for card in (gapped(), counting(4, 4).to(DEV)):
         bytes_before = card.untyped_storage().nbytes()
         with pytest.raises(torch.OutOfMemoryError):
@@ -158,7 +158,7 @@ def int_bits(tensor):
     return tensor.cpu().contiguous().view(torch.int32)
 
 
-def test_a_view_in_another_dtype_follows_a_base_that_is_laid_out_anew():
+def test_dtype_view_follows_a_layout_change_of_its_base():
     card = counting(6, 130, dtype=torch.int32).to(DEV)
     view = card.view(torch.float32)
     part = view[2:, 1:]
@@ -180,7 +180,7 @@ def test_a_tensor_set_to_a_storage_of_another_dtype_follows_it_too():
         taken.set_(card.untyped_storage(), 0, (800,), (1,))
 
 
-def test_a_view_in_another_dtype_keeps_no_layout_and_copies_share_as_it_does():
+def test_dtype_view_has_no_layout_and_its_copies_alias_alike():
     card = counting(6, 130, dtype=torch.int32).to(DEV)
     pair = [card, card.view(torch.float32)]
     assert not _C.has_own_layout(pair[1])
@@ -195,7 +195,7 @@ def test_a_view_in_another_dtype_keeps_no_layout_and_copies_share_as_it_does():
     assert torch.equal(int_bits(alone), counting(6, 130, dtype=torch.int32))
 
 
-def test_a_view_in_another_dtype_of_a_tensor_with_a_layout_of_its_own_keeps_that():
+def test_dtype_view_preserves_a_custom_layout():
     card = counting(32, 32, dtype=torch.int32).to(DEV)
     layout = _C.SpyreTensorLayout([32, 32], [32, 1], torch.int32, [1, 0])
     relabelled = _C.as_strided_with_layout(card, [32, 32], [32, 1], 0, layout)
@@ -203,7 +203,7 @@ def test_a_view_in_another_dtype_of_a_tensor_with_a_layout_of_its_own_keeps_that
     assert _C.has_own_layout(relabelled.view(torch.float32))
 
 
-def test_a_view_in_another_dtype_refuses_to_be_resized():
+def test_resize_of_a_dtype_view_raises():
     card = counting(8, dtype=torch.int32).to(DEV)
     with pytest.raises(RuntimeError, match="view in another dtype"):
         card.view(torch.float32).resize_(100)
@@ -224,7 +224,7 @@ def test_a_view_in_another_dtype_refuses_to_be_resized():
     ],
     ids=["detach", "data", "parameter", "detached parameter", "buffer"],
 )
-def test_what_is_derived_from_a_tensor_can_take_a_layout(derive):
+def test_derived_tensors_can_take_a_layout(derive):
     card = counting(32, 32).to(DEV)
     layout = _C.SpyreTensorLayout([32, 32], [32, 1], torch.float32, [1, 0])
     derived = derive(card)

@@ -1,4 +1,4 @@
-"""Work on streams: its order, what waits for what, and many streams at once."""
+"""Order and synchronization of work on one and on many streams."""
 
 import random
 import threading
@@ -113,7 +113,7 @@ def test_tensors_may_be_freed_while_their_copies_are_queued(pinned):
     with Stream() as one:
         for value in range(12):
             host = torch.full((1 << 18,), float(value), dtype=torch.float16).pin_memory()
-            pinned[0].to("spyre", non_blocking=True)  # keeps the queue busy, and is freed at once
+            pinned[0].to("spyre", non_blocking=True)  # occupies the queue, and is freed immediately
             card = host.to("spyre", non_blocking=True)
             result = torch.empty(1 << 18, dtype=torch.float16).pin_memory()
             result.copy_(card, non_blocking=True)
@@ -159,7 +159,7 @@ def test_more_work_than_a_queue_holds_is_all_done():
     assert [int(result[3]) for result in results] == list(range(3000))
 
 
-def test_threads_and_streams_under_load_mix_nothing_up():
+def test_threads_and_streams_under_load_give_correct_results():
     shared = [Stream(priority=-(index % 2)) for index in range(5)]
     wrong = []
 

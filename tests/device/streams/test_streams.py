@@ -1,4 +1,4 @@
-"""Streams and events: identity, the current stream, device time, and what happens to errors."""
+"""Streams and events: identity, the current stream, device time and errors."""
 
 import threading
 import time
@@ -26,7 +26,7 @@ def timed_event():
     ("priority", "reported", "ids"),
     [(0, 0, range(1, 33)), (-1, -1, range(33, 65)), (1, -1, range(33, 65))],
 )
-def test_priority_chooses_the_pool_and_each_pool_goes_round(priority, reported, ids):
+def test_priority_selects_a_round_robin_pool(priority, reported, ids):
     streams = [Stream(priority=priority) for _ in range(33)]
     assert {s.priority for s in streams} == {reported}
     assert [s.id for s in streams] == [s.stream_id for s in streams]
@@ -53,14 +53,14 @@ def test_a_stream_shows_its_device_and_id():
     assert torch.spyre.default_stream().id == 0 and torch.spyre.default_stream().priority == 0
 
 
-def test_an_id_outside_the_pools_is_refused():
+def test_stream_id_outside_the_pools_raises():
     kind = torch.spyre.default_stream().device_type
     for bad in (65, 99, -1):
         with pytest.raises(RuntimeError, match=f"no flex handle for stream id {bad}"):
             Stream(stream_id=bad, device_index=0, device_type=kind).query()
 
 
-def test_a_stream_that_no_card_has_does_not_become_the_current_one():
+def test_invalid_stream_does_not_become_current():
     kind = torch.spyre.default_stream().device_type
     for bad in (65, 99, -1):
         one = Stream(stream_id=bad, device_index=0, device_type=kind)
@@ -101,7 +101,7 @@ def test_a_stream_may_be_entered_twice_and_set_for_good():
     torch.spyre.set_stream(torch.spyre.default_stream())
 
 
-def test_each_thread_has_a_current_stream_of_its_own():
+def test_current_stream_is_thread_local():
     seen = []
 
     def work():
@@ -147,7 +147,7 @@ def test_events_of_torch_spyre_give_elapsed_time():
     assert start.elapsed_time(end) > 0
 
 
-def test_streams_overlap_in_device_time_and_waiting_joins_them(pinned):
+def test_streams_overlap_in_device_time_until_they_wait(pinned):
     one, two = Stream(), Stream()
     torch.spyre.synchronize()
     start, end_one, end_two, joined = (timed_event() for _ in range(4))
@@ -166,7 +166,7 @@ def test_streams_overlap_in_device_time_and_waiting_joins_them(pinned):
 
 
 @pytest.mark.parametrize("wait", ["event", "stream", "device", "event query", "stream query"])
-def test_work_submitted_after_the_host_waited_comes_later_in_device_time(pinned, wait):
+def test_work_after_a_host_wait_is_later_in_device_time(pinned, wait):
     one, two = Stream(), Stream()
     done, later = timed_event(), timed_event()
     with one:
@@ -186,7 +186,7 @@ def test_work_submitted_after_the_host_waited_comes_later_in_device_time(pinned,
     assert done.elapsed_time(later) >= 0
 
 
-def test_events_refuse_elapsed_time_without_timing_or_record_and_other_processes():
+def test_events_without_timing_or_record_raise_on_elapsed_time():
     recorded, untimed, never = timed_event(), torch.Event("spyre"), timed_event()
     for event in (recorded, untimed):
         event.record()
@@ -236,7 +236,7 @@ print("fine")
     ],
     ids=["stream", "event"],
 )
-def test_an_error_of_queued_work_surfaces_once_and_the_stream_goes_on(waits, run):
+def test_error_of_queued_work_is_raised_once_and_the_stream_stays_usable(waits, run):
     code = FAILING_COPY.replace("WAITS", waits)
     assert run(code, TORCH_SPYRE_INT64_OVERFLOW="error") == ["fine"]
 
@@ -262,7 +262,7 @@ def test_a_stream_is_idle_after_its_last_event_has_been_waited_for():
     ids=["stream", "event", "device", "accelerator", "binding"],
 )
 def test_a_warning_of_queued_work_reaches_python_at_the_next_synchronisation(wait, capfd):
-    torch.tensor([1]).to("spyre")  # the warning of int64 itself is given once
+    torch.tensor([1]).to("spyre")  # the warning about int64 is emitted once
     bad = torch.full((1 << 10,), 2**40).pin_memory()
     with Stream() as one, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -276,7 +276,7 @@ def test_a_warning_of_queued_work_reaches_python_at_the_next_synchronisation(wai
     assert capfd.readouterr().err == ""
 
 
-def test_a_warning_of_queued_work_may_be_made_an_error():
+def test_warning_of_queued_work_can_be_an_error():
     bad = torch.full((1 << 10,), 2**40).pin_memory()
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""argmax, argmin, and max and min with their places: as PyTorch has them, on the card."""
+"""argmax, argmin, and max and min with indices, match PyTorch on the CPU."""
 
 import pytest
 import torch
@@ -32,9 +32,9 @@ def check(op, values, dim, run):
 
 
 def compare(op, values, dim, result):
-    wanted, found = parts(OPS[op](values, dim)), parts(result)
-    assert len(found) == len(wanted)
-    for one, other in zip(found, wanted, strict=True):
+    expected, actual = parts(OPS[op](values, dim)), parts(result)
+    assert len(actual) == len(expected)
+    for one, other in zip(actual, expected, strict=True):
         assert one.device.type == "spyre"
         torch.testing.assert_close(one.cpu(), other, rtol=0, atol=0, equal_nan=True)
 
@@ -52,15 +52,17 @@ def test_compiled(op, dtype):
     torch._dynamo.reset()
     dims = [dim for _, dim in SHAPES]
     values = [few_values(shape, dtype) for shape, _ in SHAPES]
-    # One graph, which takes half the time to compile.
-    run = torch.compile(lambda each: [OPS[op](x, dim) for x, dim in zip(each, dims, strict=True)])
+    # A single graph halves the compile time.
+    run = torch.compile(
+        lambda tensors: [OPS[op](x, dim) for x, dim in zip(tensors, dims, strict=True)]
+    )
     results = run([x.to("spyre") for x in values])
     for x, dim, result in zip(values, dims, results, strict=True):
         compare(op, x, dim, result)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_row_larger_than_the_scratchpad(dtype):
+def test_row_larger_than_the_scratchpad(dtype):
     values = few_values((1, 500_000), dtype)
     if dtype.is_floating_point:
         values = values.nan_to_num(0.0)
@@ -71,5 +73,5 @@ def test_a_row_larger_than_the_scratchpad(dtype):
 
 def test_all_elements():
     values = few_values((37, 41), torch.float32)
-    found = values.to("spyre").argmax()
-    assert found.cpu() == values.argmax()
+    actual = values.to("spyre").argmax()
+    assert actual.cpu() == values.argmax()

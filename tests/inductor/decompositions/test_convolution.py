@@ -1,11 +1,16 @@
-"""Convolutions and products of groups, eager and compiled."""
+"""Convolutions and grouped matmuls, eager and compiled."""
 
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import check_both, check_gradients, numbers, with_heavy
+from cpu_reference import (
+    assert_close_to_cpu,
+    assert_gradients_close_to_cpu,
+    make_tensor,
+    mark_heavy,
+)
 
-pytestmark = pytest.mark.usefixtures("native")
+pytestmark = pytest.mark.usefixtures("no_fallbacks")
 
 FORMS = {
     "patches": lambda x: F.conv2d(x, numbers_like(x, 5, 4, 3, 3), stride=3),
@@ -24,12 +29,12 @@ def numbers_like(x, *shape):
 
 
 SIZES = [(5, 4, 3, 3), (5, 4, 3, 2), (5,), (6, 2, 2, 2), (4, 1, 3, 3), (4, 1, 4), (4,), (3, 4, 1)]
-WEIGHTS = {shape: numbers(*shape) for shape in SIZES}
+WEIGHTS = {shape: make_tensor(*shape) for shape in SIZES}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_convolutions(form):
-    check_both(FORMS[form], numbers(2, 4, 7, 10), units=8, scale=4)
+    assert_close_to_cpu(FORMS[form], make_tensor(2, 4, 7, 10), units=8, scale=4)
 
 
 # Sizes of the input and of the kernel, and the options.
@@ -76,58 +81,69 @@ BACKWARD = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
 @pytest.mark.parametrize(
-    "form", with_heavy(CONVOLUTIONS, "several of each channel", "no batch", "one place, steps")
+    "form", mark_heavy(CONVOLUTIONS, "several of each channel", "no batch", "one place, steps")
 )
 def test_gradients(form):
     size, kernel, options = CONVOLUTIONS[form]
     function = FORWARD[len(kernel) - 2]
-    x, weight, bias = (numbers(*each, dtype=torch.float32) for each in (size, kernel, kernel[:1]))
-    check_gradients(lambda *given: function(*given, **options), x, weight, bias)
+    x, weight, bias = (
+        make_tensor(*shape, dtype=torch.float32) for shape in (size, kernel, kernel[:1])
+    )
+    assert_gradients_close_to_cpu(lambda *given: function(*given, **options), x, weight, bias)
 
 
-@pytest.mark.parametrize("form", with_heavy(TRANSPOSED, "cut patches", "more padding than kernel"))
-def test_transposed_ones_and_their_gradients(form):
+@pytest.mark.parametrize("form", mark_heavy(TRANSPOSED, "cut patches", "more padding than kernel"))
+def test_transposed_convolutions_and_gradients(form):
     size, kernel, options = TRANSPOSED[form]
     function = BACKWARD[len(kernel) - 2]
     made = kernel[1] * options.get("groups", 1)
-    x, weight, bias = (numbers(*each, dtype=torch.float32) for each in (size, kernel, (made,)))
-    check_gradients(lambda *given: function(*given, **options), x, weight, bias)
+    x, weight, bias = (
+        make_tensor(*shape, dtype=torch.float32) for shape in (size, kernel, (made,))
+    )
+    assert_gradients_close_to_cpu(lambda *given: function(*given, **options), x, weight, bias)
 
 
 @pytest.mark.parametrize("function", [F.conv2d, F.conv_transpose2d])
-def test_gradients_of_halves(function):
-    x, weight = numbers(2, 8, 6, 7), numbers(8, 8, 3, 3)
-    check_gradients(lambda *given: function(*given, stride=2, padding=1), x, weight)
+def test_half_precision_gradients(function):
+    x, weight = make_tensor(2, 8, 6, 7), make_tensor(8, 8, 3, 3)
+    assert_gradients_close_to_cpu(lambda *given: function(*given, stride=2, padding=1), x, weight)
 
 
-def test_channels_may_be_last_and_dims_in_any_order():
-    x, weight = numbers(2, 8, 6, 7, dtype=torch.float32), numbers(6, 8, 3, 3, dtype=torch.float32)
+def test_channels_last_and_permuted_dims():
+    x, weight = (
+        make_tensor(2, 8, 6, 7, dtype=torch.float32),
+        make_tensor(6, 8, 3, 3, dtype=torch.float32),
+    )
     last = x.contiguous(memory_format=torch.channels_last)
-    check_gradients(lambda *given: F.conv2d(*given, stride=2, padding=1), last, weight)
-    check_gradients(lambda x, w: F.conv2d(x.transpose(2, 3)[:, :, 1:], w), x, weight)
+    assert_gradients_close_to_cpu(
+        lambda *given: F.conv2d(*given, stride=2, padding=1), last, weight
+    )
+    assert_gradients_close_to_cpu(lambda x, w: F.conv2d(x.transpose(2, 3)[:, :, 1:], w), x, weight)
 
 
-def test_only_the_gradients_that_are_asked_for():
-    x, weight = numbers(2, 8, 6, 7).to("spyre"), numbers(6, 8, 3, 3).to("spyre")
+def test_output_mask_selects_gradients():
+    x, weight = make_tensor(2, 8, 6, 7).to("spyre"), make_tensor(6, 8, 3, 3).to("spyre")
     gradient = torch.ones(2, 6, 4, 5, dtype=x.dtype, device="spyre")
     options = [6], [1, 1], [0, 0], [1, 1], False, [0, 0], 1
     backward = torch.ops.aten.convolution_backward
-    got = backward(gradient, x, weight, *options, [False, False, True])
-    assert got[0] is None and got[1] is None
-    assert torch.equal(got[2].cpu(), torch.full((6,), 40.0, dtype=x.dtype))
+    actual = backward(gradient, x, weight, *options, [False, False, True])
+    assert actual[0] is None and actual[1] is None
+    assert torch.equal(actual[2].cpu(), torch.full((6,), 40.0, dtype=x.dtype))
 
 
 @pytest.mark.parametrize("groups", [2, 16])
-def test_rows_meet_the_factors_of_their_group(groups):
+def test_grouped_rows_use_the_matrix_of_their_group(groups):
     ends = torch.tensor([2, 5] if groups == 2 else [0, 1, *[3] * 13, 5], dtype=torch.int32)
 
     def grouped(x, factors, ends):
         member = torch.arange(5, device=x.device).unsqueeze(-1) >= ends
-        wanted = torch.bmm(x.unsqueeze(1), factors[member.sum(-1)]).squeeze(1)
+        result = torch.bmm(x.unsqueeze(1), factors[member.sum(-1)]).squeeze(1)
         if x.device.type == "cpu":
-            return wanted
+            return result
         return torch.ops.aten._grouped_mm(x, factors, ends)
 
     # PyTorch traces the op in no other type.
-    rows, factors = (numbers(*size, dtype=torch.bfloat16) for size in [(5, 64), (groups, 64, 8)])
-    check_both(grouped, rows, factors, ends, units=8, scale=8)
+    rows, factors = (
+        make_tensor(*size, dtype=torch.bfloat16) for size in [(5, 64), (groups, 64, 8)]
+    )
+    assert_close_to_cpu(grouped, rows, factors, ends, units=8, scale=8)

@@ -5,17 +5,23 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import assert_close, check_gradients, exact, numbers, on_card
+from cpu_reference import (
+    assert_close,
+    assert_gradients_close_to_cpu,
+    make_tensor,
+    to_card,
+    to_reference,
+)
 
 INDICES = torch.tensor([1, 0, 4, 4, 6, 2, 1, 1, 3])
-# Bags of two, of none, of four, and of the rest.
+# Bags of two, zero and four elements, and of the remaining ones.
 OFFSETS = torch.tensor([0, 2, 2, 6])
 
 
 def bags(mode, **options):
-    def run(weight, *others):
+    def run(weight, *weights):
         on = weight.device
-        given = dict(zip(("per_sample_weights",), others, strict=False))
+        given = dict(zip(("per_sample_weights",), weights, strict=False))
         return F.embedding_bag(
             INDICES.to(on), weight, OFFSETS.to(on), mode=mode, **options, **given
         )
@@ -37,13 +43,13 @@ HEAVY = ["mean", "largest without padding", "with the last offset"]
 @pytest.mark.parametrize(
     "name", [pytest.param(e, marks=pytest.mark.heavy if e in HEAVY else ()) for e in CASES]
 )
-def test_bags_and_their_gradients(name, native):
-    check_gradients(CASES[name], numbers(7, 70, dtype=torch.float32), units=16)
+def test_embedding_bag_and_gradients(name, no_fallbacks):
+    assert_gradients_close_to_cpu(CASES[name], make_tensor(7, 70, dtype=torch.float32), units=16)
 
 
-def test_gradients_are_divided_by_how_often_a_row_is_used(native):
-    """PyTorch's kernel for the CPU takes the counts of other rows, where some are used often."""
-    card = numbers(7, 70, dtype=torch.float32).to("spyre").requires_grad_()
+def test_scale_grad_by_freq(no_fallbacks):
+    """The CPU kernel of PyTorch uses counts of wrong rows if some rows are used often."""
+    card = make_tensor(7, 70, dtype=torch.float32).to("spyre").requires_grad_()
     bags("sum", scale_grad_by_freq=True)(card).square().sum().backward()
     host = card.detach().cpu().double().requires_grad_()
     rows = F.embedding(INDICES, host, scale_grad_by_freq=True)
@@ -52,35 +58,38 @@ def test_gradients_are_divided_by_how_often_a_row_is_used(native):
     assert_close(card.grad, host.grad, units=16)
 
 
-def test_halves_are_rounded_once(native):
-    weight = numbers(7, 70).to("spyre")
-    assert_close(bags("sum")(weight), bags("sum")(exact(weight)), units=2, scale=0.25)
+def test_half_precision_results_are_rounded_once(no_fallbacks):
+    weight = make_tensor(7, 70).to("spyre")
+    assert_close(bags("sum")(weight), bags("sum")(to_reference(weight)), units=2, scale=0.25)
 
 
-def test_weighted_samples(native):
-    weight, each = numbers(7, 70, dtype=torch.float32), numbers(9, dtype=torch.float32)
-    check_gradients(bags("sum"), weight, each, units=16)
-    check_gradients(bags("sum", padding_idx=1), weight, each, units=16)
+def test_per_sample_weights(no_fallbacks):
+    weight, per_sample_weights = (
+        make_tensor(7, 70, dtype=torch.float32),
+        make_tensor(9, dtype=torch.float32),
+    )
+    assert_gradients_close_to_cpu(bags("sum"), weight, per_sample_weights, units=16)
+    assert_gradients_close_to_cpu(bags("sum", padding_idx=1), weight, per_sample_weights, units=16)
 
 
-def test_what_is_not_finite_stays_in_its_bag(native):
-    weight = numbers(7, 70, dtype=torch.float32)
+def test_non_finite_rows_do_not_spread(no_fallbacks):
+    weight = make_tensor(7, 70, dtype=torch.float32)
     weight[2, 3], weight[3, 5], weight[6, 3] = math.inf, math.nan, -math.inf
     for mode in ("sum", "mean"):
-        got = bags(mode)(weight.to("spyre"))
-        assert_close(got, bags(mode)(exact(weight)), units=16)
+        actual = bags(mode)(weight.to("spyre"))
+        assert_close(actual, bags(mode)(to_reference(weight)), units=16)
 
 
 @pytest.mark.parametrize("norm", [2.0, 1.0])
-def test_long_rows_are_shortened_where_they_are_used(norm, native):
-    weight, indices = numbers(7, 70, dtype=torch.float32), torch.tensor([[1, 3], [3, 6]])
-    card = on_card(weight)
-    got = F.embedding(indices.to("spyre"), card, max_norm=1.0, norm_type=norm)
-    wanted = F.embedding(indices, weight, max_norm=1.0, norm_type=norm)
-    assert_close([got, card], [wanted, weight], units=16)
+def test_max_norm_renormalizes_the_used_rows(norm, no_fallbacks):
+    weight, indices = make_tensor(7, 70, dtype=torch.float32), torch.tensor([[1, 3], [3, 6]])
+    card = to_card(weight)
+    actual = F.embedding(indices.to("spyre"), card, max_norm=1.0, norm_type=norm)
+    expected = F.embedding(indices, weight, max_norm=1.0, norm_type=norm)
+    assert_close([actual, card], [expected, weight], units=16)
 
 
-def test_indices_out_of_range_are_refused():
+def test_out_of_bounds_indices_raise():
     weight, indices = torch.zeros(7, 70).to("spyre"), torch.tensor([1, 7]).to("spyre")
     with pytest.raises((IndexError, RuntimeError)):
         F.embedding_bag(indices, weight, torch.tensor([0]).to("spyre")).cpu()

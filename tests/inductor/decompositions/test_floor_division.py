@@ -4,33 +4,33 @@ import math
 
 import pytest
 import torch
-from comparing import on_card
+from cpu_reference import to_card
 
-pytestmark = pytest.mark.usefixtures("native")
+pytestmark = pytest.mark.usefixtures("no_fallbacks")
 DIVIDENDS = torch.tensor([1.0, 2.0, 3.0, 0.5, -1.0, -0.3, 100.0, 0.0, math.inf, math.nan])
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("divisor", [0.1, -0.1, 2.5, 0.0, math.inf, -math.inf])
-def test_remainders_decide(divisor, compiled):
+def test_floor_division_near_integer_quotients(divisor, compiled):
     def divide(x):
         return x // divisor, torch.div(x, torch.full_like(x, divisor), rounding_mode="floor")
 
     call = torch.compile(divide, dynamic=False) if compiled else divide
-    for got, wanted in zip(call(on_card(DIVIDENDS)), divide(DIVIDENDS), strict=True):
-        torch.testing.assert_close(got.cpu(), wanted, rtol=0, atol=0, equal_nan=True)
+    for actual, expected in zip(call(to_card(DIVIDENDS)), divide(DIVIDENDS), strict=True):
+        torch.testing.assert_close(actual.cpu(), expected, rtol=0, atol=0, equal_nan=True)
 
 
-def test_random_quotients_are_those_of_the_cpu():
+def test_random_quotients_match_the_cpu():
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(4000, generator=generator) for _ in range(2))
-    got = (1000 * on_card(x)) // on_card(y)
-    assert torch.equal(got.cpu(), (1000 * x) // y)
+    actual = (1000 * to_card(x)) // to_card(y)
+    assert torch.equal(actual.cpu(), (1000 * x) // y)
 
 
 @pytest.mark.parametrize("divisor", [3, -4, 2.5])
-def test_integers_and_numbers_on_the_left(divisor):
+def test_floor_division_of_integers_and_scalars(divisor):
     x = torch.arange(1, 20) - 30
     for call in (lambda x: x // divisor, lambda x: divisor // x):
-        got, wanted = call(on_card(x)), call(x)
-        assert got.dtype == wanted.dtype and got.tolist() == wanted.tolist()
+        actual, expected = call(to_card(x)), call(x)
+        assert actual.dtype == expected.dtype and actual.tolist() == expected.tolist()

@@ -5,9 +5,16 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import assert_close, check_both, check_gradients, numbers, on_card, with_heavy
+from cpu_reference import (
+    assert_close,
+    assert_close_to_cpu,
+    assert_gradients_close_to_cpu,
+    make_tensor,
+    mark_heavy,
+    to_card,
+)
 
-pytestmark = pytest.mark.usefixtures("native")
+pytestmark = pytest.mark.usefixtures("no_fallbacks")
 
 
 def to(mode, size, **options):
@@ -59,7 +66,7 @@ FORMS = {
 }
 
 
-# What the others do too, along more or fewer dims.
+# These cases repeat others along more or fewer dims.
 HEAVY = (
     "nearest 3d",
     "exact 1d",
@@ -72,53 +79,62 @@ HEAVY = (
 )
 
 
-@pytest.mark.parametrize("name", with_heavy(FORMS, *HEAVY))
+@pytest.mark.parametrize("name", mark_heavy(FORMS, *HEAVY))
 def test_values_and_gradients(name):
     function, size = FORMS[name]
-    check_gradients(function, numbers(*size, dtype=torch.float32), units=16)
+    assert_gradients_close_to_cpu(function, make_tensor(*size, dtype=torch.float32), units=16)
 
 
-HALVES = ["nearest, less", "bilinear", "bicubic", "bicubic, antialiased", "reflected", "folded"]
+HALF_DTYPES = [
+    "nearest, less",
+    "bilinear",
+    "bicubic",
+    "bicubic, antialiased",
+    "reflected",
+    "folded",
+]
 
 
-@pytest.mark.parametrize("name", HALVES)
-def test_halves(name):
+@pytest.mark.parametrize("name", HALF_DTYPES)
+def test_half_precision(name):
     function, size = FORMS[name]
-    check_gradients(function, numbers(*size), units=2)
+    assert_gradients_close_to_cpu(function, make_tensor(*size), units=2)
 
 
 @pytest.mark.parametrize("name", ["nearest, twice", "bilinear", "replicated"])
-def test_channels_may_be_last(name):
+def test_channels_last(name):
     function, size = FORMS[name]
-    x = numbers(*size, dtype=torch.float32).contiguous(memory_format=torch.channels_last)
-    check_gradients(function, x, units=16)
+    x = make_tensor(*size, dtype=torch.float32).contiguous(memory_format=torch.channels_last)
+    assert_gradients_close_to_cpu(function, x, units=16)
 
 
 @pytest.mark.parametrize("name", ["nearest, twice", "reflected", "unfolded"])
-def test_what_is_not_finite_stays_where_it_is(name):
+def test_non_finite_elements_do_not_spread(name):
     function, size = FORMS[name]
-    x = numbers(*size, dtype=torch.float32)
+    x = make_tensor(*size, dtype=torch.float32)
     x[0, 0, 1, 2], x[1, 3, 4, 4] = math.inf, math.nan
-    check_both(function, x)
+    assert_close_to_cpu(function, x)
 
 
 @pytest.mark.parametrize("name", ["nearest, less", "reflected", "replicated"])
-def test_gradients_that_are_not_finite_stay_where_they_are(name):
+def test_non_finite_gradients_do_not_spread(name):
     function, size = FORMS[name]
 
     def backward(x, upstream):
         x = x.detach().requires_grad_()
         return torch.autograd.grad(function(x), x, upstream)
 
-    x = numbers(*size, dtype=torch.float32)
-    upstream = numbers(*function(x).shape, dtype=torch.float32)
+    x = make_tensor(*size, dtype=torch.float32)
+    upstream = make_tensor(*function(x).shape, dtype=torch.float32)
     upstream[0, 0, 1, 2], upstream[1, 3, 4, 3], upstream[1, 1, 0, 0] = math.inf, math.nan, -math.inf
-    assert_close(backward(*on_card((x, upstream))), backward(x.double(), upstream.double()))
+    assert_close(backward(*to_card((x, upstream))), backward(x.double(), upstream.double()))
 
 
-def test_gradients_of_large_images_compare_no_pairs_of_places():
-    # 14,400 places: their pairs would take most of a gigabyte.
-    check_gradients(by("bilinear", 2), numbers(1, 2, 60, 60, dtype=torch.float32), units=16)
+def test_gradients_of_large_images_are_not_quadratic():
+    # 14,400 positions: a tensor of all pairs would take most of a gigabyte.
+    assert_gradients_close_to_cpu(
+        by("bilinear", 2), make_tensor(1, 2, 60, 60, dtype=torch.float32), units=16
+    )
 
 
 MODES = [("nearest", False), ("nearest-exact", False)] + [
@@ -127,7 +143,7 @@ MODES = [("nearest", False), ("nearest-exact", False)] + [
 
 
 @pytest.mark.parametrize(("mode", "antialias"), MODES)
-def test_sizes_may_be_symbols(mode, antialias):
+def test_symbolic_sizes(mode, antialias):
     options = {"mode": mode, "antialias": antialias}
 
     def resized(x, size):
@@ -136,9 +152,9 @@ def test_sizes_may_be_symbols(mode, antialias):
 
     compiled = torch.compile(resized, dynamic=True)
     for width, size in ((6, 7), (9, 4)):
-        x = numbers(2, 4, 5, width, dtype=torch.float32)
-        got = compiled(x.to("spyre"), size)
-        assert_close(got, resized(x.double(), size), units=16)
+        x = make_tensor(2, 4, 5, width, dtype=torch.float32)
+        actual = compiled(x.to("spyre"), size)
+        assert_close(actual, resized(x.double(), size), units=16)
 
 
 def test_gradients_of_symbolic_sizes():
@@ -147,6 +163,6 @@ def test_gradients_of_symbolic_sizes():
         F.interpolate(x, (size, size), mode="bilinear").square().sum().backward()
         return x.grad
 
-    x = numbers(2, 4, 5, 6, dtype=torch.float32)
-    got = torch.compile(gradient, dynamic=True)(x.to("spyre"), 7)
-    assert_close(got, gradient(x.double(), 7), units=16)
+    x = make_tensor(2, 4, 5, 6, dtype=torch.float32)
+    actual = torch.compile(gradient, dynamic=True)(x.to("spyre"), 7)
+    assert_close(actual, gradient(x.double(), 7), units=16)

@@ -5,9 +5,14 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import check_both, check_gradients, numbers, with_heavy
+from cpu_reference import (
+    assert_close_to_cpu,
+    assert_gradients_close_to_cpu,
+    make_tensor,
+    mark_heavy,
+)
 
-pytestmark = pytest.mark.usefixtures("native")
+pytestmark = pytest.mark.usefixtures("no_fallbacks")
 
 POOLS = {
     "max 3x3": (lambda x: F.max_pool2d(x, 3, 2, 1), (2, 4, 7, 8)),
@@ -46,7 +51,7 @@ POOLS = {
 }
 
 
-# Windows that the others have too, at other places or along fewer dims.
+# These windows repeat others at other positions or along fewer dims.
 HEAVY = (
     "max 2x2, rest",
     "max gaps",
@@ -60,23 +65,23 @@ HEAVY = (
 )
 
 
-@pytest.mark.parametrize("name", with_heavy(POOLS, *HEAVY))
-def test_pools_and_their_gradients(name):
+@pytest.mark.parametrize("name", mark_heavy(POOLS, *HEAVY))
+def test_pooling_and_gradients(name):
     function, size = POOLS[name]
-    check_gradients(function, numbers(*size, dtype=torch.float32))
+    assert_gradients_close_to_cpu(function, make_tensor(*size, dtype=torch.float32))
 
 
 @pytest.mark.parametrize("name", ["max 3x3", "avg ceil", "adaptive avg", "adaptive max"])
-def test_pools_of_halves(name):
+def test_half_precision_pooling(name):
     function, size = POOLS[name]
-    check_gradients(function, numbers(*size), units=2)
+    assert_gradients_close_to_cpu(function, make_tensor(*size), units=2)
 
 
 @pytest.mark.parametrize("name", ["max 3x3", "avg 3x3", "adaptive avg"])
-def test_channels_may_be_last(name):
+def test_channels_last(name):
     function, size = POOLS[name]
-    x = numbers(*size, dtype=torch.float32).contiguous(memory_format=torch.channels_last)
-    check_gradients(function, x)
+    x = make_tensor(*size, dtype=torch.float32).contiguous(memory_format=torch.channels_last)
+    assert_gradients_close_to_cpu(function, x)
 
 
 INDICES = {
@@ -90,18 +95,18 @@ INDICES = {
 
 
 @pytest.mark.parametrize("name", INDICES)
-def test_of_equal_ones_the_first_and_of_what_is_no_number_the_last(name):
-    x = numbers(2, 3, 9, 11, dtype=torch.float32).round()
+def test_max_pool_indices_of_ties_and_nan(name):
+    x = make_tensor(2, 3, 9, 11, dtype=torch.float32).round()
     x[0, 0, 2, 3] = x[0, 0, 2, 4] = x[0, 0, 4, 4] = math.nan
     x[1, 0, :5, :5] = -math.inf
     x[1, 1, 2, 2] = math.inf
-    check_both(INDICES[name], x)
+    assert_close_to_cpu(INDICES[name], x)
 
 
-def test_infinities_stay_where_they_are():
-    x = numbers(1, 2, 6, 7, dtype=torch.float32)
+def test_infinities_do_not_spread():
+    x = make_tensor(1, 2, 6, 7, dtype=torch.float32)
     x[0, 0, 2, 3] = math.inf
-    check_both(lambda x: (F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, 4)), x)
+    assert_close_to_cpu(lambda x: (F.avg_pool2d(x, 3, 2, 1), F.adaptive_avg_pool2d(x, 4)), x)
 
 
 WITHOUT_EFFECT = {
@@ -113,13 +118,13 @@ WITHOUT_EFFECT = {
 
 
 @pytest.mark.parametrize("name", WITHOUT_EFFECT)
-def test_what_has_nothing_to_do_gives_a_copy(name):
+def test_identity_pooling_returns_a_copy(name):
     pool = WITHOUT_EFFECT[name]
     for call in (pool, torch.compile(pool)):
-        spread = numbers(2, 4, 5, 6, 2, dtype=torch.float32)
+        spread = make_tensor(2, 4, 5, 6, 2, dtype=torch.float32)
         for x in (spread[..., 0], spread[..., 1].contiguous()):
             card = x.to("spyre")
-            got = call(card)
-            got += 1
-            assert torch.equal(card.cpu(), x) and got.is_contiguous()
-            assert torch.equal(got.cpu(), x + 1)
+            actual = call(card)
+            actual += 1
+            assert torch.equal(card.cpu(), x) and actual.is_contiguous()
+            assert torch.equal(actual.cpu(), x + 1)

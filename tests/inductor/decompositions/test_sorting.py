@@ -2,17 +2,17 @@
 
 import pytest
 import torch
-from comparing import check_both, numbers, on_card
+from cpu_reference import assert_close_to_cpu, make_tensor, to_card
 
 from torch_spyre._inductor.decompositions import sorting
 
-native = pytest.mark.usefixtures("native")
+NO_FALLBACKS = pytest.mark.usefixtures("no_fallbacks")
 TYPES = (torch.float16, torch.int64, torch.bool)
 
 
-@native
+@NO_FALLBACKS
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_rows_are_sorted_stably(dtype):
+def test_sort_is_stable(dtype):
     def both(x):
         return (
             torch.sort(x, stable=True),
@@ -20,20 +20,22 @@ def test_rows_are_sorted_stably(dtype):
             torch.argsort(x, dim=0, stable=True),
         )
 
-    check_both(both, numbers(3, 70, dtype=dtype))
+    assert_close_to_cpu(both, make_tensor(3, 70, dtype=dtype))
 
 
-@native
-def test_what_is_no_number_comes_last():
-    x = numbers(100, dtype=torch.float32)
+@NO_FALLBACKS
+def test_sort_puts_nan_last():
+    x = make_tensor(100, dtype=torch.float32)
     x[[3, 50]], x[7], x[70] = torch.nan, torch.inf, -torch.inf
-    check_both(lambda x: (x.sort(stable=True), x.sort(stable=True, descending=True)), x)
+    assert_close_to_cpu(lambda x: (x.sort(stable=True), x.sort(stable=True, descending=True)), x)
 
 
-@native
+@NO_FALLBACKS
 @pytest.mark.parametrize("shape", [(), (1,), (0, 4), (4, 0), (3, 1), (2, 3, 5)], ids=str)
-def test_little_is_sorted(shape):
-    check_both(lambda x: (x.sort(dim=0, stable=True), x.sort(stable=True)), numbers(*shape))
+def test_sort_of_small_tensors(shape):
+    assert_close_to_cpu(
+        lambda x: (x.sort(dim=0, stable=True), x.sort(stable=True)), make_tensor(*shape)
+    )
 
 
 def distinct(*shape, dtype=torch.float32):
@@ -42,31 +44,31 @@ def distinct(*shape, dtype=torch.float32):
     return torch.randperm(count, generator=generator).reshape(shape).to(dtype)
 
 
-@native
-def test_the_first_are_found():
+@NO_FALLBACKS
+def test_topk():
     def first(x):
         return x.topk(3), x.topk(5, largest=False), x.topk(2, 0), x.topk(70)[0]
 
-    check_both(first, distinct(3, 70))
-    check_both(lambda x: (x.topk(1), x.topk(0)), distinct(70, dtype=torch.int32))
+    assert_close_to_cpu(first, distinct(3, 70))
+    assert_close_to_cpu(lambda x: (x.topk(1), x.topk(0)), distinct(70, dtype=torch.int32))
 
 
-@native
-def test_the_first_of_long_rows_are_found_in_rounds():
-    check_both(lambda x: x.topk(50), distinct(2, 9000))
+@NO_FALLBACKS
+def test_topk_of_long_rows():
+    assert_close_to_cpu(lambda x: x.topk(50), distinct(2, 9000))
 
 
-def test_sorting_too_much_falls_back():
+def test_sort_of_long_rows_falls_back():
     x = distinct(20000)
     before = torch.spyre.counters()["fallbacks"]
     with pytest.warns(UserWarning, match="falling back"):
-        values = on_card(x).sort().values
+        values = to_card(x).sort().values
     assert torch.equal(values.cpu(), torch.arange(20000.0))
     assert torch.spyre.counters()["fallbacks"] == before + 1
 
 
-@native
-def test_places_among_bounds():
+@NO_FALLBACKS
+def test_searchsorted_and_bucketize():
     def places(x, bounds, rows):
         return (
             torch.bucketize(x, bounds),
@@ -79,36 +81,36 @@ def test_places_among_bounds():
 
     x = torch.tensor([[0.5, -1, 3, 0, torch.nan], [2, 2.5, -torch.inf, 1, 9]])
     bounds = torch.tensor([-1.0, 0.5, 2, 3])
-    check_both(places, x, bounds, torch.stack([bounds, bounds + 1]))
+    assert_close_to_cpu(places, x, bounds, torch.stack([bounds, bounds + 1]))
 
 
-@native
-def test_histograms():
+@NO_FALLBACKS
+def test_histc():
     def counted(x):
         return torch.histc(x, 10, -1, 1), torch.histc(x, 7), torch.histc(x[:0], 3)
 
-    check_both(counted, numbers(300, dtype=torch.float32))
-    experts = on_card(torch.tensor([0, 3, 3, 7, 1], dtype=torch.int32))
+    assert_close_to_cpu(counted, make_tensor(300, dtype=torch.float32))
+    experts = to_card(torch.tensor([0, 3, 3, 7, 1], dtype=torch.int32))
     assert torch.histc(experts, 8, 0, 7).tolist() == [1, 1, 0, 2, 0, 0, 0, 1]
 
 
-@native
-def test_integers_are_counted():
+@NO_FALLBACKS
+def test_bincount():
     x = torch.tensor([1, 5, 1, 0, 9])
-    check_both(lambda x: (torch.bincount(x), torch.bincount(x[:2], minlength=12)), x)
-    weights = on_card(torch.tensor([0.5, 1, 2, 4, 8]))
-    assert torch.bincount(on_card(x), weights).tolist() == [4, 2.5, 0, 0, 0, 1, 0, 0, 0, 8]
+    assert_close_to_cpu(lambda x: (torch.bincount(x), torch.bincount(x[:2], minlength=12)), x)
+    weights = to_card(torch.tensor([0.5, 1, 2, 4, 8]))
+    assert torch.bincount(to_card(x), weights).tolist() == [4, 2.5, 0, 0, 0, 1, 0, 0, 0, 8]
     with pytest.raises(RuntimeError, match="non-negative"):
-        torch.bincount(on_card(-x))
+        torch.bincount(to_card(-x))
 
 
-@native
+@NO_FALLBACKS
 @pytest.mark.parametrize("bins", [1, 2, 3, 64, 65, 70, 4097])
-def test_counting_takes_little_memory(bins, monkeypatch):
+def test_bincount_takes_little_memory(bins, monkeypatch):
     monkeypatch.setattr(sorting, "_MAX_MASK", 512)
     x = torch.arange(200) * 7 % bins
-    counted = torch.bincount(on_card(x), minlength=bins)
+    counted = torch.bincount(to_card(x), minlength=bins)
     assert counted.tolist() == torch.bincount(x, minlength=bins).tolist()
     weights = torch.arange(200.0)
-    got = torch.bincount(on_card(x[:9]), on_card(weights[:9]), minlength=min(bins, 99))
-    assert got.tolist() == torch.bincount(x[:9], weights[:9], minlength=min(bins, 99)).tolist()
+    actual = torch.bincount(to_card(x[:9]), to_card(weights[:9]), minlength=min(bins, 99))
+    assert actual.tolist() == torch.bincount(x[:9], weights[:9], minlength=min(bins, 99)).tolist()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from comparing import check_gradients, numbers
+from cpu_reference import assert_gradients_close_to_cpu, make_tensor
 
 FORMS = {
     "lower": ((12, 12), (12, 5), {"upper": False}),
@@ -15,20 +15,20 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_solutions_and_gradients_are_native(name, native):
+def test_solutions_and_gradients_are_native(name, no_fallbacks):
     matrix_size, sides_size, options = FORMS[name]
     unit = name == "ones on the diagonal"
-    matrix = numbers(*matrix_size, low=-0.4, high=0.4, dtype=torch.float32)
+    matrix = make_tensor(*matrix_size, low=-0.4, high=0.4, dtype=torch.float32)
     matrix = matrix * 0.2 if unit else matrix + 2 * torch.eye(matrix_size[-1])
-    sides = numbers(*sides_size, dtype=torch.float32)
+    sides = make_tensor(*sides_size, dtype=torch.float32)
 
     def solved(matrix, sides):
         return torch.linalg.solve_triangular(matrix, sides, unitriangular=unit, **options)
 
-    check_gradients(solved, matrix, sides, units=64)
+    assert_gradients_close_to_cpu(solved, matrix, sides, units=64)
 
 
-def test_sizes_that_do_not_fit_are_refused():
+def test_incompatible_sizes_are_rejected():
     with pytest.raises(RuntimeError, match="solve_triangular"):
         torch.linalg.solve_triangular(
             torch.ones(3, 4, device="spyre"), torch.ones(4, 2, device="spyre"), upper=False

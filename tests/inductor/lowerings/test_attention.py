@@ -1,4 +1,4 @@
-"""Attention, eager and compiled, beside float64 and beside PyTorch on the CPU."""
+"""Attention, eager and compiled, against float64 and against PyTorch on the CPU."""
 
 import math
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import counted, with_heavy
+from cpu_reference import count_call, mark_heavy
 
 from torch_spyre._inductor.decompositions import attention
 
@@ -41,7 +41,7 @@ class Form:
         value = torch.randn(self.batch, self.key_heads, self.keys, self.values)
         bias = None if self.bias is None else torch.randn(self.bias)
         given = (query, key, value, bias)
-        return [None if each is None else each.to(self.dtype).to("spyre") for each in given]
+        return [None if tensor is None else tensor.to(self.dtype).to("spyre") for tensor in given]
 
     def __call__(self, query, key, value, bias):
         return F.scaled_dot_product_attention(
@@ -82,8 +82,8 @@ FORMS = {
 
 
 def exactly(form, query, key, value, bias):
-    """The same in float64, from the numbers on the card."""
-    query, key, value = (each.cpu().double() for each in (query, key, value))
+    """Compute attention in float64 from the values on the card."""
+    query, key, value = (tensor.cpu().double() for tensor in (query, key, value))
     shared = form.heads // form.key_heads
     scale = form.options.get("scale", form.inner**-0.5)
     scores = query @ key.repeat_interleave(shared, 1).transpose(-1, -2) * scale
@@ -95,24 +95,24 @@ def exactly(form, query, key, value, bias):
 
 
 def off_by(dtype, value):
-    """A weight is rounded before it meets a value, and the result once more; the host twice."""
+    """Bound the error: the weights are rounded once, and the result once; on the host twice."""
     step = {HALF: 2**-10, BFLOAT: 2**-9 + 2**-10, SINGLE: 2**-19}[dtype]
     return {"rtol": step, "atol": step * value.abs().max().item()}
 
 
-# What Dynamo and Inductor could do to a form they do to each of these.
+# These forms cover what Dynamo and Inductor do to any form.
 COMPILED = ["plain", "causal", "one row", "odd heads", "bias of heads", "float32"]
 CASES = [*((name, False) for name in FORMS), *((name, True) for name in COMPILED)]
 
 
 @pytest.mark.parametrize("name, compiled", CASES)
-def test_attention_is_one_program_as_exact_as_its_format(name, compiled):
+def test_attention_is_one_program_with_format_accuracy(name, compiled):
     form = FORMS[name]
     tensors = form.tensors()
     run = torch.compile(form.__call__) if compiled else form
     with torch.no_grad():
         run(*tensors)
-        counts, result = counted(run, *tensors)
+        counts, result = count_call(run, *tensors)
     assert counts["launches"] == 1
     assert counts["fallbacks"] == 0
     assert result.dtype == form.dtype and result.is_contiguous()
@@ -126,14 +126,14 @@ def test_scores_are_never_written():
     run = torch.compile(form.__call__)
     with torch.no_grad():
         run(*tensors)
-        counts, result = counted(run, *tensors)
-    sizes = [2 * each.numel() for each in (*tensors[:3], result)]
+        counts, result = count_call(run, *tensors)
+    sizes = [2 * tensor.numel() for tensor in (*tensors[:3], result)]
     assert counts["ddr_write_bytes"] == sizes[-1]
     assert counts["ddr_read_bytes"] == sum(sizes[:3])
 
 
-def test_keys_that_no_row_of_a_core_sees_are_not_read():
-    """Of eight tiles of keys, the rows of this call see the first."""
+def test_causal_attention_skips_masked_tiles_of_keys():
+    """The rows of this call attend to the first of eight tiles of keys."""
     causal = Form(batch=1, key_heads=1, rows=64, keys=2048, options={"is_causal": True})
     plain = Form(batch=1, key_heads=1, rows=64, keys=2048)
     bytes_read = []
@@ -142,13 +142,13 @@ def test_keys_that_no_row_of_a_core_sees_are_not_read():
         run = torch.compile(form.__call__)
         with torch.no_grad():
             run(*tensors)
-            bytes_read.append(counted(run, *tensors)[0]["ddr_read_bytes"])
+            bytes_read.append(count_call(run, *tensors)[0]["ddr_read_bytes"])
     assert bytes_read[0] < bytes_read[1] / 3
 
 
 @WAYS
-def test_keys_behind_the_valid_part_of_a_cache_are_not_read(compiled):
-    """Were they read, their NaN would be seen. The clock never looks at data, and counts them."""
+def test_attention_skips_invalid_part_of_a_key_cache(compiled):
+    """The skipped keys are NaN, which would reach the result. The timing model counts them."""
     form = Form(batch=1, rows=1, keys=1024)
     query, key, value, _ = form.tensors()
     key[:, :, 512:] = math.nan
@@ -173,7 +173,7 @@ LOWEST = {
 
 
 def hides(rows, keys):
-    """A triangle, a tail of keys, and one row that sees nothing."""
+    """Return a mask that hides future keys, a tail of keys, and all keys of one row."""
     hidden = ~torch.ones(rows, keys, dtype=torch.bool).tril(3)
     hidden[:, 60:] = True
     hidden[7] = True
@@ -187,7 +187,7 @@ def hides(rows, keys):
 )
 @pytest.mark.parametrize("dtype", [HALF, BFLOAT, SINGLE], ids=str)
 @pytest.mark.parametrize("kind", LOWEST)
-def test_masks_give_what_pytorch_gives(kind, dtype, whole, compiled, monkeypatch):
+def test_masks_match_pytorch(kind, dtype, whole, compiled, monkeypatch):
     if not whole:
         monkeypatch.setattr(attention, "has_kernel", lambda *args: False)
     form = Form(batch=1, rows=30, keys=70, dtype=dtype)
@@ -198,11 +198,11 @@ def test_masks_give_what_pytorch_gives(kind, dtype, whole, compiled, monkeypatch
     with torch.no_grad(), torch._inductor.config.patch(force_disable_caches=True):
         result = run(query, key, value, mask.to("spyre")).cpu().float()
     wide = mask if low is None else mask.float()
-    expected = form(*(each.cpu().float() for each in (query, key, value)), wide)
+    expected = form(*(tensor.cpu().float() for tensor in (query, key, value)), wide)
     if kind == "lowest" and dtype is HALF:
-        # The row that sees nothing: the lowest number of float16 adds up with the scores.
+        # In the fully masked row, the lowest float16 is added to the scores.
         assert result[:, :, 7].abs().max() < value.cpu().abs().max()
-        result, expected = (each[:, :, torch.arange(30) != 7] for each in (result, expected))
+        result, expected = (tensor[:, :, torch.arange(30) != 7] for tensor in (result, expected))
     assert torch.equal(result[:, :, 7].eq(0), expected[:, :, 7].eq(0))
     bounds = off_by(dtype, value.cpu().float())
     if not whole and dtype is not SINGLE:
@@ -210,7 +210,7 @@ def test_masks_give_what_pytorch_gives(kind, dtype, whole, compiled, monkeypatch
     torch.testing.assert_close(result, expected, **bounds)
 
 
-def test_a_bias_that_is_not_a_number_is_seen():
+def test_nan_bias_propagates():
     form = Form(batch=1, rows=3, keys=600)
     bias = torch.full((3, 600), -math.inf, dtype=HALF)
     bias[1, 400] = math.nan
@@ -219,8 +219,8 @@ def test_a_bias_that_is_not_a_number_is_seen():
     assert result[:, :, [0, 2]].eq(0).all()
 
 
-@pytest.mark.parametrize("pages", with_heavy([1, 2, 5], 1, 5))
-def test_pages_of_keys_one_after_the_other_are_attention(pages):
+@pytest.mark.parametrize("pages", mark_heavy([1, 2, 5], 1, 5))
+def test_attention_over_pages_of_keys(pages):
     """With the largest score and the sums so far, as servers compute with long caches."""
     form = Form(keys=64 * pages)
     query, key, value, _ = form.tensors()
@@ -230,7 +230,7 @@ def test_pages_of_keys_one_after_the_other_are_attention(pages):
         query = query.unflatten(1, (form.key_heads, shared)) * form.inner**-0.5
         largest, total, result = -math.inf, 0.0, 0.0
         for page in zip(key.split(64, 2), value.split(64, 2), strict=True):
-            keys, values = (each.unsqueeze(2) for each in page)
+            keys, values = (tensor.unsqueeze(2) for tensor in page)
             scores = (query @ keys.mT).float()
             before, largest = largest, scores.amax(-1, keepdim=True).clamp(min=largest)
             weights = torch.exp(scores - largest)
@@ -243,15 +243,15 @@ def test_pages_of_keys_one_after_the_other_are_attention(pages):
     with torch.no_grad():
         result = torch.compile(paged, fullgraph=True)(query, key, value)
     assert torch.spyre.counters()["fallbacks"] == before
-    # The scores are rounded to halves before they are exponents.
-    bounds = {name: 4 * each for name, each in off_by(HALF, value.cpu().double()).items()}
+    # The scores are rounded to float16 before the exponential.
+    bounds = {name: 4 * bound for name, bound in off_by(HALF, value.cpu().double()).items()}
     expected = exactly(form, query, key, value, None)
     torch.testing.assert_close(result.cpu().double(), expected, **bounds)
 
 
 @WAYS
-def test_views_are_read_where_they_are(compiled):
-    """Heads of a projection, as models cut them: no copy of query, key or value is made."""
+def test_views_are_not_copied(compiled):
+    """Heads are views of a projection, as in models; query, key and value are not copied."""
     torch.manual_seed(0)
     states = torch.randn(1, 70, 12 * 64).half().to("spyre")
 
@@ -262,7 +262,7 @@ def test_views_are_read_where_they_are(compiled):
     run = torch.compile(attend) if compiled else attend
     with torch.no_grad():
         run(states)
-        counts, result = counted(run, states)
+        counts, result = count_call(run, states)
     assert counts["launches"] == 1
     assert result.transpose(1, 2).is_contiguous()
     query, key, value = states.cpu().view(1, 70, 12, 64).transpose(1, 2).split([8, 2, 2], 1)
@@ -286,7 +286,7 @@ def test_other_layouts_are_copied_first():
     torch.testing.assert_close(result.cpu().double(), expected, **bounds)
 
 
-def test_sizes_may_be_symbols():
+def test_symbolic_sizes():
     torch._dynamo.utils.counters.clear()
 
     def attend(query, key, value):
@@ -306,23 +306,23 @@ def test_sizes_may_be_symbols():
 
 @pytest.mark.parametrize("sizes", [(0, 70), (20, 0), (20, 1)], ids=str)
 @WAYS
-def test_nothing_to_attend_to(sizes, compiled):
+def test_attention_without_keys(sizes, compiled):
     rows, keys = sizes
     form = Form(rows=rows, keys=keys)
     tensors = form.tensors()
     run = torch.compile(form.__call__) if compiled else form
     with torch.no_grad():
-        counts, result = counted(run, *tensors)
+        counts, result = count_call(run, *tensors)
     assert counts["fallbacks"] == 0
-    held = [None if each is None else each.cpu().float() for each in tensors]
+    held = [None if tensor is None else tensor.cpu().float() for tensor in tensors]
     torch.testing.assert_close(result.cpu().float(), form(*held))
 
 
 @WAYS
-def test_gradients_go_through_it(compiled):
+def test_gradients_of_attention(compiled):
     form = Form(dtype=SINGLE, rows=40, keys=40, bias=(40, 40), options={"is_causal": False})
-    held = [each.cpu().double().requires_grad_() for each in form.tensors()]
-    tensors = [each.requires_grad_() for each in form.tensors()]
+    held = [tensor.cpu().double().requires_grad_() for tensor in form.tensors()]
+    tensors = [tensor.requires_grad_() for tensor in form.tensors()]
     run = torch.compile(form.__call__) if compiled else form
     run(*tensors).square().sum().backward()
     form(*held).square().sum().backward()
@@ -332,8 +332,8 @@ def test_gradients_go_through_it(compiled):
 
 @pytest.mark.parametrize("batches", [0, 1, 2])
 @WAYS
-def test_gradients_of_a_row_of_lowest_numbers_are_those_of_equal_weights(batches, compiled):
-    """Such a row's sum of exponentials cannot be told from its largest score."""
+def test_fully_masked_row_has_gradients_of_equal_weights(batches, compiled):
+    """The log-sum-exp of such a row rounds to its largest score."""
     torch.manual_seed(0)
     leading = (2,) * batches
     host = [torch.randn(*leading, 4, rows, 64) for rows in (5, 40, 40)]
@@ -344,31 +344,31 @@ def test_gradients_of_a_row_of_lowest_numbers_are_those_of_equal_weights(batches
         return torch.softmax(query @ key.mT / 8 + bias, -1) @ value
 
     def gradients(call, dtype, device):
-        given = [each.to(device, dtype, copy=True).requires_grad_() for each in host]
+        given = [tensor.to(device, dtype, copy=True).requires_grad_() for tensor in host]
         call(*given, bias.to(device, dtype)).square().sum().backward()
-        return [each.grad.cpu().double() for each in given]
+        return [tensor.grad.cpu().double() for tensor in given]
 
     attend = F.scaled_dot_product_attention
-    got = gradients(torch.compile(attend) if compiled else attend, SINGLE, "spyre")
-    for ours, theirs in zip(got, gradients(plainly, torch.float64, "cpu"), strict=True):
+    actual = gradients(torch.compile(attend) if compiled else attend, SINGLE, "spyre")
+    for ours, theirs in zip(actual, gradients(plainly, torch.float64, "cpu"), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 @WAYS
-def test_heads_without_batches_take_the_kernel_too(compiled):
+def test_attention_without_batch_dim_uses_the_kernel(compiled):
     form = Form(batch=1, bias=(4, 20, 70))
-    tensors = [each if each.dim() == 3 else each.squeeze(0) for each in form.tensors()]
+    tensors = [tensor if tensor.dim() == 3 else tensor.squeeze(0) for tensor in form.tensors()]
     run = torch.compile(form.__call__) if compiled else form
     with torch.no_grad():
         run(*tensors)
-        counts, result = counted(run, *tensors)
+        counts, result = count_call(run, *tensors)
     assert (counts["launches"], counts["fallbacks"]) == (1, 0)
     expected = exactly(form, *form.tensors()).squeeze(0)
     bounds = off_by(form.dtype, tensors[2].cpu().double())
     torch.testing.assert_close(result.cpu().double(), expected, **bounds)
 
 
-def test_dropout_is_left_to_other_ops():
+def test_dropout_uses_the_decomposition():
     form = Form(options={"dropout_p": 0.5})
     assert not attention.has_kernel(*form.tensors(), 0.5)
     assert attention.has_kernel(*form.tensors(), 0.0)
@@ -384,7 +384,7 @@ MISFITS = {
 
 @pytest.mark.parametrize("name", MISFITS)
 @WAYS
-def test_tensors_that_do_not_fit_are_refused(name, compiled):
+def test_incompatible_shapes_raise(name, compiled):
     given = [None if size is None else torch.ones(size, device="spyre") for size in MISFITS[name]]
     attend = F.scaled_dot_product_attention
     with pytest.raises(RuntimeError, match="size"):

@@ -1,11 +1,11 @@
-"""Attention of any number of dims, and of batches and heads that are broadcast."""
+"""Attention with any number of dims, and with broadcast batches and heads."""
 
 from dataclasses import dataclass, field
 
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import counted
+from cpu_reference import count_call
 
 WAYS = pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 ROWS, KEYS, INNER, VALUES = 5, 9, 64, 32
@@ -13,7 +13,7 @@ ROWS, KEYS, INNER, VALUES = 5, 9, 64, 32
 
 @dataclass(frozen=True)
 class Case:
-    """What comes before rows and channels of each tensor, and the rest of a call."""
+    """The batch dims of each tensor, and the options of a call."""
 
     query: tuple[int, ...]
     key: tuple[int, ...]
@@ -63,11 +63,11 @@ CASES = {
 def test_scores_stay_on_the_card(name, compiled):
     case = CASES[name]
     host = case.tensors()
-    tensors = [None if each is None else each.to("spyre") for each in host]
-    expected = case(*(None if each is None else each.double() for each in host))
+    tensors = [None if tensor is None else tensor.to("spyre") for tensor in host]
+    expected = case(*(None if tensor is None else tensor.double() for tensor in host))
     run = torch.compile(case.__call__) if compiled else case
     for _ in range(2):
-        counts, result = counted(run, *tensors)
+        counts, result = count_call(run, *tensors)
     assert (counts["launches"], counts["fallbacks"]) == (1, 0)
     assert result.dtype == torch.float32 and result.shape == expected.shape
     torch.testing.assert_close(result.cpu().double(), expected, rtol=1e-5, atol=1e-5)
@@ -75,36 +75,36 @@ def test_scores_stay_on_the_card(name, compiled):
 
 @pytest.mark.parametrize("name", ["five dims that share heads", "a mask of four dims"])
 @WAYS
-def test_gradients_have_the_shapes_that_were_given(name, compiled):
+def test_gradients_have_the_shapes_of_the_inputs(name, compiled):
     case = CASES[name]
-    given = [each for each in case.tensors() if each is not None]
-    ours = [each.to("spyre").requires_grad_() for each in given]
-    theirs = [each.double().requires_grad_() for each in given]
+    given = [tensor for tensor in case.tensors() if tensor is not None]
+    ours = [tensor.to("spyre").requires_grad_() for tensor in given]
+    theirs = [tensor.double().requires_grad_() for tensor in given]
     (torch.compile(case.__call__) if compiled else case)(*ours).square().sum().backward()
     case(*theirs).square().sum().backward()
     for one, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one.grad.cpu().double(), other.grad, rtol=1e-4, atol=1e-4)
 
 
-def test_sizes_may_be_symbols():
+def test_symbolic_sizes():
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     run = torch.compile(F.scaled_dot_product_attention, dynamic=True)
     for batches in (2, 3, 5):
         host = [torch.randn(batches, 3, 4, rows, 64) for rows in (batches + 4, 20, 20)]
-        result = run(*(each.to("spyre") for each in host)).cpu()
+        result = run(*(tensor.to("spyre") for tensor in host)).cpu()
         torch.testing.assert_close(result, F.scaled_dot_product_attention(*host))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
-def test_inference_mode_is_no_different():
+def test_inference_mode():
     case = CASES["five dims"]
     host = case.tensors()
     with torch.inference_mode():
-        tensors = [None if each is None else each.to("spyre") for each in host]
+        tensors = [None if tensor is None else tensor.to("spyre") for tensor in host]
         for run in (case, torch.compile(case.__call__)):
             run(*tensors)
-            counts, result = counted(run, *tensors)
+            counts, result = count_call(run, *tensors)
             assert counts["launches"] == 1
             torch.testing.assert_close(result.cpu(), case(*host))
 
@@ -118,22 +118,22 @@ MISFITS = {
 
 @pytest.mark.parametrize("name", MISFITS)
 @WAYS
-def test_tensors_that_do_not_fit_are_refused(name, compiled):
+def test_incompatible_shapes_raise(name, compiled):
     case = Case(*MISFITS[name])
-    tensors = [None if each is None else each.to("spyre") for each in case.tensors()]
+    tensors = [None if tensor is None else tensor.to("spyre") for tensor in case.tensors()]
     with pytest.raises(RuntimeError, match="size"):
         (torch.compile(case.__call__) if compiled else case)(*tensors)
 
 
 @pytest.mark.parametrize("batch", [(2, 2), (2, 3, 2)], ids=str)
-def test_channels_may_be_missing(batch):
+def test_attention_with_zero_channels(batch):
     host = [torch.randn(*batch, rows, inner) for rows, inner in ((3, 0), (4, 0), (4, 8))]
-    result = F.scaled_dot_product_attention(*(each.to("spyre") for each in host))
+    result = F.scaled_dot_product_attention(*(tensor.to("spyre") for tensor in host))
     torch.testing.assert_close(result.cpu(), F.scaled_dot_product_attention(*host))
 
 
 @pytest.mark.parametrize("batch", [(0, 4), (2, 0, 3)], ids=str)
-def test_batches_may_be_missing(batch):
+def test_attention_of_an_empty_batch(batch):
     host = [torch.randn(*batch, rows, 64) for rows in (ROWS, KEYS, KEYS)]
-    result = F.scaled_dot_product_attention(*(each.to("spyre") for each in host))
+    result = F.scaled_dot_product_attention(*(tensor.to("spyre") for tensor in host))
     assert result.shape == (*batch, ROWS, 64)

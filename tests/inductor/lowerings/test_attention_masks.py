@@ -1,7 +1,7 @@
-"""Masks of infinities and of lowest numbers, on every way that attention can take.
+"""Masks of minus infinity and of lowest values, for every implementation of attention.
 
-A row that sees nothing tells them apart: minus infinity makes NaN of a softmax and zeros of
-PyTorch's attention; lowest numbers make the mean of the values of both, or nearly so.
+They differ in a fully masked row: with minus infinity a softmax gives NaN and PyTorch's attention
+gives zeros; with lowest values both give about the mean of the values.
 """
 
 import math
@@ -23,17 +23,17 @@ ROOM = {HALF: 8e-3, BFLOAT: 2e-2, SINGLE: 1e-4}
 def tensors(dtype, rows=6, keys=70, heads=2, key_heads=2):
     torch.manual_seed(0)
     sizes = ((1, heads, rows, 64), (1, key_heads, keys, 64), (1, key_heads, keys, 64))
-    # Scores below 1: what float16's lowest number leaves of them is then nearly nothing.
+    # Scores below 1, which nearly vanish when the lowest float16 is added.
     return [torch.randn(size).mul(0.3).to(dtype) for size in sizes]
 
 
 def hidden(rows, keys):
-    """Row 0 sees nothing, row 1 a single key, the others all but a tail."""
-    found = torch.zeros(rows, keys, dtype=torch.bool)
-    found[:, keys - 5 :] = True
-    found[0] = True
-    found[1 % rows, 1:] = True
-    return found
+    """Mask all keys of row 0, all but one key of row 1, and a tail of keys of the other rows."""
+    mask = torch.zeros(rows, keys, dtype=torch.bool)
+    mask[:, keys - 5 :] = True
+    mask[0] = True
+    mask[1 % rows, 1:] = True
+    return mask
 
 
 def added(query, key, value, mask):
@@ -54,7 +54,7 @@ def filled(query, key, value, mask):
 
 
 def made_on_the_card(query, key, value, mask):
-    """From flags, by the arithmetic of older models."""
+    """Compute an additive mask from a bool mask, as older models do."""
     low = -math.inf if filled.kind == "infinity" else torch.finfo(query.dtype).min
     bias = torch.where(mask == 0, torch.zeros((), dtype=query.dtype), low)
     return added(query, key, value, bias.to(query.dtype))
@@ -76,27 +76,27 @@ def compare(function, dtype, kind, compiled, given):
     query, key, value = given
     hides = hidden(query.shape[-2], key.shape[-2])
     mask = torch.zeros(hides.shape, dtype=dtype).masked_fill(hides, LOWEST[kind](dtype))
-    wanted = function(query, key, value, mask).float()
+    expected = function(query, key, value, mask).float()
     torch._dynamo.reset()
     run = torch.compile(function, dynamic=False) if compiled else function
     with torch.no_grad(), torch._inductor.config.patch(force_disable_caches=True):
-        got = run(*(each.to("spyre") for each in (query, key, value, mask))).cpu().float()
-    torch.testing.assert_close(got, wanted, atol=ROOM[dtype], rtol=ROOM[dtype], equal_nan=True)
-    return got
+        actual = run(*(tensor.to("spyre") for tensor in (query, key, value, mask))).cpu().float()
+    torch.testing.assert_close(actual, expected, atol=ROOM[dtype], rtol=ROOM[dtype], equal_nan=True)
+    return actual
 
 
 @WAYS
 @TYPES
 @VALUES
 @pytest.mark.parametrize("function", [added, added_in_float32, filled, made_on_the_card, logarithm])
-def test_a_softmax_of_masked_scores(function, kind, dtype, compiled):
-    got = compare(function, dtype, kind, compiled, tensors(dtype))
-    assert got[:, :, 0].isnan().all() == (kind == "infinity")
+def test_softmax_of_masked_scores(function, kind, dtype, compiled):
+    actual = compare(function, dtype, kind, compiled, tensors(dtype))
+    assert actual[:, :, 0].isnan().all() == (kind == "infinity")
 
 
 @WAYS
 @pytest.mark.parametrize("low", [-32752.0, torch.finfo(HALF).min, -math.inf])
-def test_what_is_masked_weighs_nothing(low, compiled):
+def test_masked_scores_have_zero_weight(low, compiled):
     def weights(scores, mask):
         return torch.softmax(scores + mask, -1)
 
@@ -104,41 +104,41 @@ def test_what_is_masked_weighs_nothing(low, compiled):
     mask = torch.zeros(hides.shape, dtype=HALF).masked_fill(hides, low)
     torch._dynamo.reset()
     run = torch.compile(weights) if compiled else weights
-    found = run(torch.randn(hides.shape).half().to("spyre"), mask.to("spyre")).cpu()
-    assert found[hides].eq(0).all() and found[~hides].gt(0).all()
+    actual = run(torch.randn(hides.shape).half().to("spyre"), mask.to("spyre")).cpu()
+    assert actual[hides].eq(0).all() and actual[~hides].gt(0).all()
 
 
 @WAYS
 @TYPES
 @VALUES
-@pytest.mark.parametrize("form", ["heads", "shared heads", "decoding", "taken apart"])
+@pytest.mark.parametrize("form", ["heads", "shared heads", "decoding", "decomposed"])
 def test_attention(form, kind, dtype, compiled, monkeypatch):
     sizes = {"shared heads": {"heads": 4}, "decoding": {"rows": 1, "keys": 600}}
-    if form == "taken apart":
+    if form == "decomposed":
         monkeypatch.setattr(attention, "has_kernel", lambda *args: False)
         torch._dynamo.reset()
-    got = compare(attended, dtype, kind, compiled, tensors(dtype, **sizes.get(form, {})))
-    assert got[:, :, 0].eq(0).all() == (kind == "infinity")
+    actual = compare(attended, dtype, kind, compiled, tensors(dtype, **sizes.get(form, {})))
+    assert actual[:, :, 0].eq(0).all() == (kind == "infinity")
 
 
 @TYPES
 @WAYS
-def test_flags_hide_as_minus_infinity(dtype, compiled):
+def test_bool_mask_equals_minus_infinity(dtype, compiled):
     given = tensors(dtype)
     shows = ~hidden(6, 70)
     run = torch.compile(attended) if compiled else attended
     torch._dynamo.reset()
-    got = run(*(each.to("spyre") for each in (*given, shows))).cpu()
+    actual = run(*(tensor.to("spyre") for tensor in (*given, shows))).cpu()
     torch.testing.assert_close(
-        got.float(), attended(*given, shows).float(), atol=ROOM[dtype], rtol=ROOM[dtype]
+        actual.float(), attended(*given, shows).float(), atol=ROOM[dtype], rtol=ROOM[dtype]
     )
-    assert got[:, :, 0].eq(0).all()
+    assert actual[:, :, 0].eq(0).all()
 
 
 @TYPES
 @VALUES
 @WAYS
-def test_a_triangle_with_padding_in_front(dtype, kind, compiled):
+def test_causal_mask_with_left_padding(dtype, kind, compiled):
     """The mask of a batch padded on the left: its first rows see nothing at all."""
     rows = 70
 
@@ -151,14 +151,14 @@ def test_a_triangle_with_padding_in_front(dtype, kind, compiled):
     low = torch.tensor(LOWEST[kind](dtype), dtype=dtype)
     run = torch.compile(padded) if compiled else padded
     torch._dynamo.reset()
-    got = run(*(each.to("spyre") for each in (*given, low))).cpu().float()
-    wanted = padded(*given, low).float()
-    torch.testing.assert_close(got, wanted, atol=ROOM[dtype], rtol=ROOM[dtype])
+    actual = run(*(tensor.to("spyre") for tensor in (*given, low))).cpu().float()
+    expected = padded(*given, low).float()
+    torch.testing.assert_close(actual, expected, atol=ROOM[dtype], rtol=ROOM[dtype])
 
 
 @pytest.mark.parametrize("dtype", [HALF, BFLOAT], ids=str)
 @WAYS
-def test_infinities_become_float32_and_halves_again(dtype, compiled):
+def test_infinities_survive_conversion_to_float32_and_back(dtype, compiled):
     def there_and_back(x):
         wide = x.float()
         return wide, wide.to(dtype), torch.isinf(wide), (wide * 2).to(dtype)
@@ -166,11 +166,11 @@ def test_infinities_become_float32_and_halves_again(dtype, compiled):
     x = torch.tensor([math.inf, -math.inf, math.nan, 3.0, 0.0], dtype=dtype)
     run = torch.compile(there_and_back) if compiled else there_and_back
     torch._dynamo.reset()
-    for got, wanted in zip(run(x.to("spyre")), there_and_back(x), strict=True):
-        torch.testing.assert_close(got.cpu(), wanted, equal_nan=True)
+    for actual, expected in zip(run(x.to("spyre")), there_and_back(x), strict=True):
+        torch.testing.assert_close(actual.cpu(), expected, equal_nan=True)
 
 
-def test_the_lowest_bfloat16_stays_finite(native):
+def test_lowest_bfloat16_stays_finite(no_fallbacks):
     low = torch.finfo(BFLOAT).min
     made = (
         torch.full((3,), low, dtype=BFLOAT, device="spyre"),
@@ -178,7 +178,7 @@ def test_the_lowest_bfloat16_stays_finite(native):
         torch.full((3,), low, dtype=SINGLE).to("spyre", BFLOAT),
         torch.full((3,), low, dtype=SINGLE, device="spyre").to(BFLOAT),
     )
-    for each in made:
-        assert not torch.isinf(each).any()
-        assert torch.isfinite(each.cpu()).all()
-        assert torch.isinf(each + each).all()
+    for tensor in made:
+        assert not torch.isinf(tensor).any()
+        assert torch.isfinite(tensor.cpu()).all()
+        assert torch.isinf(tensor + tensor).all()

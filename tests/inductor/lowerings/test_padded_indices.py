@@ -22,8 +22,8 @@ def with_dirty_padding() -> torch.Tensor:
         lambda table, index: table.expand(2, -1).gather(1, index * 1),
     ],
 )
-def test_only_indices_of_the_tensor_are_followed(look_up, compiled):
+def test_padding_of_index_tensors_is_not_dereferenced(look_up, compiled):
     table = torch.arange(130)
     call = torch.compile(look_up) if compiled else look_up
-    found = call(table.to("spyre"), with_dirty_padding())
-    assert found.tolist() == look_up(table, GIVEN).tolist()
+    actual = call(table.to("spyre"), with_dirty_padding())
+    assert actual.tolist() == look_up(table, GIVEN).tolist()

@@ -1,4 +1,4 @@
-"""Stores into part of a tensor leave the rest alone, also what shares a last stick with them."""
+"""Partial stores preserve other elements, also in the same stick."""
 
 import pytest
 import torch
@@ -9,19 +9,19 @@ WIDTHS = [1, 31, 33, 63, 64, 65]
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64, torch.bool])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_what_lies_behind_the_part_stays(width, dtype, compiled):
+def test_partial_store_preserves_other_elements(width, dtype, compiled):
     def write(whole, part):
         whole[:, : part.shape[1]] = part
         return whole
 
     part = (torch.arange(3 * width).reshape(3, width) % 2).to(dtype)
-    wanted = write(torch.ones(3, 130).to(dtype), part)
+    expected = write(torch.ones(3, 130).to(dtype), part)
     call = torch.compile(write) if compiled else write
-    found = call(torch.ones(3, 130).to(dtype).to("spyre"), part.to("spyre"))
-    assert torch.equal(found.cpu(), wanted)
+    actual = call(torch.ones(3, 130).to(dtype).to("spyre"), part.to("spyre"))
+    assert torch.equal(actual.cpu(), expected)
 
 
-def test_parts_in_any_order():
+def test_partial_stores_in_any_order():
     """A loss pads its labels: the padding may be written before the labels."""
 
     def shifted(ids):

@@ -1,7 +1,7 @@
 """Tables read at indices that are parts of one tensor, as corners of boxes are."""
 
 import torch
-from comparing import assert_close, exact, numbers
+from cpu_reference import assert_close, make_tensor, to_reference
 from torch.nn.functional import embedding
 
 
@@ -9,13 +9,13 @@ def corners(boxes, across, down):
     return embedding(boxes[..., 0], across) + embedding(boxes[..., 1], down)
 
 
-def test_parts_of_one_tensor_index_in_one_graph(native, caplog):
-    across, down = numbers(40, 70), numbers(41, 70)
+def test_slices_of_one_tensor_are_indices_in_one_graph(no_fallbacks, caplog):
+    across, down = make_tensor(40, 70), make_tensor(41, 70)
     boxes = torch.tensor([[[3, 7], [0, 40]], [[39, 1], [5, 5]]])
     torch._dynamo.reset()
     run = torch.compile(corners, fullgraph=True)
-    found = run(*(each.to("spyre") for each in (boxes, across, down)))
-    assert_close(found, corners(boxes, *exact((across, down))))
+    actual = run(*(tensor.to("spyre") for tensor in (boxes, across, down)))
+    assert_close(actual, corners(boxes, *to_reference((across, down))))
     assert "op by op" not in caplog.text
 
 
@@ -24,9 +24,9 @@ def one_of_each(x):
     return x.index_select(1, first), x.index_select(1, last)
 
 
-def test_each_of_two_single_indices_has_its_own_element(native):
-    x = numbers(1, 3)
+def test_two_single_element_indices_are_distinct(no_fallbacks):
+    x = make_tensor(1, 3)
     torch._dynamo.reset()
-    found = torch.compile(one_of_each, fullgraph=True)(x.to("spyre"))
-    for got, right in zip(found, one_of_each(exact((x,))[0]), strict=True):
-        assert_close(got, right)
+    results = torch.compile(one_of_each, fullgraph=True)(x.to("spyre"))
+    for actual, expected in zip(results, one_of_each(to_reference((x,))[0]), strict=True):
+        assert_close(actual, expected)

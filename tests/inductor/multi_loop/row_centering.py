@@ -69,8 +69,8 @@ class RowCentering(MultiLoopOp):
         return [StickCandidate(column, (column, reduced))]
 
     def can_merge(self, group, op):
-        (first, *others), maxima = group, op.value
-        if others or (first.value.op, maxima.op) != self.names:
+        (first, *more_stores), maxima = group, op.value
+        if more_stores or (first.value.op, maxima.op) != self.names:
             return False
         return (first.value.inputs[1:], first.value.constants) == (maxima.inputs, maxima.constants)
 

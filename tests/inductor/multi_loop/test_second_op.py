@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from comparing import numbers
+from cpu_reference import make_tensor
 from row_centering import CENTERED, MAXIMA, OVERLOAD
 
 from torch_spyre._inductor.multi_loop.roles import ROLES_INFO
@@ -25,48 +25,48 @@ def expected(x):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_both_results_are_computed_by_one_program(shape, kernels_made):
-    x = numbers(*shape, dtype=torch.float32)
-    results = kernels_made.of(center_rows, x)
-    assert kernels_made.ops == [[CENTERED, MAXIMA]]
+def test_both_results_are_computed_by_one_program(shape, compiled_kernels):
+    x = make_tensor(*shape, dtype=torch.float32)
+    results = compiled_kernels.compile(center_rows, x)
+    assert compiled_kernels.ops == [[CENTERED, MAXIMA]]
     for actual, reference in zip(results, expected(x), strict=True):
         assert torch.equal(actual.cpu(), reference)
 
 
-def test_rows_are_split_over_cores(kernels_made):
-    kernels_made.of(center_rows, numbers(64, 64, dtype=torch.float32))
-    assert [spec.cores for spec in kernels_made.specs] == [32, 32]
+def test_rows_are_split_over_cores(compiled_kernels):
+    compiled_kernels.compile(center_rows, make_tensor(64, 64, dtype=torch.float32))
+    assert [spec.cores for spec in compiled_kernels.specs] == [32, 32]
 
 
-def test_other_ops_are_not_fused_with_it(kernels_made):
-    x = numbers(64, 64, dtype=torch.float32)
-    (result,) = kernels_made.of(lambda x: [center_rows(x + 1)[0] * 2], x)
-    assert kernels_made.ops == [["add"], [CENTERED], ["mul"]]
+def test_other_ops_are_not_fused_with_it(compiled_kernels):
+    x = make_tensor(64, 64, dtype=torch.float32)
+    (result,) = compiled_kernels.compile(lambda x: [center_rows(x + 1)[0] * 2], x)
+    assert compiled_kernels.ops == [["add"], [CENTERED], ["mul"]]
     assert torch.equal(result.cpu(), expected(x + 1)[0] * 2)
 
 
-def test_operands_with_other_sticks_are_copied_first(kernels_made):
-    x = numbers(100, 70, dtype=torch.float32)
-    results = kernels_made.of(lambda x: center_rows(x.t()), x)
-    assert kernels_made.ops == [["ReStickifyOpHBM"], [CENTERED, MAXIMA]]
+def test_operands_with_other_sticks_are_copied_first(compiled_kernels):
+    x = make_tensor(100, 70, dtype=torch.float32)
+    results = compiled_kernels.compile(lambda x: center_rows(x.t()), x)
+    assert compiled_kernels.ops == [["ReStickifyOpHBM"], [CENTERED, MAXIMA]]
     for actual, reference in zip(results, expected(x.t()), strict=True):
         assert torch.equal(actual.cpu(), reference)
 
 
 @pytest.fixture
-def bundle(tmp_path, kernels_made):
-    kernels_made.of(center_rows, numbers(8, 200, dtype=torch.float32))
-    generate_bundle("rows", tmp_path, kernels_made.specs)
+def bundle(tmp_path, compiled_kernels):
+    compiled_kernels.compile(center_rows, make_tensor(8, 200, dtype=torch.float32))
+    generate_bundle("rows", tmp_path, compiled_kernels.specs)
     return tmp_path
 
 
-def test_it_is_read_back_from_superdsc(tmp_path, kernels_made):
-    x = numbers(8, 200, dtype=torch.float32)
-    results = kernels_made.of(center_rows, x)
-    generate_bundle("rows", tmp_path, kernels_made.specs)
+def test_it_is_read_back_from_superdsc(tmp_path, compiled_kernels):
+    x = make_tensor(8, 200, dtype=torch.float32)
+    results = compiled_kernels.compile(center_rows, x)
+    generate_bundle("rows", tmp_path, compiled_kernels.specs)
     programs = import_programs(tmp_path)
     assert [spec.op_info[ROLES_INFO] for program in programs for spec in program] == [
-        spec.op_info[ROLES_INFO] for spec in kernels_made.specs
+        spec.op_info[ROLES_INFO] for spec in compiled_kernels.specs
     ]
     for result in results:
         result.zero_()

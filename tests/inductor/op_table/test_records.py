@@ -50,7 +50,7 @@ def name_of(value):
     return value.value if isinstance(value, OperandClass) else getattr(value, "name", value)
 
 
-def test_each_record_is_frozen_and_stands_under_its_name():
+def test_each_record_is_frozen_and_registered_under_its_name():
     for name, record in RECORDS.items():
         assert record.name == name
         with pytest.raises(AttributeError):
@@ -66,7 +66,7 @@ def test_ops_with_ktir_have_a_reference(record):
     assert callable(record.reference)
 
 
-def test_a_loop_op_becomes_one_op():
+def test_loop_op_lowers_to_a_single_op():
     loop_ops = [
         (loop_op, record.reduction is None)
         for record in RECORDS.values()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from comparing import assert_close, exact, numbers, on_card
+from cpu_reference import assert_close, make_tensor, to_card, to_reference
 from loop_bundles import C0, C1, R0, bundle, load, loop, step, tensor, total
 
 from torch_spyre import knobs
@@ -43,20 +43,20 @@ GRAPHS = {
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_split_loops_compute_the_same_without_warnings(name, native, caplog):
-    table, x = on_card((numbers(COLUMNS, 64), numbers(3, 64)))
+def test_split_loops_compute_the_same_without_warnings(name, no_fallbacks, caplog):
+    table, x = to_card((make_tensor(COLUMNS, 64), make_tensor(3, 64)))
     before = torch.spyre.counters()["launches"]
     with caplog.at_level(logging.WARNING), torch._inductor.config.patch(fx_graph_cache=False):
         actual = torch.compile(GRAPHS[name], fullgraph=True)(table, x)
     assert not [record for record in caplog.records if record.name.startswith("spyre")]
     assert torch.spyre.counters()["launches"] - before >= 2
-    assert_close(actual, GRAPHS[name](*exact((table, x))), units=8, scale=4.0)
+    assert_close(actual, GRAPHS[name](*to_reference((table, x))), units=8, scale=4.0)
 
 
-def test_a_table_that_no_core_count_divides_is_restickified_in_two_loops(native, tmp_path):
+def test_a_table_that_no_core_count_divides_is_restickified_in_two_loops(no_fallbacks, tmp_path):
     """Rows lie along sticks, as in tables that are also weights of linear layers."""
     layout = SpyreTensorLayout([COLUMNS, 256], [256, 1], torch.float16, [1, 0])
-    table, ids = numbers(COLUMNS, 256), torch.tensor([5, COLUMNS - 1, 0])
+    table, ids = make_tensor(COLUMNS, 256), torch.tensor([5, COLUMNS - 1, 0])
     on_device = table.to("spyre", device_layout=layout)
     before = torch.spyre.counters()["launches"]
     with card_with_span_limit(tmp_path, 800_000):  # of 1.2 MB

@@ -1,4 +1,4 @@
-"""What one process compiled, another finds; and nothing that was compiled for something else."""
+"""Processes share the compile caches, and never load an entry for another key."""
 
 import json
 import subprocess
@@ -16,30 +16,30 @@ from torch._dynamo.utils import counters
 from torch_spyre._inductor import inputs
 from torch_spyre.backend.program.cache import ProgramCache
 
-found = {"programs": 0}
-find = ProgramCache.load
+loads = {"programs": 0}
+load = ProgramCache.load
 
 
 def counted(self, key):
-    program = find(self, key)
-    found["programs"] += program is not None
+    program = load(self, key)
+    loads["programs"] += program is not None
     return program
 
 
 ProgramCache.load = counted
 x = torch.arange(96 * 70).reshape(96, 70).half() / 1000
-wanted = (x.exp() + x).sum(0).float()
+expected = (x.exp() + x).sum(0).float()
 
 
 def call(tensor):
     torch._dynamo.reset()
     counters.clear()
-    found["programs"] = 0
+    loads["programs"] = 0
     result = torch.compile(lambda x: (x.exp() + x).sum(0))(tensor)
-    torch.testing.assert_close(result.cpu().float(), wanted, rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(result.cpu().float(), expected, rtol=2e-2, atol=2e-2)
     inductor = counters["inductor"]
     hits, misses = inductor["fxgraph_cache_hit"], inductor["fxgraph_cache_miss"]
-    return {"graphs": hits, "missed": misses, "programs": found["programs"]}
+    return {"graphs": hits, "missed": misses, "programs": loads["programs"]}
 
 
 def another_layout():
@@ -68,8 +68,8 @@ def another_number_of_cores():
         os.write(writing, json.dumps(call(x.to("spyre"))).encode())
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as found:
-        return json.load(found)
+    with os.fdopen(reading) as pipe:
+        return json.load(pipe)
 
 
 scenarios = {
@@ -104,7 +104,7 @@ HIT = {"graphs": 1, "missed": 0, "programs": 1}
 MISS = {"graphs": 0, "missed": 1, "programs": 0}
 
 
-def test_another_process_finds_what_is_the_same_and_nothing_else(child):
+def test_another_process_hits_the_caches_only_for_equal_keys(child):
     assert child("same") == {"same": MISS}
     # The text of the OpSpecs decides about programs, not the version of what made it.
     other = {"layout": MISS, "view": MISS, "version": {**MISS, "programs": 1}}
@@ -128,7 +128,7 @@ def files(folder: Path) -> list[Path]:
     return actual
 
 
-def test_graphs_are_compiled_anew_when_other_ops_are_native(monkeypatch):
+def test_graphs_are_recompiled_when_other_ops_are_native(monkeypatch):
     before = fx_passes.source_hash.__wrapped__()
     read = Path.read_bytes
 

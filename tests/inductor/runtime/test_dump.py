@@ -1,4 +1,4 @@
-"""What TORCH_SPYRE_DUMP writes, and that it is what runs."""
+"""TORCH_SPYRE_DUMP writes the files of the programs that run."""
 
 import json
 import re
@@ -15,7 +15,8 @@ from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import load_card
 from torch_spyre.errors import KnobError
 
-# What a listing has from the text: places in it, and names of arguments, which widen columns.
+# The parts of a listing that come from the text: locations, and names of arguments, which set
+# the width of columns.
 FROM_TEXT = re.compile(r"\d+:\d+$|%\w+| +", re.MULTILINE)
 
 
@@ -31,7 +32,10 @@ def dumped(monkeypatch, tmp_path):
             result = torch.compile(sample.call)(*sample.on_card())
         monkeypatch.delenv("TORCH_SPYRE_DUMP")
         exact = sample.call(
-            *(each.double() if each.is_floating_point() else each for each in sample.tensors)
+            *(
+                tensor.double() if tensor.is_floating_point() else tensor
+                for tensor in sample.tensors
+            )
         )
         torch.testing.assert_close(result.cpu().double(), exact.double(), rtol=2e-2, atol=4e-2)
         return sorted(tmp_path.iterdir())
@@ -45,16 +49,16 @@ def test_every_stage_is_written(dumped, name):
     files = {path.name for path in folder.iterdir()}
     assert {"loop_ir.txt", "opspec.txt", "ktir.mlir", "program.txt", "timing.json"} <= files
     specs = (folder / "opspec.txt").read_text().splitlines()
-    described = sorted(each for each in files if re.fullmatch(r"sdsc_\d+\.json", each))
+    described = sorted(name for name in files if re.fullmatch(r"sdsc_\d+\.json", name))
     assert "sdsc_refused.txt" in files or (len(described) == len(specs) and "bundle.mlir" in files)
     loops = (folder / "loop_ir.txt").read_text()
     programs = loops.count("# program")
     assert programs == len(json.loads((folder / "timing.json").read_text()))
-    assert all(each["time_ps"] > 0 for each in json.loads((folder / "timing.json").read_text()))
+    assert all(record["time_ps"] > 0 for record in json.loads((folder / "timing.json").read_text()))
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_ktir_that_is_written_compiles_to_the_program_that_runs(dumped, name):
+def test_dumped_ktir_compiles_to_the_program_that_runs(dumped, name):
     (folder,) = dumped(name)
     listings = []
     for function in ktir.load(folder / "ktir.mlir").functions.values():
@@ -75,7 +79,7 @@ def test_the_ktir_that_is_written_compiles_to_the_program_that_runs(dumped, name
 
 # One program each, which takes its tensors in the order of the call.
 @pytest.mark.parametrize("name", ["add", "broadcast", "softmax", "sum_rows", "attention", "cast"])
-def test_the_bundle_that_is_written_runs_to_the_same_bits(dumped, name):
+def test_dumped_bundle_computes_the_same_bits(dumped, name):
     (folder,) = dumped(name)
     tensors = SAMPLES[name].on_card()
     expected = torch.compile(SAMPLES[name].call)(*tensors)
@@ -84,14 +88,14 @@ def test_the_bundle_that_is_written_runs_to_the_same_bits(dumped, name):
     assert torch.equal(result.cpu(), expected.cpu())
 
 
-def test_a_kernel_that_is_made_again_gets_a_folder_of_its_own(dumped):
+def test_recompiled_kernel_gets_a_new_folder(dumped):
     first = dumped("add")
     assert len(dumped("add")) == 2 * len(first)
 
 
 @pytest.mark.parametrize("kind", ["a file", "below a file", "a link to nothing"])
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-def test_a_folder_that_cannot_be_written_to_is_named(kind, compiled, tmp_path):
+def test_error_names_an_unwritable_folder(kind, compiled, tmp_path):
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nothing" / "here")
     place = {"a file": "file", "below a file": "file/folder", "a link to nothing": "link"}[kind]

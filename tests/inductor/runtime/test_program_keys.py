@@ -19,15 +19,17 @@ SPEC = replace(SPEC, args=[SPEC.args[0], replace(SPEC.args[1], arg_index=1)])
 
 @pytest.fixture
 def compiles(tmp_path, monkeypatch):
-    """Did a call compile, or find what was compiled before?"""
-    made = []
+    """Return a function that returns whether a call compiles, instead of loading a program."""
+    compilations = []
     compile_specs = programs._compiled
-    monkeypatch.setattr(programs, "_compiled", lambda *all: made.append(1) or compile_specs(*all))
+    monkeypatch.setattr(
+        programs, "_compiled", lambda *all: compilations.append(1) or compile_specs(*all)
+    )
 
     def call(specs=(SPEC,), name="kernel"):
-        made.clear()
+        compilations.clear()
         programs.program_for(name, specs)
-        return bool(made)
+        return bool(compilations)
 
     with knobs.override(TORCH_SPYRE_PROGRAM_CACHE=str(tmp_path / "programs")):
         assert call()
@@ -40,14 +42,14 @@ def another_card(tmp_path):
     return str(write_card(tmp_path / "card.yaml", {"compute.lx_bytes": 2**20}))
 
 
-def test_another_card_has_programs_of_its_own(compiles, another_card):
+def test_card_is_part_of_the_program_key(compiles, another_card):
     with knobs.override(SPYRE_CARD=another_card):
         assert compiles()
         assert not compiles()
     assert not compiles()
 
 
-def test_another_order_of_cores_is_another_program(compiles):
+def test_core_order_is_part_of_the_program_key(compiles):
     product = [with_splits(matmul(64, 128, 128), {C[0]: 2, C[2]: 2})]
     args = [replace(arg, arg_index=place) for place, arg in enumerate(product[0].args)]
     product = [replace(product[0], args=args)]
@@ -57,7 +59,7 @@ def test_another_order_of_cores_is_another_program(compiles):
     assert not compiles(product)
 
 
-def test_other_versions_do_not_share_programs(compiles, monkeypatch):
+def test_version_is_part_of_the_program_key(compiles, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(programs, "_front_end", lambda: "another")
         assert compiles()
@@ -67,12 +69,12 @@ def test_other_versions_do_not_share_programs(compiles, monkeypatch):
     assert not compiles()
 
 
-def test_the_records_of_ops_are_part_of_the_key():
+def test_op_records_are_part_of_the_program_key():
     folder = Path(op_table.__file__).parent
     assert set(folder.glob("*.py")) <= set(programs.front_end_files())
 
 
-def test_other_specs_and_names_are_other_programs(compiles):
+def test_specs_and_name_are_part_of_the_program_key(compiles):
     assert compiles([with_splits(SPEC, {C[0]: 8})])
     assert compiles([replace(SPEC, op="abs")])
     assert compiles(name="other")
@@ -102,24 +104,24 @@ WITHOUT_CODE = {
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_settings_that_change_generated_code_are_part_of_the_key_of_graphs(name):
+def test_settings_that_change_generated_code_are_part_of_the_graph_key(name):
     before = graph_key()
     with knobs.override(**{name: CHANGED[name]}):
         assert graph_key() != before
     assert graph_key() == before
 
 
-def test_the_card_is_part_of_the_key_of_graphs(another_card):
+def test_card_is_part_of_the_graph_key(another_card):
     before = graph_key()
     with knobs.override(SPYRE_CARD=another_card):
         assert graph_key() != before
     assert graph_key() == before
 
 
-def test_every_setting_that_the_front_end_reads_is_one_of_these():
+def test_every_setting_that_the_front_end_reads_is_part_of_the_graph_key():
     folder = Path(inputs.__file__).parent
     texts = [path.read_text() for path in folder.glob("**/*.py")]
-    read = {each for text in texts for each in re.findall(r"\bknobs\.(\w+)\.(\w+)", text)}
+    read = {knob for text in texts for knob in re.findall(r"\bknobs\.(\w+)\.(\w+)", text)}
     sections = {section: getattr(knobs, section) for section, _ in read if section.islower()}
     names = {
         getattr(type(sections[section]), knob).name for section, knob in read if section in sections

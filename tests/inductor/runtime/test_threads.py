@@ -43,10 +43,10 @@ def test_compiled_functions_can_be_called_while_a_graph_is_compiled(graph):
         meanwhile.do = call
         result = graph(torch.ones(5, 4, device="spyre"))
     assert torch.equal(result.cpu(), torch.full((5, 4), 4.0))
-    assert len(seen) > 1 and all(torch.equal(each, torch.full((2,), 3.0)) for each in seen)
+    assert len(seen) > 1 and all(torch.equal(result, torch.full((2,), 3.0)) for result in seen)
 
 
-def test_graphs_of_the_cpu_are_compiled_with_nothing_of_ours_in_other_threads(graph):
+def test_cpu_graphs_compile_unaffected_in_other_threads(graph):
     before, seen, threads = dict(_computation_dtype_map), [], []
 
     def backend(module, example_inputs):
@@ -68,7 +68,7 @@ def test_graphs_of_the_cpu_are_compiled_with_nothing_of_ours_in_other_threads(gr
     assert seen == [before]
 
 
-def test_many_threads_compile_graphs_and_call_ops_at_once():
+def test_threads_compile_graphs_and_call_ops_concurrently():
     torch._dynamo.reset()
 
     def work(number):

@@ -6,7 +6,7 @@ import json
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import numbers
+from cpu_reference import make_tensor
 
 from torch_spyre._inductor.superdsc import generate_bundle, import_programs
 from torch_spyre._inductor.to_ktir.kernel import build_module
@@ -15,23 +15,23 @@ from torch_spyre.errors import BundleError, UnsupportedError
 KERNELS = {
     "attention": (
         lambda x, y: F.scaled_dot_product_attention(x, y, y, is_causal=True, enable_gqa=True),
-        (numbers(1, 4, 70, 64), numbers(1, 2, 90, 64)),
+        (make_tensor(1, 4, 70, 64), make_tensor(1, 2, 90, 64)),
     ),
     "coordinates": (
         lambda x: torch.where(torch.arange(130, device=x.device) // 2 > 7, x, 0),
-        (numbers(3, 130),),
+        (make_tensor(3, 130),),
     ),
-    "cat": (lambda x, y: torch.cat([x, y], 1), (numbers(8, 10), numbers(8, 30))),
+    "cat": (lambda x, y: torch.cat([x, y], 1), (make_tensor(8, 10), make_tensor(8, 30))),
 }
 WRONG_VALUES = [None, True, -1, 0, 2, 1 << 70, 2.5, "", "x", "c0(", "7", [], {}, [1], {"c0": 1}]
 
 
 @pytest.fixture
-def bundle(tmp_path, kernels_made):
+def bundle(tmp_path, compiled_kernels):
     def write(name):
         function, tensors = KERNELS[name]
-        kernels_made.of(function, *tensors)
-        generate_bundle(name, tmp_path, kernels_made.specs)
+        compiled_kernels.compile(function, *tensors)
+        generate_bundle(name, tmp_path, compiled_kernels.specs)
         return tmp_path
 
     return write
@@ -89,9 +89,9 @@ def test_expressions_are_not_executed(bundle, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["exp", "where3", "batchmatmul", "sum", "index", "attention"])
-def test_an_op_with_a_wrong_number_of_tensors_is_rejected(name, tmp_path, kernels_made):
-    kernels_made.of(torch.add, numbers(6, 70), numbers(6, 70))
-    generate_bundle("add", tmp_path, kernels_made.specs)
+def test_an_op_with_a_wrong_number_of_tensors_is_rejected(name, tmp_path, compiled_kernels):
+    compiled_kernels.compile(torch.add, make_tensor(6, 70), make_tensor(6, 70))
+    generate_bundle("add", tmp_path, compiled_kernels.specs)
     path = tmp_path / "sdsc_0.json"
     path.write_text(path.read_text().replace('0_add"', f'0_{name}"').replace('"add"', f'"{name}"'))
     with pytest.raises((BundleError, UnsupportedError), match=name):

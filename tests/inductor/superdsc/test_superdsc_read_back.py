@@ -5,7 +5,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import numbers, on_card
+from cpu_reference import make_tensor, to_card
 from kernel_samples import SAMPLES
 from superdsc_read_back import ReadBack
 from test_eager_ops import (
@@ -40,17 +40,17 @@ SHAPE = (3, 129)
 
 @pytest.mark.parametrize("function", [*UNARY, *POSITIVE], ids=named)
 def test_unary_ops(function):
-    function(on_card(numbers(*SHAPE, low=0.1)))
+    function(to_card(make_tensor(*SHAPE, low=0.1)))
 
 
 @pytest.mark.parametrize("function", [torch.exp, torch.sign, F.softplus, F.elu], ids=named)
 def test_float32_ops_with_and_without_masks(function):
-    function(on_card(numbers(*SHAPE, dtype=torch.float32)))
+    function(to_card(make_tensor(*SHAPE, dtype=torch.float32)))
 
 
 @pytest.mark.parametrize("function", BINARY, ids=named)
 def test_binary_ops(function):
-    function(*on_card((numbers(*SHAPE), numbers(SHAPE[1], low=0.5))))
+    function(*to_card((make_tensor(*SHAPE), make_tensor(SHAPE[1], low=0.5))))
 
 
 @pytest.mark.parametrize(
@@ -58,33 +58,33 @@ def test_binary_ops(function):
 )
 @pytest.mark.parametrize("dtype", [torch.int32, torch.bool])
 def test_integer_and_bool_ops(function, dtype):
-    function(*on_card((numbers(*SHAPE, dtype=dtype), numbers(*SHAPE, dtype=dtype).flip(0))))
+    function(*to_card((make_tensor(*SHAPE, dtype=dtype), make_tensor(*SHAPE, dtype=dtype).flip(0))))
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_overloads(name):
-    FORMS[name](*on_card((numbers(9, 71), numbers(9, 71, low=0.5))))
+    FORMS[name](*to_card((make_tensor(9, 71), make_tensor(9, 71, low=0.5))))
 
 
 @pytest.mark.parametrize("dim", [0, -1, (0, 2)])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name, dim):
-    REDUCTIONS[name](on_card(numbers(4, 6, 71)), dim, False)
+    REDUCTIONS[name](to_card(make_tensor(4, 6, 71)), dim, False)
 
 
 @pytest.mark.parametrize("name", NORMALS)
 def test_normalizations(name):
-    NORMALS[name](on_card(numbers(5, 131)))
+    NORMALS[name](to_card(make_tensor(5, 131)))
 
 
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_matmuls(name):
-    PRODUCTS[name](*on_card((numbers(6, 71), numbers(71, 10))))
+    PRODUCTS[name](*to_card((make_tensor(6, 71), make_tensor(71, 10))))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int64, torch.bool])
 def test_gathers(dtype):
-    table, rows = on_card((numbers(9, 71, dtype=dtype), torch.tensor([[3, 0], [8, 8]])))
+    table, rows = to_card((make_tensor(9, 71, dtype=dtype), torch.tensor([[3, 0], [8, 8]])))
     F.embedding(rows, table)
     table.index_select(0, rows[0])
     table.index_select(1, rows[0])
@@ -95,7 +95,7 @@ def test_gathers(dtype):
 
 
 def test_gather_within_a_single_stick():
-    torch.compile(lambda x, i: x[i])(*on_card((numbers(5), torch.tensor([3, 0]))))
+    torch.compile(lambda x, i: x[i])(*to_card((make_tensor(5), torch.tensor([3, 0]))))
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from comparing import assert_close
+from cpu_reference import assert_close
 
 HALF_DTYPES = [torch.float16, torch.bfloat16]
 
@@ -10,7 +10,7 @@ HALF_DTYPES = [torch.float16, torch.bfloat16]
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("value", [1e-8, -3e-9, 2.0**-15, 7e-6, 7e4, -1e6, 3e8])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_small_and_large_constants_are_precise(dtype, value, compiled, native):
+def test_small_and_large_constants_are_precise(dtype, value, compiled, no_fallbacks):
     def add_constant(x):
         return (x + value).float()
 
@@ -23,7 +23,7 @@ def test_small_and_large_constants_are_precise(dtype, value, compiled, native):
 
 
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
-def test_constants_beyond_the_format_saturate_or_underflow(dtype, native):
+def test_constants_beyond_the_format_saturate_or_underflow(dtype, no_fallbacks):
     x = torch.zeros(3, dtype=dtype, device="spyre")
     infinities = torch.full((3,), float("inf"), dtype=dtype)
     assert torch.equal((x + float("inf")).cpu(), infinities)
@@ -36,7 +36,7 @@ def test_constants_beyond_the_format_saturate_or_underflow(dtype, native):
     assert (x + float("nan")).isnan().all()
 
 
-def test_division_by_the_epsilon_of_an_optimizer(native):
+def test_division_by_the_epsilon_of_an_optimizer(no_fallbacks):
     x = torch.zeros(70, dtype=torch.bfloat16, device="spyre")
     assert_close(x / (x.sqrt() + 1e-8), torch.zeros(70, dtype=torch.float64))
 
@@ -57,7 +57,7 @@ def use_list_in_several_kernels(x):
 
 
 @pytest.mark.parametrize("function", [add_list, mutate_list, use_list_in_several_kernels])
-def test_tensors_from_literals_are_constants_of_the_graph(function, native):
+def test_tensors_from_literals_are_constants_of_the_graph(function, no_fallbacks):
     """Up to eight elements are constants of kernels; larger tensors are constants of the graph."""
     x = torch.randn(3, 40)
     torch._dynamo.reset()

@@ -103,7 +103,7 @@ def test_symbols_bind_to_operands():
     )
 
 
-def test_two_symbols_with_one_operand_are_rejected():
+def test_two_symbols_with_the_same_operand_are_rejected():
     symbolic = "affine_set<(d0, d1)[s, t] : (d0 >= 0, d0 <= s, d1 >= 0, d1 <= t)>"
     assert_rejected(
         tile(attributes=f"access_tile_set = {symbolic}", symbols=" symbols(%n)"),

@@ -49,7 +49,7 @@ SMOOTH = {
 
 
 @pytest.mark.parametrize("name", SMOOTH)
-def test_gradients_of_gradients(name):
+def test_second_order_gradients(name):
     make, shape = SMOOTH[name]
     torch.manual_seed(0)
     module = make()
@@ -66,7 +66,7 @@ def test_gradients_of_gradients(name):
         torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5 * max(scale, 1.0))
 
 
-def test_a_function_of_ones_own():
+def test_custom_autograd_function():
     class Cube(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -103,7 +103,7 @@ def test_hooks():
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
-def test_checkpoints_draw_the_same_dropout_again(reentrant):
+def test_checkpoint_recomputes_the_same_dropout_mask(reentrant):
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Tanh(), nn.Linear(8, 2)).to("spyre")
     gradients = []
@@ -130,7 +130,7 @@ def test_backward_through_views_and_in_place_ops():
     assert_agree(compute)
 
 
-def test_a_saved_tensor_that_changed_is_noticed():
+def test_in_place_change_of_a_saved_tensor_raises():
     x = torch.ones(3, device="spyre", requires_grad=True)
     y = x.exp()
     y.add_(1)
@@ -138,7 +138,7 @@ def test_a_saved_tensor_that_changed_is_noticed():
         y.sum().backward()
 
 
-def test_an_error_in_backward_arrives_and_leaves_autograd_usable():
+def test_error_in_backward_propagates_and_leaves_autograd_usable():
     class Fails(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -192,7 +192,7 @@ def test_function_transforms(compute):
         (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(0)), (3, 1, 4, 4)),
     ],
 )
-def test_gradients_per_sample(make, shape):
+def test_per_sample_gradients(make, shape):
     torch.manual_seed(0)
     module = make()
 
@@ -253,12 +253,12 @@ def train(device, make_optimizer, steps=4):
 
 
 @pytest.mark.parametrize(("name", "how"), WAYS, ids=str)
-def test_training_takes_the_same_steps_as_on_the_cpu(name, how):
+def test_training_steps_match_the_cpu(name, how):
     assert_agree(lambda device: train(device, lambda p: OPTIMIZERS[name](p, **how)))
 
 
 @pytest.mark.parametrize("how", [{}, {"foreach": True}, {"norm_type": float("inf")}], ids=str)
-def test_clipping_gradients(how):
+def test_gradient_clipping(how):
     def compute(device):
         torch.manual_seed(0)
         module = nn.Linear(4, 3).to(device)

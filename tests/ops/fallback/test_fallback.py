@@ -1,4 +1,4 @@
-"""The CPU fallback: what it says and counts, and where it may run."""
+"""The CPU fallback: warnings, counters and policies."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def policy():
 
 
 def run_python(code, *options, **variables):
-    """A new interpreter; what it prints, as JSON."""
+    """Run code in a new interpreter and return the JSON that it prints."""
     done = subprocess.run(
         [sys.executable, *options, "-c", textwrap.dedent(code)],
         env={**os.environ, **variables},
@@ -44,11 +44,11 @@ def run_python(code, *options, **variables):
     return json.loads(done.stdout)
 
 
-# --- What it says -------------------------------------------------------------------------------
+# --- Warnings -----------------------------------------------------------------------------------
 
 
-def test_each_op_warns_once_under_its_public_name_at_the_users_line():
-    told = run_python("""
+def test_each_op_warns_once_with_its_public_name_at_the_callers_line():
+    warnings = run_python("""
         import json, warnings
         import torch
         x = torch.ones(4, 4, device="spyre")
@@ -71,12 +71,14 @@ def test_each_op_warns_once_under_its_public_name_at_the_users_line():
             [str(w.message), w.lineno, w.filename, w.category.__name__] for w in seen
         ]))
     """)
-    assert {(file, category) for _, _, file, category in told} <= {
+    assert {(file, category) for _, _, file, category in warnings} <= {
         ("<string>", "FallbackWarning"),
         ("<string>", "UserWarning"),  # int64
     }
-    lines = {text.split()[0]: line for text, line, _, kind in told if kind == "FallbackWarning"}
-    assert len(lines) == sum(kind == "FallbackWarning" for *_, kind in told), "one was given twice"
+    lines = {text.split()[0]: line for text, line, _, kind in warnings if kind == "FallbackWarning"}
+    assert len(lines) == sum(kind == "FallbackWarning" for *_, kind in warnings), (
+        "one was given twice"
+    )
     expected = {
         "aten.erfinv.default": 10,
         "aten.heaviside.default": 11,
@@ -90,11 +92,11 @@ def test_each_op_warns_once_under_its_public_name_at_the_users_line():
     }
     assert {name: lines.get(name) for name in expected} == expected
     assert all(
-        text.endswith(" is falling back to cpu") for text, *_, kind in told if "Fall" in kind
+        text.endswith(" is falling back to cpu") for text, *_, kind in warnings if "Fall" in kind
     )
 
 
-def test_warnings_as_errors_raise_every_time_and_leave_things_usable():
+def test_warnings_as_errors_raise_on_every_call():
     outcome = run_python(
         """
         import json
@@ -122,7 +124,7 @@ def test_warnings_as_errors_raise_every_time_and_leave_things_usable():
 
 
 def test_threads_share_one_warning_and_every_call_counts():
-    told, counted = run_python("""
+    warnings, counters = run_python("""
         import json, threading, warnings
         import torch
         x = torch.ones(64, device="spyre")
@@ -138,12 +140,12 @@ def test_threads_share_one_warning_and_every_call_counts():
             [t.join() for t in threads]
         print(json.dumps([[str(w.message) for w in seen], torch.spyre.counters()["fallbacks"]]))
     """)
-    assert told == ["aten.erfinv.default is falling back to cpu"]
-    assert counted == 400
+    assert warnings == ["aten.erfinv.default is falling back to cpu"]
+    assert counters == 400
 
 
 @pytest.mark.parametrize("chosen", ["warn", "silent", "error"])
-def test_the_environment_chooses_the_policy_also_for_the_first_op_of_all(chosen):
+def test_environment_variable_sets_the_policy_for_the_first_op_too(chosen):
     # tril_indices makes its tensor inside the op: nothing has started the card before it.
     said, raised, counted = run_python(
         """
@@ -170,7 +172,7 @@ def test_the_environment_chooses_the_policy_also_for_the_first_op_of_all(chosen)
         assert raised is None
 
 
-def test_the_error_policy_forbids_ops_but_nothing_that_needs_none(policy):
+def test_error_policy_rejects_fallbacks_and_allows_native_ops(policy):
     x = torch.arange(6.0).reshape(2, 3).to("spyre")
     policy("error")
     before = fallbacks()
@@ -212,21 +214,21 @@ def test_the_error_policy_forbids_ops_but_nothing_that_needs_none(policy):
         lambda x: torch.randn(8, device="spyre"),
     ],
 )
-def test_one_call_counts_once(call):
+def test_fallback_is_counted_once_per_call(call):
     x = torch.ones(8, 8, device="spyre")
     before = fallbacks()
     call(x)
     assert fallbacks() - before == 1
 
 
-def test_the_warning_is_a_user_warning_of_its_own():
+def test_fallback_warning_is_a_subclass_of_user_warning():
     assert issubclass(FallbackWarning, UserWarning)
 
 
 # --- Where it may run -----------------------------------------------------------------------------
 
 
-def test_two_cards_do_not_mix():
+def test_tensors_of_two_cards_in_one_op_raise():
     outcome = run_python(
         """
         import json
@@ -254,7 +256,7 @@ def test_two_cards_do_not_mix():
 # --- Threads ------------------------------------------------------------------------------------
 
 
-def test_eight_threads_compute_side_by_side():
+def test_eight_threads_call_ops_concurrently():
     torch.manual_seed(0)
     x = torch.randn(16, 16)
     expected = [torch.softmax(x @ (x + i), 1).cumsum(0) for i in range(8)]
@@ -267,7 +269,7 @@ def test_eight_threads_compute_side_by_side():
                 card = d + i
                 card = torch.softmax(d @ card, 1)
                 torch.testing.assert_close(card.cumsum_(0).cpu(), expected[i])
-        except BaseException as error:  # told below: an exception in a thread is lost
+        except BaseException as error:  # asserted below: an exception in a thread is lost
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]

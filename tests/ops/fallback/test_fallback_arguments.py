@@ -42,7 +42,7 @@ pytestmark = [
         lambda t: torch._foreach_neg_([t]),
     ],
 )
-def test_a_view_as_target_changes_its_base_and_nothing_else(target, change):
+def test_writing_a_view_changes_only_its_elements_of_the_base(target, change):
     base = torch.arange(36.0).reshape(6, 6)
     (device,) = on_card(base)
     change(target(base))
@@ -50,7 +50,7 @@ def test_a_view_as_target_changes_its_base_and_nothing_else(target, change):
     assert_same(device, base)
 
 
-def test_an_aliased_output_is_the_input():
+def test_aliased_output_is_the_input():
     a, b = torch.randn(3, 4), torch.randn(3, 4)
     da, db = on_card(a, b)
     assert torch.add(da, db, out=da) is da
@@ -63,7 +63,7 @@ def test_an_aliased_output_is_the_input():
     assert_same(whole, expected)
 
 
-def test_overlap_that_the_cpu_refuses_is_refused():
+def test_overlapping_writes_raise_as_on_the_cpu():
     x = torch.randn(4, 4, device="spyre")
     before = x.cpu()
     for bad in (
@@ -78,7 +78,7 @@ def test_overlap_that_the_cpu_refuses_is_refused():
     assert_same(x, before)
 
 
-def test_views_of_one_memory_stay_that_when_written():
+def test_writes_are_visible_through_aliased_views():
     x = torch.arange(12.0)
     (d,) = on_card(x)
     for t in (x, d):
@@ -88,7 +88,7 @@ def test_views_of_one_memory_stay_that_when_written():
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 4), (2,), (4, 5, 6)])
-def test_out_takes_the_shape_of_the_result(shape):
+def test_out_is_resized_to_the_result(shape):
     x = torch.randn(3, 4)
     (d,) = on_card(x)
     out, expected = torch.ones(shape, device="spyre"), torch.ones(shape)
@@ -106,14 +106,14 @@ def test_out_takes_the_shape_of_the_result(shape):
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 @pytest.mark.parametrize("shape", [(0,), (), (2,)])
 @pytest.mark.parametrize("loss", ["mse_loss", "smooth_l1_loss", "huber_loss"])
-def test_losses_warn_of_an_out_only_if_it_ends_with_another_shape(loss, shape, reduction):
+def test_losses_warn_only_if_out_is_resized(loss, shape, reduction):
     x, y = torch.rand(3, 4), torch.rand(3, 4)
     d, e = on_card(x, y)
     out = torch.ones(shape, device="spyre")
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         getattr(torch._C._nn, loss)(d, e, reduction=reduction, out=out)
-    # A sum on the card has an order of its own.
+    # The card sums in another order.
     expected = getattr(torch._C._nn, loss)(x, y, reduction=reduction)
     torch.testing.assert_close(out.cpu(), expected)
     changed = shape == (2,) or (shape == () and reduction == 0)
@@ -124,7 +124,7 @@ def test_out_of_another_dtype():
     x = torch.randn(3, 4)
     (d,) = on_card(x)
     for call in (lambda t, out: torch.add(t, t, out=out), torch.lgamma):
-        # The card keeps 16-bit floats of both kinds with nine bits, and rounds them once more.
+        # The card stores both 16-bit float dtypes with nine fraction bits, and rounds once more.
         torch.testing.assert_close(
             call(d, out=torch.empty(3, 4, dtype=torch.bfloat16, device="spyre")).cpu(),
             call(x, out=torch.empty(3, 4, dtype=torch.bfloat16)),
@@ -154,7 +154,7 @@ def test_outputs_of_several_tensors():
         assert_same(actual, expected)
 
 
-def test_an_output_takes_the_strides_the_op_chose():
+def test_output_has_the_strides_of_the_op():
     x = torch.randn(4, 4)
     (d,) = on_card(x)
     cpu, card = torch.empty(0), torch.empty(0, device="spyre")
@@ -166,7 +166,7 @@ def test_an_output_takes_the_strides_the_op_chose():
     assert torch.softmax(d, 0, out=kept).stride() == (8, 2)
 
 
-def test_lists_that_are_changed():
+def test_foreach_ops_mutate_lists():
     params, grads = [torch.randn(3), torch.randn(2, 2)], [torch.randn(3), torch.randn(2, 2)]
     states = [[torch.zeros_like(p) for p in params] for _ in range(3)]
     steps = [torch.tensor(1.0), torch.tensor(1.0)]
@@ -194,7 +194,7 @@ def test_gradient_scaling(bad):
     assert scale.item() == (0.125 if bad else 1.0) and growth.item() == 0
 
 
-def test_batch_statistics_are_updated_though_the_schema_does_not_say_so():
+def test_batch_norm_updates_running_statistics():
     x = torch.randn(8, 3)
     (d,) = on_card(x)
     for call in (
@@ -235,7 +235,7 @@ def test_optional_lists_and_indices_on_the_cpu():
     assert_same(d[torch.tensor(2)], x[2])
 
 
-def test_scalars_on_the_cpu_come_along():
+def test_cpu_scalar_tensors_are_accepted():
     x = torch.randn(3)
     (d,) = on_card(x)
     two = torch.tensor(2.0)
@@ -262,7 +262,7 @@ def test_scalars_on_the_cpu_come_along():
         lambda d, c: d + c.to("meta"),
     ],
 )
-def test_other_devices_are_refused(mixed):
+def test_tensors_of_other_devices_raise(mixed):
     d, c = torch.ones(2, 2, device="spyre"), torch.ones(2, 2)
     with pytest.raises(RuntimeError, match="(?i)expected .*device"):
         mixed(d, c)
@@ -283,5 +283,5 @@ def test_other_devices_are_refused(mixed):
         lambda **on: torch.empty(0, 3, **on).sum(0),
     ],
 )
-def test_factories(make):
+def test_factory_functions(make):
     assert_same(make(device="spyre"), make())

@@ -46,14 +46,14 @@ def test_integer_and_boolean_results():
         (lambda x: x.sum(dtype=torch.float64), "does not support dtype Double"),
     ],
 )
-def test_results_the_card_cannot_hold_are_refused_by_name(call, message):
+def test_unsupported_result_dtype_is_named_in_the_error(call, message):
     x = torch.ones(2, 2, device="spyre")
     with pytest.raises((RuntimeError, NotImplementedError), match=message):
         call(x)
     assert (x + x).tolist() == [[2, 2], [2, 2]]
 
 
-def test_a_conversion_to_float64_comes_back_to_the_host():
+def test_conversion_to_float64_returns_a_cpu_tensor():
     x = torch.tensor([1.5, -2.0], dtype=torch.float16, device="spyre", requires_grad=True)
     with warnings.catch_warnings(action="ignore"):
         before = torch.spyre.counters()["fallbacks"]
@@ -66,7 +66,7 @@ def test_a_conversion_to_float64_comes_back_to_the_host():
     assert x.grad.tolist() == [3.0, -4.0]
 
 
-def test_other_dtypes_on_the_way_do_not_matter():
+def test_unsupported_intermediate_dtypes_are_allowed():
     x = torch.randn(6, 6)
     x = x @ x.t()
     (d,) = on_card(x)
@@ -87,7 +87,7 @@ def test_other_dtypes_on_the_way_do_not_matter():
     torch.testing.assert_close(b.grad.cpu(), a.grad, rtol=1e-4, atol=1e-3)
 
 
-def test_as_strided_of_a_part_reaches_the_whole_and_no_further():
+def test_as_strided_accesses_the_whole_storage_and_not_beyond():
     base = torch.arange(20.0)
     (dbase,) = on_card(base)
     geometry = (2, 3), (1, 2), 1
@@ -103,7 +103,7 @@ def test_as_strided_of_a_part_reaches_the_whole_and_no_further():
             reach(dbase[5:15], (21,), (1,), 0)
 
 
-def test_part_of_a_copy_replaced():
+def test_scatter_ops_on_views():
     base = torch.randn(5, 6)
     (dbase,) = on_card(base)
     for view in (lambda t: t, lambda t: t[1:, ::2], lambda t: t.t()):
@@ -133,7 +133,7 @@ def test_part_of_a_copy_replaced():
         lambda t: torch.empty_like(t).copy_(t),
     ],
 )
-def test_channels_last_strides_live_on(call):
+def test_channels_last_strides_are_preserved(call):
     x = torch.randn(2, 3, 4, 4).to(memory_format=torch.channels_last)
     (d,) = on_card(x)
     assert d.stride() == x.stride()
@@ -142,7 +142,7 @@ def test_channels_last_strides_live_on(call):
     torch.testing.assert_close(actual.cpu(), expected)
 
 
-# --- Random numbers -----------------------------------------------------------------------------
+# --- Random ops ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_channels_last_strides_live_on(call):
         lambda on: torch.nn.init.trunc_normal_(torch.empty(20, **on)),
     ],
 )
-def test_random_ops_give_the_sequence_of_the_cpu(draw):
+def test_random_ops_match_the_cpu_sequence(draw):
     torch.manual_seed(11)
     expected = draw({}), draw({})
     torch.manual_seed(11)
@@ -176,7 +176,7 @@ def test_random_ops_give_the_sequence_of_the_cpu(draw):
     assert torch.equal(torch.random.get_rng_state(), undisturbed)
 
 
-def test_a_generator_given_is_the_one_used():
+def test_explicit_generator_is_used():
     on = {"device": "spyre"}
     a, b = torch.Generator(**on).manual_seed(3), torch.Generator().manual_seed(3)
     state = torch.spyre.get_rng_state()

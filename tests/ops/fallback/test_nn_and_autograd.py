@@ -1,7 +1,7 @@
 """torch.nn on the card, forward and backward, against the CPU.
 
-Modules are compared with float64 on the CPU, given the very numbers the card holds. The room is a
-number of roundings to the format, each of half a last place of the largest number of a tensor.
+Modules are compared with float64 on the CPU, computed from the values on the card. The tolerance is
+a number of roundings to the format, each of half an ulp of the largest element of a tensor.
 """
 
 import copy
@@ -20,15 +20,19 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*deprecated"),
 ]
 
-HALF_A_LAST_PLACE = {torch.float32: 2**-24, torch.float16: 2**-10}
+HALF_ULP = {torch.float32: 2**-24, torch.float16: 2**-10}
 ROUNDINGS = {torch.float32: 64, torch.float16: 24}
 
 
-def assert_near(got, wanted, dtype):
-    assert got.device.type == "spyre" and got.dtype == dtype and got.shape == wanted.shape
-    scale = wanted.abs().max().item() if wanted.numel() else 0.0
-    room = ROUNDINGS[dtype] * HALF_A_LAST_PLACE[dtype] * scale
-    torch.testing.assert_close(got.detach().cpu().double(), wanted.detach(), rtol=0, atol=room)
+def assert_near(actual, expected, dtype):
+    assert (
+        actual.device.type == "spyre" and actual.dtype == dtype and actual.shape == expected.shape
+    )
+    scale = expected.abs().max().item() if expected.numel() else 0.0
+    tolerance = ROUNDINGS[dtype] * HALF_ULP[dtype] * scale
+    torch.testing.assert_close(
+        actual.detach().cpu().double(), expected.detach(), rtol=0, atol=tolerance
+    )
 
 
 def tensors_of(tree):
@@ -36,7 +40,7 @@ def tensors_of(tree):
 
 
 def run_module(module, inputs):
-    """Outputs, the gradients of inputs and parameters, and what became of the buffers."""
+    """Return outputs, gradients of inputs and parameters, and buffers."""
     results = [t for t in tensors_of(module(*inputs)) if t.dtype.is_floating_point]
     leaves = [t for t in (*inputs, *module.parameters()) if t.requires_grad]
     gradients = []
@@ -170,19 +174,19 @@ MODULES = {
 }
 # Of the recurrent and normalised ones, a rounding early on moves everything after it.
 NOT_IN_FLOAT16 = {"transformer", "decoder layer", "encoder layer", "rnn", "triplet"}
-NOT_IN_FLOAT16 |= {"local response norm"}  # torch's CPU kernel takes no float16
+NOT_IN_FLOAT16 |= {"local response norm"}  # PyTorch's CPU kernel does not support float16
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["training", "eval"])
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_forward_and_backward(name, training):
+def test_module_forward_and_backward(name, training):
     torch.manual_seed(0)
     make, inputs = MODULES[name]
     check_module(make(), inputs, training=training)
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if name not in NOT_IN_FLOAT16])
-def test_a_module_in_float16(name):
+def test_module_in_float16(name):
     torch.manual_seed(0)
     make, inputs = MODULES[name]
     check_module(make(), inputs, torch.float16)
@@ -224,7 +228,7 @@ def test_recurrent_networks(cls, options, packed):
     check_module(Network(), [normal(3, 6, 4) if batch_first else normal(6, 3, 4)])
 
 
-# --- Attention, whose eval mode takes another road ------------------------------------------------
+# --- Attention, which has a fast path in eval mode ------------------------------------------------
 
 PADDING = torch.tensor([[0, 0, 0, 1, 1], [0, 0, 0, 0, 1]], dtype=torch.bool)
 CAUSAL = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
@@ -283,7 +287,7 @@ def test_scaled_dot_product_attention(causal):
 # --- Modules as objects -------------------------------------------------------------------------
 
 
-def test_an_empty_batch_passes_batch_norm():
+def test_batch_norm_of_an_empty_batch():
     module = nn.BatchNorm1d(3).to("spyre")
     x = torch.empty(0, 3, device="spyre", requires_grad=True)
     module(x).sum().backward()
@@ -299,7 +303,7 @@ def test_an_empty_batch_passes_batch_norm():
         parametrizations.orthogonal,
     ],
 )
-def test_reparametrised_weights(wrap):
+def test_weight_reparametrizations(wrap):
     def make(device):
         torch.manual_seed(0)
         made = wrap(nn.Linear(4, 4)).to(device)
@@ -311,7 +315,7 @@ def test_reparametrised_weights(wrap):
         torch.testing.assert_close(actual.grad.cpu(), expected.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_a_parametrisation_of_ones_own():
+def test_custom_parametrization():
     class Symmetric(nn.Module):
         def forward(self, weight):
             return weight.triu() + weight.triu(1).t()
@@ -322,14 +326,14 @@ def test_a_parametrisation_of_ones_own():
     assert torch.equal(weight, weight.t())
 
 
-def test_parameters_as_one_vector():
+def test_parameters_to_vector_and_back():
     module = nn.Linear(4, 3).to("spyre")
     vector = nn.utils.parameters_to_vector(module.parameters())
     nn.utils.vector_to_parameters(vector * 2, module.parameters())
     assert torch.equal(module.weight.cpu().flatten(), vector[:12].cpu() * 2)
 
 
-def test_copies_of_a_module_do_not_share():
+def test_copies_of_a_module_do_not_alias():
     module = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).to("spyre")
     twin = copy.deepcopy(module)
     with torch.no_grad():

@@ -1,6 +1,6 @@
-"""Every op of torch's op database: right, or refused by name for want of a dtype or a layout.
+"""Every op of PyTorch's op database is correct, or raises for an unsupported dtype or layout.
 
-The quick part takes a few samples of each op; `make test-full` adds samples, dtypes and strides.
+The quick tests use a few samples of each op; `make test-full` adds samples, dtypes and strides.
 """
 
 import functools
@@ -30,7 +30,7 @@ from torch_spyre.testing.op_samples import (
     tensors_of,
 )
 
-# The samples are made to provoke warnings, too.
+# Some samples provoke warnings.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 # Composed of ops that round one after the other: test_attention.py has its bounds.
@@ -63,7 +63,7 @@ COMMON_NAMES = """
 """
 COMMON = COMMON_NAMES.split()
 
-# --- What cannot agree, and why; each entry is checked to fail still ------------------------------
+# --- Known differences, with reasons; a test asserts that each entry still fails ------------------
 
 ONLY_CUDA = "torch runs it on CUDA only"
 SPARSE = "its inputs are sparse, which the card does not hold"
@@ -118,7 +118,7 @@ if os.environ.get("SPYRE_EMU_FP16") == "ieee":  # the last test of this file
 
 
 def each_op(dtype=None, names=OPS):
-    """Parameters for a test: the ops that take this dtype; for None, all."""
+    """Return parameters of a test: the ops that support this dtype, or all ops for None."""
     reasons = {**ANY_DTYPE, **BY_DTYPE.get(dtype, {})}
     actual = []
     for name in names:
@@ -246,13 +246,13 @@ def test_gradient(op):
 @pytest.mark.heavy
 @pytest.mark.parametrize(("op", "dtype"), each_op_and_dtype())
 def test_forward_in_every_dtype(op, dtype):
-    # Of what is known to disagree, not every sample does.
+    # Not every sample of a known difference differs.
     sweep(op, dtype, ALL if name_of(op) in BY_DTYPE.get(dtype, {}) else MANY)
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("op", each_op(torch.float32))
-def test_forward_of_inputs_with_gaps(op):
+def test_forward_of_noncontiguous_inputs(op):
     sweep(op, torch.float32, MANY, prepare=lambda sample: sample.noncontiguous())
 
 
@@ -286,8 +286,8 @@ def test_gradient_of_every_op(name):
 
 
 @pytest.mark.heavy
-def test_float16_agrees_without_exceptions_where_the_card_stores_ieee():
-    """Rules out that it is anything but the card's format that sets float16 apart."""
+def test_float16_matches_every_sample_on_a_card_with_ieee_storage():
+    """Check that only the card's format causes the differences of float16."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-k", "torch.float16", "-m", "heavy", __file__],
         env={**os.environ, "SPYRE_EMU_FP16": "ieee"},

@@ -1,8 +1,8 @@
 from kernel_fixtures import (  # noqa: F401  (fixtures)
+    compiled_kernels,
     guards_are_not_timed,
-    kernels_made,
     memory_was_used_before,
-    native,
+    no_fallbacks,
     verified_kernels,
     with_kernels,
 )

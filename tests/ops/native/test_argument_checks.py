@@ -1,4 +1,4 @@
-"""Eager kernels refuse what PyTorch's own refuse."""
+"""Eager kernels reject the invalid arguments that PyTorch's kernels reject."""
 
 import pytest
 import torch
@@ -17,12 +17,12 @@ def on_card(*shape, dtype=torch.float32):
         lambda x: on_card(4).expand(4, 4).mul_(2),
     ],
 )
-def test_writes_that_overlap_reads(call):
+def test_writes_that_overlap_reads_raise(call):
     with pytest.raises(RuntimeError, match="single memory location"):
         call(on_card(4, 4))
 
 
-def test_the_same_tensor_and_parts_that_do_not_meet_may_be_written():
+def test_exact_aliases_and_disjoint_views_may_be_written():
     x = on_card(4, 4)
     torch.add(x, x, out=x)
     torch.neg(x[:2], out=x[2:])
@@ -37,12 +37,12 @@ def test_the_same_tensor_and_parts_that_do_not_meet_may_be_written():
         lambda x: torch.mul(x.int(), 2, out=on_card(4, 4, dtype=torch.bool)),
     ],
 )
-def test_targets_that_cannot_hold_the_result(call):
+def test_out_of_an_incompatible_dtype_raises(call):
     with pytest.raises(RuntimeError, match="can't be cast to the desired output type"):
         call(on_card(4, 4))
 
 
-def test_all_gives_flags_alone_and_comparisons_numbers_too():
+def test_comparisons_accept_numeric_out_and_all_only_bool():
     x = on_card(4, 4)
     with pytest.raises(RuntimeError, match="only supports bool tensor for result, got: Int"):
         torch.all(x, (0, 1), out=torch.empty((), dtype=torch.int32, device="spyre"))
@@ -73,7 +73,7 @@ ARGUMENTS = {
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)
-def test_arguments_that_the_cpu_refuses_too(name):
+def test_invalid_arguments_raise_as_on_the_cpu(name):
     call, message = ARGUMENTS[name]
     for x in (torch.ones(4, 4), on_card(4, 4)):
         with pytest.raises(RuntimeError, match=message):
@@ -87,7 +87,7 @@ NUMBERS_ALONE = [torch.abs, torch.floor, torch.ceil, torch.relu, torch.argmax, t
 
 @pytest.mark.parametrize("function", [*FLOATS_ALONE, *NUMBERS_ALONE], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
-def test_types_that_a_function_is_not_defined_on(function, dtype):
+def test_unsupported_dtypes_raise_as_on_the_cpu(function, dtype):
     x = torch.tensor([[1, 0, 1]], dtype=dtype)
     if function in NUMBERS_ALONE and dtype is torch.int64:
         assert torch.equal(function(x.to("spyre")).cpu(), function(x))

@@ -10,7 +10,7 @@ ENDS = [0.0, -0.0, 448.0, 464.0, 465.0, 1e4, 57344.0, 61439.0, 61440.0, 1e9, 2.0
 
 
 def values(dtype):
-    """Numbers that the card holds as they are, of all sizes, and what is no number."""
+    """Return values of all magnitudes that the card represents exactly, and NaN."""
     numbers = torch.randn(5, 150, generator=torch.Generator().manual_seed(0))
     numbers *= 2.0 ** torch.arange(-15, 15).repeat(5, 5)
     numbers[0, : len(ENDS)], numbers[1, : len(ENDS)] = torch.tensor(ENDS), -torch.tensor(ENDS)
@@ -22,14 +22,16 @@ def fallbacks():
     return torch.spyre.counters()["fallbacks"]
 
 
-def same(got, wanted):
-    torch.testing.assert_close(got.cpu().float(), wanted.float(), rtol=0, atol=0, equal_nan=True)
+def same(actual, expected):
+    torch.testing.assert_close(
+        actual.cpu().float(), expected.float(), rtol=0, atol=0, equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("target", EIGHT_BITS, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_floats_are_converted_there_and_back(dtype, target, compiled):
+def test_conversion_to_float8_and_back(dtype, target, compiled):
     x, before = values(dtype), fallbacks()
 
     def there(x):
@@ -57,7 +59,7 @@ def test_arithmetic_between_conversions_is_one_graph():
 
 
 @pytest.mark.parametrize("target", EIGHT_BITS, ids=str)
-def test_they_are_moved(target):
+def test_data_movement_ops(target):
     x, before = values(torch.float32).to(target), fallbacks()
     on_card = x.to("spyre")
     for move in (
@@ -70,7 +72,7 @@ def test_they_are_moved(target):
     assert fallbacks() == before
 
 
-def test_integers_are_converted():
+def test_conversion_from_integers():
     x, before = torch.arange(-20, 20), fallbacks()
     actual = x.to("spyre").to(torch.float8_e4m3fn).to(torch.int32)
     assert fallbacks() == before
@@ -86,7 +88,7 @@ SCALES = {
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("out_dtype", [torch.float16, torch.float32], ids=str)
 @pytest.mark.parametrize("scales", SCALES.values(), ids=SCALES)
-def test_scaled_products(scales, out_dtype, compiled):
+def test_scaled_mm(scales, out_dtype, compiled):
     rows = torch.randn(32, 96).to(torch.float8_e4m3fn)
     columns = torch.randn(80, 96).to(torch.float8_e4m3fn).t()
     bias = torch.randn(80).half()
@@ -98,16 +100,16 @@ def test_scaled_products(scales, out_dtype, compiled):
 
     if compiled:
         product = torch.compile(product)
-    actual = product(*(each.to("spyre") for each in (rows, columns, *scales, bias)))
+    actual = product(*(tensor.to("spyre") for tensor in (rows, columns, *scales, bias)))
     assert fallbacks() == before
     assert actual.dtype == out_dtype
     # The bias is rounded when it is copied; a half is rounded once more.
     torch.testing.assert_close(actual.cpu().double(), exact, rtol=2**-9, atol=2**-7)
 
 
-def test_a_scale_of_another_size_is_refused():
+def test_scaled_mm_rejects_a_scale_of_wrong_size():
     rows = torch.randn(32, 96).to(torch.float8_e4m3fn).to("spyre")
     wrong, right = torch.ones(3, device="spyre"), torch.ones((), device="spyre")
     with warnings.catch_warnings(), pytest.raises((RuntimeError, ValueError), match="scale"):
-        warnings.simplefilter("ignore")  # the CPU has the words
+        warnings.simplefilter("ignore")  # the op falls back to the CPU, which raises
         torch._scaled_mm(rows, rows.t(), wrong, right)

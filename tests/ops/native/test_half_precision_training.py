@@ -4,13 +4,13 @@ import copy
 
 import pytest
 import torch
-from comparing import assert_close
+from cpu_reference import assert_close
 from torch import nn
 
 # Steps are of few ops, the same ones again and again.
 pytestmark = pytest.mark.shared_plans
 
-HALVES = [torch.float16, torch.bfloat16]
+HALF_DTYPES = [torch.float16, torch.bfloat16]
 OPTIMIZERS = {
     torch.optim.Adam: "exp_avg_sq",
     torch.optim.AdamW: "exp_avg_sq",
@@ -24,7 +24,7 @@ WAYS = [{}, {"foreach": False}, {"fused": True}]
 
 def stepped(optimizer, steps=5):
     (param,) = optimizer.param_groups[0]["params"]
-    # Down to 1e-6: a square is a thousandth of what the card's 16 bits can hold.
+    # Down to 1e-6: a square is a thousandth of the smallest SEN169 value.
     grad = torch.logspace(-6, 0, param.numel()).reshape(param.shape)
     for _ in range(steps):
         param.grad = grad.to(param.dtype).to(param.device)
@@ -32,22 +32,22 @@ def stepped(optimizer, steps=5):
     return param.detach().cpu().double()
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("make", OPTIMIZERS)
-def test_small_gradients_make_no_large_steps(make, way, dtype, native):
+def test_small_gradients_do_not_cause_large_steps(make, way, dtype, no_fallbacks):
     if "fused" in way and make in (torch.optim.RMSprop, torch.optim.NAdam, torch.optim.Adadelta):
         pytest.skip("PyTorch has no such way")
     start = torch.linspace(-1, 1, 3 * 70).reshape(3, 70).to(dtype)
     expected = stepped(make([nn.Parameter(start.double())], lr=0.01))
     actual = stepped(make([nn.Parameter(start.to("spyre"))], lr=0.01, **way))
-    # Each of five steps rounds the parameter to nine bits, and its step to as many.
+    # Each of five steps rounds the parameter and its update to nine fraction bits.
     assert (actual - expected).abs().max() <= 5 * 2.0**-10 * 1.1 + 2.0**-8 * (
         expected - start
     ).abs().max()
 
 
-def test_averages_of_squares_are_kept_and_loaded_in_float32(native):
+def test_second_moments_are_stored_and_loaded_in_float32(no_fallbacks):
     param = nn.Parameter(torch.ones(3, 70, dtype=torch.bfloat16, device="spyre"))
     optimizer = torch.optim.AdamW([param], amsgrad=True)
     stepped(optimizer)
@@ -60,7 +60,7 @@ def test_averages_of_squares_are_kept_and_loaded_in_float32(native):
         assert value.dtype == state[name].dtype and torch.equal(value.cpu(), state[name].cpu())
 
 
-def test_other_devices_and_types_keep_theirs():
+def test_optimizer_state_dtype_is_unchanged_for_other_devices_and_dtypes():
     for param in (
         nn.Parameter(torch.ones(3, dtype=torch.bfloat16)),
         nn.Parameter(torch.ones(3, device="spyre")),
@@ -70,8 +70,8 @@ def test_other_devices_and_types_keep_theirs():
         assert optimizer.state[param]["exp_avg_sq"].dtype == param.dtype
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-def test_a_product_of_halves_joins_a_sum_in_float32(dtype, native):
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
+def test_half_precision_matmul_accumulates_into_a_float32_sum(dtype, no_fallbacks):
     total = torch.zeros(5, device="spyre")
     small = torch.full((5,), 2.0**-17, dtype=dtype, device="spyre")
     total.addcmul_(small, small, value=0.5)
@@ -81,10 +81,10 @@ def test_a_product_of_halves_joins_a_sum_in_float32(dtype, native):
     assert torch.equal(compiled(total, small).cpu(), torch.full((5,), 3 * 2.0**-35))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("order", [2, 3, 0.5, 1, float("inf")])
-def test_norms_of_small_gradients_are_not_zero(order, dtype, native):
-    """Squares of 1e-6 are below the smallest number that 16 bits can hold on the card."""
+def test_norm_of_small_gradients_does_not_underflow(order, dtype, no_fallbacks):
+    """Squares of 1e-6 are below the smallest 16-bit float of the card."""
     x = torch.linspace(1e-6, 2e-5, 210).reshape(3, 70).to(dtype).to("spyre")
 
     def norms(x):
@@ -94,13 +94,13 @@ def test_norms_of_small_gradients_are_not_zero(order, dtype, native):
         assert_close(actual, norms(x.cpu().double()), units=2, scale=0)
 
 
-def test_a_norm_of_negative_order_with_a_zero_is_zero(native):
+def test_norm_of_negative_order_with_a_zero_is_zero(no_fallbacks):
     x = torch.tensor([0.0, 1.0, 2.0], dtype=torch.float16, device="spyre")
     assert torch.linalg.vector_norm(x, -2).item() == 0.0
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-def test_small_gradients_are_clipped_by_their_norm(dtype, native):
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
+def test_clip_grad_norm_of_small_gradients(dtype, no_fallbacks):
     params = [nn.Parameter(torch.zeros(70, dtype=dtype, device="spyre")) for _ in range(2)]
     for param in params:
         param.grad = torch.full_like(param, 1e-5)
@@ -108,14 +108,14 @@ def test_small_gradients_are_clipped_by_their_norm(dtype, native):
     gradient = torch.tensor(1e-5, dtype=dtype).to("spyre").cpu().double()
     assert_close(norm.to(dtype), gradient * 140**0.5, units=4, scale=0)
     clipped = torch.full((70,), 1.0, dtype=torch.float64) * 1e-5 / 140**0.5
-    # What PyTorch adds to the norm before it divides.
+    # The epsilon that PyTorch adds to the norm.
     clipped = clipped * (norm / (norm + 1e-6))
     for param in params:
         assert_close(param.grad, clipped, units=8, scale=0)
 
 
-@pytest.mark.parametrize("dtype", HALVES)
-def test_deviations_of_small_numbers_are_not_zero(dtype, native):
+@pytest.mark.parametrize("dtype", HALF_DTYPES)
+def test_std_of_small_values_does_not_underflow(dtype, no_fallbacks):
     x = torch.linspace(-2e-5, 2e-5, 210).reshape(3, 70).to(dtype).to("spyre")
 
     def deviations(x):

@@ -13,7 +13,7 @@ def drawn(weights, *args, seed=3, **kwargs):
 
 @pytest.mark.parametrize("shape", [(20,), (1, 7), (5, 130), (3, 5000)])
 @pytest.mark.parametrize("count", [1, 3])
-def test_categories_are_those_of_the_cpu(shape, count):
+def test_samples_match_the_cpu(shape, count):
     weights = torch.rand(shape, generator=torch.Generator().manual_seed(0))
     weights[..., ::3] = 0
     for seed in range(5):
@@ -23,7 +23,7 @@ def test_categories_are_those_of_the_cpu(shape, count):
     assert torch.equal(drawn(weights.to("spyre"), count, replacement=True), expected)
 
 
-def test_only_the_draw_comes_from_the_host():
+def test_only_random_values_are_copied_from_the_host():
     weights = torch.rand(2, 50).to("spyre")
     before = torch.spyre.counters()["fallbacks"]
     torch.multinomial(weights, 1)
@@ -31,10 +31,10 @@ def test_only_the_draw_comes_from_the_host():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_shares_are_those_of_the_weights(dtype):
+def test_frequencies_match_the_weights(dtype):
     weights = torch.tensor([0.0, 1.0, 2.0, 5.0], dtype=dtype).expand(4000, 4).contiguous()
     actual = torch.bincount(drawn(weights.to("spyre"), 1).flatten(), minlength=4) / 4000
-    # Four deviations of a share of 5/8 among 4000.
+    # Four standard deviations of a frequency of 5/8 in 4000 samples.
     assert (actual - torch.tensor([0.0, 1 / 8, 2 / 8, 5 / 8])).abs().max() < 4 * 0.5 / 4000**0.5
     assert actual[0] == 0
 
@@ -54,7 +54,7 @@ def test_shares_are_those_of_the_weights(dtype):
     ],
     ids=str,
 )
-def test_what_the_cpu_refuses_is_refused_in_its_words(weights, count):
+def test_invalid_arguments_raise_the_errors_of_the_cpu(weights, count):
     with pytest.raises((RuntimeError, NotImplementedError)) as refused:
         torch.multinomial(weights, count)
     with pytest.raises((RuntimeError, NotImplementedError)) as ours:

@@ -1,4 +1,4 @@
-"""Numbers that a narrow type cannot hold: converted, or refused, as on the CPU."""
+"""Scalars out of the range of a narrow dtype are converted or rejected as on the CPU."""
 
 import operator
 
@@ -22,7 +22,7 @@ def every_op(x):
     return [op(x, -8) for op in OPS.values()]
 
 
-def test_a_uint8_meets_a_number_of_its_own_type():
+def test_scalar_is_converted_to_uint8():
     x = torch.tensor([0, 1, 7, 100, 250], dtype=torch.uint8)
     for function in (every_op, torch.compile(every_op)):
         actual = function(x.to("spyre"))
@@ -32,7 +32,7 @@ def test_a_uint8_meets_a_number_of_its_own_type():
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
 @pytest.mark.parametrize("op", [operator.add, operator.lt])
-def test_operators_lose_the_bits_that_the_type_does_not_have(op, dtype):
+def test_operators_wrap_scalars_to_the_dtype(op, dtype):
     x = torch.tensor([0, 1, 7, 100], dtype=dtype)
     assert torch.equal(op(x.to("spyre"), 70001).cpu(), op(x, 70001))
 
@@ -62,14 +62,14 @@ def make_limited(x, number):
 @pytest.mark.parametrize(
     "function", [make_masked, make_filled, make_scaled, make_scattered, make_limited]
 )
-def test_what_the_cpu_refuses_is_refused(function, dtype, number):
+def test_invalid_scalars_raise_as_on_the_cpu(function, dtype, number):
     x = torch.tensor([0, 1, 7, 100], dtype=dtype)
-    for each in (x, x.to("spyre")):
+    for tensor in (x, x.to("spyre")):
         with pytest.raises(RuntimeError, match="without overflow"):
-            function(each, number)
+            function(tensor, number)
 
 
-def test_a_flag_made_of_a_number_counts_once():
+def test_new_full_of_bool_stores_one():
     def function(x):
         return x.new_full((3,), 2).to(torch.uint8)
 

@@ -18,19 +18,19 @@ def loss_of(model, ids):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_gradients_agree_with_float64(compiled, native):
+def test_gradients_agree_with_float64(compiled, no_fallbacks):
     reference, model = small_model().double(), small_model().to("spyre")
     loss_of(reference, IDS).backward()
     run = torch.compile(model) if compiled else model
     loss_of(run, IDS.to("spyre")).backward()
     for ours, exact in zip(model.parameters(), reference.parameters(), strict=True):
-        # float32 throughout: rounding alone, over sums of some dozens.
+        # All float32: only rounding of sums of some dozens of elements.
         error = (ours.grad.cpu().double() - exact.grad).norm() / exact.grad.norm()
         assert error < 2.0**-18
 
 
 @pytest.mark.parametrize("make", [torch.optim.SGD, torch.optim.AdamW])
-def test_optimizers_step_as_on_the_cpu(make, native):
+def test_optimizers_step_as_on_the_cpu(make, no_fallbacks):
     on_cpu, on_card = small_model(), small_model().to("spyre")
     for model in (on_cpu, on_card):
         optimizer = make(model.parameters(), lr=0.01)
@@ -43,7 +43,7 @@ def test_optimizers_step_as_on_the_cpu(make, native):
         torch.testing.assert_close(ours.cpu(), theirs, rtol=2.0**-12, atol=2.0**-16)
 
 
-def test_losses_are_scaled_on_the_card(native):
+def test_losses_are_scaled_on_the_card(no_fallbacks):
     model = small_model().to("spyre")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scaler = torch.amp.GradScaler("spyre", init_scale=2.0**10, growth_interval=2)
@@ -60,7 +60,7 @@ def test_losses_are_scaled_on_the_card(native):
     assert scaler.get_scale() == 2.0**12
 
 
-def test_a_step_with_infinite_gradients_is_left_out_and_the_scale_backs_off(native):
+def test_infinite_gradients_skip_the_step_and_lower_the_scale(no_fallbacks):
     weight = nn.Parameter(torch.ones(3, 70, device="spyre"))
     optimizer = torch.optim.SGD([weight], lr=0.1)
     scaler = torch.amp.GradScaler("spyre", init_scale=4.0)

@@ -39,25 +39,25 @@ def parameters(device, dtype):
 
 def stepped(optimizer, steps=7, run=None, scaled=1.0, scale_of_lr=None):
     generator = torch.Generator().manual_seed(1)
-    given = [each for group in optimizer.param_groups for each in group["params"]]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for step in range(steps):
-        for each in given:
-            grad = 0.1 * torch.randn(each.shape, generator=generator)
-            each.grad = (grad * scaled).to(each.device, each.dtype)
+        for tensor in parameters:
+            grad = 0.1 * torch.randn(tensor.shape, generator=generator)
+            tensor.grad = (grad * scaled).to(tensor.device, tensor.dtype)
         if scale_of_lr is not None:
             optimizer.param_groups[0]["lr"] = 0.01 * scale_of_lr(step)
         (run or optimizer.step)()
-    return [each.detach().cpu().double() for each in given]
+    return [parameter.detach().cpu().double() for parameter in parameters]
 
 
-def assert_near(got, wanted, tolerance=TOLERANCE):
-    for one, other in zip(got, wanted, strict=True):
+def assert_near(actual, expected, tolerance=TOLERANCE):
+    for one, other in zip(actual, expected, strict=True):
         assert (one - other).norm() <= tolerance * other.norm()
 
 
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("name", SETTINGS)
-def test_steps_are_those_of_the_cpu(name, way, native):
+def test_steps_match_the_cpu(name, way, no_fallbacks):
     make, settings = SETTINGS[name]
     if ("fused" in way and make is RMSPROP) or ("capturable" in way and make in (SGD, ADAGRAD)):
         pytest.skip("PyTorch has no such way")
@@ -66,7 +66,7 @@ def test_steps_are_those_of_the_cpu(name, way, native):
 
 
 @pytest.mark.parametrize("make", [SGD, ADAM, ADAMW, ADAGRAD])
-def test_a_fused_step_is_one_launch_for_a_parameter(make, native):
+def test_fused_step_is_one_launch_per_parameter(make, no_fallbacks):
     x = nn.Parameter(torch.ones(130, 70, device="spyre"))
     settings = {"momentum": 0.9} if make is SGD else {}
     optimizer = make([x], lr=0.01, fused=True, **settings)
@@ -84,7 +84,7 @@ def test_a_fused_step_is_one_launch_for_a_parameter(make, native):
 @pytest.mark.parametrize(
     "way", [{"foreach": False}, {"fused": True}, {"capturable": True}], ids=str
 )
-def test_the_rate_may_change_and_be_a_tensor(way, native):
+def test_learning_rate_may_change_and_may_be_a_tensor(way, no_fallbacks):
     def falling(step):
         return 1 / (1 + step)
 
@@ -104,7 +104,7 @@ def test_the_rate_may_change_and_be_a_tensor(way, native):
 
 @pytest.mark.parametrize("way", [{}, {"fused": True}, {"capturable": True}], ids=str)
 @pytest.mark.parametrize("make", [SGD, ADAMW])
-def test_compiled_steps(make, way, native):
+def test_compiled_steps(make, way, no_fallbacks):
     if make is SGD and "capturable" in way:
         pytest.skip("PyTorch has no such way")
     torch._dynamo.reset()
@@ -115,7 +115,7 @@ def test_compiled_steps(make, way, native):
 
 @pytest.mark.parametrize("way", [{}, {"fused": True}], ids=str)
 @pytest.mark.parametrize("make", [SGD, ADAM, ADAGRAD])
-def test_gradients_with_a_scale(make, way, native):
+def test_grad_scaler_skips_steps_that_overflow(make, way, no_fallbacks):
     expected = stepped(make(parameters("cpu", torch.float64), lr=0.01))
     optimizer = make(parameters("spyre", torch.float32), lr=0.01, **way)
     scaler = torch.amp.GradScaler("spyre", init_scale=2.0**10)
@@ -127,33 +127,33 @@ def test_gradients_with_a_scale(make, way, native):
 
     assert_near(stepped(optimizer, run=run, scaled=2.0**10), expected)
     # Gradients that overflow change nothing, not even the count of steps.
-    kept = [each.detach().cpu().clone() for each in optimizer.param_groups[0]["params"]]
-    for each in optimizer.param_groups[0]["params"]:
-        each.grad = torch.full_like(each, float("inf"))
+    before = [parameter.detach().cpu().clone() for parameter in optimizer.param_groups[0]["params"]]
+    for tensor in optimizer.param_groups[0]["params"]:
+        tensor.grad = torch.full_like(tensor, float("inf"))
     scaler.step(optimizer)
     scaler.update()
     assert scaler.get_scale() == 2.0**9
-    for each, old in zip(optimizer.param_groups[0]["params"], kept, strict=True):
-        assert torch.equal(each.detach().cpu(), old)
+    for tensor, old in zip(optimizer.param_groups[0]["params"], before, strict=True):
+        assert torch.equal(tensor.detach().cpu(), old)
     for state in optimizer.state.values():
         assert float(state.get("step", 7)) == 7
 
 
 @pytest.mark.parametrize("foreach", [False, True])
-def test_gradients_are_clipped(foreach, native):
+def test_gradient_clipping(foreach, no_fallbacks):
     given = {}
     for device, dtype in (("cpu", torch.float64), ("spyre", torch.float32)):
         actual = parameters(device, dtype)
-        for each in actual:
-            each.grad = each.detach().clone()
+        for parameter in actual:
+            parameter.grad = parameter.detach().clone()
         norm = nn.utils.clip_grad_norm_(actual, 1.0, foreach=foreach)
-        given[device] = [norm, *(each.grad for each in actual)]
+        given[device] = [norm, *(parameter.grad for parameter in actual)]
         nn.utils.clip_grad_value_(actual, 0.01, foreach=foreach)
-        given[device] += [each.grad for each in actual]
-    assert_near([each.cpu().double() for each in given["spyre"]], given["cpu"])
+        given[device] += [parameter.grad for parameter in actual]
+    assert_near([parameter.cpu().double() for parameter in given["spyre"]], given["cpu"])
 
 
-def test_fused_steps_refuse_what_pytorch_refuses(native):
+def test_fused_steps_reject_invalid_arguments(no_fallbacks):
     x = nn.Parameter(torch.ones(3, device="spyre"))
     with pytest.raises(RuntimeError, match="differentiable"):
         ADAM([x], fused=True, differentiable=True)

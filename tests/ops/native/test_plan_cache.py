@@ -1,26 +1,26 @@
-"""Plans of eager ops are kept until they are forgotten."""
+"""Plans of eager ops are cached until they are evicted."""
 
 import torch
-from comparing import assert_close, numbers
+from cpu_reference import assert_close, make_tensor
 
 from torch_spyre._inductor import eager_op
 from torch_spyre.ops import plans
 
 
-def test_an_op_is_compiled_again_after_its_plan_was_forgotten(monkeypatch, native):
+def test_evicted_plan_is_compiled_again(monkeypatch, no_fallbacks):
     compiled = []
     plan_eager_op = eager_op.plan_eager_op
     monkeypatch.setattr(
         eager_op,
         "plan_eager_op",
-        lambda overload, *rest: compiled.append(overload) or plan_eager_op(overload, *rest),
+        lambda overload, *args: compiled.append(overload) or plan_eager_op(overload, *args),
     )
-    x = numbers(3, 70)
+    x = make_tensor(3, 70)
     on_card = x.to("spyre")
 
     def calls():
         compiled.clear()
-        # A product, a conversion, and numbers of which there is one plan for all.
+        # A matmul, a conversion, and scalars with one generic plan.
         assert_close(on_card * on_card, x * x)
         assert_close(on_card.to(torch.int32), x.to(torch.int32))
         for number in range(6):

@@ -18,7 +18,7 @@ NETS = {
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", NETS)
-def test_results_and_gradients_are_made_on_the_card_alone(name, compiled):
+def test_recurrent_layers_and_gradients_are_native(name, compiled):
     torch.manual_seed(0)
     net, x = NETS[name](), torch.randn(3, 4, 20)
     reference, given = copy.deepcopy(net).double(), x.double().requires_grad_()
@@ -39,13 +39,13 @@ def test_results_and_gradients_are_made_on_the_card_alone(name, compiled):
         assert error <= CLOSE * theirs.detach().norm()
 
 
-def test_a_cell_in_16_bits_takes_few_launches():
+def test_half_precision_cell_takes_few_launches():
     """One for the states, and one for each of the gates that the gradient needs."""
     generator = torch.Generator().manual_seed(0)
     gates, state = (torch.randn(2, count, generator=generator) for count in (256, 64))
     cell = torch.ops.aten._thnn_fused_lstm_cell
     expected = cell(gates, gates, state)
-    given = [each.half().to("spyre") for each in (gates, gates, state)]
+    given = [tensor.half().to("spyre") for tensor in (gates, gates, state)]
     cell(*given)
     before = torch.spyre.counters()
     actual = cell(*given)

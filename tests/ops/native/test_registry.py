@@ -43,7 +43,7 @@ def cpu_kernels(key):
 
 @pytest.mark.parametrize("key", [DEVICE_KEY, AUTOGRAD_KEY])
 @pytest.mark.parametrize("native", [True, False])
-def test_the_dispatcher_has_the_kernels_of_the_registry_and_no_others(key, native):
+def test_dispatcher_has_exactly_the_kernels_of_the_registry(key, native):
     eager.use_kernels(native)
     assert registered(key) == expected(key, native)
 
@@ -62,7 +62,7 @@ def test_every_kernel_is_registered_once():
         assert len(kernels) == 1, dump
 
 
-def test_registering_kernels_warns_of_no_override(recwarn):
+def test_registering_kernels_emits_no_override_warning(recwarn):
     eager.use_kernels(False)
     eager.use_kernels(True)
     eager.use_kernels(False)
@@ -85,7 +85,7 @@ def test_every_decomposed_op_has_a_decomposition_or_a_lowering():
     assert missing == []
 
 
-def test_our_decompositions_and_lowerings_are_of_registered_ops():
+def test_decompositions_and_lowerings_are_of_registered_ops():
     def is_registered(overload):
         namespace, _, name = overload._schema.name.partition("::")
         if namespace != "aten" or name.startswith("_foreach"):
@@ -102,7 +102,7 @@ def test_our_decompositions_and_lowerings_are_of_registered_ops():
     assert [str(overload) for overload in overloads if not is_registered(overload)] == []
 
 
-def test_ops_that_are_kept_whole_have_only_our_decompositions():
+def test_graph_ops_use_only_our_decompositions():
     table = decompositions.table()
     for entry in ENTRIES.values():
         if entry.is_kept_whole:
@@ -112,7 +112,7 @@ def test_ops_that_are_kept_whole_have_only_our_decompositions():
             assert [str(overload) for overload in kept if overload in table] == []
 
 
-def test_fused_optimizers_are_those_of_the_registry():
+def test_fused_optimizers_match_the_registry():
     fused = {f"{name}" for name in optimizers.fused_kernels(lambda overload: None)}
     entries = [entry for entry in ENTRIES.values() if entry.function.startswith("optimizers:")]
     assert fused == {entry.name.removesuffix(".default") for entry in entries}
@@ -128,6 +128,6 @@ def test_fused_optimizers_are_those_of_the_registry():
         ("frexp", "nothing decomposes"),
     ],
 )
-def test_an_op_that_falls_back_has_a_reason(op, words):
+def test_every_fallback_has_a_reason(op, words):
     assert find_entry(op, "") is None
     assert words in fallback_reason(op)

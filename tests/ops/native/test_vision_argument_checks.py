@@ -1,10 +1,10 @@
-"""What PyTorch refuses of convolutions and the like is refused on the card, in the same words."""
+"""Invalid arguments of vision ops raise the same errors on the card as on the CPU."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-REFUSED = {
+INVALID = {
     "channels": lambda ones: F.conv2d(ones(1, 3, 5, 5), ones(2, 4, 3, 3)),
     "kernel": lambda ones: F.conv2d(ones(1, 3, 2, 2), ones(2, 3, 3, 3)),
     "groups": lambda ones: F.conv2d(ones(1, 4, 5, 5), ones(4, 2, 3, 3), groups=3),
@@ -25,18 +25,18 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_wrong_is_refused_in_pytorchs_words(case):
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_arguments_raise_the_errors_of_the_cpu(case):
     with pytest.raises(RuntimeError) as on_cpu:
-        REFUSED[case](torch.ones)
+        INVALID[case](torch.ones)
     with pytest.raises(RuntimeError) as on_card:
-        REFUSED[case](lambda *size: torch.ones(size, device="spyre"))
+        INVALID[case](lambda *size: torch.ones(size, device="spyre"))
     assert str(on_card.value).splitlines()[0] == str(on_cpu.value).splitlines()[0]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_compiled_graphs_refuse_it_too(case):
-    made = torch.compile(lambda: REFUSED[case](lambda *size: torch.ones(size, device="spyre")))
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_arguments_raise_in_compiled_graphs(case):
+    made = torch.compile(lambda: INVALID[case](lambda *size: torch.ones(size, device="spyre")))
     torch._dynamo.reset()
     with pytest.raises(RuntimeError):
         made()

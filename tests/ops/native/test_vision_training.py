@@ -5,10 +5,10 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from comparing import numbers
+from cpu_reference import make_tensor
 from torch import nn
 
-pytestmark = pytest.mark.usefixtures("native")
+pytestmark = pytest.mark.usefixtures("no_fallbacks")
 
 
 class Block(nn.Module):
@@ -43,11 +43,11 @@ def residual_network() -> nn.Module:
 
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.heavy)])
-def test_a_step_agrees_with_float64(compiled):
+def test_training_step_agrees_with_float64(compiled):
     model = residual_network()
     reference = copy.deepcopy(model).double()
     ours = copy.deepcopy(model).to("spyre")
-    images = numbers(4, 3, 24, 24, dtype=torch.float32)
+    images = make_tensor(4, 3, 24, 24, dtype=torch.float32)
     labels = torch.arange(4)
     F.cross_entropy(reference(images.double()), labels).backward()
     optimizer = torch.optim.SGD(ours.parameters(), lr=0.1)
@@ -55,7 +55,7 @@ def test_a_step_agrees_with_float64(compiled):
     loss = F.cross_entropy(run(images.to("spyre")), labels.to("spyre"))
     loss.backward()
     for one, other in zip(ours.parameters(), reference.parameters(), strict=True):
-        # Rounding alone: some ten layers, each of which divides by a deviation.
+        # Only rounding: about ten layers, each of which divides by a standard deviation.
         error = (one.grad.cpu().double() - other.grad).norm() / other.grad.norm()
         assert error < 2.0**-15
     for one, other in zip(ours.buffers(), reference.buffers(), strict=True):
@@ -64,12 +64,12 @@ def test_a_step_agrees_with_float64(compiled):
     assert F.cross_entropy(run(images.to("spyre")), labels.to("spyre")) < loss
 
 
-def test_predictions_in_halves():
+def test_half_precision_predictions():
     model = residual_network().eval()
-    images = numbers(2, 3, 24, 24)
+    images = make_tensor(2, 3, 24, 24)
     with torch.no_grad():
         expected = copy.deepcopy(model).double()(images.double())
         actual = model.half().to("spyre")(images.to("spyre"))
-    # SEN169 keeps nine bits; some ten layers each lose part of the last.
+    # SEN169 has nine fraction bits; each of about ten layers loses part of an ulp.
     error = (actual.cpu().double() - expected).norm() / expected.norm()
     assert error < 2.0**-6
