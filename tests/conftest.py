@@ -2,6 +2,7 @@ import inspect
 import os
 import sys
 
+import hypothesis
 import pytest
 
 from torch_spyre import knobs
@@ -55,20 +56,19 @@ def kernels(monkeypatch, request, plan_scope):
     plans_of = owner
 
 
-def pytest_collection_finish(session):
-    """Set the default number of examples of properties, which is lower without heavy tests."""
-    hypothesis = sys.modules.get("hypothesis")
-    if hypothesis is None:
-        return
-    quick = session.config.option.markexpr == "not heavy"
+def pytest_configure(config):
+    """Set the defaults of properties before their modules are imported, so that all inherit them.
+
+    Without heavy tests a property has fewer examples.
+    """
     hypothesis.settings.register_profile(
-        "ours",
-        max_examples=40 if quick else 100,
+        "torch_spyre",
+        max_examples=40 if config.option.markexpr == "not heavy" else 100,
         # The time of an example depends on the load of the machine.
         deadline=None,
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
-    hypothesis.settings.load_profile("ours")
+    hypothesis.settings.load_profile("torch_spyre")
 
 
 @pytest.hookimpl(tryfirst=True)
