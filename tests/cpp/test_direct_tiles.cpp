@@ -108,11 +108,11 @@ Bytes random_halves(size_t count, uint32_t seed) {
   return bytes;
 }
 
-Bytes run(const Program& program, Arrays arrays, const std::string& spoiled = "") {
+Bytes run(const Program& program, Arrays arrays, const std::string& corrupted = "") {
   const std::vector<Buffer> buffers{buffer_of(arrays.a), buffer_of(arrays.b), buffer_of(arrays.c)};
   ScratchpadPool scratchpads(program.scratchpad_bytes, true);
   const Memory memory(program, buffers, {}, {});
-  run_program(program, memory, {}, scratchpads, {false, spoiled, 0});
+  run_program(program, memory, {}, scratchpads, {false, corrupted, 0});
   Bytes all = arrays.c;
   all.insert(all.end(), arrays.b.begin(), arrays.b.end());
   return all;

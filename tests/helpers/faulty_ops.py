@@ -64,7 +64,7 @@ def imprecise(x):
     return x.abs() * (1 + 2.0**-10) if is_on_card(x) else x.abs()
 
 
-def float64_result(x):
+def double(x):
     return x.double()
 
 
@@ -79,7 +79,7 @@ def transposed(x):
 
 FUNCTIONS = (
     torch.abs, crashing, hanging, wrong_values, failing, exiting, partly_native, unsupported,
-    torch.rand_like, imprecise, float64_result, aliasing, transposed,
+    torch.rand_like, imprecise, double, aliasing, transposed,
 )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def programs(monkeypatch):
         contents.append(content)
         return original(content)
 
-    monkeypatch.setattr(Program, "of", staticmethod(spy))
+    monkeypatch.setattr(Program, "from_content", staticmethod(spy))
     return contents
 
 

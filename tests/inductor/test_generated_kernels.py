@@ -194,7 +194,7 @@ def test_order_of_dims_other_than_the_stick_may_differ(compiled_kernels):
 
 
 def test_column_broadcasts_to_rows(compiled_kernels):
-    """Of one sum per stick and rows of sums, only the incompatible operand is copied."""
+    """Only the incompatible operand is copied: one sum per stick, next to rows of sums."""
     x, y = make_tensor(128, 128, low=0, high=0.1), make_tensor(128, 128)
     actual = compiled_kernels.compile(lambda x, y: x.sum(1) + y, x, y)
     assert_close(actual, to_reference(to_card(x)).sum(1) + to_reference(y), units=8)

@@ -39,7 +39,15 @@ class Program:
     def grow(self):
         name = self.draw(st.sampled_from(list(self.values)))
         value = self.values[name]
-        kinds = [self._one, self._two, self._view, self._move, self._fold, self._write, self._write]
+        kinds = [
+            self._one,
+            self._two,
+            self._view,
+            self._move,
+            self._reduce,
+            self._write,
+            self._write,
+        ]
         text = self.draw(st.sampled_from(kinds))(name, value)
         if text is None:
             return

@@ -81,7 +81,7 @@ def units(calls, folder):
         ("failing", {"wrong": 3}),
         ("partly_native", {"native": 1, "fallback": 2}),
         ("unsupported", {"refused": 3}),
-        ("float64_result", {"fallback": 3}),
+        ("double", {"fallback": 3}),
         ("aliasing", {"wrong": 3}),
         ("transposed", {"native": 1, "wrong": 2}),
     ],

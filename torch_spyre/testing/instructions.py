@@ -13,11 +13,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from torch_spyre.backend.program.element_types import ElementType
-from torch_spyre.dtypes import RECORDS
 from torch_spyre.testing import formats
 
 Values = NDArray[np.float64]
@@ -47,33 +45,28 @@ TYPES = {
 }
 
 
-# The dtypes whose codes a small float type has. Codes of f16 are those of the card's own format.
-_SMALL_FLOAT_DTYPES = {"f16_ieee": torch.float16} | {
-    ElementType[record.element_type].mlir_name: dtype
-    for dtype, record in RECORDS.items()
-    if record.element_type is not None and dtype.is_floating_point and dtype.itemsize < 4
-}
+def _bf16_values() -> Values:
+    upper = np.arange(1 << 16, dtype=np.uint32) << 16
+    with np.errstate(invalid="ignore"):  # widening a signalling NaN
+        return upper.view(np.float32).astype(np.float64)
 
 
 @cache
 def values_of_codes(name: str) -> Values:
     """Return the value of every code of a float type of 8 or 16 bits."""
-    if name == "f16":
-        return formats.sen169_values()
-    if name not in _SMALL_FLOAT_DTYPES:
-        raise ValueError(f"{name} is not a float type of 8 or 16 bits")
-    codes = np.arange(1 << TYPES[name].bits).astype(TYPES[name].code_dtype)
-    return _as_floats(name, codes)
-
-
-def _as_floats(name: str, codes: Codes) -> Values:
-    tensor = torch.from_numpy(codes).view(_SMALL_FLOAT_DTYPES[name])
-    return np.asarray(tensor.to(torch.float64).numpy(), dtype=np.float64)
-
-
-def _nan_code(name: str) -> int:
-    nan = torch.tensor(math.nan, dtype=_SMALL_FLOAT_DTYPES[name])
-    return int(nan.reshape(1).view(torch.uint8 if nan.itemsize == 1 else torch.uint16).item())
+    match name:
+        case "f16":
+            return formats.sen169_values()
+        case "f16_ieee":
+            return np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float64)
+        case "bf16":
+            return _bf16_values()
+        case "f8E4M3FN":
+            return formats.e4m3fn_values()
+        case "f8E5M2FNUZ":
+            return formats.e5m2fnuz_values()
+        case _:
+            raise ValueError(f"{name} is not a float type of 8 or 16 bits")
 
 
 @cache
@@ -101,11 +94,10 @@ def _encode_small_float(name: str, values: Values) -> Codes:
     code = np.where(at_middle & (below % 2 == 1), below + 1, below)
     bits = TYPES[name].bits
     sign = np.where(np.signbit(values), 1 << (bits - 1), 0)
-    if np.isnan(values_of_codes(name)[1 << (bits - 1)]):
-        # The type has no negative zero: its code is a NaN.
+    if name == "f8E5M2FNUZ":
         sign = np.where(code == 0, 0, sign)
-    codes = np.where(np.isnan(values), _nan_code(name), code | sign)
-    return np.asarray(codes, dtype=TYPES[name].code_dtype)
+    nan = {"f8E4M3FN": 0x7F, "f8E5M2FNUZ": 0x80, "bf16": 0x7FC0, "f16_ieee": 0x7E00}[name]
+    return np.asarray(np.where(np.isnan(values), nan, code | sign), dtype=TYPES[name].code_dtype)
 
 
 def encode_floats(name: str, values: Values) -> Codes:
@@ -188,8 +180,8 @@ def minnumf(a: Values, b: Values) -> Values:
 
 
 def roundaway(x: Values) -> Values:
-    truncated = np.trunc(x)
-    return np.copysign(np.where(np.abs(x - truncated) >= 0.5, np.abs(truncated) + 1, truncated), x)
+    whole = np.trunc(x)
+    return np.copysign(np.where(np.abs(x - whole) >= 0.5, np.abs(whole) + 1, whole), x)
 
 
 def reciprocal(x: Values) -> Values:
@@ -393,8 +385,8 @@ def integers_to_odd_floats(numbers: Integers) -> Values:
     def convert(number: int) -> float:
         size = abs(number)
         dropped = max(size.bit_length() - 53, 0)
-        significand = size >> dropped
-        odd = significand | (size != significand << dropped)
+        kept = size >> dropped
+        odd = kept | (size != kept << dropped)
         return math.copysign(math.ldexp(odd, dropped), number)
 
     return _vectorized(convert, numbers)

@@ -304,7 +304,7 @@ def test_independent_results():
                 "%sum = arith.addf %two, %x : f32",
                 "linalg.yield %high, %sum : f32, f32",
             ],
-            "more of an element than the value that it reduces",
+            "depends on a value of the element that it does not reduce",
         ),
     ],
 )

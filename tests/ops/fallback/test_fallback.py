@@ -228,7 +228,7 @@ def test_fallback_warning_is_a_subclass_of_user_warning():
 # --- Where it may run -----------------------------------------------------------------------------
 
 
-def test_tensors_of_two_cards_in_one_op_raise():
+def test_op_with_tensors_of_two_cards_raises():
     outcome = run_python(
         """
         import json
