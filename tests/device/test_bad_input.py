@@ -307,7 +307,7 @@ LAYOUTS = {
     "one element too far": (
         lambda t: _C.spyre_empty_with_layout([2], [2**63 - 1], FP16, grid_layout()), "overflow"),
     "a layout without room": (
-        lambda t: _C.spyre_empty_with_layout([64], [1], FP16, grid_layout((0, 4, 64))), "no memory"),
+        lambda t: _C.spyre_empty_with_layout([64], [1], FP16, grid_layout((0, 4, 64))), "memory"),
     "view with an overflowing offset": (
         lambda t: _C.reinterpret_tensor(t.line[1:], [1], [1], 2**63 - 1), "overflow"),
     "copy without host strides": (
