@@ -119,11 +119,9 @@ def build_core_tests(folder: Path, sanitize: bool) -> Path:
     """Build one executable with all tests of tests/cpp, and return its path."""
     optimisation = f"-O1 -g {SANITIZERS}" if sanitize else OPTIMISATION
     ninja = NinjaFile(folder, "core-tests", optimisation)
-    objects = (
-        ninja.compile(core_sources())
-        + " "
-        + ninja.compile(sorted((ROOT / "tests/cpp").glob("*.cpp")))
-    )
+    # The tests themselves need no speed, and compile in half the time without it.
+    tests = ninja.compile(sorted((ROOT / "tests/cpp").glob("*.cpp")), "-O1")
+    objects = f"{ninja.compile(core_sources())} {tests}"
     target = folder / "core_tests"
     ninja.link(target, objects, "-pthread -ldl")
     ninja.run()

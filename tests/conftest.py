@@ -1,9 +1,11 @@
 import inspect
 import os
 import sys
+from collections import Counter
 
 import hypothesis
 import pytest
+import run_scope
 
 from torch_spyre import knobs
 
@@ -61,14 +63,32 @@ def pytest_configure(config):
 
     Without heavy tests a property has fewer examples.
     """
+    run_scope.is_quick = config.option.markexpr == "not heavy"
     hypothesis.settings.register_profile(
         "torch_spyre",
-        max_examples=40 if config.option.markexpr == "not heavy" else 100,
+        max_examples=40 if run_scope.is_quick else 100,
         # The time of an example depends on the load of the machine.
         deadline=None,
         suppress_health_check=[hypothesis.HealthCheck.too_slow],
     )
     hypothesis.settings.load_profile("torch_spyre")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark most cases of tests with `one_case_in(n)` heavy: all but every n-th.
+
+    The cases of such a test differ little, and compiling all of them takes long.
+    """
+    num_cases = Counter()
+    for item in items:
+        mark = item.get_closest_marker("one_case_in")
+        if mark is None or item.get_closest_marker("heavy") is not None:
+            continue
+        test = item.nodeid.split("[")[0]
+        if num_cases[test] % mark.args[0] != 0:
+            item.add_marker(pytest.mark.heavy)
+        num_cases[test] += 1
 
 
 @pytest.hookimpl(tryfirst=True)

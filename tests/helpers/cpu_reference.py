@@ -1,6 +1,10 @@
 """Make tensors for the card, and compare results of the card with a CPU reference."""
 
+import os
+import zlib
+
 import pytest
+import run_scope
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -60,12 +64,24 @@ def assert_close_to_cpu(function, *args, units=4, scale=0.25):
     """
     expected = function(*to_reference(to_card(args)))
     dtypes = [leaf.dtype for leaf in tree_leaves(function(*tree_map(_copied, args)))]
-    for call in (function, torch.compile(function, dynamic=False)):
+    for call in _calls(function):
         torch._dynamo.reset()
         actual = call(*to_card(args))
         assert [leaf.dtype for leaf in tree_leaves(actual)] == dtypes
         assert all(leaf.device.type == "spyre" for leaf in tree_leaves(actual))
         assert_close(actual, expected, units, scale)
+
+
+def _calls(function):
+    """Return the function for eager calls, and the compiled function.
+
+    A quick run uses one of the two in each case of a parametrized test.
+    """
+    calls = (function, torch.compile(function, dynamic=False))
+    test = os.environ["PYTEST_CURRENT_TEST"].rsplit(" ", 1)[0]
+    if not run_scope.is_quick or "[" not in test:
+        return calls
+    return calls[zlib.crc32(test.encode()) % 2 :][:1]
 
 
 def mark_heavy(cases, *heavy):
@@ -101,7 +117,7 @@ def assert_gradients_close_to_cpu(function, *args, units=8):
     generator = torch.Generator().manual_seed(1)
     upstream = torch.rand(expected.shape, generator=generator).to(args[0].dtype)
     references = [expected, *_gradients(expected, reference_args, upstream.double())]
-    for call in (function, torch.compile(function, dynamic=False)):
+    for call in _calls(function):
         torch._dynamo.reset()
         card_args = [_requires_grad(arg) for arg in to_card(args)]
         actual = call(*card_args)

@@ -150,6 +150,7 @@ GRADIENTS = {
 }
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name, mode):

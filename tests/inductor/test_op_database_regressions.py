@@ -192,6 +192,7 @@ def test_logspace_needs_no_float64(dtype):
 ENDS = [(4.3, -3), (0, 7), (-3, 3.9), (-2, 9), (5, 5), (-1_000_000, 500_000)]
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("steps", [0, 1, 2, 4, 50])
 @pytest.mark.parametrize("ends", ENDS, ids=str)
 def test_integer_linspace_is_exact(ends, steps, no_fallbacks):
@@ -205,6 +206,7 @@ def test_integer_linspace_is_exact(ends, steps, no_fallbacks):
     assert_close_to_cpu(between, make_tensor(4), *map(torch.tensor, ends))
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("steps", [1, 2, 4, 50])
 @pytest.mark.parametrize("ends", [(4.3, -3), (1.2, 4), (2, 5), (-2.5, 1)], ids=str)
 def test_integer_logspace_is_exact(ends, steps, no_fallbacks):

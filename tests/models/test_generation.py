@@ -43,6 +43,7 @@ def scores_of_tokens(reference, sequences, prompt):
     return scores, scores.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("cache", ["dynamic", "static"])
 @pytest.mark.parametrize("batch", [1, 2])
 def test_greedy_tokens_have_the_best_score(model, reference, batch, cache):

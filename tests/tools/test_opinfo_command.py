@@ -209,6 +209,7 @@ def run_opinfo(tmp_path, *options):
     return json.loads(results.read_text())
 
 
+@pytest.mark.heavy
 def test_the_quick_run_has_no_trouble(tmp_path):
     document = run_opinfo(tmp_path, "--quick")
     verdicts = [entry["verdict"] for entry in document["verdicts"]]

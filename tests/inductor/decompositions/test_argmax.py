@@ -46,6 +46,7 @@ def test_eager(op, dtype):
         check(op, few_values(shape, dtype), dim, OPS[op])
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("op", OPS)
 def test_compiled(op, dtype):

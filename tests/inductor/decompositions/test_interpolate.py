@@ -79,6 +79,7 @@ HEAVY = (
 )
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("name", mark_heavy(FORMS, *HEAVY))
 def test_values_and_gradients(name):
     function, size = FORMS[name]
@@ -95,12 +96,14 @@ HALF_DTYPES = [
 ]
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("name", HALF_DTYPES)
 def test_half_precision(name):
     function, size = FORMS[name]
     assert_gradients_close_to_cpu(function, make_tensor(*size), units=2)
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("name", ["nearest, twice", "bilinear", "replicated"])
 def test_channels_last(name):
     function, size = FORMS[name]
@@ -142,6 +145,7 @@ MODES = [("nearest", False), ("nearest-exact", False)] + [
 ]
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize(("mode", "antialias"), MODES)
 def test_symbolic_sizes(mode, antialias):
     options = {"mode": mode, "antialias": antialias}

@@ -65,18 +65,21 @@ HEAVY = (
 )
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("name", mark_heavy(POOLS, *HEAVY))
 def test_pooling_and_gradients(name):
     function, size = POOLS[name]
     assert_gradients_close_to_cpu(function, make_tensor(*size, dtype=torch.float32))
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("name", ["max 3x3", "avg ceil", "adaptive avg", "adaptive max"])
 def test_half_precision_pooling(name):
     function, size = POOLS[name]
     assert_gradients_close_to_cpu(function, make_tensor(*size), units=2)
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("name", ["max 3x3", "avg 3x3", "adaptive avg"])
 def test_channels_last(name):
     function, size = POOLS[name]

@@ -35,6 +35,7 @@ def named(value):
     return getattr(value, "__name__", str(value))
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize(
     ("function", "dtype"), rotate_dtypes(FUNCTIONS, FLOATS, always=torch.float32), ids=named
 )
@@ -60,6 +61,7 @@ def test_erfc_keeps_relative_accuracy(no_fallbacks):
     assert (ratio - 1).abs().max() < 2.0**-9
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize(
     "function", [torch.atan2, torch.hypot], ids=lambda function: function.__name__
@@ -88,6 +90,7 @@ def test_distances(p, no_fallbacks):
         assert_close_to_cpu(lambda x, y: torch.cdist(x, y, p), x, y, units=64)
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize(
     ("function", "dtype"),
     [
@@ -106,6 +109,7 @@ def test_cummax_and_cummin(function, dtype, no_fallbacks):
         assert_close_to_cpu(lambda x: tuple(function(x, 0)), x)
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_logcumsumexp(dtype, no_fallbacks):
     for shape, dim in [((), 0), ((7,), 0), ((0, 5), 1), ((3, 130), 1), ((130, 3), 0)]:
@@ -113,6 +117,7 @@ def test_logcumsumexp(dtype, no_fallbacks):
         assert_close_to_cpu(lambda x, dim=dim: torch.logcumsumexp(x, dim), x, units=8, scale=4.0)
 
 
+@pytest.mark.one_case_in(4)
 @pytest.mark.parametrize("dtype", mark_heavy([*FLOATS, torch.int32], torch.bfloat16, torch.float32))
 def test_median_and_kthvalue(dtype, no_fallbacks):
     for shape, dim in [((7,), 0), ((3, 130), 1), ((130, 3), 0), ((2, 1), 1)]:

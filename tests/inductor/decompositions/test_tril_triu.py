@@ -4,6 +4,7 @@ import pytest
 import torch
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("indices", [torch.tril_indices, torch.triu_indices])
 @pytest.mark.parametrize(

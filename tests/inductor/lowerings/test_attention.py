@@ -180,6 +180,7 @@ def hides(rows, keys):
     return hidden
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize(
     "whole, compiled",
     [(True, False), (True, True), (False, True)],

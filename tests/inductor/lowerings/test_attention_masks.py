@@ -85,6 +85,7 @@ def compare(function, dtype, kind, compiled, given):
     return actual
 
 
+@pytest.mark.one_case_in(3)
 @WAYS
 @TYPES
 @VALUES
@@ -108,6 +109,7 @@ def test_masked_scores_have_zero_weight(low, compiled):
     assert actual[hides].eq(0).all() and actual[~hides].gt(0).all()
 
 
+@pytest.mark.one_case_in(2)
 @WAYS
 @TYPES
 @VALUES

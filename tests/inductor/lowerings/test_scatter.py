@@ -126,6 +126,7 @@ def test_index_put_of_duplicates_stores_the_last():
     assert torch.equal(actual.cpu()[1], values[3])
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("dtype", TYPES[:-1], ids=str)
 def test_index_add_accumulates_duplicates(dtype):
     def both(x, index, values):

@@ -30,6 +30,7 @@ def test_index_zero_of_a_size_one_dim(name, no_fallbacks):
     assert_close_to_cpu(FORMS[name], TABLE, torch.tensor([0, 0]))
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("place", [1, 5, -2])
 @pytest.mark.parametrize("name", FORMS)

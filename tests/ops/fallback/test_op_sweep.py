@@ -213,6 +213,7 @@ def channels_last(sample):
 # --- In every run -------------------------------------------------------------------------------
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("op", each_op())
 def test_forward(op):
     dtype = main_dtype(op)
@@ -220,6 +221,7 @@ def test_forward(op):
     sweep(op, dtype, FEW, strides=has_same_strides(op))
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("op", each_op(torch.float16, COMMON))
 def test_forward_in_float16(op):
     sweep(op, torch.float16, FEW)
@@ -230,11 +232,13 @@ def test_in_place(op):
     sweep_in_place(op, torch.float32, FEW)
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("op", each_op(torch.float32, [n for n in COMMON if n in WITH_OUT]))
 def test_out(op):
     sweep_out(op, torch.float32, FEW)
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("op", each_op(torch.float32, [n for n in COMMON if n in SMOOTH]))
 def test_gradient(op):
     sweep_gradient(op, FEW)

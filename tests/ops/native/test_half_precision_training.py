@@ -32,6 +32,7 @@ def stepped(optimizer, steps=5):
     return param.detach().cpu().double()
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("dtype", HALF_DTYPES)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("make", OPTIMIZERS)

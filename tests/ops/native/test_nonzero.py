@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from cpu_reference import assert_close_to_cpu, make_tensor
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("shape", [(), (1,), (280,), (4, 70), (3, 5, 33), (0,), (4, 0)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.int32, torch.bool, torch.uint8], ids=str)
 def test_nonzero(shape, dtype, no_fallbacks):

@@ -55,6 +55,7 @@ def assert_near(actual, expected, tolerance=TOLERANCE):
         assert (one - other).norm() <= tolerance * other.norm()
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_steps_match_the_cpu(name, way, no_fallbacks):
@@ -102,6 +103,7 @@ def test_learning_rate_may_change_and_may_be_a_tensor(way, no_fallbacks):
     assert_near(actual, expected)
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("way", [{}, {"fused": True}, {"capturable": True}], ids=str)
 @pytest.mark.parametrize("make", [SGD, ADAMW])
 def test_compiled_steps(make, way, no_fallbacks):

@@ -24,6 +24,7 @@ FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 NUMBERS = [0.5 + 0.25 * n for n in range(9)] + [3, -1e-3, 64.0, -7]
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize(
     ("form", "dtype"), rotate_dtypes(FORMS, FLOATS, always=torch.float32), ids=str
 )

@@ -44,6 +44,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_uint8_arithmetic_wraps_as_on_the_cpu(name, no_fallbacks):
     assert_close_to_cpu(FUNCTIONS[name], ONE, OTHER)

@@ -98,6 +98,7 @@ MANY = 2_100  # more than one chunk of rows
 FLOATS_AND_INTEGERS = [torch.float32, torch.float16, torch.int64]
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("dtype", mark_heavy(FLOATS_AND_INTEGERS, torch.int64), ids=str)
 def test_index_put_accumulates_many_rows(dtype, no_fallbacks):
     x, values = make_tensor(5, 4, 66, dtype=dtype), make_tensor(3, MANY // 3, 66, dtype=dtype)
@@ -128,6 +129,7 @@ def test_embedding_gradient_of_many_tokens(no_fallbacks):
     assert_close_to_cpu(gradient, tokens, table, weight, units=8, scale=16)
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("kind", ["sum", "prod", "amax", "amin", "mean"])
 def test_scatter_reduce_of_many_elements(kind, no_fallbacks):
     places = torch.randint(0, 900, (17_000,))
