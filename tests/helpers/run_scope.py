@@ -1,3 +1,4 @@
-"""Whether this run leaves out the heavy tests. Set by conftest.py before tests are collected."""
+"""The scope of this run. conftest.py sets it before tests are collected."""
 
+# True if the run leaves out the heavy tests.
 is_quick = False
