@@ -254,6 +254,7 @@ def import_torch(tmp_path):
     return run
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize(
     ("torch_logs", "level"),
     [

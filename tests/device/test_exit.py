@@ -45,6 +45,7 @@ def test_a_program_may_end_right_after_backward(cards):
     assert run_to_exit(code, AIU_WORLD_SIZE=str(cards)) == ["done"]
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize(
     "state",
     [

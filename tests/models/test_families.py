@@ -27,6 +27,7 @@ def cosine(one, other):
     return float(one @ other / (one.norm() * other.norm()))
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", each_family())
 def test_forward_matches_and_is_native(name, compiled):

@@ -231,6 +231,7 @@ def in_loops(count):
     return with_loads([*lines, STORE.format(name=f"v{count // 3}")])
 
 
+@pytest.mark.one_case_in(4)
 @pytest.mark.parametrize("kernel", [chained, inserted, all_live_together, in_loops])
 def test_compile_time_is_almost_linear_in_the_length_of_the_kernel(kernel):
     """Four times the ops take about four times the steps, not sixteen times.

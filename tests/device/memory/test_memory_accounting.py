@@ -13,6 +13,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize(
     ("size", "dtype", "stored"),
     [

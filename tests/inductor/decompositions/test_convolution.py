@@ -80,7 +80,7 @@ FORWARD = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 BACKWARD = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
 
 
-@pytest.mark.one_case_in(2)
+@pytest.mark.one_case_in(4)
 @pytest.mark.parametrize(
     "form", mark_heavy(CONVOLUTIONS, "several of each channel", "no batch", "one place, steps")
 )
@@ -93,7 +93,7 @@ def test_gradients(form):
     assert_gradients_close_to_cpu(lambda *given: function(*given, **options), x, weight, bias)
 
 
-@pytest.mark.one_case_in(3)
+@pytest.mark.one_case_in(6)
 @pytest.mark.parametrize("form", mark_heavy(TRANSPOSED, "cut patches", "more padding than kernel"))
 def test_transposed_convolutions_and_gradients(form):
     size, kernel, options = TRANSPOSED[form]

@@ -40,6 +40,7 @@ CASES = {
 HEAVY = ["mean", "largest without padding", "with the last offset"]
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize(
     "name", [pytest.param(e, marks=pytest.mark.heavy if e in HEAVY else ()) for e in CASES]
 )

@@ -79,7 +79,7 @@ HEAVY = (
 )
 
 
-@pytest.mark.one_case_in(2)
+@pytest.mark.one_case_in(4)
 @pytest.mark.parametrize("name", mark_heavy(FORMS, *HEAVY))
 def test_values_and_gradients(name):
     function, size = FORMS[name]
@@ -96,7 +96,7 @@ HALF_DTYPES = [
 ]
 
 
-@pytest.mark.one_case_in(3)
+@pytest.mark.one_case_in(6)
 @pytest.mark.parametrize("name", HALF_DTYPES)
 def test_half_precision(name):
     function, size = FORMS[name]
@@ -145,7 +145,7 @@ MODES = [("nearest", False), ("nearest-exact", False)] + [
 ]
 
 
-@pytest.mark.one_case_in(3)
+@pytest.mark.one_case_in(6)
 @pytest.mark.parametrize(("mode", "antialias"), MODES)
 def test_symbolic_sizes(mode, antialias):
     options = {"mode": mode, "antialias": antialias}

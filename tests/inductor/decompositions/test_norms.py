@@ -64,7 +64,7 @@ def check_module(module, x, units=8):
             assert_close(one, other, units, max(1.0, other.abs().max().item()))
 
 
-@pytest.mark.one_case_in(2)
+@pytest.mark.one_case_in(4)
 @pytest.mark.parametrize("name", MODULES)
 def test_training(name):
     make, size = MODULES[name]

@@ -65,7 +65,7 @@ HEAVY = (
 )
 
 
-@pytest.mark.one_case_in(2)
+@pytest.mark.one_case_in(4)
 @pytest.mark.parametrize("name", mark_heavy(POOLS, *HEAVY))
 def test_pooling_and_gradients(name):
     function, size = POOLS[name]
@@ -97,6 +97,7 @@ INDICES = {
 }
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("name", INDICES)
 def test_max_pool_indices_of_ties_and_nan(name):
     x = make_tensor(2, 3, 9, 11, dtype=torch.float32).round()

@@ -35,7 +35,7 @@ def named(value):
     return getattr(value, "__name__", str(value))
 
 
-@pytest.mark.one_case_in(2)
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize(
     ("function", "dtype"), rotate_dtypes(FUNCTIONS, FLOATS, always=torch.float32), ids=named
 )
@@ -90,7 +90,7 @@ def test_distances(p, no_fallbacks):
         assert_close_to_cpu(lambda x, y: torch.cdist(x, y, p), x, y, units=64)
 
 
-@pytest.mark.one_case_in(2)
+@pytest.mark.one_case_in(4)
 @pytest.mark.parametrize(
     ("function", "dtype"),
     [

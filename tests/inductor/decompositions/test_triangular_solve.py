@@ -14,7 +14,7 @@ FORMS = {
 }
 
 
-@pytest.mark.one_case_in(3)
+@pytest.mark.one_case_in(6)
 @pytest.mark.parametrize("name", FORMS)
 def test_solutions_and_gradients_are_native(name, no_fallbacks):
     matrix_size, sides_size, options = FORMS[name]

@@ -5,6 +5,7 @@ from math import prod
 
 import numpy as np
 import pytest
+import run_scope
 import sympy
 import torch
 from hypothesis import assume, given, settings
@@ -171,7 +172,7 @@ def accesses(draw):
     return layout, ranges, index, offsets.reshape(tuple(ranges.values()))
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=80 if run_scope.is_quick else 1000)
 @given(accesses())
 def test_coordinates_of_random_views_match_the_golden_model(access):
     layout, ranges, index, offsets = access

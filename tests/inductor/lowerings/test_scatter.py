@@ -126,7 +126,7 @@ def test_index_put_of_duplicates_stores_the_last():
     assert torch.equal(actual.cpu()[1], values[3])
 
 
-@pytest.mark.one_case_in(2)
+@pytest.mark.one_case_in(5)
 @pytest.mark.parametrize("dtype", TYPES[:-1], ids=str)
 def test_index_add_accumulates_duplicates(dtype):
     def both(x, index, values):
@@ -195,6 +195,7 @@ def test_scatter_along_each_dim(shapes):
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32], ids=str)
 def test_scatter_reduce(dtype):
     def all_kinds(x, index, src):
@@ -334,6 +335,7 @@ ALL_TO_ONE_PLACE = {
 }
 
 
+@pytest.mark.one_case_in(3)
 @pytest.mark.parametrize("size", [3, 70])
 @pytest.mark.parametrize("name", ALL_TO_ONE_PLACE)
 def test_several_indices_of_a_size_one_dim(name, size, no_fallbacks):

@@ -61,6 +61,7 @@ def test_integer_and_bool_ops(function, dtype):
     function(*to_card((make_tensor(*SHAPE, dtype=dtype), make_tensor(*SHAPE, dtype=dtype).flip(0))))
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("name", FORMS)
 def test_overloads(name):
     FORMS[name](*to_card((make_tensor(9, 71), make_tensor(9, 71, low=0.5))))
@@ -98,6 +99,7 @@ def test_gather_within_a_single_stick():
     torch.compile(lambda x, i: x[i])(*to_card((make_tensor(5), torch.tensor([3, 0]))))
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_samples(name):
     torch._dynamo.reset()

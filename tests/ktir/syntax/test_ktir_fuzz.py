@@ -103,6 +103,7 @@ SNIPPETS = {
 }
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("name", SNIPPETS)
 def test_a_mutated_snippet_raises_only_ktir_errors(name):
     assert load_quietly(function(SNIPPETS[name]))

@@ -213,7 +213,7 @@ def channels_last(sample):
 # --- In every run -------------------------------------------------------------------------------
 
 
-@pytest.mark.one_case_in(3)
+@pytest.mark.one_case_in(6)
 @pytest.mark.parametrize("op", each_op())
 def test_forward(op):
     dtype = main_dtype(op)

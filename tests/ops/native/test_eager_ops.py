@@ -158,6 +158,7 @@ FORMS = {
 }
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("name", FORMS)
 def test_forms(name, no_fallbacks):
     for dtype in FLOATS:
@@ -329,6 +330,7 @@ PLACES = {
 }
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_in_place_ops(name, place):

@@ -16,7 +16,7 @@ NETS = {
 }
 
 
-@pytest.mark.one_case_in(2)
+@pytest.mark.one_case_in(4)
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", NETS)
 def test_recurrent_layers_and_gradients_are_native(name, compiled):
