@@ -13,11 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
-
-from torch_spyre.backend.program.description import (  # noqa: E402
+from torch_spyre.backend.program.description import (
     Field,
     enums,
     fields_of,
@@ -25,15 +21,16 @@ from torch_spyre.backend.program.description import (  # noqa: E402
     own_fields,
     records,
 )
-from torch_spyre.backend.program.element_types import ElementType  # noqa: E402
-from torch_spyre.backend.program.fields import Limit, Role  # noqa: E402
-from torch_spyre.backend.program.instructions import (  # noqa: E402
+from torch_spyre.backend.program.element_types import ElementType
+from torch_spyre.backend.program.fields import Limit, Role
+from torch_spyre.backend.program.instructions import (
     INSTRUCTIONS,
     Instruction,
     ProgramContent,
 )
-from torch_spyre.backend.program.vector_instructions import VECTOR_INSTRUCTIONS  # noqa: E402
+from torch_spyre.backend.program.vector_instructions import VECTOR_INSTRUCTIONS
 
+ROOT = Path(__file__).resolve().parent.parent
 GENERATED = ROOT / "torch_spyre/csrc/emulator/engine/generated"
 PAGE = ROOT / "docs/program.md"
 _WIDTH = 100

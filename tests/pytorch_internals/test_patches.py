@@ -120,7 +120,7 @@ def test_an_action_runs_when_its_module_is_loaded(tmp_path, monkeypatch):
 
         assert calls == ["loaded"]
         del sys.modules["module_for_the_hook"]
-    import module_for_the_hook  # noqa: F401, F811
+    import module_for_the_hook  # noqa: F401, F811  (runs the hook again)
 
     assert calls == ["loaded"]
 
