@@ -56,7 +56,7 @@ def test_the_preset_is_the_documented_card():
     assert card.memory.segment_bytes == 0x400000000
     assert card.memory.program_segment * card.memory.segment_bytes == 0x1C00000000
     assert card.memory.span_limit_bytes == 256 * 2**20
-    assert card.host_link.gigabytes_per_second == 63
+    assert card.host_link.gigabytes_per_second == 50
 
 
 def test_timing_constants_are_exact_and_consistent():

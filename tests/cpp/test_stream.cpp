@@ -13,9 +13,9 @@ using namespace spyre::flex;
 namespace {
 
 // Streams are never destroyed, as in the runtime, because their threads never end.
-Stream& make_stream(const std::shared_ptr<CardClock>& clock) {
+Stream& make_stream(const std::shared_ptr<Timeline>& timeline) {
   static auto* streams = new std::vector<std::unique_ptr<Stream>>();
-  streams->push_back(std::make_unique<Stream>(1, clock));
+  streams->push_back(std::make_unique<Stream>(1, timeline));
   return *streams->back();
 }
 
@@ -23,9 +23,8 @@ Stream& make_stream(const std::shared_ptr<CardClock>& clock) {
 class Gate {
  public:
   explicit Gate(Stream& stream) {
-    stream.submit([this]() -> uint64_t {
+    stream.submit([this] {
       while (!open_) std::this_thread::yield();
-      return 0;
     });
   }
   void open() { open_ = true; }
@@ -34,18 +33,17 @@ class Gate {
   std::atomic<bool> open_{false};
 };
 
-uint64_t nothing() { return 0; }
+void nothing() {}
+
+WorkTime cores(uint64_t duration_ps) { return {Unit::kCores, duration_ps}; }
 
 }  // namespace
 
 TEST("work of one stream runs in the order of submission") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
+  Stream& stream = make_stream(std::make_shared<Timeline>());
   std::vector<int> order;
   for (int i = 0; i < 3000; ++i) {
-    stream.submit([&order, i]() -> uint64_t {
-      order.push_back(i);
-      return 1;
-    });
+    stream.submit([&order, i] { order.push_back(i); });
   }
   stream.synchronize();
   CHECK_EQUAL(order.size(), size_t{3000});
@@ -54,53 +52,44 @@ TEST("work of one stream runs in the order of submission") {
 }
 
 TEST("run waits for work that was queued before") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
+  Stream& stream = make_stream(std::make_shared<Timeline>());
   std::atomic<int> done{0};
-  stream.submit([&]() -> uint64_t {
+  stream.submit([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     done = 1;
-    return 0;
   });
   int result = -1;
-  stream.run([&]() -> uint64_t {
-    result = done;
-    return 0;
-  });
+  stream.run([&] { result = done; });
   CHECK_EQUAL(result, 1);
 }
 
 TEST("an error is raised once at the next synchronisation, and the stream stays usable") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
+  Stream& stream = make_stream(std::make_shared<Timeline>());
   bool ran = false;
-  stream.submit([]() -> uint64_t { throw std::runtime_error("broken"); });
-  stream.submit([&]() -> uint64_t {
-    ran = true;
-    return 0;
-  });
+  stream.submit([] { throw std::runtime_error("broken"); });
+  stream.submit([&] { ran = true; });
   CHECK_THROWS(std::runtime_error, stream.synchronize());
   CHECK(ran);
   stream.synchronize();
-  CHECK_THROWS(std::logic_error, stream.run([]() -> uint64_t { throw std::logic_error("again"); }));
+  CHECK_THROWS(std::logic_error, stream.run([] { throw std::logic_error("again"); }));
   stream.synchronize();
 }
 
 TEST("a stream waits for an event of another") {
-  auto clock = std::make_shared<CardClock>();
-  Stream &first = make_stream(clock), &second = make_stream(clock);
+  auto timeline = std::make_shared<Timeline>();
+  Stream &first = make_stream(timeline), &second = make_stream(timeline);
   auto event = std::make_shared<Event>();
   std::atomic<bool> go{false}, first_done{false};
-  first.submit([&]() -> uint64_t {
-    while (!go) std::this_thread::yield();
-    first_done = true;
-    return 1000;
-  });
+  first.submit(
+      [&] {
+        while (!go) std::this_thread::yield();
+        first_done = true;
+      },
+      cores(1000));
   first.record(event);
   second.wait(event);
   bool in_order = false;
-  second.submit([&]() -> uint64_t {
-    in_order = first_done;
-    return 5;
-  });
+  second.submit([&] { in_order = first_done; }, cores(5));
   CHECK(!event->complete());
   go = true;
   second.synchronize();
@@ -114,7 +103,7 @@ TEST("a stream waits for an event of another") {
 }
 
 TEST("an event that was never recorded blocks no stream") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
+  Stream& stream = make_stream(std::make_shared<Timeline>());
   auto event = std::make_shared<Event>();
   CHECK(event->complete());
   event->synchronize();
@@ -123,27 +112,24 @@ TEST("an event that was never recorded blocks no stream") {
 }
 
 TEST("work submitted after a synchronisation starts no earlier in device time") {
-  auto clock = std::make_shared<CardClock>();
-  Stream &first = make_stream(clock), &second = make_stream(clock);
-  first.run([]() -> uint64_t { return 700; });
+  auto timeline = std::make_shared<Timeline>();
+  Stream &first = make_stream(timeline), &second = make_stream(timeline);
+  first.run(nothing, cores(700));
   auto event = std::make_shared<Event>();
-  second.run([]() -> uint64_t { return 10; });
+  second.run(nothing, cores(10));
   second.record(event);
   event->synchronize();
   CHECK_EQUAL(event->time_ps(), uint64_t{710});
 }
 
 TEST("many threads may submit to one stream") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
+  Stream& stream = make_stream(std::make_shared<Timeline>());
   int count = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 500; ++i) {
-        const auto work = [&count]() -> uint64_t {
-          ++count;
-          return 0;
-        };
+        const auto work = [&count] { ++count; };
         if (i % 10 == 0) {
           stream.run(work);
         } else {
@@ -158,7 +144,7 @@ TEST("many threads may submit to one stream") {
 }
 
 TEST("other threads see an event only after it is queued") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
+  Stream& stream = make_stream(std::make_shared<Timeline>());
   auto event = std::make_shared<Event>();
   Gate gate(stream);
   for (int i = 0; i < 1024; ++i) stream.submit(nothing);
@@ -175,8 +161,8 @@ TEST("other threads see an event only after it is queued") {
 }
 
 TEST("many threads may record and wait for one event without deadlock") {
-  auto clock = std::make_shared<CardClock>();
-  Stream &first = make_stream(clock), &second = make_stream(clock);
+  auto timeline = std::make_shared<Timeline>();
+  Stream &first = make_stream(timeline), &second = make_stream(timeline);
   auto event = std::make_shared<Event>();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -198,7 +184,7 @@ TEST("many threads may record and wait for one event without deadlock") {
 }
 
 TEST("run raises the error of its work in its caller") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
+  Stream& stream = make_stream(std::make_shared<Timeline>());
   std::atomic<int> swapped{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 6; ++t) {
@@ -207,9 +193,8 @@ TEST("run raises the error of its work in its caller") {
         const bool fails = t % 2 == 0;
         bool failed = false;
         try {
-          stream.run([&]() -> uint64_t {
+          stream.run([&] {
             if (fails) throw t;
-            return 0;
           });
         } catch (int thrower) {
           failed = thrower == t;
@@ -224,35 +209,35 @@ TEST("run raises the error of its work in its caller") {
 }
 
 TEST("an error of earlier work stays pending while run throws its own") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
-  stream.submit([]() -> uint64_t { throw std::runtime_error("earlier"); });
-  CHECK_THROWS(std::logic_error, stream.run([]() -> uint64_t { throw std::logic_error("own"); }));
+  Stream& stream = make_stream(std::make_shared<Timeline>());
+  stream.submit([] { throw std::runtime_error("earlier"); });
+  CHECK_THROWS(std::logic_error, stream.run([] { throw std::logic_error("own"); }));
   CHECK_THROWS(std::runtime_error, stream.run(nothing));
   stream.synchronize();
 }
 
 TEST("the synchronisation after wait_idle throws the pending error") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
-  stream.submit([]() -> uint64_t { throw std::runtime_error("broken"); });
+  Stream& stream = make_stream(std::make_shared<Timeline>());
+  stream.submit([] { throw std::runtime_error("broken"); });
   stream.wait_idle();
   CHECK(stream.query());
   CHECK_THROWS(std::runtime_error, stream.synchronize());
 }
 
-TEST("a query that returns true advances the card's clock as a wait does") {
+TEST("a query that returns true advances the host's time as a wait does") {
   for (const bool by_event : {true, false}) {
-    auto clock = std::make_shared<CardClock>();
-    Stream& stream = make_stream(clock);
+    auto timeline = std::make_shared<Timeline>();
+    Stream& stream = make_stream(timeline);
     auto event = std::make_shared<Event>();
-    stream.submit([]() -> uint64_t { return 700; });
+    stream.submit(nothing, cores(700));
     stream.record(event);
     while (!(by_event ? event->query() : stream.query())) std::this_thread::yield();
-    CHECK_EQUAL(clock->now(), uint64_t{700});
+    CHECK_EQUAL(timeline->host_ps(), uint64_t{700});
   }
 }
 
 TEST("a stream is idle after a wait for its last event") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
+  Stream& stream = make_stream(std::make_shared<Timeline>());
   for (int i = 0; i < 3000; ++i) {
     auto event = std::make_shared<Event>();
     stream.submit(nothing);
@@ -263,7 +248,7 @@ TEST("a stream is idle after a wait for its last event") {
 }
 
 TEST("the outcome of a copy is reported once, by the synchronising thread") {
-  Stream& stream = make_stream(std::make_shared<CardClock>());
+  Stream& stream = make_stream(std::make_shared<Timeline>());
   static uint64_t reported = 0;
   static std::thread::id teller;
   set_outcome_reporter([](const spyre::CopyOutcome& outcome) {
@@ -271,10 +256,7 @@ TEST("the outcome of a copy is reported once, by the synchronising thread") {
     teller = std::this_thread::get_id();
   });
   for (int i = 0; i < 3; ++i) {
-    stream.submit([&]() -> uint64_t {
-      stream.add_outcome({.narrowed_out_of_range = 2});
-      return 0;
-    });
+    stream.submit([&] { stream.add_outcome({.narrowed_out_of_range = 2}); });
   }
   stream.wait_idle();
   CHECK_EQUAL(reported, uint64_t{0});

@@ -117,6 +117,7 @@ class HostLink(Description):
     pcie_generation: Count
     lanes: Count
     gigabytes_per_second: Rate
+    latency_us: Cost
 
 
 class FittedRate(Description):
@@ -277,6 +278,16 @@ class CardDescription(Description):
                 "ring.bytes_per_cycle and timing.RING_BYTES_CYCLE",
                 self.ring.bytes_per_cycle,
                 timing.RING_BYTES_CYCLE,
+            ),
+            (
+                "host_link.gigabytes_per_second and timing.PCIE_GBS",
+                self.host_link.gigabytes_per_second,
+                timing.PCIE_GBS,
+            ),
+            (
+                "host_link.latency_us and timing.PCIE_LAT_US",
+                self.host_link.latency_us,
+                timing.PCIE_LAT_US,
             ),
         ):
             _require(value == repeated, f"{names} are the same number and must agree")

@@ -23,6 +23,8 @@ DERIVED = {
     "timing.N_CORES": "compute.cores",
     "timing.CORELETS": "compute.corelets",
     "timing.RING_BYTES_CYCLE": "ring.bytes_per_cycle",
+    "timing.PCIE_GBS": "host_link.gigabytes_per_second",
+    "timing.PCIE_LAT_US": "host_link.latency_us",
 }
 
 _LEAF_KEYS = {"value", "unit", "source"}

@@ -24,6 +24,7 @@ def register() -> None:
     _C._set_fallback_warning(fallbacks.warn)
     _C._set_fallback_error(fallbacks.reject)
     _C._set_garbage_collector(gc.collect)
+    _C._set_copy_cost_model(_copy_cost)
     _renew_launch_options()
     knobs.on_override(_renew_launch_options)
     _C.set_downcast_warning(knobs.execution.downcast_warning)
@@ -34,6 +35,15 @@ def register() -> None:
     # The threads of streams must be idle when the interpreter exits.
     atexit.register(_C._finish_work)
     atexit.register(wait_for_backward_threads)
+
+
+def _copy_cost(
+    read_bytes: int, read_runs: int, write_bytes: int, write_runs: int, is_restickify: bool
+) -> tuple[int, int, int]:
+    # Imported here: the timing model needs pydantic, which would slow down `import torch`.
+    from torch_spyre.timing.copies import copy_cost
+
+    return copy_cost(read_bytes, read_runs, write_bytes, write_runs, is_restickify)
 
 
 def _renew_launch_options() -> None:

@@ -24,7 +24,9 @@ struct CardDescription {
   int64_t physical_bytes = 0;
   int64_t usable_bytes = 0;
   int64_t span_bytes = 0;
-  int64_t host_link_bytes_per_second = 0;
+  int64_t host_link_bytes_per_second = 0;  // of one direction
+  int64_t host_link_latency_ps = 0;        // of one copy
+  int64_t launch_ps = 0;                   // of the host, to submit work of the cores
   // Freed memory, in bytes, that stays committed on the host for reuse.
   int64_t cached_bytes_limit = 0;
   // Fill memory with a pattern that is NaN in every float format when it is allocated and freed.

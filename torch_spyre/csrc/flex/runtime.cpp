@@ -144,7 +144,7 @@ Stream& Runtime::stream(int card, int64_t id) {
   OpenCard& open = open_card(card);
   std::lock_guard lock(open.mutex);
   auto& stream = open.streams[id];
-  if (!stream) stream = std::make_unique<Stream>(id, open.clock);
+  if (!stream) stream = std::make_unique<Stream>(id, open.timeline);
   return *stream;
 }
 

@@ -104,7 +104,7 @@ class Runtime {
   void synchronize(int card);
   // Waits for all streams. The next synchronisation throws errors of their work.
   void wait_idle(int card);
-  // The same, without advancing the card's clock.
+  // The same, without advancing the host's device time.
   void drain(int card);
 
   Counters& counters() { return counters_; }
@@ -112,7 +112,7 @@ class Runtime {
  private:
   struct OpenCard {
     std::unique_ptr<Card> card;
-    std::shared_ptr<CardClock> clock = std::make_shared<CardClock>();
+    std::shared_ptr<Timeline> timeline = std::make_shared<Timeline>();
     std::mutex mutex;
     std::array<std::unique_ptr<Stream>, kStreamsPerCard> streams;
     std::array<uint64_t, 2> next_in_pool{};

@@ -1,6 +1,7 @@
 #include "flex/stream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -43,78 +44,73 @@ std::atomic<OutcomeReporter> outcome_reporter{nullptr};
 
 void set_outcome_reporter(OutcomeReporter reporter) { outcome_reporter = reporter; }
 
-void CardClock::advance_to(uint64_t time_ps) {
-  uint64_t current = now_ps_.load();
-  while (current < time_ps && !now_ps_.compare_exchange_weak(current, time_ps)) {
-  }
-}
-
-uint64_t Event::begin_record(Stream& stream) {
+uint64_t Event::begin_record(Stream& stream, uint64_t time_ps) {
   std::lock_guard lock(mutex_);
   stream_ = &stream;
-  return ++newest_;
+  newest_ = {newest_.version + 1, time_ps};
+  return newest_.version;
 }
 
-void Event::finish_record(uint64_t version, uint64_t time_ps) {
+void Event::finish_record(uint64_t version) {
   std::lock_guard lock(mutex_);
-  if (version > finished_) {
-    finished_ = version;
-    time_ps_ = time_ps;
-  }
+  finished_ = std::max(finished_, version);
   changed_.notify_all();
 }
 
-uint64_t Event::newest_version() const {
+Event::Position Event::newest() const {
   std::lock_guard lock(mutex_);
   return newest_;
 }
 
-uint64_t Event::wait_for(uint64_t version) {
+void Event::wait_for(uint64_t version) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return finished_ >= version; });
-  return time_ps_;
 }
 
 void Event::synchronize() {
   std::unique_lock lock(mutex_);
-  const uint64_t version = newest_;
+  const Position position = newest_;
   Stream* stream = stream_;
   lock.unlock();
-  if (version > 0) stream->finish_host_wait(wait_for(version));
+  if (position.version == 0) return;
+  wait_for(position.version);
+  stream->finish_host_wait(position.time_ps);
 }
 
 bool Event::query() {
   std::unique_lock lock(mutex_);
-  if (finished_ != newest_) return false;
+  if (finished_ != newest_.version) return false;
   Stream* stream = stream_;
-  const uint64_t time = time_ps_;
+  const uint64_t time = newest_.time_ps;
   lock.unlock();
-  if (stream != nullptr) stream->advance_card_clock(time);
+  if (stream != nullptr) stream->advance_host_to(time);
   return true;
 }
 
 bool Event::complete() const {
   std::lock_guard lock(mutex_);
-  return finished_ == newest_;
+  return finished_ == newest_.version;
 }
 
-bool Event::recorded() const { return newest_version() > 0; }
+bool Event::recorded() const { return newest().version > 0; }
 
-uint64_t Event::time_ps() const {
-  std::lock_guard lock(mutex_);
-  return time_ps_;
+uint64_t Event::time_ps() const { return newest().time_ps; }
+
+Stream::Stream(int64_t id, std::shared_ptr<Timeline> timeline)
+    : id_(id), timeline_(std::move(timeline)) {}
+
+TimeSpan Stream::reserve(const WorkTime& time) {
+  const TimeSpan span = timeline_->submit(time, end_ps_);
+  end_ps_ = span.end_ps;
+  return span;
 }
-
-Stream::Stream(int64_t id, std::shared_ptr<CardClock> card_clock)
-    : id_(id), card_clock_(std::move(card_clock)) {}
 
 void Stream::run_work(std::unique_lock<std::mutex>& lock, Item& item) {
   busy_ = true;
   lock.unlock();
-  uint64_t duration_ps = 0;
   std::exception_ptr error;
   try {
-    duration_ps = item.work();
+    item.work();
   } catch (...) {
     error = std::current_exception();
   }
@@ -122,7 +118,6 @@ void Stream::run_work(std::unique_lock<std::mutex>& lock, Item& item) {
   item.work = nullptr;
   lock.lock();
   busy_ = false;
-  clock_ps_ += duration_ps;
   if (item.result != nullptr) {
     *item.result = {true, error};
   } else if (error && !pending_error_) {
@@ -131,11 +126,9 @@ void Stream::run_work(std::unique_lock<std::mutex>& lock, Item& item) {
 }
 
 void Stream::execute(std::unique_lock<std::mutex>& lock, Item& item) {
-  // The device time at which this work starts; waiting for other work advances it.
-  clock_ps_ = std::max(clock_ps_, item.submitted_ps);
   if (item.work) run_work(lock, item);
   // With the lock held: a thread that has waited for the last event finds the stream idle.
-  if (item.event) item.event->finish_record(item.event_version, clock_ps_);
+  if (item.event) item.event->finish_record(item.event_version);
   // No thread can continue between two items of the queue. A spurious wakeup would take CPU time
   // from the work.
   if (queue_.empty() || item.result != nullptr) changed_.notify_all();
@@ -170,10 +163,12 @@ void Stream::push(Item item) {
   changed_.notify_all();
 }
 
-void Stream::submit(Work work) {
+TimeSpan Stream::submit(Work work, const WorkTime& time) {
   std::unique_lock lock(mutex_);
   wait_for_capacity(lock);
-  push({.work = std::move(work), .submitted_ps = card_clock_->now()});
+  const TimeSpan span = reserve(time);
+  push({.work = std::move(work)});
+  return span;
 }
 
 void Stream::add_outcome(const CopyOutcome& outcome) {
@@ -182,7 +177,7 @@ void Stream::add_outcome(const CopyOutcome& outcome) {
 }
 
 void Stream::report_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps) {
-  card_clock_->advance_to(time_ps);
+  timeline_->advance_host_to(time_ps);
   const std::exception_ptr error = std::exchange(pending_error_, nullptr);
   const CopyOutcome outcome = std::exchange(pending_outcome_, {});
   lock.unlock();
@@ -191,11 +186,12 @@ void Stream::report_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps
   if (error) std::rethrow_exception(error);
 }
 
-void Stream::run(Work work) {
+void Stream::run(Work work, const WorkTime& time) {
   std::unique_lock lock(mutex_);
   Result result;
-  Item item{.work = std::move(work), .submitted_ps = card_clock_->now(), .result = &result};
+  Item item{.work = std::move(work), .result = &result};
   if (!is_idle()) wait_for_capacity(lock);
+  const TimeSpan span = reserve(time);
   if (is_idle()) {
     execute(lock, item);
   } else {
@@ -204,11 +200,11 @@ void Stream::run(Work work) {
   }
   if (result.error) {
     // Throw the error of this work; the next synchronisation throws that of earlier work.
-    card_clock_->advance_to(clock_ps_);
+    timeline_->advance_host_to(span.end_ps);
     lock.unlock();
     std::rethrow_exception(result.error);
   }
-  report_pending(lock, clock_ps_);
+  report_pending(lock, span.end_ps);
 }
 
 void Stream::finish_host_wait(uint64_t time_ps) {
@@ -219,20 +215,20 @@ void Stream::finish_host_wait(uint64_t time_ps) {
 bool Stream::query() {
   std::lock_guard lock(mutex_);
   if (!is_idle()) return false;
-  card_clock_->advance_to(clock_ps_);
+  timeline_->advance_host_to(end_ps_);
   return true;
 }
 
 void Stream::synchronize() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return is_idle(); });
-  report_pending(lock, clock_ps_);
+  report_pending(lock, end_ps_);
 }
 
 void Stream::wait_idle() noexcept {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return is_idle(); });
-  card_clock_->advance_to(clock_ps_);
+  timeline_->advance_host_to(end_ps_);
 }
 
 void Stream::drain() noexcept {
@@ -245,22 +241,18 @@ void Stream::record(const std::shared_ptr<Event>& event) {
   if (!is_idle()) wait_for_capacity(lock);
   // Other threads see the new version only once it is queued, so that a wait for it in this stream
   // is queued after it.
-  Item item{.event = event,
-            .event_version = event->begin_record(*this),
-            .submitted_ps = card_clock_->now()};
+  Item item{.event = event, .event_version = event->begin_record(*this, reserve({}).end_ps)};
   if (is_idle()) return execute(lock, item);
   push(std::move(item));
 }
 
 void Stream::wait(const std::shared_ptr<Event>& event) {
-  const uint64_t version = event->newest_version();
-  if (version == 0) return;
-  submit([this, event, version]() -> uint64_t {
-    const uint64_t time = event->wait_for(version);
-    std::lock_guard lock(mutex_);
-    clock_ps_ = std::max(clock_ps_, time);
-    return 0;
-  });
+  const Event::Position position = event->newest();
+  if (position.version == 0) return;
+  std::unique_lock lock(mutex_);
+  wait_for_capacity(lock);
+  end_ps_ = std::max(end_ps_, position.time_ps);
+  push({.work = [event, version = position.version] { event->wait_for(version); }});
 }
 
 }  // namespace spyre::flex

@@ -1,7 +1,7 @@
-// Streams: queues of work that is executed in order. Each stream has a clock in device time.
+// Streams: queues of work that is executed in order. The card's timeline gives all work its device
+// time when it is submitted; a stream knows when, in device time, its submitted work ends.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -11,19 +11,9 @@
 #include <mutex>
 
 #include "flex/copy_descriptor.h"
+#include "flex/timeline.h"
 
 namespace spyre::flex {
-
-// The device time of the last synchronisation between the host and the streams of one card. Work
-// that the host submits starts, in device time, after all work that the host has waited for.
-class CardClock {
- public:
-  uint64_t now() const { return now_ps_.load(std::memory_order_acquire); }
-  void advance_to(uint64_t time_ps);
-
- private:
-  std::atomic<uint64_t> now_ps_{0};
-};
 
 // Reports the outcomes of copies to the program. Set once, before the first stream exists. It is
 // called by the synchronising thread, never by a stream's thread, and without holding a lock.
@@ -41,41 +31,43 @@ class Event {
   // Errors are thrown by the next synchronisation.
   bool query();
   bool complete() const;
-  // Returns the device time of the event, once the stream has reached it.
+  // Returns the device time of the event, which is known when it is recorded.
   uint64_t time_ps() const;
   bool recorded() const;
 
  private:
   friend class Stream;
-  uint64_t begin_record(Stream& stream);
-  void finish_record(uint64_t version, uint64_t time_ps);
-  uint64_t newest_version() const;
-  // Blocks until the stream has reached `version` or a later one; returns its device time.
-  uint64_t wait_for(uint64_t version);
+  struct Position {
+    uint64_t version = 0;  // 0: never recorded
+    uint64_t time_ps = 0;
+  };
+  uint64_t begin_record(Stream& stream, uint64_t time_ps);
+  void finish_record(uint64_t version);
+  Position newest() const;
+  // Blocks until the stream has reached `version` or a later one.
+  void wait_for(uint64_t version);
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Stream* stream_ = nullptr;  // streams live as long as the process
-  uint64_t newest_ = 0;
+  Position newest_;
   uint64_t finished_ = 0;
-  uint64_t time_ps_ = 0;
 };
 
 class Stream {
  public:
-  // Executes the work and returns its device time in picoseconds.
-  using Work = std::function<uint64_t()>;
+  using Work = std::function<void()>;
 
-  Stream(int64_t id, std::shared_ptr<CardClock> card_clock);
+  Stream(int64_t id, std::shared_ptr<Timeline> timeline);
 
   int64_t id() const { return id_; }
 
   // Queues work for the stream's thread. Waits while the queue is full. The next synchronisation
-  // throws the exception of the work.
-  void submit(Work work);
+  // throws the exception of the work. Returns when the work runs, in device time.
+  TimeSpan submit(Work work, const WorkTime& time = {});
   // Executes the work in order and returns when it is done; on the calling thread if the queue is
   // empty. Throws the exception of the work, else that of earlier work.
-  void run(Work work);
+  void run(Work work, const WorkTime& time = {});
   // Called by work: stores the outcome of a copy until the next synchronisation reports it.
   void add_outcome(const CopyOutcome& outcome);
 
@@ -86,13 +78,13 @@ class Stream {
   void synchronize();
   // Waits for all work. The next synchronisation reports outcomes and errors.
   void wait_idle() noexcept;
-  // The same, without advancing the card's clock.
+  // The same, without advancing the host's device time.
   void drain() noexcept;
 
   // Called after the host has waited until device time `time_ps`: reports outcomes and throws
   // pending errors.
   void finish_host_wait(uint64_t time_ps);
-  void advance_card_clock(uint64_t time_ps) { card_clock_->advance_to(time_ps); }
+  void advance_host_to(uint64_t time_ps) { timeline_->advance_host_to(time_ps); }
 
   void record(const std::shared_ptr<Event>& event);
   void wait(const std::shared_ptr<Event>& event);
@@ -108,20 +100,21 @@ class Stream {
     Work work{};
     std::shared_ptr<Event> event{};
     uint64_t event_version = 0;
-    uint64_t submitted_ps = 0;
     Result* result = nullptr;
   };
   bool is_idle() const { return queue_.empty() && !busy_; }
   void wait_for_capacity(std::unique_lock<std::mutex>& lock);
+  // Gives work its time span, after all work of this stream.
+  TimeSpan reserve(const WorkTime& time);
   void push(Item item);
   void work_loop();
-  // Executes work without the lock or finishes an event with it, and advances the clock.
+  // Executes work without the lock, or finishes an event with it.
   void execute(std::unique_lock<std::mutex>& lock, Item& item);
   void run_work(std::unique_lock<std::mutex>& lock, Item& item);
   void report_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps);
 
   const int64_t id_;
-  const std::shared_ptr<CardClock> card_clock_;
+  const std::shared_ptr<Timeline> timeline_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> queue_;
@@ -129,7 +122,7 @@ class Stream {
   bool has_thread_ = false;
   std::exception_ptr pending_error_;
   CopyOutcome pending_outcome_;
-  uint64_t clock_ps_ = 0;
+  uint64_t end_ps_ = 0;  // when all submitted work has ended, in device time
 };
 
 }  // namespace spyre::flex

@@ -117,7 +117,7 @@ class SpyreAllocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {
     auto allocation = allocation_of(pointer);
     if (allocation == nullptr) return;
-    queue_of(stream).submit([allocation]() -> uint64_t { return 0; });
+    queue_of(stream).submit([allocation] {});
   }
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {

@@ -4,6 +4,7 @@
 #include "torch/allocator.h"
 #include "torch/bindings.h"
 #include "torch/copy.h"
+#include "torch/copy_jobs.h"
 #include "torch/device.h"
 #include "torch/fallback.h"
 
@@ -61,6 +62,8 @@ flex::RuntimeConfig configure(const Callback& callback) {
   config.card.usable_bytes = values["usable_bytes"].cast<int64_t>();
   config.card.span_bytes = values["span_bytes"].cast<int64_t>();
   config.card.host_link_bytes_per_second = values["host_link_bytes_per_second"].cast<int64_t>();
+  config.card.host_link_latency_ps = values["host_link_latency_ps"].cast<int64_t>();
+  config.card.launch_ps = values["launch_ps"].cast<int64_t>();
   config.card.cached_bytes_limit = values["cached_bytes_limit"].cast<int64_t>();
   config.card.poison = values["poison"].cast<bool>();
   config.driver.host_threads = values["host_threads"].cast<int>();
@@ -126,6 +129,18 @@ void set_conversions(const std::optional<py::function>& convert) {
   });
 }
 
+void set_copy_costs(py::function estimate) {
+  const Callback callback(std::move(estimate));
+  set_copy_cost_model([callback](const flex::CopyTraffic& traffic) -> LaunchCost {
+    py::gil_scoped_acquire locked;
+    const auto [time_ps, read_bytes, write_bytes] =
+        callback(traffic.read.bytes, traffic.read.runs, traffic.written.bytes, traffic.written.runs,
+                 traffic.is_restickify)
+            .cast<std::tuple<uint64_t, uint64_t, uint64_t>>();
+    return {time_ps, read_bytes, write_bytes};
+  });
+}
+
 }  // namespace
 
 void bind_hooks(py::module_& module) {
@@ -136,6 +151,7 @@ void bind_hooks(py::module_& module) {
       "_set_fallback_policy",
       [](const std::string& name) { set_fallback_policy(policy_named(name)); }, py::arg("policy"));
   module.def("_set_conversion_kernel", &set_conversions, py::arg("convert"));
+  module.def("_set_copy_cost_model", &set_copy_costs, py::arg("estimate"));
   module.def("_set_garbage_collector", &set_garbage_collector, py::arg("collect"));
 }
 

@@ -98,16 +98,14 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
   flex::Card& card = runtime.card(program.card);
   flex::Stream& stream = current_queue(program.card);
   const LaunchCost cost{time_ps, ddr_read_bytes, ddr_write_bytes};
-  auto work = [&card, cost, executes, loaded = program.program, launch = std::move(launch),
-               owners = std::move(memory.owners)]() -> uint64_t {
+  auto work = [&card, executes, loaded = program.program, launch = std::move(launch),
+               owners = std::move(memory.owners)] {
     if (executes) execute_launch(card, *loaded, launch);
-    charge(cost);
-    return cost.time_ps;
   };
   trace("launch ", program.program->name(), " on card ", static_cast<int>(program.card), " stream ",
         stream.id());
   runtime.counters().launches++;
-  stream.submit(std::move(work));
+  stream.submit(std::move(work), charge(cost, card));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "torch/allocator.h"
 #include "torch/bindings.h"
 #include "torch/copy.h"
+#include "torch/copy_jobs.h"
 #include "torch/device.h"
 #include "torch/dtypes.h"
 #include "torch/tensors.h"

@@ -106,22 +106,15 @@ struct Bundle::Work {
   flex::Card* card;
   c10::SmallVector<Memory, 6> memories;
 
-  uint64_t operator()() const {
-    uint64_t time_ps = 0;
+  void operator()() const {
     flex::Launch launch;
     launch.faulty_instruction = options->faulty_instruction;
     launch.watchdog_seconds = options->watchdog_seconds;
     const std::vector<BundleStage>& stages = loaded->content->stages;
     for (size_t i = 0; i < stages.size(); ++i) {
-      if (options->executes) {
-        bind(stages[i], launch);
-        execute_launch(*card, *loaded->programs[i], launch);
-      }
-      if (!options->charges) continue;
-      charge(stages[i].cost);
-      time_ps += stages[i].cost.time_ps;
+      bind(stages[i], launch);
+      execute_launch(*card, *loaded->programs[i], launch);
     }
-    return time_ps;
   }
 
  private:
@@ -168,9 +161,19 @@ void Bundle::submit(Call call, std::shared_ptr<const LaunchOptions> options) {
   flex::Stream& stream = current_queue(call.card);
   trace("launch bundle ", name(), " of ", stages(), " programs on card ",
         static_cast<int>(call.card), " stream ", stream.id());
+  flex::Card& card = runtime.card(call.card);
   runtime.counters().launches += stages();
-  stream.submit(Work{std::move(loaded), std::move(options), &runtime.card(call.card),
-                     std::move(call.memories)});
+  LaunchCost cost;
+  if (options->charges) {
+    for (const BundleStage& stage : content_->stages) cost += stage.cost;
+  }
+  const flex::WorkTime time = charge(cost, card);
+  if (!options->executes) {
+    // The stream keeps the memory as long as if the programs ran.
+    stream.submit([memories = std::move(call.memories)] {}, time);
+    return;
+  }
+  stream.submit(Work{std::move(loaded), std::move(options), &card, std::move(call.memories)}, time);
 }
 
 std::shared_ptr<const Bundle::Loaded> Bundle::loaded_on(c10::DeviceIndex card) {

@@ -6,18 +6,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/CPUAllocator.h>
 
-#include <atomic>
-
-#include "flex/trace.h"
-#include "torch/allocator.h"
+#include "torch/copy_jobs.h"
 #include "torch/device.h"
 #include "torch/dtypes.h"
 #include "torch/fallback.h"
-#include "torch/host_allocator.h"
 #include "torch/storage.h"
-#include "torch/warnings.h"
 
 namespace spyre {
 
@@ -25,189 +19,6 @@ namespace {
 
 // Guarded by the GIL: set and used while it is held.
 ConversionKernel conversion_kernel;
-std::atomic<bool> int64_overflow_raises{false};
-std::atomic<bool> downcast_warning_enabled{true};
-std::atomic<bool> is_downcast_warned{false};
-
-constexpr uint64_t kPicosecondsPerSecond = 1'000'000'000'000;
-
-uint64_t link_time_ps(const flex::Card& card, uint64_t bytes) {
-  const auto rate = static_cast<double>(card.description().host_link_bytes_per_second);
-  return static_cast<uint64_t>(static_cast<double>(bytes) / rate * kPicosecondsPerSecond);
-}
-
-void warn_of_narrow_int64() {
-  if (!downcast_warning_enabled || is_downcast_warned.exchange(true)) return;
-  warn_caller(
-      "The Spyre backend does not support int64 in device memory; downcasting to int32: values "
-      "outside 32 bits change. Silence this with torch.spyre.set_downcast_warning(False) or "
-      "TORCH_SPYRE_DOWNCAST_WARN=0.");
-}
-
-std::string narrowing_message(const CopyOutcome& outcome) {
-  return std::to_string(outcome.narrowed_out_of_range) +
-         " int64 value(s) copied to spyre do not fit the 32 bits of the card and were "
-         "stored modulo 2**32.";
-}
-
-void warn_of_narrowing(const CopyOutcome& outcome) {
-  warn_caller(narrowing_message(outcome) +
-              " Set TORCH_SPYRE_INT64_OVERFLOW=error to make this an error.");
-}
-
-[[maybe_unused]] const bool reporter_is_set = [] {
-  flex::set_outcome_reporter(&warn_of_narrowing);
-  return true;
-}();
-
-// Runs as part of the work, possibly on a stream's thread, where a warning would not reach Python.
-void report(flex::Stream& stream, const CopyOutcome& outcome) {
-  if (outcome.narrowed_out_of_range == 0) return;
-  if (int64_overflow_raises) {
-    throw std::runtime_error(narrowing_message(outcome) + " (TORCH_SPYRE_INT64_OVERFLOW=error)");
-  }
-  stream.add_outcome(outcome);
-}
-
-// A copy that can be queued. It owns the memory of source and destination until it is done. Host
-// memory is not owned through a PyTorch storage: a stream's thread that releases a storage with a
-// Python object would need the GIL, which the program may hold while it waits for the stream.
-struct Job {
-  flex::Transfer transfer;
-  flex::MemoryRange src, dst;
-  std::shared_ptr<flex::Allocation> src_owner, dst_owner;
-  std::shared_ptr<void> host_owner;
-  uint64_t bytes = 0;
-  std::atomic<uint64_t>* counter = nullptr;
-  bool blocking = true;
-};
-
-void queue_job(const char* description, c10::DeviceIndex card_index, Job job) {
-  flex::Card& card = flex::Runtime::get().card(card_index);
-  const bool blocking = job.blocking;
-  const uint64_t bytes = job.bytes;
-  flex::Stream& stream = current_queue(card_index);
-  *job.counter += bytes;
-  auto work = [&card, &stream, job = std::move(job)]() -> uint64_t {
-    try {
-      report(stream, card.transfer(job.transfer, job.src, job.dst));
-    } catch (const flex::OutOfHostMemory& error) {
-      TORCH_CHECK_WITH(OutOfMemoryError, false, error.what());
-    }
-    return link_time_ps(card, job.bytes);
-  };
-  trace(description, " ", bytes, " bytes on card ", static_cast<int>(card_index), " stream ",
-        stream.id(), blocking ? "" : ", not waiting");
-  if (blocking) {
-    stream.run(std::move(work));
-  } else {
-    stream.submit(std::move(work));
-  }
-}
-
-// Sets the nests of the transfer, or the lists of elements if there are too many nests.
-template <typename ListSrc, typename ListDst>
-flex::Transfer make_transfer(DataFormat src_format, DataFormat dst_format,
-                             std::optional<std::vector<CopyNest>> nests, ListSrc list_src,
-                             ListDst list_dst) {
-  flex::Transfer transfer;
-  transfer.descriptor = {src_format, dst_format, {}};
-  if (nests) {
-    transfer.descriptor.nests = std::move(*nests);
-  } else {
-    transfer.src_elements = list_src();
-    transfer.dst_elements = list_dst();
-  }
-  return transfer;
-}
-
-flex::MemoryRange host_range(const at::Tensor& tensor, void* data) {
-  const int64_t extent = host_extent(to_sizes(tensor.sizes()), to_sizes(tensor.strides()));
-  return {data, nullptr, 0, static_cast<size_t>(extent) * tensor.itemsize()};
-}
-
-flex::MemoryRange range_to_read(const at::Tensor& tensor) {
-  return host_range(tensor, const_cast<void*>(tensor.const_data_ptr()));
-}
-
-// Materialises a copy-on-write tensor.
-flex::MemoryRange range_to_write(const at::Tensor& tensor) {
-  return host_range(tensor, tensor.mutable_data_ptr());
-}
-
-// Returns sizes and strides relative to the tensor's data pointer.
-HostView host_view(const at::Tensor& tensor) {
-  HostView view = view_of(tensor);
-  view.offset = 0;
-  return view;
-}
-
-// Only copies of pinned memory are asynchronous; the caller waits for others.
-void set_host_owner(Job& job, const at::Tensor& host, bool non_blocking) {
-  if (non_blocking) job.host_owner = pinned_block(host.const_data_ptr());
-  job.blocking = job.host_owner == nullptr;
-}
-
-// `counted_bytes`: the bytes on the host link.
-void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_blocking,
-                    uint64_t counted_bytes) {
-  if (dst.scalar_type() == at::kLong) warn_of_narrow_int64();
-  const BindingPtr binding = binding_of(dst);
-  const DataFormat format = binding->layout.format();
-  const HostView from = host_view(src);
-  const DeviceView to{*binding, view_of(dst)};
-  Job job;
-  job.transfer = make_transfer(
-      host_format(src.scalar_type(), format), format, build_to_device(from, to),
-      [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
-  job.src = range_to_read(src);
-  job.dst_owner = memory_of(dst);
-  job.dst = job.dst_owner->range();
-  job.bytes = counted_bytes;
-  set_host_owner(job, src, non_blocking);
-  job.counter = &flex::Runtime::get().counters().h2d_bytes;
-  queue_job("copy to device", dst.device().index(), std::move(job));
-}
-
-void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
-  const BindingPtr binding = binding_of(src);
-  const DataFormat format = binding->layout.format();
-  const DeviceView from{*binding, view_of(src)};
-  const HostView to = host_view(dst);
-  Job job;
-  job.transfer = make_transfer(
-      format, host_format(dst.scalar_type(), format), build_to_host(from, to),
-      [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
-  job.src_owner = memory_of(src);
-  job.src = job.src_owner->range();
-  job.dst = range_to_write(dst);
-  job.bytes = dst.numel() * dst.itemsize();
-  set_host_owner(job, dst, non_blocking);
-  job.counter = &flex::Runtime::get().counters().d2h_bytes;
-  queue_job("copy to host", src.device().index(), std::move(job));
-}
-
-void copy_on_device(const at::Tensor& src, const at::Tensor& dst) {
-  const BindingPtr src_binding = binding_of(src);
-  const BindingPtr dst_binding = binding_of(dst);
-  const DeviceView from{*src_binding, view_of(src)};
-  const DeviceView to{*dst_binding, view_of(dst)};
-  Job job;
-  job.transfer = make_transfer(
-      src_binding->layout.format(), dst_binding->layout.format(), build_on_device(from, to),
-      [&] { return list_offsets(from); }, [&] { return list_offsets(to); });
-  job.src_owner = memory_of(src);
-  job.src = job.src_owner->range();
-  job.dst_owner = memory_of(dst);
-  job.dst = job.dst_owner->range();
-  job.bytes = dst.numel() * bits_per_element(dst_binding->layout.format()) / 8;
-  job.counter = &flex::Runtime::get().counters().d2d_bytes;
-  if (src.device() != dst.device()) {
-    // Streams of different cards are not ordered: the work that produced the source must be done.
-    current_queue(src.device().index()).synchronize();
-  }
-  queue_job("copy on device", dst.device().index(), std::move(job));
-}
 
 // Returns the host dtype that represents all values of a device tensor exactly.
 at::ScalarType lossless_host_dtype(const at::Tensor& tensor) {
@@ -269,18 +80,7 @@ bool adopt_storage(const at::Tensor& src, const at::Tensor& dst) {
   to.binding = from.binding;
   to.dtype = from.dtype;
   to.num_initialized = from.num_initialized;
-  const auto source = memory_of(src), target = memory_of(dst);
-  const int64_t bytes = static_cast<int64_t>(from.nbytes());
-  Job job;
-  job.transfer.descriptor = {DataFormat::SENINT8, DataFormat::SENINT8, {{{{bytes, 1, 1}}, 0, 0}}};
-  job.src_owner = source;
-  job.dst_owner = target;
-  job.src = source->range();
-  job.dst = target->range();
-  job.bytes = from.nbytes();
-  job.counter = &flex::Runtime::get().counters().d2d_bytes;
-  current_queue(src.device().index()).synchronize();
-  queue_job("copy on device", dst.device().index(), std::move(job));
+  copy_storage(src, dst);
   return true;
 }
 
@@ -342,9 +142,8 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
     return copy_tensor(at::_neg_view(src), at::_neg_view(dst), non_blocking);
   }
   if (src.is_neg() != dst.is_neg()) {
-    // Lazy negation on one side only: negate on the host.
-    at::Tensor plain = src.is_neg() ? at::_neg_view(src) : src;
-    if (plain.device().type() == kSpyre) plain = to_cpu(plain);
+    // Lazy negation on one side only: the device of the source negates.
+    const at::Tensor plain = src.is_neg() ? at::_neg_view(src) : src;
     return copy_tensor(plain.neg(), dst.is_neg() ? at::_neg_view(dst) : dst, false);
   }
   if (src.device().is_cpu() && dst.device().is_cpu()) {
@@ -352,7 +151,7 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
   } else if (src.device().is_cpu()) {
     const bool direct = dma_converts(src.scalar_type(), dst.scalar_type());
     const at::Tensor host = direct ? src : src.to(dst.scalar_type());
-    copy_to_device(host, dst, non_blocking && direct, host.numel() * host.itemsize());
+    copy_to_device(host, dst, non_blocking && direct);
   } else if (dst.device().is_cpu()) {
     if (dma_converts(src.scalar_type(), dst.scalar_type())) {
       return copy_to_host(src, dst, non_blocking);
@@ -372,7 +171,7 @@ void fill_elements(const at::Tensor& all, const at::Scalar& value) {
       at::empty({}, at::TensorOptions(at::kCPU).dtype(dst.dtype())).fill_(value);
   const at::Tensor element = dst.is_neg() ? scalar.neg() : scalar;
   if (is_typed_byte_view(dst)) return write_bytes_of_image(element.expand(dst.sizes()), dst);
-  copy_to_device(element.expand(dst.sizes()), dst, false, element.itemsize());
+  fill_on_device(element, dst);
 }
 
 at::Tensor to_cpu(const at::Tensor& tensor) {
@@ -403,11 +202,5 @@ void set_host_image(const c10::Storage& storage, const at::Tensor& image) {
 }
 
 void set_conversion_kernel(ConversionKernel kernel) { conversion_kernel = std::move(kernel); }
-
-void set_int64_overflow_raises(bool raises) { int64_overflow_raises = raises; }
-
-void set_downcast_warning(bool enabled) { downcast_warning_enabled = enabled; }
-
-bool downcast_warning() { return downcast_warning_enabled; }
 
 }  // namespace spyre

@@ -28,10 +28,4 @@ at::Tensor host_image(const c10::Storage& storage);
 // Writes the logical content of a storage.
 void set_host_image(const c10::Storage& storage, const at::Tensor& image);
 
-// Sets whether a copy of int64 values outside the range of 32 bits raises an error or warns.
-void set_int64_overflow_raises(bool raises);
-// Sets whether the first copy of int64 data to a card warns that it is stored in 32 bits.
-void set_downcast_warning(bool enabled);
-bool downcast_warning();
-
 }  // namespace spyre

@@ -30,11 +30,13 @@ void execute_launch(flex::Card& card, const flex::LoadedProgram& program,
   }
 }
 
-void charge(const LaunchCost& cost) {
+flex::WorkTime charge(const LaunchCost& cost, const flex::Card& card) {
   flex::Counters& counters = flex::Runtime::get().counters();
   counters.device_time_ps += cost.time_ps;
   counters.ddr_read_bytes += cost.ddr_read_bytes;
   counters.ddr_write_bytes += cost.ddr_write_bytes;
+  const auto launch_ps = static_cast<uint64_t>(card.description().launch_ps);
+  return {flex::Unit::kCores, cost.time_ps, cost.time_ps > 0 ? launch_ps : 0};
 }
 
 }  // namespace spyre

@@ -11,6 +11,13 @@ namespace spyre {
 // The cost of a launch on the card, from the timing model.
 struct LaunchCost {
   uint64_t time_ps = 0, ddr_read_bytes = 0, ddr_write_bytes = 0;
+
+  LaunchCost& operator+=(const LaunchCost& other) {
+    time_ps += other.time_ps;
+    ddr_read_bytes += other.ddr_read_bytes;
+    ddr_write_bytes += other.ddr_write_bytes;
+    return *this;
+  }
 };
 
 // The configuration of every launch.
@@ -28,7 +35,8 @@ std::string parse_fault_injection(const char* function, const std::string& injec
 void execute_launch(flex::Card& card, const flex::LoadedProgram& program,
                     const flex::Launch& launch);
 
-// Adds a launch that has run to the process's counters.
-void charge(const LaunchCost& cost);
+// Adds the work of the cores to the process's counters, and returns its time for the timeline. Work
+// of no time, as in functional mode, takes the host none either.
+flex::WorkTime charge(const LaunchCost& cost, const flex::Card& card);
 
 }  // namespace spyre

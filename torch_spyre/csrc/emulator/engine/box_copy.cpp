@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "emulator/engine/device_box.h"
+#include "flex/device_box.h"
 #include "emulator/engine/prefetch.h"
 #include "emulator/engine/program_limits.h"
 
@@ -73,7 +73,7 @@ void copy_runs(std::byte* to, int64_t to_stride, const std::byte* from, int64_t 
 void copy_sticks(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride,
                  int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    std::memcpy(to + i * to_stride, from + i * from_stride, kStickBytes);
+    std::memcpy(to + i * to_stride, from + i * from_stride, kBytesInStick);
   }
 }
 
@@ -268,7 +268,7 @@ void BoxCopy::copy_dense_runs(const Region& region, int64_t first, std::byte* ti
       const std::byte* const from = store_ ? in_group : memory;
       const int64_t to_stride = store_ ? row.memory_stride : row.tile_stride;
       const int64_t from_stride = store_ ? row.tile_stride : row.memory_stride;
-      if (bytes == kStickBytes) {
+      if (bytes == kBytesInStick) {
         copy_sticks(to, to_stride, from, from_stride, row.extent);
       } else {
         copy_runs(to, to_stride, from, from_stride, static_cast<size_t>(bytes), row.extent);

@@ -4,9 +4,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "emulator/engine/device_box.h"
+#include "flex/device_box.h"
 
 namespace spyre::emulator::engine {
+
+using flex::BoxCost;
+using flex::ByteRange;
+using flex::DeviceBox;
 
 // The bytes that each core reads and writes. Exact up to a million runs per core; beyond that,
 // nearby ranges are merged, which can only cause false positives.

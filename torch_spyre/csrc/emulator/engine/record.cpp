@@ -14,7 +14,7 @@ constexpr int64_t kFirstArray = 0x10000;
 constexpr int64_t kUnboundedBytes = int64_t{1} << 44;
 
 int64_t round_up_to_sticks(int64_t bytes) {
-  return (bytes + kStickBytes - 1) / kStickBytes * kStickBytes;
+  return (bytes + kBytesInStick - 1) / kBytesInStick * kBytesInStick;
 }
 
 int64_t reserved_bytes(int64_t bytes) {

@@ -10,9 +10,9 @@
 
 #include "emulator/engine/conflicts.h"
 #include "emulator/engine/core.h"
-#include "emulator/engine/device_box.h"
 #include "emulator/engine/loop_analysis.h"
 #include "emulator/engine/record.h"
+#include "flex/device_box.h"
 
 namespace spyre::emulator::engine {
 
@@ -115,9 +115,36 @@ class Recorder {
   void check_uniform(const DeviceAccess& access, ByteRange limits) const;
   BoxCost cost_of(const DeviceBox& box, ByteRange limits);
   bool is_first_move(size_t at, const DeviceAccess& access);
+  ByteRange limits_of(const View& view) const;
+
+  // --- Indirect transfers (recorder_indirect.cpp)
+  // The addresses of a view as a function of variables: the base plus terms.
+  struct AddressTerm {
+    const Expression* expression;
+    int64_t stride;  // bytes
+  };
+  struct AddressPattern {
+    int64_t base = 0, element_bytes = 0;  // bytes
+    std::vector<AddressTerm> terms;
+    // By variable: whether the address is linear in it, and then by how many bytes it advances.
+    std::vector<bool> is_linear;
+    std::vector<int64_t> steps;
+  };
+  // `expressions`: by dimension of the view; null where an index decides on the coordinate.
+  AddressPattern pattern_of(const View& view, std::span<const Expression* const> expressions,
+                            size_t variables) const;
+  int64_t address_of(const AddressPattern& pattern, std::span<const int64_t> variables) const;
+  void check_levels(const View& view, std::span<const Expression* const> expressions) const;
+  BoxCost cost_at(const AddressPattern& pattern, std::span<const int64_t> extents,
+                  const std::vector<bool>& is_separate, std::vector<int64_t> point,
+                  ByteRange limits);
+  // Returns the cost of all points; of points of separate variables each on its own.
+  BoxCost cost_of_pattern(const AddressPattern& pattern, std::span<const int64_t> extents,
+                          const std::vector<bool>& is_separate, ByteRange limits);
+  bool is_first_move(size_t at, const View& view, std::span<const Expression* const> expressions,
+                     std::span<const int64_t> variables);
   void count_indices(CoreCounts& counts, size_t at, const Subscript& subscript,
                      std::span<const int64_t> variables);
-  ByteRange limits_of(const View& view) const;
 
   const Program& program_;
   const std::span<const ArrayLocation> arrays_;

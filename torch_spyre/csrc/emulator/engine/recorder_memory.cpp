@@ -1,4 +1,6 @@
 // Counts the sticks and contiguous runs of transfers from and to device memory.
+#include "emulator/engine/recorder_memory.h"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -6,97 +8,13 @@
 #include "emulator/engine/recorder.h"
 
 namespace spyre::emulator::engine {
-namespace {
-
-// Beyond this many tiles, no further tile is compared with those of other cores.
-constexpr size_t kMaxTrackedTiles = size_t{1} << 22;
-// The time to count a transfer, in units of the time to visit a scalar instruction.
-constexpr int64_t kTransferWeight = 8;
-constexpr int64_t kMaxByteAddress = int64_t{1} << 60;
-constexpr ByteRange kEverywhere{-kMaxByteAddress, kMaxByteAddress};
-
-int64_t narrowed(__int128 address) {
-  if (address > kMaxByteAddress || address < -kMaxByteAddress) {
-    throw KernelError("an access to device memory exceeds the address space");
-  }
-  return static_cast<int64_t>(address);
-}
-
-uint64_t mixed(uint64_t hash, int64_t value) {
-  hash ^= static_cast<uint64_t>(value) + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
-  return hash * 0xBF58476D1CE4E5B9u ^ hash >> 29;
-}
-
-int64_t floor_divided(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
-
-// Wraps around, and returns zero for a division by zero: executing the instruction reports errors.
-int64_t evaluate(const Expression& expression, const Core& core,
-                 std::span<const int64_t> variables) {
-  std::vector<int64_t> stack;
-  for (const Term& term : expression) {
-    switch (term.kind) {
-      case TermKind::kConstant:
-        stack.push_back(term.value);
-        continue;
-      case TermKind::kRegister:
-        stack.push_back(core.integer(static_cast<Register>(term.value)));
-        continue;
-      case TermKind::kVariable:
-        stack.push_back(variables[static_cast<size_t>(term.value)]);
-        continue;
-      default:
-        break;
-    }
-    const int64_t right = stack.back();
-    stack.pop_back();
-    int64_t& left = stack.back();
-    const bool divides = right > 0;
-    switch (term.kind) {
-      case TermKind::kAdd:
-        left = static_cast<int64_t>(static_cast<uint64_t>(left) + static_cast<uint64_t>(right));
-        break;
-      case TermKind::kMultiply:
-        left = static_cast<int64_t>(static_cast<uint64_t>(left) * static_cast<uint64_t>(right));
-        break;
-      case TermKind::kFloorDivide:
-        left = divides ? floor_divided(left, right) : 0;
-        break;
-      case TermKind::kCeilDivide:
-        left = divides ? -floor_divided(-left, right) : 0;
-        break;
-      default:
-        left = divides ? left - floor_divided(left, right) * right : 0;
-    }
-  }
-  return stack.back();
-}
-
-// An expression approximated as a constant plus multiples of the variables. It is exact for affine
-// expressions.
-struct Affine {
-  int64_t constant = 0;
-  std::vector<int64_t> factors;
-};
-
-Affine affine_form(const Expression& expression, const Core& core, size_t variables) {
-  std::vector<int64_t> point(variables, 0);
-  Affine form{evaluate(expression, core, point), {}};
-  for (size_t i = 0; i < variables; ++i) {
-    point[i] = 1;
-    form.factors.push_back(evaluate(expression, core, point) - form.constant);
-    point[i] = 0;
-  }
-  return form;
-}
-
-}  // namespace
 
 ByteRange Recorder::limits_of(const View& view) const {
   if (!is_known_[static_cast<size_t>(view.base)]) return kEverywhere;
   const int64_t base =
       narrowed(static_cast<__int128>(core_.integer(view.base)) * bytes_of(view.type));
   for (const ArrayLocation& array : arrays_) {
-    const int64_t end = array.bytes < 0 ? kMaxByteAddress : array.address + array.bytes;
+    const int64_t end = array.bytes < 0 ? kMaxByteOffset : array.address + array.bytes;
     if (base < array.address) continue;
     // An empty array occupies its address; an array of unknown size ends where the next one begins.
     if (base < std::max(end, array.address + 1) &&
@@ -184,7 +102,7 @@ void Recorder::count_device(size_t at, DeviceAccess access, const View& view, bo
   InstructionCounts& all = result_.instructions[at];
   if (access.is_known) check_uniform(access, limits);
   const BoxCost cost = cost_of(access.box, access.is_known ? limits : kEverywhere);
-  const int64_t bytes = cost.sticks * kStickBytes;
+  const int64_t bytes = cost.sticks * kBytesInStick;
   add_for_all_trips(counts.device_bytes, bytes);
   add_for_all_trips(all.device_runs, cost.runs);
   if (!access.is_known || is_first_move(at, access))
@@ -208,7 +126,8 @@ void Recorder::check_uniform(const DeviceAccess& access, ByteRange limits) const
         narrowed(static_cast<__int128>(access.steps[i]) * (levels_[i].trips - 1));
     (distance < 0 ? hull.begin : hull.end) += distance;
     const bool stays_inside = hull.begin >= limits.begin && hull.end <= limits.end;
-    if (access.steps[i] % kStickBytes != 0 || !stays_inside) throw NonUniformLoop(levels_[i].loop);
+    if (access.steps[i] % kBytesInStick != 0 || !stays_inside)
+      throw NonUniformLoop(levels_[i].loop);
   }
 }
 
@@ -264,7 +183,7 @@ void Recorder::count_points(size_t at, const Transfer& transfer, const View& vie
     if (begin < limits.begin || begin + element > limits.end) continue;
     runs += begin != last_end;
     last_end = begin + element;
-    sticks.push_back(begin / kStickBytes);
+    sticks.push_back(begin / kBytesInStick);
   }
   if (view.space == Space::kScratchpad) {
     add_for_all_trips(counts_[at].scratchpad_bytes, points * element);
@@ -272,95 +191,13 @@ void Recorder::count_points(size_t at, const Transfer& transfer, const View& vie
   }
   std::sort(sticks.begin(), sticks.end());
   const auto distinct = std::unique(sticks.begin(), sticks.end()) - sticks.begin();
-  const int64_t bytes = distinct * kStickBytes;
+  const int64_t bytes = distinct * kBytesInStick;
   add_for_all_trips(counts_[at].device_bytes, bytes);
   add_for_all_trips(result_.instructions[at].device_runs, runs);
   if (!is_known || moved_tiles_.insert(hash).second) {
     add_for_all_trips(result_.instructions[at].distinct_device_bytes, bytes);
   }
   if (program_.cores() > 1) accessed_.add(limits, transfer.store);
-}
-
-// --- Indirect transfers --------------------------------------------------------------------------
-
-void Recorder::count_indices(CoreCounts& counts, size_t at, const Subscript& subscript,
-                             std::span<const int64_t> variables) {
-  const View& view = subscript.index;
-  const int64_t element = bytes_of(view.type);
-  __int128 start = core_.integer(view.base);
-  std::vector<__int128> steps(variables.size(), 0);
-  for (size_t i = 0; i < subscript.expressions.size(); ++i) {
-    const Affine form = affine_form(subscript.expressions[i], core_, variables.size());
-    const int64_t stride = core_.integer(view.strides[i]);
-    start += static_cast<__int128>(form.constant) * stride;
-    for (size_t v = 0; v < steps.size(); ++v) {
-      steps[v] += static_cast<__int128>(form.factors[v]) * stride;
-    }
-  }
-  if (view.space == Space::kScratchpad) {
-    return add_for_all_trips(counts.scratchpad_bytes, count_of(variables) * element);
-  }
-  DeviceBox box(value_of(view.base).is_known ? narrowed(start * element) : 0, element);
-  for (size_t v = 0; v < steps.size(); ++v) box.add(variables[v], narrowed(steps[v] * element));
-  box.normalise();
-  const ByteRange limits = limits_of(view);
-  const BoxCost cost = cost_of(box, limits);
-  add_for_all_trips(counts.index_bytes, cost.sticks * kStickBytes);
-  add_for_all_trips(result_.instructions[at].index_runs, cost.runs);
-  if (program_.cores() > 1) accessed_.add(limits, false);
-}
-
-void Recorder::visit(size_t at, const IndirectTransfer& transfer) {
-  CoreCounts& counts = count_execution(at);
-  num_visited_ += kTransferWeight;
-  const std::vector<int64_t> variables = extents(transfer.variables);
-  const bool is_list = !transfer.points.empty();
-  const auto rank = static_cast<int64_t>(variables.size());
-  const int64_t points =
-      is_list ? static_cast<int64_t>(transfer.points.size()) / std::max<int64_t>(rank, 1)
-              : count_of(variables);
-  if (points == 0) return;
-  const int64_t element = bytes_of(transfer.view.type);
-  add_for_all_trips(counts.scratchpad_bytes, points * element);
-
-  // The address of an indirect access is not known: count each point of the variables in indirect
-  // subscripts as a separate row.
-  std::vector<bool> is_indirect(variables.size(), is_list);
-  std::vector<__int128> steps(variables.size(), 0);
-  for (size_t i = 0; i < transfer.subscripts.size(); ++i) {
-    const Subscript& subscript = transfer.subscripts[i];
-    if (subscript.indirect) count_indices(counts, at, subscript, variables);
-    for (const Expression& expression : subscript.expressions) {
-      const Affine form = affine_form(expression, core_, variables.size());
-      for (size_t v = 0; v < variables.size(); ++v) {
-        if (form.factors[v] == 0) continue;
-        if (subscript.indirect) is_indirect[v] = true;
-        steps[v] +=
-            static_cast<__int128>(form.factors[v]) * core_.integer(transfer.view.strides[i]);
-      }
-    }
-  }
-  const View& view = transfer.view;
-  if (view.space == Space::kScratchpad) {
-    add_for_all_trips(counts.scratchpad_bytes, points * element);
-    return count_remote(counts, view.core, points * element);
-  }
-  DeviceBox row(0, element);
-  int64_t rows = is_list ? points : 1;
-  for (size_t v = 0; v < variables.size(); ++v) {
-    if (!is_indirect[v]) {
-      row.add(variables[v], narrowed(steps[v] * element));
-    } else if (!is_list) {
-      rows *= variables[v];
-    }
-  }
-  row.normalise();
-  const BoxCost cost = cost_of(row, kEverywhere);
-  InstructionCounts& all = result_.instructions[at];
-  add_for_all_trips(counts.device_bytes, rows * cost.sticks * kStickBytes);
-  add_for_all_trips(all.distinct_device_bytes, rows * cost.sticks * kStickBytes);
-  add_for_all_trips(all.device_runs, rows * cost.runs);
-  if (program_.cores() > 1) accessed_.add(limits_of(view), transfer.store);
 }
 
 }  // namespace spyre::emulator::engine

@@ -94,7 +94,7 @@ void Recorder::visit(size_t at, const Reduce& reduce) {
   }
   if (!is_innermost_reduced || count_of(space) == 0) return;
   // Results narrower than 16 bits are reduced in 16 bits.
-  const int64_t elements = kStickBytes / (bytes_of(reduce.outputs[0].type) > 2 ? 4 : 2);
+  const int64_t elements = kBytesInStick / (bytes_of(reduce.outputs[0].type) > 2 ? 4 : 2);
   add_for_all_trips(counts.reduced_sticks, padded(count_of(result_space), elements) / elements);
 }
 

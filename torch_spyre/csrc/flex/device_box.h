@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace spyre::emulator::engine {
+#include "flex/data_format.h"
 
-inline constexpr int64_t kStickBytes = 128;
+namespace spyre::flex {
 
 // Bytes [begin, end) of device memory.
 struct ByteRange {
@@ -67,4 +67,4 @@ class DeviceBox {
   std::vector<Dimension> dimensions_;  // innermost first, after `normalise`
 };
 
-}  // namespace spyre::emulator::engine
+}  // namespace spyre::flex

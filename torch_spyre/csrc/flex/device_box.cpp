@@ -1,11 +1,11 @@
-#include "emulator/engine/device_box.h"
+#include "flex/device_box.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "emulator/engine/core.h"
+#include "flex/driver.h"
 
-namespace spyre::emulator::engine {
+namespace spyre::flex {
 namespace {
 
 // For boxes of more runs that are not stick-aligned, the cost is an upper bound.
@@ -15,7 +15,7 @@ constexpr int64_t kMaxCountedRuns = int64_t{1} << 20;
 constexpr int64_t kMaxByteAddress = int64_t{1} << 56;
 
 int64_t stick_of(int64_t byte) { return byte >> 7; }
-static_assert(kStickBytes == 1 << 7);
+static_assert(kBytesInStick == 1 << 7);
 
 int64_t multiplied(int64_t a, int64_t b) {
   int64_t product = 0;
@@ -64,7 +64,7 @@ int64_t DeviceBox::runs() const {
 }
 
 std::vector<int64_t> DeviceBox::shape() const {
-  std::vector<int64_t> shape{start_ & (kStickBytes - 1), run_};
+  std::vector<int64_t> shape{start_ & (kBytesInStick - 1), run_};
   for (const Dimension& dimension : dimensions_) {
     shape.push_back(dimension.extent);
     shape.push_back(dimension.stride);
@@ -84,16 +84,16 @@ int64_t DeviceBox::sticks() const {
   // Strides of at most a stick skip no stick.
   int64_t run = run_;
   size_t first = 0;
-  for (; first < dimensions_.size() && dimensions_[first].stride <= kStickBytes; ++first) {
+  for (; first < dimensions_.size() && dimensions_[first].stride <= kBytesInStick; ++first) {
     run += dimensions_[first].stride * (dimensions_[first].extent - 1);
   }
   const int64_t per_run = stick_of(start_ + run - 1) - stick_of(start_) + 1;
-  int64_t reach = per_run * kStickBytes;
+  int64_t reach = per_run * kBytesInStick;
   int64_t sticks = per_run;
   bool is_uniform = true;  // every run has the same offset in its sticks and shares none
   for (size_t i = first; i < dimensions_.size(); ++i) {
     const Dimension& dimension = dimensions_[i];
-    is_uniform &= dimension.stride % kStickBytes == 0 && dimension.stride >= reach;
+    is_uniform &= dimension.stride % kBytesInStick == 0 && dimension.stride >= reach;
     reach += dimension.stride * (dimension.extent - 1);
     sticks = multiplied(sticks, dimension.extent);
   }
@@ -122,4 +122,4 @@ BoxCost DeviceBox::counted(ByteRange limits) const {
   return cost;
 }
 
-}  // namespace spyre::emulator::engine
+}  // namespace spyre::flex

@@ -1,0 +1,48 @@
+// The timeline of one card in device time: when its units are busy, and how far the host is.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+namespace spyre::flex {
+
+// The units of a card that do one thing at a time; different units work at the same time. The cores
+// execute one kernel, or one copy within device memory, at a time.
+enum class Unit { kCores, kLinkToDevice, kLinkToHost };
+inline constexpr size_t kNumUnits = 3;
+
+struct TimeSpan {
+  uint64_t begin_ps = 0, end_ps = 0;
+};
+
+// The device time that work needs: of a unit, and before that of the host, which submits it.
+struct WorkTime {
+  Unit unit = Unit::kCores;
+  uint64_t duration_ps = 0;
+  uint64_t host_ps = 0;
+};
+
+// Work gets its time span when it is submitted, because its duration does not depend on the data:
+// spans depend on the order of submission only, not on the speed of the host's threads.
+class Timeline {
+ public:
+  // The device time that the host has reached: by submitting work, and by waiting for it. Work that
+  // the host submits starts no earlier.
+  uint64_t host_ps() const { return host_ps_.load(std::memory_order_acquire); }
+  void advance_host_to(uint64_t time_ps);
+
+  // Lets the host submit work that cannot start before `earliest_ps`, and reserves the first idle
+  // span of its unit. Spans of work that was submitted before do not move.
+  TimeSpan submit(const WorkTime& work, uint64_t earliest_ps);
+
+ private:
+  std::atomic<uint64_t> host_ps_{0};
+  std::mutex mutex_;
+  // The busy spans of each unit, begin to end. Adjacent ones are merged.
+  std::array<std::map<uint64_t, uint64_t>, kNumUnits> busy_;
+};
+
+}  // namespace spyre::flex
