@@ -35,6 +35,7 @@ py::dict as_dict(size_t index, const InstructionCounts& counts) {
   result["remote_bytes"] = pair(counts.remote_bytes);
   result["device_bytes"] = pair(counts.device_bytes);
   result["distinct_device_bytes"] = counts.distinct_device_bytes;
+  result["unique_device_bytes"] = counts.unique_device_bytes;
   result["device_runs"] = counts.device_runs;
   result["index_bytes"] = pair(counts.index_bytes);
   result["index_runs"] = counts.index_runs;

@@ -30,6 +30,8 @@ struct InstructionCounts {
   // As device_bytes, but sticks that several cores transfer in the same iteration of the same
   // instruction count once.
   int64_t distinct_device_bytes = 0;
+  // As device_bytes, but a tile that the instruction transfers repeatedly counts once.
+  int64_t unique_device_bytes = 0;
   int64_t device_runs = 0;  // contiguous runs
   // The indices that an indirect transfer reads.
   Count index_bytes;

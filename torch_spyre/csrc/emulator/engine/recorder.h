@@ -115,6 +115,9 @@ class Recorder {
   void check_uniform(const DeviceAccess& access, ByteRange limits) const;
   BoxCost cost_of(const DeviceBox& box, ByteRange limits);
   bool is_first_move(size_t at, const DeviceAccess& access);
+  // Counts a tile unless the instruction has transferred it before, on any core. `tile` is a hash
+  // of its address; `steps` are those of DeviceAccess.
+  void count_unique(size_t at, uint64_t tile, int64_t bytes, std::span<const int64_t> steps);
   ByteRange limits_of(const View& view) const;
 
   // --- Indirect transfers (recorder_indirect.cpp)
@@ -153,7 +156,7 @@ class Recorder {
   const std::vector<LoopFacts>& loops_;
   Recording result_;
   AccessedMemory accessed_;
-  std::unordered_set<uint64_t> moved_tiles_;
+  std::unordered_set<uint64_t> moved_tiles_, unique_tiles_;
 
   Core core_;
   std::vector<bool> is_known_;

@@ -310,6 +310,7 @@ void Recorder::visit(size_t at, const IndirectTransfer& transfer) {
   add_for_all_trips(all.device_runs, cost.runs);
   if (!is_known || is_first_move(at, view, expressions, variables)) {
     add_for_all_trips(all.distinct_device_bytes, bytes);
+    add_for_all_trips(all.unique_device_bytes, bytes);
   }
   if (program_.cores() > 1) accessed_.add(limits_of(view), transfer.store);
 }

@@ -9,6 +9,16 @@
 
 namespace spyre::emulator::engine {
 
+namespace {
+
+uint64_t hash_of(size_t at, const DeviceBox& box) {
+  uint64_t hash = mixed(at, box.hull().begin);
+  for (const int64_t size : box.shape()) hash = mixed(hash, size);
+  return hash;
+}
+
+}  // namespace
+
 ByteRange Recorder::limits_of(const View& view) const {
   if (!is_known_[static_cast<size_t>(view.base)]) return kEverywhere;
   const int64_t base =
@@ -107,6 +117,11 @@ void Recorder::count_device(size_t at, DeviceAccess access, const View& view, bo
   add_for_all_trips(all.device_runs, cost.runs);
   if (!access.is_known || is_first_move(at, access))
     add_for_all_trips(all.distinct_device_bytes, bytes);
+  if (access.is_known) {
+    count_unique(at, hash_of(at, access.box), bytes, access.steps);
+  } else {
+    add_for_all_trips(all.unique_device_bytes, bytes);
+  }
   if (program_.cores() == 1) return;
   if (!access.is_known) return accessed_.add(limits, is_write);
   for (size_t i = 0; i < levels_.size(); ++i) {
@@ -143,11 +158,22 @@ BoxCost Recorder::cost_of(const DeviceBox& box, ByteRange limits) {
 // instruction.
 bool Recorder::is_first_move(size_t at, const DeviceAccess& access) {
   if (program_.cores() == 1 || moved_tiles_.size() >= kMaxTrackedTiles) return true;
-  uint64_t hash = mixed(mixed(at, visits_[at]), multiplier_);
-  hash = mixed(hash, access.box.hull().begin);
-  for (const int64_t size : access.box.shape()) hash = mixed(hash, size);
+  uint64_t hash = mixed(mixed(hash_of(at, access.box), visits_[at]), multiplier_);
   for (const int64_t step : access.steps) hash = mixed(hash, step);
   return moved_tiles_.insert(hash).second;
+}
+
+void Recorder::count_unique(size_t at, uint64_t tile, int64_t bytes,
+                            std::span<const int64_t> steps) {
+  int64_t tiles = 1;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i] == 0) continue;
+    tile = mixed(tile, steps[i]);
+    tiles *= levels_[i].trips;
+  }
+  const bool is_tracked = unique_tiles_.size() < kMaxTrackedTiles;
+  if (is_tracked && !unique_tiles_.insert(tile).second) return;
+  result_.instructions[at].unique_device_bytes += bytes * tiles;
 }
 
 // --- Lists of points -----------------------------------------------------------------------------
@@ -196,6 +222,7 @@ void Recorder::count_points(size_t at, const Transfer& transfer, const View& vie
   add_for_all_trips(result_.instructions[at].device_runs, runs);
   if (!is_known || moved_tiles_.insert(hash).second) {
     add_for_all_trips(result_.instructions[at].distinct_device_bytes, bytes);
+    result_.instructions[at].unique_device_bytes += bytes;
   }
   if (program_.cores() > 1) accessed_.add(limits, transfer.store);
 }
