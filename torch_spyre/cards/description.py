@@ -68,6 +68,8 @@ class Compute(Description):
     cores: Count
     corelets: Count
     lx_bytes: Count
+    lx_program_bytes: Annotated[int, Field(ge=0)]
+    lx_backend_share: Annotated[Exact, Field(ge=0, lt=1)]
     array_rows: Count
     stick_bytes: Count
 
@@ -75,7 +77,14 @@ class Compute(Description):
     def check(self) -> "Compute":
         _require(self.stick_bytes == BYTES_IN_STICK, f"stick_bytes must be {BYTES_IN_STICK}")
         _require(self.lx_bytes % self.stick_bytes == 0, "lx_bytes must be whole sticks")
+        _require(self.lx_program_bytes < self.lx_bytes, "lx_program_bytes leaves no LX")
         return self
+
+    @property
+    def lx_usable_bytes(self) -> int:
+        """Return the bytes of LX that a plan may use: the back end and programs need the others."""
+        planned = int((self.lx_bytes - self.lx_program_bytes) * (1 - self.lx_backend_share))
+        return -(-planned // self.stick_bytes) * self.stick_bytes
 
 
 class Memory(Description):
@@ -154,6 +163,28 @@ class DecayingRate(Description):
     decay_rows: Count
 
 
+class TileFill(Description):
+    """The share of the memory rate that a loop over tiles of a core reaches.
+
+    It is (rows / `rows`)^`rows_exponent` * (columns / `columns`)^`columns_exponent`. Below `floor`
+    it falls with `floor_exponent` only.
+    """
+
+    rows: Rate
+    rows_exponent: Cost
+    columns: Count
+    columns_exponent: Cost
+    floor: Share
+    floor_exponent: Cost
+
+
+class TileSpill(Description):
+    """The loss of memory rate with working sets above `free_bytes`: (bytes / free)^`exponent`."""
+
+    free_bytes: Count
+    exponent: Cost
+
+
 class SplitShape(Description):
     """Cost of splitting a large matmul unevenly, per output element of a core above `free_area`."""
 
@@ -219,6 +250,9 @@ class TimingConstants(Description):
     DDR_COLUMN_BROADCAST_TALL: FittedRate
     DDR_COLUMN_BROADCAST_SHORT: FittedRate
     DDR_COLUMN_BROADCAST_WIDE: FittedRate
+    DDR_TILE_FILL: TileFill
+    DDR_TILE_SPILL: TileSpill
+    DDR_REREAD: Share
     DDR_WORD: Count
     DDR_BURST: Count
     DDR_REQ_NS: Cost

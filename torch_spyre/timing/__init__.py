@@ -18,6 +18,7 @@ from torch_spyre.timing.record import (
     RingTransfer,
     SfpWork,
     Step,
+    TileLoop,
 )
 from torch_spyre.timing.result import (
     CoreUtilisation,
@@ -40,6 +41,7 @@ __all__ = [
     "SfpWork",
     "Step",
     "StepSpan",
+    "TileLoop",
     "Timing",
     "TimingRecordError",
     "Unit",

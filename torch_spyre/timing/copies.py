@@ -49,7 +49,9 @@ def copy_cost(
     return timing.time_ps, timing.ddr_read_bytes, timing.ddr_write_bytes
 
 
-def _transfer(direction: Literal["read", "write"], num_bytes: int, runs: int, cores: int) -> DdrTransfer:
+def _transfer(
+    direction: Literal["read", "write"], num_bytes: int, runs: int, cores: int
+) -> DdrTransfer:
     return DdrTransfer(
         direction=direction,
         bytes=num_bytes,

@@ -84,11 +84,13 @@ def estimate(program: ProgramRecord, card: CardDescription | None = None) -> Tim
     memories = [step_memory(step, constants) for step in program.steps]
     memory = program_memory(program.steps, memories, constants)
     demand = _program_demand(costs, memories, memory)
-    time = _OVERLAP[constants.OVERLAP](demand) + _fixed_costs(program.steps, constants)
+    fixed = _fixed_costs(program.steps, constants)
+    time = _OVERLAP[constants.OVERLAP](demand) + fixed
     time_ps = ceil(time)
     spans = _spans(program.steps, costs, memories, time_ps)
     return Timing(
         time_ps=time_ps,
+        serial_ps=ceil(_OVERLAP["serial"](demand) + fixed),
         cycles=ceil(time / cycle_ps(constants)),
         bound_by=max(_UNITS, key=lambda unit: demand.by_unit[unit]),
         busy=demand.unit_times(),

@@ -5,76 +5,69 @@ so its amounts are those of all executions.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, cast
 
 from torch_spyre import _C
 from torch_spyre.backend.program.instructions import (
     Chain,
     ChainStep,
     Copy,
-    Delivered,
-    DeliveryKind,
     ElementType,
     IndirectTransfer,
     Instruction,
     Matmul,
     ProgramContent,
-    Receive,
     Reduce,
     Transfer,
 )
+from torch_spyre.timing.counts import InstructionCounts
+from torch_spyre.timing.deliveries import relayouts, ring_transfers
+from torch_spyre.timing.matmul_work import matmul_work
+from torch_spyre.timing.patterns import Patterns, patterns_of
 from torch_spyre.timing.record import (
     DdrTransfer,
     LxTraffic,
     ProgramRecord,
     PtWork,
-    RingTransfer,
     SfpWork,
     Step,
+    TileLoop,
 )
+from torch_spyre.timing.tile_flow import TileFlow, tile_flow
+from torch_spyre.timing.tile_loops import tile_loops
 
 SfpCost = Literal["simple", "copy", "divide", "transcendental", "reduce"]
-PtFormat = Literal["fp16", "fp8", "int8", "fp32"]
-# The sum over the chip, and the count of the busiest core.
-Count = tuple[int, int]
 
 
-class InstructionCounts(TypedDict):
-    """Counts of one instruction, as in `csrc/emulator/engine/record.h`."""
+@dataclass(frozen=True)
+class _Program:
+    """What a step of a program is derived from."""
 
-    index: int
-    cores: int
-    executions: Count
-    elements: Count
-    lanes: Count
-    reduced_sticks: Count
-    macs: Count
-    batch: int
-    rows: int
-    columns: int
-    inner: int
-    scratchpad_bytes: Count
-    remote_bytes: Count
-    device_bytes: Count
-    distinct_device_bytes: int
-    device_runs: int
-    index_bytes: Count
-    index_runs: int
-
-
-# The format of the matrix unit for operands of a kind (float or not) and width.
-_FORMATS: dict[tuple[bool, int], PtFormat] = {
-    (True, 16): "fp16",
-    (True, 8): "fp8",
-    (False, 8): "int8",
-}
+    content: ProgramContent
+    counts: Mapping[int, InstructionCounts]
+    flow: TileFlow
+    patterns: Patterns
+    loops: Mapping[int, TileLoop]
+    # The loads that feed a matmul: upstream found their repetition in a loop cheaper.
+    matmul_loads: frozenset[int]
 
 
 def record_of(content: ProgramContent, counts: Mapping[str, Any]) -> ProgramRecord:
     """Return the record that `torch_spyre.timing.estimate` computes a time from."""
     instructions: Sequence[InstructionCounts] = counts["instructions"]
-    steps = (_step(content, content.code[counted["index"]], counted) for counted in instructions)
+    by_index = {counted["index"]: counted for counted in instructions}
+    flow = tile_flow(content)
+    program = _Program(
+        content,
+        by_index,
+        flow,
+        patterns_of(content, flow, by_index),
+        tile_loops(content, flow, by_index),
+        _matmul_loads(content, flow),
+    )
+    steps = (_step(program, index) for index in by_index)
     return ProgramRecord(
         name=content.name,
         steps=tuple(step for step in steps if step is not None),
@@ -82,37 +75,38 @@ def record_of(content: ProgramContent, counts: Mapping[str, Any]) -> ProgramReco
     )
 
 
-def _step(
-    content: ProgramContent, instruction: Instruction, counts: InstructionCounts
-) -> Step | None:
-    location = content.locations[instruction.location]
+def _matmul_loads(content: ProgramContent, flow: TileFlow) -> frozenset[int]:
+    matmuls = (index for index, item in enumerate(content.code) if isinstance(item, Matmul))
+    tiles = (tile for index in matmuls for tile in flow.operands[index] if tile is not None)
+    return frozenset(loaded.load for tile in tiles for loaded in tile.tiles)
+
+
+def _step(program: _Program, index: int) -> Step | None:
+    instruction, counts = program.content.code[index], program.counts[index]
+    location = program.content.locations[instruction.location]
+    transfers = tuple(_transfers(program, instruction, counts))
     step = Step(
-        name=f"{location.op} [{counts['index']}]",
+        name=f"{location.op} [{index}]",
         op=location.op,
         cores=counts["cores"],
-        pt=tuple(_matrix_work(instruction, counts)),
+        pt=tuple(_matrix_work(program, instruction, index)),
         sfp=tuple(_vector_work(instruction, counts)),
-        ddr=tuple(_transfers(instruction, counts)),
+        ddr=transfers,
+        ddr_pattern=program.patterns.get(index) if transfers else None,
+        tile_loop=program.loops.get(index) if transfers else None,
         lx=tuple(_scratchpad(counts)),
-        ring=tuple(_ring(instruction, counts)),
+        ring=tuple(ring_transfers(instruction, counts)),
+        relayouts=tuple(relayouts(instruction, counts)),
     )
-    return step if step.pt or step.sfp or step.ddr or step.lx or step.ring else None
+    has_work = step.pt or step.sfp or step.ddr or step.lx or step.ring or step.relayouts
+    return step if has_work else None
 
 
-def _matrix_work(instruction: Instruction, counts: InstructionCounts) -> Iterator[PtWork]:
-    macs, busiest = counts["macs"]
-    if not isinstance(instruction, Matmul) or macs == 0:
-        return
-    operand = instruction.a.type
-    yield PtWork(
-        macs=macs,
-        busiest_core_macs=busiest,
-        format=_FORMATS.get((operand.is_float, operand.bits), "fp32"),
-        kind="batched" if counts["batch"] > 1 else "matmul",
-        batch=counts["batch"],
-        rows=counts["rows"],
-        columns=counts["columns"],
-    )
+def _matrix_work(program: _Program, instruction: Instruction, index: int) -> Iterator[PtWork]:
+    if isinstance(instruction, Matmul):
+        work = matmul_work(instruction, index, program.flow, program.counts)
+        if work is not None:
+            yield work
 
 
 # --- Vector unit ----------------------------------------------------------------------------------
@@ -176,11 +170,14 @@ def _width(types: tuple[ElementType, ...]) -> Literal[1, 2, 4]:
 # --- Memory ---------------------------------------------------------------------------------------
 
 
-def _transfers(instruction: Instruction, counts: InstructionCounts) -> Iterator[DdrTransfer]:
+def _transfers(
+    program: _Program, instruction: Instruction, counts: InstructionCounts
+) -> Iterator[DdrTransfer]:
     store = isinstance(instruction, Transfer | IndirectTransfer) and instruction.store
     total, busiest = counts["device_bytes"]
     distinct = counts["distinct_device_bytes"]
     if total:
+        is_reread = counts["index"] in program.matmul_loads
         yield DdrTransfer(
             direction="write" if store else "read",
             bytes=total,
@@ -188,6 +185,7 @@ def _transfers(instruction: Instruction, counts: InstructionCounts) -> Iterator[
             busiest_core_bytes=busiest,
             run_bytes=max(1, total // counts["device_runs"]),
             multicast=distinct < total and not store,
+            reread_bytes=max(0, distinct - counts["unique_device_bytes"]) if is_reread else 0,
         )
     total, busiest = counts["index_bytes"]
     if total:
@@ -204,78 +202,3 @@ def _scratchpad(counts: InstructionCounts) -> Iterator[LxTraffic]:
     total, busiest = counts["scratchpad_bytes"]
     if total:
         yield LxTraffic(bytes=total, busiest_core_bytes=busiest)
-
-
-# --- Ring -----------------------------------------------------------------------------------------
-
-
-def _ring(instruction: Instruction, counts: InstructionCounts) -> Iterator[RingTransfer]:
-    if isinstance(instruction, Receive):
-        return  # The transfer is counted where it is delivered.
-    if isinstance(instruction, Delivered):
-        if instruction.cores > 1:
-            groups = max(1, counts["cores"] // instruction.cores)
-            once = _DELIVERIES[instruction.kind](instruction.cores, instruction.tile_bytes)
-            yield _repeated(once, times=counts["executions"][1], groups=groups)
-        return
-    total, busiest = counts["remote_bytes"]
-    if total:
-        # The distance of the cores depends on the kernel; they are assumed to be neighbours.
-        hops = counts["executions"][1]
-        yield RingTransfer(busiest_link_bytes=busiest, hops=hops, byte_hops=total)
-
-
-def _repeated(once: RingTransfer, *, times: int, groups: int) -> RingTransfer:
-    return RingTransfer(
-        busiest_link_bytes=once.busiest_link_bytes * times,
-        hops=once.hops * times,
-        byte_hops=once.byte_hops * times * groups,
-    )
-
-
-def _consumed(cores: int, tile_bytes: int) -> RingTransfer:
-    """Return the transfer of a tile that is passed from core to core until all have it."""
-    hops = cores - 1
-    return RingTransfer(busiest_link_bytes=tile_bytes, hops=hops, byte_hops=hops * tile_bytes)
-
-
-def _reduced(cores: int, tile_bytes: int) -> RingTransfer:
-    return RingTransfer.all_reduce(cores=cores, tile_bytes=tile_bytes)
-
-
-def _reduce_scattered(cores: int, tile_bytes: int) -> RingTransfer:
-    """Return the rounds of a reduction, with the slice of the tile that one core retains."""
-    return _reduced(cores, _slice_bytes(tile_bytes, cores))
-
-
-def _scattered(cores: int, tile_bytes: int) -> RingTransfer:
-    """Return the transfer of one core that sends all cores their slices over its first link."""
-    slice_bytes = _slice_bytes(tile_bytes, cores)
-    hops = cores - 1
-    return RingTransfer(
-        busiest_link_bytes=hops * slice_bytes, hops=hops, byte_hops=slice_bytes * cores * hops // 2
-    )
-
-
-def _exchanged(cores: int, tile_bytes: int) -> RingTransfer:
-    """Return the exchange of slices between all pairs of cores, on average a quarter ring apart."""
-    slice_bytes = _slice_bytes(tile_bytes, cores)
-    return RingTransfer(
-        busiest_link_bytes=-(-cores * cores // 8) * slice_bytes,
-        hops=cores // 2,
-        byte_hops=cores * (cores * cores // 4) * slice_bytes,
-    )
-
-
-def _slice_bytes(tile_bytes: int, cores: int) -> int:
-    return -(-tile_bytes // cores)
-
-
-_DELIVERIES = {
-    DeliveryKind.CONSUME: _consumed,
-    DeliveryKind.REDUCE: _reduced,
-    DeliveryKind.REDUCE_SCATTER: _reduce_scattered,
-    DeliveryKind.GATHER: _reduced,  # the same number of rounds, with a tile in each
-    DeliveryKind.ALL_TO_ALL: _exchanged,
-    DeliveryKind.SCATTER: _scattered,
-}

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from torch_spyre.cards.description import TimingConstants
 from torch_spyre.timing.exact import PS_PER_NS, ZERO, ceil_divide, total
-from torch_spyre.timing.rates import bandwidth_share, pattern_rate, restick_rate
+from torch_spyre.timing.rates import bandwidth_share, pattern_rate, restick_rate, tile_efficiency
 from torch_spyre.timing.record import DdrTransfer, Step
 from torch_spyre.timing.units import cycle_ps
 
@@ -76,20 +76,37 @@ def step_memory(step: Step, constants: TimingConstants) -> StepMemory:
 def program_memory(
     steps: Sequence[Step], memories: Sequence[StepMemory], constants: TimingConstants
 ) -> ProgramMemory:
-    """Return the memory time of a program by the first rule that applies, as upstream does."""
-    every_transfer = [cost for memory in memories for cost in memory.transfers]
-    if any(memory.rate is not None and not memory.is_row_reduction for memory in memories):
-        return _summary(
-            total(_time_among_steps(memory, constants) for memory in memories), every_transfer
-        )
-    computing = [i for i, step in enumerate(steps) if step.pt or step.sfp]
-    is_single = len(computing) == 1 and steps[computing[0]].trips == 1
-    rate = memories[computing[0]].rate if is_single else None
-    if rate is not None:
-        return _summary(_time_at(rate, every_transfer), every_transfer)
-    pooled = constants.DDR_SHARING == "pooled"
-    charged = _charge_inputs_once(every_transfer, constants) if pooled else every_transfer
-    return _summary(_plain_time(charged, constants), charged)
+    """Return the memory time of a program: steps with a pattern at their rates, others together.
+
+    A row reduction has its rate only where it is alone in its program.
+    """
+    is_alone = _is_single_reduction(steps)
+    time = ZERO
+    transfers: list[TransferCost] = []
+    others: list[TransferCost] = []
+    for memory in memories:
+        if memory.rate is not None and (is_alone or not memory.is_row_reduction):
+            time += _time_at(memory.rate, memory.transfers)
+            transfers += memory.transfers
+        else:
+            others += memory.transfers
+    # Upstream counts an input that several ops read once only if no op has a pattern.
+    if constants.DDR_SHARING == "pooled" and not transfers:
+        others = _charge_inputs_once(others, constants)
+    time += _plain_time(others, constants) / _tile_efficiency(steps, constants)
+    return _summary(time, [*transfers, *others])
+
+
+def _is_single_reduction(steps: Sequence[Step]) -> bool:
+    """Return whether one step at most computes, and no step is in a loop."""
+    computing = [step for step in steps if step.pt or any(w.cost != "copy" for w in step.sfp)]
+    return len(computing) <= 1 and all(step.trips == 1 for step in steps)
+
+
+def _tile_efficiency(steps: Sequence[Step], constants: TimingConstants) -> Fraction:
+    """Return the share of the bandwidth that loops over small or very large tiles reach."""
+    loops = [step.tile_loop for step in steps if step.tile_loop is not None]
+    return min((tile_efficiency(loop, constants) for loop in loops), default=Fraction(1))
 
 
 # --- Transfers ------------------------------------------------------------------------------------
@@ -104,10 +121,10 @@ def _transfer_cost(
     charge_requests: bool,
 ) -> TransferCost:
     moved = move.distinct_bytes if move.multicast else move.bytes
-    timed = moved
+    timed = moved - (1 - constants.DDR_REREAD) * move.reread_bytes
     if constants.DDR_SHARING == "even":
         # Every core has an equal part of the bandwidth, and no multicast.
-        moved, timed = move.bytes, move.busiest_core_bytes * step.cores
+        moved, timed = move.bytes, Fraction(move.busiest_core_bytes * step.cores)
     requests = ceil_divide(moved, _request_bytes(move, constants))
     request_excess = ZERO
     if charge_requests and move.direction == "read":
@@ -196,15 +213,6 @@ def _plain_time(transfers: Sequence[TransferCost], constants: TimingConstants) -
 
 def _time_at(rate: Fraction, transfers: Sequence[TransferCost]) -> Fraction:
     return PS_PER_NS * (_scaled(transfers, "read") + _scaled(transfers, "write")) / rate
-
-
-def _time_among_steps(memory: StepMemory, constants: TimingConstants) -> Fraction:
-    """Return the time of a step among others; a row reduction has its rate only in isolation."""
-    return (
-        _plain_time(memory.transfers, constants)
-        if memory.is_row_reduction
-        else memory.isolated_time
-    )
 
 
 def _scaled(transfers: Sequence[TransferCost], direction: str) -> Fraction:

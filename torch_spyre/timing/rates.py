@@ -3,8 +3,8 @@
 from fractions import Fraction
 
 from torch_spyre.cards.description import FittedRate, TimingConstants
-from torch_spyre.timing.exact import ZERO, exponential, log2
-from torch_spyre.timing.record import DdrPattern
+from torch_spyre.timing.exact import ZERO, exponential, log2, power
+from torch_spyre.timing.record import DdrPattern, TileLoop
 
 # The fits of upstream count columns in sticks of 16-bit elements.
 _ELEMENTS_IN_STICK = 64
@@ -34,6 +34,23 @@ def pattern_rate(pattern: DdrPattern, constants: TimingConstants) -> Fraction:
 
 def restick_rate(constants: TimingConstants) -> Fraction:
     return min(constants.DDR_BW, constants.DDR_RESTICK)
+
+
+def tile_efficiency(loop: TileLoop, constants: TimingConstants) -> Fraction:
+    """Return the share of the bandwidth that a loop over tiles of this size reaches.
+
+    Small tiles do not fill the transfers; large ones spill. Upstream's fit exceeds 1 for large
+    tiles, relative to ops without a loop; here the rate of those is the limit.
+    """
+    fill, spill = constants.DDR_TILE_FILL, constants.DDR_TILE_SPILL
+    share = power(loop.rows / fill.rows, fill.rows_exponent)
+    share *= power(Fraction(loop.columns, fill.columns), fill.columns_exponent)
+    if share < fill.floor:
+        share = fill.floor * power(share / fill.floor, fill.floor_exponent)
+    # An input and an output tile.
+    working_set = 2 * loop.rows * loop.columns * loop.element_bytes
+    excess = max(Fraction(1), Fraction(working_set, spill.free_bytes))
+    return min(Fraction(1), share) / power(excess, spill.exponent)
 
 
 def _measured_rate(pattern: DdrPattern, constants: TimingConstants) -> Fraction:

@@ -74,6 +74,8 @@ class DdrTransfer:
     shared_input: Name = ""
     # Bytes that the busiest core reads from scratchpads in the same access (view of both memories).
     mixed_lx_bytes: Amount = 0
+    # Of the bytes that are fetched: those that a loop around a matmul reads once more.
+    reread_bytes: Amount = 0
 
     def __post_init__(self) -> None:
         for name in ("bytes", "distinct_bytes", "busiest_core_bytes"):
@@ -82,6 +84,8 @@ class DdrTransfer:
         _require(self.distinct_bytes <= self.bytes, "distinct_bytes is more than bytes")
         _require(self.direction == "read" or not self.multicast, "a write cannot be multicast")
         _require(self.direction == "read" or not self.shared_input, "a write is not an input")
+        _require(self.direction == "read" or not self.reread_bytes, "a write reads nothing")
+        _require(self.reread_bytes <= self.distinct_bytes, "reread_bytes is more than is fetched")
 
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
@@ -118,6 +122,15 @@ _REQUIRED_SIZES = {
     "cat_inner": ("rows", "columns"),
     "transpose_outer": ("rows", "columns", "outer"),
 }
+
+
+@dataclass(frozen=True, kw_only=True, config=_CHECKED)
+class TileLoop:
+    """A loop over tiles: rows and columns of the tile that a core transfers in each iteration."""
+
+    rows: Positive
+    columns: Positive
+    element_bytes: Positive = 2
 
 
 @dataclass(frozen=True, kw_only=True, config=_CHECKED)
@@ -179,6 +192,7 @@ class Step:
     sfp: tuple[SfpWork, ...] = ()
     ddr: tuple[DdrTransfer, ...] = ()
     ddr_pattern: DdrPattern | None = None
+    tile_loop: TileLoop | None = None
     lx: tuple[LxTraffic, ...] = ()
     ring: tuple[RingTransfer, ...] = ()
     relayouts: tuple[Relayout, ...] = ()

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from math import floor
 from typing import Any, Literal
 
 Unit = Literal["pt", "sfp", "ddr", "lx", "ring"]
@@ -62,11 +63,15 @@ class StepSpan:
 class Timing:
     """Device time of one launch of a program, and its causes.
 
+    `time_ps` lets the units overlap fully, as upstream's model does; `serial_ps` is the time if
+    they worked one after the other. The time on hardware is between the two.
+
     The counters add up over launches. `relayout_ps`, `ring_exposed_ps`, `restick_extra_ps` and
     `split_shape_ps` are the parts of the time that do not overlap with other work.
     """
 
     time_ps: int
+    serial_ps: int
     cycles: int
     bound_by: Unit
     busy: UnitTimes
@@ -89,6 +94,13 @@ class Timing:
     @property
     def time_us(self) -> float:
         return float(Fraction(self.time_ps, 10**6))
+
+    def with_overlap(self, factor: float) -> int:
+        """Return the time in ps if the units overlap by a factor from 0 (none) to 1 (fully)."""
+        if not 0 <= factor <= 1:
+            raise ValueError(f"an overlap factor is between 0 and 1, not {factor}")
+        saved = Fraction(factor) * (self.serial_ps - self.time_ps)
+        return self.serial_ps - floor(saved)
 
     def to_dict(self) -> dict[str, Any]:
         return {"time_us": self.time_us, **asdict(self)}

@@ -40,10 +40,10 @@ class TilePlan:
 def tile_budget(card: CardDescription) -> int:
     """Return the number of bytes that the live tiles of a core may occupy.
 
-    This is half of the scratchpad, so that the next tile can be loaded meanwhile. It is also small
-    enough for the caches of a host that emulates the core.
+    This is half of the usable scratchpad, so that the next tile can be loaded meanwhile. It is also
+    small enough for the caches of a host that emulates the core.
     """
-    return card.compute.lx_bytes // 2
+    return card.compute.lx_usable_bytes // 2
 
 
 def is_matmul(spec: OpSpec) -> bool:

@@ -138,11 +138,23 @@ def lower_delivery(kernel: KernelContext, operation: DeliveryOperation) -> None:
         num_ranks = _list_length(kernel, _table_index(kernel, ranks))
         kernel.add(If(location, _is_positive(kernel, num_ranks), body, [], _buffers(results)))
     tile_bytes = sum(tile.buffer.bytes for tile in channel.tiles)
-    kernel.add(EndDelivery(location, channel.number, kind, kernel.cores, tile_bytes))
+    cores = _largest_group(sources)
+    kernel.add(EndDelivery(location, channel.number, kind, cores, tile_bytes))
 
 
 def _buffers(results: tuple[TensorView, ...]) -> list[Buffer]:
     return [result.buffer for result in results]
+
+
+def _largest_group(sources: list[tuple[int, ...]]) -> int:
+    """Return the most cores that one tile passes or one result comes from, for the timing model."""
+    reached: dict[int, set[int]] = {}
+    largest = 1
+    for consumer, senders in enumerate(sources):
+        largest = max(largest, len({consumer, *senders}) if senders else 1)
+        for sender in senders:
+            reached.setdefault(sender, {sender}).add(consumer)
+    return max([largest, *map(len, reached.values())])
 
 
 def _routes(
