@@ -12,6 +12,8 @@ using namespace spyre::flex;
 
 namespace {
 
+std::shared_ptr<Timeline> make_timeline() { return std::make_shared<Timeline>(204'800'000'000); }
+
 // Streams are never destroyed, as in the runtime, because their threads never end.
 Stream& make_stream(const std::shared_ptr<Timeline>& timeline) {
   static auto* streams = new std::vector<std::unique_ptr<Stream>>();
@@ -40,7 +42,7 @@ WorkTime cores(uint64_t duration_ps) { return {Unit::kCores, duration_ps}; }
 }  // namespace
 
 TEST("work of one stream runs in the order of submission") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   std::vector<int> order;
   for (int i = 0; i < 3000; ++i) {
     stream.submit([&order, i] { order.push_back(i); });
@@ -52,7 +54,7 @@ TEST("work of one stream runs in the order of submission") {
 }
 
 TEST("run waits for work that was queued before") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   std::atomic<int> done{0};
   stream.submit([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -64,7 +66,7 @@ TEST("run waits for work that was queued before") {
 }
 
 TEST("an error is raised once at the next synchronisation, and the stream stays usable") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   bool ran = false;
   stream.submit([] { throw std::runtime_error("broken"); });
   stream.submit([&] { ran = true; });
@@ -76,7 +78,7 @@ TEST("an error is raised once at the next synchronisation, and the stream stays 
 }
 
 TEST("a stream waits for an event of another") {
-  auto timeline = std::make_shared<Timeline>();
+  auto timeline = make_timeline();
   Stream &first = make_stream(timeline), &second = make_stream(timeline);
   auto event = std::make_shared<Event>();
   std::atomic<bool> go{false}, first_done{false};
@@ -103,7 +105,7 @@ TEST("a stream waits for an event of another") {
 }
 
 TEST("an event that was never recorded blocks no stream") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   auto event = std::make_shared<Event>();
   CHECK(event->complete());
   event->synchronize();
@@ -112,7 +114,7 @@ TEST("an event that was never recorded blocks no stream") {
 }
 
 TEST("work submitted after a synchronisation starts no earlier in device time") {
-  auto timeline = std::make_shared<Timeline>();
+  auto timeline = make_timeline();
   Stream &first = make_stream(timeline), &second = make_stream(timeline);
   first.run(nothing, cores(700));
   auto event = std::make_shared<Event>();
@@ -123,7 +125,7 @@ TEST("work submitted after a synchronisation starts no earlier in device time") 
 }
 
 TEST("many threads may submit to one stream") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   int count = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -144,7 +146,7 @@ TEST("many threads may submit to one stream") {
 }
 
 TEST("other threads see an event only after it is queued") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   auto event = std::make_shared<Event>();
   Gate gate(stream);
   for (int i = 0; i < 1024; ++i) stream.submit(nothing);
@@ -161,7 +163,7 @@ TEST("other threads see an event only after it is queued") {
 }
 
 TEST("many threads may record and wait for one event without deadlock") {
-  auto timeline = std::make_shared<Timeline>();
+  auto timeline = make_timeline();
   Stream &first = make_stream(timeline), &second = make_stream(timeline);
   auto event = std::make_shared<Event>();
   std::vector<std::thread> threads;
@@ -184,7 +186,7 @@ TEST("many threads may record and wait for one event without deadlock") {
 }
 
 TEST("run raises the error of its work in its caller") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   std::atomic<int> swapped{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 6; ++t) {
@@ -209,7 +211,7 @@ TEST("run raises the error of its work in its caller") {
 }
 
 TEST("an error of earlier work stays pending while run throws its own") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   stream.submit([] { throw std::runtime_error("earlier"); });
   CHECK_THROWS(std::logic_error, stream.run([] { throw std::logic_error("own"); }));
   CHECK_THROWS(std::runtime_error, stream.run(nothing));
@@ -217,7 +219,7 @@ TEST("an error of earlier work stays pending while run throws its own") {
 }
 
 TEST("the synchronisation after wait_idle throws the pending error") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   stream.submit([] { throw std::runtime_error("broken"); });
   stream.wait_idle();
   CHECK(stream.query());
@@ -226,7 +228,7 @@ TEST("the synchronisation after wait_idle throws the pending error") {
 
 TEST("a query that returns true advances the host's time as a wait does") {
   for (const bool by_event : {true, false}) {
-    auto timeline = std::make_shared<Timeline>();
+    auto timeline = make_timeline();
     Stream& stream = make_stream(timeline);
     auto event = std::make_shared<Event>();
     stream.submit(nothing, cores(700));
@@ -237,7 +239,7 @@ TEST("a query that returns true advances the host's time as a wait does") {
 }
 
 TEST("a stream is idle after a wait for its last event") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   for (int i = 0; i < 3000; ++i) {
     auto event = std::make_shared<Event>();
     stream.submit(nothing);
@@ -248,7 +250,7 @@ TEST("a stream is idle after a wait for its last event") {
 }
 
 TEST("the outcome of a copy is reported once, by the synchronising thread") {
-  Stream& stream = make_stream(std::make_shared<Timeline>());
+  Stream& stream = make_stream(make_timeline());
   static uint64_t reported = 0;
   static std::thread::id teller;
   set_outcome_reporter([](const spyre::CopyOutcome& outcome) {

@@ -50,6 +50,7 @@ def runtime_config() -> dict[str, Any]:
         "span_bytes": card.memory.span_limit_bytes,
         "host_link_bytes_per_second": int(card.timing.PCIE_GBS * 10**9),
         "host_link_latency_ps": int(card.timing.PCIE_LAT_US * 10**6),
+        "memory_bytes_per_second": int(card.timing.DDR_PEAK * 10**9),
         "launch_ps": int(card.timing.LAUNCH_US * 10**6),
         "cached_bytes_limit": knobs.emulator.cache_megabytes * 2**20,
         "poison": knobs.emulator.poison,

@@ -26,6 +26,7 @@ struct CardDescription {
   int64_t span_bytes = 0;
   int64_t host_link_bytes_per_second = 0;  // of one direction
   int64_t host_link_latency_ps = 0;        // of one copy
+  int64_t memory_bytes_per_second = 0;     // peak, of device memory
   int64_t launch_ps = 0;                   // of the host, to submit work of the cores
   // Freed memory, in bytes, that stays committed on the host for reuse.
   int64_t cached_bytes_limit = 0;

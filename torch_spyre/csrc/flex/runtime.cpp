@@ -107,6 +107,7 @@ void Runtime::open_cards(const Enumeration& enumeration) {
   for (int physical : enumeration.cards) {
     cards.push_back(std::make_unique<OpenCard>());
     cards.back()->card = driver->open(physical, config.card);
+    cards.back()->timeline = std::make_shared<Timeline>(config.card.memory_bytes_per_second);
     trace("open card ", physical, " with driver ", enumeration.mode, ": ", config.card.name);
   }
   // Commit only if all cards were opened, so that a failed start can be retried.

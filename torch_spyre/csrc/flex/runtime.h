@@ -112,7 +112,7 @@ class Runtime {
  private:
   struct OpenCard {
     std::unique_ptr<Card> card;
-    std::shared_ptr<Timeline> timeline = std::make_shared<Timeline>();
+    std::shared_ptr<Timeline> timeline;
     std::mutex mutex;
     std::array<std::unique_ptr<Stream>, kStreamsPerCard> streams;
     std::array<uint64_t, 2> next_in_pool{};

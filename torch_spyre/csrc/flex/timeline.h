@@ -21,14 +21,19 @@ struct TimeSpan {
 // The device time that work needs: of a unit, and before that of the host, which submits it.
 struct WorkTime {
   Unit unit = Unit::kCores;
-  uint64_t duration_ps = 0;
+  uint64_t duration_ps = 0;  // if no other unit uses the device memory
   uint64_t host_ps = 0;
+  uint64_t memory_bytes = 0;  // read and written in device memory
 };
 
 // Work gets its time span when it is submitted, because its duration does not depend on the data:
-// spans depend on the order of submission only, not on the speed of the host's threads.
+// spans depend on the order of submission only, not on the speed of the host's threads. All units
+// share the bandwidth of device memory; work that is submitted later gets what is left.
 class Timeline {
  public:
+  // `memory_bytes_per_second`: the peak bandwidth of device memory.
+  explicit Timeline(uint64_t memory_bytes_per_second);
+
   // The device time that the host has reached: by submitting work, and by waiting for it. Work that
   // the host submits starts no earlier.
   uint64_t host_ps() const { return host_ps_.load(std::memory_order_acquire); }
@@ -39,10 +44,26 @@ class Timeline {
   TimeSpan submit(const WorkTime& work, uint64_t earliest_ps);
 
  private:
+  struct BusySpan {
+    uint64_t end_ps;
+    uint64_t memory_rate;  // kilobytes of device memory per second
+  };
+  // The busy spans of a unit by their begin. Adjacent ones of the same rate are merged.
+  using BusySpans = std::map<uint64_t, BusySpan>;
+
+  // The memory rate of all units but one, and the time until which it does not change.
+  struct OtherUse {
+    uint64_t rate, until_ps;
+  };
+  OtherUse use_of_others(Unit unit, uint64_t time_ps) const;
+  // Returns when work that begins at `begin_ps` ends, given what other units use of the memory.
+  uint64_t end_of(const WorkTime& work, uint64_t memory_rate, uint64_t begin_ps) const;
+  static void add_span(BusySpans& busy, uint64_t begin, BusySpan span);
+
+  const uint64_t peak_rate_;  // kilobytes per second
   std::atomic<uint64_t> host_ps_{0};
   std::mutex mutex_;
-  // The busy spans of each unit, begin to end. Adjacent ones are merged.
-  std::array<std::map<uint64_t, uint64_t>, kNumUnits> busy_;
+  std::array<BusySpans, kNumUnits> busy_;
 };
 
 }  // namespace spyre::flex

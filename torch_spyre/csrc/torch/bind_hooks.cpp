@@ -63,6 +63,7 @@ flex::RuntimeConfig configure(const Callback& callback) {
   config.card.span_bytes = values["span_bytes"].cast<int64_t>();
   config.card.host_link_bytes_per_second = values["host_link_bytes_per_second"].cast<int64_t>();
   config.card.host_link_latency_ps = values["host_link_latency_ps"].cast<int64_t>();
+  config.card.memory_bytes_per_second = values["memory_bytes_per_second"].cast<int64_t>();
   config.card.launch_ps = values["launch_ps"].cast<int64_t>();
   config.card.cached_bytes_limit = values["cached_bytes_limit"].cast<int64_t>();
   config.card.poison = values["poison"].cast<bool>();

@@ -99,7 +99,8 @@ flex::WorkTime charge_link(flex::Unit direction, const flex::Card& card, uint64_
   const auto rate = static_cast<uint64_t>(card.description().host_link_bytes_per_second);
   const auto bytes_ps = static_cast<unsigned __int128>(bytes) * kPicosecondsPerSecond;
   const auto latency_ps = static_cast<uint64_t>(card.description().host_link_latency_ps);
-  return {direction, latency_ps + static_cast<uint64_t>((bytes_ps + rate - 1) / rate)};
+  const uint64_t time_ps = latency_ps + static_cast<uint64_t>((bytes_ps + rate - 1) / rate);
+  return {.unit = direction, .duration_ps = time_ps, .memory_bytes = bytes};
 }
 
 class CopyCosts {

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <string>
 
-#include "flex/device_box.h"
 #include "emulator/engine/prefetch.h"
 #include "emulator/engine/program_limits.h"
+#include "flex/device_box.h"
 
 namespace spyre::emulator::engine {
 
