@@ -179,6 +179,25 @@ def test_a_launch_takes_time_of_the_host_and_not_of_the_card():
     assert start.elapsed_time(end) == pytest.approx(10 * LAUNCH_MS + kernel.device_ms)
 
 
+@pytest.mark.usefixtures("kernels")
+def test_a_call_of_a_compiled_graph_launches_all_its_kernels_at_once():
+    tensors = [torch.empty(512, 1024, dtype=torch.float16, device="spyre") for _ in range(2)]
+    torch._dynamo.reset()
+    concatenate = torch.compile(lambda x, y: torch.cat([x, y]))
+    with knobs.override(SPYRE_EMU_MODE="timing"):
+        concatenate(*tensors)
+        torch.spyre.synchronize()
+        start, end, before = timed_event(), timed_event(), torch.spyre.counters()
+        start.record()
+        concatenate(*tensors)
+        end.record()
+    torch.spyre.synchronize()
+    after = torch.spyre.counters()
+    assert after["launches"] - before["launches"] == 2
+    device_ms = (after["device_time_ps"] - before["device_time_ps"]) / 1e9
+    assert start.elapsed_time(end) == pytest.approx(LAUNCH_MS + device_ms)
+
+
 @pytest.mark.parametrize("wait", ["event", "stream", "device", "event query", "stream query"])
 def test_work_after_a_host_wait_is_later_in_device_time(pinned, wait):
     one, two = Stream(), Stream()
