@@ -36,7 +36,7 @@ class DecoderBlock(nn.Module):
         key, value = _rotate(_heads(self.key(x)), cos, sin), _heads(self.value(x))
         if cache:
             key, value = torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2)
-        mixed = functional.scaled_dot_product_attention(
+        mixed: Tensor = functional.scaled_dot_product_attention(
             query, key, value, is_causal=not cache, enable_gqa=True
         )
         output: Tensor = self.output(mixed.transpose(1, 2).reshape(x.shape))
@@ -44,7 +44,8 @@ class DecoderBlock(nn.Module):
 
 
 def _heads(x: Tensor) -> Tensor:
-    return x.unflatten(-1, (-1, HEAD_SIZE)).transpose(1, 2)
+    heads: Tensor = x.unflatten(-1, (-1, HEAD_SIZE))
+    return heads.transpose(1, 2)
 
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ def _recording() -> Iterator[list[ProgramRecord]]:
 def _compiled_records(function: Callable[..., Any], *arguments: Any) -> list[ProgramRecord]:
     with _recording() as records:
         torch.compile(function)(*arguments)
-        torch.spyre.synchronize()
+        torch.accelerator.synchronize()
     return records
 
 
