@@ -36,7 +36,10 @@ def test_each_counter_moves_with_its_own_cause_only():
     assert moved(lambda: host.to("spyre")) == {"allocations": 1, "h2d_bytes": 8192}
     assert moved(lambda: card.copy_(pinned, non_blocking=True)) == {"h2d_bytes": 8192}
     assert moved(card.cpu) == {"d2h_bytes": 8192}
-    assert moved(lambda: other.copy_(card)) == {"d2d_bytes": 8192}
+    on_card = moved(lambda: other.copy_(card))
+    assert on_card.pop("device_time_ps") > 0
+    traffic = {"ddr_read_bytes": 8192, "ddr_write_bytes": 8192}
+    assert on_card == {"launches": 1, "d2d_bytes": 8192, **traffic}
     assert moved(lambda: (card.t()[3:, ::2], host.sin(), spyre.synchronize())) == {}
     assert moved(card.sinh)["fallbacks"] == 1
 

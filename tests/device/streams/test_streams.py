@@ -121,9 +121,10 @@ def test_current_stream_is_thread_local():
 
 
 @pytest.mark.parametrize("count", [1, 64, 1 << 16, 1 << 22])
-def test_a_copy_takes_its_bytes_over_the_rate_of_the_host_link(count):
+def test_a_copy_takes_the_latency_of_the_host_link_and_its_bytes_over_the_rate(count):
     host = torch.ones(count, dtype=torch.float32).pin_memory()
-    rate = float(load_card().timing.PCIE_GBS) * 1e9
+    constants = load_card().timing
+    rate, latency = float(constants.PCIE_GBS) * 1e9, float(constants.PCIE_LAT_US) * 1e-6
     for non_blocking in (False, True):
         start, middle, end = timed_event(), timed_event(), timed_event()
         start.record()
@@ -132,9 +133,9 @@ def test_a_copy_takes_its_bytes_over_the_rate_of_the_host_link(count):
         card.cpu()
         end.record()
         end.synchronize()
-        expected = host.nbytes / rate * 1e3
-        assert start.elapsed_time(middle) == pytest.approx(expected, rel=1e-3, abs=2e-9)
-        assert start.elapsed_time(end) == pytest.approx(2 * expected, rel=1e-3, abs=4e-9)
+        expected = (latency + host.nbytes / rate) * 1e3
+        assert start.elapsed_time(middle) == pytest.approx(expected, rel=1e-9, abs=2e-9)
+        assert start.elapsed_time(end) == pytest.approx(2 * expected, rel=1e-9, abs=4e-9)
         assert end.elapsed_time(start) == -start.elapsed_time(end)
 
 
@@ -147,7 +148,7 @@ def test_events_of_torch_spyre_give_elapsed_time():
     assert start.elapsed_time(end) > 0
 
 
-def test_streams_overlap_in_device_time_until_they_wait(pinned):
+def test_copies_of_several_streams_share_a_direction_of_the_link(pinned):
     one, two = Stream(), Stream()
     torch.spyre.synchronize()
     start, end_one, end_two, joined = (timed_event() for _ in range(4))
@@ -161,8 +162,24 @@ def test_streams_overlap_in_device_time_until_they_wait(pinned):
     joined.record(one)
     torch.spyre.synchronize()
     copy = start.elapsed_time(end_one)
-    assert start.elapsed_time(end_two) == pytest.approx(3 * copy)
-    assert start.elapsed_time(joined) == pytest.approx(3 * copy)
+    assert start.elapsed_time(end_two) == pytest.approx(4 * copy)
+    assert start.elapsed_time(joined) == pytest.approx(4 * copy)
+
+
+def test_both_directions_of_the_link_work_at_the_same_time(pinned):
+    one, two = Stream(), Stream()
+    card = pinned[0].to("spyre")
+    torch.spyre.synchronize()
+    start, end_one, end_two = (timed_event() for _ in range(3))
+    start.record(one)
+    with one:
+        pinned[0].to("spyre", non_blocking=True)
+        end_one.record()
+    with two:
+        pinned[0].copy_(card, non_blocking=True)
+        end_two.record()
+    torch.spyre.synchronize()
+    assert start.elapsed_time(end_two) == pytest.approx(start.elapsed_time(end_one))
 
 
 @pytest.mark.parametrize("wait", ["event", "stream", "device", "event query", "stream query"])
