@@ -43,3 +43,24 @@ def test_the_card_negates_a_view_that_is_copied_to_the_host():
     assert host_work(lambda: target.copy_(source._neg_view())) == {"d2h_bytes": 256}
     assert torch.spyre.counters()["launches"] > launches
     assert torch.equal(target, -torch.arange(64.0))
+
+
+# --- Layouts of storages --------------------------------------------------------------------------
+
+
+def test_a_storage_with_gaps_is_resized_on_the_card():
+    card = torch.empty_strided((4, 4), (100, 1), device=DEV)
+    card.copy_(torch.arange(16.0).reshape(4, 4))
+    assert host_work(lambda: card.untyped_storage().resize_(203 * 4)) == {}
+    expected = torch.zeros(304)
+    expected.as_strided((4, 4), (100, 1)).copy_(torch.arange(16.0).reshape(4, 4))
+    assert torch.equal(card.as_strided((203,), (1,)).cpu(), expected[:203])
+
+
+@pytest.mark.parametrize("size", [16, 4000])
+def test_a_storage_without_a_dtype_is_resized_on_the_card(size):
+    storage = torch.UntypedStorage(200, device=DEV)
+    storage.copy_(torch.arange(200, dtype=torch.uint8).untyped_storage())
+    assert host_work(lambda: storage.resize_(size)) == {}
+    common = min(size, 200)
+    assert storage.nbytes() == size and storage.tolist()[:common] == list(range(common))
