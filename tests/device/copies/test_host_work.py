@@ -20,6 +20,10 @@ def host_work(action):
     return {name: after[name] - before[name] for name in HOST_WORK if after[name] != before[name]}
 
 
+def bytes_of(tensor):
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
+
+
 # --- Lazy negation --------------------------------------------------------------------------------
 
 
@@ -64,3 +68,37 @@ def test_a_storage_without_a_dtype_is_resized_on_the_card(size):
     assert host_work(lambda: storage.resize_(size)) == {}
     common = min(size, 200)
     assert storage.nbytes() == size and storage.tolist()[:common] == list(range(common))
+
+
+# --- The bytes of storages ------------------------------------------------------------------------
+
+
+def test_a_copy_of_bytes_between_storages_of_the_card_is_a_fallback():
+    source, target = (torch.arange(64, dtype=dtype).to(DEV) for dtype in (torch.int64, torch.half))
+    expected = torch.arange(64, dtype=torch.int64).view(torch.half)[:64]
+    work = host_work(lambda: bytes_of(target).copy_(bytes_of(source)[:128]))
+    assert work["fallbacks"] == 1
+    assert torch.equal(target.cpu(), expected.to(DEV).cpu())
+
+
+def test_a_fill_of_bytes_is_a_fallback():
+    card = torch.zeros(32, dtype=torch.int32, device=DEV)
+    assert host_work(lambda: card.untyped_storage().fill_(1))["fallbacks"] == 1
+    assert card.tolist() == [0x01010101] * 32
+
+
+def test_host_bytes_that_replace_a_storage_are_only_copied_to_the_card():
+    card = torch.zeros(32, dtype=torch.int32, device=DEV)
+    host = torch.arange(32, dtype=torch.int32).view(torch.uint8)
+    assert host_work(lambda: bytes_of(card).copy_(host)) == {"h2d_bytes": 128}
+    assert card.tolist() == list(range(32))
+
+
+def test_host_bytes_that_replace_a_part_of_a_storage_are_merged_by_a_fallback():
+    card = torch.zeros(32, dtype=torch.int32, device=DEV)
+    host = torch.arange(32, dtype=torch.int32).view(torch.uint8)
+    work = host_work(lambda: bytes_of(card)[6:70].copy_(host[6:70]))
+    assert work == {"fallbacks": 1, "d2h_bytes": 128, "h2d_bytes": 128}
+    merged = torch.zeros(128, dtype=torch.uint8)
+    merged[6:70] = host[6:70]
+    assert torch.equal(card.cpu(), merged.view(torch.int32))
