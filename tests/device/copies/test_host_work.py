@@ -102,3 +102,27 @@ def test_host_bytes_that_replace_a_part_of_a_storage_are_merged_by_a_fallback():
     merged = torch.zeros(128, dtype=torch.uint8)
     merged[6:70] = host[6:70]
     assert torch.equal(card.cpu(), merged.view(torch.int32))
+
+
+# --- Random elements ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: x.uniform_(),
+        lambda x: x.normal_(),
+        lambda x: x.exponential_(),
+        lambda x: x.bernoulli_(0.5),
+        lambda x: x.random_(),
+        lambda x: x[::2].cauchy_(),
+    ],
+)
+def test_a_draw_of_random_elements_copies_none_from_the_card(draw):
+    card, host = torch.zeros(64, device=DEV), torch.zeros(64)
+    torch.manual_seed(0)
+    work = host_work(lambda: draw(card))
+    torch.manual_seed(0)
+    draw(host)
+    assert work["fallbacks"] == 1 and "d2h_bytes" not in work
+    assert torch.equal(card.cpu(), host)
