@@ -244,5 +244,5 @@ def test_a_scalar_is_a_constant_for_its_first_values_only():
     constants, (first, *later) = costs[:MAX_CONSTANTS], costs[MAX_CONSTANTS:]
     assert all(cost == constants[0] for cost in constants) and MAX_CONSTANTS == 4
     assert all(cost == later[0] for cost in later)
-    assert first["device_time_ps"] == later[0]["device_time_ps"] > constants[0]["device_time_ps"]
+    assert first["device_time_ps"] == later[0]["device_time_ps"] != constants[0]["device_time_ps"]
     assert (constants[0]["h2d_bytes"], later[0]["h2d_bytes"]) == (0, 4)
