@@ -81,7 +81,9 @@ def test_only_the_operand_with_other_sticks_is_restickified(records_of):
 def test_a_right_operand_with_sticks_along_the_inner_dim_is_restickified(records_of):
     def kinds(function):
         return {
-            found.kind for found in patterns(records_of(function, (512, 512), (512, 512))) if found
+            pattern.kind
+            for pattern in patterns(records_of(function, (512, 512), (512, 512)))
+            if pattern is not None
         }
 
     assert kinds(torch.mm) == set()

@@ -14,14 +14,20 @@ from torch_spyre._inductor.bundle import Tensor
 from torch_spyre._inductor.fx_passes import source_hash
 from torch_spyre.cards import load_card
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.errors import UnsupportedError
 
 _inputs: ContextVar[Sequence[Tensor | None]] = ContextVar("inputs", default=())
 
 
 def describe(value: object) -> Tensor | None:
-    """Return the metadata of a tensor on the card, without a name; None for other values."""
+    """Return the metadata of a tensor on the card, without a name; None for other values.
+
+    Raise UnsupportedError for the bytes of a storage, which the card holds in another format.
+    """
     if not isinstance(value, torch.Tensor) or value.device.type != DEVICE_NAME:
         return None
+    if _C.is_byte_view(value):
+        raise UnsupportedError("ops on the bytes of a storage")
     return Tensor(
         "",
         tuple(value.shape),

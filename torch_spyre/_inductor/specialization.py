@@ -113,14 +113,14 @@ class Specializing:
         with torch.no_grad(), compiling():
             module = self._trace(mode, fakes)
             context = TracingContext(mode)
-            with tracing(context), V.set_fake_mode(mode), compiling_for(arguments):
-                try:
+            try:
+                with tracing(context), V.set_fake_mode(mode), compiling_for(arguments):
                     reject_subgraphs(module)
                     compiled: Compiled = compile_fx_inner(module, fakes, **self.options)
-                except Exception as error:
-                    reason = _reason(error)
-                    # Compiling has modified the traced graph.
-                    return _op_by_op(self._trace(mode, fakes), reason)
+            except Exception as error:
+                reason = _reason(error)
+                # Compiling has modified the traced graph.
+                return _op_by_op(self._trace(mode, fakes), reason)
         return compiled
 
     def _trace(self, mode: FakeTensorMode, fakes: Sequence[Any]) -> torch.fx.GraphModule:

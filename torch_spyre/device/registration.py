@@ -24,7 +24,6 @@ def register() -> None:
     _C._set_fallback_warning(fallbacks.warn)
     _C._set_fallback_error(fallbacks.reject)
     _C._set_garbage_collector(gc.collect)
-    _C._set_copy_cost_model(_copy_cost)
     _renew_launch_options()
     knobs.on_override(_renew_launch_options)
     _C.set_downcast_warning(knobs.execution.downcast_warning)
@@ -40,6 +39,8 @@ def register() -> None:
 def _copy_cost(
     read_bytes: int, read_runs: int, write_bytes: int, write_runs: int, is_restickify: bool
 ) -> tuple[int, int, int]:
+    if knobs.emulator.mode == "functional":
+        return 0, 0, 0
     # Imported here: the timing model needs pydantic, which would slow down `import torch`.
     from torch_spyre.timing.copies import copy_cost
 
@@ -47,5 +48,6 @@ def _copy_cost(
 
 
 def _renew_launch_options() -> None:
-    """Make the next launch of a bundle read the launch options again."""
+    """Make the next launch read its options again, and forget the costs of copies."""
     _C._set_launch_options(launch_options)
+    _C._set_copy_cost_model(_copy_cost)

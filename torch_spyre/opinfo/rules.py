@@ -18,6 +18,17 @@ RANDOM = ("bernoulli", "cauchy", "exponential", "geometric", "multinomial", "uni
 NONCONTIGUOUS_OUT_WRONG_ON_CPU = ("narrow_copy", "nn.functional.avg_pool3d", "nn.functional.gelu")
 # Conversions to a dtype that the card lacks return a CPU tensor.
 RETURNS_CPU_TENSORS = ("double", "to")
+# The host reads a number or a bool: the size of the result, or a check of the arguments.
+READS_ON_HOST = (
+    *("allclose", "argwhere", "bincount", "combinations", "corrcoef", "cov", "equal", "item"),
+    *("masked_select", "narrow", "nn.functional.gaussian_nll_loss", "nn.functional.one_hot"),
+    *("nonzero", "repeat_interleave", "unique", "unique_consecutive", *RETURNS_CPU_TENSORS),
+)
+# PyTorch's formula of the gradient reads whether there are zeros or NaN, or a number of elements.
+GRADIENT_READS_ON_HOST = (
+    *("cumprod", "masked.cumprod", "masked_scatter", "max.reduction_no_dim", "median"),
+    *("min.reduction_no_dim", "nanmedian", "prod"),
+)
 # In evaluation mode only the CPU returns empty statistics; other devices return the running ones,
 # as PyTorch's decomposition does.
 EMPTY_ON_CPU = ("native_batch_norm", "_native_batch_norm_legit")
@@ -79,6 +90,11 @@ def is_random(op: OpInfo) -> bool:
         substring in name and "normalize" not in name and "_norm" not in name
         for substring in RANDOM_SUBSTRINGS
     )
+
+
+def may_read_on_host(op: OpInfo, variant: str) -> bool:
+    is_listed = name_of(op) in READS_ON_HOST
+    return is_listed or (variant == "gradient" and name_of(op) in GRADIENT_READS_ON_HOST)
 
 
 def note(op: OpInfo) -> str:

@@ -146,13 +146,17 @@ class Sample:
             warnings.simplefilter("ignore")
             # The compiler reports an internal error as a RuntimeWarning before it falls back.
             warnings.simplefilter("always", RuntimeWarning)
-            before = cards.counters()["fallbacks"]
+            before = cards.counters()
             try:
                 actual = run(card)
                 cards.synchronize()
             except Exception as error:  # the report carries it
                 return self._failed(error, unsupported)
-            fallbacks = cards.counters()["fallbacks"] - before
+            after = cards.counters()
+        fallbacks = after["fallbacks"] - before["fallbacks"]
+        bytes_read = after["d2h_bytes"] - before["d2h_bytes"]
+        if bytes_read and not fallbacks and not rules.may_read_on_host(self.op, self.variant):
+            return Outcome(Verdict.WRONG, f"copied {bytes_read} bytes to the host, no fallback")
         actual, expected = _complex_as_real(actual), _complex_as_real(expected)
         unsupported = [tensor for tensor in tensors_of(expected) if not is_storable(tensor)]
         if unsupported and name_of(self.op) not in rules.RETURNS_CPU_TENSORS:

@@ -12,7 +12,7 @@ def equal(x: torch.Tensor, y: torch.Tensor) -> bool:
         return result
     if x.shape != y.shape:
         return False
-    return _are_same_view(x, y) or bool((x == y).all())
+    return _are_same_view(x, y) or bool((x == y).all().item())
 
 
 def _are_same_view(x: torch.Tensor, y: torch.Tensor) -> bool:

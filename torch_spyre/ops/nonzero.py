@@ -44,7 +44,7 @@ def repeat_interleave(repeats: torch.Tensor, *, output_size: int | None = None) 
     if repeats.shape[0] == 0:
         return torch.empty_like(repeats)
     ends = repeats.cumsum(0)
-    min_repeats, total = int(repeats.min()), int(ends[-1])
+    min_repeats, total = int(repeats.min().item()), int(ends[-1].item())
     if min_repeats < 0:
         raise RuntimeError("repeats can not be negative")
     if output_size is not None and output_size != total:
@@ -59,7 +59,7 @@ def assert_async(condition: torch.Tensor, message: str = "assertion failed") -> 
     if condition.numel() != 1:
         count = condition.numel()
         raise RuntimeError(f"_assert_async expects one element, got a tensor of {count}")
-    if not bool(condition):
+    if not condition.item():
         raise RuntimeError(message)
 
 
@@ -101,7 +101,7 @@ def _check_shape(x: torch.Tensor, first_dim: int, mask: torch.Tensor) -> None:
 def _flat_indices(mask: torch.Tensor) -> torch.Tensor:
     """Return the row-major indices of the elements that are True."""
     flat = _with_default_layout(mask.reshape(-1))
-    count = int(flat.sum()) if flat.numel() else 0
+    count = int(flat.sum().item()) if flat.numel() else 0
     if count == 0:
         return torch.empty(0, dtype=torch.int64, device=mask.device)
     indices = torch.arange(flat.shape[0], device=mask.device)

@@ -43,7 +43,7 @@ SfpCost = Literal["simple", "copy", "divide", "transcendental", "reduce"]
 
 @dataclass(frozen=True)
 class _Program:
-    """What a step of a program is derived from."""
+    """A program with its counts and all that steps are derived from."""
 
     content: ProgramContent
     counts: Mapping[int, InstructionCounts]

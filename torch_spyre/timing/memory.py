@@ -82,19 +82,19 @@ def program_memory(
     """
     is_alone = _is_single_reduction(steps)
     time = ZERO
-    transfers: list[TransferCost] = []
-    others: list[TransferCost] = []
+    measured: list[TransferCost] = []
+    plain: list[TransferCost] = []
     for memory in memories:
         if memory.rate is not None and (is_alone or not memory.is_row_reduction):
             time += _time_at(memory.rate, memory.transfers)
-            transfers += memory.transfers
+            measured += memory.transfers
         else:
-            others += memory.transfers
+            plain += memory.transfers
     # Upstream counts an input that several ops read once only if no op has a pattern.
-    if constants.DDR_SHARING == "pooled" and not transfers:
-        others = _charge_inputs_once(others, constants)
-    time += _plain_time(others, constants) / _tile_efficiency(steps, constants)
-    return _summary(time, [*transfers, *others])
+    if constants.DDR_SHARING == "pooled" and not measured:
+        plain = _charge_inputs_once(plain, constants)
+    time += _plain_time(plain, constants) / _tile_efficiency(steps, constants)
+    return _summary(time, [*measured, *plain])
 
 
 def _is_single_reduction(steps: Sequence[Step]) -> bool:

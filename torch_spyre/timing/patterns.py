@@ -130,9 +130,9 @@ def _reduction(program: _Program, index: int) -> Patterns:
     reduce = program.content.code[index]
     assert isinstance(reduce, Reduce)
     sources = program.flow.operands[index]
-    others = [chain for at, chain in program.executed(Chain) if at != index and _computes(chain)]
+    computing = [chain for at, chain in program.executed(Chain) if at != index and _computes(chain)]
     is_direct = len(sources) == 1 and sources[0] is not None and sources[0].is_copy
-    if others or not is_direct or _computes(reduce) or len(program.flow.stores) != 1:
+    if computing or not is_direct or _computes(reduce) or len(program.flow.stores) != 1:
         return {}
     (tile,) = sources[0].tiles if sources[0] is not None else ()
     (operand,) = [item.operand for item in reduce.inputs if item.kind == InputKind.OPERAND]

@@ -38,7 +38,7 @@ class TileDimension:
 
     @property
     def is_lane(self) -> bool:
-        """Whether neighbours along this dimension are neighbours in a stick."""
+        """Return whether neighbours along this dimension are neighbours in a stick."""
         return self.memory_stride == 1 and self.extent != 1
 
 
@@ -73,7 +73,7 @@ class LoadedTile:
 
 @dataclass(frozen=True)
 class BufferContent:
-    """What the bytes [`begin`, `end`) of the scratchpad hold.
+    """The content of the bytes [`begin`, `end`) of the scratchpad.
 
     `tiles` are the loads whose elements, or elementwise functions of them, are there. `is_copy` is
     True if they are the loaded elements themselves. `writer` is the index of the instruction.

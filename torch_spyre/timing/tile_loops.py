@@ -1,8 +1,10 @@
 """Derives the loops over tiles of a program: the tile that a core transfers in each iteration."""
 
 from collections.abc import Mapping
+from math import prod
 
 from torch_spyre.backend.program.instructions import Matmul, ProgramContent
+from torch_spyre.constants import BYTES_IN_STICK
 from torch_spyre.timing.counts import InstructionCounts
 from torch_spyre.timing.record import TileLoop
 from torch_spyre.timing.tile_flow import TileAccess, TileFlow
@@ -35,19 +37,20 @@ def tile_loops(
 def _tile_shape(access: TileAccess) -> TileLoop | None:
     """Return rows and columns; None if they are not constants.
 
-    Columns are the lanes and the sticks of a row: the second innermost dimension in memory, or the
-    innermost if there is no other.
+    Columns are those of contiguous rows, or the lanes and the sticks of a row: the second innermost
+    dimension in memory, or the innermost if there is no other.
     """
-    rows = columns = 1
-    outer = access.outer_dimensions
-    sticks = outer[min(1, len(outer) - 1)] if outer else None
-    for dimension in access.dimensions:
-        if dimension.extent is None:
-            return None
-        if dimension.is_lane or dimension is sticks:
-            columns *= dimension.extent
-        else:
-            rows *= dimension.extent
-    if rows == 0 or columns == 0:
+    extents = [dimension.extent for dimension in access.dimensions]
+    if None in extents or 0 in extents:
         return None
+    outer = access.outer_dimensions
+    lanes = prod(dimension.extent or 0 for dimension in access.dimensions if dimension.is_lane)
+    is_contiguous = lanes * access.element_bytes > BYTES_IN_STICK
+    sticks = None if is_contiguous or not outer else outer[min(1, len(outer) - 1)]
+    rows = columns = 1
+    for dimension in access.dimensions:
+        if dimension.is_lane or dimension is sticks:
+            columns *= dimension.extent or 0
+        else:
+            rows *= dimension.extent or 0
     return TileLoop(rows=rows, columns=columns, element_bytes=access.element_bytes)

@@ -153,6 +153,7 @@ def test_freed_memory_is_cached_until_empty_cache():
     memory.empty_cache()
     assert memory.memory_reserved() == memory.memory_allocated()
     tensor = torch.ones(256 * MIB, dtype=torch.int8, device="spyre")
+    torch.spyre.synchronize()
     full, reserved = resident(), memory.memory_reserved()
     del tensor
     assert memory.memory_reserved() == reserved and resident() > full - 64 * MIB
@@ -161,9 +162,18 @@ def test_freed_memory_is_cached_until_empty_cache():
     assert resident() < full - 192 * MIB
 
 
+def test_empty_cache_finds_the_memory_of_queued_work():
+    memory.empty_cache()
+    baseline = memory.memory_reserved()
+    torch.ones(64 * MIB, dtype=torch.int8, device="spyre")  # freed while its fill is queued
+    memory.empty_cache()
+    assert memory.memory_reserved() == baseline
+
+
 def test_empty_cache_finds_freed_memory_behind_a_newer_allocation():
     memory.empty_cache()
     first, second = (torch.ones(128 * MIB, dtype=torch.int8, device="spyre") for _ in range(2))
+    torch.spyre.synchronize()
     del first
     memory.empty_cache()  # the range of the first is decommitted
     del second
@@ -181,6 +191,7 @@ import os, torch
 def reserved(): return torch.spyre.memory_reserved() >> 20
 small = torch.ones(32 << 20, dtype=torch.int8, device="spyre")
 large = torch.ones(96 << 20, dtype=torch.int8, device="spyre")
+torch.spyre.synchronize()
 del small
 assert reserved() == 128
 del large

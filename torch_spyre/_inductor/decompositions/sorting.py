@@ -239,7 +239,7 @@ def _bincount(
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
-    if x.numel() and int(x.amin()) < 0:
+    if x.numel() and x.amin().item() < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights.shape != x.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
@@ -248,7 +248,7 @@ def _bincount(
             f"bincount with weights of {weights.dtype} returns float64: the Spyre backend does not "
             "support dtype Double (float64); convert the weights to torch.float32 first"
         )
-    bins = max(minlength, int(x.amax()) + 1 if x.numel() else 0)
+    bins = max(minlength, int(x.amax().item()) + 1 if x.numel() else 0)
     if x.numel() == 0 or bins == 0:
         return x.new_zeros(bins, dtype=torch.int64)
     return _count(x, bins) if weights is None else _sum_weights(x, weights, bins)

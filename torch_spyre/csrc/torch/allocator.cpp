@@ -108,6 +108,8 @@ class SpyreAllocator final : public c10::DeviceAllocator {
     auto& runtime = flex::Runtime::get();
     if (!runtime.started()) return;
     for (int card = 0; card < runtime.card_count(); ++card) {
+      // Queued work owns the memory that it uses.
+      runtime.drain(card);
       runtime.card(card).release_cached_memory();
     }
   }

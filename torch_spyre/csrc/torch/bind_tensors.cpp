@@ -132,6 +132,8 @@ void bind_tensors(py::module_& module) {
         return impl != nullptr && impl->own_binding != nullptr;
       },
       py::arg("tensor"), "Whether the tensor's layout is not that of its storage.");
+  module.def("is_byte_view", &is_byte_view, py::arg("tensor"),
+             "Whether the tensor's elements are the bytes of its storage.");
   module.def("empty_with_layout", &empty_contiguous_with_layout, py::arg("size"), py::arg("layout"),
              py::arg("dtype") = py::none(), py::arg("device") = py::none(),
              py::arg("pin_memory") = py::none(), py::arg("memory_format") = py::none(), Unlocked());

@@ -51,6 +51,13 @@ struct ImageBytes {
   }
 };
 
+// Returns an image of zeros.
+ImageBytes empty_image(const c10::Storage& storage) {
+  const SpyreStorageImpl& impl = storage_of(storage);
+  return {at::zeros({impl.binding->extent()}, impl.dtype),
+          at::zeros({static_cast<int64_t>(storage.nbytes())}, at::kByte)};
+}
+
 ImageBytes read_image(const c10::Storage& storage) {
   const at::Tensor image = host_image(storage);
   const at::Tensor bytes = at::zeros({static_cast<int64_t>(storage.nbytes())}, at::kByte);
@@ -58,8 +65,18 @@ ImageBytes read_image(const c10::Storage& storage) {
   return {image, bytes};
 }
 
+// Returns whether a byte view includes every byte of the image of its storage.
+bool covers_image(const at::Tensor& byte_view) {
+  const SpyreStorageImpl& storage = storage_of(byte_view);
+  const int64_t bytes =
+      storage.binding->extent() * static_cast<int64_t>(c10::elementSize(storage.dtype));
+  return byte_view.is_contiguous() && byte_view.storage_offset() == 0 && byte_view.numel() >= bytes;
+}
+
+// Writes the bytes of a host tensor; the image keeps its other bytes.
 void write_bytes_of_image(const at::Tensor& src, const at::Tensor& byte_view) {
-  const ImageBytes content = read_image(byte_view.storage());
+  const ImageBytes content =
+      covers_image(byte_view) ? empty_image(byte_view.storage()) : read_image(byte_view.storage());
   content.view_like(byte_view).copy_(src);
   std::memcpy(content.image.mutable_data_ptr(), content.bytes.const_data_ptr(),
               content.image.nbytes());
@@ -68,6 +85,19 @@ void write_bytes_of_image(const at::Tensor& src, const at::Tensor& byte_view) {
 
 bool is_typed_byte_view(const at::Tensor& tensor) {
   return tensor.device().type() == kSpyre && is_byte_view(tensor) && !storage_of(tensor).is_raw();
+}
+
+// Copies to or from the bytes of a typed storage. The card does not hold the image's bytes, so that
+// a copy within the card, or to a part of the bytes, is made on the host.
+void copy_bytes_of_image(const at::Tensor& src, const at::Tensor& dst) {
+  const bool is_transfer = src.device().is_cpu() || dst.device().is_cpu();
+  const bool is_to_part = is_typed_byte_view(dst) && !covers_image(dst);
+  if (!is_transfer || is_to_part) count_fallback("copy of the bytes of a storage");
+  const at::Tensor host = is_typed_byte_view(src) ? read_image(src.storage()).view_like(src)
+                          : src.device().is_cpu() ? src
+                                                  : to_cpu(src);
+  if (is_typed_byte_view(dst)) return write_bytes_of_image(host, dst);
+  copy_tensor(host, dst, false);
 }
 
 // Copies a whole storage, including its layout, to a raw storage. Returns false for other copies.
@@ -131,12 +161,7 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
   if (dst.numel() == 0) return;
   at::assert_no_internal_overlap(dst);
   if (adopt_storage(src, dst)) return;
-  if (is_typed_byte_view(src)) {
-    return copy_tensor(read_image(src.storage()).view_like(src), dst, false);
-  }
-  if (is_typed_byte_view(dst)) {
-    return write_bytes_of_image(src.device().is_cpu() ? src : to_cpu(src), dst);
-  }
+  if (is_typed_byte_view(src) || is_typed_byte_view(dst)) return copy_bytes_of_image(src, dst);
   // A conversion on the host would apply the negation of one side only.
   if (src.is_neg() && dst.is_neg()) {
     return copy_tensor(at::_neg_view(src), at::_neg_view(dst), non_blocking);
@@ -170,7 +195,10 @@ void fill_elements(const at::Tensor& all, const at::Scalar& value) {
   const at::Tensor scalar =
       at::empty({}, at::TensorOptions(at::kCPU).dtype(dst.dtype())).fill_(value);
   const at::Tensor element = dst.is_neg() ? scalar.neg() : scalar;
-  if (is_typed_byte_view(dst)) return write_bytes_of_image(element.expand(dst.sizes()), dst);
+  if (is_typed_byte_view(dst)) {
+    count_fallback("fill of the bytes of a storage");
+    return write_bytes_of_image(element.expand(dst.sizes()), dst);
+  }
   fill_on_device(element, dst);
 }
 

@@ -52,6 +52,14 @@ bool result_stays_on_cpu(const std::string& op, size_t index) {
   return index == 1 && op == "aten::_pack_padded_sequence";
 }
 
+// Returns whether the op only writes its first argument: an in-place draw of random elements.
+bool overwrites_self(const std::string& op) {
+  static constexpr std::string_view kDraws[] = {
+      "aten::bernoulli_",  "aten::cauchy_", "aten::exponential_", "aten::geometric_",
+      "aten::log_normal_", "aten::normal_", "aten::random_",      "aten::uniform_"};
+  return std::ranges::find(kDraws, op) != std::end(kDraws);
+}
+
 bool is_generator(const c10::Argument& argument) {
   const c10::Type* type = argument.type().get();
   if (const auto* optional = type->castRaw<c10::OptionalType>()) {
@@ -200,7 +208,7 @@ class CpuCall {
         set_device(tensor.device());
         is_traced_ |= tensor.key_set().has(c10::DispatchKey::Python);
         CpuCopy& copy = tensors_.of(tensor);
-        copy.read |= !argument(i).is_out();
+        copy.read |= !argument(i).is_out() && !(i == 0 && overwrites_self(schema_.name()));
         copy.written |= is_written(argument(i));
       });
       if (value(i).isDevice() && value(i).toDevice().type() == kSpyre) {

@@ -65,10 +65,16 @@ void copy_content(const c10::Storage& from, const BindingPtr& before, const c10:
     common.unsafeGetTensorImpl()->set_sizes_and_strides(targets.sizes(), targets.strides());
     return copy_tensor(common, targets, false);
   }
-  // A storage with gaps shrinks: compute the remaining positions on the host.
-  const at::Tensor image = at::zeros({std::max(old_extent, new_extent)}, dtype);
-  copy_tensor(sources, image.as_strided(sources.sizes(), sources.strides()), false);
-  set_host_image(to, image.narrow(0, 0, new_extent));
+  // A storage with gaps shrinks: copy through memory that has all flat positions of both.
+  const int64_t extent = std::max(old_extent, new_extent);
+  const c10::Storage flat =
+      make_storage(default_binding({extent}, {1}, dtype), dtype, storage_of(to).device());
+  at::Tensor staged = flat_range(flat, 0, extent);
+  fill_elements(staged, 0);
+  staged.unsafeGetTensorImpl()->set_sizes_and_strides(sources.sizes(), sources.strides());
+  copy_tensor(sources, staged, false);
+  staged.unsafeGetTensorImpl()->set_sizes_and_strides(targets.sizes(), targets.strides());
+  copy_tensor(staged, targets, false);
 }
 
 // Allocates new memory for the storage, bound to `binding`, and copies the common elements. If that
@@ -220,15 +226,32 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
   return self;
 }
 
+// Returns a range of the bytes of a raw storage.
+at::Tensor raw_range(const c10::Storage& storage, int64_t begin, int64_t end) {
+  at::Tensor range = make_tensor(storage, at::kByte);
+  range.unsafeGetTensorImpl()->set_storage_offset(begin);
+  range.unsafeGetTensorImpl()->set_sizes_contiguous({end - begin});
+  return range;
+}
+
 // Returns whether a raw storage is zero from `start` on. A file written from a card ends with the
 // zeros of the last stick's padding.
 bool is_zero_from(const c10::Storage& storage, int64_t start) {
   const auto bytes = static_cast<int64_t>(storage.nbytes());
-  if (start >= bytes) return true;
-  at::Tensor tail = make_tensor(storage, at::kByte);
-  tail.unsafeGetTensorImpl()->set_storage_offset(start);
-  tail.unsafeGetTensorImpl()->set_sizes_contiguous({bytes - start});
-  return !to_cpu(tail).any().item<bool>();
+  return start >= bytes || !to_cpu(raw_range(storage, start, bytes)).any().item<bool>();
+}
+
+// Allocates new memory for a raw storage and copies the common bytes. If that fails, nothing
+// changes.
+void resize_raw(const c10::Storage& storage, size_t bytes) {
+  SpyreStorageImpl& impl = storage_of(storage);
+  const c10::Storage new_storage = make_raw_storage(bytes, impl.device());
+  const auto common = static_cast<int64_t>(std::min(impl.nbytes(), bytes));
+  if (common > 0) {
+    copy_tensor(raw_range(storage, 0, common), raw_range(new_storage, 0, common), false);
+  }
+  impl.set_data_ptr_noswap(storage_of(new_storage).set_data_ptr({nullptr, impl.device()}));
+  impl.set_nbytes(bytes);
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -261,16 +284,7 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   SpyreStorageImpl& impl = storage_of(storage);
   TORCH_CHECK(impl.resizable(), "this spyre storage is not resizable");
   if (bytes == impl.nbytes()) return;
-  if (impl.is_raw()) {
-    const at::Tensor old = host_image(storage);
-    make_raw(impl, bytes);
-    if (old.numel() == 0 || bytes == 0) return;
-    at::Tensor raw = make_tensor(storage, at::kByte);
-    const int64_t common = std::min<int64_t>(old.numel(), static_cast<int64_t>(bytes));
-    raw.unsafeGetTensorImpl()->set_sizes_contiguous({common});
-    copy_tensor(old.narrow(0, 0, common), raw, false);
-    return;
-  }
+  if (impl.is_raw()) return resize_raw(storage, bytes);
   const auto elements = static_cast<int64_t>(bytes / c10::elementSize(impl.dtype));
   relayout(storage, default_binding({elements}, {1}, impl.dtype), impl.dtype);
   impl.num_initialized = std::min(impl.num_initialized, elements);

@@ -140,13 +140,17 @@ size_t storage_bytes(const Binding& binding, c10::ScalarType dtype) {
 }
 
 c10::Storage make_storage(Binding binding, c10::ScalarType dtype, c10::Device device) {
-  const size_t bytes = storage_bytes(binding, dtype);
-  auto impl = c10::make_intrusive<SpyreStorageImpl>(
+  c10::Storage storage = make_raw_storage(storage_bytes(binding, dtype), device);
+  SpyreStorageImpl& impl = storage_of(storage);
+  impl.binding = std::make_shared<const Binding>(std::move(binding));
+  impl.dtype = dtype;
+  return storage;
+}
+
+c10::Storage make_raw_storage(size_t bytes, c10::Device device) {
+  return c10::Storage(c10::make_intrusive<SpyreStorageImpl>(
       c10::StorageImpl::use_byte_size_t(), c10::SymInt(static_cast<int64_t>(bytes)),
-      allocate_on(device.index(), bytes), device_allocator(), /*resizable=*/true);
-  impl->binding = std::make_shared<const Binding>(std::move(binding));
-  impl->dtype = dtype;
-  return c10::Storage(std::move(impl));
+      allocate_on(device.index(), bytes), device_allocator(), /*resizable=*/true));
 }
 
 at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype) {
@@ -164,13 +168,6 @@ at::Tensor elements_of(const c10::Storage& storage, c10::ScalarType dtype, Bindi
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(size, binding->host_strides);
   impl_of(tensor)->own_binding = std::move(binding);
   return tensor;
-}
-
-void make_raw(SpyreStorageImpl& storage, size_t bytes) {
-  storage.set_data_ptr_noswap(allocate_on(storage.device().index(), bytes));
-  storage.set_nbytes(bytes);
-  storage.binding = nullptr;
-  storage.dtype = c10::ScalarType::Undefined;
 }
 
 Sizes to_sizes(c10::IntArrayRef values) { return Sizes(values.begin(), values.end()); }

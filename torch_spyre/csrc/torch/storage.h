@@ -84,12 +84,11 @@ Binding default_binding(c10::IntArrayRef size, c10::IntArrayRef strides, c10::Sc
 size_t storage_bytes(const Binding& binding, c10::ScalarType dtype);
 
 c10::Storage make_storage(Binding binding, c10::ScalarType dtype, c10::Device device);
+// Allocates a storage without a dtype.
+c10::Storage make_raw_storage(size_t bytes, c10::Device device);
 at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype);
 // Returns a tensor with every element of `binding` in the storage once.
 at::Tensor elements_of(const c10::Storage& storage, c10::ScalarType dtype, BindingPtr binding);
-
-// Allocates new memory for a storage as raw bytes; the old content is lost.
-void make_raw(SpyreStorageImpl& storage, size_t bytes);
 
 Sizes to_sizes(c10::IntArrayRef values);
 
