@@ -3,7 +3,8 @@
 Every figure is the best of several rounds in one run, alternating the variants. `x CPU` is the time
 relative to the same model on the CPU in float32. `GB/s` is the traffic of the emulated card's
 memory per second of host time. `modelled` is the estimate of the card's timing model for the
-kernels, without copies, queueing and fallback ops, which the last column counts.
+launches, without copies over the host link, queueing and fallback ops, which the last column
+counts.
 """
 
 import argparse
