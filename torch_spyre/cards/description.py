@@ -68,6 +68,9 @@ class Compute(Description):
     cores: Count
     corelets: Count
     lx_bytes: Count
+    # Parts of the scratchpad in which planners of tensors outside the back end allocate nothing.
+    lx_program_bytes: Annotated[int, Field(ge=0)]
+    lx_back_end_share: Annotated[Exact, Field(ge=0, lt=1)]
     array_rows: Count
     stick_bytes: Count
 
@@ -75,7 +78,14 @@ class Compute(Description):
     def check(self) -> "Compute":
         _require(self.stick_bytes == BYTES_IN_STICK, f"stick_bytes must be {BYTES_IN_STICK}")
         _require(self.lx_bytes % self.stick_bytes == 0, "lx_bytes must be whole sticks")
+        _require(self.lx_program_bytes < self.lx_bytes, "lx_program_bytes exceeds lx_bytes")
         return self
+
+    @property
+    def plannable_lx_bytes(self) -> int:
+        """The bytes of a scratchpad that can be allocated before the back end runs."""
+        free_bytes = int((self.lx_bytes - self.lx_program_bytes) * (1 - self.lx_back_end_share))
+        return -(-free_bytes // self.stick_bytes) * self.stick_bytes
 
 
 class Memory(Description):

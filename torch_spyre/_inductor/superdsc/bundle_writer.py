@@ -14,6 +14,7 @@ from torch_spyre._inductor.superdsc.emission import generate_sdsc
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
 from torch_spyre._inductor.superdsc.pool_allocation import with_pool_offsets
 from torch_spyre._inductor.superdsc.programs import common_sticks_per_op
+from torch_spyre._inductor.superdsc.scratchpad_allocation import with_scratchpad_addresses
 from torch_spyre._inductor.superdsc.sdsc_spec import SDSCSpec
 from torch_spyre._inductor.superdsc.segments import has_distinct_addresses, with_argument_addresses
 from torch_spyre._inductor.superdsc.symbol_table import INPUT_TYPE, SymbolTable
@@ -23,6 +24,7 @@ from torch_spyre._inductor.superdsc.unrolling import (
     trip_count,
     unroll_loop_specs,
 )
+from torch_spyre.cards import load_card
 from torch_spyre.errors import InvalidOpSpecError
 
 BUNDLE_FILE = "bundle.mlir"
@@ -41,11 +43,12 @@ def generate_bundle(
     `unroll_loops` writes one op per loop trip instead of an `scf.for`; `symbolic_args` makes
     addresses parameters of the bundle instead of constants. Both default to the knobs. If several
     arguments have the same address, new addresses are assigned here; likewise for tensors that
-    overlap in the pool. Ops that the card does not implement are omitted: running such a kernel
-    raises an error.
+    overlap in the pool or in the scratchpad. Ops that the card does not implement are omitted:
+    running such a kernel raises an error.
     """
     unroll = knobs.bundles.unroll_loops if unroll_loops is None else unroll_loops
     symbolic = knobs.bundles.symbolic_args if symbolic_args is None else symbolic_args
+    specs = with_scratchpad_addresses(specs, load_card().compute.plannable_lx_bytes)
     specs = with_pool_offsets(specs)
     if not has_distinct_addresses(specs):
         specs = with_argument_addresses(specs)

@@ -4,81 +4,26 @@ OpSpecs identify these tensors by name, bundles by address: writing assigns addr
 assigns names.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from torch_spyre._inductor.op_spec import OpSpec, Spec, TensorArg, flat
-from torch_spyre._inductor.superdsc.segments import SEGMENT_BYTES, map_args, num_bytes
+from torch_spyre._inductor.op_spec import OpSpec, Spec, TensorArg
+from torch_spyre._inductor.superdsc.live_ranges import live_ranges, with_starts, without_overlaps
+from torch_spyre._inductor.superdsc.segments import SEGMENT_BYTES, num_bytes
 from torch_spyre.errors import BundleError, InvalidOpSpecError
 
 
-@dataclass(frozen=True)
-class _LiveRange:
-    """The bytes of a tensor, and the first and last spec that access it."""
-
-    start: int
-    size: int
-    first: int
-    last: int
-
-    @property
-    def end(self) -> int:
-        return self.start + self.size
-
-    def overlaps_any(self, ranges: Iterable["_LiveRange"]) -> bool:
-        """Return whether another tensor has bytes in common with this one while both are live."""
-        return any(
-            self.first <= other.last
-            and other.first <= self.last
-            and self.start < other.end
-            and other.start < self.end
-            for other in ranges
-        )
-
-
 def with_pool_offsets(specs: Sequence[Spec]) -> list[Spec]:
-    """Return the specs with pool offsets at which no two live tensors overlap.
-
-    Offsets that do not overlap already are preserved. Those of the compiler do: its tensors have
-    names and all lie at offset 0.
-    """
-    live_ranges = _live_ranges(specs)
-    ranges = list(live_ranges.values())
-    if not any(live.overlaps_any(ranges[:position]) for position, live in enumerate(ranges)):
-        return list(specs)
-    allocated: dict[str, _LiveRange] = {}
-    for name, live in live_ranges.items():
-        starts = {0, *(other.end for other in allocated.values())}
-        candidates = (replace(live, start=start) for start in sorted(starts))
-        allocated[name] = next(
-            candidate for candidate in candidates if not candidate.overlaps_any(allocated.values())
+    """Return the specs with pool offsets at which no two live tensors overlap."""
+    ranges = without_overlaps(live_ranges(specs, "pool", lambda _, arg: num_bytes(arg)))
+    needed = max((live.end for live in ranges.values()), default=0)
+    if needed > SEGMENT_BYTES:
+        raise InvalidOpSpecError(
+            "kernel",
+            f"its intermediate tensors need {needed} bytes at once, but the pool "
+            f"has {SEGMENT_BYTES}; use fewer or smaller tensors in one kernel",
         )
-        if allocated[name].end > SEGMENT_BYTES:
-            raise InvalidOpSpecError(
-                "kernel",
-                f"its intermediate tensors need {allocated[name].end} bytes at once, but the pool "
-                f"has {SEGMENT_BYTES}; use fewer or smaller tensors in one kernel",
-            )
-
-    def with_offset(arg: TensorArg) -> TensorArg:
-        if "pool" not in arg.allocation or arg.name is None:
-            return arg
-        return replace(arg, allocation={"pool": allocated[arg.name].start})
-
-    return [map_args(spec, with_offset) for spec in specs]
-
-
-def _live_ranges(specs: Sequence[Spec]) -> dict[str, _LiveRange]:
-    """Return the live range of every named pool tensor; those in a loop span the whole loop."""
-    live_ranges: dict[str, _LiveRange] = {}
-    for time, spec in enumerate(specs):
-        for op in flat([spec]):
-            for arg in op.args if isinstance(op, OpSpec) else ():
-                if "pool" in arg.allocation and arg.name is not None:
-                    start, size = arg.allocation["pool"], num_bytes(arg)
-                    live = live_ranges.get(arg.name, _LiveRange(start, size, time, time))
-                    live_ranges[arg.name] = replace(live, size=max(live.size, size), last=time)
-    return live_ranges
+    return with_starts(specs, "pool", ranges)
 
 
 @dataclass(frozen=True)

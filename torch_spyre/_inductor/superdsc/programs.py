@@ -8,16 +8,19 @@ bundle did gives the same results.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import lcm
+from typing import TypeVar
 
 from sympy import Symbol
 
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import OpSpec, Spec, flat
 from torch_spyre._inductor.superdsc.accesses import tensor_accesses
 
+AnySpec = TypeVar("AnySpec", bound=Spec)
 
-def split_into_programs(specs: Sequence[OpSpec]) -> list[list[OpSpec]]:
-    """Return the ops, split wherever no scratchpad tensor is live."""
-    programs: list[list[OpSpec]] = []
+
+def split_into_programs(specs: Sequence[AnySpec]) -> list[list[AnySpec]]:
+    """Return the specs, split wherever no scratchpad tensor is live."""
+    programs: list[list[AnySpec]] = []
     end = -1
     for position, (spec, last) in enumerate(zip(specs, _last_reads(specs), strict=True)):
         if position > end:
@@ -27,16 +30,23 @@ def split_into_programs(specs: Sequence[OpSpec]) -> list[list[OpSpec]]:
     return programs
 
 
-def _last_reads(specs: Sequence[OpSpec]) -> list[int]:
-    """Return the position of the last reader of each op's scratchpad output, or its own."""
+def _last_reads(specs: Sequence[Spec]) -> list[int]:
+    """Return the position of the last reader of each spec's scratchpad outputs, or its own."""
     last_reads = list(range(len(specs)))
     readers: dict[str | None, int] = {}
     for position in reversed(range(len(specs))):
-        spec = specs[position]
-        if spec.output.in_scratchpad:
-            last_reads[position] = readers.pop(spec.output.name, position)
-        for arg in spec.inputs:
-            if arg.in_scratchpad:
+        args = [
+            arg
+            for op in flat([specs[position]])
+            if isinstance(op, OpSpec)
+            for arg in op.args
+            if arg.in_scratchpad
+        ]
+        for arg in args:
+            if not arg.is_input:
+                last_reads[position] = max(last_reads[position], readers.pop(arg.name, position))
+        for arg in args:
+            if arg.is_input:
                 readers.setdefault(arg.name, position)
     return last_reads
 

@@ -80,8 +80,13 @@ def num_bytes(arg: TensorArg) -> int:
 
 def map_args(spec: Spec, function: Callable[[TensorArg], TensorArg]) -> Spec:
     """Return the spec with a function applied to each of its tensors."""
+    return map_ops(spec, lambda op: replace(op, args=[function(arg) for arg in op.args]))
+
+
+def map_ops(spec: Spec, function: Callable[[OpSpec], OpSpec]) -> Spec:
+    """Return the spec with a function applied to each of its ops."""
     if isinstance(spec, UnimplementedOp):
         return spec
     if isinstance(spec, LoopSpec):
-        return replace(spec, body=[map_args(inner, function) for inner in spec.body])
-    return replace(spec, args=[function(arg) for arg in spec.args])
+        return replace(spec, body=[map_ops(inner, function) for inner in spec.body])
+    return function(spec)
