@@ -30,6 +30,8 @@ def read_layouts(dsc: Field, sizes: Mapping[str, int]) -> dict[str, LayoutClass]
 def check_coordinate_info(tensor: ParsedTensor, op: OpContext) -> None:
     """Check that the maps from core, stick and lane to coordinates match sizes and splits."""
     info = tensor.node["coordinates_"]["coordInfo"]
+    if tensor.extended("coordinates") is not None and not dict(info.entries()):
+        return
     if sorted(dict(info.entries())) != sorted(tensor.layout.dims):
         info.fail(f"must have the dims {list(tensor.layout.dims)}")
     for label, entry in info.entries():

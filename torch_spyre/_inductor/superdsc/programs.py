@@ -6,16 +6,13 @@ bundle did gives the same results.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import lcm
-from typing import TypeVar
 
 from sympy import Symbol
 
-from torch_spyre._inductor.op_spec import OpSpec, Spec, flat
+from torch_spyre._inductor.op_spec import AnySpec, OpSpec, Spec, flat
 from torch_spyre._inductor.superdsc.accesses import tensor_accesses
-
-AnySpec = TypeVar("AnySpec", bound=Spec)
+from torch_spyre._inductor.superdsc.coordinates import canonical_view
 
 
 def split_into_programs(specs: Sequence[AnySpec]) -> list[list[AnySpec]]:
@@ -51,21 +48,22 @@ def _last_reads(specs: Sequence[Spec]) -> list[int]:
     return last_reads
 
 
-def with_scratchpad_names(specs: Sequence[OpSpec]) -> list[OpSpec]:
-    """Return the specs with one name for each scratchpad tensor in all ops that access it."""
-    latest: dict[int, str] = {}
-    named = []
-    for position, spec in enumerate(specs):
-        args = []
-        for arg in spec.args:
-            if arg.in_scratchpad:
-                address = arg.allocation["lx"]
-                if not arg.is_input:
-                    latest[address] = arg.name or f"lx_{address}_{position}"
-                arg = replace(arg, name=arg.name or latest.get(address, f"lx_{address}"))
-            args.append(arg)
-        named.append(replace(spec, args=args))
-    return named
+def can_be_one_kernel(specs: Sequence[OpSpec]) -> bool:
+    """Return whether ops agree on the sizes and splits of symbols, and on scratchpad tensors.
+
+    Without the names of symbols in the file, ops that were one program need not agree.
+    """
+    space: dict[Symbol, tuple[int, int]] = {}
+    views: dict[str | None, object] = {}
+    for spec in specs:
+        for symbol, (size, split) in spec.iteration_space.items():
+            if space.setdefault(symbol, (int(size), split)) != (int(size), split):
+                return False
+        for arg in (arg for arg in spec.args if arg.in_scratchpad):
+            view = canonical_view(arg.device_size, arg.device_coordinates, spec.sizes)
+            if views.setdefault(arg.name, view) != view:
+                return False
+    return True
 
 
 def common_sticks(specs: Sequence[OpSpec]) -> dict[Symbol, int]:

@@ -6,17 +6,18 @@ address, which is the same on every core, and at which the core's slice of it li
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from sympy import Symbol
 
-from torch_spyre._inductor.op_spec import OpSpec, Spec, TensorArg, flat
+from torch_spyre._inductor.op_spec import AnySpec, OpSpec, Spec, TensorArg, flat
 from torch_spyre._inductor.superdsc.coordinates import bounds, direct_symbols
 from torch_spyre._inductor.superdsc.live_ranges import live_ranges, with_starts, without_overlaps
 from torch_spyre._inductor.superdsc.programs import common_sticks, split_into_programs
 from torch_spyre._inductor.superdsc.public_form import round_up
 from torch_spyre._inductor.superdsc.segments import map_args, map_ops
+from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre.constants import BYTES_IN_STICK
 
 
@@ -60,11 +61,11 @@ def slice_bytes(spec: OpSpec, arg: TensorArg, sticks: Mapping[Symbol, int]) -> i
     return sticks_per_slice * BYTES_IN_STICK
 
 
-def spilled(specs: Sequence[Spec], prefix: str) -> list[Spec]:
+def spilled(specs: Sequence[AnySpec], prefix: str) -> list[AnySpec]:
     """Return the specs of a program with its scratchpad tensors in the pool.
 
-    Their names get the prefix, since a tensor may be both in the scratchpad and in memory. Cores
-    share no stick of memory: a symbol whose slices end within one is not split.
+    Each op is a program then. The names of the tensors get the prefix, since a tensor may be both
+    in the scratchpad and in memory.
     """
 
     def in_pool(arg: TensorArg) -> TensorArg:
@@ -72,15 +73,61 @@ def spilled(specs: Sequence[Spec], prefix: str) -> list[Spec]:
             return arg
         return replace(arg, allocation={"pool": 0}, name=f"{prefix}_{arg.name}")
 
-    return [map_ops(map_args(spec, in_pool), _with_whole_sticks) for spec in specs]
+    return [
+        map_ops(map_args(spec, in_pool), lambda op: with_whole_sticks([op])[0]) for spec in specs
+    ]
 
 
-def _with_whole_sticks(spec: OpSpec) -> OpSpec:
-    """Return the op without splits that give slices that end within a stick in memory."""
-    sticks = common_sticks([spec])
-    space = {}
-    for symbol, (size, split) in spec.iteration_space.items():
-        stick = sticks.get(symbol, 1)
-        is_whole = stick == 1 or round_up(int(size), stick) % (split * stick) == 0
-        space[symbol] = (size, split if is_whole else 1)
-    return replace(spec, iteration_space=space)
+def with_whole_sticks(program: Sequence[OpSpec]) -> list[OpSpec]:
+    """Return the ops of a program without splits that give slices that end within a stick.
+
+    Cores share no stick of memory.
+    """
+    space = IterationSpace.from_specs(program)
+    splits = {
+        symbol: split if split == 1 or space.num_units(symbol) % split == 0 else 1
+        for symbol, split in space.splits.items()
+    }
+    return [
+        replace(
+            spec,
+            iteration_space={
+                symbol: (size, splits[symbol]) for symbol, (size, _) in spec.iteration_space.items()
+            },
+        )
+        for spec in program
+    ]
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """A tensor whose slices are at bytes `start` to `end` of the scratchpads."""
+
+    start: int
+    end: int
+    name: str
+
+
+def with_scratchpad_names(specs: Sequence[OpSpec]) -> list[OpSpec]:
+    """Return the specs with one name for each scratchpad tensor in all ops that access it.
+
+    Tensors without names are linked by address: an op reads the tensor that was last written there.
+    """
+    contents: list[_Slice] = []
+    named = []
+    for position, spec in enumerate(specs):
+        args = []
+        for arg in spec.args:
+            if arg.in_scratchpad:
+                start = arg.allocation["lx"]
+                if arg.is_input:
+                    names = [old.name for old in contents if old.start == start]
+                    arg = replace(arg, name=arg.name or (names[0] if names else f"lx_{start}"))
+                else:
+                    arg = replace(arg, name=arg.name or f"lx_{start}_{position}")
+                    end = start + slice_bytes(spec, arg, common_sticks([spec]))
+                    contents = [old for old in contents if old.end <= start or end <= old.start]
+                    contents.append(_Slice(start, end, str(arg.name)))
+            args.append(arg)
+        named.append(replace(spec, args=args))
+    return named

@@ -19,6 +19,8 @@ from torch_spyre._inductor.superdsc.labels import NONSTICK, slices_per_core
 from torch_spyre._inductor.superdsc.layout_reader import check_coordinate_info, read_layouts
 from torch_spyre._inductor.superdsc.op_info_reader import check_op_info, read_op_info
 from torch_spyre._inductor.superdsc.public_form import (
+    GappedTensor,
+    is_partial_write,
     is_reduction_op,
     iterated_labels,
     round_up,
@@ -107,7 +109,7 @@ class _Reader:
                 for label, symbol in op.symbols.items()
             },
             args=args,
-            op_info=self._op_info(mask, k_fast),
+            op_info=self._op_info(mask, k_fast, tensors[output].scale),
         )
         try:
             validate([spec], len(core_slices))
@@ -189,7 +191,8 @@ class _Reader:
     ) -> OpContext:
         is_restickify = self.op == RESTICKIFY
         labels = self._iterated_labels(sizes)
-        unpadded = unpadded_sizes(sizes, mask, [tensor.gaps for tensor in tensors], is_restickify)
+        gapped = [self._gapped(tensor, tensors) for tensor in tensors]
+        unpadded = unpadded_sizes(sizes, mask, gapped, is_restickify)
         explicit_sizes = self.extension.get("sizes")
         if explicit_sizes is not None:
             unpadded = {label: explicit_sizes[label].integer(1) for label in labels}
@@ -214,6 +217,17 @@ class _Reader:
             },
             unpadded={label: unpadded[label] for label in labels},
         )
+
+    def _gapped(self, tensor: ParsedTensor, tensors: Sequence[ParsedTensor]) -> GappedTensor:
+        partners = [
+            other.dims
+            for other in tensors
+            if tensor.indirect_kind == "value_tensor"
+            and other.node["name_"].value == tensor.indirect_partner
+        ]
+        layout = tensor.layout
+        indirect = partners[0] if partners else ()
+        return GappedTensor(tensor.gaps, layout.stick, layout.stick_size, indirect)
 
     def _symbol_names(self, labels: Sequence[str]) -> dict[str, str]:
         field = self.extension.get("symbols")
@@ -325,9 +339,16 @@ class _Reader:
             {}, self.dsc.file, f"{self.extension.key}.opInfo"
         )
 
-    def _op_info(self, mask: Mapping[str, tuple[int, int]], k_fast: bool | None) -> dict[str, Any]:
+    def _op_info(
+        self,
+        mask: Mapping[str, tuple[int, int]],
+        k_fast: bool | None,
+        output_scale: Mapping[str, int],
+    ) -> dict[str, Any]:
         constants = read_constants(self.dsc, self.extension, mask)
         info = read_op_info(self._op_info_field())
+        if info.pop("partial", is_partial_write(mask, output_scale)):
+            info["partial"] = True
         if constants:
             info["constants"] = constants
         if k_fast is not None and ("k_fast" in info or k_fast != knobs.division.k_fast):

@@ -3,8 +3,16 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
-from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, TensorArg, UnimplementedOp, flat
+from torch_spyre._inductor.op_spec import (
+    AnySpec,
+    LoopSpec,
+    OpSpec,
+    Spec,
+    TensorArg,
+    flat,
+)
 from torch_spyre.constants import BYTES_IN_STICK
 from torch_spyre.errors import InvalidOpSpecError
 
@@ -78,15 +86,13 @@ def num_bytes(arg: TensorArg) -> int:
     return math.prod(arg.device_size) * BYTES_IN_STICK // arg.device_size[-1]
 
 
-def map_args(spec: Spec, function: Callable[[TensorArg], TensorArg]) -> Spec:
+def map_args(spec: AnySpec, function: Callable[[TensorArg], TensorArg]) -> AnySpec:
     """Return the spec with a function applied to each of its tensors."""
     return map_ops(spec, lambda op: replace(op, args=[function(arg) for arg in op.args]))
 
 
-def map_ops(spec: Spec, function: Callable[[OpSpec], OpSpec]) -> Spec:
+def map_ops(spec: AnySpec, function: Callable[[OpSpec], OpSpec]) -> AnySpec:
     """Return the spec with a function applied to each of its ops."""
-    if isinstance(spec, UnimplementedOp):
-        return spec
     if isinstance(spec, LoopSpec):
         return replace(spec, body=[map_ops(inner, function) for inner in spec.body])
-    return function(spec)
+    return cast(AnySpec, function(spec)) if isinstance(spec, OpSpec) else spec

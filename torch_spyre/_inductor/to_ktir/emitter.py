@@ -21,6 +21,7 @@ from xdsl.dialects.linalg.ops import BroadcastOp, GenericOp, ReduceOp, Transpose
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
+from torch_spyre._inductor.constant_bits import rounded_to_half
 from torch_spyre._inductor.to_ktir.indices import Index, IndexArithmetic
 from torch_spyre._inductor.to_ktir.types import F16, F32, tensor_type
 from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
@@ -50,7 +51,8 @@ def _constant(value: float | int | bool, element: Attribute) -> list[Operation]:
     if not isinstance(element, AnyFloat):
         assert isinstance(element, IntegerType)
         return [arith.ConstantOp(IntegerAttr(int(value), element))]
-    value = float(value)
+    # Rounded once: a literal is an IEEE half float, which has one mantissa bit more.
+    value = rounded_to_half(float(value)) if element == F16 else float(value)
     minimum, maximum = _F16_LITERAL_RANGE
     if element != F16 or value == 0 or minimum <= abs(value) <= maximum or isinf(value):
         return [arith.ConstantOp(FloatAttr(value, element))]
