@@ -35,7 +35,11 @@ def import_bundle(directory: str | Path, known_ops: Collection[str] | None = Non
         file = execution.file
         if file not in files:
             files[file] = load_json(folder / file)
-        specs.append(import_sdsc(files[file].value, file, execution.symbols, known_ops))
+        specs.append(
+            import_sdsc(
+                files[file].value, file, execution.symbols, known_ops, has_pool=execution.has_pool
+            )
+        )
     specs = _with_argument_addresses(specs, executions)
     check_argument_addresses(specs, BUNDLE_FILE)
     return with_pool_names(with_scratchpad_names(specs), BUNDLE_FILE)

@@ -50,21 +50,27 @@ def import_sdsc(
     file: str = "sdsc.json",
     symbols: Mapping[int, Address] | None = None,
     known_ops: Collection[str] | None = None,
+    has_pool: bool = False,
 ) -> OpSpec:
     """Return the op of a SuperDSC file's content; raise `BundleError` if it is inconsistent.
 
     `symbols` binds symbolic addresses: the address of a tensor bound to an argument is an offset
-    from the argument's start. If `known_ops` is given, other ops are rejected.
+    from the argument's start. If `known_ops` is given, other ops are rejected. With `has_pool`, the
+    first segment of fixed addresses is the pool, and arguments follow.
     """
     top = Field(dict(content) if isinstance(content, Mapping) else content, file)
-    return _Reader(top, symbols or {}, known_ops).read()
+    return _Reader(top, symbols or {}, known_ops, has_pool).read()
 
 
 class _Reader:
     def __init__(
-        self, top: Field, symbols: Mapping[int, Address], known_ops: Collection[str] | None
+        self,
+        top: Field,
+        symbols: Mapping[int, Address],
+        known_ops: Collection[str] | None,
+        has_pool: bool,
     ) -> None:
-        self.symbols = symbols
+        self.symbols, self.has_pool = symbols, has_pool
         title, self.body = top.single_entry()
         dscs = self.body["dscs_"]
         if not dscs.elements() and self.body.get("datadscs_") is not None:
@@ -209,6 +215,7 @@ class _Reader:
                 self.dsc["coordinateMasking_"][label].fail(f"must start at {unpadded[label]}")
         return OpContext(
             is_restickify=is_restickify,
+            has_pool=self.has_pool,
             sizes=sizes,
             splits=splits,
             core_slices=core_slices,

@@ -46,7 +46,7 @@ def to_tensor_arg(
     address of a tensor that the bundle binds to an argument is an offset from the argument's start;
     other addresses are absolute.
     """
-    memory_space, arg_index, root = _memory_space(tensor)
+    memory_space, arg_index, root = _memory_space(tensor, op.has_pool)
     _check_extents(tensor, op)
     explicit = tensor.extended("coordinates")
     if explicit is not None:
@@ -92,7 +92,7 @@ def tensor_name(tensor: ParsedTensor) -> str | None:
     return name
 
 
-def _memory_space(tensor: ParsedTensor) -> tuple[str, int, Address]:
+def _memory_space(tensor: ParsedTensor, has_pool: bool) -> tuple[str, int, Address]:
     """Return the memory space, the argument index, and the start of the argument or pool."""
     start = tensor.starts[0]
     pool_field, index_field = tensor.extended("place"), tensor.extended("argIndex")
@@ -102,7 +102,10 @@ def _memory_space(tensor: ParsedTensor) -> tuple[str, int, Address]:
         index_field.integer(0, _MAX_ARGUMENTS)
     if any(core_start.root != start.root for core_start in tensor.starts):
         tensor.node["startAddressCoreCorelet_"].fail("has addresses in different arguments")
-    if tensor.component == "lx" or pool_field is not None or start.root == POOL:
+    is_in_pool = start.root == POOL or (
+        has_pool and start.root is None and start.offset < SEGMENT_BYTES
+    )
+    if tensor.component == "lx" or pool_field is not None or is_in_pool:
         if index_field is not None:
             index_field.fail("a tensor in the scratchpad or the pool is not an argument")
         if pool_field is not None and (tensor.component == "lx" or start.arg_index is not None):
@@ -117,7 +120,7 @@ def _memory_space(tensor: ParsedTensor) -> tuple[str, int, Address]:
             f"{start.offset:#x} is outside the argument segments"
         )
     segment = start.offset // SEGMENT_BYTES
-    arg_index = segment if index_field is None else index_field.integer()
+    arg_index = segment - int(has_pool) if index_field is None else index_field.integer()
     return "hbm", arg_index, Address(None, segment * SEGMENT_BYTES)
 
 

@@ -31,6 +31,8 @@ class OpContext:
     """The iteration space that the tensors of an op refer to; mappings are by dim label."""
 
     is_restickify: bool
+    # Whether the first segment of fixed addresses is the pool.
+    has_pool: bool
     # Rounded up to whole sticks, and how they are split over cores.
     sizes: Mapping[str, int]
     splits: Mapping[str, int]
