@@ -133,3 +133,15 @@ def test_no_two_live_tensors_of_a_wide_kernel_overlap(tmp_path):
     read = addresses(read_back(tmp_path, specs))
     assert all(abs(read[a] - read[b]) >= rows * 128 for a, b in combinations(names, 2))
     assert all(address % 128 == 0 for address in read.values())
+
+
+def test_a_slice_of_a_scratchpad_tensor_may_end_within_a_stick(tmp_path):
+    """A slice of 32 columns is a whole stick of the argument, but half of one in fp16."""
+    source = tensor([3, 32], "floor(c0/32); Mod(c0, 32)", 0, FP32)
+    half = tensor([2, 64], "floor(c0/64); Mod(c0, 64)", {"lx": 0}, name="half")
+    result = tensor([3, 32], "floor(c0/32); Mod(c0, 32)", 1, FP32, output=True)
+    specs = [
+        op("fp32todl16", "c0=70/3", source, dataclasses.replace(half, is_input=False)),
+        op("dl16tofp32", "c0=70/3", half, result),
+    ]
+    assert [spec.cores for spec in read_back(tmp_path, specs)] == [3, 3]
