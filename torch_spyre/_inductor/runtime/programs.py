@@ -86,10 +86,5 @@ def front_end_files() -> list[Path]:
     root = Path(torch_spyre.__file__).parent / "_inductor"
     patterns = ("tiling/*.py", "to_ktir/*.py", "multi_loop/**/*.py", "op_table/*.py")
     folders = (path for pattern in patterns for path in root.glob(pattern))
-    files = (
-        "constant_bits.py",
-        "op_spec.py",
-        "kernel_parameters.py",
-        "work_division/core_mapping.py",
-    )
+    files = ("op_spec.py", "kernel_parameters.py", "work_division/core_mapping.py")
     return sorted((*folders, *(root / file for file in files)))

@@ -5,9 +5,9 @@ import math
 import torch  # noqa: F401  # loads the libraries that _C needs
 
 from torch_spyre._C import DataFormats
-from torch_spyre._inductor.constant_bits import decode, encode
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_table import WHERE, find_record
+from torch_spyre._inductor.superdsc.constant_bits import decode, encode
 from torch_spyre.dtype_table import FORMATS
 
 MASK_CONSTANT = "samv-maskvalue"

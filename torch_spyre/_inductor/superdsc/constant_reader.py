@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from torch_spyre._C import DataFormats
-from torch_spyre._inductor.constant_bits import decode, encode, num_codes
+from torch_spyre._inductor.superdsc.constant_bits import decode, encode, num_codes
 from torch_spyre._inductor.superdsc.constant_encoding import MASK_CONSTANT
 from torch_spyre._inductor.superdsc.json_fields import MAX_INTEGER, Field
 from torch_spyre._inductor.superdsc.tensor_reader import parse_data_format

@@ -18,10 +18,10 @@ from typing import Any
 import sympy
 
 from torch_spyre._C import DataFormats
-from torch_spyre._inductor.constant_bits import decode
 from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec
 from torch_spyre._inductor.op_table import RESTICKIFY
 from torch_spyre._inductor.superdsc.accesses import Access
+from torch_spyre._inductor.superdsc.constant_bits import decode
 from torch_spyre._inductor.superdsc.constant_encoding import MASK_CONSTANT
 from torch_spyre._inductor.superdsc.coordinates import (
     IDENTIFIER,

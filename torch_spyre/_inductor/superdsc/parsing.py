@@ -6,7 +6,6 @@ from dataclasses import replace
 import sympy
 
 from torch_spyre._C import DataFormats
-from torch_spyre._inductor.constant_bits import encode
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.op_table import (
@@ -17,6 +16,7 @@ from torch_spyre._inductor.op_table import (
     TOPK_OPS,
 )
 from torch_spyre._inductor.superdsc.accesses import Access, tensor_accesses
+from torch_spyre._inductor.superdsc.constant_bits import encode
 from torch_spyre._inductor.superdsc.constant_encoding import (
     MASK_CONSTANT,
     constant_format,

@@ -21,7 +21,6 @@ from xdsl.dialects.linalg.ops import BroadcastOp, GenericOp, ReduceOp, Transpose
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from torch_spyre._inductor.constant_bits import rounded_to_half
 from torch_spyre._inductor.to_ktir.indices import Index, IndexArithmetic
 from torch_spyre._inductor.to_ktir.types import F16, F32, tensor_type
 from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
@@ -32,7 +31,8 @@ from torch_spyre.ktir.dialects.tensor import ExpandShapeOp
 
 Shape = tuple[int, ...]
 # f16 literals in the text of KTIR are IEEE half floats. The range of the card's format is larger:
-# an epsilon of 1e-8 would become 0. Values outside the IEEE range are truncated from f32 literals.
+# an epsilon of 1e-8 would become 0. Its precision is lower: an inexact literal would be rounded
+# twice. Other values than those of both formats are truncated from f32 literals.
 _F16_LITERAL_RANGE = (2.0**-14, 65504.0)
 
 
@@ -51,10 +51,10 @@ def _constant(value: float | int | bool, element: Attribute) -> list[Operation]:
     if not isinstance(element, AnyFloat):
         assert isinstance(element, IntegerType)
         return [arith.ConstantOp(IntegerAttr(int(value), element))]
-    # Rounded once: a literal is an IEEE half float, which has one mantissa bit more.
-    value = rounded_to_half(float(value)) if element == F16 else float(value)
+    value = float(value)
     minimum, maximum = _F16_LITERAL_RANGE
-    if element != F16 or value == 0 or minimum <= abs(value) <= maximum or isinf(value):
+    is_exact = minimum <= abs(value) <= maximum and FloatAttr(value, F16).value.data == value
+    if element != F16 or value == 0 or is_exact or isinf(value):
         return [arith.ConstantOp(FloatAttr(value, element))]
     exact = arith.ConstantOp(FloatAttr(value, F32))
     return [exact, arith.TruncFOp(exact.result, element)]

@@ -5,7 +5,7 @@
 #map1 = affine_map<(d0, d1) -> (d0, d1)>
 module {
   func.func @sdsc_fused_add_mean_mul_rsqrt_sub_0_0(%arg0: index, %arg1: index, %arg2: index, %arg3: index) attributes {grid = [4]} {
-    %0 = arith.constant 9.99867916e-06 : f32
+    %0 = arith.constant 1.000000e-05 : f32
     %1 = arith.truncf %0 : f32 to f16
     %2 = arith.constant 0.00520833349 : f32
     %3 = arith.constant 0.000000e+00 : f32

@@ -3,7 +3,7 @@
 import math
 import struct
 
-import torch  # noqa: F401  # loads the libraries that _C needs
+import torch
 
 from torch_spyre._C import DataFormats, encode_constant
 from torch_spyre.dtype_table import FORMATS
@@ -20,7 +20,12 @@ def encode(value: float, data_format: DataFormats) -> int:
     """Return the bits of a value in a data format."""
     if data_format == _INT32:
         return int(value) & 0xFFFF_FFFF
-    return int(encode_constant(float(value), data_format))
+    # Programs contain constants as fp32, from which they convert them.
+    return int(encode_constant(_single(float(value)), data_format))
+
+
+def _single(value: float) -> float:
+    return float(torch.tensor(value, dtype=torch.float32))
 
 
 def decode(bits: int, data_format: DataFormats) -> float:
@@ -37,12 +42,6 @@ def decode(bits: int, data_format: DataFormats) -> float:
         return math.nan
     # The format has no subnormals: exponent 0 is an ordinary binade.
     return sign * math.ldexp(1 + (bits & _MANTISSA_MASK) / 512, (magnitude >> 9) - _EXPONENT_BIAS)
-
-
-def rounded_to_half(value: float) -> float:
-    """Return the nearest value of the card's 16-bit format; infinities and NaN are unchanged."""
-    nearest = decode(encode(value, _FP16), _FP16) if math.isfinite(value) else value
-    return nearest if math.isfinite(nearest) else value
 
 
 def num_codes(data_format: DataFormats) -> int:
