@@ -107,8 +107,9 @@ format: $(REQUIREMENTS) ## rewrite Python and C++ files in the project's style
 	@$(BIN)/clang-format -i $(CPP_FILES)
 
 .PHONY: generate
-generate: build ## write the files that derive from the instruction set
+generate: build ## write the files that derive from the instruction set and the timing model
 	$(BIN)/python scripts/generate_instruction_set.py
+	$(BIN)/python scripts/generate_timing_tables.py
 
 .PHONY: docs
 docs: $(DOCS_REQUIREMENTS) ## build the documentation into docs/_build

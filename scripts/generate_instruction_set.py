@@ -5,13 +5,13 @@ The description is torch_spyre/backend/program/{instructions,element_types,vecto
 and the generated sections of docs/program.md; with `--check` it only reports stale ones.
 """
 
-import argparse
 import enum
-import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from generated_sections import ROOT, Sections, markdown_table, page, write_files
 
 from torch_spyre.backend.program.description import (
     Field,
@@ -30,7 +30,6 @@ from torch_spyre.backend.program.instructions import (
 )
 from torch_spyre.backend.program.vector_instructions import VECTOR_INSTRUCTIONS
 
-ROOT = Path(__file__).resolve().parent.parent
 GENERATED = ROOT / "torch_spyre/csrc/emulator/engine/generated"
 PAGE = ROOT / "docs/program.md"
 _WIDTH = 100
@@ -238,12 +237,6 @@ def vector_instructions_list() -> str:
 # --- Documentation --------------------------------------------------------------------------------
 
 
-def _table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    titles = tuple(titles)
-    lines = [titles, ("---",) * len(titles), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def _names(fields: Iterable[Field]) -> str:
     return ", ".join(f"`{field.name}`" for field in fields)
 
@@ -259,7 +252,9 @@ def _program_records() -> tuple[type, ...]:
 
 
 def _program_table() -> str:
-    return _table(("record", "fields in order", "meaning"), _record_rows(_program_records()))
+    return markdown_table(
+        ("record", "fields in order", "meaning"), _record_rows(_program_records())
+    )
 
 
 def _element_type_table() -> str:
@@ -267,7 +262,7 @@ def _element_type_table() -> str:
         (str(kind.value), f"`{kind.mlir_name}`", str(kind.bits), str(kind.bytes))
         for kind in ElementType
     )
-    return _table(("code", "type", "bits", "bytes in memory"), rows)
+    return markdown_table(("code", "type", "bits", "bytes in memory"), rows)
 
 
 def _enum_table() -> str:
@@ -279,12 +274,12 @@ def _enum_table() -> str:
         )
         for kind in enums()
     )
-    return _table(("enum", "values", "meaning"), rows)
+    return markdown_table(("enum", "values", "meaning"), rows)
 
 
 def _record_table() -> str:
     kinds = (kind for kind in records() if kind not in _program_records())
-    return _table(("record", "fields in order", "meaning"), _record_rows(kinds))
+    return markdown_table(("record", "fields in order", "meaning"), _record_rows(kinds))
 
 
 def _instruction_table() -> str:
@@ -292,7 +287,7 @@ def _instruction_table() -> str:
         (str(opcode), f"`{kind.mnemonic}`", _names(fields_of(kind)[1:]), meaning_of(kind))
         for opcode, kind in INSTRUCTIONS.items()
     )
-    return _table(("opcode", "mnemonic", "fields after `location`", "does"), rows)
+    return markdown_table(("opcode", "mnemonic", "fields after `location`", "does"), rows)
 
 
 def _vector_table() -> str:
@@ -307,10 +302,10 @@ def _vector_table() -> str:
         )
         for entry in VECTOR_INSTRUCTIONS
     )
-    return _table(("name", "operands", "signature", "cost", "reduces", "result"), rows)
+    return markdown_table(("name", "operands", "signature", "cost", "reduces", "result"), rows)
 
 
-_SECTIONS: dict[str, Callable[[], str]] = {
+_SECTIONS: Sections = {
     "program": _program_table,
     "element types": _element_type_table,
     "enums": _enum_table,
@@ -318,21 +313,6 @@ _SECTIONS: dict[str, Callable[[], str]] = {
     "instructions": _instruction_table,
     "vector instructions": _vector_table,
 }
-
-
-def page(text: str) -> str:
-    """Return the page with its generated sections replaced."""
-    for name, section in _SECTIONS.items():
-        begin, end = f"<!-- generated: {name} -->\n", "<!-- end -->"
-        if begin not in text:
-            raise ValueError(f"{PAGE} has no generated section {name!r}")
-        before, _, after = text.partition(begin)
-        _, _, after = after.partition(end)
-        text = f"{before}{begin}{section()}\n{end}{after}"
-    unknown = set(re.findall(r"<!-- generated: (.*) -->", text)) - set(_SECTIONS)
-    if unknown:
-        raise ValueError(f"{PAGE} has sections that nothing generates: {sorted(unknown)}")
-    return text
 
 
 # --- Files ----------------------------------------------------------------------------------------
@@ -345,33 +325,9 @@ def generated_files() -> dict[Path, str]:
         GENERATED / "limits.inc": limits_list(),
         GENERATED / "element_types.inc": element_types_list(),
         GENERATED / "vector_instructions.inc": vector_instructions_list(),
-        PAGE: page(PAGE.read_text()),
+        PAGE: page(PAGE, _SECTIONS),
     }
 
 
-def stale_files() -> list[Path]:
-    """Return the derived files whose content is not current."""
-    return [
-        path
-        for path, content in generated_files().items()
-        if not path.exists() or path.read_text() != content
-    ]
-
-
-def main() -> int:
-    """Write the stale files, or report them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="only report stale files")
-    is_check = parser.parse_args().check
-    contents = generated_files()
-    stale = stale_files()
-    for path in stale:
-        print(f"{'stale' if is_check else 'wrote'} {path.relative_to(ROOT)}")
-        if not is_check:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(contents[path])
-    return 1 if is_check and stale else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_files(__doc__, generated_files))

@@ -48,6 +48,7 @@ def test_the_preset_is_the_documented_card():
     assert (card.identity.name, card.identity.type) == ("IBM Spyre (emulated)", "dd2")
     assert (card.compute.cores, card.compute.corelets) == (32, 2)
     assert card.compute.lx_bytes == 2 * 2**20
+    assert card.compute.lx_usable_bytes == 1_625_344
     assert card.compute.stick_bytes == 128
     assert card.memory.physical_bytes == 128 * 2**30
     assert card.memory.ecc_bytes == 16 * 2**30
@@ -56,7 +57,8 @@ def test_the_preset_is_the_documented_card():
     assert card.memory.segment_bytes == 0x400000000
     assert card.memory.program_segment * card.memory.segment_bytes == 0x1C00000000
     assert card.memory.span_limit_bytes == 256 * 2**20
-    assert card.host_link.gigabytes_per_second == 50
+    assert card.host_link.gigabytes_per_second == card.timing.PCIE_GBS == 50
+    assert card.host_link.latency_us == card.timing.PCIE_LAT_US == 8
 
 
 def test_timing_constants_are_exact_and_consistent():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from torch_spyre import knobs
+from torch_spyre._C import SpyreTensorLayout
 from torch_spyre.backend import execution
 from torch_spyre.timing import TileLoop
 from torch_spyre.timing.estimate import estimate
@@ -20,8 +21,11 @@ def records_of(kernels, monkeypatch):
 
     monkeypatch.setattr(execution, "estimate", recorded)
 
-    def compile_call(function, *shapes, dtype=torch.float16):
-        arguments = [torch.empty(shape, dtype=dtype, device="spyre") for shape in shapes]
+    def compile_call(function, *shapes, dtype=torch.float16, layout=None):
+        arguments = [
+            torch.empty(shape, dtype=dtype, device="spyre", device_layout=layout)
+            for shape in shapes
+        ]
         torch._dynamo.reset()
         records.clear()
         with knobs.override(SPYRE_EMU_MODE="timing"), torch.no_grad():
@@ -136,6 +140,13 @@ def test_a_matmul_has_rows_columns_and_splits_of_the_whole(records_of):
 def test_batches_that_alternate_stick_by_stick_have_the_lower_rate(records_of):
     work = matmul(records_of(torch.bmm, (8, 256, 256), (8, 256, 256)))
     assert (work.kind, work.batch) == ("batched", 8)
+
+
+def test_matrices_that_follow_each_other_in_memory_have_the_full_rate(records_of):
+    size = (8, 256, 256)
+    layout = SpyreTensorLayout(size, (256 * 256, 256, 1), torch.float16, [1, 0, 2])
+    work = matmul(records_of(torch.bmm, size, size, layout=layout))
+    assert (work.kind, work.batch) == ("matmul", 8)
 
 
 def test_a_batch_that_shares_one_matrix_is_a_projection(records_of):

@@ -12,7 +12,7 @@ from torch_spyre.backend.launch import LaunchCost, launch
 from torch_spyre.backend.program.bounded_cache import add_to_cache
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import load_card
-from torch_spyre.timing import Timing, estimate
+from torch_spyre.timing import ProgramRecord, Timing, estimate
 from torch_spyre.timing.from_counts import record_of
 
 
@@ -57,9 +57,19 @@ def timing_of(
     key = ("timing", tuple(sizes), tuple(scalars), tuple(memories), card)
     timing: Timing | None = program.timings.get(key)
     if timing is None:
-        record = record_of(program.content, _recorded_counts(program, sizes, scalars, memories))
+        record = program_record(program, sizes, scalars, memories)
         timing = add_to_cache(program.timings, key, estimate(record, card))
     return timing
+
+
+def program_record(
+    program: Program,
+    sizes: Sequence[int],
+    scalars: Sequence[int],
+    memories: Sequence[int] = (),
+) -> ProgramRecord:
+    """Return the record that `timing_of` estimates, with the same arguments."""
+    return record_of(program.content, _recorded_counts(program, sizes, scalars, memories))
 
 
 def has_conflicts(program: Program, sizes: Sequence[int], memories: Sequence[int] = ()) -> bool:

@@ -130,7 +130,7 @@ def synchronize(device: DeviceLike = None) -> None:
 def counters() -> dict[str, int]:
     """Return counters of the work of this process; they never decrease.
 
-    `launches`, `fallbacks` and copied bytes count when work is submitted. Device time and DDR bytes
-    are those of kernels and are final after `synchronize()`.
+    They count work when it is submitted. Launches, device time and DDR bytes are those of kernels
+    and of copies, fills and casts on the card.
     """
     return _C.counters()

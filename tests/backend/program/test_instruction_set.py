@@ -1,11 +1,12 @@
 """The instruction set is described once: whatever derives from the description agrees with it."""
 
 import dataclasses
-import importlib.util
 from pathlib import Path
 
+import generate_instruction_set
 import pytest
 import torch  # noqa: F401  The extension needs its libraries.
+from generated_sections import stale_files
 
 from torch_spyre import _C
 from torch_spyre.backend.lowering import nodes
@@ -23,16 +24,11 @@ from torch_spyre.testing import instructions as golden
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def generator():
-    path = ROOT / "scripts/generate_instruction_set.py"
-    spec = importlib.util.spec_from_file_location("generate_instruction_set", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_generated_files_are_current():
-    stale = [str(path.relative_to(ROOT)) for path in generator().stale_files()]
+    stale = [
+        str(path.relative_to(ROOT))
+        for path in stale_files(generate_instruction_set.generated_files())
+    ]
     assert not stale, "run `make generate`"
 
 

@@ -1,14 +1,12 @@
 """Streams and events: identity, the current stream, device time and errors."""
 
 import threading
-import time
 import warnings
 
 import pytest
 import torch
 
 from torch_spyre import _C
-from torch_spyre.cards import load_card
 
 Event, Stream, stream = torch.spyre.Event, torch.spyre.Stream, torch.spyre.stream
 
@@ -115,106 +113,6 @@ def test_current_stream_is_thread_local():
         thread.join()
         assert torch.spyre.current_stream() == mine
     assert seen == [0, -1]
-
-
-# --- Device time ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("count", [1, 64, 1 << 16, 1 << 22])
-def test_a_copy_takes_the_latency_of_the_host_link_and_its_bytes_over_the_rate(count):
-    host = torch.ones(count, dtype=torch.float32).pin_memory()
-    constants = load_card().timing
-    rate, latency = float(constants.PCIE_GBS) * 1e9, float(constants.PCIE_LAT_US) * 1e-6
-    for non_blocking in (False, True):
-        start, middle, end = timed_event(), timed_event(), timed_event()
-        start.record()
-        card = host.to("spyre", non_blocking=non_blocking)
-        middle.record()
-        card.cpu()
-        end.record()
-        end.synchronize()
-        expected = (latency + host.nbytes / rate) * 1e3
-        assert start.elapsed_time(middle) == pytest.approx(expected, rel=1e-9, abs=2e-9)
-        assert start.elapsed_time(end) == pytest.approx(2 * expected, rel=1e-9, abs=4e-9)
-        assert end.elapsed_time(start) == -start.elapsed_time(end)
-
-
-def test_events_of_torch_spyre_give_elapsed_time():
-    start, end = Event(enable_timing=True), Event(enable_timing=True)
-    start.record()
-    torch.ones(1 << 16).to("spyre")
-    end.record()
-    end.synchronize()
-    assert start.elapsed_time(end) > 0
-
-
-def test_copies_of_several_streams_share_a_direction_of_the_link(pinned):
-    one, two = Stream(), Stream()
-    torch.spyre.synchronize()
-    start, end_one, end_two, joined = (timed_event() for _ in range(4))
-    start.record(one)
-    for here, end in ((one, end_one), (two, end_two)):
-        with here:
-            for _ in range(1 if here is one else 3):
-                pinned[0].to("spyre", non_blocking=True)
-            end.record()
-    one.wait_stream(two)
-    joined.record(one)
-    torch.spyre.synchronize()
-    copy = start.elapsed_time(end_one)
-    assert start.elapsed_time(end_two) == pytest.approx(4 * copy)
-    assert start.elapsed_time(joined) == pytest.approx(4 * copy)
-
-
-def test_both_directions_of_the_link_work_at_the_same_time(pinned):
-    one, two = Stream(), Stream()
-    card = pinned[0].to("spyre")
-    torch.spyre.synchronize()
-    start, end_one, end_two = (timed_event() for _ in range(3))
-    start.record(one)
-    with one:
-        pinned[0].to("spyre", non_blocking=True)
-        end_one.record()
-    with two:
-        pinned[0].copy_(card, non_blocking=True)
-        end_two.record()
-    torch.spyre.synchronize()
-    assert start.elapsed_time(end_two) == pytest.approx(start.elapsed_time(end_one))
-
-
-@pytest.mark.parametrize("wait", ["event", "stream", "device", "event query", "stream query"])
-def test_work_after_a_host_wait_is_later_in_device_time(pinned, wait):
-    one, two = Stream(), Stream()
-    done, later = timed_event(), timed_event()
-    with one:
-        pinned[0].to("spyre", non_blocking=True)
-        done.record()
-    if wait == "event":
-        done.synchronize()
-    elif wait == "stream":
-        one.synchronize()
-    elif wait == "device":
-        torch.spyre.synchronize()
-    else:
-        while not (done if wait == "event query" else one).query():
-            time.sleep(0)
-    later.record(two)
-    later.synchronize()
-    assert done.elapsed_time(later) >= 0
-
-
-def test_events_without_timing_or_record_raise_on_elapsed_time():
-    recorded, untimed, never = timed_event(), torch.Event("spyre"), timed_event()
-    for event in (recorded, untimed):
-        event.record()
-        event.synchronize()
-    for other in (untimed, never):
-        with pytest.raises((RuntimeError, ValueError), match=r"timing|record"):
-            recorded.elapsed_time(other)
-        with pytest.raises((RuntimeError, ValueError), match=r"timing|record"):
-            other.elapsed_time(recorded)
-    with pytest.raises(RuntimeError, match="cannot be shared between processes"):
-        Event(interprocess=True)
 
 
 # --- Errors and load ------------------------------------------------------------------------------
