@@ -10,7 +10,8 @@ from torch_spyre._inductor.driver import load_kernel
 from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, UnimplementedOp, flat
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.runtime.runner import Runner
-from torch_spyre._inductor.superdsc.programs import split_into_programs, with_scratchpad_names
+from torch_spyre._inductor.superdsc.programs import split_into_programs
+from torch_spyre._inductor.superdsc.scratchpad_allocation import with_scratchpad_names
 from torch_spyre._inductor.superdsc.unrolling import unroll_loop_specs
 from torch_spyre.cards import load_card
 from torch_spyre.errors import UnimplementedOpError

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import sympy
 import torch  # noqa: F401  # loads the libraries that _C needs
@@ -179,6 +179,7 @@ class LoopSpec:
 
 
 Spec = OpSpec | LoopSpec | UnimplementedOp
+AnySpec = TypeVar("AnySpec", bound=Spec)
 
 
 def flat(specs: Sequence[Spec]) -> Iterator[OpSpec | UnimplementedOp]:

@@ -21,7 +21,7 @@ KERNELS = {
         lambda x: torch.where(torch.arange(130, device=x.device) // 2 > 7, x, 0),
         (make_tensor(3, 130),),
     ),
-    "cat": (lambda x, y: torch.cat([x, y], 1), (make_tensor(8, 10), make_tensor(8, 30))),
+    "cat": (lambda x, y: torch.cat([x, y], 1), (make_tensor(8, 64), make_tensor(8, 128))),
 }
 WRONG_VALUES = [None, True, -1, 0, 2, 1 << 70, 2.5, "", "x", "c0(", "7", [], {}, [1], {"c0": 1}]
 

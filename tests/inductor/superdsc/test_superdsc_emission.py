@@ -275,21 +275,20 @@ def test_constants_are_encoded_and_kept_exact():
     assert dsc["torchSpyre_"] == {"exactConstants": {"clipMax": 0.1}}
 
 
-def test_constants_of_integer_ops_are_fp32():
+def test_constants_of_integer_ops_are_exact():
     shape = ([1, 1, 32], "floor(c1/32); c0; Mod(c1, 32)")
     spec = op(
         "add",
         "c0=1 c1=32",
         tensor(*shape, 0, INT32),
         tensor(*shape, 1, INT32, output=True),
-        op_info={"constants": {"operand1": 70000}},
+        op_info={"constants": {"operand1": -1234567890}},
     )
     _, dsc = sdsc(spec)
     constant = dsc["constantInfo_"]["0"]
-    assert constant["dataFormat_"] == "IEEE_FP32"
-    assert constant["data_"]["data_"]["[0, 0, 0]"] == [
-        encode_constant(70000.0, DataFormats.IEEE_FP32)
-    ]
+    assert constant["dataFormat_"] == "IEEE_INT32"
+    assert constant["data_"]["data_"]["[0, 0, 0]"] == [2**32 - 1234567890]
+    assert "torchSpyre_" not in dsc
 
 
 @pytest.mark.parametrize(

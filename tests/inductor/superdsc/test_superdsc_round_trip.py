@@ -1,10 +1,9 @@
 """Tests that ops read back from a bundle access the same bytes on the same cores."""
 
-import json
-
 import pytest
 from address_maps import argument_properties, same_addresses
 from op_spec_samples import samples
+from superdsc_read_back import remove_extensions, without_extensions
 
 from torch_spyre._inductor.superdsc import (
     generate_bundle,
@@ -57,15 +56,6 @@ def test_writing_again_gives_the_same_files(name, tmp_path):
         assert file.read_text() == (second / file.name).read_text()
 
 
-def without_extensions(value):
-    """Return a JSON value without our extensions."""
-    if isinstance(value, dict):
-        return {
-            key: without_extensions(item) for key, item in value.items() if key != "torchSpyre_"
-        }
-    return [without_extensions(item) for item in value] if isinstance(value, list) else value
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -96,8 +86,7 @@ def test_the_public_keys_alone_give_the_same_addresses(name):
 
 def test_scratchpad_tensors_without_names_are_linked_by_their_address(tmp_path):
     generate_bundle("kernel", tmp_path, SAMPLES["softmax"], symbolic_args=False)
-    for path in tmp_path.glob("*.json"):
-        path.write_text(json.dumps(without_extensions(json.loads(path.read_text()))))
+    remove_extensions(tmp_path)
     names = [[arg.name for arg in spec.args] for spec in import_bundle(tmp_path)]
     row_max, shifted, exps, row_sum = "lx_0_0", "lx_8192_1", "lx_16384_2", "lx_0_3"
     assert names == [

@@ -49,6 +49,8 @@ class Execution:
 
     file: str
     symbols: Mapping[int, Address]
+    # Whether segment 0 of fixed addresses is the pool.
+    has_pool: bool = False
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,9 @@ class _Parser:
             self._fail("symbol ids must be negative")
         if len(self.executions) == MAX_EXECUTIONS:
             self._fail(f"a bundle may execute at most {MAX_EXECUTIONS} SuperDSC files")
-        self.executions.append(Execution(match[2], dict(zip(ids, operands, strict=True))))
+        symbols = dict(zip(ids, operands, strict=True))
+        has_pool = Address(POOL, 0) in self.parameters.values()
+        self.executions.append(Execution(match[2], symbols, has_pool))
 
     # --- tokens -----------------------------------------------------------------------------------
 

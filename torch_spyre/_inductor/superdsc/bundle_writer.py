@@ -14,15 +14,23 @@ from torch_spyre._inductor.superdsc.emission import generate_sdsc
 from torch_spyre._inductor.superdsc.parsing import parse_op_spec
 from torch_spyre._inductor.superdsc.pool_allocation import with_pool_offsets
 from torch_spyre._inductor.superdsc.programs import common_sticks_per_op
+from torch_spyre._inductor.superdsc.scratchpad_allocation import with_scratchpad_addresses
 from torch_spyre._inductor.superdsc.sdsc_spec import SDSCSpec
-from torch_spyre._inductor.superdsc.segments import has_distinct_addresses, with_argument_addresses
-from torch_spyre._inductor.superdsc.symbol_table import INPUT_TYPE, SymbolTable
+from torch_spyre._inductor.superdsc.segments import (
+    as_offsets,
+    has_distinct_addresses,
+    has_own_segments,
+    has_pool,
+    with_argument_addresses,
+)
+from torch_spyre._inductor.superdsc.symbol_table import INPUT_TYPE, POOL, SymbolTable
 from torch_spyre._inductor.superdsc.unrolling import (
     make_trips,
     select_tile,
     trip_count,
     unroll_loop_specs,
 )
+from torch_spyre.cards import load_card
 from torch_spyre.errors import InvalidOpSpecError
 
 BUNDLE_FILE = "bundle.mlir"
@@ -39,19 +47,23 @@ def generate_bundle(
     """Write `sdsc_<n>.json` for each op, and `bundle.mlir`, into `output_dir`.
 
     `unroll_loops` writes one op per loop trip instead of an `scf.for`; `symbolic_args` makes
-    addresses parameters of the bundle instead of constants. Both default to the knobs. If several
+    addresses parameters of the bundle instead of constants, as they are anyway if arguments share a
+    segment. Both default to the knobs. If several
     arguments have the same address, new addresses are assigned here; likewise for tensors that
-    overlap in the pool. Ops that the card does not implement are omitted: running such a kernel
-    raises an error.
+    overlap in the pool or in the scratchpad. Ops that the card does not implement are omitted:
+    running such a kernel raises an error.
     """
     unroll = knobs.bundles.unroll_loops if unroll_loops is None else unroll_loops
     symbolic = knobs.bundles.symbolic_args if symbolic_args is None else symbolic_args
+    specs = with_scratchpad_addresses(specs, load_card().compute.lx_usable_bytes)
     specs = with_pool_offsets(specs)
     if not has_distinct_addresses(specs):
-        specs = with_argument_addresses(specs)
+        specs = with_argument_addresses(as_offsets(specs))
+    # Fixed addresses identify an argument by its segment.
+    symbolic = symbolic or not has_own_segments(specs)
     specs = unroll_loop_specs(specs) if unroll else specs
     sticks = common_sticks_per_op([spec for spec in flat(specs) if isinstance(spec, OpSpec)])
-    writer = _Writer(kernel_name, symbolic, sticks)
+    writer = _Writer(kernel_name, symbolic, has_pool(specs), sticks)
     writer.write(specs, ())
     folder = Path(output_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,6 +84,7 @@ class _Loop:
 class _Writer:
     kernel: str
     is_symbolic: bool
+    has_pool: bool
     # The common sticks of each op's program, in the order of the ops: see `common_sticks`.
     sticks: Sequence[Mapping[Symbol, int]]
     files: list[dict[str, Any]] = field(default_factory=list)
@@ -202,12 +215,15 @@ class _Writer:
 
     def text(self) -> str:
         """Return the text of `bundle.mlir`."""
-        parameters = self._table.ordered_parameters()
+        # Fixed addresses need no parameter, but that of the pool tells that segment 0 is the pool.
+        fixed_parameters = [POOL] if self.has_pool else []
+        parameters = self._table.ordered_parameters() if self.is_symbolic else fixed_parameters
         signature = ", ".join(f"%{root}_base_addr: {INPUT_TYPE}" for root in parameters)
         prologue = [
             f"%{root} = sdscbundle.input_arg_extract value from %{root}_base_addr : "
             f"{INPUT_TYPE} -> index"
             for root in parameters
+            if self.is_symbolic
         ]
         if self._bounds:
             prologue += ["%c0 = arith.constant 0 : index", "%c1 = arith.constant 1 : index"]

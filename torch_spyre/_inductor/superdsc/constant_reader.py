@@ -1,13 +1,11 @@
 """Reads the masks and constants of a SuperDSC file."""
 
+import math
 from collections.abc import Mapping
 
-from torch_spyre._inductor.superdsc.constant_encoding import (
-    MASK_CONSTANT,
-    decode,
-    encode,
-    num_codes,
-)
+from torch_spyre._C import DataFormats
+from torch_spyre._inductor.superdsc.constant_bits import decode, encode, num_codes
+from torch_spyre._inductor.superdsc.constant_encoding import MASK_CONSTANT
 from torch_spyre._inductor.superdsc.json_fields import MAX_INTEGER, Field
 from torch_spyre._inductor.superdsc.tensor_reader import parse_data_format
 
@@ -70,6 +68,7 @@ def _constant(entry: Field, exact: Field | None) -> float:
         value = float(value)
     if not isinstance(value, int | float) or abs(value) > MAX_INTEGER and isinstance(value, int):
         exact.fail("is not a number")
-    if encode(float(value), data_format) != bits:
+    is_integer = data_format == DataFormats.IEEE_INT32
+    if is_integer and not math.isfinite(value) or encode(value, data_format) != bits:
         exact.fail(f"does not have the bits {bits}")
     return value

@@ -157,6 +157,26 @@ def canonical_view(
     return [*outer, (stick, _simplified(coordinates[-1], sizes, stick))]
 
 
+def has_same_addresses(
+    first: tuple[Sequence[int], Sequence[sympy.Expr]],
+    second: tuple[Sequence[int], Sequence[sympy.Expr]],
+    sizes: Mapping[sympy.Symbol, int],
+) -> bool:
+    """Return whether two pairs of device sizes and coordinates access the same elements.
+
+    The tensors must also have the same size, so that other ops find the same tensor.
+    """
+    offsets = [
+        sum(
+            _simplified(coordinate, sizes, device_size[-1]) * stride
+            for coordinate, stride in zip(coordinates, contiguous_strides(device_size), strict=True)
+        )
+        for device_size, coordinates in (first, second)
+    ]
+    is_same_size = math.prod(first[0]) == math.prod(second[0])
+    return is_same_size and sympy.expand(offsets[0] - offsets[1]) == 0
+
+
 def _simplified(
     coordinate: sympy.Expr, sizes: Mapping[sympy.Symbol, int], stick: int
 ) -> sympy.Expr:

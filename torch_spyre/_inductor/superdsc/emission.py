@@ -123,8 +123,9 @@ def _allocate_node(spec: SDSCSpec, position: int, symbols: Sequence[int] | None)
         node["backGapCore_"] = {
             label: dict.fromkeys(cores, str(gap)) for label, gap in arg.back_gap.items()
         }
+    # Without coordinates, a reader rejects a tensor whose dims do not describe the access.
     node["coordinates_"] = {
-        "coordInfo": {label: _coordinate(spec, arg, label) for label in dims},
+        "coordInfo": {label: _coordinate(spec, arg, label) for label in dims if arg.is_affine},
         "coreIdToWkSlice_": {},
     }
     if arg.extension:

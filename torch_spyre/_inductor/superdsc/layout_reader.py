@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from torch_spyre._inductor.superdsc.json_fields import Field
-from torch_spyre._inductor.superdsc.public_form import round_up
+from torch_spyre._inductor.superdsc.public_form import padded_to_sticks
 from torch_spyre._inductor.superdsc.sdsc_spec import LayoutClass
 from torch_spyre._inductor.superdsc.tensor_reader import OpContext, ParsedTensor
 from torch_spyre.constants import BYTES_IN_STICK
@@ -30,13 +30,15 @@ def read_layouts(dsc: Field, sizes: Mapping[str, int]) -> dict[str, LayoutClass]
 def check_coordinate_info(tensor: ParsedTensor, op: OpContext) -> None:
     """Check that the maps from core, stick and lane to coordinates match sizes and splits."""
     info = tensor.node["coordinates_"]["coordInfo"]
+    if tensor.extended("coordinates") is not None and not dict(info.entries()):
+        return
     if sorted(dict(info.entries())) != sorted(tensor.layout.dims):
         info.fail(f"must have the dims {list(tensor.layout.dims)}")
     for label, entry in info.entries():
         is_indexed = tensor.scale[label] == 1
-        size = op.sizes[label] // op.splits[label] if is_indexed else 1
-        if label == tensor.layout.stick:
-            size = round_up(size, tensor.layout.stick_size)
+        slice_size = op.sizes[label] // op.splits[label] if is_indexed else 1
+        # A slice in the scratchpad may end within a stick.
+        size = padded_to_sticks(slice_size, label, tensor.layout.stick, tensor.layout.stick_size)
         functions = entry["folds"]["dim_prop_func"].elements()
         attributes = entry["folds"]["dim_prop_attr"].elements(len(functions))
         covered = 1
@@ -46,8 +48,8 @@ def check_coordinate_info(tensor: ParsedTensor, op: OpContext) -> None:
             factor = attribute["factor_"].integer(1)
             if attribute["label_"].string() == "core_fold":
                 slices = op.splits[label] if is_indexed else 1
-                if factor != slices or (alpha != size and slices > 1):
-                    entry.fail(f"core_fold must be {size} x {slices}")
+                if factor != slices or (alpha != slice_size and slices > 1):
+                    entry.fail(f"core_fold must be {slice_size} x {slices}")
             elif attribute["label_"].string().startswith("elem_arr_"):
                 covered *= factor
         if covered != size:

@@ -16,13 +16,15 @@ from torch_spyre._inductor.op_table import (
     TOPK_OPS,
 )
 from torch_spyre._inductor.superdsc.accesses import Access, tensor_accesses
+from torch_spyre._inductor.superdsc.constant_bits import encode
 from torch_spyre._inductor.superdsc.constant_encoding import (
     MASK_CONSTANT,
     constant_format,
-    encode,
+    mask_format,
     mask_value,
 )
-from torch_spyre._inductor.superdsc.extensions import op_extension
+from torch_spyre._inductor.superdsc.coordinates import bounds, direct_symbols
+from torch_spyre._inductor.superdsc.extensions import op_extension, public_sizes
 from torch_spyre._inductor.superdsc.labels import (
     DIM_LABELS,
     INDEX_LAYOUT_LABELS,
@@ -63,7 +65,7 @@ def parse_op_spec(spec: OpSpec, sticks: Mapping[sympy.Symbol, int] | None = None
         for position in range(len(accesses))
     ]
     layouts, args = _with_layout_classes(spec, args)
-    mask = _mask(dims, args[-1])
+    mask = _mask(spec, dims, accesses, args)
     constants = _constants(spec, _op_format(accesses), mask)
     is_nonstick = (
         spec.is_reduction
@@ -74,7 +76,7 @@ def parse_op_spec(spec: OpSpec, sticks: Mapping[sympy.Symbol, int] | None = None
         op=spec.op,
         op_func=spec.op + NONSTICK if is_nonstick else spec.op,
         unit="pt" if spec.op in MATMUL_OPS else "sfp",
-        data_format=_op_format(accesses).name,
+        data_format=next(arg.data_format for arg in args if arg.indirect_kind != "index_tensor"),
         sizes={dim.label: dim.size for dim in dims.all},
         splits=splits,
         core_slices=tuple(core_slices),
@@ -206,19 +208,52 @@ def _with_layout_classes(
     return layouts, labeled_args
 
 
-def _mask(dims: OpDims, output: SDSCArgs) -> dict[str, tuple[int, int]]:
-    """Return the padding of reduced stick dims: its first index and its size."""
-    return {
-        dim.label: (dim.unpadded, dim.size - dim.unpadded)
-        for dim in dims.all
-        if dim.size > dim.unpadded and output.scale.get(dim.label) == -2
-    }
+def _mask(
+    spec: OpSpec, dims: OpDims, accesses: Sequence[Access], args: Sequence[SDSCArgs]
+) -> dict[str, tuple[int, int]]:
+    """Return the padding that must not be computed: its first index and its size, by dim."""
+    padded_sizes = {dim.label: dim.size for dim in dims.all}
+    computed_sizes = public_sizes(padded_sizes, {}, args, spec.op)
+    mask = {}
+    for dim in dims.all:
+        is_computed = computed_sizes[dim.label] > dim.unpadded
+        is_reduced_stick = dim.size > dim.unpadded and args[-1].scale.get(dim.label) == -2
+        if is_reduced_stick or (
+            is_computed and _changes_results(spec, dim, computed_sizes, dims, accesses)
+        ):
+            mask[dim.label] = (dim.unpadded, dim.size - dim.unpadded)
+    return mask
+
+
+def _changes_results(
+    spec: OpSpec,
+    dim: Dim,
+    computed_sizes: Mapping[str, int],
+    dims: OpDims,
+    accesses: Sequence[Access],
+) -> bool:
+    """Return whether computing the padding of a dim too would change results or fail."""
+    output = accesses[-1]
+    if dim.symbol not in output.order:
+        return spec.is_reduction
+    if spec.op_info.get("partial") or any(
+        dim.symbol in access.order for access in accesses if access.is_index
+    ):
+        return True
+    sizes = {symbol: computed_sizes[label] for symbol, label in dims.label_of.items()}
+    return any(
+        bounds(coordinate, sizes, (0, 0))[1] >= size
+        for access in accesses
+        for size, coordinate in zip(
+            access.arg.device_size, access.arg.device_coordinates, strict=True
+        )
+        if dim.symbol in direct_symbols(coordinate)
+    )
 
 
 def _constants(
     spec: OpSpec, op_format: DataFormats, mask: Mapping[str, tuple[int, int]]
 ) -> list[Constant]:
-    data_format = constant_format(op_format)
     values = dict(spec.constants)
     if MASK_CONSTANT in values:
         raise InvalidOpSpecError(
@@ -232,7 +267,12 @@ def _constants(
             raise InvalidOpSpecError(
                 f"OpSpec {spec.op}", f"constant {name} is {value!r}, not a number"
             )
-        constants.append(Constant(name, data_format.name, encode(float(value), data_format)))
+        data_format = (
+            mask_format(op_format)
+            if name == MASK_CONSTANT
+            else constant_format(spec, name, float(value))
+        )
+        constants.append(Constant(name, data_format.name, encode(value, data_format)))
     return constants
 
 

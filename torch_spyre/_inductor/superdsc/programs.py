@@ -6,18 +6,18 @@ bundle did gives the same results.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import lcm
 
 from sympy import Symbol
 
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import AnySpec, OpSpec, Spec, flat
 from torch_spyre._inductor.superdsc.accesses import tensor_accesses
+from torch_spyre._inductor.superdsc.coordinates import canonical_view
 
 
-def split_into_programs(specs: Sequence[OpSpec]) -> list[list[OpSpec]]:
-    """Return the ops, split wherever no scratchpad tensor is live."""
-    programs: list[list[OpSpec]] = []
+def split_into_programs(specs: Sequence[AnySpec]) -> list[list[AnySpec]]:
+    """Return the specs, split wherever no scratchpad tensor is live."""
+    programs: list[list[AnySpec]] = []
     end = -1
     for position, (spec, last) in enumerate(zip(specs, _last_reads(specs), strict=True)):
         if position > end:
@@ -27,35 +27,43 @@ def split_into_programs(specs: Sequence[OpSpec]) -> list[list[OpSpec]]:
     return programs
 
 
-def _last_reads(specs: Sequence[OpSpec]) -> list[int]:
-    """Return the position of the last reader of each op's scratchpad output, or its own."""
+def _last_reads(specs: Sequence[Spec]) -> list[int]:
+    """Return the position of the last reader of each spec's scratchpad outputs, or its own."""
     last_reads = list(range(len(specs)))
     readers: dict[str | None, int] = {}
     for position in reversed(range(len(specs))):
-        spec = specs[position]
-        if spec.output.in_scratchpad:
-            last_reads[position] = readers.pop(spec.output.name, position)
-        for arg in spec.inputs:
-            if arg.in_scratchpad:
+        args = [
+            arg
+            for op in flat([specs[position]])
+            if isinstance(op, OpSpec)
+            for arg in op.args
+            if arg.in_scratchpad
+        ]
+        for arg in args:
+            if not arg.is_input:
+                last_reads[position] = max(last_reads[position], readers.pop(arg.name, position))
+        for arg in args:
+            if arg.is_input:
                 readers.setdefault(arg.name, position)
     return last_reads
 
 
-def with_scratchpad_names(specs: Sequence[OpSpec]) -> list[OpSpec]:
-    """Return the specs with one name for each scratchpad tensor in all ops that access it."""
-    latest: dict[int, str] = {}
-    named = []
-    for position, spec in enumerate(specs):
-        args = []
-        for arg in spec.args:
-            if arg.in_scratchpad:
-                address = arg.allocation["lx"]
-                if not arg.is_input:
-                    latest[address] = arg.name or f"lx_{address}_{position}"
-                arg = replace(arg, name=arg.name or latest.get(address, f"lx_{address}"))
-            args.append(arg)
-        named.append(replace(spec, args=args))
-    return named
+def can_be_one_kernel(specs: Sequence[OpSpec]) -> bool:
+    """Return whether ops agree on the sizes and splits of symbols, and on scratchpad tensors.
+
+    Without the names of symbols in the file, ops that were one program need not agree.
+    """
+    space: dict[Symbol, tuple[int, int]] = {}
+    views: dict[str | None, object] = {}
+    for spec in specs:
+        for symbol, (size, split) in spec.iteration_space.items():
+            if space.setdefault(symbol, (int(size), split)) != (int(size), split):
+                return False
+        for arg in (arg for arg in spec.args if arg.in_scratchpad):
+            view = canonical_view(arg.device_size, arg.device_coordinates, spec.sizes)
+            if views.setdefault(arg.name, view) != view:
+                return False
+    return True
 
 
 def common_sticks(specs: Sequence[OpSpec]) -> dict[Symbol, int]:

@@ -22,15 +22,31 @@ class PublicDim:
     coordinate: sympy.Expr | None
 
 
+@dataclass(frozen=True)
+class GappedTensor:
+    """The back gaps of a tensor by dim, its sticks, and its dims that index tensors index."""
+
+    gaps: Mapping[str, int]
+    stick: str
+    stick_size: int
+    indirect: Collection[str]
+
+
 def round_up(size: int, unit: int) -> int:
     """Return the smallest multiple of `unit` that is at least `size`."""
     return -(-size // unit) * unit
 
 
+def padded_to_sticks(size: int, label: str, stick: str, stick_size: int) -> int:
+    """Return the size of a dim in a tensor, which has whole sticks of its stick dim."""
+    return round_up(size, stick_size) if label == stick else size
+
+
 def extent_from_gap(size: int, gap: int, is_restickify: bool) -> int:
     """Return the extent in memory of a dim with a back gap.
 
-    A gap is memory beyond the iteration space, except in restickify, where it is missing memory.
+    A gap is memory beyond the iteration space, except in restickify, where it is missing memory. A
+    negative gap is the opposite.
     """
     return size - gap if is_restickify else size + gap
 
@@ -69,14 +85,17 @@ def _lane(coordinate: sympy.Expr | None, stick_size: int) -> sympy.Expr:
 def unpadded_sizes(
     padded: Mapping[str, int],
     mask: Mapping[str, tuple[int, int]],
-    gaps: Sequence[Mapping[str, int]],
+    tensors: Sequence[GappedTensor],
     is_restickify: bool,
 ) -> dict[str, int]:
-    """Return the sizes of dims up to the mask or, in restickify, up to the end of memory."""
+    """Return the sizes of dims up to the mask or, if memory is missing, up to the end of memory."""
     sizes = dict(padded)
-    if is_restickify:
-        for label in sizes:
-            sizes[label] -= max((tensor_gaps.get(label, 0) for tensor_gaps in gaps), default=0)
+    for tensor in tensors:
+        for label, gap in tensor.gaps.items():
+            if label not in tensor.indirect:
+                iterated = padded_to_sticks(padded[label], label, tensor.stick, tensor.stick_size)
+                extent = extent_from_gap(iterated, gap, is_restickify)
+                sizes[label] = min(sizes[label], extent)
     return sizes | {label: valid for label, (valid, _) in mask.items()}
 
 
@@ -88,6 +107,11 @@ def public_format(name: str, is_index: bool) -> str:
 def is_reduction_op(op_func: str, inputs: Sequence[int], output: int) -> bool:
     """Return whether an op is a reduction: ops that accumulate list their output as an input."""
     return op_func in MATMUL_OPS | TOPK_OPS or op_func.endswith(NONSTICK) or output in inputs
+
+
+def is_partial_write(mask: Mapping[str, tuple[int, int]], output_scale: Mapping[str, int]) -> bool:
+    """Return whether the padding of the output in memory must be preserved: it is masked."""
+    return any(output_scale.get(label) == 1 for label in mask)
 
 
 def iterated_labels(op: str, sizes: Mapping[str, int], named: Collection[str]) -> list[str] | None:

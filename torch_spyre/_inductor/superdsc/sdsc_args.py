@@ -1,7 +1,6 @@
 """Derives the `SDSCArgs` of one tensor of an op."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import sympy
 
@@ -16,7 +15,7 @@ from torch_spyre._inductor.op_table import (
 )
 from torch_spyre._inductor.superdsc.accesses import Access
 from torch_spyre._inductor.superdsc.coordinates import direct_symbols, element_offset, evaluate
-from torch_spyre._inductor.superdsc.extensions import tensor_extension
+from torch_spyre._inductor.superdsc.extensions import with_extension
 from torch_spyre._inductor.superdsc.public_form import round_up
 from torch_spyre._inductor.superdsc.sdsc_spec import (
     Dim,
@@ -87,7 +86,7 @@ def parse_tensor(
         indirect_kind=kind,
         indirect_partner=partner,
     )
-    return replace(sdsc_arg, extension=tensor_extension(spec, access, sdsc_arg, dims, extents))
+    return with_extension(spec, access, sdsc_arg, dims, extents)
 
 
 def _indexed_labels(access: Access, dims: OpDims) -> list[str]:
@@ -114,7 +113,15 @@ def _public_format(spec: OpSpec, access: Access) -> DataFormats:
     """Return the format to write: the copy and gather units do not support every format."""
     if access.is_index and access.stick_size == DataFormats.SENUINT32.elems_per_stick():
         return DataFormats.SENUINT32
-    if spec.op == IDENTITY and access.arg.device_dtype == DataFormats.IEEE_INT32:
+    tensors = [*spec.operands, spec.output]
+    is_copy = (
+        spec.op == IDENTITY
+        and len(tensors) > 1
+        and not any(
+            arg.in_scratchpad or arg.device_dtype != DataFormats.IEEE_INT32 for arg in tensors
+        )
+    )
+    if is_copy and not access.is_index:
         return DataFormats.IEEE_FP32
     return access.arg.device_dtype
 
@@ -127,11 +134,9 @@ def _extent(access: Access, dim: Dim) -> int:
 
 
 def _gap(spec: OpSpec, dim: Dim, extent: int, is_stick: bool, access: Access) -> int:
-    """Return the back gap of the dim; in restickify, the number of missing indices."""
+    """Return the back gap of the dim: the inverse of `extent_from_gap`."""
     iterated = round_up(dim.size, access.stick_size) if is_stick else dim.size
-    if spec.op == RESTICKIFY and extent < iterated:
-        return iterated - extent
-    return max(extent - iterated, 0)
+    return iterated - extent if spec.op == RESTICKIFY else extent - iterated
 
 
 def _span(access: Access, dim: Dim) -> int:

@@ -19,6 +19,8 @@ from torch_spyre._inductor.superdsc.labels import NONSTICK, slices_per_core
 from torch_spyre._inductor.superdsc.layout_reader import check_coordinate_info, read_layouts
 from torch_spyre._inductor.superdsc.op_info_reader import check_op_info, read_op_info
 from torch_spyre._inductor.superdsc.public_form import (
+    GappedTensor,
+    is_partial_write,
     is_reduction_op,
     iterated_labels,
     round_up,
@@ -48,21 +50,27 @@ def import_sdsc(
     file: str = "sdsc.json",
     symbols: Mapping[int, Address] | None = None,
     known_ops: Collection[str] | None = None,
+    has_pool: bool = False,
 ) -> OpSpec:
     """Return the op of a SuperDSC file's content; raise `BundleError` if it is inconsistent.
 
     `symbols` binds symbolic addresses: the address of a tensor bound to an argument is an offset
-    from the argument's start. If `known_ops` is given, other ops are rejected.
+    from the argument's start. If `known_ops` is given, other ops are rejected. With `has_pool`, the
+    first segment of fixed addresses is the pool, and arguments follow.
     """
     top = Field(dict(content) if isinstance(content, Mapping) else content, file)
-    return _Reader(top, symbols or {}, known_ops).read()
+    return _Reader(top, symbols or {}, known_ops, has_pool).read()
 
 
 class _Reader:
     def __init__(
-        self, top: Field, symbols: Mapping[int, Address], known_ops: Collection[str] | None
+        self,
+        top: Field,
+        symbols: Mapping[int, Address],
+        known_ops: Collection[str] | None,
+        has_pool: bool,
     ) -> None:
-        self.symbols = symbols
+        self.symbols, self.has_pool = symbols, has_pool
         title, self.body = top.single_entry()
         dscs = self.body["dscs_"]
         if not dscs.elements() and self.body.get("datadscs_") is not None:
@@ -107,7 +115,7 @@ class _Reader:
                 for label, symbol in op.symbols.items()
             },
             args=args,
-            op_info=self._op_info(mask, k_fast),
+            op_info=self._op_info(mask, k_fast, tensors[output].scale),
         )
         try:
             validate([spec], len(core_slices))
@@ -189,7 +197,8 @@ class _Reader:
     ) -> OpContext:
         is_restickify = self.op == RESTICKIFY
         labels = self._iterated_labels(sizes)
-        unpadded = unpadded_sizes(sizes, mask, [tensor.gaps for tensor in tensors], is_restickify)
+        gapped = [self._gapped(tensor, tensors) for tensor in tensors]
+        unpadded = unpadded_sizes(sizes, mask, gapped, is_restickify)
         explicit_sizes = self.extension.get("sizes")
         if explicit_sizes is not None:
             unpadded = {label: explicit_sizes[label].integer(1) for label in labels}
@@ -206,6 +215,7 @@ class _Reader:
                 self.dsc["coordinateMasking_"][label].fail(f"must start at {unpadded[label]}")
         return OpContext(
             is_restickify=is_restickify,
+            has_pool=self.has_pool,
             sizes=sizes,
             splits=splits,
             core_slices=core_slices,
@@ -214,6 +224,17 @@ class _Reader:
             },
             unpadded={label: unpadded[label] for label in labels},
         )
+
+    def _gapped(self, tensor: ParsedTensor, tensors: Sequence[ParsedTensor]) -> GappedTensor:
+        partners = [
+            other.dims
+            for other in tensors
+            if tensor.indirect_kind == "value_tensor"
+            and other.node["name_"].value == tensor.indirect_partner
+        ]
+        layout = tensor.layout
+        indirect = partners[0] if partners else ()
+        return GappedTensor(tensor.gaps, layout.stick, layout.stick_size, indirect)
 
     def _symbol_names(self, labels: Sequence[str]) -> dict[str, str]:
         field = self.extension.get("symbols")
@@ -325,9 +346,16 @@ class _Reader:
             {}, self.dsc.file, f"{self.extension.key}.opInfo"
         )
 
-    def _op_info(self, mask: Mapping[str, tuple[int, int]], k_fast: bool | None) -> dict[str, Any]:
+    def _op_info(
+        self,
+        mask: Mapping[str, tuple[int, int]],
+        k_fast: bool | None,
+        output_scale: Mapping[str, int],
+    ) -> dict[str, Any]:
         constants = read_constants(self.dsc, self.extension, mask)
         info = read_op_info(self._op_info_field())
+        if info.pop("partial", is_partial_write(mask, output_scale)):
+            info["partial"] = True
         if constants:
             info["constants"] = constants
         if k_fast is not None and ("k_fast" in info or k_fast != knobs.division.k_fast):

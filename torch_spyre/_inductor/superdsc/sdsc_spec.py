@@ -89,6 +89,8 @@ class SDSCArgs:
     indirect_kind: IndirectKind = "no_indirection"
     # Position of the other tensor of an indirect access: the index of a value, or vice versa.
     indirect_partner: int | None = None
+    # Whether its dims and gaps give the address of every element.
+    is_affine: bool = True
     extension: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -3,8 +3,16 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import cast
 
-from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, TensorArg, UnimplementedOp, flat
+from torch_spyre._inductor.op_spec import (
+    AnySpec,
+    LoopSpec,
+    OpSpec,
+    Spec,
+    TensorArg,
+    flat,
+)
 from torch_spyre.constants import BYTES_IN_STICK
 from torch_spyre.errors import InvalidOpSpecError
 
@@ -39,15 +47,52 @@ def assign_argument_addresses(sizes: Sequence[int], has_pool: bool = False) -> l
 
 
 def has_distinct_addresses(specs: Sequence[Spec]) -> bool:
-    """Return whether no two arguments have the same address."""
+    """Return whether no two arguments have the same address, and none is in the pool's segment."""
     owners: dict[int, int] = {}
+    first_address = SEGMENT_BYTES if has_pool(specs) else 0
     return all(
         owners.setdefault(arg.allocation["hbm"], arg.arg_index) == arg.arg_index
-        for spec in flat(specs)
-        if isinstance(spec, OpSpec)
-        for arg in spec.args
-        if "hbm" in arg.allocation
+        and arg.allocation["hbm"] >= first_address
+        for arg in _arguments(specs)
     )
+
+
+def has_own_segments(specs: Sequence[Spec]) -> bool:
+    """Return whether every argument starts the segment of its index, after that of the pool."""
+    first_segment = int(has_pool(specs))
+    return all(
+        arg.allocation["hbm"] == (first_segment + arg.arg_index) * SEGMENT_BYTES
+        for arg in _arguments(specs)
+    )
+
+
+def has_pool(specs: Sequence[Spec]) -> bool:
+    """Return whether an op accesses the pool."""
+    return any("pool" in arg.allocation for op in _ops(specs) for arg in op.args)
+
+
+def _ops(specs: Sequence[Spec]) -> list[OpSpec]:
+    return [spec for spec in flat(specs) if isinstance(spec, OpSpec)]
+
+
+def _arguments(specs: Sequence[Spec]) -> list[TensorArg]:
+    return [arg for op in _ops(specs) for arg in op.args if "hbm" in arg.allocation]
+
+
+def as_offsets(specs: Sequence[Spec]) -> list[Spec]:
+    """Return the specs with addresses of arguments as offsets from the argument's first one."""
+    starts: dict[int, int] = {}
+    for arg in _arguments(specs):
+        address = arg.allocation["hbm"]
+        starts[arg.arg_index] = min(starts.get(arg.arg_index, address), address)
+
+    def with_offset(arg: TensorArg) -> TensorArg:
+        if "hbm" not in arg.allocation:
+            return arg
+        offset = arg.allocation["hbm"] - starts[arg.arg_index]
+        return replace(arg, allocation={"hbm": offset})
+
+    return [map_args(spec, with_offset) for spec in specs]
 
 
 def with_argument_addresses(specs: Sequence[Spec]) -> list[Spec]:
@@ -55,15 +100,13 @@ def with_argument_addresses(specs: Sequence[Spec]) -> list[Spec]:
 
     Addresses of the given specs are offsets from the start of their argument.
     """
-    ops = [spec for spec in flat(specs) if isinstance(spec, OpSpec)]
     ends: dict[int, int] = {}
-    for arg in (arg for spec in ops for arg in spec.args if "hbm" in arg.allocation):
+    for arg in _arguments(specs):
         ends[arg.arg_index] = max(
             ends.get(arg.arg_index, 0), arg.allocation["hbm"] + num_bytes(arg)
         )
-    has_pool = any("pool" in arg.allocation for spec in ops for arg in spec.args)
     sizes = [ends.get(index, 0) for index in range(max(ends, default=-1) + 1)]
-    bases = assign_argument_addresses(sizes, has_pool)
+    bases = assign_argument_addresses(sizes, has_pool(specs))
 
     def with_address(arg: TensorArg) -> TensorArg:
         if "hbm" not in arg.allocation:
@@ -78,10 +121,13 @@ def num_bytes(arg: TensorArg) -> int:
     return math.prod(arg.device_size) * BYTES_IN_STICK // arg.device_size[-1]
 
 
-def map_args(spec: Spec, function: Callable[[TensorArg], TensorArg]) -> Spec:
+def map_args(spec: AnySpec, function: Callable[[TensorArg], TensorArg]) -> AnySpec:
     """Return the spec with a function applied to each of its tensors."""
-    if isinstance(spec, UnimplementedOp):
-        return spec
+    return map_ops(spec, lambda op: replace(op, args=[function(arg) for arg in op.args]))
+
+
+def map_ops(spec: AnySpec, function: Callable[[OpSpec], OpSpec]) -> AnySpec:
+    """Return the spec with a function applied to each of its ops."""
     if isinstance(spec, LoopSpec):
-        return replace(spec, body=[map_args(inner, function) for inner in spec.body])
-    return replace(spec, args=[function(arg) for arg in spec.args])
+        return replace(spec, body=[map_ops(inner, function) for inner in spec.body])
+    return cast(AnySpec, function(spec)) if isinstance(spec, OpSpec) else spec

@@ -22,8 +22,8 @@ from torch_spyre._inductor.superdsc.public_form import (
     PublicDim,
     device_view,
     extent_from_gap,
+    padded_to_sticks,
     public_format,
-    round_up,
 )
 from torch_spyre._inductor.superdsc.segments import PROGRAM_SEGMENT, SEGMENT_BYTES
 from torch_spyre._inductor.superdsc.symbol_table import POOL
@@ -46,7 +46,8 @@ def to_tensor_arg(
     address of a tensor that the bundle binds to an argument is an offset from the argument's start;
     other addresses are absolute.
     """
-    memory_space, arg_index, root = _memory_space(tensor)
+    memory_space, arg_index, root = _memory_space(tensor, op.has_pool)
+    _check_extents(tensor, op)
     explicit = tensor.extended("coordinates")
     if explicit is not None:
         size, coordinates = _explicit_view(tensor, op, explicit, known_index_names)
@@ -91,7 +92,7 @@ def tensor_name(tensor: ParsedTensor) -> str | None:
     return name
 
 
-def _memory_space(tensor: ParsedTensor) -> tuple[str, int, Address]:
+def _memory_space(tensor: ParsedTensor, has_pool: bool) -> tuple[str, int, Address]:
     """Return the memory space, the argument index, and the start of the argument or pool."""
     start = tensor.starts[0]
     pool_field, index_field = tensor.extended("place"), tensor.extended("argIndex")
@@ -101,7 +102,10 @@ def _memory_space(tensor: ParsedTensor) -> tuple[str, int, Address]:
         index_field.integer(0, _MAX_ARGUMENTS)
     if any(core_start.root != start.root for core_start in tensor.starts):
         tensor.node["startAddressCoreCorelet_"].fail("has addresses in different arguments")
-    if tensor.component == "lx" or pool_field is not None or start.root == POOL:
+    is_in_pool = start.root == POOL or (
+        has_pool and start.root is None and start.offset < SEGMENT_BYTES
+    )
+    if tensor.component == "lx" or pool_field is not None or is_in_pool:
         if index_field is not None:
             index_field.fail("a tensor in the scratchpad or the pool is not an argument")
         if pool_field is not None and (tensor.component == "lx" or start.arg_index is not None):
@@ -116,7 +120,7 @@ def _memory_space(tensor: ParsedTensor) -> tuple[str, int, Address]:
             f"{start.offset:#x} is outside the argument segments"
         )
     segment = start.offset // SEGMENT_BYTES
-    arg_index = segment if index_field is None else index_field.integer()
+    arg_index = segment - int(has_pool) if index_field is None else index_field.integer()
     return "hbm", arg_index, Address(None, segment * SEGMENT_BYTES)
 
 
@@ -134,19 +138,17 @@ def _offset(tensor: ParsedTensor, memory_space: str, root: Address) -> int:
 def _public_view(
     tensor: ParsedTensor, op: OpContext, indirect: Mapping[str, str], offset: int
 ) -> tuple[list[int], list[sympy.Expr]]:
-    """Return device sizes and coordinates derived from the public keys and explicit extents."""
-    extents = _explicit_extents(tensor, op)
+    """Return device sizes and coordinates derived from the public keys."""
     dims = []
     for label in tensor.dims:
         is_stick = label == tensor.layout.stick
         if tensor.scale[label] < 0:
             dims.append(PublicDim(tensor.layout.stick_size if is_stick else 1, None))
             continue
-        extent = extents.get(label, _derived_extent(tensor, op, label))
         coordinate = op.symbols.get(label)
         if label in indirect:
             coordinate = IndirectAccess(integer_symbol(indirect[label]))
-        dims.append(PublicDim(extent, coordinate))
+        dims.append(PublicDim(_extent(tensor, op, label), coordinate))
     if offset % tensor.word_length:
         tensor.node["startAddressCoreCorelet_"].fail("is not aligned to elements")
     stick_size = tensor.layout.stick_size
@@ -160,32 +162,23 @@ def _public_view(
     return view
 
 
-def _padded_size(tensor: ParsedTensor, op: OpContext, label: str) -> int:
-    is_stick = label == tensor.layout.stick
-    return round_up(op.sizes[label], tensor.layout.stick_size) if is_stick else op.sizes[label]
-
-
-def _derived_extent(tensor: ParsedTensor, op: OpContext, label: str) -> int:
-    return extent_from_gap(
-        _padded_size(tensor, op, label), tensor.gaps.get(label, 0), op.is_restickify
-    )
-
-
-def _explicit_extents(tensor: ParsedTensor, op: OpContext) -> dict[str, int]:
-    """Return the extents in memory that the extension states, checked against the gaps."""
+def _check_extents(tensor: ParsedTensor, op: OpContext) -> None:
+    """Check the gaps against the extents in memory that the extension states."""
     field = tensor.extended("physicalExtents")
     if field is None:
-        return {}
-    extents = {}
+        return
     for label, entry in field.entries():
         if label not in tensor.dims or tensor.scale[label] < 0:
             entry.fail("is not a dim that indexes the tensor")
-        extents[label] = entry.integer(1)
-        surplus = extents[label] - _padded_size(tensor, op, label)
-        gap = -surplus if op.is_restickify and surplus < 0 else max(surplus, 0)
-        if gap != tensor.gaps.get(label, 0):
+        if entry.integer(1) != _extent(tensor, op, label):
             entry.fail(f"does not agree with the gap {tensor.gaps.get(label, 0)} in backGapCore_")
-    return extents
+
+
+def _extent(tensor: ParsedTensor, op: OpContext, label: str) -> int:
+    """Return the size of a dim in memory."""
+    layout = tensor.layout
+    iterated = padded_to_sticks(op.sizes[label], label, layout.stick, layout.stick_size)
+    return extent_from_gap(iterated, tensor.gaps.get(label, 0), op.is_restickify)
 
 
 def _explicit_view(

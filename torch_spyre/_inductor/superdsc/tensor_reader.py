@@ -31,6 +31,8 @@ class OpContext:
     """The iteration space that the tensors of an op refer to; mappings are by dim label."""
 
     is_restickify: bool
+    # Whether the first segment of fixed addresses is the pool.
+    has_pool: bool
     # Rounded up to whole sticks, and how they are split over cores.
     sizes: Mapping[str, int]
     splits: Mapping[str, int]
@@ -102,6 +104,10 @@ def read_tensor(
         for key, entry in extension.entries():
             if key not in _EXTENSIONS:
                 entry.fail("is not a tensor extension")
+    has_coordinates = extension is not None and extension.get("coordinates") is not None
+    info = node["coordinates_"]["coordInfo"]
+    if not has_coordinates and not dict(info.entries()):
+        info.fail("is empty: the public format cannot represent how the op accesses this tensor")
     partner = node.get("relatedIndirectAccessAlloc_")
     return ParsedTensor(
         node=node,
@@ -147,11 +153,13 @@ def _gaps(node: Field, dims: Sequence[str], component: str, cores: int) -> dict[
     for label, entry in field.entries():
         if label not in dims:
             entry.fail("is not a dim of the tensor")
-        core_gaps = {core: gap.integer(1) for core, gap in entry.entries()}
+        core_gaps = {core: gap.integer() for core, gap in entry.entries()}
         if sorted(core_gaps) != sorted(core_keys) or len(set(core_gaps.values())) != 1:
             suffix = "..." if cores > 3 else ""
             entry.fail(f"must have the same gap for all of {core_keys[:3]}{suffix}")
         gaps[label] = core_gaps[core_keys[0]]
+        if not gaps[label]:
+            entry.fail("must not be 0")
     return gaps
 
 

@@ -31,7 +31,8 @@ from torch_spyre.ktir.dialects.tensor import ExpandShapeOp
 
 Shape = tuple[int, ...]
 # f16 literals in the text of KTIR are IEEE half floats. The range of the card's format is larger:
-# an epsilon of 1e-8 would become 0. Values outside the IEEE range are truncated from f32 literals.
+# an epsilon of 1e-8 would become 0. Its precision is lower: an inexact literal would be rounded
+# twice. Other values than those of both formats are truncated from f32 literals.
 _F16_LITERAL_RANGE = (2.0**-14, 65504.0)
 
 
@@ -52,7 +53,8 @@ def _constant(value: float | int | bool, element: Attribute) -> list[Operation]:
         return [arith.ConstantOp(IntegerAttr(int(value), element))]
     value = float(value)
     minimum, maximum = _F16_LITERAL_RANGE
-    if element != F16 or value == 0 or minimum <= abs(value) <= maximum or isinf(value):
+    is_exact = minimum <= abs(value) <= maximum and FloatAttr(value, F16).value.data == value
+    if element != F16 or value == 0 or is_exact or isinf(value):
         return [arith.ConstantOp(FloatAttr(value, element))]
     exact = arith.ConstantOp(FloatAttr(value, F32))
     return [exact, arith.TruncFOp(exact.result, element)]
