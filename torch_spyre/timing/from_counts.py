@@ -58,6 +58,7 @@ class InstructionCounts(TypedDict):
     remote_bytes: Count
     device_bytes: Count
     distinct_device_bytes: int
+    unique_device_bytes: int
     device_runs: int
     index_bytes: Count
     index_runs: int
