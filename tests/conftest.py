@@ -14,6 +14,8 @@ pytest_plugins = ["card_fixtures"]
 # Tests of the device, of copies and of the fallback use thousands of shapes. They run without
 # kernels, which are compiled for every shape. Tests of kernels enable them.
 os.environ.setdefault("TORCH_SPYRE_EAGER", "fallback")
+# A launch whose work is not what the timing model counts fails the test.
+os.environ.setdefault("SPYRE_EMU_CHECK_COUNTS", "1")
 # A pass that leaves an invalid bundle fails the test and is named in the error.
 os.environ.setdefault("TORCH_SPYRE_VALIDATE_PASSES", "1")
 

@@ -289,6 +289,13 @@ class EmulatorKnobs(Section):
         "(flip:addf), to check that a test detects it.",
         default_text="unset",
     )
+    check_counts = Knob(
+        "SPYRE_EMU_CHECK_COUNTS",
+        BOOLEAN,
+        False,
+        "Count the work of every launch while it runs, and stop if it is not the work that the "
+        "timing model counts.",
+    )
     watchdog_seconds = Knob(
         "SPYRE_EMU_WATCHDOG",
         integer(0),

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <bit>
-#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -20,7 +19,7 @@ class ProgramBuilder {
     program.constants.push_back({target, value});
     return target;
   }
-  std::vector<Register> constants(std::initializer_list<int64_t> values) {
+  std::vector<Register> constants(const std::vector<int64_t>& values) {
     std::vector<Register> registers;
     for (const int64_t value : values) registers.push_back(constant(value));
     return registers;
@@ -88,7 +87,7 @@ class ProgramBuilder {
   }
   // Adds a transfer of a contiguous tile.
   size_t transfer(bool store, const View& view, std::vector<Register> anchor,
-                  std::initializer_list<int64_t> extents) {
+                  std::vector<int64_t> extents) {
     Transfer transfer;
     transfer.store = store;
     transfer.extents = constants(extents);
@@ -98,7 +97,7 @@ class ProgramBuilder {
     int64_t size = 1;
     for (size_t i = extents.size(); i-- > 0;) {
       strides[i] = size;
-      size *= extents.begin()[i];
+      size *= extents[i];
     }
     transfer.tile = tile(size, std::move(strides), view.type);
     return add(transfer);

@@ -84,7 +84,7 @@ TEST("an elementwise kernel transfers each stick once, in long runs, without con
     CHECK_EQUAL(counts.device_bytes.total, kMatrix);
     CHECK_EQUAL(counts.device_bytes.busiest, kMatrix / 32);
     CHECK_EQUAL(counts.distinct_device_bytes, kMatrix);
-    CHECK_EQUAL(counts.device_runs, 32 * 8);
+    CHECK_EQUAL(counts.device_runs.total, 32 * 8);
     CHECK_EQUAL(counts.scratchpad_bytes.total, kMatrix);
   }
   const InstructionCounts& counts = recording.instructions[add.chain];
@@ -145,13 +145,13 @@ TEST("tiles that several cores read in the same iteration count once") {
   CHECK_EQUAL(recording.instructions[read_a].distinct_device_bytes, matrix);
   CHECK_EQUAL(recording.instructions[read_b].device_bytes.total, 4 * matrix);
   CHECK_EQUAL(recording.instructions[read_b].distinct_device_bytes, matrix);
-  CHECK_EQUAL(recording.instructions[read_b].device_runs, 32 * 1024);
+  CHECK_EQUAL(recording.instructions[read_b].device_runs.total, 32 * 1024);
   CHECK_EQUAL(recording.instructions[write].distinct_device_bytes, matrix);
   const InstructionCounts& counts = recording.instructions[multiply];
   CHECK_EQUAL(counts.macs.total, int64_t{1} << 30);
   CHECK_EQUAL(counts.macs.busiest, int64_t{1} << 25);
-  CHECK_EQUAL(counts.rows, 256);
-  CHECK_EQUAL(counts.columns, 128);
+  CHECK_EQUAL(counts.largest_matmul.rows, 256);
+  CHECK_EQUAL(counts.largest_matmul.columns, 128);
   CHECK_EQUAL(counts.scratchpad_bytes.busiest, 2 * (256 * 1024 + 1024 * 128 + 256 * 128));
   CHECK(!recording.has_conflict);
 }
@@ -220,6 +220,10 @@ TEST("long uniform loops are counted without visiting every iteration") {
   const Recording recording = recorded(builder.program, {-1});
   CHECK_EQUAL(recording.instructions[at].executions.busiest, int64_t{1} << 40);
   CHECK_EQUAL(recording.instructions[at].device_bytes.total, int64_t{256} << 40);
+  // Both cores read the same sticks.
+  CHECK_EQUAL(recording.instructions[at].distinct_device_bytes, int64_t{128} << 40);
+  CHECK_EQUAL(recording.instructions[at].unique_device_bytes, int64_t{128} << 40);
+  CHECK(!recording.is_approximate);
 }
 
 TEST("a loop too long to visit is approximated by its first iterations") {
@@ -230,6 +234,8 @@ TEST("a loop too long to visit is approximated by its first iterations") {
                [&](Register i) { at = builder.transfer(false, view, {i}, {64}); });
   const Recording recording = recorded(builder.program, {-1});
   CHECK_EQUAL(recording.instructions[at].executions.total, int64_t{1} << 40);
+  CHECK(recording.is_approximate && !recording.is_data_dependent);
+  CHECK(recording.instructions[at].exactness == Exactness::kEstimate);
 }
 
 TEST("programs that cannot be executed are rejected") {
@@ -258,9 +264,9 @@ TEST("a gather counts its indices and a row of memory for each index") {
   const Recording recording = recorded(builder.program, {64 * 2 * 1000, 400});
   const InstructionCounts& counts = recording.instructions[at];
   CHECK_EQUAL(counts.device_bytes.busiest, 100 * 128);
-  CHECK_EQUAL(counts.device_runs, 2 * 100);
+  CHECK_EQUAL(counts.device_runs.total, 2 * 100);
   CHECK_EQUAL(counts.index_bytes.busiest, 512);
-  CHECK_EQUAL(counts.index_runs, 2);
+  CHECK_EQUAL(counts.index_runs.total, 2);
   CHECK(!recording.has_conflict);
   std::get<IndirectTransfer>(builder.program.code[at].action).store = true;
   CHECK(recorded(builder.program, {64 * 2 * 1000, 400}).has_conflict);
@@ -350,17 +356,24 @@ struct RandomBox {
   std::vector<std::pair<int64_t, int64_t>> dimensions;
 };
 
-TEST("a box counts the sticks of its bytes within the limits") {
+TEST("a box counts the sticks and maximal runs of its bytes within the limits") {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
     const RandomBox box(random, 600);
     ByteRange limits{-100000, 100000};
     if (i % 3 == 0) limits = {1000, 1000 + static_cast<int64_t>(random() % 3000)};
     std::set<int64_t> sticks;
+    int64_t runs = 0, previous = limits.begin - 2;
     for (const int64_t byte : box.bytes()) {
-      if (byte >= limits.begin && byte < limits.end) sticks.insert(byte >> 7);
+      if (byte < limits.begin || byte >= limits.end) continue;
+      sticks.insert(byte >> 7);
+      runs += byte != previous + 1;
+      previous = byte;
     }
-    CHECK_EQUAL(box.box().cost(limits).sticks, static_cast<int64_t>(sticks.size()));
+    const BoxCost cost = box.box().cost(limits);
+    CHECK(cost.is_exact);
+    CHECK_EQUAL(cost.sticks, std::ssize(sticks));
+    CHECK_EQUAL(cost.runs, runs);
   }
 }
 
@@ -402,7 +415,8 @@ void check_same(const Recording& actual, const Recording& expected) {
     CHECK_EQUAL(a.device_bytes.total, b.device_bytes.total);
     CHECK_EQUAL(a.device_bytes.busiest, b.device_bytes.busiest);
     CHECK_EQUAL(a.distinct_device_bytes, b.distinct_device_bytes);
-    CHECK_EQUAL(a.device_runs, b.device_runs);
+    CHECK_EQUAL(a.unique_device_bytes, b.unique_device_bytes);
+    CHECK_EQUAL(a.device_runs.total, b.device_runs.total);
     CHECK_EQUAL(a.scratchpad_bytes.total, b.scratchpad_bytes.total);
   }
 }

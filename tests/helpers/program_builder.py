@@ -174,6 +174,7 @@ def run(
         ordered=ordered,
         inject=inject,
         watchdog_seconds=watchdog_seconds,
+        check_counts=True,
     )
     if wait:
         torch.spyre.synchronize()

@@ -20,10 +20,10 @@ class LaunchCost:
 FREE = LaunchCost()
 
 
-def launch_options() -> tuple[str, str, float]:
-    """Return the knobs of every launch: mode, fault to inject, timeout of the watchdog."""
+def launch_options() -> tuple[str, str, float, bool]:
+    """Return the knobs of every launch: mode, fault, timeout, whether to check the counts."""
     emulator = knobs.emulator
-    return emulator.mode, emulator.inject, emulator.watchdog_seconds
+    return emulator.mode, emulator.inject, emulator.watchdog_seconds, emulator.check_counts
 
 
 def launch(
@@ -43,7 +43,7 @@ def launch(
     runs the cores sequentially, for kernels whose cores access the same memory. The next
     synchronisation raises errors of the kernel.
     """
-    mode, inject, watchdog_seconds = launch_options()
+    mode, inject, watchdog_seconds, check_counts = launch_options()
     charged = FREE if mode == "functional" else cost
     _C.launch_program(
         program,
@@ -58,4 +58,5 @@ def launch(
         ordered=ordered,
         inject=inject,
         watchdog_seconds=watchdog_seconds,
+        check_counts=check_counts,
     )

@@ -52,6 +52,8 @@ def runtime_config() -> dict[str, Any]:
         "host_link_latency_ps": int(card.timing.PCIE_LAT_US * 10**6),
         "memory_bytes_per_second": int(card.timing.DDR_PEAK * 10**9),
         "launch_ps": int(card.timing.LAUNCH_US * 10**6),
+        "narrow_lanes": card.timing.SFP_LANES_16,
+        "wide_lanes": card.timing.SFP_LANES_32,
         "cached_bytes_limit": knobs.emulator.cache_megabytes * 2**20,
         "poison": knobs.emulator.poison,
         "host_threads": knobs.emulator.threads,

@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "emulator/card.h"
+#include "emulator/engine/count_check.h"
+#include "emulator/engine/executed_counts.h"
 #include "emulator/engine/memory.h"
 #include "emulator/engine/program.h"
 #include "emulator/engine/scheduler.h"
@@ -39,6 +42,7 @@ class EngineProgram final : public flex::LoadedProgram {
   const engine::Program content;
   const bool needs_windows;
   mutable engine::ProgramHistory history;
+  mutable engine::CountCheck count_check;
 
  private:
   const int64_t arrays_;
@@ -125,9 +129,17 @@ void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch&
   const Windows windows(program.needs_windows ? program.cores() : 0, description_.scratchpad_bytes,
                         description_.poison);
   const engine::Memory memory(program.content, arrays, fixed, windows.buffers);
-  engine::run_program(
-      program.content, memory, launch.scalars, scratchpads_,
-      {launch.ordered, launch.faulty_instruction, launch.watchdog_seconds, &program.history});
+  const engine::VectorLanes lanes{description_.narrow_lanes, description_.wide_lanes};
+  std::optional<engine::ExecutedCounts> executed;
+  if (launch.check_counts) executed.emplace(program.content, memory, lanes);
+  engine::run_program(program.content, memory, launch.scalars, scratchpads_,
+                      {launch.ordered, launch.faulty_instruction, launch.watchdog_seconds,
+                       &program.history, executed ? &*executed : nullptr});
+  if (!executed) return;
+  std::vector<int64_t> array_bytes;
+  for (const Buffer& array : arrays) array_bytes.push_back(array.bytes);
+  program.count_check.compare(program.content, executed->total(), array_bytes, launch.scalars,
+                              lanes);
 }
 
 }  // namespace spyre::emulator

@@ -27,18 +27,18 @@ py::dict as_dict(size_t index, const InstructionCounts& counts) {
   result["lanes"] = pair(counts.lanes);
   result["reduced_sticks"] = pair(counts.reduced_sticks);
   result["macs"] = pair(counts.macs);
-  result["batch"] = counts.batch;
-  result["rows"] = counts.rows;
-  result["columns"] = counts.columns;
-  result["inner"] = counts.inner;
+  result["batch"] = counts.largest_matmul.batch;
+  result["rows"] = counts.largest_matmul.rows;
+  result["columns"] = counts.largest_matmul.columns;
+  result["inner"] = counts.largest_matmul.inner;
   result["scratchpad_bytes"] = pair(counts.scratchpad_bytes);
   result["remote_bytes"] = pair(counts.remote_bytes);
   result["device_bytes"] = pair(counts.device_bytes);
   result["distinct_device_bytes"] = counts.distinct_device_bytes;
   result["unique_device_bytes"] = counts.unique_device_bytes;
-  result["device_runs"] = counts.device_runs;
+  result["device_runs"] = counts.device_runs.total;
   result["index_bytes"] = pair(counts.index_bytes);
-  result["index_runs"] = counts.index_runs;
+  result["index_runs"] = counts.index_runs.total;
   return result;
 }
 
@@ -50,6 +50,7 @@ py::dict as_dict(const Recording& recording) {
   }
   py::dict result;
   result["data_dependent"] = recording.is_data_dependent;
+  result["approximate"] = recording.is_approximate;
   result["conflict"] = recording.has_conflict;
   result["instructions"] = instructions;
   return result;

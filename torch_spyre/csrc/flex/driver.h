@@ -28,6 +28,8 @@ struct CardDescription {
   int64_t host_link_latency_ps = 0;        // of one copy
   int64_t memory_bytes_per_second = 0;     // peak, of device memory
   int64_t launch_ps = 0;                   // of the host, to submit work of the cores
+  // Lanes of a core's vector unit, for elements of up to 16 bits and for wider ones.
+  int64_t narrow_lanes = 0, wide_lanes = 0;
   // Freed memory, in bytes, that stays committed on the host for reuse.
   int64_t cached_bytes_limit = 0;
   // Fill memory with a pattern that is NaN in every float format when it is allocated and freed.
@@ -151,6 +153,8 @@ struct Launch {
   std::string faulty_instruction;
   // Stop the kernel after this wall-clock time. 0: never.
   double watchdog_seconds = 0;
+  // Throw KernelError unless the work that was executed is the work that the timing model counts.
+  bool check_counts = false;
 };
 
 class Card {

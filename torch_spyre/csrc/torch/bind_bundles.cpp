@@ -26,8 +26,8 @@ std::shared_ptr<const LaunchOptions> launch_options() {
   if (known_options != nullptr) return known_options;
   auto options = std::make_shared<LaunchOptions>();
   if (read_options != nullptr) {
-    const auto [mode, inject, watchdog_seconds] =
-        py::function(*read_options)().cast<std::tuple<std::string, std::string, double>>();
+    const auto [mode, inject, watchdog_seconds, check_counts] =
+        py::function(*read_options)().cast<std::tuple<std::string, std::string, double, bool>>();
     TORCH_CHECK_VALUE(mode == "functional" || mode == "timing" || mode == "both",
                       "launch options: mode must be functional, timing or both, got '", mode, "'");
     TORCH_CHECK_VALUE(watchdog_seconds >= 0,
@@ -36,6 +36,7 @@ std::shared_ptr<const LaunchOptions> launch_options() {
     options->charges = mode != "functional";
     options->faulty_instruction = parse_fault_injection("launch options", inject);
     options->watchdog_seconds = watchdog_seconds;
+    options->check_counts = check_counts;
   }
   return known_options = std::move(options);
 }
@@ -133,9 +134,10 @@ void bind_bundles(py::module_& module) {
           .def("__len__", &Bundle::stages);
   auto* type = reinterpret_cast<PyTypeObject*>(bundle.ptr());
   bundle.attr("run") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(type, &run_method));
-  module.def("_set_launch_options", &set_launch_options, py::arg("read"),
-             "Sets the function that returns mode, inject and watchdog_seconds. It is called once, "
-             "when a bundle next runs.");
+  module.def(
+      "_set_launch_options", &set_launch_options, py::arg("read"),
+      "Sets the function that returns mode, inject, watchdog_seconds and check_counts. It is "
+      "called once, when a bundle next runs.");
 }
 
 }  // namespace spyre

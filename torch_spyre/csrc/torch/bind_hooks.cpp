@@ -65,6 +65,8 @@ flex::RuntimeConfig configure(const Callback& callback) {
   config.card.host_link_latency_ps = values["host_link_latency_ps"].cast<int64_t>();
   config.card.memory_bytes_per_second = values["memory_bytes_per_second"].cast<int64_t>();
   config.card.launch_ps = values["launch_ps"].cast<int64_t>();
+  config.card.narrow_lanes = values["narrow_lanes"].cast<int64_t>();
+  config.card.wide_lanes = values["wide_lanes"].cast<int64_t>();
   config.card.cached_bytes_limit = values["cached_bytes_limit"].cast<int64_t>();
   config.card.poison = values["poison"].cast<bool>();
   config.driver.host_threads = values["host_threads"].cast<int>();

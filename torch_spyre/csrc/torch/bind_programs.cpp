@@ -87,13 +87,14 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
                     const std::vector<int64_t>& array_bytes, const std::vector<int64_t>& scalars,
                     const std::vector<at::Tensor>& fixed, uint64_t time_ps, uint64_t ddr_read_bytes,
                     uint64_t ddr_write_bytes, bool executes, bool ordered,
-                    const std::string& inject, double watchdog_seconds) {
+                    const std::string& inject, double watchdog_seconds, bool check_counts) {
   TORCH_CHECK_VALUE(watchdog_seconds >= 0, "launch_program: watchdog_seconds must not be negative");
   LaunchMemory memory;
   flex::Launch launch = make_launch(program, arrays, array_bytes, scalars, fixed, memory);
   launch.ordered = ordered;
   launch.faulty_instruction = parse_fault_injection("launch_program", inject);
   launch.watchdog_seconds = watchdog_seconds;
+  launch.check_counts = check_counts;
   flex::Runtime& runtime = flex::Runtime::get();
   flex::Card& card = runtime.card(program.card);
   flex::Stream& stream = current_queue(program.card);
@@ -122,7 +123,7 @@ void bind_programs(py::module_& module) {
              py::arg("array_bytes"), py::arg("scalars"), py::arg("fixed"), py::arg("time_ps"),
              py::arg("ddr_read_bytes"), py::arg("ddr_write_bytes"), py::arg("execute"),
              py::arg("ordered"), py::arg("inject"), py::arg("watchdog_seconds"),
-             py::call_guard<py::gil_scoped_release>(),
+             py::arg("check_counts"), py::call_guard<py::gil_scoped_release>(),
              "Queues one execution on the current stream of the program's card.");
 }
 

@@ -110,6 +110,7 @@ struct Bundle::Work {
     flex::Launch launch;
     launch.faulty_instruction = options->faulty_instruction;
     launch.watchdog_seconds = options->watchdog_seconds;
+    launch.check_counts = options->check_counts;
     const std::vector<BundleStage>& stages = loaded->content->stages;
     for (size_t i = 0; i < stages.size(); ++i) {
       bind(stages[i], launch);

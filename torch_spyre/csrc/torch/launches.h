@@ -26,6 +26,7 @@ struct LaunchOptions {
   bool charges = true;             // false: only the result is computed
   std::string faulty_instruction;  // fault injection, see flex::Launch
   double watchdog_seconds = 0;
+  bool check_counts = false;  // see flex::Launch
 };
 
 // Returns the instruction named by a value of SPYRE_EMU_INJECT; `function` is for the message.

@@ -46,7 +46,7 @@ void AccessedMemory::add(ByteRange range, bool is_write) {
 }
 
 void AccessedMemory::add(const DeviceBox& box, bool is_write) {
-  if (box.runs() > kMaxRunsPerBox) return add(box.hull(), is_write);
+  if (box.visited_runs() > kMaxRunsPerBox) return add(box.hull(), is_write);
   box.visit_runs([&](int64_t begin, int64_t end) { add(ByteRange{begin, end}, is_write); });
 }
 

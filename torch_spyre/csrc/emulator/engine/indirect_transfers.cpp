@@ -46,7 +46,7 @@ class IndirectCopy {
   size_t point_rank() const {
     const auto count = static_cast<size_t>(extents_[0]);
     const size_t rank = transfer_.points.size() / count;
-    if (transfer_.points.size() % count != 0 || rank < subscripts_.variables_used()) {
+    if (transfer_.points.size() % count != 0 || rank < num_variables_used(transfer_)) {
       throw KernelError("a tile of " + std::to_string(count) + " elements has a list of " +
                         std::to_string(transfer_.points.size()) + " variables");
     }

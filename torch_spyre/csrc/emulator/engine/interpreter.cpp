@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "emulator/engine/box_copy.h"
 #include "emulator/engine/scalars.h"
@@ -69,9 +70,15 @@ void Interpreter::advance(CoreRun& run) const { advance(run, program_.code.size(
 void Interpreter::advance(CoreRun& run, size_t stop) const {
   const DefaultFloatingPoint settings;
   const auto end = static_cast<int32_t>(stop);
-  run.state = CoreRun::State::kReady;
+  using State = CoreRun::State;
+  // An instruction that had to wait was counted before it did.
+  bool is_counted = run.state == State::kReceiving || run.state == State::kPublishing;
+  run.state = State::kReady;
   try {
     while (run.next < end) {
+      if (run.executed != nullptr && !std::exchange(is_counted, false)) {
+        run.executed->count(static_cast<size_t>(run.next), run.core);
+      }
       const Action& action = program_.code[static_cast<size_t>(run.next)].action;
       const int32_t next =
           std::visit([&](const auto& kind) { return execute_one(kind, run); }, action);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emulator/engine/core.h"
+#include "emulator/engine/executed_counts.h"
 #include "emulator/engine/mailboxes.h"
 #include "emulator/engine/memory.h"
 #include "emulator/engine/scratchpads.h"
@@ -36,6 +37,7 @@ struct CoreRun {
   // This run executes only some iterations of one loop, up to this bound.
   int32_t bounded_loop = kNoLoop;
   int64_t bound = 0;
+  ExecutedCore* executed = nullptr;  // counts the work; nullptr: it is not counted
   std::exception_ptr error;
 };
 

@@ -149,7 +149,18 @@ class BodyAnalysis {
     return are_fixed(view.strides) && are_fixed(view.lower) && are_fixed(view.extents) &&
            is_fixed(view.core) && of(view.base) != Dependence::kOther;
   }
-  bool allows(const IndirectTransfer& transfer) { return are_fixed(transfer.variables); }
+  bool allows(const IndirectTransfer& transfer) {
+    if (!are_fixed(transfer.variables) || !allows(transfer.view)) return false;
+    return std::ranges::all_of(transfer.subscripts, [this](const Subscript& subscript) {
+      if (subscript.indirect && !allows(subscript.index)) return false;
+      return std::ranges::all_of(subscript.expressions, [this](const Expression& expression) {
+        return std::ranges::none_of(expression, [this](const Term& term) {
+          return term.kind == TermKind::kRegister &&
+                 of(static_cast<Register>(term.value)) == Dependence::kOther;
+        });
+      });
+    });
+  }
   bool allows(const Chain& chain) { return has_fixed_extents(chain); }
   bool allows(const Reduce& reduce) { return has_fixed_extents(reduce); }
   bool has_fixed_extents(const ChainBody& chain) {

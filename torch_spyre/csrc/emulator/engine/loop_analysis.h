@@ -1,6 +1,8 @@
 // Static analysis: which loops of a program do the same work in every iteration.
 #pragma once
 
+#include <cstddef>
+#include <stdexcept>
 #include <vector>
 
 #include "emulator/engine/program.h"
@@ -13,6 +15,13 @@ namespace spyre::emulator::engine {
 struct LoopFacts {
   bool is_uniform = false;
   std::vector<Register> irregular;  // depend on the loop variable, but are not affine in it
+};
+
+// Thrown when a loop that was analysed as uniform must be visited iteration by iteration: its
+// iterations transfer different numbers of sticks, or cores share sticks in some iterations only.
+struct NonUniformLoop : std::exception {
+  explicit NonUniformLoop(size_t loop) : loop(loop) {}
+  size_t loop;
 };
 
 // Returns the facts of each loop, by the index of its LoopBegin. Other entries are meaningless.

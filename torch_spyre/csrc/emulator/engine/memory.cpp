@@ -57,6 +57,7 @@ Region Memory::region(const View& view, const Core& core) const {
     region.data = segment.buffer.data;
     region.bytes = segment.buffer.bytes;
     region.first = address - segment.begin;
+    region.address = segment.begin;
     return region;
   }
   const int64_t owner = view.core == kNoRegister ? core.id : core.integer(view.core);

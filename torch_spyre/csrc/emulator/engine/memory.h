@@ -22,8 +22,9 @@ struct Buffer {
 // A view with the values of its registers: elements at data + first + sum of coordinate * stride.
 struct Region {
   std::byte* data = nullptr;
-  int64_t bytes = 0;  // of the segment; elements beyond it read as zero and are not written
-  int64_t first = 0;  // bytes from `data`: the element at coordinate 0
+  int64_t bytes = 0;    // of the segment; elements beyond it read as zero and are not written
+  int64_t first = 0;    // bytes from `data`: the element at coordinate 0
+  int64_t address = 0;  // of `data` in the address space of the program
   int element_bytes = 1;
   bool zero_beyond = true;             // false: an access beyond the end is an error
   const char* description = "memory";  // for messages

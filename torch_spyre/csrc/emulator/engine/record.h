@@ -2,8 +2,10 @@
 // these counts. Scalars and control flow are evaluated for every core; tensors are not accessed.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "emulator/engine/program.h"
@@ -15,6 +17,35 @@ struct Count {
   int64_t total = 0, busiest = 0;
 };
 
+struct MatmulShape {
+  int64_t batch = 0, rows = 0, columns = 0, inner = 0;
+
+  int64_t macs() const { return batch * rows * columns * inner; }
+  // By the number of multiply-accumulates.
+  auto operator<=>(const MatmulShape& other) const {
+    return std::tuple(macs(), batch, rows, columns, inner) <=>
+           std::tuple(other.macs(), other.batch, other.rows, other.columns, other.inner);
+  }
+  bool operator==(const MatmulShape&) const = default;
+};
+
+// How the counts of an instruction relate to those of a launch with the same arguments.
+enum class Exactness : uint8_t {
+  kExact,
+  // Counts of device memory and of other cores are upper bounds, all others exact. A tile's address
+  // depends on data: it is counted with the offset in its sticks, of those possible, that needs the
+  // most, and as if it were inside its array and its cores different.
+  kUpperBound,
+  // Loops, branches, extents, strides or subscripts depend on data, or a loop or box was too large
+  // to enumerate.
+  kEstimate,
+};
+
+// The traffic of an execution is counted in the sticks and maximal contiguous runs of the bytes
+// that it transfers, without those beyond the end of an array: each byte once, even if several
+// elements of the tile are the same. In an indirect transfer data decides on the position of the
+// part of the tile that one index selects. Every such part, a row, is counted on its own: rows are
+// not merged with each other, nor with those of other cores.
 struct InstructionCounts {
   int64_t cores = 0;  // the number of cores that execute it
   Count executions;
@@ -23,19 +54,20 @@ struct InstructionCounts {
   Count reduced_sticks;  // sticks of results, each execution padded, of reductions over the
                          // innermost dimension
   Count macs;
-  int64_t batch = 0, rows = 0, columns = 0, inner = 0;  // of the largest matmul
+  MatmulShape largest_matmul;
   Count scratchpad_bytes;
   Count remote_bytes;  // transferred from or to another core's scratchpad
   Count device_bytes;  // transferred from or to device memory, in whole sticks
-  // As device_bytes, but sticks that several cores transfer in the same iteration of the same
-  // instruction count once.
+  // As device_bytes, but sticks that several cores, or several partitions of a view, transfer in
+  // the same execution of the instruction, each core's n-th, count once.
   int64_t distinct_device_bytes = 0;
-  // As device_bytes, but a tile that the instruction transfers repeatedly counts once.
+  // As device_bytes, but sticks that the instruction transfers repeatedly, on any core, count once.
   int64_t unique_device_bytes = 0;
-  int64_t device_runs = 0;  // contiguous runs
-  // The indices that an indirect transfer reads.
+  Count device_runs;
+  // The indices that an indirect transfer reads: all of one subscript together.
   Count index_bytes;
-  int64_t index_runs = 0;
+  Count index_runs;
+  Exactness exactness = Exactness::kExact;
 };
 
 struct Recording {
@@ -43,6 +75,9 @@ struct Recording {
   // True if the amount of work depends on data. Then both arms of a branch are counted, one
   // iteration of a loop, and one point of an extent.
   bool is_data_dependent = false;
+  // True if a loop was too long to visit, and its later iterations are counted as the first ones,
+  // or a box had too many runs to enumerate.
+  bool is_approximate = false;
   // True if several cores may access the same device memory and one of them writes it.
   bool has_conflict = false;
 };

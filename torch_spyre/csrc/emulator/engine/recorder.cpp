@@ -1,5 +1,5 @@
-// Control flow and scalars of the recorder. recorder_work.cpp and recorder_memory.cpp count the
-// work of instructions.
+// Control flow and scalars of the recorder. recorder_work.cpp, recorder_memory.cpp and
+// recorder_indirect.cpp count the work of instructions.
 #include "emulator/engine/recorder.h"
 
 #include <algorithm>
@@ -14,13 +14,6 @@ namespace {
 // After this many visits, all loops are approximated by their first iteration.
 constexpr int64_t kMaxVisited = 8'000'000;
 constexpr size_t kMaxNesting = 500;
-
-void add(Count& count, int64_t core_counts) {
-  if (__builtin_add_overflow(count.total, core_counts, &count.total)) {
-    throw KernelError("a kernel does more than can be counted");
-  }
-  count.busiest = std::max(count.busiest, core_counts);
-}
 
 // Returns the trip count of a loop with a positive step.
 int64_t trips_of(int64_t lower, int64_t upper, int64_t step) {
@@ -46,8 +39,22 @@ Recording Recorder::record() {
     visit_range(0, program_.code.size());
     add_core_counts();
   }
+  add_shared_counts();
   result_.has_conflict |= accessed_.has_conflict();
   return std::move(result_);
+}
+
+void Recorder::add_shared_counts() {
+  const auto is_uniform = [this](size_t loop) { return loops_[loop].is_uniform; };
+  for (size_t at = 0; at < program_.code.size(); ++at) {
+    InstructionCounts& counts = result_.instructions[at];
+    counts.distinct_device_bytes += transfers_.distinct_sticks(at, is_uniform) * kBytesInStick;
+    const BoxCost unique = transfers_.unique_sticks(at);
+    counts.unique_device_bytes += unique.sticks * kBytesInStick;
+    if (unique.is_exact) continue;
+    result_.is_approximate = true;
+    limit_exactness(at, Exactness::kEstimate);
+  }
 }
 
 void Recorder::start_core(int64_t core) {
@@ -55,7 +62,7 @@ void Recorder::start_core(int64_t core) {
   core_.registers.assign(static_cast<size_t>(program_.registers), 0);
   is_known_.assign(static_cast<size_t>(program_.registers), true);
   counts_.assign(program_.code.size(), {});
-  visits_.assign(program_.code.size(), 0);
+  executions_.assign(program_.code.size(), 0);
   const auto [across, down, deep] = program_.grid;
   static_cast<void>(deep);
   set(kCoreRegister, static_cast<uint64_t>(core), true);
@@ -76,19 +83,7 @@ void Recorder::start_core(int64_t core) {
 
 void Recorder::add_core_counts() {
   for (size_t i = 0; i < counts_.size(); ++i) {
-    const CoreCounts& core_counts = counts_[i];
-    if (core_counts.executions == 0) continue;
-    InstructionCounts& counts = result_.instructions[i];
-    ++counts.cores;
-    add(counts.executions, core_counts.executions);
-    add(counts.elements, core_counts.elements);
-    add(counts.lanes, core_counts.lanes);
-    add(counts.reduced_sticks, core_counts.reduced_sticks);
-    add(counts.macs, core_counts.macs);
-    add(counts.scratchpad_bytes, core_counts.scratchpad_bytes);
-    add(counts.remote_bytes, core_counts.remote_bytes);
-    add(counts.device_bytes, core_counts.device_bytes);
-    add(counts.index_bytes, core_counts.index_bytes);
+    if (counts_[i].executions > 0) add_core(result_.instructions[i], counts_[i]);
   }
 }
 
@@ -113,15 +108,21 @@ void Recorder::visit_range(size_t begin, size_t end) {
   --nesting_;
 }
 
+void Recorder::visit_uncertain_range(size_t begin, size_t end) {
+  result_.is_data_dependent = true;
+  ++uncertain_nesting_;
+  visit_range(begin, end);
+  --uncertain_nesting_;
+}
+
 size_t Recorder::visit_loop(size_t at, const LoopBegin& loop) {
   const size_t begin = at + 1;
   const auto end = static_cast<size_t>(loop.end);
   const ScalarValue lower = value_of(loop.lower), upper = value_of(loop.upper),
                     step = value_of(loop.step);
   if (!lower.is_known || !upper.is_known || !step.is_known) {
-    result_.is_data_dependent = true;
     set(loop.variable, static_cast<uint64_t>(lower.value), lower.is_known);
-    visit_range(begin, end);
+    visit_uncertain_range(begin, end);
     invalidate(written_registers(program_, at, end));
     return end + 1;
   }
@@ -155,9 +156,7 @@ void Recorder::visit_once_for_all_trips(size_t at, const LoopBegin& loop, int64_
   }
   const bool is_exact = loops_[at].is_uniform;
   if (is_exact) set(loop.variable, core_.registers[static_cast<size_t>(loop.lower)], true);
-  levels_.push_back(
-      {at, trips, is_exact, std::vector<int64_t>(static_cast<size_t>(program_.registers), 0)});
-  levels_.back().slopes[static_cast<size_t>(loop.variable)] = core_.integer(loop.step);
+  begin_level(at, loop, trips);
   visit_range(at + 1, end);
   const std::vector<Register> written = written_registers(program_, at, end);
   for (const Register target : written) {
@@ -166,11 +165,34 @@ void Recorder::visit_once_for_all_trips(size_t at, const LoopBegin& loop, int64_
     bits = static_cast<uint64_t>(added(static_cast<int64_t>(bits), multiplied(slope, trips - 1)));
     levels_.back().slopes[static_cast<size_t>(target)] = 0;
   }
-  levels_.pop_back();
+  end_level(at, loop);
   multiplier_ = outer;
   if (is_exact) return invalidate(loops_[at].irregular);
+  result_.is_approximate = true;
   result_.has_conflict = true;
   invalidate(written);
+}
+
+void Recorder::begin_level(size_t at, const LoopBegin& loop, int64_t trips) {
+  std::vector<int64_t> slopes(static_cast<size_t>(program_.registers), 0);
+  slopes[static_cast<size_t>(loop.variable)] = core_.integer(loop.step);
+  Level level{at, trips, loops_[at].is_uniform, std::move(slopes), {}, {}};
+  for (size_t i = at + 1; i < static_cast<size_t>(loop.end); ++i) {
+    level.executions.push_back(executions_[i]);
+    level.num_transfers.push_back(transfers_.num_transfers(i));
+  }
+  levels_.push_back(std::move(level));
+}
+
+void Recorder::end_level(size_t at, const LoopBegin& loop) {
+  const Level& level = levels_.back();
+  for (size_t i = at + 1; i < static_cast<size_t>(loop.end); ++i) {
+    const size_t in_body = i - at - 1;
+    const int64_t period = executions_[i] - level.executions[in_body];
+    transfers_.set_period(i, level.num_transfers[in_body], levels_.size() - 1, period);
+    executions_[i] += period * (level.trips - 1);
+  }
+  levels_.pop_back();
 }
 
 size_t Recorder::visit_branch(size_t at, const Branch& branch) {
@@ -180,13 +202,12 @@ size_t Recorder::visit_branch(size_t at, const Branch& branch) {
     std::memcpy(&condition, core_.lane(branch.condition), sizeof condition);
     return condition != 0 ? at + 1 : target;
   }
-  result_.is_data_dependent = true;
   // An arm that ends with a jump is followed by the else arm.
   const Jump* const jump =
       target > at + 1 ? std::get_if<Jump>(&program_.code[target - 1].action) : nullptr;
   const size_t next = jump == nullptr ? target : static_cast<size_t>(jump->target);
-  visit_range(at + 1, jump == nullptr ? target : target - 1);
-  visit_range(target, next);
+  visit_uncertain_range(at + 1, jump == nullptr ? target : target - 1);
+  visit_uncertain_range(target, next);
   invalidate(written_registers(program_, at + 1, next));
   return next;
 }

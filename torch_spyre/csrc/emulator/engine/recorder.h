@@ -2,39 +2,31 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <span>
-#include <stdexcept>
-#include <unordered_set>
 #include <vector>
 
 #include "emulator/engine/conflicts.h"
 #include "emulator/engine/core.h"
+#include "emulator/engine/footprints.h"
+#include "emulator/engine/instruction_work.h"
 #include "emulator/engine/loop_analysis.h"
 #include "emulator/engine/record.h"
-#include "flex/device_box.h"
+#include "emulator/engine/transfer_log.h"
 
 namespace spyre::emulator::engine {
-
-// The counts of one instruction on one core, as in InstructionCounts.
-struct CoreCounts {
-  int64_t executions = 0, elements = 0, lanes = 0, reduced_sticks = 0, macs = 0;
-  int64_t scratchpad_bytes = 0, remote_bytes = 0, device_bytes = 0, index_bytes = 0;
-};
-
-// Thrown when a loop that was analysed as uniform is not: its iterations transfer different numbers
-// of sticks.
-struct NonUniformLoop : std::exception {
-  explicit NonUniformLoop(size_t loop) : loop(loop) {}
-  size_t loop;
-};
 
 class Recorder {
  public:
   Recorder(const Program& program, std::span<const ArrayLocation> arrays,
            std::span<const uint64_t> scalars, VectorLanes lanes,
            const std::vector<LoopFacts>& loops)
-      : program_(program), arrays_(arrays), scalars_(scalars), lanes_(lanes), loops_(loops) {
+      : program_(program),
+        arrays_(arrays),
+        scalars_(scalars),
+        lanes_(lanes),
+        loops_(loops),
+        transfers_(program.code.size()) {
     result_.instructions.resize(program.code.size());
   }
 
@@ -49,6 +41,9 @@ class Recorder {
     int64_t trips;
     bool is_exact;                // false: an approximation, for a loop too long to visit
     std::vector<int64_t> slopes;  // by register: its change from iteration to iteration
+    // By instruction of the body, when the loop begins.
+    std::vector<int64_t> executions;
+    std::vector<size_t> num_transfers;
   };
   struct ScalarValue {
     int64_t value;
@@ -57,11 +52,16 @@ class Recorder {
 
   void start_core(int64_t core);
   void add_core_counts();
+  void add_shared_counts();
 
   // --- Control flow
   void visit_range(size_t begin, size_t end);
+  // Visits instructions of which it is not known how often they are executed.
+  void visit_uncertain_range(size_t begin, size_t end);
   size_t visit_loop(size_t at, const LoopBegin& loop);
   void visit_once_for_all_trips(size_t at, const LoopBegin& loop, int64_t trips);
+  void begin_level(size_t at, const LoopBegin& loop, int64_t trips);
+  void end_level(size_t at, const LoopBegin& loop);
   size_t visit_branch(size_t at, const Branch& branch);
 
   // --- Scalars
@@ -75,7 +75,7 @@ class Recorder {
   void visit(size_t at, const Move& move);
   void visit(size_t at, const Extract& extract);
   void visit(size_t at, const TableLookup& lookup);
-  void visit(size_t at, const Literal& literal);
+  void visit(size_t at, const Literal& literal) { add(at, work_of(literal, core_, lanes_)); }
   void visit(size_t at, const Chain& chain);
   void visit(size_t at, const Reduce& reduce);
   void visit(size_t at, const Matmul& matmul);
@@ -83,8 +83,8 @@ class Recorder {
   void visit(size_t at, const Receive& receive);
   void visit(size_t at, const Transfer& transfer);
   void visit(size_t at, const IndirectTransfer& transfer);
-  void visit(size_t at, const Publish&) { count_execution(at); }
-  void visit(size_t at, const Delivered&) { count_execution(at); }
+  void visit(size_t at, const Publish& publish) { add(at, work_of(publish, core_, lanes_)); }
+  void visit(size_t at, const Delivered& delivered) { add(at, work_of(delivered, core_, lanes_)); }
   // `visit_range` handles control flow.
   void visit(size_t, const LoopBegin&) {}
   void visit(size_t, const LoopEnd&) {}
@@ -92,62 +92,63 @@ class Recorder {
   void visit(size_t, const Jump&) {}
 
   // --- Work
-  CoreCounts& count_execution(size_t at);
-  // Adds the amount of one execution, times the iterations of all enclosing levels.
-  void add_for_all_trips(int64_t& counter, int64_t amount) const;
-  std::vector<int64_t> extents(std::span<const Register> sources);
-  void count_vectors(CoreCounts& counts, const ChainBody& chain, int64_t points);
-  void count_inputs(CoreCounts& counts, const ChainBody& chain, std::span<const int64_t> extents);
-  void count_operand(CoreCounts& counts, const Operand& operand, std::span<const int64_t> extents);
-  void count_remote(CoreCounts& counts, Register core, int64_t bytes);
+  // Adds the counts of one execution, times the iterations of all enclosing levels.
+  void add(size_t at, const CoreCounts& execution);
+  // Adds the bytes of one execution at an unknown address, which no other transfer shares.
+  void add_unshared(size_t at, int64_t bytes);
+  void limit_exactness(size_t at, Exactness exactness);
+  bool are_known(std::span<const Register> sources) const;
+  // Notes that the counts are estimates if an extent depends on data.
+  void check_extents(size_t at, std::span<const Register> sources);
+  std::vector<int64_t> extents(size_t at, std::span<const Register> sources);
+  // Returns the bytes if they are transferred to or from another core.
+  int64_t remote_bytes(size_t at, Register core, int64_t bytes);
 
   // --- Device memory
-  // An access to a part of a tile in device memory. If its address depends on data, only the size
-  // is known.
+  // The bytes of a tile or of a part of it in device memory.
   struct DeviceAccess {
-    DeviceBox box;
-    bool is_known;
+    std::optional<DeviceBox> box;
+    std::vector<ByteRange> ranges;  // if it is not a box
+    // The address depends on data, apart from its remainder by this number of bytes. At least the
+    // bytes of a stick: the offset in sticks is known.
+    int64_t alignment = 0;
+    bool is_known = true;        // the address
     std::vector<int64_t> steps;  // by level: the bytes by which each iteration advances the address
+
+    ByteRange hull() const;
   };
-  void count_box(size_t at, const Transfer& transfer, const View& view);
-  void count_points(size_t at, const Transfer& transfer, const View& view);
-  void count_device(size_t at, DeviceAccess access, const View& view, bool is_write);
+  void count_access(size_t at, CoreCounts& execution, DeviceAccess access, const View& view,
+                    bool is_write);
+  PlacedFootprint footprint_of(size_t at, const DeviceAccess& access, ByteRange limits);
+  // Returns the cost at the offset in its sticks, of those possible, that needs the most sticks.
+  BoxCost cost_of(size_t at, const DeviceAccess& access, ByteRange limits);
   void check_uniform(const DeviceAccess& access, ByteRange limits) const;
-  BoxCost cost_of(const DeviceBox& box, ByteRange limits);
-  bool is_first_move(size_t at, const DeviceAccess& access);
-  // Counts a tile unless the instruction has transferred it before, on any core. `tile` is a hash
-  // of its address; `steps` are those of DeviceAccess.
-  void count_unique(size_t at, uint64_t tile, int64_t bytes, std::span<const int64_t> steps);
+  // Counts the part of the tile that a view holds.
+  void count_box(size_t at, const Transfer& transfer, const View& view, CoreCounts& execution);
+  void count_points(size_t at, const Transfer& transfer, const View& view, CoreCounts& execution);
+  void count_scratchpad_view(size_t at, const View& view, int64_t points, CoreCounts& execution);
+  std::vector<int64_t> steps_of(const Transfer& transfer, const View& view) const;
+  // Returns the bytes by whose multiples the address of a tile is not known; 0: it is known.
+  int64_t unknown_bytes(const Transfer& transfer, const View& view) const;
   ByteRange limits_of(const View& view) const;
 
   // --- Indirect transfers (recorder_indirect.cpp)
-  // The addresses of a view as a function of variables: the base plus terms.
-  struct AddressTerm {
-    const Expression* expression;
-    int64_t stride;  // bytes
-  };
-  struct AddressPattern {
-    int64_t base = 0, element_bytes = 0;  // bytes
-    std::vector<AddressTerm> terms;
-    // By variable: whether the address is linear in it, and then by how many bytes it advances.
-    std::vector<bool> is_linear;
-    std::vector<int64_t> steps;
-  };
   // `expressions`: by dimension of the view; null where an index decides on the coordinate.
-  AddressPattern pattern_of(const View& view, std::span<const Expression* const> expressions,
-                            size_t variables) const;
-  int64_t address_of(const AddressPattern& pattern, std::span<const int64_t> variables) const;
-  void check_levels(const View& view, std::span<const Expression* const> expressions) const;
-  BoxCost cost_at(const AddressPattern& pattern, std::span<const int64_t> extents,
-                  const std::vector<bool>& is_separate, std::vector<int64_t> point,
-                  ByteRange limits);
-  // Returns the cost of all points; of points of separate variables each on its own.
-  BoxCost cost_of_pattern(const AddressPattern& pattern, std::span<const int64_t> extents,
-                          const std::vector<bool>& is_separate, ByteRange limits);
-  bool is_first_move(size_t at, const View& view, std::span<const Expression* const> expressions,
-                     std::span<const int64_t> variables);
-  void count_indices(CoreCounts& counts, size_t at, const Subscript& subscript,
-                     std::span<const int64_t> variables);
+  using Expressions = std::span<const Expression* const>;
+  struct Points;
+  void check_registers(size_t at, const View& view, Expressions expressions);
+  // The access of one point of the separate variables, and the number of points that cost the same.
+  struct Row {
+    DeviceAccess access;
+    int64_t count;
+  };
+  std::vector<Row> rows_of(const View& view, Expressions expressions, const Points& points,
+                           const std::vector<bool>& is_separate, int64_t alignment) const;
+  bool lies_inside(const View& view, ByteRange limits) const;
+  void count_indices(size_t at, CoreCounts& execution, const Subscript& subscript,
+                     const Points& points);
+  void count_rows(size_t at, CoreCounts& execution, const IndirectTransfer& transfer,
+                  const Points& points);
 
   const Program& program_;
   const std::span<const ArrayLocation> arrays_;
@@ -156,17 +157,19 @@ class Recorder {
   const std::vector<LoopFacts>& loops_;
   Recording result_;
   AccessedMemory accessed_;
-  std::unordered_set<uint64_t> moved_tiles_, unique_tiles_;
+  FootprintTable footprints_;
+  TransferLog transfers_;
 
   Core core_;
   std::vector<bool> is_known_;
   std::vector<CoreCounts> counts_;
-  std::vector<int64_t> visits_;  // by instruction: the number of visits on this core
+  // By instruction: the executions so far in the first iterations of all levels.
+  std::vector<int64_t> executions_;
   std::vector<Level> levels_;
   int64_t multiplier_ = 1;  // product of the trip counts of all levels
   size_t nesting_ = 0;
+  size_t uncertain_nesting_ = 0;  // of loops and branches that depend on data
   int64_t num_visited_ = 0;
-  std::map<std::vector<int64_t>, BoxCost> costs_;  // by DeviceBox::shape
 };
 
 }  // namespace spyre::emulator::engine

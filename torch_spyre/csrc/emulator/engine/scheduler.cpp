@@ -79,6 +79,7 @@ class Scheduler {
         injection_{options.faulty_instruction},
         ordered_(options.ordered || !options.faulty_instruction.empty()),
         history_(options.history),
+        executed_(options.executed),
         program_id_(history_ != nullptr ? history_->id : launch_),
         registers_(initial_registers(program, memory, scalars)),
         mailboxes_(program.cores(), program.channels),
@@ -109,6 +110,8 @@ class Scheduler {
   void start(int64_t id, CoreRun& run) {
     run.next = 0;
     run.error = nullptr;
+    run.state = State::kReady;
+    run.executed = executed_ == nullptr ? nullptr : &executed_->add_part(id);
     run.core.id = id;
     run.core.launch = launch_;
     run.core.program = program_id_;
@@ -149,7 +152,11 @@ class Scheduler {
       fill_scratchpad(chunk);
       start(0, chunk);
       chunk.core.address_id = next_id();
+      // The card executes the instructions before the loop once.
+      ExecutedCore* const executed = chunk.executed;
+      if (&chunk != &chunks.front()) chunk.executed = nullptr;
       interpreter_.advance(chunk, begin);
+      chunk.executed = executed;
     };
     CoreRun& first = chunks.front();
     start_chunk(first);
@@ -364,6 +371,7 @@ class Scheduler {
   Injection injection_;
   const bool ordered_;
   ProgramHistory* const history_;
+  ExecutedCounts* const executed_;
   const uint64_t launch_ = next_id();
   const uint64_t program_id_;
   const std::vector<uint64_t> registers_;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "emulator/engine/executed_counts.h"
 #include "emulator/engine/memory.h"
 #include "emulator/engine/scratchpads.h"
 
@@ -31,6 +32,7 @@ struct RunOptions {
   std::string faulty_instruction;  // see Injection; makes the run ordered
   double watchdog_seconds = 0;     // 0: none
   ProgramHistory* history = nullptr;
+  ExecutedCounts* executed = nullptr;  // counts the work; nullptr: it is not counted
 };
 
 // Returns when all cores are done. The result does not depend on the number of host threads, as

@@ -145,6 +145,18 @@ std::optional<int64_t> coefficient_of(const Expression& expression, int64_t vari
   return stack[0].coefficient;
 }
 
+size_t num_variables_used(const IndirectTransfer& transfer) {
+  int64_t used = 0;
+  for (const Subscript& subscript : transfer.subscripts) {
+    for (const Expression& expression : subscript.expressions) {
+      for (const Term& term : expression) {
+        if (term.kind == Kind::kVariable) used = std::max(used, term.value + 1);
+      }
+    }
+  }
+  return static_cast<size_t>(used);
+}
+
 Subscripts::Subscripts(const IndirectTransfer& transfer, const Core& core, const Memory& memory)
     : transfer_(transfer), core_(core), extents_(sizes_of(transfer.view, core)) {
   for (const Subscript& subscript : transfer.subscripts) {
@@ -183,18 +195,6 @@ void Subscripts::coordinates(std::span<const int64_t> variables, std::vector<int
                                 : evaluate(subscript.expressions[0], core_, variables);
     check_coordinate(d, out[d]);
   }
-}
-
-size_t Subscripts::variables_used() const {
-  int64_t used = 0;
-  for (const Subscript& subscript : transfer_.subscripts) {
-    for (const Expression& expression : subscript.expressions) {
-      for (const Term& term : expression) {
-        if (term.kind == Kind::kVariable) used = std::max(used, term.value + 1);
-      }
-    }
-  }
-  return static_cast<size_t>(used);
 }
 
 std::optional<Subscripts::Run> Subscripts::last_variable_run() const {

@@ -17,6 +17,9 @@ int64_t evaluate(const Expression& expression, const Core& core,
 // linear in it.
 std::optional<int64_t> coefficient_of(const Expression& expression, int64_t variable);
 
+// Returns one more than the highest variable in any expression.
+size_t num_variables_used(const IndirectTransfer& transfer);
+
 // Computes the coordinates of an indirect access. `core` and `memory` must outlive it.
 class Subscripts {
  public:
@@ -25,9 +28,6 @@ class Subscripts {
   // Computes the coordinates at a point of the variable space. Throws KernelIndexError if they are
   // outside the view's extents.
   void coordinates(std::span<const int64_t> variables, std::vector<int64_t>& out) const;
-
-  // Returns one more than the highest variable in any expression.
-  size_t variables_used() const;
 
   // If the last variable occurs in one direct coordinate only, and linearly: that coordinate and
   // the coefficient.

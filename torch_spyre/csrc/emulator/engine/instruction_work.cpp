@@ -1,0 +1,151 @@
+#include "emulator/engine/instruction_work.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "emulator/engine/value_blocks.h"
+
+namespace spyre::emulator::engine {
+namespace {
+
+int64_t padded(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
+
+void check_overflow(bool overflows) {
+  if (overflows) throw KernelError("a kernel does more than can be counted");
+}
+
+int64_t widest_value_bytes(const ChainBody& chain) {
+  const auto values = static_cast<int32_t>(chain.inputs.size() + chain.steps.size());
+  int64_t widest = 0;
+  for (int32_t i = 0; i < values; ++i) {
+    widest = std::max<int64_t>(widest, bytes_of(type_of_value(chain, i)));
+  }
+  return widest;
+}
+
+CoreCounts work_of_body(const ChainBody& chain, std::span<const int64_t> extents,
+                        VectorLanes lanes) {
+  CoreCounts counts;
+  counts.executions = 1;
+  counts.elements = count_of(extents);
+  counts.lanes = padded(counts.elements, lanes.for_bytes(widest_value_bytes(chain)));
+  for (const Input& input : chain.inputs) {
+    if (input.kind != InputKind::kOperand) continue;
+    counts.scratchpad_bytes += operand_bytes(input.operand, extents);
+  }
+  for (const ChainStep& step : chain.steps) {
+    if (step.lookup >= 0) counts.scratchpad_bytes += counts.elements * bytes_of(step.result);
+  }
+  return counts;
+}
+
+}  // namespace
+
+void CoreCounts::add(const CoreCounts& execution, int64_t times) {
+  for (const Counter& counter : kCounters) {
+    int64_t product = 0;
+    int64_t& sum = this->*counter.of_core;
+    check_overflow(__builtin_mul_overflow(execution.*counter.of_core, times, &product) ||
+                   __builtin_add_overflow(sum, product, &sum));
+  }
+  largest_matmul = std::max(largest_matmul, execution.largest_matmul);
+}
+
+void add_core(InstructionCounts& all, const CoreCounts& core) {
+  ++all.cores;
+  for (const Counter& counter : kCounters) {
+    Count& count = all.*counter.of_all;
+    const int64_t amount = core.*counter.of_core;
+    check_overflow(__builtin_add_overflow(count.total, amount, &count.total));
+    count.busiest = std::max(count.busiest, amount);
+  }
+  all.largest_matmul = std::max(all.largest_matmul, core.largest_matmul);
+}
+
+int64_t operand_bytes(const Operand& operand, std::span<const int64_t> extents) {
+  int64_t elements = 1;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (operand.strides[i] != 0 || extents[i] == 0) elements *= extents[i];
+  }
+  return elements * bytes_of(operand.type);
+}
+
+CoreCounts work_of(const Chain& chain, const Core& core, VectorLanes lanes) {
+  const std::vector<int64_t> extents = extents_of(core, chain.extents);
+  CoreCounts counts = work_of_body(chain, extents, lanes);
+  for (const ChainOutput& output : chain.outputs) {
+    counts.scratchpad_bytes += operand_bytes(output.operand, extents);
+  }
+  return counts;
+}
+
+CoreCounts work_of(const Reduce& reduce, const Core& core, VectorLanes lanes) {
+  const std::vector<int64_t> extents = extents_of(core, reduce.extents);
+  CoreCounts counts = work_of_body(reduce, extents, lanes);
+  std::vector<int64_t> result_extents = extents;
+  bool is_innermost_reduced = false;
+  for (const int32_t dimension : reduce.reduced) {
+    result_extents[static_cast<size_t>(dimension)] = 1;
+    is_innermost_reduced |= static_cast<size_t>(dimension) + 1 == extents.size();
+  }
+  for (const auto* operands : {&reduce.initial, &reduce.outputs}) {
+    for (const Operand& operand : *operands) {
+      counts.scratchpad_bytes += operand_bytes(operand, result_extents);
+    }
+  }
+  if (!is_innermost_reduced || counts.elements == 0) return counts;
+  // Results narrower than 16 bits are reduced in 16 bits.
+  const int64_t elements = kBytesInStick / (bytes_of(reduce.outputs[0].type) > 2 ? 4 : 2);
+  counts.reduced_sticks = padded(count_of(result_extents), elements) / elements;
+  return counts;
+}
+
+CoreCounts work_of(const Copy& copy, const Core& core, VectorLanes lanes) {
+  const std::vector<int64_t> extents = extents_of(core, copy.extents);
+  CoreCounts counts;
+  counts.executions = 1;
+  counts.elements = count_of(extents);
+  counts.lanes = padded(counts.elements, lanes.for_bytes(bytes_of(copy.source.type)));
+  counts.scratchpad_bytes =
+      operand_bytes(copy.source, extents) + operand_bytes(copy.destination, extents);
+  return counts;
+}
+
+CoreCounts work_of(const Literal& literal, const Core&, VectorLanes) {
+  CoreCounts counts;
+  counts.executions = 1;
+  counts.scratchpad_bytes =
+      static_cast<int64_t>(literal.values.size()) * bytes_of(literal.destination.type);
+  return counts;
+}
+
+CoreCounts work_of(const Matmul& matmul, const Core& core, VectorLanes) {
+  const std::array<Register, 4> sources{matmul.batch, matmul.rows, matmul.columns, matmul.inner};
+  const std::vector<int64_t> sizes = extents_of(core, sources);
+  const int64_t batch = sizes[0], rows = sizes[1], columns = sizes[2], inner = sizes[3];
+  CoreCounts counts;
+  counts.executions = 1;
+  counts.macs = count_of(sizes);
+  counts.largest_matmul = {batch, rows, columns, inner};
+  counts.scratchpad_bytes = operand_bytes(matmul.a, std::array{batch, rows, inner}) +
+                            operand_bytes(matmul.b, std::array{batch, inner, columns}) +
+                            operand_bytes(matmul.output, std::array{batch, rows, columns});
+  if (matmul.has_initial) {
+    counts.scratchpad_bytes += operand_bytes(matmul.initial, std::array{batch, rows, columns});
+  }
+  return counts;
+}
+
+CoreCounts work_of(const Receive& receive, const Core& core, VectorLanes) {
+  const std::vector<int64_t> extents = extents_of(core, receive.extents);
+  CoreCounts counts;
+  counts.executions = 1;
+  counts.scratchpad_bytes = operand_bytes(receive.destination, extents);
+  return counts;
+}
+
+CoreCounts work_of(const Publish&, const Core&, VectorLanes) { return {.executions = 1}; }
+
+CoreCounts work_of(const Delivered&, const Core&, VectorLanes) { return {.executions = 1}; }
+
+}  // namespace spyre::emulator::engine
