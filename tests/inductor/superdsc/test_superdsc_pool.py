@@ -64,6 +64,18 @@ def test_a_tensor_is_live_until_its_last_read(tmp_path):
     assert offsets(read_back(tmp_path, specs)) == {"a": 0, "b": BYTES, "c": BYTES}
 
 
+def test_a_tensor_is_live_until_the_end_of_the_program_that_reads_it(tmp_path):
+    """Cores reach the ops of a program at different times: b must not overwrite a."""
+    value = tensor(*SHAPE, {"lx": 0}, name="value")
+    specs = [
+        negate(tensor(*SHAPE, 0), pooled("a")),
+        negate(pooled("a"), value),
+        negate(value, pooled("b")),
+        negate(pooled("b"), tensor(*SHAPE, 1)),
+    ]
+    assert offsets(read_back(tmp_path, specs)) == {"a": 0, "b": BYTES}
+
+
 def test_offsets_that_do_not_overlap_are_preserved(tmp_path):
     specs = [
         negate(tensor(*SHAPE, 0), pooled("a", 256)),
@@ -123,6 +135,54 @@ def test_tensors_without_names_are_linked_by_address(unnamed):
     names = [program[0].output.name for program in programs[:-1]]
     assert names[0] != names[1] != names[2]
     assert [program[0].args[0].name for program in programs[1:]] == names
+
+
+def test_a_tensor_in_reused_memory_is_a_new_one(unnamed):
+    """The program reads one tensor and writes the other."""
+    value = tensor(*SHAPE, {"lx": 0}, name="value")
+    specs = [
+        negate(tensor(*SHAPE, 0), pooled("a", 128)),
+        negate(pooled("a", 128), value),
+        negate(value, pooled("a", 128)),
+        negate(pooled("a", 128), tensor(*SHAPE, 1)),
+    ]
+    first, second, third = import_programs(unnamed(specs))
+    assert second[0].args[0].name == first[0].output.name
+    assert third[0].args[0].name == second[1].output.name
+    assert first[0].output.name != second[1].output.name
+
+
+@pytest.mark.parametrize("is_output", [False, True])
+def test_a_slice_of_a_tensor_is_found_by_address(is_output, unnamed):
+    """The second op accesses rows 2 and 3 of the tensor of four rows at 4096."""
+    rows = tensor([1, 4, 64], "0; c0 + 2; c1", {"pool": 4096}, name="a")
+    other = tensor([1, 2, 64], MATRIX, 2)
+    first = tensor([1, 4, 64], "0; c0; c1", {"pool": 4096}, name="a", output=True)
+    specs = [
+        op("neg", "c0=2 c1=64", tensor([1, 2, 64], MATRIX, 0), first)
+        if is_output
+        else negate(tensor(*SHAPE, 0), pooled("a", 4096)),
+        negate(other, rows, rows=2) if is_output else negate(rows, other, rows=2),
+        negate(pooled("a", 4096), tensor(*SHAPE, 1)),
+    ]
+    read = import_bundle(unnamed(specs))
+    arg = read[1].output if is_output else read[1].args[0]
+    assert arg.name == read[0].output.name == read[2].args[0].name
+    assert (dict(arg.allocation), arg.device_size) == ({"pool": 4096}, [1, 4, 64])
+    assert str(arg.device_coordinates[1]) == "c0 + 2"
+
+
+def test_overwriting_an_unread_slice_at_another_address_is_rejected(unnamed):
+    """Without names, rows 2 and 3 look like the first rows of a tensor that begins there."""
+    last = tensor([1, 4, 64], "0; c0 + 2; c1", {"pool": 4096}, name="a")
+    first = tensor([1, 4, 64], "0; c0; c1", {"pool": 4096}, name="a")
+    specs = [
+        negate(tensor([1, 2, 64], MATRIX, 0), last, rows=2),
+        negate(tensor([1, 2, 64], MATRIX, 0), first, rows=2),
+        negate(pooled("a", 4096), tensor(*SHAPE, 1)),
+    ]
+    with pytest.raises(BundleError, match="op 1 writes bytes 4096 to .* of the pool, which hold"):
+        import_bundle(unnamed(specs))
 
 
 @pytest.mark.parametrize("offset", [128, 4096 + 384])
@@ -188,3 +248,21 @@ def test_unsupported_reductions_are_read_but_not_compiled(tmp_path):
     (program,) = import_programs(tmp_path)
     with pytest.raises(UnsupportedError, match="exx2"):
         build_module("kernel", program)
+
+
+def test_an_op_that_reads_memory_written_by_its_program_is_a_program(unnamed):
+    """The scratchpad tensor is live from the first op to the last."""
+    value = tensor(*SHAPE, {"lx": 0}, name="value")
+    specs = [
+        negate(tensor(*SHAPE, 0), value),
+        negate(value, pooled("a")),
+        negate(pooled("a"), pooled("b")),
+        op("add", "c0=4 c1=64", value, pooled("b"), tensor(*SHAPE, 1, output=True)),
+    ]
+    programs = import_programs(unnamed(specs))
+    assert [[spec.op for spec in program] for program in programs] == [
+        ["neg"],
+        ["neg"],
+        ["neg"],
+        ["add"],
+    ]

@@ -13,7 +13,7 @@ from cpu_reference import assert_close, make_tensor, to_card, to_reference
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_samples import SAMPLES
-from superdsc_read_back import PublicReadBack
+from superdsc_read_back import PublicReadBack, ReadBack
 from test_eager_ops import (
     BINARY,
     BITS,
@@ -167,6 +167,20 @@ def test_samples(name, public_read_back):
     harness = public_read_back()
     compiled(SAMPLES[name].call, *SAMPLES[name].on_card())
     check_outcome(harness, REJECTED_SAMPLES.get(name))
+
+
+@pytest.mark.parametrize("has_extensions", [True, False])
+def test_spilled_tensors_compute_the_same(has_extensions, monkeypatch, tmp_path):
+    """On one core, each intermediate tensor of this softmax needs more than the scratchpad."""
+    monkeypatch.setenv("SENCORES", "1")
+    harness = ReadBack(tmp_path) if has_extensions else PublicReadBack(tmp_path)
+    monkeypatch.setattr(driver, "Runner", harness.runner)
+    x = make_tensor(130, 6500)
+    actual = compiled(lambda x: x.softmax(1), to_card(x))
+    assert harness.checked > 0
+    (bundle,) = tmp_path.iterdir()
+    assert '_lx"' not in "".join(path.read_text() for path in bundle.glob("sdsc_*.json"))
+    assert_close(actual, to_reference(to_card(x)).softmax(1))
 
 
 # --- eager ops ------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from torch_spyre._inductor.superdsc.segments import map_args
 
 @dataclass(frozen=True)
 class LiveRange:
-    """The bytes of a tensor, and the first and last spec that access it."""
+    """The bytes of a tensor, and the first and last step that access it."""
 
     start: int
     size: int
@@ -33,12 +33,17 @@ class LiveRange:
 
 
 def live_ranges(
-    specs: Sequence[Spec], space: MemorySpace, num_bytes: Callable[[OpSpec, TensorArg], int]
+    steps: Sequence[Sequence[Spec]],
+    space: MemorySpace,
+    num_bytes: Callable[[OpSpec, TensorArg], int],
 ) -> dict[str, LiveRange]:
-    """Return the live range of every named tensor in a memory; those in a loop span the loop."""
+    """Return the live range of every named tensor in a memory, in steps.
+
+    The specs of a step, and of a loop, access their tensors at the same time.
+    """
     ranges: dict[str, LiveRange] = {}
-    for time, spec in enumerate(specs):
-        for op in flat([spec]):
+    for time, specs in enumerate(steps):
+        for op in flat(specs):
             if not isinstance(op, OpSpec):
                 continue
             for arg in op.args:

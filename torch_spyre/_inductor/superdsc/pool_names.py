@@ -73,14 +73,16 @@ class _Pool:
                 for old in self.contents
             ]
             return replace(arg, name=name)
-        # The op may write another slice of a tensor that is there already.
-        same = [old for old in overlapping if (old.start, old.end) == (start, end)]
+        # The op may write another slice of a tensor that is there already. If it writes everything,
+        # the tensor is a new one, which other cores must not write while this one is being read.
+        is_whole = _covers(spec, arg)
+        same = [old for old in overlapping if (old.start, old.end) == (start, end) and not is_whole]
         for old in overlapping:
-            if old.is_incomplete and old not in same:
+            if old.is_incomplete and (old.start, old.end) != (start, end):
                 self._fail(position, f"writes bytes {start} to {end}", [old])
         name = arg.name or (same[0].name if same else f"at{start}_{position}")
         self.contents = [old for old in self.contents if old not in overlapping]
-        self.contents.append(_Contents(start, end, name, not _covers(spec, arg)))
+        self.contents.append(_Contents(start, end, name, not is_whole))
         return replace(arg, name=name)
 
     def _as_slice(self, spec: OpSpec, arg: TensorArg) -> TensorArg:

@@ -10,6 +10,7 @@ from math import lcm
 
 from sympy import Symbol
 
+from torch_spyre._inductor.kernel_parameters import parameter_name
 from torch_spyre._inductor.op_spec import AnySpec, OpSpec, Spec, flat
 from torch_spyre._inductor.superdsc.accesses import tensor_accesses
 from torch_spyre._inductor.superdsc.coordinates import canonical_view
@@ -51,14 +52,20 @@ def _last_reads(specs: Sequence[Spec]) -> list[int]:
 def can_be_one_kernel(specs: Sequence[OpSpec]) -> bool:
     """Return whether ops agree on the sizes and splits of symbols, and on scratchpad tensors.
 
-    Without the names of symbols in the file, ops that were one program need not agree.
+    Without the names of symbols in the file, ops that were one program need not agree. No op may
+    read what another one wrote to memory either: cores reach the ops at different times.
     """
+    written: set[str] = set()
     space: dict[Symbol, tuple[int, int]] = {}
     views: dict[str | None, object] = {}
     for spec in specs:
         for symbol, (size, split) in spec.iteration_space.items():
             if space.setdefault(symbol, (int(size), split)) != (int(size), split):
                 return False
+        if any(not arg.in_scratchpad and parameter_name(arg) in written for arg in spec.inputs):
+            return False
+        if not spec.output.in_scratchpad:
+            written.add(parameter_name(spec.output))
         for arg in (arg for arg in spec.args if arg.in_scratchpad):
             view = canonical_view(arg.device_size, arg.device_coordinates, spec.sizes)
             if views.setdefault(arg.name, view) != view:

@@ -34,7 +34,7 @@ def with_scratchpad_addresses(specs: Sequence[Spec], capacity: int) -> list[Spec
         def num_bytes(spec: OpSpec, arg: TensorArg, sticks: Mapping[Symbol, int] = sticks) -> int:
             return slice_bytes(spec, arg, sticks)
 
-        ranges = without_overlaps(live_ranges(program, "lx", num_bytes))
+        ranges = without_overlaps(live_ranges([[spec] for spec in program], "lx", num_bytes))
         if max((live.end for live in ranges.values()), default=0) <= capacity:
             allocated += with_starts(program, "lx", ranges)
         else:
