@@ -2,8 +2,9 @@
 
 A cold kernel is new: its graph is compiled by torch.compile, its program is recorded, and its time
 is estimated; the last two are also measured alone. A warm kernel is launched again, in timing mode,
-which only charges its time, or in both, which also computes. Every row is the best of several
-rounds, alternating the rows; `ratio` is to a launch in timing mode.
+which only charges its time, or in both, which also computes; then also with the check that compares
+the executed counts with the recorded ones. Every row is the best of several rounds, alternating the
+rows; `ratio` is to a launch in timing mode.
 """
 
 import argparse
@@ -70,12 +71,19 @@ class Kernel:
 
 
 def rows(kernel, launches):
-    """Return for each row its mode, the measured function, and the number of kernels."""
+    """Return for each row its knobs, the measured function, and the number of kernels."""
+    timing, both = ({"SPYRE_EMU_MODE": mode} for mode in ("timing", "both"))
+    checked = {**both, "SPYRE_EMU_CHECK_COUNTS": True}
+
+    def launch():
+        kernel.launch(launches)
+
     return {
-        "cold: compile, record, estimate": ("timing", kernel.compile, 1),
-        "  of it record and estimate": ("timing", kernel.record_and_estimate, 1),
-        "warm: launch, timing": ("timing", lambda: kernel.launch(launches), launches),
-        "warm: launch, both": ("both", lambda: kernel.launch(launches), launches),
+        "cold: compile, record, estimate": (timing, kernel.compile, 1),
+        "  of it record and estimate": (timing, kernel.record_and_estimate, 1),
+        "warm: launch, timing": (timing, launch, launches),
+        "warm: launch, both": (both, launch, launches),
+        "warm: launch, both, counts checked": (checked, launch, launches),
     }
 
 
@@ -83,8 +91,8 @@ def measure(calls, repeats):
     """Return the best kernels per second of each row."""
     best = dict.fromkeys(calls, 0.0)
     for _ in range(repeats):
-        for name, (mode, call, kernels) in calls.items():
-            with knobs.override(SPYRE_EMU_MODE=mode), torch.no_grad():
+        for name, (options, call, kernels) in calls.items():
+            with knobs.override(**options), torch.no_grad():
                 torch.spyre.synchronize()
                 start = time.perf_counter()
                 call()
@@ -100,14 +108,14 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
 
-    print(f"{'kernels per second':<34}{'op':<10}{'kernels/s':>12}{'ratio':>10}")
+    print(f"{'kernels per second':<36}{'op':<10}{'kernels/s':>12}{'ratio':>10}")
     with knobs.override(SPYRE_EMU_MODE="timing"):
         kernels = {op: Kernel(op, arguments.size) for op in OPS}
     for op, kernel in kernels.items():
         best = measure(rows(kernel, arguments.launches), arguments.repeats)
         reference = best["warm: launch, timing"]
         for name, rate in best.items():
-            print(f"{name:<34}{op:<10}{rate:>12,.1f}{rate / reference:>10.4f}")
+            print(f"{name:<36}{op:<10}{rate:>12,.1f}{rate / reference:>10.4f}")
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def test_fused_step_is_one_launch_per_parameter(make, no_fallbacks):
     before = torch.spyre.counters()
     optimizer.step()
     after = torch.spyre.counters()
-    # One fills a tensor with the learning rate, and one more counts the steps, which is on the card:
+    # One fills a tensor with the learning rate. One more counts the steps, which is on the card:
     # nothing waits for it.
     assert after["launches"] - before["launches"] == (2 if make is SGD else 3)
     assert after["d2h_bytes"] == before["d2h_bytes"]
