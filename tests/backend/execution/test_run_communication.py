@@ -301,22 +301,23 @@ def test_a_core_reduces_in_exactly_one_group(producers, groups, problem):
 @pytest.mark.parametrize("cores", [2, 4, 8])
 def test_every_tile_goes_once_around_the_ring(cores):
     """Each core forwards the tiles of n - 1 other cores."""
+    size = 64  # a stick, so that no two cores load the same one
     everyone = f"affine_set<(i)[g] : (i >= 0, -i + {cores - 1} >= 0)>"
     text = kernel(
         "px; py",
         ME,
-        own_row(cores, [N]),
-        zero([N]),
-        produce("x", [N], producers=everyone),
-        reduce([N], consumers=everyone),
-        store_row("s", cores, [N]),
+        own_row(cores, [size]),
+        zero([size]),
+        produce("x", [size], producers=everyone),
+        reduce([size], consumers=everyone),
+        store_row("s", cores, [size]),
         grid=[cores],
     )
     module = ktir.load(text)
     sent = module.estimate("f").ring_byte_hops
-    assert sent == cores * (cores - 1) * N * 2
-    actual = module.run("f", px=np.ones((cores, N), np.float16), py=zeros(cores, N))["py"]
-    np.testing.assert_array_equal(actual, np.full((cores, N), cores))
+    assert sent == cores * (cores - 1) * size * 2
+    actual = module.run("f", px=np.ones((cores, size), np.float16), py=zeros(cores, size))["py"]
+    np.testing.assert_array_equal(actual, np.full((cores, size), cores))
 
 
 def test_groups_may_have_different_members():
