@@ -53,6 +53,7 @@ def work():
     stream = torch.spyre.Stream()
     with stream:
         y = x.clone()
+    stream.synchronize()
     assert torch.equal(y.cpu(), torch.arange(100000.)) and torch.spyre.is_initialized()
 assert in_fork(work) == 0
 assert not torch.spyre.is_initialized()

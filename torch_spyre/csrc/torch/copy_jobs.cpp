@@ -93,7 +93,9 @@ void queue_job(const char* description, c10::DeviceIndex card_index, Job job) {
 constexpr uint64_t kPicosecondsPerSecond = 1'000'000'000'000;
 
 // Adds a copy over one direction of the host link to the counters, and returns its time.
-flex::WorkTime charge_link(flex::Unit direction, const flex::Card& card, uint64_t bytes) {
+flex::WorkTime charge_link(flex::Unit direction, c10::DeviceIndex index, uint64_t bytes) {
+  // First: in a forked process this throws, and counts nothing.
+  const flex::Card& card = flex::Runtime::get().card(index);
   flex::Counters& counters = flex::Runtime::get().counters();
   (direction == flex::Unit::kLinkToDevice ? counters.h2d_bytes : counters.d2h_bytes) += bytes;
   const auto rate = static_cast<uint64_t>(card.description().host_link_bytes_per_second);
@@ -140,8 +142,9 @@ CopyCosts& copy_costs() {
 }
 
 // Adds a copy or fill within device memory to the counters, and returns its time.
-flex::WorkTime charge_cores(const flex::Card& card, const flex::Transfer& transfer,
+flex::WorkTime charge_cores(c10::DeviceIndex index, const flex::Transfer& transfer,
                             flex::CopySource source) {
+  const flex::Card& card = flex::Runtime::get().card(index);
   flex::Runtime::get().counters().launches++;
   return charge(copy_costs().of(flex::traffic_of(transfer, source)), card);
 }
@@ -214,16 +217,15 @@ void queue_on_device(Job job, const at::Tensor& src, const at::Tensor& dst, uint
   job.src = job.src_owner->range();
   job.dst_owner = memory_of(dst);
   job.dst = job.dst_owner->range();
-  flex::Runtime::get().counters().d2d_bytes += bytes;
-  const flex::Card& card = job.dst_owner->card();
   if (src.device() == dst.device()) {
-    job.time = charge_cores(card, job.transfer, flex::CopySource::kDevice);
+    job.time = charge_cores(dst.device().index(), job.transfer, flex::CopySource::kDevice);
     job.blocking = false;
   } else {
     // Streams of different cards are not ordered: the work that produced the source must be done.
     current_queue(src.device().index()).synchronize();
-    job.time = charge_link(flex::Unit::kLinkToDevice, card, bytes);
+    job.time = charge_link(flex::Unit::kLinkToDevice, dst.device().index(), bytes);
   }
+  flex::Runtime::get().counters().d2d_bytes += bytes;
   queue_job("copy on device", dst.device().index(), std::move(job));
 }
 
@@ -232,7 +234,7 @@ void queue_on_device(Job job, const at::Tensor& src, const at::Tensor& dst, uint
 void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
   Job job = job_to_device(src, dst);
   job.time =
-      charge_link(flex::Unit::kLinkToDevice, job.dst_owner->card(), src.numel() * src.itemsize());
+      charge_link(flex::Unit::kLinkToDevice, dst.device().index(), src.numel() * src.itemsize());
   set_host_owner(job, src, non_blocking);
   queue_job("copy to device", dst.device().index(), std::move(job));
 }
@@ -244,7 +246,7 @@ void fill_on_device(const at::Tensor& element, const at::Tensor& dst) {
   Job job = job_to_device(element.expand(dst.sizes()), dst);
   job.src.host = value->data();
   job.host_owner = value;
-  job.time = charge_cores(job.dst_owner->card(), job.transfer, flex::CopySource::kImmediate);
+  job.time = charge_cores(dst.device().index(), job.transfer, flex::CopySource::kImmediate);
   job.blocking = false;
   queue_job("fill", dst.device().index(), std::move(job));
 }
@@ -262,7 +264,7 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blockin
   job.src = job.src_owner->range();
   job.dst = range_to_write(dst);
   job.time =
-      charge_link(flex::Unit::kLinkToHost, job.src_owner->card(), dst.numel() * dst.itemsize());
+      charge_link(flex::Unit::kLinkToHost, src.device().index(), dst.numel() * dst.itemsize());
   set_host_owner(job, dst, non_blocking);
   queue_job("copy to host", src.device().index(), std::move(job));
 }
