@@ -151,6 +151,7 @@ def compiled(function, *tensors):
         return torch.compile(function, dynamic=False)(*tensors)
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("symbolic", [True, False], ids=["symbolic", "fixed"])
 @pytest.mark.parametrize("name", KERNELS)
 def test_public_keys_compute_the_same_or_are_rejected(name, symbolic, public_read_back):
@@ -217,6 +218,7 @@ def test_integer_and_bool_ops(function, dtype, public_read_back):
     check_outcome(harness)
 
 
+@pytest.mark.one_case_in(2)
 @pytest.mark.parametrize("dim", [0, -1, (0, 2)])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions(name, dim, public_read_back):
