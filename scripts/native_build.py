@@ -54,6 +54,18 @@ def torch_flags() -> tuple[str, str]:
     return compile_flags, f"{libraries} -lc10 -ltorch_cpu -ltorch -ltorch_python"
 
 
+def kineto_flags() -> str:
+    """Return compile flags for files that include Kineto's headers.
+
+    The headers include each other without a folder. The torch library does not export fmt.
+    """
+    from torch.utils import cpp_extension
+
+    folders = [f"{path}/kineto" for path in cpp_extension.include_paths()]
+    includes = " ".join(f"-isystem {quote(path)}" for path in folders)
+    return f"{torch_flags()[0]} {includes} -DUSE_KINETO -DFMT_HEADER_ONLY"
+
+
 def escaped(path: Path | str) -> str:
     """Return a path escaped for a build statement."""
     return str(path).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
@@ -111,6 +123,7 @@ def build_extension(target: Path, folder: Path) -> None:
     folders = ("torch", "emulator_bindings")
     sources = [source for folder in folders for source in sorted((SOURCES / folder).glob("*.cpp"))]
     glue = ninja.compile(sources, compile_flags)
+    glue += f" {ninja.compile(sorted((SOURCES / 'profiler').glob('*.cpp')), kineto_flags())}"
     ninja.link(target, f"{core} {glue}", f"-shared -pthread -ldl {link_flags}")
     ninja.run()
 

@@ -13,6 +13,7 @@ ALLOWED = {
     "flex": {"flex"},
     "emulator": {"emulator", "flex"},
     "torch": {"torch", "flex"},
+    "profiler": {"profiler", "torch", "flex"},
     "emulator_bindings": {"emulator_bindings", "emulator", "torch", "flex"},
 }
 INCLUDE = re.compile(r'^\s*#include "([^"/]+)/', re.MULTILINE)

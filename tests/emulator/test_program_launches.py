@@ -5,8 +5,8 @@ import torch
 from program_builder import ProgramBuilder, run
 from program_kernels import addition, loop_sum, on_card, store_scalar, zeros
 
-from torch_spyre import knobs
-from torch_spyre.backend.launch import LaunchCost, launch
+from torch_spyre import _C, knobs
+from torch_spyre.backend.launch import launch
 from torch_spyre.backend.program.instructions import CORE_REGISTER, ElementType
 
 pytestmark = pytest.mark.usefixtures("nothing_pending")
@@ -45,7 +45,7 @@ def test_mode_knob_selects_execution_and_timing(mode: str, computes: bool, time:
     one, result = torch.ones(256).to("spyre"), zeros(256)
     before = torch.spyre.counters()["device_time_ps"]
     with knobs.override(SPYRE_EMU_MODE=mode):
-        launch(addition().load(), [one, one, result], [1024] * 3, cost=LaunchCost(time_ps=7))
+        launch(addition().load(), [one, one, result], [1024] * 3, cost=_C.LaunchCost(time_ps=7))
     torch.spyre.synchronize()
     assert result.cpu().tolist() == [2.0 * computes] * 256
     assert torch.spyre.counters()["device_time_ps"] - before == time

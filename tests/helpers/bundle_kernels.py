@@ -5,6 +5,7 @@ from torch_spyre.backend.kernels import compile_kernel
 from torch_spyre.cards import load_card
 from torch_spyre.timing import estimate
 from torch_spyre.timing.from_counts import record_of
+from torch_spyre.timing.launch_cost import launch_cost
 
 SIDE = 64
 BYTES = SIDE * SIDE * 2
@@ -60,8 +61,6 @@ def stage(program, arrays, **options):
     return _C.BundleStage(
         program_file=program.file,
         arrays=arrays,
-        time_ps=timing.time_ps,
-        ddr_read_bytes=timing.ddr_read_bytes,
-        ddr_write_bytes=timing.ddr_write_bytes,
+        cost=launch_cost(timing, ops=(program.content.name,)),
         **options,
     )

@@ -169,7 +169,7 @@ def run(
         list(array_bytes),
         list(scalars),
         list(fixed),
-        *cost,
+        _C.LaunchCost(*cost),
         execute=execute,
         ordered=ordered,
         inject=inject,

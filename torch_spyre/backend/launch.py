@@ -1,23 +1,12 @@
 """Launches loaded programs on cards."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
 from torch_spyre import _C, knobs
 
-
-@dataclass(frozen=True)
-class LaunchCost:
-    """The cost of one launch on the card by the timing model."""
-
-    time_ps: int = 0
-    ddr_read_bytes: int = 0
-    ddr_write_bytes: int = 0
-
-
-FREE = LaunchCost()
+FREE = _C.LaunchCost()
 
 
 def launch_options() -> tuple[str, str, float, bool]:
@@ -33,7 +22,7 @@ def launch(
     scalars: Sequence[int] = (),
     fixed: Sequence[torch.Tensor] = (),
     *,
-    cost: LaunchCost = FREE,
+    cost: _C.LaunchCost = FREE,
     ordered: bool = False,
 ) -> None:
     """Launch a program on the current stream of its card.
@@ -51,9 +40,7 @@ def launch(
         list(array_bytes),
         list(scalars),
         list(fixed),
-        charged.time_ps,
-        charged.ddr_read_bytes,
-        charged.ddr_write_bytes,
+        charged,
         execute=mode != "timing",
         ordered=ordered,
         inject=inject,

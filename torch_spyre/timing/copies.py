@@ -2,9 +2,11 @@
 
 from typing import Literal
 
+from torch_spyre import _C
 from torch_spyre.cards import load_card
 from torch_spyre.constants import BYTES_IN_STICK
 from torch_spyre.timing.estimate import estimate
+from torch_spyre.timing.launch_cost import launch_cost
 from torch_spyre.timing.record import DdrPattern, DdrTransfer, LxTraffic, ProgramRecord, Step
 
 
@@ -39,14 +41,13 @@ def copy_record(
 
 def copy_cost(
     read_bytes: int, read_runs: int, write_bytes: int, write_runs: int, is_restickify: bool
-) -> tuple[int, int, int]:
-    """Return the device time in ps and the bytes read and written on the card in use."""
+) -> "_C.LaunchCost":
+    """Return the cost of a copy or fill on the card in use."""
     card = load_card()
     record = copy_record(
         read_bytes, read_runs, write_bytes, write_runs, is_restickify, card.compute.cores
     )
-    timing = estimate(record, card)
-    return timing.time_ps, timing.ddr_read_bytes, timing.ddr_write_bytes
+    return launch_cost(estimate(record, card), ops=(record.name,))
 
 
 def _transfer(

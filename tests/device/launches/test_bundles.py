@@ -138,7 +138,7 @@ def test_each_stage_counts_as_a_launch_and_is_charged(mulf, addf):
         "ddr_write_bytes": "ddr_write_bytes",
     }
     for counter, field in fields.items():
-        charged = sum(getattr(stage, field) for stage in stages)
+        charged = sum(getattr(stage.cost, field) for stage in stages)
         assert charged > 0
         assert after[counter] - before[counter] == charged
 

@@ -11,6 +11,7 @@ from torch_spyre._inductor.kernel_parameters import (
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.runtime.programs import program_for
 from torch_spyre.backend.execution import has_conflicts, timing_of
+from torch_spyre.timing.launch_cost import launch_cost
 
 
 class Runner:
@@ -53,9 +54,7 @@ def _load_stage(name: str, specs: Sequence[OpSpec], scratch: _ScratchBuffers) ->
     return _C.BundleStage(
         program_file=program.file,
         arrays=[_bind_array(parameter, scratch) for parameter in parameters],
-        time_ps=timing.time_ps,
-        ddr_read_bytes=timing.ddr_read_bytes,
-        ddr_write_bytes=timing.ddr_write_bytes,
+        cost=launch_cost(timing, ops=[spec.op for spec in specs]),
         is_ordered=has_conflicts(program, array_bytes),
         is_ordered_if_aliased=has_conflicts(program, array_bytes, all_in_one_memory),
     )

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "flex/activity.h"
 #include "flex/trace.h"
 
 namespace spyre::flex {
@@ -176,6 +177,7 @@ void Runtime::synchronize(int card) {
       if (!error) error = std::current_exception();
     }
   }
+  ActivityRecorder::get().wait_for_work(card);
   if (error) std::rethrow_exception(error);
 }
 

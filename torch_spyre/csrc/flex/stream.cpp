@@ -6,9 +6,14 @@
 #include <thread>
 #include <utility>
 
+#include "flex/activity.h"
+
 namespace spyre::flex {
 
 namespace {
+
+// The name that traces of hardware have for a call that waits for the card.
+constexpr const char* kWaitCall = "aiuScheduleWait";
 
 constexpr size_t kMaxQueued = 1024;
 // A thread that waits for capacity is woken once per so many items, not for every item. It also
@@ -68,6 +73,7 @@ void Event::wait_for(uint64_t version) {
 }
 
 void Event::synchronize() {
+  const CallRecord record(kWaitCall);
   std::unique_lock lock(mutex_);
   const Position position = newest_;
   Stream* stream = stream_;
@@ -186,7 +192,7 @@ void Stream::report_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps
   if (error) std::rethrow_exception(error);
 }
 
-void Stream::run(Work work, const WorkTime& time) {
+TimeSpan Stream::run(Work work, const WorkTime& time) {
   std::unique_lock lock(mutex_);
   Result result;
   Item item{.work = std::move(work), .result = &result};
@@ -205,6 +211,7 @@ void Stream::run(Work work, const WorkTime& time) {
     std::rethrow_exception(result.error);
   }
   report_pending(lock, span.end_ps);
+  return span;
 }
 
 void Stream::finish_host_wait(uint64_t time_ps) {
@@ -220,6 +227,7 @@ bool Stream::query() {
 }
 
 void Stream::synchronize() {
+  const CallRecord record(kWaitCall);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return is_idle(); });
   report_pending(lock, end_ps_);

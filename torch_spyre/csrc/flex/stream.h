@@ -65,9 +65,10 @@ class Stream {
   // Queues work for the stream's thread. Waits while the queue is full. The next synchronisation
   // throws the exception of the work. Returns when the work runs, in device time.
   TimeSpan submit(Work work, const WorkTime& time = {});
-  // Executes the work in order and returns when it is done; on the calling thread if the queue is
-  // empty. Throws the exception of the work, else that of earlier work.
-  void run(Work work, const WorkTime& time = {});
+  // Executes the work in order and returns, when it is done, its span in device time; on the
+  // calling thread if the queue is empty. Throws the exception of the work, else that of earlier
+  // work.
+  TimeSpan run(Work work, const WorkTime& time = {});
   // Called by work: stores the outcome of a copy until the next synchronisation reports it.
   void add_outcome(const CopyOutcome& outcome);
 

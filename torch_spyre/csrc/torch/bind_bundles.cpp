@@ -1,3 +1,4 @@
+#include <ATen/record_function.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -41,13 +42,9 @@ std::shared_ptr<const LaunchOptions> launch_options() {
   return known_options = std::move(options);
 }
 
-BundleStage make_stage(std::string program_file, std::vector<ArrayBinding> arrays, uint64_t time_ps,
-                       uint64_t ddr_read_bytes, uint64_t ddr_write_bytes, bool is_ordered,
-                       bool is_ordered_if_aliased) {
-  return {std::move(program_file),
-          std::move(arrays),
-          {time_ps, ddr_read_bytes, ddr_write_bytes},
-          is_ordered,
+BundleStage make_stage(std::string program_file, std::vector<ArrayBinding> arrays, LaunchCost cost,
+                       bool is_ordered, bool is_ordered_if_aliased) {
+  return {std::move(program_file), std::move(arrays), std::move(cost), is_ordered,
           is_ordered_if_aliased};
 }
 
@@ -72,16 +69,12 @@ void bind_stages(py::module_& module) {
   py::class_<BundleStage>(module, "BundleStage",
                           "One program of a bundle, and the memory of its arrays.")
       .def(py::init(&make_stage), py::kw_only(), py::arg("program_file"), py::arg("arrays"),
-           py::arg("time_ps") = 0, py::arg("ddr_read_bytes") = 0, py::arg("ddr_write_bytes") = 0,
-           py::arg("is_ordered") = false, py::arg("is_ordered_if_aliased") = false)
+           py::arg("cost") = LaunchCost{}, py::arg("is_ordered") = false,
+           py::arg("is_ordered_if_aliased") = false)
       .def_readonly("arrays", &BundleStage::arrays)
       .def_readonly("is_ordered", &BundleStage::is_ordered)
       .def_readonly("is_ordered_if_aliased", &BundleStage::is_ordered_if_aliased)
-      .def_property_readonly("time_ps", [](const BundleStage& self) { return self.cost.time_ps; })
-      .def_property_readonly("ddr_read_bytes",
-                             [](const BundleStage& self) { return self.cost.ddr_read_bytes; })
-      .def_property_readonly("ddr_write_bytes",
-                             [](const BundleStage& self) { return self.cost.ddr_write_bytes; });
+      .def_readonly("cost", &BundleStage::cost);
 }
 
 Bundle& bundle_in(PyObject* self) {
@@ -91,6 +84,27 @@ Bundle& bundle_in(PyObject* self) {
   TORCH_CHECK_TYPE(bundle != nullptr, "Bundle.__init__ has not been called");
   return *bundle;
 }
+
+// Shows a launch to profilers as the region `launch_kernel:<bundle>`. In an op it is a user scope,
+// so that its kernels belong to that op; elsewhere, as in compiled graphs, it takes the place of
+// the op.
+class LaunchRegion {
+ public:
+  LaunchRegion(const Bundle& bundle, c10::ArrayRef<const at::Tensor*> tensors)
+      : region_(flex::thread_scopes().ops.empty() ? at::RecordScope::FUNCTION
+                                                  : at::RecordScope::USER_SCOPE) {
+    if (!region_.isActive()) return;
+    const std::string name = "launch_kernel:" + bundle.name();
+    std::vector<c10::IValue> inputs;
+    if (region_.needsInputs()) {
+      for (const at::Tensor* tensor : tensors) inputs.emplace_back(*tensor);
+    }
+    region_.before(name, &inputs);
+  }
+
+ private:
+  at::RecordFunction region_;
+};
 
 // A C function instead of a pybind function: pybind's argument conversion would take longer than
 // everything else here.
@@ -103,6 +117,7 @@ PyObject* run_bundle(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
                      " must be a tensor on spyre, not ", Py_TYPE(arguments[i])->tp_name);
     tensors.push_back(&THPVariable_Unpack(arguments[i]));
   }
+  const LaunchRegion region(bundle, tensors);
   Bundle::Call call = bundle.call(tensors);
   std::shared_ptr<const LaunchOptions> options = launch_options();
   {

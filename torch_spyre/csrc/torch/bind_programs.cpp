@@ -85,9 +85,9 @@ flex::Launch make_launch(const DeviceProgram& program, const std::vector<at::Ten
 
 void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>& arrays,
                     const std::vector<int64_t>& array_bytes, const std::vector<int64_t>& scalars,
-                    const std::vector<at::Tensor>& fixed, uint64_t time_ps, uint64_t ddr_read_bytes,
-                    uint64_t ddr_write_bytes, bool executes, bool ordered,
-                    const std::string& inject, double watchdog_seconds, bool check_counts) {
+                    const std::vector<at::Tensor>& fixed, const LaunchCost& cost, bool executes,
+                    bool ordered, const std::string& inject, double watchdog_seconds,
+                    bool check_counts) {
   TORCH_CHECK_VALUE(watchdog_seconds >= 0, "launch_program: watchdog_seconds must not be negative");
   LaunchMemory memory;
   flex::Launch launch = make_launch(program, arrays, array_bytes, scalars, fixed, memory);
@@ -98,7 +98,6 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
   flex::Runtime& runtime = flex::Runtime::get();
   flex::Card& card = runtime.card(program.card);
   flex::Stream& stream = current_queue(program.card);
-  const LaunchCost cost{time_ps, ddr_read_bytes, ddr_write_bytes};
   auto work = [&card, executes, loaded = program.program, launch = std::move(launch),
                owners = std::move(memory.owners)] {
     if (executes) execute_launch(card, *loaded, launch);
@@ -106,12 +105,36 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
   trace("launch ", program.program->name(), " on card ", static_cast<int>(program.card), " stream ",
         stream.id());
   runtime.counters().launches++;
-  stream.submit(std::move(work), charge(cost, card));
+  flex::CallRecord call("aiuLaunchControlBlocks");
+  const flex::TimeSpan span = stream.submit(std::move(work), charge(cost, card));
+  if (call.is_active()) {
+    call.add(kernel_work(program.program->name(), program.card, stream.id(), cost), span);
+  }
+}
+
+LaunchCost make_cost(uint64_t time_ps, uint64_t ddr_read_bytes, uint64_t ddr_write_bytes,
+                     const flex::Metrics& metrics) {
+  LaunchCost cost{time_ps, ddr_read_bytes, ddr_write_bytes};
+  if (!metrics.empty()) cost.metrics = std::make_shared<const flex::Metrics>(metrics);
+  return cost;
+}
+
+void bind_launch_cost(py::module_& module) {
+  py::class_<LaunchCost>(module, "LaunchCost", "The cost of a launch, from the timing model.")
+      .def(py::init(&make_cost), py::arg("time_ps") = 0, py::arg("ddr_read_bytes") = 0,
+           py::arg("ddr_write_bytes") = 0, py::arg("metrics") = flex::Metrics{})
+      .def_readonly("time_ps", &LaunchCost::time_ps)
+      .def_readonly("ddr_read_bytes", &LaunchCost::ddr_read_bytes)
+      .def_readonly("ddr_write_bytes", &LaunchCost::ddr_write_bytes)
+      .def_property_readonly("metrics", [](const LaunchCost& self) {
+        return self.metrics == nullptr ? flex::Metrics{} : *self.metrics;
+      });
 }
 
 }  // namespace
 
 void bind_programs(py::module_& module) {
+  bind_launch_cost(module);
   py::class_<DeviceProgram>(module, "LoadedProgram", "A device program on a card.")
       .def_property_readonly("name", [](const DeviceProgram& self) { return self.program->name(); })
       .def_property_readonly("card",
@@ -120,9 +143,8 @@ void bind_programs(py::module_& module) {
                              [](const DeviceProgram& self) { return self.program->cores(); });
   module.def("load_program", &load_program, py::arg("file"), py::arg("card"));
   module.def("launch_program", &launch_program, py::arg("program"), py::arg("arrays"),
-             py::arg("array_bytes"), py::arg("scalars"), py::arg("fixed"), py::arg("time_ps"),
-             py::arg("ddr_read_bytes"), py::arg("ddr_write_bytes"), py::arg("execute"),
-             py::arg("ordered"), py::arg("inject"), py::arg("watchdog_seconds"),
+             py::arg("array_bytes"), py::arg("scalars"), py::arg("fixed"), py::arg("cost"),
+             py::arg("execute"), py::arg("ordered"), py::arg("inject"), py::arg("watchdog_seconds"),
              py::arg("check_counts"), py::call_guard<py::gil_scoped_release>(),
              "Queues one execution on the current stream of the program's card.");
 }

@@ -169,12 +169,36 @@ void Bundle::submit(Call call, std::shared_ptr<const LaunchOptions> options) {
     for (const BundleStage& stage : content_->stages) cost += stage.cost;
   }
   const flex::WorkTime time = charge(cost, card);
-  if (!options->executes) {
+  flex::CallRecord record_of_call("aiuLaunchControlBlocks");
+  flex::Stream::Work work;
+  if (options->executes) {
+    work = Work{loaded, std::move(options), &card, std::move(call.memories)};
+  } else {
     // The stream keeps the memory as long as if the programs ran.
-    stream.submit([memories = std::move(call.memories)] {}, time);
-    return;
+    work = [memories = std::move(call.memories)] {};
   }
-  stream.submit(Work{std::move(loaded), std::move(options), &card, std::move(call.memories)}, time);
+  const flex::TimeSpan span = stream.submit(std::move(work), time);
+  if (record_of_call.is_active()) {
+    record(record_of_call, *loaded, call.card, stream.id(), cost, span);
+  }
+}
+
+void Bundle::record(flex::CallRecord& call, const Loaded& loaded, c10::DeviceIndex card,
+                    int64_t stream, const LaunchCost& total, const flex::TimeSpan& span) {
+  // Other units may have delayed the launch: its kernels take longer in proportion.
+  const auto time_after = [&](uint64_t cost_ps) {
+    const auto part = static_cast<unsigned __int128>(span.end_ps - span.begin_ps) * cost_ps;
+    return span.begin_ps + static_cast<uint64_t>(part / std::max<uint64_t>(total.time_ps, 1));
+  };
+  uint64_t cost_ps = 0;
+  for (size_t i = 0; i < loaded.programs.size(); ++i) {
+    LaunchCost cost = loaded.content->stages[i].cost;
+    if (total.time_ps == 0) cost.time_ps = 0;  // functional mode
+    const uint64_t begin_ps = time_after(cost_ps);
+    cost_ps += cost.time_ps;
+    call.add(kernel_work(loaded.programs[i]->name(), card, stream, cost),
+             {begin_ps, time_after(cost_ps)});
+  }
 }
 
 std::shared_ptr<const Bundle::Loaded> Bundle::loaded_on(c10::DeviceIndex card) {

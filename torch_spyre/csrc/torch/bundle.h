@@ -89,6 +89,9 @@ class Bundle {
   // A call in a stream's queue.
   struct Work;
 
+  // Records the kernels of a launch for profilers: each gets its share of the span.
+  static void record(flex::CallRecord& call, const Loaded& loaded, c10::DeviceIndex card,
+                     int64_t stream, const LaunchCost& total, const flex::TimeSpan& span);
   void check_array(const ArrayBinding& array) const;
   Memory memory_of_argument(size_t index, const at::Tensor& tensor, c10::Device device) const;
   std::shared_ptr<const Loaded> loaded_on(c10::DeviceIndex card);

@@ -92,7 +92,8 @@ bool is_typed_byte_view(const at::Tensor& tensor) {
 void copy_bytes_of_image(const at::Tensor& src, const at::Tensor& dst) {
   const bool is_transfer = src.device().is_cpu() || dst.device().is_cpu();
   const bool is_to_part = is_typed_byte_view(dst) && !covers_image(dst);
-  if (!is_transfer || is_to_part) count_fallback("copy of the bytes of a storage");
+  if (!is_transfer || is_to_part)
+    count_fallback("copy of the bytes of a storage", "aten.copy_.default");
   const at::Tensor host = is_typed_byte_view(src) ? read_image(src.storage()).view_like(src)
                           : src.device().is_cpu() ? src
                                                   : to_cpu(src);
@@ -128,7 +129,8 @@ void copy_between_cards(const at::Tensor& src, const at::Tensor& dst) {
   if (!dma_converts(src.scalar_type(), dst.scalar_type())) {
     const bool is_on_one_card = src.device() == dst.device();
     if (is_on_one_card && conversion_kernel && conversion_kernel(src, dst)) return;
-    count_fallback(c10::str("conversion from ", src.dtype(), " to ", dst.dtype()));
+    count_fallback(c10::str("conversion from ", src.dtype(), " to ", dst.dtype()),
+                   "aten.copy_.default");
     at::Tensor host = empty_on_host(src, lossless_host_dtype(src));
     copy_to_host(src, host, false);
     return copy_tensor(host, dst, false);
@@ -196,7 +198,7 @@ void fill_elements(const at::Tensor& all, const at::Scalar& value) {
       at::empty({}, at::TensorOptions(at::kCPU).dtype(dst.dtype())).fill_(value);
   const at::Tensor element = dst.is_neg() ? scalar.neg() : scalar;
   if (is_typed_byte_view(dst)) {
-    count_fallback("fill of the bytes of a storage");
+    count_fallback("fill of the bytes of a storage", "aten.fill_.Scalar");
     return write_bytes_of_image(element.expand(dst.sizes()), dst);
   }
   fill_on_device(element, dst);

@@ -65,13 +65,48 @@ struct Job {
   std::shared_ptr<void> host_owner;
   flex::WorkTime time;
   bool blocking = true;
+  // For profilers.
+  flex::WorkKind kind = flex::WorkKind::kCopyOnDevice;
+  uint64_t bytes = 0;
+  std::shared_ptr<const flex::Metrics> metrics;
 };
+
+// The names of work and of the calls that queue it, as in traces of hardware.
+struct WorkNames {
+  const char *work, *call;
+};
+
+WorkNames names_of(flex::WorkKind kind) {
+  switch (kind) {
+    case flex::WorkKind::kCopyToDevice:
+      return {"Memcpy (HtoD)", "aiuDataTransferHtoD"};
+    case flex::WorkKind::kCopyToHost:
+      return {"Memcpy (DtoH)", "aiuDataTransferDtoH"};
+    case flex::WorkKind::kCopyBetweenCards:
+      return {"Memcpy (PtoP)", "aiuDataTransferHtoD"};
+    case flex::WorkKind::kFill:
+      return {"Memset (Device)", "aiuLaunchControlBlocks"};
+    default:
+      return {"Memcpy (DtoD)", "aiuLaunchControlBlocks"};
+  }
+}
 
 void queue_job(const char* description, c10::DeviceIndex card_index, Job job) {
   flex::Card& card = flex::Runtime::get().card(card_index);
   const bool blocking = job.blocking;
   const flex::WorkTime time = job.time;
   flex::Stream& stream = current_queue(card_index);
+  const WorkNames names = names_of(job.kind);
+  flex::CallRecord call(names.call);
+  flex::DeviceWork record;
+  if (call.is_active()) {
+    record = {.kind = job.kind,
+              .name = names.work,
+              .card = card_index,
+              .stream = stream.id(),
+              .bytes = job.bytes,
+              .metrics = job.metrics};
+  }
   auto work = [&card, &stream, job = std::move(job)] {
     try {
       report(stream, card.transfer(job.transfer, job.src, job.dst));
@@ -81,19 +116,17 @@ void queue_job(const char* description, c10::DeviceIndex card_index, Job job) {
   };
   trace(description, " on card ", static_cast<int>(card_index), " stream ", stream.id(),
         blocking ? "" : ", not waiting");
-  if (blocking) {
-    stream.run(std::move(work), time);
-  } else {
-    stream.submit(std::move(work), time);
-  }
+  const flex::TimeSpan span =
+      blocking ? stream.run(std::move(work), time) : stream.submit(std::move(work), time);
+  call.add(std::move(record), span);
 }
 
 // --- Device time ---------------------------------------------------------------------------------
 
 constexpr uint64_t kPicosecondsPerSecond = 1'000'000'000'000;
 
-// Adds a copy over one direction of the host link to the counters, and returns its time.
-flex::WorkTime charge_link(flex::Unit direction, c10::DeviceIndex index, uint64_t bytes) {
+// Adds a copy over one direction of the host link to the counters, and sets the job's time.
+void charge_link(Job& job, flex::Unit direction, c10::DeviceIndex index, uint64_t bytes) {
   // First: in a forked process this throws, and counts nothing.
   const flex::Card& card = flex::Runtime::get().card(index);
   flex::Counters& counters = flex::Runtime::get().counters();
@@ -102,7 +135,8 @@ flex::WorkTime charge_link(flex::Unit direction, c10::DeviceIndex index, uint64_
   const auto bytes_ps = static_cast<unsigned __int128>(bytes) * kPicosecondsPerSecond;
   const auto latency_ps = static_cast<uint64_t>(card.description().host_link_latency_ps);
   const uint64_t time_ps = latency_ps + static_cast<uint64_t>((bytes_ps + rate - 1) / rate);
-  return {.unit = direction, .duration_ps = time_ps, .memory_bytes = bytes};
+  job.time = {.unit = direction, .duration_ps = time_ps, .memory_bytes = bytes};
+  job.bytes = bytes;
 }
 
 class CopyCosts {
@@ -141,12 +175,15 @@ CopyCosts& copy_costs() {
   return *costs;
 }
 
-// Adds a copy or fill within device memory to the counters, and returns its time.
-flex::WorkTime charge_cores(c10::DeviceIndex index, const flex::Transfer& transfer,
-                            flex::CopySource source) {
+// Adds a copy or fill within device memory to the counters, and sets the job's time.
+void charge_cores(Job& job, c10::DeviceIndex index, flex::CopySource source) {
   const flex::Card& card = flex::Runtime::get().card(index);
   flex::Runtime::get().counters().launches++;
-  return charge(copy_costs().of(flex::traffic_of(transfer, source)), card);
+  const LaunchCost cost = copy_costs().of(flex::traffic_of(job.transfer, source));
+  job.time = charge(cost, card);
+  job.bytes = cost.ddr_bytes();
+  job.metrics = cost.metrics;
+  job.blocking = false;
 }
 
 // --- Transfers -----------------------------------------------------------------------------------
@@ -218,12 +255,12 @@ void queue_on_device(Job job, const at::Tensor& src, const at::Tensor& dst, uint
   job.dst_owner = memory_of(dst);
   job.dst = job.dst_owner->range();
   if (src.device() == dst.device()) {
-    job.time = charge_cores(dst.device().index(), job.transfer, flex::CopySource::kDevice);
-    job.blocking = false;
+    charge_cores(job, dst.device().index(), flex::CopySource::kDevice);
   } else {
     // Streams of different cards are not ordered: the work that produced the source must be done.
     current_queue(src.device().index()).synchronize();
-    job.time = charge_link(flex::Unit::kLinkToDevice, dst.device().index(), bytes);
+    charge_link(job, flex::Unit::kLinkToDevice, dst.device().index(), bytes);
+    job.kind = flex::WorkKind::kCopyBetweenCards;
   }
   flex::Runtime::get().counters().d2d_bytes += bytes;
   queue_job("copy on device", dst.device().index(), std::move(job));
@@ -233,8 +270,8 @@ void queue_on_device(Job job, const at::Tensor& src, const at::Tensor& dst, uint
 
 void copy_to_device(const at::Tensor& src, const at::Tensor& dst, bool non_blocking) {
   Job job = job_to_device(src, dst);
-  job.time =
-      charge_link(flex::Unit::kLinkToDevice, dst.device().index(), src.numel() * src.itemsize());
+  charge_link(job, flex::Unit::kLinkToDevice, dst.device().index(), src.numel() * src.itemsize());
+  job.kind = flex::WorkKind::kCopyToDevice;
   set_host_owner(job, src, non_blocking);
   queue_job("copy to device", dst.device().index(), std::move(job));
 }
@@ -246,8 +283,8 @@ void fill_on_device(const at::Tensor& element, const at::Tensor& dst) {
   Job job = job_to_device(element.expand(dst.sizes()), dst);
   job.src.host = value->data();
   job.host_owner = value;
-  job.time = charge_cores(dst.device().index(), job.transfer, flex::CopySource::kImmediate);
-  job.blocking = false;
+  charge_cores(job, dst.device().index(), flex::CopySource::kImmediate);
+  job.kind = flex::WorkKind::kFill;
   queue_job("fill", dst.device().index(), std::move(job));
 }
 
@@ -263,8 +300,8 @@ void copy_to_host(const at::Tensor& src, const at::Tensor& dst, bool non_blockin
   job.src_owner = memory_of(src);
   job.src = job.src_owner->range();
   job.dst = range_to_write(dst);
-  job.time =
-      charge_link(flex::Unit::kLinkToHost, src.device().index(), dst.numel() * dst.itemsize());
+  charge_link(job, flex::Unit::kLinkToHost, src.device().index(), dst.numel() * dst.itemsize());
+  job.kind = flex::WorkKind::kCopyToHost;
   set_host_owner(job, dst, non_blocking);
   queue_job("copy to host", src.device().index(), std::move(job));
 }

@@ -36,8 +36,17 @@ flex::WorkTime charge(const LaunchCost& cost, const flex::Card& card) {
   counters.ddr_read_bytes += cost.ddr_read_bytes;
   counters.ddr_write_bytes += cost.ddr_write_bytes;
   const auto launch_ps = static_cast<uint64_t>(card.description().launch_ps);
-  return {flex::Unit::kCores, cost.time_ps, cost.time_ps > 0 ? launch_ps : 0,
-          cost.ddr_read_bytes + cost.ddr_write_bytes};
+  return {flex::Unit::kCores, cost.time_ps, cost.time_ps > 0 ? launch_ps : 0, cost.ddr_bytes()};
+}
+
+flex::DeviceWork kernel_work(const std::string& name, int card, int64_t stream,
+                             const LaunchCost& cost) {
+  return {.kind = flex::WorkKind::kKernel,
+          .name = name,
+          .card = card,
+          .stream = stream,
+          .bytes = cost.ddr_bytes(),
+          .metrics = cost.metrics};
 }
 
 }  // namespace spyre

@@ -1,9 +1,12 @@
 // Common parts of launching device programs: cost, options and errors.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "flex/activity.h"
 #include "flex/runtime.h"
 
 namespace spyre {
@@ -11,6 +14,7 @@ namespace spyre {
 // The cost of a launch on the card, from the timing model.
 struct LaunchCost {
   uint64_t time_ps = 0, ddr_read_bytes = 0, ddr_write_bytes = 0;
+  std::shared_ptr<const flex::Metrics> metrics{};  // for profilers; may be null
 
   LaunchCost& operator+=(const LaunchCost& other) {
     time_ps += other.time_ps;
@@ -18,6 +22,7 @@ struct LaunchCost {
     ddr_write_bytes += other.ddr_write_bytes;
     return *this;
   }
+  uint64_t ddr_bytes() const { return ddr_read_bytes + ddr_write_bytes; }
 };
 
 // The configuration of every launch.
@@ -39,5 +44,9 @@ void execute_launch(flex::Card& card, const flex::LoadedProgram& program,
 // Adds the work of the cores to the process's counters, and returns its time for the timeline. Work
 // of no time, as in functional mode, takes the host none either.
 flex::WorkTime charge(const LaunchCost& cost, const flex::Card& card);
+
+// Returns the record of a launch for profilers.
+flex::DeviceWork kernel_work(const std::string& name, int card, int64_t stream,
+                             const LaunchCost& cost);
 
 }  // namespace spyre
