@@ -89,3 +89,13 @@ def test_sessions_of_a_page_print_the_documented_output(page, tmp_path, run):
         TORCH_SPYRE_EAGER="native",
         TORCH_SPYRE_PROGRAM_CACHE=os.environ["TORCH_SPYRE_PROGRAM_CACHE"],
     )
+
+
+def test_a_custom_kernel_is_an_op_that_trains(tmp_path):
+    shown = run_program(str(ROOT / "examples/custom_kernel.py"), folder=tmp_path)
+    for sentence in (
+        "eager and compiled agree: True",
+        "the kernel and PyTorch's multiplication agree",
+        "loss falls: True",
+    ):
+        assert sentence in shown

@@ -4,23 +4,35 @@ A program is loaded once per card, and its timing is computed once for each size
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
+
+import torch
 
 from torch_spyre import _C
-from torch_spyre.backend.arrays import ArrayArgument
-from torch_spyre.backend.launch import LaunchCost, launch
+from torch_spyre.backend.launch import launch
 from torch_spyre.backend.program.bounded_cache import add_to_cache
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import load_card
 from torch_spyre.timing import ProgramRecord, Timing, estimate
 from torch_spyre.timing.from_counts import record_of
+from torch_spyre.timing.launch_cost import launch_cost
+
+
+class BoundArray(Protocol):
+    """Device memory that an array argument is bound to, and how many bytes of it are the array."""
+
+    @property
+    def memory(self) -> torch.Tensor: ...
+
+    @property
+    def bytes(self) -> int: ...
 
 
 def execute(
     program: Program,
-    arrays: Sequence[ArrayArgument],
+    arrays: Sequence[BoundArray],
     scalars: Sequence[int],
-    fixed: Sequence[ArrayArgument] = (),
+    fixed: Sequence[BoundArray] = (),
 ) -> None:
     """Launch a program on the current stream; the next synchronisation raises its errors."""
     sizes = [array.bytes for array in arrays]
@@ -32,12 +44,12 @@ def execute(
         sizes,
         scalars,
         [buffer.memory for buffer in fixed],
-        cost=LaunchCost(timing.time_ps, timing.ddr_read_bytes, timing.ddr_write_bytes),
+        cost=launch_cost(timing, ops=(program.content.name,)),
         ordered=_recorded_counts(program, sizes, scalars, memories)["conflict"],
     )
 
 
-def _memory_ids(arrays: Sequence[ArrayArgument]) -> tuple[int, ...]:
+def _memory_ids(arrays: Sequence[BoundArray]) -> tuple[int, ...]:
     """Return an id per array, equal for arrays of one storage, where cores may conflict."""
     storages = [array.memory.untyped_storage().data_ptr() for array in arrays]
     return tuple(storages.index(storage) for storage in storages)

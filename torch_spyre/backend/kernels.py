@@ -1,20 +1,21 @@
 """Compiles KTIR functions as kernels, estimates their timing, and runs them on arrays."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from xdsl.dialects.builtin import FileLineColLoc, IndexType
 
+from torch_spyre.backend.argument_binding import ArgumentBinder, on_card_of
 from torch_spyre.backend.arrays import (
     ArrayArgument,
-    copy_to_card,
-    element_type_of,
     is_array,
     scalar_bits,
     zeros_on_card,
 )
+from torch_spyre.backend.device_arrays import DeviceArray
 from torch_spyre.backend.execution import execute, timing_of
 from torch_spyre.backend.lowering import compile_function
 from torch_spyre.backend.program.bounded_cache import add_to_cache
@@ -22,7 +23,9 @@ from torch_spyre.backend.program.cache import cache_key, program_cache
 from torch_spyre.backend.program.instructions import Argument, FixedBuffer
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import CardDescription, load_card
+from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import KernelArgumentError, KtirError, ScratchpadOverflowError
+from torch_spyre.ktir.suggestions import suggestion
 from torch_spyre.timing import Timing
 
 if TYPE_CHECKING:
@@ -35,7 +38,8 @@ def function_named(module: "Module", name: str) -> "Function":
     """Return a kernel of a module by name; raise if there is none, or if it is no kernel."""
     if name not in module.functions:
         known = ", ".join(module.functions) or "none"
-        raise KtirError(f"the module has no function {name!r}; it has: {known}")
+        hint = suggestion(name, module.functions)
+        raise KtirError(f"the module has no function {name!r}; it has: {known}{hint}")
     function = module.functions[name]
     if not function.is_kernel:
         raise KtirError(f"function {name!r} is not a kernel: kernels have a body and no results")
@@ -47,8 +51,13 @@ def compile_kernel(
     name: str,
     scalars: Mapping[str, Scalar],
     arrays: frozenset[str] | None = None,
+    *,
+    checks_bounds: bool = False,
 ) -> Program:
-    """Return the program of a function with these scalars compiled in; the module caches it."""
+    """Return the program of a function with these scalars compiled in; the module caches it.
+
+    With `checks_bounds` it raises for every access outside its view.
+    """
     function = function_named(module, name)
     declared = {argument.name for argument in function.arguments}
     unknown = set(scalars) - declared
@@ -57,38 +66,22 @@ def compile_kernel(
     card = load_card()
     # As text: 0.0 and -0.0, 1 and True compare equal but compile to different programs.
     values = repr(sorted((key, repr(value)) for key, value in scalars.items()))
-    key = (name, values, arrays, card.digest)
+    key = (name, values, arrays, card.digest, checks_bounds)
     program = module.programs.get(key)
     if program is None:
-        program = _load_or_compile(module, function, scalars, values, arrays, card)
+        compiling = partial(_compile, module, function, scalars, arrays, card, checks_bounds)
+        cache = None if checks_bounds else program_cache()
+        if cache is None:
+            program = compiling()
+        else:
+            locations = _source_locations(module)
+            which = repr(None if arrays is None else sorted(arrays))
+            digest = cache_key(str(module), locations, name, values, which, card.digest)
+            program = cache.load(digest)
+            if program is None:
+                program = compiling()
+                cache.store(digest, program)
         program = add_to_cache(module.programs, key, program)
-    return program
-
-
-def _load_or_compile(
-    module: "Module",
-    function: "Function",
-    scalars: Mapping[str, Scalar],
-    values: str,
-    arrays: frozenset[str] | None,
-    card: CardDescription,
-) -> Program:
-    """Return the program from the cache on disk; compile and store it if it is not there."""
-    cache = program_cache()
-    if cache is None:
-        return _compile(module, function, scalars, arrays, card)
-    key = cache_key(
-        str(module),
-        _source_locations(module),
-        function.name,
-        values,
-        repr(None if arrays is None else sorted(arrays)),
-        card.digest,
-    )
-    program = cache.load(key)
-    if program is None:
-        program = _compile(module, function, scalars, arrays, card)
-        cache.store(key, program)
     return program
 
 
@@ -109,6 +102,7 @@ def _compile(
     scalars: Mapping[str, Scalar],
     arrays: frozenset[str] | None,
     card: CardDescription,
+    checks_bounds: bool,
 ) -> Program:
     names = [argument.name for argument in function.arguments]
     content = compile_function(
@@ -119,6 +113,7 @@ def _compile(
         card,
         known=scalars,
         arrays=arrays,
+        checks_bounds=checks_bounds,
     )
     return Program.from_content(content)
 
@@ -132,7 +127,16 @@ def estimate_kernel(module: "Module", name: str, scalars: Mapping[str, Scalar]) 
             name, f"the time depends on {', '.join(missing)}; pass values for these"
         )
     sizes = [_array_bytes(argument) for argument in program.arguments if argument.is_array]
-    return timing_of(program, sizes, [])
+    try:
+        return timing_of(program, sizes, [])
+    except (RuntimeError, ValueError, IndexError) as error:
+        # The card refuses a program that cannot run with any arguments: a step of 0, for example.
+        raise KtirError(f"{name}: {card_message(error)}") from error
+
+
+def card_message(error: Exception) -> str:
+    """Return the card's message, without the stack trace that PyTorch may append."""
+    return str(error).partition("Exception raised")[0].strip()
 
 
 def _array_bytes(argument: Argument) -> int:
@@ -142,42 +146,68 @@ def _array_bytes(argument: Argument) -> int:
     return int(np.prod(argument.shape, dtype=np.int64)) * argument.type.bytes
 
 
-def run_kernel(module: "Module", name: str, arguments: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Run a function on the current card; return every array by name."""
+def run_kernel(
+    module: "Module", name: str, arguments: Mapping[str, Any], *, checks_bounds: bool = False
+) -> "dict[str, np.ndarray | torch.Tensor]":
+    """Run a function on a card; return every array by name.
+
+    Arrays on the host are copied to the card, and returned as NumPy arrays. Tensors on a card are
+    written in place, and returned themselves; without arrays on the host, the launch is not
+    waited for. With `checks_bounds`, an access outside its view raises an IndexError.
+    """
     function = function_named(module, name)
     bound = _bind(function, arguments)
-    arrays = frozenset(key for key, value in bound.items() if is_array(value))
-    scalars = {key: value for key, value in bound.items() if key not in arrays}
-    program = _program_for_run(module, name, scalars, arrays)
-    fixed = _fixed_buffer_arrays(function, program, arguments, bound)
-    copied: list[ArrayArgument] = []
+    with on_card_of(name, {**arguments, **bound}):
+        arrays = frozenset(key for key, value in bound.items() if is_array(value))
+        scalars = {key: value for key, value in bound.items() if key not in arrays}
+        program = _program_for_run(module, name, scalars, arrays, checks_bounds)
+        fixed = _fixed_buffer_arrays(function, program, arguments, bound)
+        return _launch(function, program, bound, fixed)
+
+
+def _launch(
+    function: "Function", program: Program, bound: Mapping[str, Any], fixed: Mapping[str, Any]
+) -> "dict[str, np.ndarray | torch.Tensor]":
+    """Bind the arguments of a program, launch it, and return its arrays by name."""
+    binder = ArgumentBinder(function)
+    arrays: list[ArrayArgument | DeviceArray] = []
     values: list[int] = []
     for argument in program.arguments:
         if argument.is_array:
-            copied.append(_copy_checked_array(name, argument, bound[argument.name]))
+            arrays.append(binder.bind(argument, bound[argument.name]))
         else:
-            values.append(scalar_bits(name, argument, bound[argument.name]))
+            values.append(scalar_bits(function.name, argument, bound[argument.name]))
     buffers = [
-        _fixed_buffer(name, buffer, fixed.get(buffer.name))
+        _fixed_buffer(binder, buffer, fixed.get(buffer.name))
         for buffer in program.content.fixed_buffers
     ]
-    execute(program, copied, values, buffers)
-    torch.get_device_module("spyre").synchronize()
-    return {array.name: array.to_numpy() for array in (*copied, *buffers)}
+    execute(program, arrays, values, buffers)
+    binder.write_back()
+    every = (*arrays, *buffers)
+    if any(isinstance(array, ArrayArgument) for array in every):
+        torch.get_device_module(DEVICE_NAME).synchronize()
+    return {
+        array.name: array.to_numpy() if isinstance(array, ArrayArgument) else array.tensor
+        for array in every
+    }
 
 
 def _program_for_run(
-    module: "Module", name: str, scalars: Mapping[str, Scalar], arrays: frozenset[str]
+    module: "Module",
+    name: str,
+    scalars: Mapping[str, Scalar],
+    arrays: frozenset[str],
+    checks_bounds: bool,
 ) -> Program:
     """Return a program with scalars as arguments, or as constants if shapes depend on them."""
     if name not in module.compiled_with_scalars:
         try:
-            return compile_kernel(module, name, {}, arrays)
+            return compile_kernel(module, name, {}, arrays, checks_bounds=checks_bounds)
         except (KtirError, ScratchpadOverflowError):
             # A size has no upper bound, or one that exceeds the scratchpad.
             if not scalars:
                 raise
-    program = compile_kernel(module, name, scalars, arrays)
+    program = compile_kernel(module, name, scalars, arrays, checks_bounds=checks_bounds)
     module.compiled_with_scalars.add(name)
     return program
 
@@ -199,6 +229,9 @@ def _bind(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_python_scalars(function: "Function", arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments with 0-d arrays as Python scalars, unless they may be addresses."""
+    for key, value in arguments.items():
+        if isinstance(value, torch.Tensor) and value.device.type != "cpu" and not value.ndim:
+            _reject_device_scalar(function, key, value)
     addresses = {
         argument.name for argument in function.arguments if isinstance(argument.type, IndexType)
     } | (set(arguments) - {argument.name for argument in function.arguments})
@@ -206,6 +239,17 @@ def _with_python_scalars(function: "Function", arguments: Mapping[str, Any]) -> 
         key: value.item() if is_array(value) and value.ndim == 0 and key not in addresses else value
         for key, value in arguments.items()
     }
+
+
+def _reject_device_scalar(function: "Function", name: str, value: torch.Tensor) -> None:
+    """Raise for a scalar on a card: reading it would wait for the card and copy to the host."""
+    types = {argument.name: argument.type for argument in function.arguments}
+    if name in types and not isinstance(types[name], IndexType):
+        raise KernelArgumentError(
+            function.name,
+            f"{name} is a scalar, and its value is a tensor on {value.device}; pass a Python "
+            "number, such as the tensor's item()",
+        )
 
 
 def _fixed_buffer_arrays(
@@ -230,30 +274,15 @@ def _fixed_buffer_arrays(
 
 def _unexpected_arguments(function: "Function", unknown: set[str]) -> str:
     names = ", ".join(argument.name for argument in function.arguments) or "none"
-    return f"no argument {', '.join(sorted(unknown))}; its arguments are: {names}"
+    declared = [argument.name for argument in function.arguments]
+    hints = "".join(suggestion(name, declared) for name in sorted(unknown))
+    return f"no argument {', '.join(sorted(unknown))}; its arguments are: {names}{hints}"
 
 
-def _copy_checked_array(kernel: str, argument: Argument, value: Any) -> ArrayArgument:
-    """Copy an array to the card; raise if the kernel's view has another dtype or shape."""
-    if element_type_of(value) is not argument.type:
-        raise KernelArgumentError(
-            kernel,
-            f"{argument.name} is an array of {value.dtype}, and the kernel's view of it "
-            f"holds {argument.type.name.lower()}; convert the array first",
-        )
-    shape = tuple(value.shape)
-    if argument.has_shape and shape != argument.shape:
-        raise KernelArgumentError(
-            kernel,
-            f"{argument.name} has shape {shape}, and the kernel's view of it {argument.shape}; "
-            "pass an array of that shape",
-        )
-    return copy_to_card(argument.name, argument.type, value)
-
-
-def _fixed_buffer(kernel: str, buffer: FixedBuffer, value: Any) -> ArrayArgument:
+def _fixed_buffer(
+    binder: ArgumentBinder, buffer: FixedBuffer, value: Any
+) -> ArrayArgument | DeviceArray:
     """Return the memory of a fixed buffer: the array passed under its view's name, or zeros."""
     if value is None:
         return zeros_on_card(buffer.name, buffer.type, buffer.bytes)
-    argument = Argument(buffer.name, True, 0, buffer.type, True, buffer.shape)
-    return _copy_checked_array(kernel, argument, value)
+    return binder.bind(Argument(buffer.name, True, 0, buffer.type, True, buffer.shape), value)

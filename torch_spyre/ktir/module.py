@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
@@ -94,15 +93,26 @@ class Module:
 
         return estimate_kernel(self, function, scalars)
 
-    def run(self, function: str, /, **arguments: Any) -> "dict[str, NDArray[Any]]":
-        """Run a function on the current card and return every array by name.
+    def run(self, function: str, /, **arguments: Any) -> dict[str, Any]:
+        """Run a function on a card and return every array by name.
 
-        Arrays (NumPy or torch, on the host or a card) are copied to device memory; scalars are
-        passed by value.
+        Arrays on the host (NumPy or torch) are copied to the current card, and returned as NumPy
+        arrays. Tensors on a card are written in place and returned themselves; if all arrays are
+        such tensors, the launch is asynchronous. Scalars are passed by value.
         """
         from torch_spyre.backend.kernels import run_kernel
 
         return run_kernel(self, function, arguments)
+
+    def check_bounds(self, function: str, /, **arguments: Any) -> dict[str, Any]:
+        """Run a function like `run`; raise KtirError at the first access outside its view.
+
+        Without this check, elements beyond a view are its neighbours in memory, or zeros beyond
+        the end of the array.
+        """
+        from torch_spyre.backend.bounds_checks import run_with_bounds_checks
+
+        return run_with_bounds_checks(self, function, arguments)
 
     def __str__(self) -> str:
         return print_module(self.operation)
@@ -110,7 +120,11 @@ class Module:
 
 def load(path_or_text: str | os.PathLike[str], *, strict: bool = False) -> Module:
     """Parse and verify a module from a file, or from a text with several lines."""
-    source = _source(path_or_text)
+    return load_source(_source(path_or_text), strict=strict)
+
+
+def load_source(source: Source, *, strict: bool = False) -> Module:
+    """Parse and verify the text of a module."""
     module = Module(parse_text(source), source)
     module.verify(strict=strict)
     return module

@@ -6,10 +6,11 @@ typer annotations in its own file; it raises a `SpyreError` for invalid input, a
 modules inside the function.
 """
 
-import sys
+from typing import Annotated
 
 import typer
 
+from torch_spyre import __version__
 from torch_spyre.errors import SpyreError
 from torch_spyre.tools import (
     enable_command,
@@ -19,6 +20,7 @@ from torch_spyre.tools import (
     ktir_run_command,
     opinfo_command,
 )
+from torch_spyre.tools.messages import print_error
 
 app = typer.Typer(
     name="spyre",
@@ -27,6 +29,26 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
+        print(f"spyre {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Inspect and use IBM Spyre cards, including emulated ones."""
+
+
 app.command("enable")(enable_command.enable)
 app.command("info")(info_command.info)
 app.command("knobs")(knobs_command.knobs)
@@ -44,7 +66,7 @@ def main() -> None:
             raise
         message = str(user_error)
         text = message if user_error.is_multiline else " ".join(message.split())
-        print(f"error: {text}", file=sys.stderr)
+        print_error(text)
         raise SystemExit(1) from None
 
 

@@ -4,23 +4,34 @@ import json as json_format
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from torch_spyre.errors import OutputError
+from torch_spyre.errors import InputError, OutputError
+from torch_spyre.tools.ktir_random_arrays import random_arrays, random_scalars
+from torch_spyre.tools.messages import print_warning
 
 if TYPE_CHECKING:
-    from torch_spyre.ktir import Module
+    from torch_spyre.backend.program.program import Program
+    from torch_spyre.ktir import Function, Module
+    from torch_spyre.ktir.source import Source
     from torch_spyre.timing import Timing
+
+    Values = dict[str, Any]
 
 app = typer.Typer(
     help="Verify, print, compile, time and run kernels in KTIR.", no_args_is_help=True
 )
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A KTIR file.", show_default=False)]
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="A KTIR file, or - for standard input.", show_default=False
+    ),
+]
 FunctionName = Annotated[
     str | None, typer.Option("--function", "-f", help="The function, if there are several.")
 ]
@@ -31,15 +42,29 @@ Scalars = Annotated[
 
 
 def read(file: Path, *, strict: bool = False) -> "Module":
-    """Load a module from a file; print its warnings to stderr, one line each."""
+    """Load a module from a file or standard input; print its warnings to stderr, a line each."""
     from torch_spyre import ktir
+    from torch_spyre.ktir.module import load_source
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ktir.KtirWarning)
-        module = ktir.load(file, strict=strict)
+        if str(file) == "-":
+            module = load_source(_standard_input(), strict=strict)
+        else:
+            module = ktir.load(file, strict=strict)
     for warning in caught:
-        print(f"warning: {warning.message}", file=sys.stderr)
+        print_warning(str(warning.message))
     return module
+
+
+def _standard_input() -> "Source":
+    from torch_spyre.errors import KtirError
+    from torch_spyre.ktir.source import Source
+
+    try:
+        return Source("<stdin>", sys.stdin.buffer.read().decode("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise KtirError(f"cannot read standard input: {error}") from error
 
 
 def select_function(module: "Module", function: str | None) -> str:
@@ -79,15 +104,38 @@ def _parse_number(text: str) -> int | float | bool | None:
     return None
 
 
+CheckBounds = Annotated[
+    bool, typer.Option("--check-bounds", help="Find accesses outside their view.")
+]
+
+
 @app.command()
 def verify(
     file: File,
+    set: Scalars = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Also reject what only the interpreter accepts.")
     ] = False,
+    check_bounds: CheckBounds = False,
 ) -> None:
-    """Verify a file, and list its functions."""
+    """Verify that a file can be compiled, and list its functions.
+
+    With --check-bounds, each function runs on arrays of zeros; accesses whose coordinates depend on
+    the elements of arrays are checked by `run --check-bounds`.
+    """
+    scalars = parse_scalars(set)
     module = read(file, strict=strict)
+    for function in module.functions.values():
+        if function.is_kernel:
+            declared = {argument.name for argument in function.arguments}
+            values = {name: value for name, value in scalars.items() if name in declared}
+            if check_bounds:
+                values |= random_scalars(function, values, seed=None)
+            program = compile_function(module, function.name, values)
+            if check_bounds:
+                values = with_scalars(module, program, values)
+                zeros = random_arrays(module, program, values, seed=None)
+                module.check_bounds(function.name, **zeros, **values)
     count = len(module.functions)
     print(f"ok: {count} function{'' if count == 1 else 's'}")
     if not count:
@@ -99,6 +147,46 @@ def verify(
         )
         table.add_row(function.name, "x".join(map(str, function.grid)), arguments or "none")
     Console(markup=False, highlight=False).print(table)
+
+
+def compile_function(module: "Module", name: str, scalars: "Values") -> "Program":
+    """Compile a function; if it cannot be compiled, name the scalars that have no value."""
+    from torch_spyre.backend.kernels import function_named
+    from torch_spyre.errors import KtirError
+
+    function = function_named(module, name)
+    try:
+        return module.compile(name, **scalars)
+    except KtirError as error:
+        missing = [scalar for scalar in scalar_names(function) if scalar not in scalars]
+        if not missing or "--set" in error.problem or "known only at run time" not in error.problem:
+            raise
+        hint = f"; {name} needs {_set_options(missing)}"
+        raise KtirError(error.problem + hint, error.location) from error
+
+
+def scalar_names(function: "Function") -> list[str]:
+    """Return the arguments that are not arrays."""
+    from torch_spyre.backend.argument_analysis import array_arguments
+
+    names = [argument.name for argument in function.arguments]
+    arrays = array_arguments(function.operation, names)
+    return [name for name in names if name not in arrays]
+
+
+def with_scalars(module: "Module", program: "Program", values: "Values") -> "Values":
+    """Return the values; raise if a scalar has none."""
+    names = scalar_names(module.functions[program.name])
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise InputError(
+            program.name, f"no value for {', '.join(missing)}; use {_set_options(missing)}"
+        )
+    return values
+
+
+def _set_options(names: list[str]) -> str:
+    return " ".join(f"--set {name}=NUMBER" for name in names)
 
 
 @app.command("print")
@@ -130,7 +218,7 @@ def compile(
     """Compile a function to a device program."""
     scalars = parse_scalars(set)
     module = read(file)
-    program = module.compile(select_function(module, function), **scalars)
+    program = compile_function(module, select_function(module, function), scalars)
     if output is not None:
         program.save(output)
     if listing:

@@ -10,19 +10,26 @@ from rich.table import Table
 
 from torch_spyre.errors import InputError, KernelFailedError, OutputError, SpyreError
 from torch_spyre.tools.ktir_command import (
+    CheckBounds,
     File,
     FunctionName,
     Scalars,
+    compile_function,
     parse_scalars,
     read,
     select_function,
+    with_scalars,
+)
+from torch_spyre.tools.ktir_random_arrays import (
+    arrays_of,
+    random_arrays,
+    random_scalars,
+    to_torch_dtype,
 )
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
-    from torch_spyre.backend.program.instructions import ElementType
     from torch_spyre.backend.program.program import Program
     from torch_spyre.ktir import Module
 
@@ -43,31 +50,67 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", help="Write all arrays afterwards to an npz file.")
     ] = None,
+    check_bounds: CheckBounds = False,
 ) -> None:
-    """Run a function on the current card, and print its arrays afterwards."""
+    """Run a function on the current card, and print its arrays afterwards.
+
+    With --random and without --function, every function of the file runs.
+    """
     scalars = parse_scalars(set)
     module = read(file)
-    name = select_function(module, function)
     values = {**(_from_file(npz) if npz is not None else {}), **scalars}
+    for name in _selected(module, function, runs_all=random and npz is None and out is None):
+        selected = values
+        if function is None and len(module.functions) > 1:
+            declared = {argument.name for argument in module.functions[name].arguments}
+            selected = {key: value for key, value in values.items() if key in declared}
+            print(f"{name}:")
+        inputs = _inputs(module, name, selected, seed if random else None)
+        before = _counters()
+        results = _run(module, name, inputs, check_bounds=check_bounds)
+        after = _counters()
+        _print_arrays(results)
+        _print_counters({key: after[key] - before.get(key, 0) for key in after})
+        if out is not None:
+            _save(out, results)
+
+
+def _selected(module: "Module", function: str | None, *, runs_all: bool) -> list[str]:
+    """Return the names of the functions to run."""
+    if function is None and runs_all and len(module.functions) > 1:
+        return [name for name, entry in module.functions.items() if entry.is_kernel]
+    return [select_function(module, function)]
+
+
+def _inputs(module: "Module", name: str, values: "Values", seed: int | None) -> "Values":
+    """Return a value for each argument: the given ones, and random ones if there is a seed."""
+    from torch_spyre.backend.kernels import function_named
+
+    if seed is not None:
+        chosen = random_scalars(function_named(module, name), values, seed)
+        for scalar, value in chosen.items():
+            print(f"{scalar} = {value}")
+        values = {**values, **chosen}
     program = _program(module, name, values)
-    inputs = _to_declared_dtypes(program, values)
-    if random:
-        inputs = {**_random_arrays(program, inputs, seed), **inputs}
-    elif missing := [array for array, *_ in _arrays(program) if array not in inputs]:
+    inputs = with_scalars(module, program, _to_declared_dtypes(program, values))
+    if seed is not None:
+        return {**random_arrays(module, program, inputs, seed), **inputs}
+    if missing := [array for array, *_ in arrays_of(program) if array not in inputs]:
         raise InputError(name, f"no value for {', '.join(missing)}; use --npz or --random")
-    before = _counters()
+    return inputs
+
+
+def _run(
+    module: "Module", name: str, inputs: "Values", *, check_bounds: bool
+) -> "dict[str, np.ndarray]":
+    from torch_spyre.backend.kernels import card_message
+
     try:
-        results = module.run(name, **inputs)
+        return module.check_bounds(name, **inputs) if check_bounds else module.run(name, **inputs)
     except SpyreError:
         raise
     except (RuntimeError, IndexError) as error:
-        # The card's message, without the stack trace that PyTorch may append.
-        raise KernelFailedError(name, str(error).partition("Exception raised")[0]) from error
-    after = _counters()
-    _print_arrays(results)
-    _print_counters({key: after[key] - before.get(key, 0) for key in after})
-    if out is not None:
-        _save(out, results)
+        raise KernelFailedError(name, card_message(error)) from error
 
 
 def _from_file(path: Path) -> "Values":
@@ -89,86 +132,25 @@ def _program(module: "Module", name: str, values: "Values") -> "Program":
     """Compile a function to determine the names, shapes and dtypes of its arrays."""
     from torch_spyre.backend.kernels import function_named
     from torch_spyre.errors import KernelArgumentError
+    from torch_spyre.ktir.suggestions import suggestion
 
     declared = {argument.name for argument in function_named(module, name).arguments}
     scalars = {key: value for key, value in values.items() if isinstance(value, int | float)}
     unknown = sorted(set(scalars) - declared)
     if unknown:
-        raise KernelArgumentError(name, f"no argument {', '.join(unknown)}")
-    return module.compile(name, **scalars)
-
-
-def _arrays(
-    program: "Program",
-) -> "list[tuple[str, ElementType, tuple[int, ...] | None]]":
-    """Return name, type and shape of each array; the shape is None if it is not static."""
-    return [
-        (argument.name, argument.type, argument.shape if argument.has_shape else None)
-        for argument in program.arguments
-        if argument.is_array
-    ]
+        hints = "".join(suggestion(key, declared) for key in unknown)
+        raise KernelArgumentError(name, f"no argument {', '.join(unknown)}{hints}")
+    return compile_function(module, name, scalars)
 
 
 def _to_declared_dtypes(program: "Program", values: "Values") -> "Values":
     """Return the values with float arrays converted to declared dtypes that NumPy lacks."""
-    types = {name: type for name, type, _ in _arrays(program)}
+    types = {name: type for name, type, _ in arrays_of(program)}
     types |= {buffer.name: buffer.type for buffer in program.content.fixed_buffers}
     return {
-        name: _to_torch_dtype(value, types[name]) if name in types else value
+        name: to_torch_dtype(value, types[name]) if name in types else value
         for name, value in values.items()
     }
-
-
-def _to_torch_dtype(value: Any, type: "ElementType") -> Any:
-    import numpy as np
-    import torch
-
-    dtype = _dtype_missing_in_numpy(type)
-    if dtype is None or not isinstance(value, np.ndarray) or value.dtype.kind != "f":
-        return value
-    return torch.from_numpy(value.astype(np.float32)).to(dtype)
-
-
-def _dtype_missing_in_numpy(type: "ElementType") -> "torch.dtype | None":
-    from torch_spyre.backend.arrays import dtype_of
-    from torch_spyre.dtypes import RECORDS
-
-    dtype = dtype_of(type)
-    return None if RECORDS[dtype].is_in_numpy else dtype
-
-
-def _random_arrays(program: "Program", inputs: "Values", seed: int) -> "Values":
-    import numpy as np
-
-    generator = np.random.default_rng(seed)
-    required = _arrays(program)
-    required += [
-        (buffer.name, buffer.type, buffer.shape) for buffer in program.content.fixed_buffers
-    ]
-    arrays = {}
-    for name, type, shape in required:
-        if name in inputs:
-            continue
-        if shape is None:
-            raise InputError(program.name, f"the shape of {name} is not static; pass it with --npz")
-        arrays[name] = _random_array(generator, type, shape)
-    return arrays
-
-
-def _random_array(
-    generator: "np.random.Generator", type: "ElementType", shape: tuple[int, ...]
-) -> Any:
-    """Return normally distributed floats, or integers from 0 to 7, which are valid as indices."""
-    import numpy as np
-
-    from torch_spyre.backend.program.instructions import ElementType
-
-    if type is ElementType.I1:
-        return generator.integers(0, 2, shape).astype(bool)
-    if not type.is_float:
-        return generator.integers(0, 8, shape).astype(f"int{8 * type.bytes}")
-    values = generator.standard_normal(shape, dtype=np.float32)
-    return _to_torch_dtype(values.astype(np.float16) if type is ElementType.F16 else values, type)
 
 
 def _counters() -> dict[str, int]:

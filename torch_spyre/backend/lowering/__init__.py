@@ -7,6 +7,6 @@ address. `fusion` fuses elementwise nodes, `coalescing` removes copies, `scratch
 allocates buffers by their live ranges (`liveness`), and `emission` emits the instructions.
 """
 
-from torch_spyre.backend.lowering.kernel import compile_function
+from torch_spyre.backend.lowering.kernel import array_sizes, compile_function
 
-__all__ = ["compile_function"]
+__all__ = ["array_sizes", "compile_function"]

@@ -8,7 +8,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from torch_spyre.backend.lowering.constants import argument_bits
-from torch_spyre.backend.lowering.context import KernelContext
+from torch_spyre.backend.lowering.context import MAX_ADDRESS, KernelContext
 from torch_spyre.backend.lowering.values import element_type_of
 from torch_spyre.backend.program.instructions import Argument, ElementType
 from torch_spyre.ktir.dialects.ktdp.attributes import MemorySpaceAttr, Visibility
@@ -37,7 +37,7 @@ def bind_arguments(
     """
     arguments = []
     for name, value in zip(names, function.args, strict=True):
-        views = _views_on(value, arrays is not None and name in arrays)
+        views = views_on(value, arrays is not None and name in arrays)
         is_array = name in arrays if arrays is not None else bool(views)
         if is_array and not views and not isinstance(value.type, IndexType):
             raise kernel.error(f"{name} is a scalar of type {value.type}, not an array")
@@ -78,8 +78,15 @@ def _scalar_type(kernel: KernelContext, type: Attribute) -> ElementType:
 def _array_argument(
     kernel: KernelContext, name: str, value: SSAValue, views: list[ConstructMemoryViewOp]
 ) -> Argument:
-    register = kernel.registers.new((0, 1 << 50))
+    register = kernel.registers.new((0, MAX_ADDRESS))
     kernel.scalars[value] = register
+    return array_argument(name, value, views, register)
+
+
+def array_argument(
+    name: str, value: SSAValue, views: list[ConstructMemoryViewOp], register: int = 0
+) -> Argument:
+    """Return the argument of a program for an array with these views."""
     types = [element_type_of(view.result.type.element_type) for view in views]
     type = next((entry for entry in types if entry is not None), ElementType.F16)
     shape = _checked_shape(value, views)
@@ -88,7 +95,7 @@ def _array_argument(
     return Argument(name, True, register, type, True, shape)
 
 
-def _views_on(value: SSAValue, is_address: bool) -> list[ConstructMemoryViewOp]:
+def views_on(value: SSAValue, is_address: bool) -> list[ConstructMemoryViewOp]:
     """Return the views of device memory whose address is the argument or computed from it."""
     views: list[ConstructMemoryViewOp] = []
     pending, visited = [value], {value}

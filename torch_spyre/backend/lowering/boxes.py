@@ -142,8 +142,10 @@ def ordered_points(
 ) -> np.ndarray:
     """Return the points of a set in the lexicographic order of permuted dims."""
     unordered = points_of(kernel, affine_set, symbols)
-    keys = unordered[:, list(order)]
-    return unordered[sorted(range(len(unordered)), key=lambda row: tuple(keys[row]))]
+    if not order:
+        return unordered
+    # The last key of lexsort is the slowest.
+    return unordered[np.lexsort([unordered[:, dim] for dim in reversed(order)])]
 
 
 def boxes_of_points(coordinates: np.ndarray) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:

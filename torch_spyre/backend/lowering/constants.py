@@ -67,7 +67,10 @@ def lower_constant(kernel: KernelContext, operation: arith.ConstantOp) -> None:
         )
     extents = kernel.extents_of(result.type)
     values = value.get_values()
-    if value.is_splat() and values:
+    if not values:
+        kernel.tensors[result] = Splat(kernel.constant(0), type, extents)
+        return
+    if value.is_splat():
         register = kernel.literal(lane_bits(values[0], type), type)
         kernel.tensors[result] = Splat(register, type, extents)
         return

@@ -63,6 +63,8 @@ def _is_exact(bits: int) -> bool:
 
 # The largest size of a dim; it ensures that strides fit in 64 bits.
 MAX_EXTENT = 1 << 40
+# A bound of the address of an array, in elements.
+MAX_ADDRESS = 1 << 50
 
 
 @dataclass
@@ -78,6 +80,8 @@ class KernelContext:
     # Views and tiles produce no nodes; loads and stores read their descriptions here.
     views: dict[SSAValue, tuple[View, ...]] = field(default_factory=dict)
     tiles: dict[SSAValue, object] = field(default_factory=dict)
+    # How far a view extends from the start of its array, in elements, where that is bounded.
+    view_ends: dict[SSAValue, int] = field(default_factory=dict)
     locations: list[SourceLocation] = field(default_factory=list)
     location: int = 0
     operation: Operation | None = None
@@ -88,6 +92,8 @@ class KernelContext:
     literal_bits: dict[int, int] = field(default_factory=dict)
     fixed_buffers: list[FixedBuffer] = field(default_factory=list)
     channels: int = 0
+    # Whether transfers raise for every coordinate outside their view.
+    checks_bounds: bool = False
     tables: list[tuple[tuple[int, ...], ...]] = field(default_factory=list)
 
     @property

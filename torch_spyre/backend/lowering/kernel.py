@@ -36,6 +36,7 @@ from torch_spyre.backend.program.instructions import (
     CORE_X,
     CORE_Y,
     CORE_Z,
+    Argument,
     FixedBuffer,
     ProgramContent,
 )
@@ -80,22 +81,16 @@ def compile_function(
     *,
     known: Mapping[str, arguments.Scalar],
     arrays: frozenset[str] | None = None,
+    checks_bounds: bool = False,
 ) -> ProgramContent:
     """Return the program of a function.
 
-    `names` are the names of its arguments; scalars in `known` are compiled in as constants.
+    `names` are the names of its arguments; scalars in `known` are compiled in as constants. With
+    `checks_bounds`, the program raises for every access outside its view.
     """
-    kernel = KernelContext(source, grid, Registers(grid))
-    kernel.set_location(function)
     name = function.sym_name.data
-    if not function.body.blocks:
-        raise KtirError(f"function {name} has no body")
-    if kernel.cores > card.compute.cores:
-        raise kernel.error(
-            f"a grid of {kernel.cores} cores; the card has {card.compute.cores}. Use a smaller grid"
-        )
-    bound = arguments.bind_arguments(kernel, function, names, known, arrays)
-    lower_block(kernel, function.body.block)
+    kernel = KernelContext(source, grid, Registers(grid), checks_bounds=checks_bounds)
+    bound = _lower(kernel, function, names, card, known, arrays)
     nodes = coalescing.coalesce(fusion.fuse([*kernel.prologue, *kernel.nodes]))
     capacity = card.compute.lx_bytes
     allocation = scratchpad_allocation.allocate(nodes, capacity)
@@ -117,6 +112,51 @@ def compile_function(
         tuple(kernel.locations),
         tuple(emitter.code),
     )
+
+
+def array_sizes(
+    function: FuncOp,
+    names: list[str],
+    grid: tuple[int, int, int],
+    source: Source | None,
+    card: CardDescription,
+    *,
+    known: Mapping[str, arguments.Scalar],
+) -> dict[str, int | None]:
+    """Return for each array how many elements its views cover; None if that has no bound."""
+    kernel = KernelContext(source, grid, Registers(grid))
+    bound = _lower(kernel, function, names, card, known, None)
+    values = dict(zip(names, function.args, strict=True))
+    sizes: dict[str, int | None] = {}
+    for name in (argument.name for argument in bound if argument.is_array):
+        views = arguments.views_on(values[name], False)
+        ends = [kernel.view_ends.get(view.result) for view in views]
+        known_ends = [end for end in ends if end is not None]
+        # Views of branches that are not taken have no end.
+        lowered = [view for view in views if view.result in kernel.views]
+        sizes[name] = max(known_ends, default=0) if len(known_ends) == len(lowered) else None
+    return sizes
+
+
+def _lower(
+    kernel: KernelContext,
+    function: FuncOp,
+    names: list[str],
+    card: CardDescription,
+    known: Mapping[str, arguments.Scalar],
+    arrays: frozenset[str] | None,
+) -> tuple[Argument, ...]:
+    """Append the nodes of a function to the kernel; return the arguments of its program."""
+    kernel.set_location(function)
+    if not function.body.blocks:
+        raise KtirError(f"function {function.sym_name.data} has no body")
+    if kernel.cores > card.compute.cores:
+        raise kernel.error(
+            f"a grid of {kernel.cores} cores; the card has {card.compute.cores}. Use a smaller grid"
+        )
+    bound = arguments.bind_arguments(kernel, function, names, known, arrays)
+    lower_block(kernel, function.body.block)
+    return bound
 
 
 def _merged(buffers: list[FixedBuffer]) -> tuple[FixedBuffer, ...]:

@@ -97,9 +97,11 @@ def lower_indirect_tile(kernel: KernelContext, operation: ConstructIndirectAcces
             index_view = kernel.views.get(next(index_views), ())
             if len(index_view) != 1:
                 raise kernel.error("an index view must be a single memory view")
-            # No extents: an index read past the end of its array is 0, as with every load. The
+            # Without extents an index read past the end of its array is 0, as with every load. The
             # index itself is checked.
-            index = replace(index_view[0], extents=())
+            index = index_view[0]
+            if not kernel.checks_bounds:
+                index = replace(index, extents=())
         subscripts.append(Subscript(is_indirect, expressions, index))
     kernel.tiles[operation.result] = IndexedTile(
         views[0], tuple(subscripts), variables, order, points
@@ -231,6 +233,8 @@ def lower_store(kernel: KernelContext, operation: StoreOp) -> None:
 def _add_transfer(
     kernel: KernelContext, tile: DirectTile | IndexedTile, tensor: TensorView, *, store: bool
 ) -> None:
+    if isinstance(tile, DirectTile) and kernel.checks_bounds and _is_plain_view(tile):
+        tile = _with_checked_coordinates(kernel, tile)
     if isinstance(tile, DirectTile):
         kernel.add(
             TileTransfer(
@@ -249,3 +253,20 @@ def _add_transfer(
                 tile.points,
             )
         )
+
+
+def _with_checked_coordinates(kernel: KernelContext, tile: DirectTile) -> IndexedTile:
+    """Return a tile with the coordinate of each element as a subscript, which the card checks."""
+    (view,) = tile.views
+    subscripts = []
+    for dim, start in enumerate(tile.anchor):
+        known = kernel.registers.constant_value(start)
+        term = Term(TermKind.REGISTER, start) if known is None else Term(TermKind.CONSTANT, known)
+        coordinate = (Term(TermKind.VARIABLE, dim), term, Term(TermKind.ADD))
+        subscripts.append(Subscript(False, (coordinate,), view))
+    return IndexedTile(view, tuple(subscripts), tile.extents, tile.order, tile.points)
+
+
+def _is_plain_view(tile: DirectTile) -> bool:
+    """Return whether a tile is of one view; those of distributed views are always checked."""
+    return len(tile.views) == 1 and not tile.views[0].lower

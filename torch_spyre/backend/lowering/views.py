@@ -14,7 +14,7 @@ from torch_spyre.backend.lowering.boxes import (
     origin_of,
     points_of,
 )
-from torch_spyre.backend.lowering.context import KernelContext
+from torch_spyre.backend.lowering.context import MAX_ADDRESS, KernelContext
 from torch_spyre.backend.lowering.values import Extent, row_major
 from torch_spyre.backend.program.instructions import (
     NO_REGISTER,
@@ -72,8 +72,26 @@ def lower_view(kernel: KernelContext, operation: ConstructMemoryViewOp) -> None:
     space, core = _space(kernel, operation.memory_space)
     view = View(space, element, core, base, strides, (), sizes)
     kernel.views[operation.result] = (view,)
+    end = _end_of_view(kernel, view)
+    if end is not None:
+        kernel.view_ends[operation.result] = end
     if space is Space.GLOBAL and kernel.registers.constant_value(base) is not None:
         _add_fixed_buffer(kernel, operation, view)
+
+
+def _end_of_view(kernel: KernelContext, view: View) -> int | None:
+    """Return a bound of the elements from the start of the array to the end of a view."""
+    bounds = [
+        kernel.registers.bounds(register) for register in (view.base, *view.extents, *view.strides)
+    ]
+    upper = [bound[1] for bound in bounds if bound is not None]
+    if len(upper) < len(bounds):
+        return None
+    base, limits = upper[0] - MAX_ADDRESS, upper[1:]
+    sizes, strides = limits[: len(view.extents)], limits[len(view.extents) :]
+    if 0 in sizes:
+        return 0
+    return base + 1 + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
 
 
 def _space(

@@ -238,7 +238,12 @@ VECTOR_INSTRUCTIONS: tuple[VectorInstruction, ...] = (
     _cast("convertf", 114, "any float type to any, rounded once"),
     _cast("sitofp", 115, "signed integer to float"),
     _cast("uitofp", 116, "unsigned integer to float"),
-    _cast("fptosi", 117, "float to signed integer: towards zero, saturating; NaN gives 0"),
+    _cast(
+        "fptosi",
+        117,
+        "float to signed integer: towards zero, of 32 bits (64 for i64), of which narrower results "
+        "are the low bits; NaN and out of range give its lowest value",
+    ),
     _cast("fptoui", 118, "float to unsigned integer: towards zero, saturating; NaN gives 0"),
     _cast("extsi", 119, "any integer type to any, sign-extended or truncated"),
     _cast("extui", 120, "any integer type to any, zero-extended or truncated"),

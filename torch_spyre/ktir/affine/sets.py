@@ -22,8 +22,10 @@ from torch_spyre.errors import SetError
 from torch_spyre.ktir.affine.bounding import Interval, enclosing_box
 from torch_spyre.ktir.affine.expressions import IntegerArray, Linearizer, evaluate
 
-# Enough for every element of a 2 MiB scratchpad many times over.
-_MAX_POINTS = 1 << 28
+# A set is enumerated by testing every point of a box around it: so many take about a second.
+MAX_CANDIDATES = 1 << 24
+# The points of a set that can be listed; a 2 MiB scratchpad holds fewer elements.
+MAX_POINTS = 1 << 22
 _POINTS_PER_STEP = 1 << 20
 
 
@@ -133,12 +135,16 @@ def points(affine_set: AffineSet, symbols: Sequence[int] = ()) -> IntegerArray:
     """Return all points of the set, of shape (count, dims), in lexicographic order."""
     box = as_box(affine_set, symbols)
     if box is not None:
-        _check_size(affine_set, box)
+        _check_size(affine_set, box, MAX_POINTS)
         return _box_points(box)
-    box = _enclosing(affine_set, symbols)
-    slabs = [slab[contains(affine_set, slab, symbols)] for slab in _box_slabs(box)]
-    no_points = np.empty((0, affine_set.num_dims), np.int64)
-    return np.concatenate([no_points, *slabs])
+    slabs = [np.empty((0, affine_set.num_dims), np.int64)]
+    count = 0
+    for slab in _member_slabs(affine_set, symbols):
+        count += len(slab)
+        if count > MAX_POINTS:
+            raise SetError(affine_set, f"more than {MAX_POINTS} points, which is the limit")
+        slabs.append(slab)
+    return np.concatenate(slabs)
 
 
 def count_points(affine_set: AffineSet, symbols: Sequence[int] = ()) -> int:
@@ -146,8 +152,7 @@ def count_points(affine_set: AffineSet, symbols: Sequence[int] = ()) -> int:
     box = as_box(affine_set, symbols)
     if box is not None:
         return math.prod(interval.size for interval in box)
-    box = _enclosing(affine_set, symbols)
-    return sum(int(contains(affine_set, slab, symbols).sum()) for slab in _box_slabs(box))
+    return sum(len(slab) for slab in _member_slabs(affine_set, symbols))
 
 
 def bounds(affine_set: AffineSet, symbols: Sequence[int] = ()) -> tuple[Interval, ...] | None:
@@ -157,11 +162,24 @@ def bounds(affine_set: AffineSet, symbols: Sequence[int] = ()) -> tuple[Interval
         return box if all(interval.size for interval in box) else None
     if affine_set.num_dims == 0:
         return () if count_points(affine_set, symbols) else None
-    coordinates = points(affine_set, symbols)
-    if not len(coordinates):
+    corners = [
+        corner
+        for slab in _member_slabs(affine_set, symbols)
+        if len(slab)
+        for corner in (slab.min(0), slab.max(0))
+    ]
+    if not corners:
         return None
-    lows, highs = coordinates.min(0).tolist(), coordinates.max(0).tolist()
+    lows, highs = np.min(corners, 0).tolist(), np.max(corners, 0).tolist()
     return tuple(Interval(low, high) for low, high in zip(lows, highs, strict=True))
+
+
+def _member_slabs(affine_set: AffineSet, symbols: Sequence[int]) -> Iterator[IntegerArray]:
+    """Yield the points of a set in lexicographic order, in chunks of bounded size."""
+    box = enclosing_box(affine_set, tuple(symbols))
+    _check_size(affine_set, box, MAX_CANDIDATES)
+    for slab in _box_slabs(box):
+        yield slab[contains(affine_set, slab, symbols)]
 
 
 def _check_symbols(affine_set: AffineSet, symbols: Sequence[int]) -> None:
@@ -172,18 +190,12 @@ def _check_symbols(affine_set: AffineSet, symbols: Sequence[int]) -> None:
         )
 
 
-def _check_size(affine_set: AffineSet, box: Sequence[Interval]) -> None:
+def _check_size(affine_set: AffineSet, box: Sequence[Interval], limit: int) -> None:
     size = math.prod(interval.size for interval in box)
-    if size > _MAX_POINTS:
-        raise SetError(affine_set, f"{size} points to enumerate; the limit is {_MAX_POINTS}")
+    if size > limit:
+        raise SetError(affine_set, f"{size} points to enumerate; the limit is {limit}")
     if any(max(abs(interval.low), abs(interval.high)) >= 1 << 62 for interval in box):
         raise SetError(affine_set, "coordinates beyond 64 bits")
-
-
-def _enclosing(affine_set: AffineSet, symbols: Sequence[int]) -> tuple[Interval, ...]:
-    box = enclosing_box(affine_set, tuple(symbols))
-    _check_size(affine_set, box)
-    return box
 
 
 def _box_points(box: Sequence[Interval]) -> IntegerArray:

@@ -20,6 +20,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 # No valid kernel has a constant far larger than the scratchpad.
 _MAX_CONSTANT_BYTES = 1 << 26
+_MIN_INDEX, _MAX_INDEX = -(1 << 63), (1 << 63) - 1
 
 
 def _is_hexadecimal(text: str) -> bool:
@@ -74,6 +75,8 @@ class LiteralParser(Parser):
             return super().parse_optional_builtin_int_or_float_attr()
         literal_type = self.parse_type()
         if not isinstance(literal_type, AnyFloat):
+            if isinstance(literal_type, IndexType) and not _MIN_INDEX <= value <= _MAX_INDEX:
+                self.raise_error(f"{value} does not fit in an index, which has 64 bits", position)
             self._resume_from(position)
             return super().parse_optional_builtin_int_or_float_attr()
         if not _is_hexadecimal(text):

@@ -17,6 +17,7 @@ from torch_spyre.errors import KtirError
 from torch_spyre.ktir.dialects.context import ktir_context
 from torch_spyre.ktir.dialects.ktdp import SpyreMemorySpaceAttr
 from torch_spyre.ktir.source import Source
+from torch_spyre.ktir.suggestions import op_suggestion
 from torch_spyre.ktir.syntax.affine_parser import KtirAffineParser
 from torch_spyre.ktir.syntax.literals import LiteralParser
 from torch_spyre.ktir.syntax.names import set_exact_name
@@ -135,7 +136,8 @@ class KtirParser(LiteralParser):
             CURRENT_NAMES.get(name, name), dialect_stack=self._parser_state.dialect_stack
         )
         if kind is None:
-            raise ParseError(token.span, f"unknown op {name}")
+            known = (op.name for op in self.ctx.loaded_ops)
+            raise ParseError(token.span, f"unknown op {name}{op_suggestion(name, known)}")
         self._parser_state.dialect_stack.append(kind.dialect_name())
         if is_generic:
             operation = self._parse_generic_operation(kind)

@@ -6,6 +6,7 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from torch_spyre.ktir.dialects.ktdp.transfers import MAX_GRID_DIMS
+from torch_spyre.ktir.suggestions import suggestion
 
 # Far beyond any card; it bounds the cost of checks that enumerate the cores.
 _MAX_CORES = 1 << 16
@@ -14,6 +15,9 @@ _MAX_CORES = 1 << 16
 def grid_of(function: FuncOp) -> tuple[int, int, int]:
     """Return the grid of a function. Missing dims are 1; without the attribute it is one core."""
     declared = function.attributes.get("grid")
+    for name in function.attributes if declared is None else ():
+        if hint := suggestion(name, ["grid"]):
+            raise VerifyException(f"unknown attribute {name}{hint}")
     sizes = [] if declared is None else _sizes(declared)
     if declared is not None and not 1 <= len(sizes) <= MAX_GRID_DIMS:
         raise VerifyException(f"grid has 1 to {MAX_GRID_DIMS} dims, not {len(sizes)}")

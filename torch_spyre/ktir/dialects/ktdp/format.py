@@ -1,6 +1,7 @@
 """Parsing and printing helpers of the `ktdp` ops."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TypeVar
 
 from xdsl.dialects.builtin import AffineMapAttr, AffineSetAttr, TensorType
@@ -9,6 +10,7 @@ from xdsl.ir.affine import AffineExpr
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
+from torch_spyre.ktir.suggestions import suggestion
 from torch_spyre.ktir.syntax.affine_format import format_expression
 from torch_spyre.ktir.syntax.printer import value_name
 
@@ -90,13 +92,29 @@ def pop_attribute(
     attribute = attributes.pop(name, None)
     if attribute is None:
         if default is None:
-            parser.raise_error(f"{name} is missing")
+            parser.raise_error(f"{name} is missing{_misspelled(name, attributes)}")
         return default()
     if not isinstance(attribute, kind):
         descriptions = {AffineSetAttr: "an affine set", AffineMapAttr: "an affine map"}
         description = descriptions.get(kind, kind.__name__)
         parser.raise_error(f"{name} must be {description}, not {attribute}")
     return attribute
+
+
+def _misspelled(name: str, attributes: Iterable[str]) -> str:
+    """Return a hint at an attribute whose name is nearly the missing one."""
+    similar = get_close_matches(name, list(attributes), n=1, cutoff=0.7)
+    return f"; did you mean {name} by {similar[0]}?" if similar else ""
+
+
+def check_attribute_names(
+    parser: Parser, attributes: Iterable[str], known: Iterable[str], position: int
+) -> None:
+    """Raise for an attribute whose name is nearly one that the op knows, and ignored otherwise."""
+    names = list(known)
+    for name in attributes:
+        if name not in names and (hint := suggestion(name, names)):
+            parser.raise_error(f"unknown attribute {name}{hint}", position)
 
 
 def print_attributes(

@@ -35,6 +35,7 @@ from xdsl.utils.exceptions import VerifyException
 from torch_spyre.ktir.affine.maps import dims_in_order, permutation_of
 from torch_spyre.ktir.affine.sets import bounds
 from torch_spyre.ktir.dialects.ktdp.format import (
+    check_attribute_names,
     parse_type_of,
     parse_types,
     pop_attribute,
@@ -282,7 +283,10 @@ class _IndirectTileParser:
             parser.Delimiter.SQUARE, self._parse_subscript
         )
         symbols = parse_symbols(parser)
+        start = parser.pos
         attributes = parser.parse_optional_attr_dict()
+        known = ("variables_space_set", "variables_space_order")
+        check_attribute_names(parser, attributes, known, start)
         space = pop_attribute(parser, attributes, "variables_space_set", AffineSetAttr).data
         identity = AffineMapAttr(AffineMap.identity(space.num_dims))
         order = pop_attribute(

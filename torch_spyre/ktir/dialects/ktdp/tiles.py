@@ -29,6 +29,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from torch_spyre.ktir.affine.maps import canonical_operands
 from torch_spyre.ktir.dialects.ktdp.format import (
+    check_attribute_names,
     parse_operands_in_parens,
     parse_type_of,
     pop_attribute,
@@ -162,7 +163,10 @@ class ConstructAccessTileOp(IRDLOperation):
         results = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, expressions.parse)
         base_map = AffineMap(len(expressions.operands), 0, tuple(results))
         symbols = parse_symbols(parser)
+        start = parser.pos
         attributes = parser.parse_optional_attr_dict()
+        known = ("access_tile_set", "access_tile_order", "base_map")
+        check_attribute_names(parser, attributes, known, start)
         tile_set = pop_attribute(parser, attributes, "access_tile_set", AffineSetAttr).data
         identity = AffineMapAttr(AffineMap.identity(tile_set.num_dims))
         order = pop_attribute(

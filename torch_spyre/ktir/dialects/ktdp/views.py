@@ -39,6 +39,7 @@ from torch_spyre.ktir.dialects.ktdp.attributes import (
     Visibility,
 )
 from torch_spyre.ktir.dialects.ktdp.format import (
+    check_attribute_names,
     parse_typed_operands,
     print_attributes,
     print_typed_operands,
@@ -171,7 +172,9 @@ class ConstructMemoryViewOp(IRDLOperation):
         sizes = _parse_mixed_list(parser, "sizes")
         parser.parse_punctuation(",")
         strides = _parse_mixed_list(parser, "strides")
+        start = parser.pos
         attributes = parser.parse_optional_attr_dict()
+        check_attribute_names(parser, attributes, ("coordinate_set", "memory_space"), start)
         parser.parse_punctuation(":")
         position = parser.pos
         result_type = parser.parse_type()
