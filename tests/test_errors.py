@@ -15,6 +15,10 @@ EXAMPLES = [
         errors.KnobError("SPYRE_EMU_THREADS", "0", "an integer, at least 1"),
         ["SPYRE_EMU_THREADS='0'", "at least 1"],
     ),
+    (
+        errors.UnknownOpError("TORCH_SPYRE_FALLBACK", "aten.sinn", "aten.sin"),
+        ["TORCH_SPYRE_FALLBACK allows 'aten.sinn'", "did you mean aten.sin?"],
+    ),
     (errors.CardDescriptionError("card.yaml", "no such file"), ["card.yaml", "no such file"]),
     (
         errors.PytorchChangedError("torch.Tensor.nope", "patch 'printing'", "2.99"),
@@ -27,7 +31,11 @@ EXAMPLES = [
     ),
     (
         errors.FallbackError("aten::sin", ["float16[2, 3] on spyre:0"]),
-        ["aten::sin(float16[2, 3] on spyre:0)", "TORCH_SPYRE_FALLBACK=warn"],
+        [
+            "aten::sin(float16[2, 3] on spyre:0)",
+            "TORCH_SPYRE_FALLBACK=error,allow:aten.sin allows this op",
+            "TORCH_SPYRE_FALLBACK=warn",
+        ],
     ),
     (
         errors.ScratchpadOverflowError("softmax", 3 << 20, 2 << 20, [("%row", 2 << 20)]),
@@ -72,6 +80,7 @@ EXAMPLES = [
         ["kernel.ktir:3:5: unknown op", "\n      ab = c\n      ^^"],
     ),
     (errors.SetError("(d0) : (d0 >= 0)", "unbounded along d0"), ["affine_set<(d0)", "unbounded"]),
+    (errors.CustomOpError("a::b", "no outputs"), ["ktir.custom_op('a::b'): no outputs"]),
     (errors.KernelArgumentError("add", "no value for b"), ["add: no value for b"]),
     (errors.ProgramError("a text is not UTF-8"), ["device program: a text is not UTF-8"]),
     (errors.TimingRecordError("steps: missing"), ["timing record: steps: missing"]),

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from torch_spyre import knobs
-from torch_spyre.errors import KnobError
+from torch_spyre import knob_registry, knobs
+from torch_spyre.errors import KnobError, KnobWarning
+from torch_spyre.knob_kinds import FallbackSetting
 from torch_spyre.tools import knobs_command
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +26,7 @@ def test_defaults_hold_in_an_empty_environment():
     assert knobs.device.world_size is None
     assert knobs.device.visible is None
     assert knobs.device.local_rank == 0
-    assert knobs.execution.fallback == "warn"
+    assert knobs.execution.fallback == FallbackSetting("warn")
     assert knobs.execution.downcast_warning is True
     assert knobs.execution.int64_overflow == "warn"
     assert knobs.emulator.fp16 == "sen169"
@@ -50,7 +51,13 @@ def test_defaults_hold_in_an_empty_environment():
         ("TORCH_SPYRE_DOWNCAST_WARN", "False", False),
         ("TORCH_SPYRE_DOWNCAST_WARN", "0", False),
         ("TORCH_SPYRE_DOWNCAST_WARN", "whatever", True),
-        ("TORCH_SPYRE_FALLBACK", "Error", "error"),
+        ("TORCH_SPYRE_FALLBACK", "Error", FallbackSetting("error")),
+        (
+            "TORCH_SPYRE_FALLBACK",
+            "silent,allow:aten.a, aten.b.c,allow:d.e",
+            FallbackSetting("silent", ("aten.a", "aten.b.c", "d.e")),
+        ),
+        ("TORCH_SPYRE_FALLBACK", "allow:aten.a", FallbackSetting("warn", ("aten.a",))),
         ("SPYRE_EMU_FP16", "ieee", "ieee"),
         ("SPYRE_EMU_POISON", "yes", True),
         ("SPYRE_EMU_CACHE_MB", "0", 0),
@@ -78,6 +85,9 @@ def test_good_text_is_parsed_at_access(monkeypatch, name, text, value):
         ("SPYRE_EMU_FP16", "bf16", "sen169, ieee"),
         ("SPYRE_EMU_POISON", "2", "1/true/yes/on"),
         ("TORCH_SPYRE_FALLBACK", "loud", "warn, silent, error"),
+        ("TORCH_SPYRE_FALLBACK", "error,allow:", "warn, silent, error"),
+        ("TORCH_SPYRE_FALLBACK", "error,aten.a", "allow: and names of ops"),
+        ("TORCH_SPYRE_FALLBACK", "error,allow:aten.a,,aten.b", "names of ops"),
         ("TORCH_SPYRE_NUM_HOST_COMPUTE_STREAMS", "9", "from 1 to 8"),
     ],
 )
@@ -115,7 +125,7 @@ def test_override_wins_over_the_environment_nests_and_ends(monkeypatch):
 
 
 def test_listeners_hear_of_every_begin_and_end_of_an_override(monkeypatch):
-    monkeypatch.setattr(knobs, "_listeners", [])
+    monkeypatch.setattr(knob_registry, "_listeners", [])
     heard = []
     knobs.on_override(lambda: heard.append(knobs.emulator.threads))
     with knobs.override(SPYRE_EMU_THREADS=3), knobs.override(SPYRE_EMU_THREADS=5):
@@ -137,6 +147,45 @@ def test_override_ends_after_an_exception():
 def test_a_knob_cannot_be_assigned():
     with pytest.raises(AttributeError, match="override"):
         knobs.emulator.threads = 1
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("TORCH_SPYRE_FALBACK", "did you mean TORCH_SPYRE_FALLBACK?"),
+        ("SPYRE_FALLBACK", "did you mean TORCH_SPYRE_FALLBACK?"),
+        ("SPYRE_EMU_THREAD", "did you mean SPYRE_EMU_THREADS?"),
+        ("SPYRE_VISIBLE_DEVICES", "did you mean SPYRE_DEVICES?"),
+        ("TORCH_SPYRE_ROCKETS", "`spyre knobs` lists the variables"),
+    ],
+)
+def test_unknown_variable_with_our_prefix_is_a_warning(monkeypatch, name, hint):
+    monkeypatch.setenv(name, "1")
+    with pytest.warns(KnobWarning) as caught:
+        knobs.warn_about_unknown_variables()
+    (warning,) = caught
+    assert str(warning.message).startswith(f"{name} is set") and hint in str(warning.message)
+
+
+def test_known_and_foreign_variables_are_no_warning(monkeypatch, recwarn):
+    for knob in knobs.all_knobs():
+        monkeypatch.setenv(knob.name, knob.default_text)
+    for name in ("SPYREX", "VLLM_SPYRE_USE_CB", "MY_SPYRE_CARD"):
+        monkeypatch.setenv(name, "1")
+    knobs.warn_about_unknown_variables()
+    assert not recwarn.list
+
+
+def test_import_of_torch_reports_a_misspelled_variable():
+    done = subprocess.run(
+        [sys.executable, "-c", "import torch"],
+        env={**os.environ, "TORCH_SPYRE_FALBACK": "error"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "KnobWarning: TORCH_SPYRE_FALBACK is set" in done.stderr
+    assert "TORCH_SPYRE_FALLBACK?" in done.stderr
 
 
 def test_vendor_defaults_are_set_only_where_unset(monkeypatch):
@@ -222,8 +271,10 @@ def test_only_knobs_touches_the_environment():
         for path in (ROOT / "torch_spyre").rglob("*.py")
         for line in _environment_uses(path.read_text())
     }
-    assert any(place.startswith("torch_spyre/knobs.py:") for place in actual)
-    assert {place for place in actual if not place.startswith("torch_spyre/knobs.py:")} == set()
+    assert {place.partition(":")[0] for place in actual} == {
+        "torch_spyre/knob_registry.py",
+        "torch_spyre/knobs.py",
+    }
 
 
 def test_the_documentation_is_what_the_table_says(monkeypatch):

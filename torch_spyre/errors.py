@@ -47,6 +47,14 @@ class InvalidCoresError(KnobError):
         )
 
 
+class UnknownOpError(KnobError):
+    """A list of ops that may fall back names an op that does not exist."""
+
+    def __init__(self, setting: str, name: str, nearest: str | None) -> None:
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        SpyreError.__init__(self, f"{setting} allows {name!r}, and there is no such op{hint}")
+
+
 class CardDescriptionError(SpyreError, ValueError):
     """A card description is missing, cannot be parsed, or describes an impossible card."""
 
@@ -112,10 +120,13 @@ class FallbackError(SpyreError):
 
     def __init__(self, op: str, arguments: Sequence[str], location: str = "") -> None:
         self.op = op
+        name = ".".join(op.replace("::", ".").split(".")[:2])
+        # Some work on the CPU is no op, and has a description instead of a name.
+        allowing = "" if " " in op else f"TORCH_SPYRE_FALLBACK=error,allow:{name} allows this op, "
         super().__init__(
             f"{op}({', '.join(arguments)}){location} has no native Spyre kernel, and "
-            "TORCH_SPYRE_FALLBACK=error forbids computing it on the CPU; "
-            "set TORCH_SPYRE_FALLBACK=warn to allow it"
+            "TORCH_SPYRE_FALLBACK=error or torch.spyre.fallback forbids computing it on the CPU; "
+            f"{allowing}TORCH_SPYRE_FALLBACK=warn allows all"
         )
 
 
@@ -217,7 +228,7 @@ class KtirError(SpyreError, ValueError):
             super().__init__(f"{location}: {problem}\n{location.excerpt()}")
 
 
-class SetError(SpyreError, ValueError):
+class SetError(KtirError):
     """The points of an affine set cannot be enumerated: it is unbounded or too large."""
 
     def __init__(self, affine_set: object, problem: str) -> None:
@@ -229,6 +240,13 @@ class KernelArgumentError(KtirError, TypeError):
 
     def __init__(self, kernel: str, problem: str) -> None:
         super().__init__(f"{kernel}: {problem}")
+
+
+class CustomOpError(KtirError):
+    """A KTIR kernel cannot be registered as an op of `torch.library`."""
+
+    def __init__(self, op: str, problem: str) -> None:
+        super().__init__(f"ktir.custom_op({op!r}): {problem}")
 
 
 class ProgramError(SpyreError, ValueError):
@@ -299,6 +317,23 @@ class KernelFailedError(SpyreError):
 
     def __init__(self, kernel: str, problem: str) -> None:
         super().__init__(f"{kernel}: {problem}")
+
+
+class KnobWarning(UserWarning):
+    """An environment variable looks like one of this package, and is none."""
+
+    def __init__(self, name: str, nearest: str | None) -> None:
+        hint = f"; did you mean {nearest}?" if nearest else "; `spyre knobs` lists the variables"
+        super().__init__(f"{name} is set, but Torch-Spyre has no such variable{hint}")
+
+
+class UnknownNamespaceWarning(UserWarning):
+    """A list of ops that may fall back names an op of a library that is not loaded."""
+
+    def __init__(self, setting: str, name: str, namespace: str) -> None:
+        super().__init__(
+            f"{setting} allows {name}, and no op of the namespace {namespace!r} is registered yet"
+        )
 
 
 class FallbackWarning(UserWarning):

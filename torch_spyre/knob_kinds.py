@@ -5,7 +5,7 @@
 
 import os.path
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from torch_spyre.errors import InvalidCoresError
 
@@ -52,6 +52,31 @@ def integer(minimum: int | None = None, maximum: int | None = None) -> Kind[int]
     return Kind(parse, f"an integer, {bound}")
 
 
+class FallbackSetting(NamedTuple):
+    """The value of TORCH_SPYRE_FALLBACK: a mode, and the ops that it does not apply to."""
+
+    mode: str
+    # As the user wrote them; `ops/fallback_policy.py` checks them.
+    allow: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.mode},allow:{','.join(self.allow)}" if self.allow else self.mode
+
+
+FALLBACK_MODES = ("warn", "silent", "error")
+
+
+def _parse_fallback(text: str) -> FallbackSetting:
+    """Parse `mode`, `mode,allow:op,op` or `allow:op,op`; the default mode is to warn."""
+    items = [item.strip() for item in text.split(",")]
+    mode = "warn" if items[0].startswith("allow:") else items.pop(0).lower()
+    names = [item.removeprefix("allow:").strip() for item in items]
+    is_list = not items or items[0].startswith("allow:")
+    if mode not in FALLBACK_MODES or not is_list or not all(names):
+        raise ValueError(text)
+    return FallbackSetting(mode, tuple(names))
+
+
 def _parse_boolean(text: str) -> bool:
     values = {"1": True, "true": True, "yes": True, "on": True}
     values |= {"0": False, "false": False, "no": False, "off": False}
@@ -81,6 +106,9 @@ def _parse_injection(text: str) -> str:
 BOOLEAN = Kind(_parse_boolean, "1/true/yes/on or 0/false/no/off")
 ON_UNLESS_OFF = Kind(
     lambda text: text.lower() not in ("0", "false", "off"), "0/false/off; anything else is on"
+)
+FALLBACK = Kind(
+    _parse_fallback, "warn, silent, error; then optionally ,allow: and names of ops, by commas"
 )
 CORES = Kind(_parse_cores, "an integer, from 1 to the number of cores of the card")
 INJECTION = Kind(_parse_injection, "flip:<instruction>")

@@ -7,7 +7,8 @@ Nothing else in Python reads the environment, and C++ receives its values from h
     with knobs.override(SPYRE_EMU_THREADS=1): ...
 
 A value is read when it is accessed, which costs about a microsecond: hot paths cache it.
-An empty value counts as unset unless the knob allows it. `spyre knobs` prints the table;
+An empty value counts as unset unless the knob allows it. `import torch` warns about variables that
+look like ours and are not listed here. `spyre knobs` prints the table;
 `docs/knobs.md` is generated from it.
 
 `import torch` loads this module, so it must import the standard library only, and little of that.
@@ -15,146 +16,41 @@ An empty value counts as unset unless the knob allows it. `spyre knobs` prints t
 
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Generic, Literal, Self, TypeVar, overload
 
-from torch_spyre.errors import KnobError
 from torch_spyre.knob_kinds import (
     BOOLEAN,
     CORES,
+    FALLBACK,
     FOLDER_OR_OFF,
     INDICES,
     INJECTION,
     ON_UNLESS_OFF,
     TEXT,
-    Kind,
+    FallbackSetting,
     choice,
     integer,
 )
+from torch_spyre.knob_registry import (
+    STANDINGS,
+    Knob,
+    Section,
+    all_knobs,
+    knobs_in_section,
+    on_override,
+    override,
+    warn_about_unknown_variables,
+)
 
-Value = TypeVar("Value")
-
-Standing = Literal["read", "accepted", "pytorch"]
-STANDINGS: dict[Standing, str] = {
-    "read": "read by this package",
-    "accepted": "checked but without effect here",
-    "pytorch": "belongs to PyTorch, and this package reads it too or depends on it",
-}
-
-_registry: dict[str, "Knob[Any]"] = {}
-_overrides: dict[str, str | None] = {}
-_listeners: list[Callable[[], None]] = []
-
-
-class Knob(Generic[Value]):
-    """One environment variable; as an attribute of a `Section` it evaluates to its value."""
-
-    section: str
-
-    def __init__(
-        self,
-        name: str,
-        kind: Kind[Value],
-        default: Value | Callable[[], Value],
-        help: str,
-        *,
-        standing: Standing = "read",
-        default_text: str | None = None,
-        empty_means_unset: bool = True,
-    ) -> None:
-        self.name = name
-        self.kind = kind
-        self.help = help
-        self.standing: Standing = standing
-        self.default_text = _as_text(default) if default_text is None else default_text
-        self._default = default
-        self._empty_means_unset = empty_means_unset
-
-    def __set_name__(self, owner: type["Section"], attribute: str) -> None:
-        self.section = owner.title
-        _registry[self.name] = self
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, instance: object, owner: type) -> Value: ...
-    def __get__(self, instance: object | None, owner: type) -> Self | Value:
-        return self if instance is None else self.value()
-
-    def __set__(self, instance: object, value: object) -> None:
-        raise AttributeError(f"set {self.name} in the environment, or use knobs.override")
-
-    def text(self) -> str | None:
-        """Return the text in the environment, or None if the default applies."""
-        text = _overrides[self.name] if self.name in _overrides else os.environ.get(self.name)
-        if text is None or (self._empty_means_unset and not text.strip()):
-            return None
-        return text.strip()
-
-    def value(self) -> Value:
-        text = self.text()
-        if text is None:
-            return self._default() if callable(self._default) else self._default
-        try:
-            return self.kind.parse(text)
-        except KnobError:  # the kind has its own message
-            raise
-        except ValueError:
-            raise KnobError(self.name, text, self.kind.allowed) from None
-
-
-def _as_text(value: object) -> str:
-    if value is None:
-        return "unset"
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-class Section:
-    """A group of knobs; one table in the documentation."""
-
-    title: str
-
-
-def all_knobs() -> tuple[Knob[Any], ...]:
-    """Return every knob, in the order of this file."""
-    return tuple(_registry.values())
-
-
-def knobs_in_section(title: str) -> tuple[Knob[Any], ...]:
-    """Return the knobs of the section with this title."""
-    return tuple(knob for knob in all_knobs() if knob.section == title)
-
-
-def on_override(listener: Callable[[], None]) -> None:
-    """Call `listener` whenever an `override` begins or ends: for code that caches values."""
-    _listeners.append(listener)
-
-
-def _notify_listeners() -> None:
-    for listener in _listeners:
-        listener()
-
-
-@contextmanager
-def override(**values: str | int | None) -> Iterator[None]:
-    """Within the block, `NAME=value` overrides the environment, and None means unset.
-
-    For tests. It holds for the whole process, but not for child processes nor for values that C++
-    read when the card started; launches follow it.
-    """
-    unknown = values.keys() - _registry.keys()
-    if unknown:
-        raise KeyError(f"no such knob: {', '.join(sorted(unknown))}")
-    before = dict(_overrides)
-    _overrides.update({name: v if v is None else str(v) for name, v in values.items()})
-    _notify_listeners()
-    try:
-        yield
-    finally:
-        _overrides.clear()
-        _overrides.update(before)
-        _notify_listeners()
+__all__ = [
+    "STANDINGS",
+    "Knob",
+    "Section",
+    "all_knobs",
+    "knobs_in_section",
+    "on_override",
+    "override",
+    "warn_about_unknown_variables",
+]
 
 
 def _program_cache() -> str:
@@ -216,9 +112,10 @@ class ExecutionKnobs(Section):
     )
     fallback = Knob(
         "TORCH_SPYRE_FALLBACK",
-        choice("warn", "silent", "error"),
-        "warn",
-        "What happens when an op without a native kernel runs on the CPU.",
+        FALLBACK,
+        FallbackSetting("warn"),
+        "What happens when an op without a native kernel runs on the CPU; ops after allow: run "
+        "there in any case, without a warning.",
     )
     validate_passes = Knob(
         "TORCH_SPYRE_VALIDATE_PASSES",
@@ -475,6 +372,20 @@ class VendorKnobs(Section):
         TEXT,
         "error",
         "Set at load if unset, as upstream does. This package has no such component.",
+        standing="accepted",
+    )
+    comms_install_dir: Knob[str | None] = Knob(
+        "SPYRE_COMMS_INSTALL_DIR",
+        TEXT,
+        None,
+        "Folder of a communication library that upstream's package is built with.",
+        standing="accepted",
+    )
+    test_file: Knob[str | None] = Knob(
+        "SPYRE_TEST_FILE",
+        TEXT,
+        None,
+        "Set by upstream's test runner: the test file that is being run.",
         standing="accepted",
     )
 

@@ -11,11 +11,11 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch.utils import _pytree as pytree
 
-from torch_spyre import knobs
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import FallbackError, UnsupportedError
-from torch_spyre.ops import eager, fallbacks
+from torch_spyre.ops import eager, fallback_policy, fallbacks
+from torch_spyre.ops.hand_written import HAND_WRITTEN_OPS
 
 # A frame in the stack trace of a node, the innermost last.
 _STACK_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -55,13 +55,14 @@ def _non_native_nodes(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
 
 def announce_fallbacks(module: torch.fx.GraphModule) -> None:
     """Record the source lines of ops that will fall back, or raise FallbackError if forbidden."""
+    policy = fallback_policy.current()
     for node in _non_native_nodes(module):
-        if node.target in _COPIES:
+        if node.target in _COPIES or node.target in HAND_WRITTEN_OPS:
             continue
         if isinstance(node.target, torch._ops.OpOverload) and eager.is_composed(node.target):
             continue
         location = users_line(node)
-        if knobs.execution.fallback == "error":
+        if policy.mode == "error" and not policy.allows(str(node.target)):
             position = f" at {location[0]}:{location[1]}" if location else ""
             arguments = [*node.args, *node.kwargs.values()]
             raise FallbackError(str(node.target), list(map(_described, arguments)), position)

@@ -20,7 +20,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 
-from torch_spyre import _C, knobs
+from torch_spyre import _C
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.fx_passes import (
     announce_fallbacks,
@@ -37,6 +37,7 @@ from torch_spyre.errors import (
     UnsupportedError,
 )
 from torch_spyre.logging_config import get_logger
+from torch_spyre.ops import fallback_policy
 from torch_spyre.ops.plans import Plans
 
 logger = get_logger(__name__)
@@ -76,7 +77,7 @@ class Specializing:
 
     def _run_op_by_op(self, arguments: list[Any]) -> Any:
         run = HostConversions(self.module).boxed_run
-        if knobs.execution.fallback != "error":
+        if fallback_policy.current().mode != "error":
             return run(arguments)
         # The graph decides which fallbacks are errors, as it does when it is compiled.
         announce_fallbacks(self.module)

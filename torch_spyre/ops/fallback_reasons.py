@@ -82,15 +82,21 @@ CPU_KERNELS = {
 }
 # Registered by C++ whatever the knobs are: PyTorch calls them on out-of-tree devices only, or their
 # CPU kernels change arguments that their schemas do not declare.
-STATIC_CPU_KERNELS = tuple(
-    CpuKernel(name, "static", "PyTorch has no kernel of it that the boxed fallback could call")
-    for name in (
-        "batch_norm_update_stats.default",
-        "batch_norm_update_stats.out",
-        "convolution_backward_overrideable.default",
-        "convolution_overrideable.default",
-        "native_batch_norm.out",
-    )
+STATIC_CPU_KERNELS = (
+    *_kernels(
+        "static",
+        "PyTorch has no kernel of it that the boxed fallback could call",
+        """
+        batch_norm_update_stats.default batch_norm_update_stats.out
+        convolution_backward_overrideable.default convolution_overrideable.default
+        native_batch_norm.out
+        """,
+    ),
+    *_kernels(
+        "static",
+        "its draws of int64 are limited to the 32 bits that the card stores",
+        "random_.default random_.from",
+    ),
 )
 
 _FACTORIZATION = "linear algebra: the card has matmuls and triangular solves, but no factorizations"
@@ -119,7 +125,7 @@ FAMILIES = (
         """
         *sparse* *_indices *_indices_copy _nested* _jagged* _padded_dense* _indices* _values*
         _coalesce* indices* values* *_coo_* *_csr_* _spdiags dense_dim is_coalesced
-        _validate_compressed* to_padded_tensor _transform_bias_rescale_qkv
+        _validate_compressed* to_padded_tensor
         """,
     ),
     (_CPU_FORMAT, "*mkldnn* *cudnn* *miopen* *mps* _nnpack* _triton* *_for_cpu* from_file"),

@@ -61,13 +61,13 @@ def _users_line(op: str) -> tuple[str, int, str | None]:
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and frame.f_code.co_filename.startswith(_library_folders()):
+    while frame is not None and frame.f_code.co_filename.startswith(library_folders()):
         frame = frame.f_back
     return frame
 
 
 @functools.cache
-def _library_folders() -> tuple[str, ...]:
+def library_folders() -> tuple[str, ...]:
     """Return the folders of PyTorch and of this package, with symbolic links not resolved."""
     # Not at the top: importing torch imports this module.
     import torch

@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from torch_spyre.errors import KnobError
-from torch_spyre.knobs import STANDINGS, all_knobs
+from torch_spyre.knob_kinds import FallbackSetting
+from torch_spyre.knobs import STANDINGS, all_knobs, warn_about_unknown_variables
 
 INTRODUCTION = """\
 # Environment variables
@@ -22,7 +23,9 @@ INTRODUCTION = """\
 
 This page lists every environment variable with its allowed values, default and effect.
 `spyre knobs` prints the same table with the current values. An empty value counts as unset unless
-the variable allows it. A value that is not allowed raises an error that names the variable.
+the variable allows it. A value that is not allowed raises an error that names the variable. A
+variable that begins with `SPYRE_` or `TORCH_SPYRE_` and is not listed here has no effect: `import
+torch` warns about it, and proposes the variable with the nearest name.
 
 The page is generated from `torch_spyre/knobs.py` by
 `python -m torch_spyre.tools.knobs_command --markdown > docs/knobs.md`.
@@ -57,7 +60,7 @@ def collect() -> list[KnobRow]:
             KnobRow(
                 name=knob.name,
                 section=knob.section,
-                value=value,
+                value=str(value) if isinstance(value, FallbackSetting) else value,
                 is_set=knob.text() is not None,
                 default=knob.default_text,
                 allowed=knob.kind.allowed,
@@ -94,6 +97,7 @@ def knobs(
     if markdown_:
         print(markdown(), end="")
         return
+    warn_about_unknown_variables()
     rows = collect()
     if json:
         print(json_format.dumps([asdict(row) for row in rows], indent=2))

@@ -1,8 +1,13 @@
-// Binds the CPU fallback for Python kernels that support only some calls on the card.
+// Binds the CPU fallback for Python kernels that support only some calls on the card, and its
+// policy.
+#include <pybind11/stl.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
+
+#include <array>
 
 #include "torch/bindings.h"
 #include "torch/fallback.h"
+#include "torch/fallback_policy.h"
 
 namespace py = pybind11;
 
@@ -29,9 +34,46 @@ void register_kernels(const std::vector<std::pair<std::string, std::string>>& fo
   register_cpu_kernels(kernels);
 }
 
+// The names of modes, in the order of the enumeration.
+constexpr std::array<const char*, 3> kModes = {"warn", "silent", "error"};
+
+FallbackPolicyRef make_policy(const std::string& mode, std::vector<std::string> allowed) {
+  const auto* position = std::ranges::find(kModes, mode);
+  TORCH_CHECK_VALUE(position != kModes.end(), "no fallback mode ", mode);
+  const auto index = static_cast<FallbackMode>(position - kModes.begin());
+  return std::make_shared<FallbackPolicy>(index, std::move(allowed));
+}
+
+void bind_policy(py::module_& module) {
+  py::class_<FallbackPolicy, FallbackPolicyRef>(module, "_FallbackPolicy")
+      .def(py::init(&make_policy), py::arg("mode"), py::arg("allow") = std::vector<std::string>())
+      .def_property_readonly(
+          "mode",
+          [](const FallbackPolicy& policy) { return kModes.at(static_cast<int>(policy.mode())); })
+      .def_property_readonly("allow", &FallbackPolicy::allowed)
+      .def("allows", py::overload_cast<const std::string&>(&FallbackPolicy::allows, py::const_),
+           py::arg("op"));
+  module.def(
+      "_set_fallback_policy",
+      [](const std::string& mode, std::vector<std::string> allowed) {
+        set_process_fallback_policy(make_policy(mode, std::move(allowed)));
+      },
+      py::arg("mode"), py::arg("allow") = std::vector<std::string>());
+  module.def("_set_thread_fallback_policy", &set_thread_fallback_policy, py::arg("policy"));
+  module.def("_thread_fallback_policy", &thread_fallback_policy);
+  module.def("_op_names", [] {
+    std::vector<std::pair<std::string, std::string>> names;
+    for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+      names.emplace_back(name.name, name.overload_name);
+    }
+    return names;
+  });
+}
+
 }  // namespace
 
 void bind_fallback(py::module_& module) {
+  bind_policy(module);
   module.def("_run_on_cpu", &run_op_on_cpu, py::arg("name"), py::arg("overload"), py::arg("args"),
              py::arg("kwargs"));
   module.def("_register_cpu_kernels", &register_kernels, py::arg("forms"));

@@ -35,13 +35,13 @@ void for_each_tensor(const IValue& value, Visit visit) {
   }
 }
 
-// Returns whether other accelerators accept the argument on the CPU as well: 0-d tensors, indices,
-// and arguments that an op reads on the host.
+// Returns whether other accelerators accept the argument on the CPU as well: 0-d tensors, the
+// indices of x[i, j], and arguments that an op reads on the host.
 bool may_be_on_cpu(const c10::Argument& argument, const IValue& value, const at::Tensor& tensor) {
   if (!tensor.device().is_cpu() || argument.is_out()) return false;
   if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) return false;
   if (value.isOptionalTensorList()) return true;  // x[i, j]
-  if (value.isTensor() && tensor.dim() == 0) return true;
+  if (value.isTensor() && tensor.dim() == 0) return argument.name() != "index";
   static constexpr std::string_view kHostArguments[] = {
       "lengths", "batch_sizes", "input_lengths", "target_lengths", "tensor_indices_or_sections"};
   return std::ranges::find(kHostArguments, argument.name()) != std::end(kHostArguments);

@@ -38,8 +38,8 @@ void native_batch_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   run_on_cpu(op, stack);
 }
 
-c10::OperatorHandle find_op(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+c10::OperatorHandle find_op(const char* name, const char* overload = "") {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
 }
 
 // PyTorch dispatches convolutions of out-of-tree devices to the "overrideable" ops. They have the
@@ -63,7 +63,29 @@ void convolution_backward(const c10::OperatorHandle& op, torch::jit::Stack* stac
   run_on_cpu(plain, stack);
 }
 
+// Without an upper end, random_ draws from all values of the dtype from `from` on. Cards store
+// int64 in 32 bits.
+void random_from(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t base = stack->size() - op.schema().arguments().size();
+  c10::IValue& end = (*stack)[base + 2];
+  if (end.isNone() && (*stack)[base].toTensor().scalar_type() == at::kLong) {
+    end = int64_t{1} << 31;
+  }
+  run_on_cpu(op, stack);
+}
+
+void random(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t base = stack->size() - op.schema().arguments().size();
+  if ((*stack)[base].toTensor().scalar_type() != at::kLong) return run_on_cpu(op, stack);
+  static const c10::OperatorHandle from = find_op("aten::random_", "from");
+  const auto generator = stack->begin() + static_cast<std::ptrdiff_t>(base) + 1;
+  stack->insert(generator, {c10::IValue(int64_t{0}), c10::IValue()});
+  random_from(from, stack);
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("random_", CppFunction::makeFromBoxedFunction<&random>());
+  m.impl("random_.from", CppFunction::makeFromBoxedFunction<&random_from>());
   m.impl("native_batch_norm.out", CppFunction::makeFromBoxedFunction<&native_batch_norm>());
   for (const char* op : {"batch_norm_update_stats", "batch_norm_update_stats.out"}) {
     m.impl(op, CppFunction::makeFromBoxedFunction<&run_with_statistics>());

@@ -2,12 +2,12 @@
 
 #include <torch/library.h>
 
-#include <atomic>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_set>
 
 #include "torch/device.h"
+#include "torch/fallback_policy.h"
 
 namespace spyre {
 
@@ -15,7 +15,6 @@ namespace {
 
 using c10::FunctionSchema;
 
-std::atomic<FallbackPolicy> policy{FallbackPolicy::kWarn};
 std::function<void(const std::string&)> warn_once_per_op;
 RaiseFallbackError raise_forbidden;
 
@@ -52,8 +51,7 @@ bool has_out(const FunctionSchema& schema) {
   return inputs_of(schema).size() < schema.arguments().size();
 }
 
-void raise_if_forbidden(const std::string& name, c10::ArrayRef<c10::IValue> arguments = {}) {
-  if (policy != FallbackPolicy::kError) return;
+[[noreturn]] void raise_error(const std::string& name, c10::ArrayRef<c10::IValue> arguments = {}) {
   if (raise_forbidden) raise_forbidden(name, arguments);
   TORCH_CHECK(false, name,
               " has no kernel on spyre, and TORCH_SPYRE_FALLBACK=error forbids the CPU");
@@ -89,17 +87,19 @@ TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
 
 }  // namespace
 
-void set_fallback_policy(FallbackPolicy value) { policy = value; }
-
 void set_fallback_warning(std::function<void(const std::string&)> warn) {
   warn_once_per_op = std::move(warn);
 }
 
 void set_fallback_error(RaiseFallbackError value) { raise_forbidden = std::move(value); }
 
+std::string dotted_name(const FunctionSchema& schema) {
+  return dotted_name(schema.name(), schema.overload_name());
+}
+
 std::string public_name(const FunctionSchema& schema) {
   const std::string& name = schema.name();
-  if (!has_out(schema)) return dotted_name(name, schema.overload_name());
+  if (!has_out(schema)) return dotted_name(schema);
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& candidate : dispatcher.getAllOpNames()) {
     if (candidate.name != name) continue;
@@ -108,23 +108,30 @@ std::string public_name(const FunctionSchema& schema) {
       return dotted_name(name, candidate.overload_name);
     }
   }
-  return dotted_name(name, schema.overload_name());
+  return dotted_name(schema);
 }
 
-void count_fallback(const std::string& name) {
-  raise_if_forbidden(name);
-  if (policy == FallbackPolicy::kWarn) warn_once(name);
+void count_fallback(const std::string& name, const std::string& op) {
+  const FallbackPolicyRef policy = fallback_policy();
+  if (!policy->allows(op)) {
+    if (policy->mode() == FallbackMode::kError) raise_error(name);
+    if (policy->mode() == FallbackMode::kWarn) warn_once(name);
+  }
   flex::Runtime::get().counters().fallbacks++;
 }
 
 void count_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   flex::Runtime::get().start();  // reads the policy
+  const FallbackPolicyRef policy = fallback_policy();
+  const FallbackMode mode = policy->mode();
   const bool is_silent =
-      policy == FallbackPolicy::kSilent || (policy == FallbackPolicy::kWarn && is_warned(op));
-  if (!is_silent) {
+      mode == FallbackMode::kSilent || (mode == FallbackMode::kWarn && is_warned(op));
+  if (!is_silent && !policy->allows(op.schema())) {
     const std::string name = public_name(op.schema());
-    const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
-    raise_if_forbidden(name, arguments.slice(0, inputs_of(op.schema()).size()));
+    if (mode == FallbackMode::kError) {
+      const auto arguments = torch::jit::last(stack, op.schema().arguments().size());
+      raise_error(name, arguments.slice(0, inputs_of(op.schema()).size()));
+    }
     warn_once(name);
     std::lock_guard lock(warned_mutex);
     warned_schemas.insert(&op.schema());

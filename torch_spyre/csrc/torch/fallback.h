@@ -10,9 +10,6 @@
 
 namespace spyre {
 
-enum class FallbackPolicy { kWarn, kSilent, kError };
-
-void set_fallback_policy(FallbackPolicy policy);
 // Sets the function that is called on the first fallback of each op if the policy is to warn. If it
 // throws, the op does not run and is reported again next time.
 void set_fallback_warning(std::function<void(const std::string&)> warn);
@@ -20,11 +17,14 @@ void set_fallback_warning(std::function<void(const std::string&)> warn);
 using RaiseFallbackError = std::function<void(const std::string&, c10::ArrayRef<c10::IValue>)>;
 void set_fallback_error(RaiseFallbackError raise_error);
 
-// Counts one fallback of `name`; warns the first time, or throws, according to the policy.
-void count_fallback(const std::string& name);
+// Counts one fallback; warns the first time, or throws, according to the policy. The first form is
+// for work that is not a call of an op: `name` describes it, and allowing `op` allows it.
+void count_fallback(const std::string& name, const std::string& op);
 void count_fallback(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
-// Returns the name of the op in the Python API: "aten.add.Tensor", also if PyTorch called add.out.
+// Returns the name of an overload in the Python API: "aten.add.Tensor".
+std::string dotted_name(const c10::FunctionSchema& schema);
+// The same, but "aten.add.Tensor" also if PyTorch called add.out.
 std::string public_name(const c10::FunctionSchema& schema);
 
 struct CpuRun {
