@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from torch_spyre import knobs
+from torch_spyre.enablement import evaluation
 
 pytest.importorskip("transformers")
 
@@ -323,3 +324,99 @@ def test_model_can_be_built_with_selected_layers_and_small(name, kinds):
     assert sum(parameter.numel() for parameter in small.parameters()) < 10e6
     named = {type(part).__name__ for part in small.modules()}
     assert named == {type(part).__name__ for part in full.modules()}
+
+
+STOPS = """
+import torch
+
+class Stops(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        x = self.linear(x)
+        return {expression}  # line 11
+
+model = Stops()
+inputs = (torch.randn(4, 8),)
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "op", "signature"),
+    [
+        ("torch.fft.rfft(x).abs()", "aten.fft_rfft", "(f32[4,8])"),
+        ("torch.from_numpy(x.numpy())", "torch.Tensor.numpy", "(f32[4,8])"),
+        ("len(x) / 0", "(no op)", "return len(x) / 0  # line 11"),
+    ],
+    ids=["op", "method", "Python"],
+)
+def test_what_stops_the_model_is_missing_with_its_place(spyre, tmp_path, expression, op, signature):
+    data, page = tmp_path / "data.json", tmp_path / "page.html"
+    path = script(tmp_path, STOPS.format(expression=expression))
+    words = ("--mode", "eager", "--no-try", "--json", data, "--html", page)
+    code, out, err = spyre("enable", path, *words, "--fail-on", "missing")
+    assert code == 1
+    assert err == f"error: --fail-on missing: {op} is missing\n"
+    assert "1 missing" in out and "100%" not in out and "model.py:11" in out
+    report = json.loads(data.read_text())
+    (case,) = (case for case in report["ops"] if case["eager"] != "native")
+    assert (case["op"], case["signature"], case["eager"]) == (op, signature, "missing")
+    assert (case["location"], case["modules"]) == (f"{path}:11", ["Stops"])
+    assert report["summary"]["missing"] == 1
+    stop = report["stop"]
+    assert (stop["step"], stop["module"], stop["location"]) == ("forward", "Stops", f"{path}:11")
+    verdicts = {module["name"]: module["verdict"] for module in report["modules"]}
+    assert verdicts == {"Stops": "missing", "Linear": "native"}
+    assert op in page.read_text() and "model.py:11" in page.read_text()
+
+
+def test_error_that_the_model_catches_is_not_missing(spyre, tmp_path):
+    text = STOPS.format(expression="caught(x)").replace(
+        "class Stops",
+        """def caught(x):
+    try:
+        return torch.from_numpy(x.numpy())
+    except TypeError:
+        return x + 1
+
+class Stops""",
+    )
+    path = script(tmp_path, text)
+    assert spyre("enable", path, "--mode", "eager", "--no-try", "--fail-on", "fallback")[0] == 0
+
+
+def test_model_that_only_fails_to_compile_is_missing_when_compiled(spyre, tmp_path, monkeypatch):
+    def fail(*_):
+        raise ValueError("not in a graph")
+
+    monkeypatch.setattr(evaluation, "compiled_times", fail)
+    path = script(tmp_path, STOPS.format(expression="x"))
+    assert spyre("enable", path, "--mode", "eager", "--no-try", "--fail-on", "missing")[0] == 0
+    code, out, err = spyre("enable", path, "--no-try", "--fail-on", "missing")
+    assert (code, err) == (1, "error: --fail-on missing: (torch.compile) is missing\n")
+    assert "not in a graph" in out and "100%" not in out
+
+
+@pytest.mark.parametrize(
+    ("forward", "level", "code"),
+    [
+        ("torch.tanh(x)", "fallback", 0),
+        ("torch.special.bessel_j0(x)", "missing", 0),
+        ("torch.special.bessel_j0(x)", "fallback", 1),
+        ("torch.fft.hfft(x)", "missing", 0),
+        ("torch.fft.hfft(x)", "fallback", 1),
+    ],
+)
+def test_fail_on_decides_the_exit_code(spyre, tmp_path, forward, level, code):
+    path = script(tmp_path, STOPS.format(expression=forward))
+    words = ("enable", path, "--mode", "eager", "--no-try", "--fail-on", level)
+    actual, _, err = spyre(*words)
+    assert actual == code
+    assert ("falls back" in err) == bool(code)
+
+
+def test_fail_on_takes_no_other_word(spyre, tmp_path):
+    code, _, err = spyre("enable", script(tmp_path, SCRIPT), "--fail-on", "anything")
+    assert code == 2 and "--fail-on" in err

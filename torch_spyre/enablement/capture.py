@@ -3,24 +3,26 @@
 The model runs eagerly on the card at full size with uncommitted memory and in timing mode: nothing
 is computed, but every op takes its usual path through dispatch and compilation. An op that raises
 is recorded as missing, its results are replaced by uninitialized tensors of the right shapes, and
-the model continues.
+the model continues. Where such tensors cannot exist on the card, the model stops.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torch_spyre import _C, knobs
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.cards import counters
-from torch_spyre.enablement.findings import OpCase, Verdict
+from torch_spyre.enablement.findings import OpCase, Stop, Verdict
 from torch_spyre.enablement.graph_verdict import graph_verdict
 from torch_spyre.enablement.signature import signature
+from torch_spyre.enablement.source_lines import current_line, line_of, modules_of, source_line
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.ops.complex_as_real import ComplexPair
 from torch_spyre.ops.fallback_reasons import fallback_reason
@@ -28,16 +30,8 @@ from torch_spyre.ops.native import eager_overloads
 
 # Queries of tensor metadata; tracing resolves them, so they are not recorded as ops.
 _NOT_OPS = ("prim::device", "aten::is_pinned")
-
-
-@contextmanager
-def silent_fallbacks() -> Iterator[None]:
-    """Suppress fallback warnings inside the context; fallbacks are still counted."""
-    _C._set_fallback_policy("silent")
-    try:
-        yield
-    finally:
-        _C._set_fallback_policy(knobs.execution.fallback)
+# Names what stops a model outside of any op, such as `Tensor.numpy()`.
+NO_OP = "(no op)"
 
 
 @contextmanager
@@ -57,6 +51,14 @@ def track_modules(stack: list[str], model: torch.nn.Module) -> Iterator[None]:
             handle.remove()
 
 
+@dataclass(frozen=True)
+class Failure:
+    """An error, and what to record if the model stops with it; nothing if that is recorded."""
+
+    message: str
+    case: OpCase | None = None
+
+
 class Capture(TorchDispatchMode):
     """Record every op on the card together with the modules in `stack` that called it.
 
@@ -70,6 +72,11 @@ class Capture(TorchDispatchMode):
         self.cases: dict[tuple[str, str], OpCase] = {}
         self.cases_of: dict[str, set[tuple[str, str]]] = defaultdict(set)
         self.calls_of: dict[str, int] = defaultdict(int)
+        # Fallbacks that recorded cases explain.
+        self.num_fallbacks = 0
+        # The last error of an op or of a function of PyTorch; the latter is a case if the model
+        # does not catch it.
+        self._last_failure: Failure | None = None
         self.step = ""
         self._stack, self._on_new_op = stack, on_new_op
         self._eager = frozenset(eager_overloads())
@@ -86,46 +93,100 @@ class Capture(TorchDispatchMode):
             return NotImplemented  # it dispatches to real ops, which are recorded one by one
         if func._schema.name in _NOT_OPS or not _involves_card(args, kwargs):
             return func(*args, **kwargs)
-        key = str(func), signature(func, args, kwargs)
+        key = str(func), signature(args, kwargs)
         case = self.cases.get(key)
         if case is None:
             self._on_new_op(key[0])
-            case, result = self._run_new_case(key, func, args, kwargs)
-            self.cases[key] = case
+            case, call = self._run_new_case(key, func, args, kwargs)
         elif case.eager == "missing":
-            result = uninitialized_results(func, args, kwargs)
+            call = lambda: uninitialized_results(func, args, kwargs)  # noqa: E731
         else:
-            result = func(*args, **kwargs)
+            call = lambda: func(*args, **kwargs)  # noqa: E731
+        self.record(key, case)
+        return self._counted(call)
+
+    def _counted(self, call: Callable[[], Any]) -> Any:
+        before = counters()["fallbacks"]
+        try:
+            return call()
+        except Exception as error:  # any: a model that stops is a finding
+            self._last_failure = Failure(str(error))
+            raise
+        finally:
+            self.num_fallbacks += counters()["fallbacks"] - before
+
+    def record_stop(self, error: Exception) -> Stop:
+        """Return where the model stopped; record the cause as missing if it is no recorded op."""
+        location, modules = line_of(error), modules_of(error)
+        message = f"{type(error).__name__}: {first_line(error)}"
+        failure = self._last_failure
+        if failure is None or failure.message != str(error):  # not an error of PyTorch
+            case = OpCase(
+                NO_OP, source_line(location), "missing", "missing", "CPU", message, location
+            )
+            failure = Failure(str(error), case)
+        if failure.case is not None:
+            self._stack[:] = modules
+            self.record((failure.case.op, failure.case.signature), failure.case)
+        return Stop(self.step, (modules or [""])[-1], location, message)
+
+    def record_failure(self, error: Exception, case: OpCase) -> None:
+        """Remember an error of a function, unless it is that of an op."""
+        if self._last_failure is None or self._last_failure.message != str(error):
+            self._last_failure = Failure(str(error), case)
+
+    def record_compiler_error(self, message: str) -> None:
+        """Record that the compiled model raises an error, unless a missing op explains it."""
+        if any(case.compiled == "missing" for case in self.cases.values()):
+            return
+        key = "(torch.compile)", ""
+        self.cases[key] = OpCase(*key, "native", "missing", "kernel", message)
+
+    def record_compiled(self, num_fallbacks: int) -> None:
+        """Record that the compiled model ran, so that nothing that stops it eagerly does so."""
+        for case in self.cases.values():
+            if case.compiled == "missing" and case.op == NO_OP:
+                case.compiled = "fallback" if num_fallbacks else "native"
+
+    def record(self, key: tuple[str, str], case: OpCase) -> None:
+        """Count a call of an op by the current modules."""
+        self.cases[key] = case
         case.calls[self.step] = case.calls.get(self.step, 0) + 1
         module_names = dict.fromkeys(self._stack)
         case.modules = list(dict.fromkeys([*case.modules, *list(module_names)[-1:]]))
         for name in module_names:
             self.cases_of[name].add(key)
-        return result
 
     def _run_new_case(
         self, key: tuple[str, str], func: torch._ops.OpOverload, args: Any, kwargs: Any
-    ) -> tuple[OpCase, Any]:
-        """Run an op for the first time; return its case and its result."""
+    ) -> tuple[OpCase, Callable[[], Any]]:
+        """Run an op for the first time; return its case and a function that returns its result.
+
+        That function raises the op's error if its result cannot be replaced.
+        """
         compiled, graph_reason = graph_verdict(func, args, kwargs)
         before = counters()
         eager: Verdict = "native"
         reason = ""
         try:
             result = func(*args, **kwargs)
+            call = lambda: result  # noqa: E731
         except Exception as error:  # any: an op that raises is a finding
             eager, reason = "missing", first_line(error)
             compiled = "missing" if compiled == "fallback" else compiled
-            result = uninitialized_results(func, args, kwargs)
+            call = partial(_placeholders, error, func, args, kwargs)
         after = counters()
         if eager == "native" and after["fallbacks"] > before["fallbacks"]:
             eager, compiler_error = "fallback", self._compiler_error(func, args, kwargs)
             reason = _reason(func, compiler_error)
             if isinstance(compiler_error, CompilerFailure):
                 compiled = "missing"  # a graph with this op would fail
+        self.num_fallbacks += after["fallbacks"] - before["fallbacks"]
         how = _execution_kind(before, after) if eager == "native" else "CPU"
         reason = reason or (graph_reason if compiled != "native" else "")
-        return OpCase(*key, eager, compiled, how, reason), result
+        is_native = eager == compiled == "native"
+        location = "" if is_native else current_line()
+        return OpCase(*key, eager, compiled, how, reason, location), call
 
     def _compiler_error(
         self, func: torch._ops.OpOverload, args: Any, kwargs: Any
@@ -140,6 +201,14 @@ class Capture(TorchDispatchMode):
         except UnsupportedError as error:
             return error
         return None
+
+
+def _placeholders(error: Exception, func: torch._ops.OpOverload, args: Any, kwargs: Any) -> Any:
+    """Return uninitialized results of an op that raised `error`; raise it if there can be none."""
+    try:
+        return uninitialized_results(func, args, kwargs)
+    except Exception:  # any: the error of the op itself is what the model would raise
+        raise error from None
 
 
 def uninitialized_results(func: torch._ops.OpOverload, args: Any, kwargs: Any) -> Any:

@@ -15,7 +15,6 @@ from torch_spyre.enablement import module_trials
 from torch_spyre.enablement.capture import (
     Capture,
     first_line,
-    silent_fallbacks,
     track_modules,
 )
 from torch_spyre.enablement.device_time import StepClock, compiled_times, rounds
@@ -25,11 +24,14 @@ from torch_spyre.enablement.findings import (
     Mode,
     ModuleKind,
     StepTime,
+    Stop,
     worst,
 )
+from torch_spyre.enablement.function_calls import FunctionCalls
 from torch_spyre.enablement.model_source import ModelSource, Step, run_steps
 from torch_spyre.enablement.weights import move_to_card
 from torch_spyre.ops.eager import use_kernels
+from torch_spyre.ops.fallback_policy import fallback
 
 # Tokens of the prompt for module trials; the length does not change which kernels are native.
 _TRIAL_PROMPT = 16
@@ -50,17 +52,17 @@ def evaluate(
 ) -> Findings:
     """Return the findings about a model; errors of the model itself become notes."""
     notes: list[str] = []
-    with _quietly(), _kernels(), silent_fallbacks():
+    with _quietly(), _kernels(), fallback("silent"):
         full = source.build()
         kinds = _module_kinds(full)
         parameters = sum(tensor.numel() for tensor in full.parameters())
         weight_bytes = sum(tensor.nbytes for tensor in full.parameters())
-        capture, times = _capture_ops(source, full, batch, prompt, notes, progress)
+        capture, times, stop = _capture_ops(source, full, batch, prompt, notes, progress)
         del full
+        if mode == "compiled":
+            times = _time_compiled(source, batch, prompt, capture, times, notes, progress)
         cases = list(capture.cases.values())
         _set_verdicts(kinds, capture, mode)
-        if mode == "compiled":
-            times = _time_compiled(source, batch, prompt, times, notes, progress)
         if attempts:
             _try_modules(source, kinds, capture, mode, notes, progress)
     return Findings(
@@ -78,6 +80,7 @@ def evaluate(
         modules=list(kinds.values()),
         times=times,
         notes=notes,
+        stop=stop,
     )
 
 
@@ -125,7 +128,7 @@ def _capture_ops(
     prompt: int,
     notes: list[str],
     progress: Progress,
-) -> tuple[Capture, list[StepTime]]:
+) -> tuple[Capture, list[StepTime], Stop | None]:
     progress.begin("Running each op on the card", None)
     stack: list[str] = []
     clock = StepClock()
@@ -133,7 +136,7 @@ def _capture_ops(
 
     def run_captured(step: Step, call: Callable[[], Any]) -> Any:
         capture.step = step.name
-        with capture:
+        with FunctionCalls(capture), capture:
             return clock(step, call)
 
     steps = source.steps(model, batch, prompt)
@@ -143,12 +146,15 @@ def _capture_ops(
         with torch.no_grad(), timing_only, track_modules(stack, model):
             run_steps(model, steps, "spyre", run_captured)
     except Exception as error:  # any: a model that stops is a finding, as are the ops before it
-        module = f" in {stack[-1]}" if stack else ""
+        stop = capture.record_stop(error)
+        module = f" in {stop.module}" if stop.module else ""
+        location = f" at {stop.location}" if stop.location else ""
         notes.append(
-            f"The model stopped{module} on the card, so later ops are not listed: "
-            f"{type(error).__name__}: {first_line(error)}"
+            f"The model stopped{module}{location} on the card, so later ops are not listed: "
+            f"{stop.error}"
         )
-    return capture, clock.times
+        return capture, clock.times, stop
+    return capture, clock.times, None
 
 
 def _set_verdicts(kinds: dict[str, ModuleKind], capture: Capture, mode: Mode) -> None:
@@ -162,19 +168,23 @@ def _time_compiled(
     source: ModelSource,
     batch: int,
     prompt: int,
+    capture: Capture,
     eager: list[StepTime],
     notes: list[str],
     progress: Progress,
 ) -> list[StepTime]:
     progress.begin("Compiling layers at full size", rounds(source.repeated()))
     try:
-        return compiled_times(source, batch, prompt, progress.advance)
+        times = compiled_times(source, batch, prompt, progress.advance)
     except Exception as error:  # any: a model that does not compile is a finding
+        message = f"{type(error).__name__}: {first_line(error)}"
         notes.append(
-            "The full-size model could not be compiled; times are those of eager ops: "
-            f"{type(error).__name__}: {first_line(error)}"
+            f"The full-size model could not be compiled; times are those of eager ops: {message}"
         )
+        capture.record_compiler_error(message)
         return eager
+    capture.record_compiled(sum(time.fallbacks for time in times))
+    return times
 
 
 def _try_modules(

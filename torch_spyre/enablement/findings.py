@@ -24,11 +24,24 @@ class OpCase:
     # How the card executes the op eagerly: kernel, copy, view.
     how: str
     reason: str
+    # The line of the model that calls it first, if it is not native: file:line.
+    location: str = ""
     calls: dict[str, int] = field(default_factory=dict)
     modules: list[str] = field(default_factory=list)
 
     def verdict(self, mode: Mode) -> Verdict:
         return self.eager if mode == "eager" else self.compiled
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The error that ended the run on the card, so that later ops are unknown."""
+
+    step: str
+    # The class of the innermost module that was being called, and the line of its source.
+    module: str
+    location: str
+    error: str
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,7 @@ class Findings:
     times: list[StepTime]
     # What could not be determined, and why.
     notes: list[str]
+    stop: Stop | None = None
 
     def count(self, verdict: Verdict) -> int:
         return sum(case.verdict(self.mode) == verdict for case in self.ops)
@@ -102,3 +116,17 @@ class Findings:
     @property
     def native_share(self) -> float:
         return self.count("native") / len(self.ops) if self.ops else 0.0
+
+    def failures(self, level: Literal["fallback", "missing"]) -> list[str]:
+        """Return what is as bad as `level` or worse, one entry each; none if nothing is."""
+        verdicts = VERDICTS[VERDICTS.index(level) :]
+        failures = [
+            f"{case.op} is {verdict}" if verdict == "missing" else f"{case.op} falls back"
+            for verdict in reversed(verdicts)
+            for case in self.ops
+            if case.verdict(self.mode) == verdict
+        ]
+        if level == "fallback" and not failures:
+            # Fallbacks of steps whose ops are all native on their own.
+            failures = [f"{time.step}: ops fall back" for time in self.times if time.fallbacks]
+        return list(dict.fromkeys(failures))

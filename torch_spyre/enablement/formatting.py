@@ -1,6 +1,9 @@
 """Format values and sentences that the terminal and the HTML report share."""
 
-from torch_spyre.enablement.findings import Attempt, Findings, StepTime
+import math
+from pathlib import Path
+
+from torch_spyre.enablement.findings import Attempt, Findings, OpCase, StepTime
 
 ESTIMATE = (
     "Device time is an estimate: the sum of the timing model's times for the kernels that were "
@@ -39,6 +42,18 @@ def attempt(result: Attempt | None) -> str:
     if result.fallbacks:
         text += f", {result.fallbacks} on the CPU"
     return text
+
+
+def native_share(findings: Findings) -> str:
+    """Return the share of native calls; rounded down, since 100% means all."""
+    return f"{math.floor(100 * findings.native_share)}%"
+
+
+def where(case: OpCase) -> str:
+    """Return the modules and the line of the model that call an op."""
+    file, _, line = case.location.rpartition(":")
+    position = f"{Path(file).name}:{line}" if file else ""
+    return ", ".join([*case.modules, *([position] if position else [])])
 
 
 def rate(value: float) -> str:

@@ -57,7 +57,7 @@ def html_page(findings: Findings) -> str:
 {findings.mode.capitalize()}, batch {findings.batch}, prompt of {findings.prompt}, on
 {escape(findings.card)}, torch {escape(findings.torch_version)}.</p>
 {_notes(findings)}
-<h2>Ops: {findings.native_share:.0%} native</h2>
+<h2>Ops: {formatting.native_share(findings)} native</h2>
 {_bar(findings)}
 <h2>Device time of the whole model</h2>
 {_times(findings)}
@@ -142,11 +142,12 @@ def _ops(findings: Findings) -> str:
             (case.how, ""),
             (calls(case), ""),
             (", ".join(case.modules), ""),
+            (case.location, ""),
             (case.reason, ""),
         ]
         for case in findings.ops
     ]
-    return _table("ops", "Op|Arguments|Eager|Compiled|How|Calls|Called by|Why not", rows)
+    return _table("ops", "Op|Arguments|Eager|Compiled|How|Calls|Called by|Where|Why not", rows)
 
 
 def _table(name: str, heads: str, rows: Iterable[list[tuple[str, str]]]) -> str:

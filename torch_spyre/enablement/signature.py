@@ -9,7 +9,7 @@ from torch_spyre.dtypes import RECORDS
 _ABBREVIATIONS = {dtype: record.abbreviation for dtype, record in RECORDS.items()}
 
 
-def signature(func: torch._ops.OpOverload, args: Any, kwargs: dict[str, Any]) -> str:
+def signature(args: Any, kwargs: dict[str, Any]) -> str:
     """Return the arguments as text: tensors by dtype and sizes, with strides if not contiguous."""
     texts = [_text(value) for value in args]
     texts += [f"{name}={_text(value)}" for name, value in kwargs.items() if value is not None]

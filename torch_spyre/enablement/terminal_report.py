@@ -35,7 +35,10 @@ def _summary(findings: Findings) -> Table:
     table.add_row("from", Text(findings.source))
     table.add_row("run", f"{findings.mode}, batch {findings.batch}, prompt {findings.prompt}")
     counts = ", ".join(f"{findings.count(verdict)} {verdict}" for verdict in VERDICTS)
-    table.add_row("ops", f"{counts} ({findings.native_share:.0%} of the distinct calls are native)")
+    calls = "distinct calls up to where the model stops" if findings.stop else "distinct calls"
+    table.add_row(
+        "ops", f"{counts} ({formatting.native_share(findings)} of the {calls} are native)"
+    )
     return table
 
 
@@ -54,7 +57,7 @@ def _modules(findings: Findings) -> Table:
 
 def _ops(findings: Findings) -> Table:
     table = Table(
-        "Op", "Arguments", "Eager", "Compiled", "Calls", "Why",
+        "Op", "Arguments", "Eager", "Compiled", "Calls", "Where and why",
         title="Not native", box=_BOX, padding=_PADDING,
     )  # fmt: skip
     cases = [case for case in findings.ops if case.verdict(findings.mode) != "native"]
@@ -66,7 +69,7 @@ def _ops(findings: Findings) -> Table:
             _verdict(case.eager),
             _verdict(case.compiled),
             calls(case),
-            Text(shorten(case.reason, _MAX_REASON_CHARACTERS, placeholder=" ...")),
+            Text(_where_and_why(case)),
         )
     if len(cases) > _MAX_ROWS:
         table.caption = f"{len(cases) - _MAX_ROWS} more are in the HTML report and the JSON"
@@ -90,6 +93,12 @@ def _times(findings: Findings) -> Table:
             formatting.amount(time.ddr_bytes),
         )
     return table
+
+
+def _where_and_why(case: OpCase) -> str:
+    reason = shorten(case.reason, _MAX_REASON_CHARACTERS, placeholder=" ...")
+    where = formatting.where(case)
+    return f"{where}: {reason}" if where else reason
 
 
 def calls(case: OpCase) -> str:

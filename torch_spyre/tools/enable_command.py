@@ -1,5 +1,6 @@
 """`spyre enable`: report which ops of a model are native and estimate its device time."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -21,6 +22,11 @@ from torch_spyre.errors import OutputError
 
 if TYPE_CHECKING:
     from torch_spyre.enablement.evaluation import Progress
+
+
+class FailOn(StrEnum):
+    fallback = "fallback"
+    missing = "missing"
 
 
 class Mode(StrEnum):
@@ -46,10 +52,20 @@ def enable(
     attempts: Annotated[
         bool, typer.Option("--try/--no-try", help="Try each kind of module on the card.")
     ] = True,
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option(
+            "--fail-on",
+            help="Exit with 1 if an op is missing or, with `fallback`, missing or a fallback.",
+        ),
+    ] = None,
 ) -> None:
     """Report which ops of a model are native, fall back or are missing, and estimate its time.
 
     No weights are needed, and the model may be larger than the host's memory.
+
+    Exit codes: 0 for any findings; 1 for a model that cannot be read or built, and for findings
+    that --fail-on names; 2 for wrong usage.
     """
     for path in (json, html):
         if path is not None and not path.resolve().parent.is_dir():
@@ -75,6 +91,10 @@ def enable(
         _write(json, as_json(findings))
     if html is not None:
         _write(html, html_page(findings))
+    failures = findings.failures(fail_on.value) if fail_on is not None else []
+    if failures:
+        print(f"error: --fail-on {fail_on}: {', '.join(failures)}", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 @contextmanager
