@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from torch_spyre.errors import MissingPackageError, OpinfoError
 from torch_spyre.opinfo import results as opinfo_results
+from torch_spyre.opinfo.not_native import not_native
 from torch_spyre.opinfo.results import DTYPES, MEANINGS, TROUBLE, Results, Unit, Verdict
 
 if TYPE_CHECKING:
@@ -244,7 +247,14 @@ def _print_summary(results: Results) -> None:
     of_ops = opinfo_results.native_fraction(verdicts.values())
     of_samples = opinfo_results.native_fraction(Counter(samples).elements())
     console.print(f"\nnative: {of_ops:.1%} of ops ({per_dtype}), {of_samples:.1%} of samples")
+    _print_not_native(console, results)
     _print_trouble(console, results)
+
+
+def _print_not_native(console: Console, results: Results) -> None:
+    for reason, ops in not_native(results).items():
+        console.print(f"\n{reason}:")
+        console.print(Padding(Text(", ".join(ops)), (0, 0, 0, 2)))
 
 
 def _print_trouble(console: Console, results: Results) -> None:
