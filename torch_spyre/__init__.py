@@ -19,6 +19,7 @@ def _autoload() -> None:
     from torch_spyre import knobs, logging_config
 
     knobs.set_vendor_defaults()
+    knobs.warn_about_unknown_variables()
     logging_config.configure()
 
     from torch_spyre.device.registration import register

@@ -239,3 +239,32 @@ def test_a_grad_scaler_steps_and_skips_a_step_with_infinities():
     scaler.step(optimizer)
     scaler.update()
     assert weight.tolist() == [0.0] * 4 and scaler.get_scale() == 1024.0
+
+
+@pytest.mark.parametrize("name", ["GradScaler", "autocast"])
+def test_the_names_of_torch_cuda_amp_are_deprecated_as_there(name):
+    with pytest.warns(FutureWarning) as expected:
+        getattr(torch.cuda.amp, name)(enabled=False)
+    with pytest.warns(FutureWarning) as actual:
+        getattr(torch.spyre.amp, name)(enabled=False)
+    deprecation = next(str(w.message) for w in expected if "deprecated" in str(w.message))
+    assert [str(w.message) for w in actual] == [deprecation.replace("cuda", "spyre")]
+
+
+def test_a_grad_scaler_before_its_first_scale_raises_as_on_the_cpu():
+    def unscale(device):
+        parameter = torch.nn.Parameter(torch.ones(3, device=device))
+        parameter.grad = torch.ones_like(parameter)
+        scaler = torch.amp.GradScaler(device)
+        with pytest.raises(AssertionError) as error:
+            scaler.unscale_(torch.optim.SGD([parameter], 0.1))
+        return str(error.value)
+
+    assert unscale("spyre") == unscale("cpu")
+
+
+def test_unscale_without_the_attribute_of_the_scale():
+    scaler = torch.amp.GradScaler("spyre", enabled=False)
+    parameter = torch.nn.Parameter(torch.ones(3, device="spyre"))
+    scaler.unscale_(torch.optim.SGD([parameter], 0.1))
+    assert not hasattr(scaler, "_scale")

@@ -304,3 +304,11 @@ def test_threads_with_a_shared_generator_draw_each_value_once():
     assert sorted(drawn) == sorted(
         tuple(torch.rand(4, generator=cpus).tolist()) for _ in range(200)
     )
+
+
+@pytest.mark.parametrize("arguments", [(), (5, None)])
+def test_random_of_int64_draws_from_the_integers_that_the_card_stores(arguments):
+    drawn = torch.empty(2000, dtype=torch.int64, device="spyre").random_(*arguments)
+    assert drawn.min() >= (arguments[0] if arguments else 0)
+    # The chance that no draw is in the upper tenth is below 10 ** -91.
+    assert drawn.max() > 0.9 * 2**31

@@ -17,7 +17,7 @@ from torch_spyre._C import (
     get_downcast_warning,
     set_downcast_warning,
 )
-from torch_spyre.device import memory
+from torch_spyre.device import amp, memory
 from torch_spyre.device.cards import (
     SpyreDeviceProperties,
     can_device_access_peer,
@@ -74,6 +74,7 @@ from torch_spyre.device.streams import (
     set_stream,
     stream,
 )
+from torch_spyre.ops.fallback_policy import fallback
 
 __all__ = [
     "DataFormats",
@@ -82,6 +83,7 @@ __all__ = [
     "SpyreDeviceProperties",
     "SpyreTensorLayout",
     "Stream",
+    "amp",
     "can_device_access_peer",
     "counters",
     "current_device",
@@ -91,6 +93,7 @@ __all__ = [
     "device_count",
     "device_of",
     "empty_cache",
+    "fallback",
     "get_amp_supported_dtype",
     "get_device_capability",
     "get_device_dtype",

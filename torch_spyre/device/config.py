@@ -38,6 +38,7 @@ def runtime_config() -> dict[str, Any]:
         )
     # Imported here: the card description needs pydantic, which would slow down `import torch`.
     from torch_spyre.cards import load_card
+    from torch_spyre.ops import fallback_policy
 
     card = load_card()
     return {
@@ -60,6 +61,6 @@ def runtime_config() -> dict[str, Any]:
         "trace": knobs.logging.debug != 0,
         "ieee_fp16": knobs.emulator.fp16 == "ieee",
         "cpu_capability": knobs.pytorch.cpu_capability or "",
-        "fallback": knobs.execution.fallback,
+        "fallback": fallback_policy.of_environment(),
         "int64_overflow": knobs.execution.int64_overflow,
     }

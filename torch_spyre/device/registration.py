@@ -13,7 +13,7 @@ from torch_spyre.constants import DEVICE_NAME
 def register() -> None:
     import torch_spyre.device as module
     from torch_spyre.device import config
-    from torch_spyre.ops import eager, fallbacks, grouped_mm, recurrent
+    from torch_spyre.ops import eager, fallbacks, grouped_mm, recurrent, transformer
     from torch_spyre.pytorch_internals.autograd_threads import wait_for_backward_threads
     from torch_spyre.pytorch_internals.registry import apply_to_process
 
@@ -29,6 +29,7 @@ def register() -> None:
     _C.set_downcast_warning(knobs.execution.downcast_warning)
     apply_to_process()
     recurrent.register()
+    transformer.register()
     eager.register()
     grouped_mm.register()
     # The threads of streams must be idle when the interpreter exits.
@@ -38,9 +39,9 @@ def register() -> None:
 
 def _copy_cost(
     read_bytes: int, read_runs: int, write_bytes: int, write_runs: int, is_restickify: bool
-) -> tuple[int, int, int]:
+) -> "_C.LaunchCost":
     if knobs.emulator.mode == "functional":
-        return 0, 0, 0
+        return _C.LaunchCost()
     # Imported here: the timing model needs pydantic, which would slow down `import torch`.
     from torch_spyre.timing.copies import copy_cost
 

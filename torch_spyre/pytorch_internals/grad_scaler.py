@@ -16,7 +16,8 @@ def _apply(undo: ExitStack) -> None:
 
 def _unscaling_in_float32(original: Function) -> Function:
     def unscale_(self: Any, optimizer: torch.optim.Optimizer) -> None:
-        scale = self._scale
+        # Before the first scale(), and if scaling is disabled, there is none.
+        scale = vars(self).get("_scale")
         if scale is None or scale.device.type != DEVICE_NAME:
             original(self, optimizer)
             return

@@ -1,4 +1,4 @@
-"""DLPack export of tensors on a card raises an error."""
+"""DLPack export of tensors and swapping bytes of storages on a card raise an error."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,6 +18,7 @@ def _apply(undo: ExitStack) -> None:
         (torch.Tensor, "__dlpack__"),
         (torch.utils.dlpack, "to_dlpack"),
         (torch, "to_dlpack"),
+        (torch.UntypedStorage, "byteswap"),
     ):
         wrap(undo, owner, name, _rejecting_cards(name))
 
@@ -25,7 +26,8 @@ def _apply(undo: ExitStack) -> None:
 def _rejecting_cards(call: str) -> Callable[[Function], Function]:
     def wrapping(original: Function) -> Function:
         def export(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if isinstance(tensor, torch.Tensor) and tensor.device.type == DEVICE_NAME:
+            is_memory = isinstance(tensor, torch.Tensor | torch.UntypedStorage)
+            if is_memory and tensor.device.type == DEVICE_NAME:
                 raise HostAccessError(call, str(tensor.device))
             return original(tensor, *args, **kwargs)
 
@@ -41,9 +43,11 @@ PATCH = Patch(
         PrivateName("torch.Tensor.__dlpack__", ("stream",)),
         PrivateName("torch.utils.dlpack.to_dlpack"),
         PrivateName("torch.to_dlpack"),
+        PrivateName("torch.UntypedStorage.byteswap", ("dtype",)),
     ),
-    changes="DLPack export of a tensor on a card raises `HostAccessError`.",
-    reason="PyTorch exports the device handle as if it were a host address; there is no hook.",
-    breaks="Another library crashes when it reads the exported address.",
+    changes="DLPack export of a tensor, and swapping the bytes of a storage, on a card raise "
+    "`HostAccessError`.",
+    reason="PyTorch uses the device handle as if it were a host address; there is no hook.",
+    breaks="The process crashes when the address is accessed.",
     apply=_apply,
 )

@@ -365,17 +365,23 @@ def _is_unsigned(name: str) -> bool:
 
 
 def float_to_integer(values: Values, bits: int, is_signed: bool) -> Integers:
-    """Return integers rounded towards zero, saturated at the limits; NaN gives 0."""
-    lowest = -(1 << (bits - 1)) if is_signed else 0
-    highest = (1 << (bits - is_signed)) - 1
+    """Return integers rounded towards zero.
 
-    def convert(x: float) -> int:
-        if math.isnan(x):
+    Unsigned ones saturate at the limits, and NaN gives 0. Signed ones have at least 32 bits (the
+    caller takes the low ones); NaN and numbers that do not fit give the lowest.
+    """
+    end = 1 << (max(bits, 32) - 1)
+    highest = (1 << bits) - 1
+
+    def to_signed(x: float) -> int:
+        return int(x) if -end <= x < end else -end
+
+    def to_unsigned(x: float) -> int:
+        if math.isnan(x) or x <= 0:
             return 0
-        if math.isinf(x):
-            return highest if x > 0 else lowest
-        return min(max(int(x), lowest), highest)
+        return highest if math.isinf(x) else min(int(x), highest)
 
+    convert = to_signed if is_signed else to_unsigned
     return np.asarray(np.vectorize(convert, otypes=[object])(values), dtype=object)
 
 

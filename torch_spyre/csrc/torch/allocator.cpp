@@ -18,9 +18,20 @@ struct Owner {
   std::shared_ptr<flex::Allocation> allocation;
 };
 
+// Tells PyTorch's profiler of `bytes` more at the allocation's address, or less if negative.
+void report_to_profiler(const flex::Allocation& allocation, int64_t bytes) {
+  if (!c10::memoryProfilingEnabled()) return;
+  const auto memory = allocation.card().memory_statistics();
+  c10::reportMemoryUsageToProfiler(
+      allocation.handle(), bytes, static_cast<size_t>(memory.allocated_bytes.current),
+      static_cast<size_t>(memory.reserved_bytes.current),
+      {kSpyre, static_cast<c10::DeviceIndex>(allocation.card_index())});
+}
+
 void delete_owner(void* context) {
   auto* owner = static_cast<Owner*>(context);
   owner->allocation->retire();
+  report_to_profiler(*owner->allocation, -static_cast<int64_t>(owner->allocation->bytes()));
   delete owner;
 }
 
@@ -30,6 +41,10 @@ std::function<void()> memory_pressure_hook;
   flex::Card& card = flex::Runtime::get().card(index);
   card.count_out_of_memory();
   const auto memory = card.memory_statistics();
+  c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(bytes),
+                                   static_cast<size_t>(memory.allocated_bytes.current),
+                                   static_cast<size_t>(memory.reserved_bytes.current),
+                                   {kSpyre, static_cast<c10::DeviceIndex>(index)});
   const auto show = [](int64_t amount) { return c10::CachingAllocator::format_size(amount); };
   TORCH_CHECK_WITH(
       OutOfMemoryError, false, "Spyre out of memory. Tried to allocate ", show(bytes), " (", bytes,
@@ -169,6 +184,7 @@ c10::DataPtr allocate_on(c10::DeviceIndex card, size_t bytes) {
   flex::Runtime::get().card(card);  // throws if the card does not exist, even for an empty tensor
   if (bytes == 0) return {nullptr, device};
   auto owner = std::make_unique<Owner>(Owner{allocate_or_throw(card, bytes)});
+  report_to_profiler(*owner->allocation, static_cast<int64_t>(owner->allocation->bytes()));
   void* handle = owner->allocation->handle();
   return {handle, owner.release(), &delete_owner, device};
 }

@@ -7,6 +7,7 @@
 #include "torch/copy_jobs.h"
 #include "torch/device.h"
 #include "torch/fallback.h"
+#include "torch/fallback_policy.h"
 
 namespace py = pybind11;
 
@@ -45,11 +46,6 @@ flex::Enumeration enumerate(const Callback& callback) {
           cards["default_card"].cast<int>()};
 }
 
-FallbackPolicy policy_named(const std::string& name) {
-  if (name == "error") return FallbackPolicy::kError;
-  return name == "silent" ? FallbackPolicy::kSilent : FallbackPolicy::kWarn;
-}
-
 flex::RuntimeConfig configure(const Callback& callback) {
   py::gil_scoped_acquire locked;
   const py::dict values = ask(callback);
@@ -73,7 +69,7 @@ flex::RuntimeConfig configure(const Callback& callback) {
   config.ieee_fp16 = values["ieee_fp16"].cast<bool>();
   config.trace = values["trace"].cast<bool>();
   config.driver.cpu_capability = values["cpu_capability"].cast<std::string>();
-  set_fallback_policy(policy_named(values["fallback"].cast<std::string>()));
+  set_process_fallback_policy(values["fallback"].cast<FallbackPolicyRef>());
   set_int64_overflow_raises(values["int64_overflow"].cast<std::string>() == "error");
   return config;
 }
@@ -136,11 +132,9 @@ void set_copy_costs(py::function estimate) {
   const Callback callback(std::move(estimate));
   set_copy_cost_model([callback](const flex::CopyTraffic& traffic) -> LaunchCost {
     py::gil_scoped_acquire locked;
-    const auto [time_ps, read_bytes, write_bytes] =
-        callback(traffic.read.bytes, traffic.read.runs, traffic.written.bytes, traffic.written.runs,
-                 traffic.is_restickify)
-            .cast<std::tuple<uint64_t, uint64_t, uint64_t>>();
-    return {time_ps, read_bytes, write_bytes};
+    return callback(traffic.read.bytes, traffic.read.runs, traffic.written.bytes,
+                    traffic.written.runs, traffic.is_restickify)
+        .cast<LaunchCost>();
   });
 }
 
@@ -150,9 +144,6 @@ void bind_hooks(py::module_& module) {
   module.def("_set_config_source", &set_config_source, py::arg("enumerate"), py::arg("configure"));
   module.def("_set_fallback_warning", &set_warning_hook, py::arg("warn"));
   module.def("_set_fallback_error", &set_fallback_error_hook, py::arg("raise_error"));
-  module.def(
-      "_set_fallback_policy",
-      [](const std::string& name) { set_fallback_policy(policy_named(name)); }, py::arg("policy"));
   module.def("_set_conversion_kernel", &set_conversions, py::arg("convert"));
   module.def("_set_copy_cost_model", &set_copy_costs, py::arg("estimate"));
   module.def("_set_garbage_collector", &set_garbage_collector, py::arg("collect"));

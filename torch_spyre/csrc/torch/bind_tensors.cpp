@@ -151,6 +151,8 @@ void bind_tensors(py::module_& module) {
              py::arg("device") = py::none(), Unlocked());
   module.def("copy_tensor", &copy_checked, py::arg("self"), py::arg("dst"),
              py::arg("non_blocking") = false, Unlocked());
+  module.def("slice_of_storage", &slice_of, py::arg("storage"), py::arg("start"), py::arg("bytes"),
+             "A range of the bytes of a storage, which it aliases.");
   module.def("content_bytes", &content_bytes, py::arg("tensor"));
   module.def("_device_bytes", &device_bytes, py::arg("tensor"), Unlocked());
   module.def("_set_device_bytes", &set_device_bytes, py::arg("tensor"), py::arg("bytes"),

@@ -17,6 +17,9 @@ void bind_arguments_key(pybind11::module_& module);
 void bind_hooks(pybind11::module_& module);
 void bind_fallback(pybind11::module_& module);
 
+// Defined in csrc/profiler, which may include headers of Kineto.
+void bind_profiler(pybind11::module_& module);
+
 // Defined in csrc/emulator_bindings, which may include headers of the emulator.
 void bind_conversions(pybind11::module_& module);
 void bind_engine(pybind11::module_& module);

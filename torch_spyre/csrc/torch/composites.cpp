@@ -2,8 +2,13 @@
 #include "torch/composites.h"
 
 #include <ATen/MemoryOverlap.h>
+#include <ATen/TensorIterator.h>
+#include <ATen/native/UnaryOps.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/batch_norm_native.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/special_i0e.h>
 #include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
@@ -64,15 +69,29 @@ Tensor efficient_zero_tensor(at::IntArrayRef size, std::optional<at::ScalarType>
   return at::zeros(size, dtype, layout, device, pin_memory);
 }
 
-// Returns false, so that nn.TransformerEncoder creates no nested tensors.
-bool nested_tensor_is_worth_it(const Tensor&, const Tensor&) { return false; }
+// PyTorch shares the memory until one of the tensors is written, which it sees on the host only.
+Tensor lazy_clone(const Tensor& self) { return self.clone(); }
+
+// PyTorch makes the window of this many elements in place.
+void kaiser_window(at::TensorIteratorBase& iterator, const int64_t length, const double beta) {
+  const Tensor& window = iterator.tensor(0);
+  // In float32, as elements of float16 do not count beyond 1024.
+  const Tensor index = at::arange(length, window.options().dtype(at::kFloat));
+  const double half = static_cast<double>(length - 1) / 2;
+  const Tensor position = index.sub(half).div_(half);
+  const Tensor inner = position.mul(position).neg_().add_(1).clamp_min_(0).sqrt_().mul_(beta);
+  // i0(beta * sqrt(...)) / i0(beta), scaled by exponentials that do not overflow.
+  const Tensor scaled =
+      at::special_i0e(inner).div_(at::special_i0e(at::full({}, beta, inner.options())));
+  window.copy_(scaled.mul_(inner.sub(beta).exp_()));
+}
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("copy", &copy);
   m.impl("diagonal_scatter", &diagonal_scatter);
   m.impl("as_strided_scatter", &as_strided_scatter);
   m.impl("_efficientzerotensor", &efficient_zero_tensor);
-  m.impl("_nested_tensor_from_mask_left_aligned", &nested_tensor_is_worth_it);
+  m.impl("_lazy_clone", &lazy_clone);
 }
 
 // For an empty batch PyTorch allocates float64 statistics. Sizes may be symbolic while a graph is
@@ -145,3 +164,7 @@ Tensor slice_scatter(const Tensor& self, const Tensor& source, int64_t dim,
 }
 
 }  // namespace spyre
+
+namespace at::native {
+REGISTER_PRIVATEUSE1_DISPATCH(kaiser_window_stub, &spyre::kaiser_window)
+}  // namespace at::native

@@ -1,4 +1,5 @@
 // C++ kernels that eager mode and the CPU fallback need.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_to_copy_native.h>
 #include <ATen/ops/empty_like.h>
@@ -20,6 +21,7 @@ namespace {
 using at::Tensor;
 
 Tensor copy_from(const Tensor& self, const Tensor& dst, bool non_blocking) {
+  at::assert_no_partial_overlap(dst, self);
   copy_tensor(self, dst, non_blocking);
   return dst;
 }

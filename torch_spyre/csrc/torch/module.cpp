@@ -17,4 +17,5 @@ PYBIND11_MODULE(_C, module) {
   spyre::bind_engine(module);
   spyre::bind_engine_matmul(module);
   spyre::bind_recorder(module);
+  spyre::bind_profiler(module);
 }

@@ -9,6 +9,7 @@
 #include "torch/device.h"
 #include "torch/dtypes.h"
 #include "torch/storage.h"
+#include "torch/uninitialized.h"
 
 namespace spyre {
 
@@ -126,6 +127,23 @@ void set_extras(const at::Tensor& self, BindingPtr binding, bool byte_view) {
   impl->is_byte_view = byte_view;
 }
 
+// Makes the tensor a view of the bytes of a storage, which PyTorch copies independent of its dtype.
+at::Tensor& set_byte_view(at::Tensor& self, const at::Storage& source, int64_t offset,
+                          at::IntArrayRef size, at::IntArrayRef strides) {
+  const SpyreStorageImpl& storage = storage_of(source);
+  const auto bytes = static_cast<int64_t>(storage.nbytes());
+  const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
+  TORCH_CHECK(extent == 0 || offset <= bytes - extent, "set_: sizes ", size, ", strides ", strides,
+              " and offset ", offset, " are out of bounds for a spyre storage of ", bytes,
+              " bytes");
+  const int64_t start = offset + storage.slice_start;
+  at::native::checkSetStorage(self, storage.is_slice() ? storage.sliced : source, start, size,
+                              strides);
+  set_extras(self, nullptr, true);
+  set_metadata(self, size, strides, start);
+  return self;
+}
+
 at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::IntArrayRef size,
                      at::IntArrayRef given_strides) {
   const Sizes contiguous = contiguous_strides(to_sizes(size));
@@ -138,6 +156,11 @@ at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::I
   const c10::ScalarType dtype = self.scalar_type();
   checked_device_format(dtype);
   SpyreStorageImpl& storage = storage_of(source);
+  if (storage.is_slice()) {
+    TORCH_CHECK(dtype == at::kByte, "set_: a slice of a spyre storage holds bytes, not ", dtype,
+                ". Use the whole storage and an offset.");
+    return set_byte_view(self, source, offset, size, strides);
+  }
   if (storage.is_raw()) assign_dtype(source, dtype, size, strides, offset);
   if (storage.dtype == dtype) {
     ensure_extent(source, dtype, size, strides, offset);
@@ -163,12 +186,7 @@ at::Tensor& set_whole_storage(at::Tensor& self, at::Storage source) {
     const int64_t elements = logical_elements(storage, dtype);
     return set_view(self, std::move(source), 0, {elements}, {1});
   }
-  // PyTorch copies storages as bytes, independent of their dtype.
-  const auto bytes = static_cast<int64_t>(storage.nbytes());
-  at::native::checkSetStorage<int64_t>(self, std::move(source), 0, {bytes}, {1});
-  set_extras(self, nullptr, true);
-  set_metadata(self, {bytes}, {1}, 0);
-  return self;
+  return set_byte_view(self, source, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
 }
 
 at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
@@ -208,6 +226,7 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
   // Elements preserve their flat positions, as on the CPU.
   const Sizes strides = contiguous_strides(to_sizes(size));
   const at::ScalarType dtype = self.scalar_type();
+  const int64_t old_extent = storage_of(self).binding->extent();
   ensure_extent(self.storage(), dtype, size, strides, self.storage_offset());
   const SpyreStorageImpl& storage = storage_of(self);
   const int64_t extent = host_extent(to_sizes(size), strides);
@@ -223,6 +242,10 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef size,
     }
   }
   self.unsafeGetTensorImpl()->set_sizes_and_strides(size, strides);
+  const int64_t new_extent = storage.binding->extent();
+  if (new_extent > old_extent) {
+    fill_if_deterministic(flat_range(self.storage(), old_extent, new_extent));
+  }
   return self;
 }
 

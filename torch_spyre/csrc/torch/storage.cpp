@@ -153,6 +153,19 @@ c10::Storage make_raw_storage(size_t bytes, c10::Device device) {
       allocate_on(device.index(), bytes), device_allocator(), /*resizable=*/true));
 }
 
+c10::Storage slice_of(const c10::Storage& storage, int64_t start, int64_t bytes) {
+  const SpyreStorageImpl& whole = storage_of(storage);
+  TORCH_CHECK(start >= 0 && bytes >= 0 && start + bytes <= static_cast<int64_t>(whole.nbytes()),
+              "a slice of ", bytes, " bytes at ", start, " of a storage of ", whole.nbytes());
+  auto slice = c10::make_intrusive<SpyreStorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), c10::SymInt(bytes),
+      c10::DataPtr(static_cast<char*>(whole.data_ptr().get()) + start, whole.device()),
+      device_allocator(), /*resizable=*/false);
+  slice->sliced = whole.is_slice() ? whole.sliced : storage;
+  slice->slice_start = whole.slice_start + start;
+  return c10::Storage(std::move(slice));
+}
+
 at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype) {
   return at::detail::make_tensor<SpyreTensorImpl>(
       std::move(storage), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),

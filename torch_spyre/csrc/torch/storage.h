@@ -33,7 +33,13 @@ class SpyreStorageImpl final : public c10::StorageImpl {
   BindingPtr numbered_binding;
   int64_t layout_number = 0;
 
+  // The storage of which this one is a range of bytes, and where the range starts. Tensors are made
+  // on the whole storage.
+  c10::Storage sliced;
+  int64_t slice_start = 0;
+
   bool is_raw() const { return binding == nullptr; }
+  bool is_slice() const { return sliced; }
 };
 
 class SpyreTensorImpl final : public c10::TensorImpl {
@@ -86,6 +92,8 @@ size_t storage_bytes(const Binding& binding, c10::ScalarType dtype);
 c10::Storage make_storage(Binding binding, c10::ScalarType dtype, c10::Device device);
 // Allocates a storage without a dtype.
 c10::Storage make_raw_storage(size_t bytes, c10::Device device);
+// Returns a range of the bytes of a storage's host image. It aliases the storage.
+c10::Storage slice_of(const c10::Storage& storage, int64_t start, int64_t bytes);
 at::Tensor make_tensor(c10::Storage storage, c10::ScalarType dtype);
 // Returns a tensor with every element of `binding` in the storage once.
 at::Tensor elements_of(const c10::Storage& storage, c10::ScalarType dtype, BindingPtr binding);

@@ -10,6 +10,7 @@
 #include "flex/layout_check.h"
 #include "torch/device.h"
 #include "torch/dtypes.h"
+#include "torch/uninitialized.h"
 
 namespace spyre {
 
@@ -50,7 +51,7 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
   const at::ScalarType type = chosen_dtype(dtype);
   at::detail::computeStorageNbytesContiguous(size, c10::elementSize(type));
   const Sizes strides = strides_of_format(size, format.value_or(at::MemoryFormat::Contiguous));
-  return empty_on_device(size, strides, type, chosen_device(device));
+  return fill_if_deterministic(empty_on_device(size, strides, type, chosen_device(device)));
 }
 
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef strides,
@@ -60,7 +61,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef strides,
   check_geometry(to_sizes(size), to_sizes(strides));
   const at::ScalarType type = chosen_dtype(dtype);
   at::detail::computeStorageNbytes(size, strides, c10::elementSize(type));
-  return empty_on_device(size, strides, type, chosen_device(device));
+  return fill_if_deterministic(empty_on_device(size, strides, type, chosen_device(device)));
 }
 
 at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef strides,
