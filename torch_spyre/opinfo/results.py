@@ -19,7 +19,7 @@ FORMAT = 1
 class Verdict(StrEnum):
     """Verdicts from the best to the worst; the worst of several counts, except for `PARTLY`."""
 
-    VOID = "void"  # nothing to compare: the CPU raises an error, too
+    VOID = "void"  # nothing to compare: the CPU raises an error, too, or nothing is permuted
     REFUSED = "refused"
     NATIVE = "native"
     PARTLY = "partly"  # of an op only: some samples are native, some fall back
@@ -35,10 +35,10 @@ MEANINGS = {
     Verdict.REFUSED: "unsupported dtype or layout, with a clear error",
     Verdict.WRONG: "differs from the CPU, or raises where the CPU does not",
     Verdict.CRASH: "crashed the process, or timed out",
-    Verdict.VOID: "nothing to compare: the CPU raises an error, too",
+    Verdict.VOID: "nothing to compare: the CPU raises an error, too, or nothing is permuted",
 }
 TROUBLE = (Verdict.WRONG, Verdict.CRASH)
-VARIANTS = ("forward", "out", "noncontiguous", "gradient")
+VARIANTS = ("forward", "out", "noncontiguous", "permuted", "channels_last", "gradient")
 DTYPES = tuple(record.name for record in dtype_table.DTYPES if record.is_sampled)
 
 

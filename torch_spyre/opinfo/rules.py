@@ -21,7 +21,13 @@ RETURNS_CPU_TENSORS = ("double", "to")
 # The host reads a number or a bool: the size of the result, or a check of the arguments.
 READS_ON_HOST = (
     *("allclose", "argwhere", "bincount", "combinations", "corrcoef", "cov", "equal", "item"),
-    *("masked_select", "narrow", "nn.functional.gaussian_nll_loss", "nn.functional.one_hot"),
+    *(
+        "masked_scatter",
+        "masked_select",
+        "narrow",
+        "nn.functional.gaussian_nll_loss",
+        "nn.functional.one_hot",
+    ),
     *("nonzero", "repeat_interleave", "unique", "unique_consecutive", *RETURNS_CPU_TENSORS),
 )
 # PyTorch's formula of the gradient reads whether there are zeros or NaN, or a number of elements.
@@ -56,24 +62,18 @@ EXPECTED_DIFFERENCES = {
         "unravel_index": WIDE,
     },
 }
-# On the CPU the op returns a view of a larger buffer, where the card returns a contiguous copy; or
-# a column-major tensor; or dims in the order of a noncontiguous input.
-DIFFERENT_STRIDES = (
-    "linalg.lstsq",
-    "linalg.lstsq.grad_oriented",
-    "linalg.solve_triangular",
-    "nn.functional.max_unpool2d.grad",
-)
-# The card has no complex dtypes; real and imaginary parts are copied to other tensors.
-DIFFERENT_ALIASING = ("view_as_complex",)
+_EMPTY_STATISTICS = "evaluation mode: only the CPU returns empty statistics"
+# Ops whose strides, aliasing or fake results differ from the CPU, with reasons.
+METADATA_DIFFERENCES = {
+    "native_batch_norm": _EMPTY_STATISTICS,
+    "_native_batch_norm_legit": _EMPTY_STATISTICS,
+    "view_as_complex": "the card has no complex dtypes; both parts are copied to other tensors",
+}
 
 
-def has_same_strides(op: OpInfo) -> bool:
-    return name_of(op) not in DIFFERENT_STRIDES
-
-
-def has_same_aliasing(op: OpInfo) -> bool:
-    return name_of(op) not in DIFFERENT_ALIASING
+def metadata_difference(op: OpInfo) -> str | None:
+    """Return why strides, aliasing or fake results of an op differ from the CPU's."""
+    return METADATA_DIFFERENCES.get(name_of(op))
 
 
 def expected_difference(op: OpInfo, dtype: str) -> str | None:

@@ -14,12 +14,13 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch_spyre import _C
 from torch_spyre.device import cards
 from torch_spyre.errors import FallbackError
-from torch_spyre.opinfo import rules, ties
+from torch_spyre.opinfo import metadata, rules, ties
 from torch_spyre.opinfo.results import Outcome, Verdict
 from torch_spyre.testing.op_samples import (
     CARD,
     CPU,
     EXPECTED_ERRORS,
+    MEMORY_ORDERS,
     SEED,
     Arguments,
     arguments_of,
@@ -65,6 +66,11 @@ class Sample:
         arguments = arguments_of(self.sample)
         if not all(map(is_storable, arguments.tensors)):
             return _copy_unsupported(arguments)
+        if self.variant in MEMORY_ORDERS:
+            reordered = arguments.in_memory_order(self.variant)
+            if reordered.strides == arguments.strides:
+                return Outcome(Verdict.VOID)
+            arguments = reordered
         if self.variant == "out":
             return self._with_outputs(arguments)
         if self.variant == "gradient":
@@ -164,8 +170,11 @@ class Sample:
                 Verdict.WRONG, f"returned {unsupported[0].dtype}, which the card cannot hold"
             )
         problem = self._metadata_difference(actual, expected, CPU if unsupported else card.device)
-        if not problem and self.variant != "gradient" and rules.has_same_aliasing(self.op):
-            problem = _aliasing_difference(actual, expected, card, cpu)
+        is_listed = rules.metadata_difference(self.op) is not None
+        if not problem and self.variant != "gradient" and not is_listed:
+            problem = metadata.aliasing_difference(actual, expected, card, cpu)
+        if not problem and not unsupported:
+            problem = self._fake_difference(card, cpu, expected)
         if problem:
             return Outcome(Verdict.WRONG, problem)
         problem = self._value_difference(actual, expected)
@@ -308,12 +317,14 @@ class Sample:
                 return f"{name} {value}, expected {expected_value}"
         if actual.device != device:
             return f"on {actual.device}, expected {device}"
-        if self.variant == "gradient" or not rules.has_same_strides(self.op):
+        if self.variant == "gradient" or rules.metadata_difference(self.op):
             return None
-        strides, expected_strides = _strides(actual), _strides(expected)
-        if strides == expected_strides:
+        return metadata.strides_difference(actual, expected)
+
+    def _fake_difference(self, card: Arguments, cpu: Arguments, expected: Any) -> str | None:
+        if self.variant in ("out", "gradient") or rules.metadata_difference(self.op):
             return None
-        return f"strides {strides}, expected {expected_strides}"
+        return metadata.fake_difference(self.op, card, cpu, expected)
 
     def _is_omitted_on_cpu(self, expected: torch.Tensor) -> bool:
         return expected.shape == (0,) and name_of(self.op) in rules.EMPTY_ON_CPU
@@ -345,12 +356,6 @@ def _complex_as_real(results: Any) -> Any:
     return tree_map(to_real, results)
 
 
-def _strides(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Return the strides of the dims of size greater than 1."""
-    dims = zip(tensor.shape, tensor.stride(), strict=True)
-    return tuple(stride for size, stride in dims if size > 1) if tensor.numel() else ()
-
-
 def _copy_unsupported(arguments: Arguments) -> Outcome:
     """Return the verdict of a copy to the card of a tensor that the card cannot hold."""
     try:
@@ -358,20 +363,6 @@ def _copy_unsupported(arguments: Arguments) -> Outcome:
     except EXPECTED_ERRORS as error:
         return Outcome(Verdict.REFUSED, _short(error))
     return Outcome(Verdict.WRONG, "the card accepted a tensor of an unsupported format")
-
-
-def _aliasing_difference(actual: Any, expected: Any, card: Arguments, cpu: Arguments) -> str | None:
-    """Return a difference in whether results alias arguments, or None."""
-    for result, reference in zip(tensors_of(actual), tensors_of(expected), strict=True):
-        is_alias = _aliases_argument(result, card)
-        if is_alias != _aliases_argument(reference, cpu):
-            return f"{'aliases' if is_alias else 'does not alias'} an argument"
-    return None
-
-
-def _aliases_argument(result: torch.Tensor, arguments: Arguments) -> bool:
-    storage = result.untyped_storage()._cdata
-    return any(storage == tensor.untyped_storage()._cdata for tensor in arguments.tensors)
 
 
 def _argument_difference(card: Arguments, cpu: Arguments) -> str | None:

@@ -126,6 +126,7 @@ _FAKE_TENSORS = (
         "UnsupportedOperatorException",
     ),
     *_used("torch._subclasses.fake_tensor", "shapes and dtypes of results", "FakeTensorMode"),
+    *_used("torch._subclasses.fake_tensor", "arguments without device memory", "FakeTensor"),
     *_used("torch._subclasses.fake_impls", "shapes of recurrent ops", "register_op_impl"),
     PrivateUse(
         PrivateName(

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -74,6 +75,17 @@ class Arguments:
         """Return the arguments as noncontiguous tensors; a copy to another device is contiguous."""
         return self._mapped(_to_noncontiguous)
 
+    def in_memory_order(self, order: str) -> "Arguments":
+        """Return dense arguments with permuted strides: "permuted" or "channels_last"."""
+        return self._mapped(MEMORY_ORDERS[order])
+
+    def fake(self, mode: FakeTensorMode) -> "Arguments":
+        return self._mapped(mode.from_tensor)
+
+    @property
+    def strides(self) -> list[tuple[int, ...]]:
+        return [tensor.stride() for tensor in self.tensors]
+
     def contiguous(self) -> "Arguments":
         return self._mapped(lambda tensor: tensor.contiguous())
 
@@ -120,6 +132,19 @@ def _to_noncontiguous(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     spread = torch.zeros(*tensor.shape, 2, dtype=tensor.dtype, device=tensor.device)[..., 1]
     return spread.copy_(tensor)
+
+
+def _to_permuted(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor
+
+
+def _to_channels_last(tensor: torch.Tensor) -> torch.Tensor:
+    memory_formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    memory_format = memory_formats.get(tensor.dim())
+    return tensor if memory_format is None else tensor.contiguous(memory_format=memory_format)
+
+
+MEMORY_ORDERS = {"permuted": _to_permuted, "channels_last": _to_channels_last}
 
 
 def arguments_of(sample: SampleInput) -> Arguments:

@@ -43,16 +43,23 @@ def table() -> dict[Any, Callable[..., Any]]:
         scans,
         sorting,
         special_functions,
+        transformer,
         triangular_solve,
         tril_triu,
     )
+    from torch_spyre._inductor.decompositions.result_strides import with_result_strides
 
     decompositions = dict(select_decomp_table())
     for overload in _native_overloads():
         decompositions.pop(overload, None)
     decompositions.update(DECOMPOSITIONS)
     decompositions.update(recurrent.CELLS)
-    return decompositions
+    return {
+        overload: with_result_strides(overload, function)
+        if isinstance(overload, torch._ops.OpOverload)
+        else function
+        for overload, function in decompositions.items()
+    }
 
 
 def _native_overloads() -> Iterator[torch._ops.OpOverload]:
