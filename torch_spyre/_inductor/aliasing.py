@@ -7,19 +7,41 @@ import torch
 _ADVICE = "Please clone() the tensor before performing the operation."
 
 
-def check_aliasing(written: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
-    """Raise RuntimeError for a written tensor that overlaps itself or part of another."""
+# Ops that read other elements than they write: no argument may alias the target at all.
+_REORDERING = {
+    *("_index_put_impl_", "gather", "index_add", "index_copy", "index_fill", "index_put"),
+    *("index_reduce", "index_select", "put", "scatter", "scatter_add", "scatter_reduce", "take"),
+}
+
+
+def check_aliasing(
+    op: str, written: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]
+) -> None:
+    """Raise RuntimeError for a written tensor that overlaps itself or part of another.
+
+    `tensors` are all tensors among the arguments of the op, `written` ones included.
+    """
+    is_reordering = op.removesuffix("_") in _REORDERING or op in _REORDERING
     for target in written:
         if torch._debug_has_internal_overlap(target) == 1:
             raise RuntimeError(
                 "unsupported operation: more than one element of the written-to tensor refers to "
                 f"a single memory location. {_ADVICE}"
             )
-        if any(_overlaps(target, tensor) for tensor in tensors if tensor is not target):
+        arguments = _without_first(tensors, target)
+        if not is_reordering:
+            arguments = [tensor for tensor in arguments if not _is_same_view(target, tensor)]
+        if any(_overlaps(target, tensor) for tensor in arguments):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to "
                 f"tensor refer to a single memory location. {_ADVICE}"
             )
+
+
+def _without_first(tensors: Sequence[torch.Tensor], target: torch.Tensor) -> list[torch.Tensor]:
+    """Return the tensors except for the argument that is the target."""
+    position = next(index for index, tensor in enumerate(tensors) if tensor is target)
+    return [*tensors[:position], *tensors[position + 1 :]]
 
 
 def partially_aliased(tensors: Sequence[torch.Tensor]) -> list[int]:
@@ -44,8 +66,14 @@ def _geometry(tensor: torch.Tensor) -> tuple[object, ...]:
     return tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype
 
 
+def _is_same_view(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Return whether both have the same elements of one storage in the same order."""
+    same_range = left.storage_offset() == right.storage_offset() and left.shape == right.shape
+    return same_range and left.stride() == right.stride() and _has_same_storage(left, right)
+
+
 def _overlaps(target: torch.Tensor, tensor: torch.Tensor) -> bool:
-    """Return whether two tensors certainly alias, but not element by element.
+    """Return whether two tensors certainly alias.
 
     Tensors with gaps may alias or not, and count as not aliased.
     """
@@ -57,8 +85,6 @@ def _overlaps(target: torch.Tensor, tensor: torch.Tensor) -> bool:
         return False
     target_begin, tensor_begin = target.storage_offset(), tensor.storage_offset()
     target_end, tensor_end = target_begin + target.numel(), tensor_begin + tensor.numel()
-    if (target_begin, target_end) == (tensor_begin, tensor_end):
-        return target.stride() != tensor.stride()
     return target_begin < tensor_end and tensor_begin < target_end
 
 

@@ -22,7 +22,7 @@ from torch_spyre.errors import UnsupportedError
 _BOOL_RESULTS = ("all", "any")
 # Exceptions of meta functions that are missing, depend on data, or have bugs: that of LSTM cells
 # reads the bias even if there is none.
-_META_FAILURES = (
+META_FAILURES = (
     UnsupportedOperatorException,
     NotImplementedError,
     DataDependentOutputException,
@@ -37,7 +37,18 @@ _FLOAT_ONLY = (
     *("log_sigmoid_forward", "mish", "silu", "softplus", "softshrink"),
 )
 # Ops that do not support bool.
-_NOT_BOOL = ("abs", "argmax", "argmin", "ceil", "floor", "relu")
+_NOT_BOOL = (
+    *("abs", "argmax", "argmin", "ceil", "dot", "floor", "logcumsumexp", "relu", "trace", "vdot"),
+)
+# Ops that do not support two bools.
+_NOT_BOOLS = ("fmod", "pow", "remainder")
+# Ops that do not return bool, whatever dtype= or out= ask for.
+_NO_BOOL_RESULTS = ("arange", "cumprod", "cumsum", "linspace", "logspace", "range")
+# Ops that add a multiple of one operand to the other.
+_SCALED = ("add", "rsub", "sub")
+# Reductions that return indices support no more dims than the bits of a mask of dims.
+_MAX_REDUCED_DIMS = 64
+_INDEX_REDUCTIONS = ("argmax", "argmin", "max", "min")
 # Types of scalars in schemas, and dtypes that any scalar can be converted to.
 _SCALAR_TYPES = ("number", "Optional[number]")
 _ANY_SCALAR_DTYPES = (torch.bool, torch.complex64, torch.complex128)
@@ -55,7 +66,10 @@ def check_arguments(
     UnsupportedError for dtypes and scalars that the CPU kernel rejects with its own message.
     """
     _check_dtype(overload, args)
+    _check_result_dtype(overload, written, kwargs)
     _check_scalars(overload, args, kwargs)
+    _check_scale(overload, args, kwargs)
+    _check_num_dims(overload, args)
     if not written:
         return _meta_results(overload, args, kwargs)
     functional = _functional_overload(overload)
@@ -84,8 +98,42 @@ def _check_dtype(overload: torch._ops.OpOverload, args: Sequence[Any]) -> None:
     first = next((value for value in args if isinstance(value, torch.Tensor)), None)
     if first is None or first.is_floating_point():
         return
+    if name in _NOT_BOOLS and torch.result_type(*args[:2]) is torch.bool:
+        raise UnsupportedError(f"{overload} of bools")
     if name in _FLOAT_ONLY or (name in _NOT_BOOL and first.dtype is torch.bool):
         raise UnsupportedError(f"{overload} on {first.dtype}")
+
+
+def _check_result_dtype(
+    overload: torch._ops.OpOverload, written: Sequence[torch.Tensor], kwargs: dict[str, Any]
+) -> None:
+    name = overload._schema.name.removeprefix("aten::").removesuffix("_")
+    dtypes = [kwargs.get("dtype"), *(target.dtype for target in written)]
+    if name in _NO_BOOL_RESULTS and torch.bool in dtypes:
+        raise UnsupportedError(f"{overload} with a bool result")
+
+
+def _check_scale(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    """Raise UnsupportedError for a factor `alpha`, or a bool operand, that the CPU rejects."""
+    name = overload._schema.name.removeprefix("aten::").removesuffix("_")
+    if name not in _SCALED:
+        return
+    if name != "add" and any(isinstance(value, bool) for value in args[:2]):
+        raise UnsupportedError(f"{overload} of a bool")
+    alpha = kwargs.get("alpha", args[2] if len(args) > 2 else 1)
+    dtype = torch.result_type(args[0], args[1])
+    is_wrong_bool = isinstance(alpha, bool) and dtype is not torch.bool
+    is_wrong_float = isinstance(alpha, float) and not dtype.is_floating_point
+    if is_wrong_bool or is_wrong_float:
+        raise UnsupportedError(f"{overload} of {dtype} with alpha={alpha}")
+
+
+def _check_num_dims(overload: torch._ops.OpOverload, args: Sequence[Any]) -> None:
+    name = overload._schema.name.removeprefix("aten::")
+    if name in _INDEX_REDUCTIONS and len(args) > 1 and args[0].dim() > _MAX_REDUCED_DIMS:
+        raise UnsupportedError(f"{overload} of more than {_MAX_REDUCED_DIMS} dims")
 
 
 def _check_scalars(
@@ -113,7 +161,7 @@ def _meta_results(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> list[torch.Tensor]:
     if overload._schema.name not in _TOO_STRICT:
-        with suppress(*_META_FAILURES):
+        with suppress(*META_FAILURES):
             return pytree.tree_leaves(overload(*args, **kwargs))
     return []
 

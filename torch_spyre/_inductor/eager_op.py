@@ -172,8 +172,9 @@ def plan_eager_op(
     call = Call(overload, args, kwargs)
     written = _written_arguments(overload, args, kwargs)
     _check_devices(call.tensors, written)
+    _check_index(overload, args, kwargs)
     tensors = card_tensors(args, kwargs)
-    check_aliasing(written, tensors)
+    check_aliasing(overload._schema.name.removeprefix("aten::"), written, tensors)
     mode = FakeTensorMode(shape_env=ShapeEnv())
     with default_dispatch_keys(), torch.no_grad(), compiling():
         fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
@@ -223,6 +224,16 @@ def _check_devices(tensors: Sequence[torch.Tensor], written: Sequence[torch.Tens
     )
     if promotes_to_float64:
         raise UnsupportedError("results of dtype float64")
+
+
+def _check_index(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    """Raise UnsupportedError for an index on the host, which ops with one index do not accept."""
+    for position, argument in enumerate(overload._schema.arguments):
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        if argument.name == "index" and isinstance(value, torch.Tensor) and not _is_on_card(value):
+            raise UnsupportedError("an op on the card with an index on the host")
 
 
 def _check_native(module: torch.fx.GraphModule) -> None:

@@ -14,11 +14,18 @@ import torch
 from torch_spyre import _C, knobs
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
-from torch_spyre.ops import attention, host_indices, nonzero, optimizers, scalar_arguments
+from torch_spyre.ops import (
+    attention,
+    expanded_targets,
+    host_indices,
+    nonzero,
+    optimizers,
+    scalar_arguments,
+)
 from torch_spyre.ops.fallback_reasons import CPU_KERNELS
 from torch_spyre.ops.native import eager_overloads
 from torch_spyre.ops.plans import Plan, Plans, add_plan
-from torch_spyre.ops.registry import ENTRIES, Kind, OpEntry, find_entry
+from torch_spyre.ops.registry import DEVICE_KEY, ENTRIES, Kind, OpEntry, find_entry
 from torch_spyre.ops.spyre_ops import BODIES
 from torch_spyre.pytorch_internals.frame_skipping import untraced
 
@@ -45,6 +52,10 @@ def register() -> None:
         if entry.runs_op_by_op:
             overload = getattr(torch.ops.aten, entry.name).default
             _op_by_op_kernels.impl(overload, _op_by_op(overload), "PrivateUse1")
+    for entry, kernel in _functions(
+        [entry for entry in ENTRIES.values() if entry.is_always_registered]
+    ):
+        _op_by_op_kernels.impl(_name(entry), untraced(kernel), DEVICE_KEY)
     _attention_kernel.impl(attention.OVERLOAD, _attention(), "PrivateUse1")
 
 
@@ -61,7 +72,11 @@ def use_kernels(native: bool) -> None:
         _use_cpu_kernels(set())
         return
     overloads = list(eager_overloads())
-    entries = [entry for entry in ENTRIES.values() if entry.kind is Kind.KERNEL]
+    entries = [
+        entry
+        for entry in ENTRIES.values()
+        if entry.kind is Kind.KERNEL and not entry.is_always_registered
+    ]
     names = {overload.name() for overload in overloads}
     _use_cpu_kernels(names | {entry.dispatcher_name for entry in entries})
     _native_kernels.append(_library(overloads, entries))
@@ -86,8 +101,12 @@ def _library(
         library.impl(overload, _kernel(overload, _on_cpu), "PrivateUse1")
     for entry, kernel in _functions(entries):
         for key in entry.keys:
-            library.impl(entry.dispatcher_name.removeprefix("aten::"), untraced(kernel), key)
+            library.impl(_name(entry), untraced(kernel), key)
     return library
+
+
+def _name(entry: OpEntry) -> str:
+    return entry.dispatcher_name.removeprefix("aten::")
 
 
 def _functions(entries: Sequence[OpEntry]) -> Iterator[tuple[OpEntry, Callable[..., Any]]]:
@@ -215,13 +234,15 @@ def _make_plan(
     kwargs: dict[str, Any],
     make_fallback_plan: Callable[[torch._ops.OpOverload], Plan],
 ) -> Plan:
-    return (
+    plan = (
         host_indices.plan(overload, args)
+        or expanded_targets.plan(overload, args)
         or _plan_zeros_like_fake(overload, args)
         or _plan_or_none(overload, args, kwargs)
         or nonzero.plan_mask_indexing(overload, args)
         or make_fallback_plan(overload)
     )
+    return nonzero.with_check_of_source(overload, args, plan)
 
 
 def _plan_zeros_like_fake(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan | None:

@@ -12,6 +12,7 @@ from torch_spyre.dtypes import MASK_DTYPES
 from torch_spyre.ops.plans import Plan
 
 _INDEXING = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
+_MASKED_SCATTER = ("aten::masked_scatter", "aten::masked_scatter_")
 
 
 def nonzero(x: torch.Tensor) -> torch.Tensor:
@@ -61,6 +62,28 @@ def assert_async(condition: torch.Tensor, message: str = "assertion failed") -> 
         raise RuntimeError(f"_assert_async expects one element, got a tensor of {count}")
     if not condition.item():
         raise RuntimeError(message)
+
+
+def with_check_of_source(overload: torch._ops.OpOverload, args: Sequence[Any], plan: Plan) -> Plan:
+    """Return the plan of a `masked_scatter` that may have too few source elements with a check.
+
+    The kernel would report an index out of bounds, and later.
+    """
+    if overload._schema.name not in _MASKED_SCATTER:
+        return plan
+    x, mask, source = args[:3]
+    num_elements = max(x.numel(), mask.numel())
+    if source.numel() >= num_elements or mask.dtype is not torch.bool:
+        return plan
+
+    def checked(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        x, mask, source = args[:3]
+        num_selected = mask.expand_as(x).sum() if mask.dim() <= x.dim() else mask.sum()
+        if int(num_selected.item()) > source.numel():
+            raise RuntimeError("Number of elements of source < number of ones in mask")
+        return plan(args, kwargs)
+
+    return checked
 
 
 def plan_mask_indexing(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Plan | None:

@@ -44,6 +44,9 @@ class OpEntry:
     is_kept_whole: bool = False
     # The decomposition runs op by op in eager mode: the op returns more than tensors.
     runs_op_by_op: bool = False
+    # The kernel is registered with TORCH_SPYRE_EAGER=fallback, too: the CPU's result is none that
+    # the card can hold.
+    is_always_registered: bool = False
 
     @property
     def is_overload(self) -> bool:
@@ -89,12 +92,14 @@ _DECOMPOSED = """
     _adaptive_avg_pool3d _adaptive_avg_pool3d_backward _cdist_forward _embedding_bag
     _embedding_bag_backward _embedding_bag_dense_backward _embedding_bag_forward_only
     _embedding_bag_per_sample_weights_backward _grouped_mm _index_put_impl _log_softmax
-    _log_softmax_backward_data _native_batch_norm_legit _native_batch_norm_legit_functional
-    _native_batch_norm_legit_no_training _prelu_kernel _prelu_kernel_backward _scaled_mm
-    _softmax _softmax_backward_data _thnn_fused_gru_cell _thnn_fused_gru_cell_backward
-    _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl _upsample_bicubic2d_aa
-    _upsample_bicubic2d_aa_backward _upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward
-    _upsample_nearest_exact1d _upsample_nearest_exact1d_backward _upsample_nearest_exact2d
+    _log_softmax_backward_data _masked_softmax _masked_softmax_backward _native_batch_norm_legit
+    _native_batch_norm_legit_functional _native_batch_norm_legit_no_training
+    _native_multi_head_attention _prelu_kernel _prelu_kernel_backward _scaled_mm _softmax
+    _softmax_backward_data _thnn_fused_gru_cell _thnn_fused_gru_cell_backward
+    _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl _transform_bias_rescale_qkv
+    _transformer_encoder_layer_fwd _upsample_bicubic2d_aa _upsample_bicubic2d_aa_backward
+    _upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward _upsample_nearest_exact1d
+    _upsample_nearest_exact1d_backward _upsample_nearest_exact2d
     _upsample_nearest_exact2d_backward _upsample_nearest_exact3d
     _upsample_nearest_exact3d_backward _weight_norm_interface _weight_norm_interface_backward
     acos acosh adaptive_max_pool2d adaptive_max_pool2d_backward adaptive_max_pool3d
@@ -160,6 +165,8 @@ _KERNELS = {
     "_batch_norm_no_update.default": "batch_norm:no_update",
     "_batch_norm_with_update.default": "batch_norm:with_update",
     "_native_batch_norm_legit.default": "batch_norm:native_batch_norm",
+    "_nested_tensor_from_mask.default": "transformer:from_mask",
+    "_nested_tensor_from_mask_left_aligned.default": "transformer:is_left_aligned",
     "_unique2.default": "unique:unique",
     "batch_norm_backward.default": "batch_norm:backward",
     "equal.default": "equal:equal",
@@ -170,6 +177,10 @@ _KERNELS = {
     "repeat_interleave.Tensor": "nonzero:repeat_interleave",
     "unique_consecutive.default": "unique:unique_consecutive",
 }
+_ALWAYS_REGISTERED = (
+    "_nested_tensor_from_mask.default",
+    "_nested_tensor_from_mask_left_aligned.default",
+)
 # Fused optimizers: one kernel of the card per parameter, in ops/optimizers.py.
 _OPTIMIZERS = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_")
 # Complex tensors are pairs of real ones. Their kernels go before autograd, which then sees the real
@@ -204,8 +215,7 @@ _CPP = {
         as_strided_scatter.default copy.default diagonal_scatter.default
     """,
     ("composites.cpp", Kind.COMPOSITE): """
-        _efficientzerotensor.default _nested_tensor_from_mask_left_aligned.default
-        batch_norm.default
+        _efficientzerotensor.default _lazy_clone.default batch_norm.default
     """,
     ("attention.cpp", Kind.COMPOSITE): """
         _fused_sdp_choice.default scaled_dot_product_attention.default
@@ -226,7 +236,13 @@ def _entries() -> list[OpEntry]:
         for name in (*_DECOMPOSED.split(), *_RUN_OP_BY_OP)
     ]
     entries += [
-        OpEntry(name, Kind.KERNEL, function=function) for name, function in _KERNELS.items()
+        OpEntry(
+            name,
+            Kind.KERNEL,
+            function=function,
+            is_always_registered=name in _ALWAYS_REGISTERED,
+        )
+        for name, function in _KERNELS.items()
     ]
     entries += [
         OpEntry(f"{name}.{overload}", Kind.KERNEL, function="optimizers:fused_kernels")

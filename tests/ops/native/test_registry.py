@@ -24,7 +24,8 @@ def expected(key, native):
     """Return what the registry has for a key of the dispatcher, with or without native kernels."""
     names = {kernel.dispatcher_name for kernel in cpu_kernels(key)}
     for entry in ENTRIES.values():
-        is_registered = entry.cpp_file or (native and entry.kind is Kind.KERNEL)
+        is_registered = entry.cpp_file or entry.is_always_registered
+        is_registered = is_registered or (native and entry.kind is Kind.KERNEL)
         if is_registered and key in entry.keys:
             names.add(entry.dispatcher_name)
         if entry.runs_op_by_op and key == DEVICE_KEY:

@@ -102,6 +102,8 @@ def _add_scaled(combine: Callable[..., torch.Tensor]) -> Callable[..., torch.Ten
         # Small squares would underflow in 16-bit floats.
         first = first.to(torch.promote_types(x.dtype, first.dtype))
         combined = combine(first, second)
+        if not combined.is_floating_point() and not x.is_floating_point():
+            value = int(value)  # as on the CPU, the factor has the dtype of the result
         return x + (combined if value == 1 else combined * value)
 
     return add_scaled

@@ -12,7 +12,10 @@ aten = torch.ops.aten
 
 @register_decomposition(aten.masked_scatter.default)
 def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    torch._check(mask.dtype is torch.bool, lambda: f"masked_scatter: a mask of {mask.dtype}")
     mask, x = torch.broadcast_tensors(mask, x)
+    if source.numel() == 0:  # the mask selects nothing
+        return x.clone()
     position = torch.cumsum(mask.reshape(-1), 0).reshape(x.shape) - 1
     return torch.where(mask, source.reshape(-1)[position.clamp(min=0)], x)
 

@@ -62,7 +62,9 @@ register_decomposition(aten.std_mean.correction)(_with_mean(_std))
 
 @register_decomposition(aten.any.default, aten.any.dim, aten.any.dims)
 def _any(x: torch.Tensor, *dims: Any, **options: Any) -> Any:
-    """Return uint8 for uint8, as PyTorch's `any` does."""
+    """Return uint8 for uint8, as PyTorch's `any` does. An empty list of dims reduces nothing."""
+    if dims and dims[0] == []:
+        return (x != 0).to(torch.uint8 if x.dtype is torch.uint8 else torch.bool)
     if x.dtype is not torch.uint8:
         return NotImplemented
     return torch.any(x != 0, *dims, **options).to(torch.uint8)

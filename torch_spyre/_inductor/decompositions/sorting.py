@@ -237,6 +237,8 @@ def _bincount(
 ) -> torch.Tensor:
     if x.dim() != 1 or x.dtype.is_floating_point:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if x.dtype is torch.bool:
+        raise NotImplementedError("bincount: not implemented for 'Bool'")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if x.numel() and x.amin().item() < 0:

@@ -1,0 +1,172 @@
+"""Corners of ops that PyTorch's own device tests check: the CPU's results and the CPU's errors."""
+
+import warnings
+
+import pytest
+import torch
+
+BOOLS = [[True, False, True], [True, True, True]]
+
+
+def bools(device):
+    return torch.tensor(BOOLS, device=device)
+
+
+def integers(device):
+    return torch.ones(2, dtype=torch.int64, device=device)
+
+
+def indices(device):
+    return torch.tensor([2, 1, 0], device=device)
+
+
+def outcome(call, device):
+    try:
+        return call(device).cpu()
+    except (RuntimeError, IndexError) as error:
+        return type(error), str(error)
+
+
+def check(call):
+    """Compare the results of both devices, or their errors."""
+    expected, actual = outcome(call, "cpu"), outcome(call, "spyre")
+    if isinstance(expected, tuple):
+        assert actual == expected
+    else:
+        torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("name", ["all", "any"])
+@pytest.mark.parametrize("keepdim", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.uint8], ids=str)
+def test_an_empty_list_of_dims_reduces_nothing(name, keepdim, dtype):
+    check(lambda device: getattr(torch, name)(bools(device).to(dtype), dim=(), keepdim=keepdim))
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin", "amax", "sum", "all"])
+def test_reductions_of_more_than_64_dims_raise(name):
+    check(lambda device: getattr(torch, name)(torch.zeros([1] * 65, device=device), dim=0))
+
+
+@pytest.mark.parametrize("alpha", [1.5, True, 2])
+@pytest.mark.parametrize("name", ["add", "sub"])
+def test_alpha_must_fit_the_dtype_of_the_result(name, alpha):
+    op = getattr(torch, name)
+    check(lambda device: op(integers(device), integers(device), alpha=alpha))
+    check(lambda device: op(integers(device) > 0, integers(device) > 0, alpha=alpha))
+    check(lambda device: getattr(integers(device), f"{name}_")(integers(device), alpha=alpha))
+
+
+def test_the_factor_of_addcmul_of_integers_is_an_integer():
+    check(lambda device: torch.addcmul(*[integers(device)] * 3, value=1.5))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda device: torch.arange(5, device=device, dtype=torch.bool),
+        lambda device: torch.linspace(0, 1, 5, device=device, dtype=torch.bool),
+        lambda device: bools(device).cumsum(0, dtype=torch.bool),
+        lambda device: bools(device).trace(),
+        lambda device: bools(device)[0].dot(bools(device)[1]),
+        lambda device: bools(device) ** bools(device),
+    ],
+    ids=["arange", "linspace", "cumsum", "trace", "dot", "pow"],
+)
+def test_ops_without_a_bool_kernel_raise(call):
+    check(call)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
+def test_reductions_of_narrow_integers_accumulate_in_int64(dtype):
+    x = torch.full((300,), torch.iinfo(dtype).max, dtype=dtype)
+    check(lambda device: x.to(device).sum())
+    check(lambda device: x.to(device).cumsum(0))
+    check(lambda device: x.to(device).sum(dtype=dtype))
+    check(lambda device: x[:2].to(device).prod())
+
+
+OUT_OF_RANGE = [1.7, -1.7, 128.0, 300.0, -129.0, 40000.0, 1e6, -1e6, 3e9, -3e9, 1e30, -1e30]
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool], ids=str
+)
+def test_floats_out_of_range_become_the_integers_of_the_cpu(dtype):
+    values = torch.tensor([*OUT_OF_RANGE, float("inf"), float("-inf"), float("nan")])
+    check(lambda device: values.to(device).to(dtype))
+    check(lambda device: torch.empty(len(values), dtype=dtype, device=device).copy_(values))
+
+
+def test_floats_that_int64_cannot_store_become_the_lowest_integer():
+    values = torch.tensor([3e9, -3e9, 1e30, float("nan"), 5.0])
+    expected = [-(2**31)] * 4 + [5]
+    assert values.to("spyre").long().tolist() == expected
+
+
+@pytest.mark.parametrize("count", [0, 2, 4, 5])
+def test_masked_scatter_needs_an_element_for_each_selected_one(count):
+    mask = torch.tensor([True, False, True, True, False, True])
+    source = torch.arange(1.0, count + 1)
+
+    def scatter(name, device):
+        target = torch.zeros(6, device=device)
+        return getattr(target, name)(mask.to(device), source.to(device))
+
+    check(lambda device: scatter("masked_scatter", device))
+    check(lambda device: scatter("masked_scatter_", device))
+
+
+ALIASED = {
+    "index_add_ source": lambda y, i: y.index_add_(0, i, y[:3]),
+    "index_add_ index": lambda y, i: i.index_add_(0, i, i.clone()),
+    "index_copy_ index": lambda y, i: i.index_copy_(0, i, i.clone()),
+    "index_fill_ index": lambda y, i: i.index_fill_(0, i, 0),
+    "put_ itself": lambda y, i: i.put_(i, i),
+    "put_ source": lambda y, i: y.put_(i, y[:3]),
+    "index_put_ index": lambda y, i: i.index_put_((i,), i.clone()),
+    "index_put_ values": lambda y, i: i.index_put_((i.clone(),), i),
+    "scatter_ source": lambda y, i: y[:3].scatter_(0, i, y[:3]),
+    "scatter_add_ index": lambda y, i: i.scatter_add_(0, i, i.clone()),
+    "scatter_reduce_ index": lambda y, i: i.scatter_reduce_(0, i, i.clone(), "sum"),
+    "gather out": lambda y, i: torch.gather(y, 0, torch.cat([i, i]), out=y),
+    "take out": lambda y, i: torch.take(y, torch.cat([i, i]), out=y),
+    "take index": lambda y, i: torch.take(i.clone(), i[1:], out=i[:-1]),
+    "masked_select out": lambda y, i: torch.masked_select(y, y > 0, out=y),
+    "copy_": lambda y, i: y[1:].copy_(y[:-1]),
+    "expanded put_": lambda y, i: y[:1].expand(6).put_(i, y[3:]),
+    "expanded scatter_": lambda y, i: y[:1].expand(6).scatter_(0, i, y[3:]),
+    "expanded gather": lambda y, i: torch.gather(y.clone(), 0, i, out=y[:1].expand(3)),
+}
+
+
+@pytest.mark.parametrize("name", ALIASED)
+def test_aliasing_of_targets_and_arguments_raises(name):
+    check(lambda device: ALIASED[name](torch.ones(6, device=device), indices(device)))
+
+
+EXPANDED = {
+    "index_put_": lambda x: x.index_put_((indices(x.device),), x.new_full((3,), 2.0)),
+    "index_fill_": lambda x: x.index_fill_(0, indices(x.device), 5.0),
+    "masked_fill_": lambda x: x.masked_fill_(indices(x.device).repeat(2) > 1, 5.0),
+}
+
+
+@pytest.mark.parametrize("name", EXPANDED)
+def test_writing_an_expanded_tensor_warns_where_pytorch_allows_it(name):
+    expected = torch.zeros(1).expand(6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        EXPANDED[name](expected)
+    actual = torch.zeros(1, device="spyre").expand(6)
+    with pytest.warns(UserWarning, match=f"{name} on expanded tensors"):
+        EXPANDED[name](actual)
+    assert torch.equal(actual.cpu(), expected)
+
+
+@pytest.mark.parametrize("index", [torch.tensor([1]), torch.tensor(1)], ids=["1-d", "0-d"])
+def test_an_index_on_the_cpu_raises(index):
+    x = torch.zeros(5, device="spyre")
+    for call in (lambda: x.index_fill(0, index, 1.0), lambda: x.index_select(0, index)):
+        with pytest.raises(RuntimeError, match="same device"):
+            call()
