@@ -125,7 +125,7 @@ def test_trouble_is_exit_code_1_and_reported_with_a_command_that_reproduces_it(c
     assert "crash: spyre opinfo crashing --dtype float32 --variant forward --sample 1" in out
     assert calls["good"]["code"] == 0, calls["good"]
     assert calls["one"]["code"] == 1
-    assert calls["one"]["calls"] == 3  # on the CPU, on the card, and in float64
+    assert calls["one"]["calls"] == 4  # on the CPU, the card, fake tensors, and in float64
 
 
 def test_the_summary_counts_ops_and_samples(calls):
@@ -139,13 +139,13 @@ def test_the_summary_counts_ops_and_samples(calls):
 def test_a_resumed_run_skips_finished_units(calls):
     assert calls["resumed"]["calls"] == 0
     assert calls["resumed"]["code"] == 1  # earlier results count
-    assert calls["retried"]["calls"] == 9
+    assert calls["retried"]["calls"] == 12
 
 
 def test_samples_limits_their_number(calls, folder):
     entries = json.loads((folder / "s.json").read_text())["units"]
     assert [unit["counts"] for unit in entries] == [{"native": 1}] * 2
-    assert calls["few"]["calls"] == 4
+    assert calls["few"]["calls"] == 6
 
 
 def test_the_tolerance_depends_on_the_format(calls):

@@ -30,7 +30,7 @@ META_FAILURES = (
     AttributeError,
 )
 # Ops whose meta functions reject dtypes that the kernels support, such as float16.
-_TOO_STRICT = ("aten::_grouped_mm",)
+TOO_STRICT_META = ("aten::_grouped_mm",)
 # Ops whose decompositions would accept any dtype, and truncate results to integers or bools.
 _FLOAT_ONLY = (
     *("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu"),
@@ -160,7 +160,7 @@ def _check_scalars(
 def _meta_results(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> list[torch.Tensor]:
-    if overload._schema.name not in _TOO_STRICT:
+    if overload._schema.name not in TOO_STRICT_META:
         with suppress(*META_FAILURES):
             return pytree.tree_leaves(overload(*args, **kwargs))
     return []

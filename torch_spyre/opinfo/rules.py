@@ -32,8 +32,8 @@ READS_ON_HOST = (
 )
 # PyTorch's formula of the gradient reads whether there are zeros or NaN, or a number of elements.
 GRADIENT_READS_ON_HOST = (
-    *("cumprod", "masked.cumprod", "masked_scatter", "max.reduction_no_dim", "median"),
-    *("min.reduction_no_dim", "nanmedian", "prod"),
+    *("cumprod", "masked.cumprod", "masked_fill", "masked_scatter", "max.reduction_no_dim"),
+    *("median", "min.reduction_no_dim", "nanmedian", "prod"),
 )
 # In evaluation mode only the CPU returns empty statistics; other devices return the running ones,
 # as PyTorch's decomposition does.

@@ -43,10 +43,11 @@ def _run_decomposition(
 ) -> Any:
     if args[0].device.type != DEVICE_NAME:
         return NotImplemented
-    from torch_spyre._inductor import decompositions
+    from torch_spyre._inductor.decompositions import registry, transformer  # noqa: F401
 
+    # Not from the table, whose functions give results the strides that this function returns.
     with mode:
-        return decompositions.table()[overload](*args, **kwargs)
+        return registry.DECOMPOSITIONS[overload](*args, **kwargs)
 
 
 class PaddedBatch(Tensor):

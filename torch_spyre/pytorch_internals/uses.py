@@ -49,6 +49,9 @@ _DISPATCHER = (
         "_dispatch_tls_local_exclude_set",
         "_dispatch_tls_local_include_set",
     ),
+    *_used("torch._ops", "names of ops in fallback policies", "OpOverloadPacket"),
+    *_used("torch._C", "padded batches of transformer modules", "_disabled_torch_function_impl"),
+    *_used("torch.Tensor", "padded batches of transformer modules", "_make_wrapper_subclass"),
     *_used(
         "torch._C",
         "listing the ops that need a kernel",
@@ -117,6 +120,13 @@ _DYNAMO = (
 )
 
 _FAKE_TENSORS = (
+    *_used(
+        "torch._prims_common",
+        "strides of results",
+        "make_channels_last_strides_for",
+        "make_contiguous_strides_for",
+        "suggest_memory_format",
+    ),
     *_used("torch._subclasses", "shapes and dtypes of results", "FakeTensorMode"),
     *_used(
         "torch._subclasses.fake_tensor",

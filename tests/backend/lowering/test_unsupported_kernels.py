@@ -101,7 +101,7 @@ def test_a_run_compiles_scalars_in_if_their_bounds_exceed_the_scratchpad():
     module = ktir.load(kernel(body))
     with pytest.raises(ScratchpadOverflowError):
         module.compile("f")
-    program = kernels._program_for_run(module, "f", {"n": 5}, frozenset({"p"}))
+    program = kernels._program_for_run(module, "f", {"n": 5}, frozenset({"p"}), checks_bounds=False)
     assert program.content.scratchpad_bytes == 128
 
 

@@ -19,6 +19,8 @@ OWN_FILES = {f"{package}/attention.py" for package in PACKAGES}
 MENTIONS = {
     *OWN_FILES,
     *(f"{package}/__init__.py" for package in PACKAGES),
+    # PyTorch's modules that consist of attention and linear layers.
+    "decompositions/transformer.py",
     # PyTorch's higher-order op of that name.
     "fx_passes.py",
 }

@@ -96,7 +96,6 @@ CHANGED = {
 }
 # What it reads otherwise, and why graphs need not be compiled again for it.
 WITHOUT_CODE = {
-    "TORCH_SPYRE_FALLBACK": "refuses graphs before any cache is asked",
     "TORCH_SPYRE_VALIDATE_PASSES": "only checks bundles, and changes none",
     "UNROLL_LOOPS": "only files to read are written so",
     "BUNDLE_SYMBOLIC_ARGS": "only files to read are written so",

@@ -9,10 +9,12 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+from torch.fx.experimental.symbolic_shapes import guarding_hint_or_throw, has_guarding_hint
 from torch.utils import _pytree as pytree
 
-from torch_spyre._inductor.argument_checks import META_FAILURES
+from torch_spyre._inductor.argument_checks import META_FAILURES, TOO_STRICT_META
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.pytorch_internals.fake_tensor_logging import quiet_meta_functions
 
 Function = Callable[..., Any]
 
@@ -56,15 +58,10 @@ def with_result_strides(overload: torch._ops.OpOverload, function: Function) -> 
     return decomposition
 
 
-def to_strides(x: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
-    """Return a dense tensor with its dims in the order of `strides`: `x` itself if it has them."""
-    dims = zip(x.shape, x.stride(), strides, strict=True)
-    if x.numel() == 0 or all(size == 1 or stride == new for size, stride, new in dims):
-        return x
-    # Dims of size 1 come last; their strides do not matter.
-    order = sorted(range(x.dim()), key=lambda dim: (x.shape[dim] == 1, -strides[dim]))
+def _in_order(x: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
+    """Return a dense copy whose dims are laid out in an order, the outermost first."""
     inverse = [order.index(dim) for dim in range(x.dim())]
-    return x.permute(order).clone(memory_format=torch.contiguous_format).permute(inverse)
+    return x.permute(*order).clone(memory_format=torch.contiguous_format).permute(*inverse)
 
 
 def _is_fake_on_card(value: object) -> bool:
@@ -74,16 +71,59 @@ def _is_fake_on_card(value: object) -> bool:
 def _fake_results(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> list[Any]:
-    """Return the op's results for fake tensors; an empty list if it has no fake kernel."""
-    with disable_proxy_modes_tracing(), suppress(*META_FAILURES):
+    """Return the op's results for fake tensors; an empty list if they are not known.
+
+    The decomposition has accepted the arguments, so an error is one of the meta function: some
+    cannot handle symbolic sizes.
+    """
+    if overload._schema.name in TOO_STRICT_META:
+        return []
+    with (
+        disable_proxy_modes_tracing(),
+        quiet_meta_functions(),
+        suppress(RuntimeError, *META_FAILURES),
+    ):
         return pytree.tree_leaves(overload(*args, **kwargs))
     return []
 
 
 def _restrided(result: Any, expected: Any) -> Any:
+    """Return the result with the strides of the expected one, if these are dense.
+
+    Symbolic sizes are compared by their hints: the order of dims does not depend on sizes that are
+    greater than 1, so that no guard is needed.
+    """
     if not isinstance(result, torch.Tensor) or not isinstance(expected, torch.Tensor):
         return result
-    is_dense = torch._prims_common.is_non_overlapping_and_dense_or_false(expected)
-    if not is_dense or result.shape != expected.shape:
+    geometry = _hints(result), _hints(expected)
+    if None in geometry:
         return result
-    return to_strides(result, expected.stride())
+    (shape, strides), (expected_shape, expected_strides) = geometry
+    dims = [dim for dim, size in enumerate(shape) if size != 1]
+    if shape != expected_shape or 0 in shape:
+        return result
+    if all(strides[dim] == expected_strides[dim] for dim in dims):
+        return result
+    order = sorted(dims, key=lambda dim: -expected_strides[dim])
+    if not _is_dense([(shape[dim], expected_strides[dim]) for dim in order]):
+        return result
+    return _in_order(result, [*order, *(dim for dim in range(len(shape)) if dim not in order)])
+
+
+def _hints(tensor: torch.Tensor) -> tuple[list[int], list[int]] | None:
+    """Return sizes and strides without symbols; None if one of them is known at run time only."""
+    with disable_proxy_modes_tracing():
+        sizes, strides = list(tensor.shape), list(tensor.stride())
+        if not all(map(has_guarding_hint, (*sizes, *strides))):
+            return None
+        return list(map(guarding_hint_or_throw, sizes)), list(map(guarding_hint_or_throw, strides))
+
+
+def _is_dense(dims: Sequence[tuple[int, int]]) -> bool:
+    """Return whether dims, each a size and a stride, cover memory without gaps or overlaps."""
+    step = 1
+    for size, stride in reversed(dims):
+        if stride != step:
+            return False
+        step *= size
+    return True
