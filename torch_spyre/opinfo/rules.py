@@ -62,12 +62,15 @@ EXPECTED_DIFFERENCES = {
         "unravel_index": WIDE,
     },
 }
+_PAIR = "the card has no complex dtypes: both parts are copied, and joined by `view_as_real`"
 _EMPTY_STATISTICS = "evaluation mode: only the CPU returns empty statistics"
 # Ops whose strides, aliasing or fake results differ from the CPU, with reasons.
 METADATA_DIFFERENCES = {
     "native_batch_norm": _EMPTY_STATISTICS,
     "_native_batch_norm_legit": _EMPTY_STATISTICS,
-    "view_as_complex": "the card has no complex dtypes; both parts are copied to other tensors",
+    "complex": _PAIR,
+    "polar": _PAIR,
+    "view_as_complex": _PAIR,
 }
 
 

@@ -81,6 +81,12 @@ def view_as_complex(x: torch.Tensor) -> ComplexPair:
             f"view_as_complex: the last dimension must have size 2, and {list(x.shape)} has not"
         ),
     )
+    # The parts are copied from any strides; PyTorch's views need these.
+    torch._check(x.stride(-1) == 1, lambda: "Tensor must have a last dimension with stride 1")
+    torch._check(
+        all(stride % 2 == 0 for stride in x.stride()[:-1]),
+        lambda: "Tensor must have a stride divisible by 2 for all but last dimension",
+    )
     return paired(x[..., 0], x[..., 1])
 
 

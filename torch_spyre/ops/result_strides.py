@@ -61,6 +61,11 @@ def _ldexp(args: Sequence[Any], result: torch.Tensor) -> Strides:
     return _elementwise((x, other.contiguous()), result)
 
 
+def _copied(args: Sequence[Any], result: torch.Tensor) -> Strides:
+    """Return the strides of a copy: those of a dense input, and else without its gaps."""
+    return tuple(torch.empty_like(args[0]).stride())
+
+
 def _attention(args: Sequence[Any], result: torch.Tensor) -> Strides:
     """Return the strides of the query where the CPU has one kernel; otherwise those of a matmul."""
     query, key, value = args[:3]
@@ -107,6 +112,7 @@ _RULES: dict[Rule, str] = {
         logical_and logical_or logical_xor native_dropout_backward
     """,
     _convolution: "convolution",
+    _copied: "prims::device_put",
     _ldexp: "ldexp.Tensor",
     _attention: "_scaled_dot_product_fused_attention_overrideable",
 }
@@ -119,6 +125,8 @@ def rules() -> dict[torch._ops.OpOverload, Rule]:
 
 
 def _overload(name: str) -> torch._ops.OpOverload:
-    op, _, variant = name.partition(".")
-    overload: torch._ops.OpOverload = getattr(getattr(torch.ops.aten, op), variant or "default")
+    namespace, _, op = name.rpartition("::")
+    op, _, variant = op.partition(".")
+    packet = getattr(getattr(torch.ops, namespace or "aten"), op)
+    overload: torch._ops.OpOverload = getattr(packet, variant or "default")
     return overload

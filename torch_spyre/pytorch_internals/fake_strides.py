@@ -28,7 +28,9 @@ def _with_strides_of_cpu(original: Function) -> Function:
         if rule is None:
             return results
         first = results[0] if isinstance(results, tuple) else results
-        if first.device.type != DEVICE_NAME:
+        # A copy to the host has its argument on a card.
+        tensors = [first, *(value for value in args if isinstance(value, torch.Tensor))]
+        if all(tensor.device.type != DEVICE_NAME for tensor in tensors):
             return results
         with self:
             strides = rule(args, first)
