@@ -38,8 +38,8 @@ def ctc_loss(
     num_targets = _on_card(target_lengths, log_probs.device)
     longest = targets.shape[-1] if host_targets is None else max(host_targets, default=0)
     states = _states(targets, num_targets, longest, blank)
-    losses, _ = _forward(log_probs.float(), states, num_inputs, num_targets, zero_infinity)
-    losses = losses.to(log_probs.dtype)
+    in_float32, _ = _forward(log_probs.float(), states, num_inputs, num_targets, zero_infinity)
+    losses: Tensor = in_float32.to(log_probs.dtype)
     if zero_infinity:
         losses = torch.where(losses == _INFINITY, 0.0, losses)
     if reduction == _REDUCTION_MEAN:
