@@ -67,6 +67,19 @@ HYBRID = dict(
     mamba_d_state=32,
     mamba_chunk_size=16,
 )
+# An image of 4 x 4 patches becomes 4 of the tokens, which have the number 5.
+IDEFICS = dict(
+    image_token_id=5,
+    scale_factor=2,
+    pad_token_id=0,
+    vision_config=dict(_LAYERS, image_size=64, patch_size=16),
+    text_config=dict(DECODER, model_type="llama", pad_token_id=0, bos_token_id=1, eos_token_id=2),
+)
+SEEN = {
+    "input_ids": torch.tensor([[1, 5, 5, 5, 5, 7, 8, 9], [1, 5, 5, 5, 5, 10, 11, 12]]),
+    "pixel_values": PIXELS.unsqueeze(1),
+    "pixel_attention_mask": torch.ones(2, 1, 64, 64, dtype=torch.bool),
+}
 # Configurations whose field names differ from the common ones.
 GPT2 = dict(vocab_size=VOCABULARY, n_embd=256, n_layer=2, n_head=4, n_positions=256)
 NEOX = dict(_SHARED, max_position_embeddings=256)
@@ -195,8 +208,9 @@ FAMILIES = {
     "siglip2": Family(tf.Siglip2VisionModel, NUMBERED, PATCHES),
     "beit": Family(tf.BeitModel, dict(VISION, use_relative_position_bias=True), IMAGES),
     "clip": Family(tf.CLIPVisionModel, VISION, IMAGES),
+    "idefics3": Family(tf.Idefics3ForConditionalGeneration, IDEFICS, SEEN),
     "convnext": Family(tf.ConvNextModel, CONVNEXT, IMAGES),
     "resnet": Family(tf.ResNetModel, RESNET, IMAGES),
 }
 # One of each kind, for every run.
-QUICK = ("granite", "bert", "vit")
+QUICK = ("granite", "bert", "vit", "idefics3")

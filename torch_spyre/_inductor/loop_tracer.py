@@ -13,6 +13,7 @@ from torch._inductor.ops_handler import DefaultHandler
 from torch._inductor.virtualized import V
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
+from torch_spyre._inductor.layouts.terms import modulo
 from torch_spyre._inductor.loop_ir import (
     Constant,
     Coordinate,
@@ -179,7 +180,7 @@ def _without_inductor_functions(expr: sympy.Expr) -> sympy.Expr:
     expr = expr.replace(FloorDiv, lambda value, divisor: sympy.floor(value / divisor))
     return expr.replace(
         ModularIndexing,
-        lambda value, divisor, modulus: sympy.Mod(sympy.floor(value / divisor), modulus),
+        lambda value, divisor, modulus: modulo(sympy.floor(value / divisor), modulus),
     )
 
 

@@ -104,6 +104,7 @@ _FOURIER = "Fourier transforms: the card has no format for complex elements"
 _RANDOM = "random draws come from the host's engine, so that a seed gives the CPU's sequence"
 _POLYNOMIAL = "special functions: it has no decomposition into functions of the card"
 _DYNAMIC_PROGRAM = "a recurrence over time steps, which the compiler cannot express as loops"
+_COMPOSED_ABOVE = "ctc_loss is native; its steps called alone have results of data-dependent size"
 _QUANTIZED = "the card holds no quantized tensors"
 _SPARSE = "the card holds no sparse or nested tensors"
 _CPU_FORMAT = "a format of the CPU's own libraries"
@@ -150,7 +151,8 @@ FAMILIES = (
         special_* igamma* _standard_gamma_grad _dirichlet_grad
         """,
     ),
-    (_DYNAMIC_PROGRAM, "_ctc_loss* gcd* lcm* nextafter* segment_reduce _segment_reduce*"),
+    (_COMPOSED_ABOVE, "_ctc_loss*"),
+    (_DYNAMIC_PROGRAM, "gcd* lcm* nextafter* segment_reduce _segment_reduce*"),
     (_DATA_DEPENDENT, "unique* _unique histogram* _histogramdd* mode _pack_padded_sequence"),
 )
 

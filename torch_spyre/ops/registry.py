@@ -169,6 +169,8 @@ _KERNELS = {
     "_nested_tensor_from_mask_left_aligned.default": "transformer:is_left_aligned",
     "_unique2.default": "unique:unique",
     "batch_norm_backward.default": "batch_norm:backward",
+    "ctc_loss.IntList": "ctc_loss:ctc_loss",
+    "ctc_loss.Tensor": "ctc_loss:ctc_loss",
     "equal.default": "equal:equal",
     "masked_select.default": "nonzero:masked_select",
     "multinomial.default": "multinomial:multinomial",
@@ -181,6 +183,8 @@ _ALWAYS_REGISTERED = (
     "_nested_tensor_from_mask.default",
     "_nested_tensor_from_mask_left_aligned.default",
 )
+# PyTorch composes them from ops that have a gradient; so do these kernels.
+_BEFORE_AUTOGRAD = ("ctc_loss.IntList", "ctc_loss.Tensor")
 # Fused optimizers: one kernel of the card per parameter, in ops/optimizers.py.
 _OPTIMIZERS = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_")
 # Complex tensors are pairs of real ones. Their kernels go before autograd, which then sees the real
@@ -240,6 +244,7 @@ def _entries() -> list[OpEntry]:
             name,
             Kind.KERNEL,
             function=function,
+            keys=_BOTH_KEYS if name in _BEFORE_AUTOGRAD else (DEVICE_KEY,),
             is_always_registered=name in _ALWAYS_REGISTERED,
         )
         for name, function in _KERNELS.items()

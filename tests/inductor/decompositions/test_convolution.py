@@ -9,6 +9,8 @@ from cpu_reference import (
     make_tensor,
     mark_heavy,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 pytestmark = pytest.mark.usefixtures("no_fallbacks")
 
@@ -35,6 +37,55 @@ WEIGHTS = {shape: make_tensor(*shape) for shape in SIZES}
 @pytest.mark.parametrize("form", FORMS)
 def test_convolutions(form):
     assert_close_to_cpu(FORMS[form], make_tensor(2, 4, 7, 10), units=8, scale=4)
+
+
+# Overlapping windows whose step has no simple ratio to their size: sizes of input, kernel, options.
+OVERLAPPING = {
+    "1d": ((2, 1, 163), (8, 1, 16), {"stride": 10}),
+    "1d, padded": ((1, 1, 400), (8, 1, 25), {"stride": 10, "padding": 12}),
+    "2d": ((1, 2, 40, 47), (4, 2, 10, 10), {"stride": 5}),
+    "2d, odd": ((1, 2, 33, 29), (4, 2, 9, 9), {"stride": 6}),
+    "2d, large": ((1, 1, 40, 46), (4, 1, 16, 16), {"stride": 10}),
+}
+
+
+@pytest.mark.parametrize("form", mark_heavy(OVERLAPPING, "2d, large"))
+def test_windows_that_overlap_by_any_amount(form, caplog):
+    size, kernel, options = OVERLAPPING[form]
+    function = F.conv1d if len(kernel) == 3 else F.conv2d
+    x, weight = make_tensor(*size, dtype=torch.float32), make_tensor(*kernel, dtype=torch.float32)
+    assert_close_to_cpu(lambda *args: F.relu(function(*args, **options)), x, weight, scale=8)
+    assert "op by op" not in caplog.text
+
+
+@pytest.mark.heavy
+@pytest.mark.filterwarnings("error")
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_kernel_stride_dilation_and_padding(data):
+    dims = data.draw(st.integers(1, 2), "dims")
+    largest = 16 if dims == 1 else 6
+    draw = {
+        name: [data.draw(st.integers(low, high), name) for _ in range(dims)]
+        for name, low, high in (
+            ("kernel", 1, largest),
+            ("stride", 1, largest),
+            ("dilation", 1, 3),
+            ("padding", 0, 3),
+            ("extra", 0, 40 if dims == 1 else 12),
+        )
+    }
+    size = [
+        dilation * (kernel - 1) + 1 + extra
+        for kernel, dilation, extra in zip(
+            draw["kernel"], draw["dilation"], draw["extra"], strict=True
+        )
+    ]
+    options = {name: tuple(draw[name]) for name in ("stride", "dilation", "padding")}
+    function = F.conv1d if dims == 1 else F.conv2d
+    x = make_tensor(2, 2, *size, dtype=torch.float32)
+    weight = make_tensor(3, 2, *draw["kernel"], dtype=torch.float32)
+    assert_close_to_cpu(lambda *args: function(*args, **options), x, weight, scale=8)
 
 
 # Sizes of the input and of the kernel, and the options.

@@ -15,6 +15,7 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts import device_coordinates, host_coordinates
+from torch_spyre._inductor.layouts.terms import modulo
 from torch_spyre.testing import layouts as golden
 
 d0, d1, d2 = D[:3]
@@ -184,3 +185,25 @@ def test_coordinates_of_random_views_match_the_golden_model(access):
     actual_offsets = sum(c * step for c, step in zip(coordinates, strides, strict=True))
     expected = golden.device_offset(offsets, layout.device_size, layout.stride_map)
     np.testing.assert_array_equal(actual_offsets, expected)
+
+
+def _nested_index(data, depth):
+    """Draw a sum with nested quotients and remainders of d0 and d1."""
+    factor = data.draw(st.integers(1, 7))
+    if depth == 0:
+        return factor * data.draw(st.sampled_from([d0, d1])) + data.draw(st.integers(0, 5))
+    inner, divisor = _nested_index(data, depth - 1), data.draw(st.integers(2, 12))
+    form = data.draw(st.sampled_from(["sum", "quotient", "remainder"]))
+    if form == "sum":
+        return inner + _nested_index(data, depth - 1)
+    return factor * (sympy.floor(inner / divisor) if form == "quotient" else modulo(inner, divisor))
+
+
+@settings(max_examples=80 if run_scope.is_quick else 1000, deadline=None)
+@given(st.data())
+def test_remainders_of_multiples_of_remainders(data):
+    index, modulus = _nested_index(data, 3), data.draw(st.integers(2, 16))
+    remainder = modulo(index, modulus)
+    for first, second in ((0, 0), (1, 5), (7, 3), (13, 8), (22, 17)):
+        point = {d0: sympy.Integer(first), d1: sympy.Integer(second)}
+        assert remainder.xreplace(point) == int(index.xreplace(point)) % modulus

@@ -256,7 +256,32 @@ def _digit_expression(digit: Digit) -> sympy.Expr:
     result = _base_expression(digit.base)
     if digit.divisor > 1:
         result = sympy.floor(result / digit.divisor)
-    return sympy.Mod(result, digit.modulus) if digit.modulus else result
+    return modulo(result, digit.modulus) if digit.modulus else result
+
+
+def modulo(value: sympy.Expr, modulus: int) -> sympy.Expr:
+    """Return `value % modulus`.
+
+    SymPy 1.14 simplifies `Mod(a*Mod(x, m), n)` to `Mod(a*Mod(x, m)**2, n)` or `a*Mod(x, n)`, which
+    are other numbers, so multiples of a `Mod` are written with `floor`.
+    """
+    return sympy.Mod(_with_floor_for_mod(value), modulus)
+
+
+def _with_floor_for_mod(value: sympy.Expr) -> sympy.Expr:
+    terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(value)]
+    multiples = [
+        (coefficient, factor)
+        for coefficient, factor in terms
+        if isinstance(factor, sympy.Mod) and coefficient not in (1, -1)
+    ]
+    if not multiples:
+        return value
+    for coefficient, factor in multiples:
+        dividend, divisor = factor.args
+        remainder = dividend - divisor * sympy.floor(dividend / divisor)
+        value += sympy.expand(coefficient * remainder) - coefficient * factor
+    return _with_floor_for_mod(value)
 
 
 def _base_expression(base: Variable | Linear) -> sympy.Expr:

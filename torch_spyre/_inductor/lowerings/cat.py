@@ -32,7 +32,7 @@ def _is_empty_vector(x: ir.TensorBox) -> bool:
 
 @register_lowering(aten.constant_pad_nd.default)
 def _pad(x: ir.TensorBox, pad: Sequence[int], value: float = 0) -> ir.TensorBox:
-    result = x
+    result, is_copy = x, False
     rank = len(x.get_size())
     for position in range(len(pad) // 2):
         dim = rank - 1 - position
@@ -43,7 +43,8 @@ def _pad(x: ir.TensorBox, pad: Sequence[int], value: float = 0) -> ir.TensorBox:
         present = [part for part in parts if part is not None]
         if len(present) > 1:
             result = ir.TensorBox(ir.ConcatKernel.create(present, dim))
-    return clone(result) if result is x else result
+            is_copy = True
+    return result if is_copy else clone(result)
 
 
 def _filled(like: ir.TensorBox, dim: int, count: int, value: float) -> ir.TensorBox | None:
