@@ -10,6 +10,7 @@ from pathlib import Path
 from fuzz.kind import Content, Kind
 from fuzz.outcomes import Problem
 
+ROOT = Path(__file__).parents[1]
 # How long to look for a smaller input, in seconds.
 MINIMISING_SECONDS = 20.0
 
@@ -34,9 +35,11 @@ class Case:
     def save(self, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / self.file_name
-        reproduce = f"python -m fuzz --replay {path}"
+        place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+        reproduce = f"python -m fuzz --replay {place}"
         # One item per line: the description and most inputs are lists of lines.
-        record = {**asdict(self), "description": self.description.splitlines()}
+        lines = self.description.replace(f"{ROOT}/", "").splitlines()
+        record = {**asdict(self), "description": lines}
         path.write_text(json.dumps({"reproduce": reproduce, **record}, indent=1) + "\n")
         return path
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from fuzz.cases import Case, load_case, minimised
+from fuzz.cases import ROOT, Case, load_case, minimised
 from fuzz.kind import Kind
 from fuzz.outcomes import Batch, Finished, Found, Problem
 from fuzz.pool import Slot, wait_for
 from fuzz.state import State, load_state
 
 PROGRESS_SECONDS = 30.0
-ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Tally:
     """What was done with inputs of one kind; `seconds` is the time of all workers together."""
 
     inputs: int = 0
-    refused: int = 0
+    rejected: int = 0
     findings: int = 0
     seconds: float = 0.0
 
@@ -56,9 +55,9 @@ class Report:
         return sum(tally.findings for tally in self.tallies.values())
 
     def table(self) -> str:
-        lines = [f"{'kind':<12}{'inputs':>10}{'refused':>10}{'findings':>10}{'per second':>12}"]
+        lines = [f"{'kind':<12}{'inputs':>10}{'rejected':>10}{'findings':>10}{'per second':>12}"]
         lines += [
-            f"{name:<12}{tally.inputs:>10}{tally.refused:>10}{tally.findings:>10}"
+            f"{name:<12}{tally.inputs:>10}{tally.rejected:>10}{tally.findings:>10}"
             f"{tally.per_second:>12.1f}"
             for name, tally in self.tallies.items()
         ]
@@ -144,7 +143,7 @@ class Driver:
         if isinstance(message, Finished):
             tally = self.report.tallies[message.batch.kind]
             tally.inputs += message.ran
-            tally.refused += message.refused
+            tally.rejected += message.rejected
             tally.seconds += message.seconds
             self.reserved[message.batch.kind] = tally.seconds
             self._save_positions()

@@ -22,15 +22,15 @@ class Violation(Exception):
         self.summary = summary
 
 
-class Refused(Exception):
-    """An input was refused as documented, by an error that has no class in `errors.py`."""
+class Rejected(Exception):
+    """An input was rejected as documented, by an error that has no class in `errors.py`."""
 
 
 class Kind(ABC):
     """One kind of input: how to generate it, run it, and make it smaller.
 
     `run` returns if the input was accepted. A documented error that it raises means that the input
-    was refused; any other exception is a finding.
+    was rejected; any other exception is a finding.
     """
 
     name: ClassVar[str]
@@ -41,7 +41,7 @@ class Kind(ABC):
     batch: ClassVar[int] = 50
 
     def prepare(self) -> None:  # noqa: B027  (nothing to do by default)
-        """Import and build what inputs share; called once in each worker, before the first."""
+        """Set up the process; called in a worker before its first input, and after other kinds."""
 
     @abstractmethod
     def generate(self, chance: random.Random) -> Content:
@@ -49,7 +49,7 @@ class Kind(ABC):
 
     @abstractmethod
     def run(self, content: Content) -> None:
-        """Run an input; raise if it is refused or finds something."""
+        """Run an input; raise if it is rejected or finds something."""
 
     def smaller(self, content: Content) -> Iterator[Content]:
         """Yield inputs that are simpler than this one, the simplest first."""
@@ -61,11 +61,11 @@ def chance_of(seed: int, kind: str, number: int) -> random.Random:
     return random.Random(f"{seed} {kind} {number}")
 
 
-def is_refusal(error: BaseException) -> bool:
-    """Return whether an error is the documented refusal of an input, and no bug of the package."""
+def is_rejection(error: BaseException) -> bool:
+    """Return whether an error is the documented rejection of an input, not a bug."""
     if isinstance(error, CompilerFailure | InvalidBundleError):
         return False
-    return isinstance(error, SpyreError | Refused)
+    return isinstance(error, SpyreError | Rejected)
 
 
 def shorter_lists(items: list[Any]) -> Iterator[list[Any]]:

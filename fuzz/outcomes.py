@@ -73,7 +73,7 @@ class Finished:
 
     batch: Batch
     ran: int
-    refused: int
+    rejected: int
     seconds: float
 
 

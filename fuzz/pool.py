@@ -18,7 +18,7 @@ from typing import Any
 
 from fuzz.kind import Content, Kind
 from fuzz.outcomes import Batch, Finished, Found, Generate, Problem, Try
-from fuzz.worker import BEGAN, LOG, NUMBER, PREPARING, REFUSED, memory_problem, work
+from fuzz.worker import BEGAN, LOG, NUMBER, PREPARING, REJECTED, memory_problem, work
 
 _fork = multiprocessing.get_context("fork")
 # Seconds between two looks at the time and memory of a worker.
@@ -39,8 +39,8 @@ class Slot:
         self.process: ForkProcess | None = None
         self.connection: Connection
         self.batch: Batch | None = None
-        # The first input of the batch, and how many were refused before a worker was replaced.
-        self.first = self._num_refused = 0
+        # The first input of the batch, and how many were rejected before a worker was replaced.
+        self.first = self._num_rejected = 0
         self._seconds = 0.0
 
     def start(self, batch: Batch, siblings: "list[Slot]") -> None:
@@ -49,7 +49,7 @@ class Slot:
         if self.process is None:
             self._fork(siblings)
         self.batch, self.first = batch, batch.first
-        self._num_refused, self._seconds = 0, 0.0
+        self._num_rejected, self._seconds = 0, 0.0
         self.connection.send(batch)
 
     def _fork(self, siblings: "list[Slot]") -> None:
@@ -90,15 +90,15 @@ class Slot:
         if number == PREPARING:
             self.kill()
             raise RuntimeError(f"{self.batch.kind} cannot be prepared: {problem.description}")
-        self._num_refused += int(self.progress[REFUSED])
+        self._num_rejected += int(self.progress[REJECTED])
         self._seconds += time.monotonic() - self.progress[BEGAN]
         self.kill()
         yield Found(self.batch.kind, number, problem)
         remaining = self.batch.after(number)
         if remaining.count:
-            first, num_refused, seconds = self.first, self._num_refused, self._seconds
+            first, num_rejected, seconds = self.first, self._num_rejected, self._seconds
             self.start(remaining, siblings)
-            self.first, self._num_refused, self._seconds = first, num_refused, seconds
+            self.first, self._num_rejected, self._seconds = first, num_rejected, seconds
             return
         batch = self.batch
         self.batch = None
@@ -107,8 +107,8 @@ class Slot:
     def _whole(self, finished: Finished) -> Finished:
         """Return the report of a batch with the parts that ended workers had run."""
         batch = Batch(finished.batch.kind, self.first, finished.batch.end - self.first)
-        refused = finished.refused + self._num_refused
-        return Finished(batch, batch.count, refused, finished.seconds + self._seconds)
+        rejected = finished.rejected + self._num_rejected
+        return Finished(batch, batch.count, rejected, finished.seconds + self._seconds)
 
     def outcome(self, kind: str, content: Content) -> Problem | None:
         """Run one input, wait for it, and return what is wrong, or None."""

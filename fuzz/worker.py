@@ -12,12 +12,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from fuzz.kind import Content, Kind, chance_of, is_refusal
+from fuzz.kind import Content, Kind, chance_of, is_rejection
 from fuzz.outcomes import Batch, Finished, Found, Generate, Problem, Task, Try, problem_of
 
 # What an array in shared memory holds: the number of the running input, when it began, and how many
-# inputs of the batch were refused.
-NUMBER, BEGAN, REFUSED = range(3)
+# inputs of the batch were rejected.
+NUMBER, BEGAN, REJECTED = range(3)
 PREPARING = -1
 LOG = "log.txt"
 
@@ -51,7 +51,7 @@ class Worker:
     ) -> None:
         self.connection, self.progress = connection, progress
         self.kinds, self.seed = kinds, seed
-        self.prepared: set[str] = set()
+        self.current = ""
 
     def serve(self) -> None:
         with contextlib.suppress(EOFError, BrokenPipeError):
@@ -68,21 +68,21 @@ class Worker:
     def run_batch(self, batch: Batch) -> None:
         began = time.monotonic()
         kind = self.prepare(batch.kind)
-        self.progress[REFUSED] = 0
+        self.progress[REJECTED] = 0
         for number in range(batch.first, batch.end):
             problem = self.run_input(kind, number)
             if problem is not None:
                 self.connection.send(Found(batch.kind, number, problem))
-        refused = int(self.progress[REFUSED])
+        rejected = int(self.progress[REJECTED])
         seconds = time.monotonic() - began
-        self.connection.send(Finished(batch, batch.count, refused, seconds))
+        self.connection.send(Finished(batch, batch.count, rejected, seconds))
 
     def prepare(self, name: str) -> Kind:
         self.progress[NUMBER], self.progress[BEGAN] = PREPARING, time.monotonic()
         kind = self.kinds[name]
-        if name not in self.prepared:
+        if name != self.current:
             kind.prepare()
-            self.prepared.add(name)
+            self.current = name
         return kind
 
     def run_input(self, kind: Kind, number: int) -> Problem | None:
@@ -105,9 +105,9 @@ class Worker:
         try:
             kind.run(content)
         except Exception as error:
-            if not is_refusal(error):
+            if not is_rejection(error):
                 return problem_of(error)
-            self.progress[REFUSED] += 1
+            self.progress[REJECTED] += 1
         growth = _peak_megabytes() - peak
         if growth > kind.megabytes:
             # Later inputs count from here again.

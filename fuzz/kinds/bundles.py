@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from fuzz.kind import Content, Kind, Violation, shorter_lists
-from fuzz.kinds.card import Canaries, refusal_of_launch
+from fuzz.kinds.card import Canaries, rejection_of_launch, synchronize
 from torch_spyre import knobs
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import validate
@@ -47,7 +47,7 @@ def argument_bytes(name: str) -> list[int]:
 
 
 class BundleKind(Kind):
-    """Bundles with one to three mutations: refused, or run without changing other memory."""
+    """Bundles with one to three mutations: rejected, or run without changing other memory."""
 
     name = "bundles"
 
@@ -104,12 +104,12 @@ def run_programs(kernel: str, programs: list[list[OpSpec]]) -> None:
     runner = Runner(KERNEL, programs)
     try:
         runner.run(*arguments)
-        torch.spyre.synchronize()
+        synchronize()
     except TypeError as error:
         if KERNEL not in str(error):  # it takes more or fewer arguments
             raise
     except Exception as error:
-        raise refusal_of_launch(error, KERNEL) from error
+        raise rejection_of_launch(error, KERNEL) from error
     finally:
         canaries.check()
     for index, argument in enumerate(arguments):

@@ -2,7 +2,7 @@
 
 import torch
 
-from fuzz.kind import Refused, Violation
+from fuzz.kind import Rejected, Violation
 
 _PATTERN = torch.full((96,), 0x5A5A5A5A, dtype=torch.int32)
 
@@ -23,8 +23,13 @@ class Canaries:
                 raise Violation("the bytes of another tensor on the card were changed")
 
 
-def refusal_of_launch(error: Exception, kernel: str) -> Refused:
-    """Return the refusal that a failed launch is; raise the error if it is not a documented one.
+def synchronize() -> None:
+    """Wait for the card, and raise the error of a launch."""
+    torch.get_device_module("spyre").synchronize()
+
+
+def rejection_of_launch(error: Exception, kernel: str) -> Rejected:
+    """Return the rejection that a failed launch is; raise the error if it is not a documented one.
 
     A launch raises IndexError for an index out of bounds and RuntimeError otherwise, and names the
     kernel.
@@ -33,4 +38,4 @@ def refusal_of_launch(error: Exception, kernel: str) -> Refused:
     is_documented = isinstance(error, RuntimeError | IndexError | ValueError | MemoryError)
     if not is_documented or "INTERNAL ASSERT" in message or kernel not in message:
         raise error
-    return Refused(message)
+    return Rejected(message)

@@ -35,7 +35,7 @@ IN_PLACE = (
 
 
 def float_lines(chance: random.Random) -> dict[str, Any]:
-    """Return a dtype, the shapes of two inputs, and lines that PyTorch may refuse on any device.
+    """Return a dtype, the shapes of two inputs, and lines that PyTorch may reject on any device.
 
     Lines mostly use the inputs, whose shapes are few, so that their kernels have been compiled.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuzz.kind import Content, Kind, Violation, shorter_lists
-from fuzz.kinds.card import Canaries, refusal_of_launch
+from fuzz.kinds.card import Canaries, rejection_of_launch
 from fuzz.kinds.text_mutations import mutated
 from torch_spyre import knobs, ktir
 from torch_spyre.backend.lowering import array_sizes
@@ -115,7 +115,7 @@ def run_function(module: "Module", function: "Function", seed: int) -> None:
     except ktir.KtirError:
         raise
     except Exception as error:
-        raise refusal_of_launch(error, name) from error
+        raise rejection_of_launch(error, name) from error
     finally:
         canaries.check()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from fuzz.kind import Content, Kind, Refused, Violation, shorter_lists
+from fuzz.kind import Content, Kind, Rejected, Violation, shorter_lists
 from fuzz.kinds.card import Canaries
 from fuzz.kinds.float_ops import float_lines
 from torch_spyre.testing.tolerances import difference, tolerance
@@ -106,7 +106,7 @@ def execute_on_host(line: str, values: Values) -> None:
     try:
         exec(line, {"torch": torch}, values)
     except Exception as error:
-        raise Refused(f"the CPU refuses it: {error}") from error
+        raise Rejected(f"the CPU rejects it: {error}") from error
 
 
 def continue_with_values(tensor: torch.Tensor, values: torch.Tensor) -> None:
@@ -157,10 +157,11 @@ def run_compiled(lines: list[str], inputs: Values) -> None:
     try:
         expected = scope["function"](*host.values())
     except Exception as error:
-        raise Refused(f"the CPU refuses it: {error}") from error
+        raise Rejected(f"the CPU rejects it: {error}") from error
     card = on_card(inputs, canaries)
-    torch._dynamo.reset()
-    actual = torch.compile(scope["function"])(*card.values())
+    torch.compiler.reset()
+    compiled: Any = torch.compile(scope["function"])
+    actual = compiled(*card.values())
     names = [*results, *inputs]
     pairs = zip(names, [*actual, *card.values()], [*expected, *host.values()], strict=True)
     for name, result, reference in pairs:

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from fuzz.kind import Content, Kind, Refused, Violation
-from fuzz.kinds.card import Canaries, refusal_of_launch
+from fuzz.kind import Content, Kind, Rejected, Violation
+from fuzz.kinds.card import Canaries, rejection_of_launch, synchronize
 from fuzz.kinds.ktir import corpus
 from torch_spyre import _C, ktir
 from torch_spyre.backend.program.encoding import HEADER_BYTES, decode, encode, header
@@ -21,6 +21,8 @@ from torch_spyre.errors import ProgramError, SpyreError
 MAX_FIXED_BYTES = 1 << 20
 ARRAY_ELEMENTS = 1024
 _LANES = (64, 32)
+# Larger than the bits of any positive float32 constant.
+LARGE = 0x7F80_0001
 _INTEGERS = (0, 1, 2, 3, -1, 7, 64, 65, 1 << 20, (1 << 31) - 1, 1 << 32, 1 << 62, (1 << 63) - 1)
 
 
@@ -41,7 +43,7 @@ def payloads() -> list[bytes]:
 
 
 class ProgramKind(Kind):
-    """Files of device programs: refused by the reader, or run within their buffers."""
+    """Files of device programs: rejected by the reader, or run within their buffers."""
 
     name = "programs"
     batch = 500
@@ -74,12 +76,12 @@ class ProgramKind(Kind):
             if "device program: " not in str(error):
                 raise
             check_python_reader(file)
-            raise Refused(str(error)) from error
+            raise Rejected(str(error)) from error
         try:
             program = Program(file)
             listing = program.listing()
         except ProgramError as error:
-            raise Violation("the card loads what Python refuses", str(error)) from error
+            raise Violation("the card loads what Python rejects", str(error)) from error
         assert listing
         run_program(loaded, program.content, file, chance)
 
@@ -95,7 +97,7 @@ class ProgramKind(Kind):
 
 
 def check_python_reader(file: bytes) -> None:
-    """Read a program that the card has refused; Python may accept it, or raise ProgramError."""
+    """Read a program that the card has rejected; Python may accept it, or raise ProgramError."""
     try:
         Program(file).listing()
     except ProgramError:
@@ -108,7 +110,7 @@ def run_program(
     """Record and launch a program on small arrays between canaries."""
     arrays, scalars, fixed, canaries = [], [], [], Canaries()
     if sum(buffer.bytes for buffer in content.fixed_buffers) > MAX_FIXED_BYTES:
-        raise Refused("its fixed buffers are too large for a fuzzing run")
+        raise Rejected("its fixed buffers are too large for a fuzzing run")
     canaries.add()
     for argument in content.arguments:
         if not argument.is_array:
@@ -123,12 +125,14 @@ def run_program(
         "execute": True, "inject": "", "watchdog_seconds": 1.0, "check_counts": False
     }  # fmt: skip
     try:
-        counts = _C.record_program(file, sizes, scalars, _LANES)
-        cost, ordered = _C.LaunchCost(0, 0, 0), counts["conflict"]
+        cost, ordered = _C.LaunchCost(0, 0, 0), True
+        # The recorder counts some loops trip by trip, and has no time limit.
+        if max([*scalars, *(constant.bits for constant in content.constants)], default=0) < LARGE:
+            ordered = _C.record_program(file, sizes, scalars, _LANES)["conflict"]
         _C.launch_program(loaded, arrays, sizes, scalars, fixed, cost, ordered=ordered, **options)
-        torch.spyre.synchronize()
+        synchronize()
     except Exception as error:
-        raise refusal_of_launch(error, content.name) from error
+        raise rejection_of_launch(error, content.name) from error
     finally:
         canaries.check()
 

@@ -36,18 +36,18 @@ def test_an_input_depends_on_seed_kind_and_number_alone():
         return kind.generate(chance_of(*key))
 
     assert content(1, "numbers", 7) == content(1, "numbers", 7)
-    others = [content(2, "numbers", 7), content(1, "texts", 7), content(1, "numbers", 8)]
-    assert content(1, "numbers", 7) not in others
+    different = [content(2, "numbers", 7), content(1, "texts", 7), content(1, "numbers", 8)]
+    assert content(1, "numbers", 7) not in different
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_inputs_and_refusals_are_counted(options, jobs):
+def test_inputs_and_rejections_are_counted(options, jobs):
     report = run(Numbers(), replace(options, inputs=100, jobs=jobs))
     kind = Numbers()
     contents = [kind.generate(chance_of(5, "numbers", number)) for number in range(100)]
     tally = report.tallies["numbers"]
     assert (tally.inputs, tally.findings) == (100, 0)
-    assert tally.refused == sum(content[0] % 2 == 0 for content in contents)
+    assert tally.rejected == sum(content[0] % 2 == 0 for content in contents)
     assert tally.per_second > 0
     assert "100 inputs with seed 5, 0 findings" in report.table()
 

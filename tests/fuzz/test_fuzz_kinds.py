@@ -68,7 +68,7 @@ def test_a_finding_is_saved_and_ends_with_exit_code_1(places, tmp_path):
 
 
 @pytest.mark.parametrize("words", [("--only", "nothing"), ("--minutes", "0"), ("--inputs", "x")])
-def test_wrong_arguments_are_refused(words):
+def test_wrong_arguments_are_rejected(words):
     done = fuzz(*words)
     assert done.returncode == 2
     assert words[1] in done.stderr

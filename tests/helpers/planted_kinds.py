@@ -4,12 +4,12 @@ import os
 import signal
 import time
 
-from fuzz.kind import Kind, Refused, Violation, shorter_lists
+from fuzz.kind import Kind, Rejected, Violation, shorter_lists
 from torch_spyre.errors import ProgramError
 
 
 class Numbers(Kind):
-    """Lists of integers below 1000; the input is refused if the first is even."""
+    """Lists of integers below 1000; the input is rejected if the first is even."""
 
     name = "numbers"
     seconds = 1.0
@@ -35,7 +35,7 @@ class Planted(Numbers):
 
     def run(self, content):
         if not any(number < 100 for number in content):
-            raise Refused("nothing to see")
+            raise Rejected("nothing to see")
         match self.bug:
             case "crash":
                 os.kill(os.getpid(), signal.SIGSEGV)
