@@ -88,6 +88,13 @@ test-full: build core-tests test-asan ## run every test, heavy ones, sanitizers,
 	$(PYTEST) $(PYTEST_ARGS)
 	$(BIN)/spyre opinfo --jobs $(TEST_JOBS) --json build/opinfo.json --html build/opinfo.html
 
+FUZZ_MINUTES ?= 10
+FUZZ_ARGS ?=
+
+.PHONY: fuzz
+fuzz: build ## run random inputs for FUZZ_MINUTES, and save what fails as test cases
+	$(BIN)/python -m fuzz --minutes $(FUZZ_MINUTES) --jobs $(TEST_JOBS) $(FUZZ_ARGS)
+
 .PHONY: bench
 bench: build ## run every benchmark
 	@for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python "$$program"; done

@@ -87,6 +87,7 @@ DEVICES = {
         lambda t: torch.ones(4, dtype=torch.int8, device=DEV).view(torch.qint8), "qint8.*int_repr"),
     "quantized empty": (lambda t: torch.empty(4, dtype=torch.quint8, device=DEV), "spyre"),
     "no such card": (lambda t: torch.empty(1, device="spyre:3"), r"index 3 out of range \[0, 1\)"),
+    "generator of no such card": (lambda t: torch.Generator(device=128), "out of range"),
     "to no such card": (lambda t: t.line.to("spyre:1"), r"index 1 out of range \[0, 1\)"),
     "no card by that name": (lambda t: t.line.to("spyre:x"), "Invalid device string"),
     "the last index": (lambda t: torch.empty(1, device="spyre:127"), "index 127 out of range"),
@@ -207,6 +208,8 @@ VIEWS = {
     "copy to the host": (lambda t: torch.ones(3).copy_(t.line), "expanded size"),
     "copy onto itself": (lambda t: t.line[:1].expand(4).copy_(torch.ones(4)), "more than one"),
     "fill beyond int8": (lambda t: torch.ones(2).to(DEV, torch.int8).fill_(1000), "overflow"),
+    "fill of nothing beyond int8": (
+        lambda t: torch.ones(0, 3).to(DEV, torch.int8).fill_(128), "overflow"),
     "fill with complex": (lambda t: t.line.fill_(1j), "overflow|complex"),
     "several to one number": (lambda t: t.line.item(), "64 elements"),
     "mm": (lambda t: torch.mm(t.grid, t.grid), "same reduction dim|cannot be multiplied"),

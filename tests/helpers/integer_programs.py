@@ -14,15 +14,17 @@ MOST = 4000
 class Program:
     """Generate lines of Python, one op at a time; run each line to know its result."""
 
-    def __init__(self, draw):
-        self.draw = draw
-        self.dtype = draw(st.sampled_from(TYPES))
-        rank = draw(st.integers(1, 3))
-        sizes = [draw(st.sampled_from(SIZES if d == rank - 1 else SIZES[:4])) for d in range(rank)]
-        self.shapes = [tuple(sizes), tuple(sizes), (sizes[-1],)]
+    def __init__(self, chance, sizes=SIZES):
+        self.chance = chance
+        self.dtype = self.chance.choice(TYPES)
+        rank = self.chance.randint(1, 3)
+        shape = tuple(
+            self.chance.choice(sizes if d == rank - 1 else sizes[:4]) for d in range(rank)
+        )
+        self.shapes = [shape, shape, shape[-1:]]
         self.values = dict(zip(("x0", "x1", "x2"), self.inputs(), strict=True))
         self.lines: list[str] = []
-        for _ in range(draw(st.integers(2, 7))):
+        for _ in range(self.chance.randint(2, 7)):
             self.grow()
 
     def inputs(self):
@@ -32,7 +34,7 @@ class Program:
         ]
 
     def grow(self):
-        name = self.draw(st.sampled_from(list(self.values)))
+        name = self.chance.choice(list(self.values))
         value = self.values[name]
         kinds = [
             self._one,
@@ -43,7 +45,7 @@ class Program:
             self._write,
             self._write,
         ]
-        text = self.draw(st.sampled_from(kinds))(name, value)
+        text = self.chance.choice(kinds)(name, value)
         if text is None:
             return
         made = f"v{len(self.lines)}"
@@ -59,7 +61,7 @@ class Program:
         self.lines.append(line)
 
     def _dim(self, value):
-        return self.draw(st.integers(-value.dim(), value.dim() - 1)) if value.dim() else None
+        return self.chance.randint(-value.dim(), value.dim() - 1) if value.dim() else None
 
     def _partner(self, value):
         fitting = []
@@ -69,7 +71,7 @@ class Program:
                     fitting.append(name)
             except RuntimeError:
                 continue
-        return self.draw(st.sampled_from(fitting))
+        return self.chance.choice(fitting)
 
     def _one(self, name, value):
         forms = [
@@ -80,7 +82,7 @@ class Program:
             "{} + 1",
             "({} * 2).clamp(-8, 8)",
         ]
-        return self.draw(st.sampled_from(forms)).format(name)
+        return self.chance.choice(forms).format(name)
 
     def _two(self, name, value):
         other = self._partner(value)
@@ -93,14 +95,14 @@ class Program:
             "({} - {}).clamp(-8, 8)",
             "({0} == {1}).to({0}.dtype)",
         ]
-        return self.draw(st.sampled_from(forms)).format(name, other)
+        return self.chance.choice(forms).format(name, other)
 
     def _view(self, name, value):
         dim = self._dim(value)
         if dim is None:
             return f"{name}.expand(2, 3)"
         size = value.shape[dim]
-        start, step = self.draw(st.integers(0, size - 1)), self.draw(st.integers(1, 3))
+        start, step = self.chance.randint(0, size - 1), self.chance.randint(1, 3)
         other = self._dim(value)
         forms = [
             f"{name}.transpose({dim}, {other})",
@@ -111,16 +113,16 @@ class Program:
             f"{name}[..., {start % value.shape[-1]}::{step}]",
             f"{name}.unsqueeze(0).expand(2, {', '.join(['-1'] * value.dim())})",
         ]
-        return self.draw(st.sampled_from(forms))
+        return self.chance.choice(forms)
 
     def _move(self, name, value):
         dim = self._dim(value)
         if dim is None:
             return None
         size = value.shape[dim]
-        places = self.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=4))
+        places = [self.chance.randint(0, size - 1) for _ in range(self.chance.randint(1, 4))]
         index = f"torch.tensor({places}, device={name}.device)"
-        amount = self.draw(st.integers(-3, 3))
+        amount = self.chance.randint(-3, 3)
         forms = [
             f"torch.cat([{name}, {name}.abs()], {dim})",
             f"torch.stack([{name}, {name} + 1], {dim})",
@@ -137,13 +139,13 @@ class Program:
             f"{name}.index_add({dim}, {index}, {name}.narrow({dim}, 0, 1)"
             f".repeat_interleave({len(places)}, {dim})).clamp(-8, 8)",
         ]
-        return self.draw(st.sampled_from(forms))
+        return self.chance.choice(forms)
 
     def _reduce(self, name, value):
         dim = self._dim(value)
         if dim is None:
             return None
-        keep = self.draw(st.booleans())
+        keep = self.chance.choice([False, True])
         forms = [
             f"{name}.sum({dim}, keepdim={keep}).clamp(-8, 8).to({name}.dtype)",
             f"{name}.amax({dim}, keepdim={keep})",
@@ -152,7 +154,7 @@ class Program:
             f"{name}.cummax({dim}).values",
             f"({name} > 0).any({dim}, keepdim={keep}).to({name}.dtype)",
         ]
-        return self.draw(st.sampled_from(forms))
+        return self.chance.choice(forms)
 
     def _write(self, name, value):
         """Generate a write to a value or a view of it. PyTorch rejects overlapping elements."""
@@ -172,7 +174,7 @@ class Program:
         ]
         dim = self._dim(value)
         if dim is not None:
-            place = self.draw(st.integers(0, value.shape[dim] - 1))
+            place = self.chance.randint(0, value.shape[dim] - 1)
             index = f"torch.tensor([{place}], device={name}.device)"
             forms += [
                 f"{name}.select({dim}, {place}).add_(1).clamp_(-8, 8)",
@@ -181,7 +183,7 @@ class Program:
                 f"{name}.narrow({dim}, {place}, 1).copy_({name}.narrow({dim}, 0, 1).clone())",
                 f"{name}.index_copy_({dim}, {index}, -{name}.narrow({dim}, 0, 1))",
             ]
-        return self.draw(st.sampled_from(forms))
+        return self.chance.choice(forms)
 
     def function(self):
         made = [line.partition(" = ")[0] for line in self.lines if line.startswith("v")]
@@ -196,4 +198,5 @@ class Program:
         return scope["function"], "\n    ".join(lines)
 
 
-programs = st.composite(Program)
+def programs():
+    return st.builds(Program, st.randoms(use_true_random=False))

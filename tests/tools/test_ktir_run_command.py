@@ -100,6 +100,21 @@ def test_an_error_of_the_card_is_no_traceback(spyre_ktir):
     assert err.count("\n") == 1
 
 
+def test_a_negative_size_is_no_traceback(spyre_ktir, tmp_path):
+    path = tmp_path / "negative.mlir"
+    path.write_text("""
+#some = affine_set<(d0)[s0] : (d0 >= 0, -d0 + s0 - 1 >= 0)>
+func.func @f(%p: index, %n: index) {
+  %v = ktdp.construct_memory_view %p, sizes: [%n], strides: [1] {coordinate_set = #some,
+    memory_space = #ktdp.memory_space<global>} : memref<?xf32>
+  return
+}
+""")
+    code, _, err = spyre_ktir("run", path, "--random", "--set", "n=-1")
+    assert code == 1
+    assert err == "error: f: the size of p is negative: -1\n"
+
+
 def test_a_scalar_without_a_value_is_named(spyre_ktir):
     code, _, err = spyre_ktir("run", SOFTMAX, "--random")
     assert code == 1

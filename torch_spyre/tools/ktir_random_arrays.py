@@ -54,6 +54,8 @@ def random_arrays(
                 raise InputError(
                     program.name, f"the size of {name} is not in the text; pass it with --npz"
                 )
+            if size < 0:
+                raise InputError(program.name, f"the size of {name} is negative: {size}")
             shape = (size,)
         arrays[name] = _array(None if seed is None else generator, type, shape, limits.get(name))
     return arrays

@@ -192,10 +192,11 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
 }
 
 void fill_elements(const at::Tensor& all, const at::Scalar& value) {
+  // First: a value that does not fit the dtype is an error for an empty tensor too.
+  const at::Tensor scalar =
+      at::empty({}, at::TensorOptions(at::kCPU).dtype(all.dtype())).fill_(value);
   if (all.numel() == 0) return;
   const at::Tensor dst = without_repeated_elements(all);
-  const at::Tensor scalar =
-      at::empty({}, at::TensorOptions(at::kCPU).dtype(dst.dtype())).fill_(value);
   const at::Tensor element = dst.is_neg() ? scalar.neg() : scalar;
   if (is_typed_byte_view(dst)) {
     count_fallback("fill of the bytes of a storage", "aten.fill_.Scalar");

@@ -155,8 +155,8 @@ const at::Generator& default_generator(c10::DeviceIndex card) {
 at::Generator make_generator(c10::DeviceIndex card) {
   TORCH_CHECK(flex::Runtime::get().card_count() > 0,
               "No Spyre devices available. Cannot create generator.");
-  const c10::Device device = resolve({kSpyre, card});
-  return at::make_generator<SpyreGeneratorImpl>(device.index());
+  // Not through a Device: a number beyond its range, such as torch.device(128), is negative there.
+  return at::make_generator<SpyreGeneratorImpl>(card_index(card));
 }
 
 SpyreGeneratorImpl& spyre_generator(const at::Generator& generator) {
