@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import sys
 
 import torch
 
@@ -33,8 +34,15 @@ def register() -> None:
     eager.register()
     grouped_mm.register()
     # The threads of streams must be idle when the interpreter exits.
-    atexit.register(_C._finish_work)
+    atexit.register(_finish_work)
     atexit.register(wait_for_backward_threads)
+
+
+def _finish_work() -> None:
+    """Wait for queued work, or stop it if an interrupt ends the program."""
+    if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+        _C._interrupt_work()
+    _C._finish_work()
 
 
 def _copy_cost(

@@ -229,6 +229,63 @@ def test_a_folder_that_cannot_be_written_is_warned_about_once(
     assert len(warnings) == 1
 
 
+def test_folders_are_created_for_the_user_alone(tmp_path):
+    folder = tmp_path / "caches" / "programs"
+    umask = os.umask(0)
+    try:
+        with knobs.override(TORCH_SPYRE_PROGRAM_CACHE=str(folder)):
+            compile_once()
+    finally:
+        os.umask(umask)
+    (path,) = files(folder)
+    for created in (folder.parent, folder, path.parent):
+        assert created.stat().st_mode & 0o777 == 0o700, created
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
+def test_a_folder_that_others_may_write_to_is_not_used(folder, compilations, logged_warnings, mode):
+    expected = compile_once()
+    folder.chmod(mode)
+    assert compile_once() == expected
+    assert len(compilations) == 2
+    (message,) = logged_warnings()
+    assert "other users may write" in message and str(folder) in message
+    folder.chmod(0o755)
+    assert compile_once() == expected
+    assert len(compilations) == 2
+
+
+def test_the_folder_of_another_user_is_not_used(folder, compilations, logged_warnings, monkeypatch):
+    compile_once()
+    user = os.geteuid()
+    monkeypatch.setattr(program_cache.os, "geteuid", lambda: user + 1)
+    compile_once()
+    assert len(compilations) == 2
+    assert "belongs to another user" in logged_warnings()[0]
+
+
+def test_a_file_that_others_may_write_is_compiled_again_and_replaced(
+    folder, compilations, logged_warnings
+):
+    expected = compile_once()
+    (path,) = files(folder)
+    path.chmod(0o666)
+    assert compile_once() == compile_once() == expected
+    assert len(compilations) == 2 and len(logged_warnings()) == 1
+    assert path.stat().st_mode & 0o022 == 0
+
+
+def test_a_file_of_any_size_is_compiled_again_and_replaced(folder, compilations, logged_warnings):
+    expected = compile_once()
+    (path,) = files(folder)
+    good = path.read_bytes()
+    os.truncate(path, 1 << 40)
+    assert compile_once() == compile_once() == expected
+    assert len(compilations) == 2
+    assert path.read_bytes() == good and len(logged_warnings()) == 1
+
+
 def key_of(number):
     return cache_key(str(number))
 

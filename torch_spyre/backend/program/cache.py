@@ -3,6 +3,9 @@
 A file is named by the hash of everything that the program depends on. Files are written
 atomically, so processes need no locks: readers always see complete files, even if a writer is
 killed. A problem with a file or the folder is logged and costs a compilation; it is not an error.
+
+Programs are code, so only the user may write them: folders are created for the user alone, and what
+another user owns or may write is not used.
 """
 
 import contextlib
@@ -15,6 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import torch_spyre
 from torch_spyre import knobs
@@ -27,6 +31,9 @@ logger = get_logger(__name__)
 
 _MAGIC = b"SPYRECCH"
 _KEY_BYTES = 32
+# The card rejects larger programs.
+_MAX_FILE_BYTES = (256 << 20) + len(_MAGIC) + _KEY_BYTES
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _ABANDONED_AFTER_SECONDS = 3600
 # The fraction of the limit in use after an eviction, so that not every write evicts programs.
 _FILL_AFTER_EVICTION = 0.9
@@ -97,14 +104,19 @@ class ProgramCache:
         """Return the program with a key; None if it is not cached or cannot be read."""
         path = self.path(key)
         try:
-            raw = _read(path)
+            _check_owner(os.stat(self.folder), self.folder)
+            descriptor = _opened(path)
         except FileNotFoundError:
             return None
         except OSError as error:
             self._warn_unusable(error)
             return None
         try:
-            program = _unpacked(raw, key)
+            with os.fdopen(descriptor, "rb") as file:
+                program = _unpacked(_content(file), key)
+        except OSError as error:
+            self._warn_unusable(error)
+            return None
         except ProgramError as error:
             logger.warning("cached program %s is ignored and compiled again: %s", path, error)
             return None
@@ -118,9 +130,11 @@ class ProgramCache:
         if len(raw) > self.limit:
             return
         try:
-            self._reserve(len(raw))
             path = self.path(key)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_private(self.folder)
+            _check_owner(os.stat(self.folder), self.folder)
+            _make_private(path.parent)
+            self._reserve(len(raw))
             write_atomically(path, raw)
         except OSError as error:
             self._warn_unusable(error)
@@ -184,13 +198,43 @@ def _files(folder: Path, names: Sequence[str]) -> Iterator[_File]:
                         os.unlink(entry.path)
 
 
-def _read(path: Path) -> bytes:
+def _make_private(folder: Path) -> None:
+    """Create a folder, and those above it, for this user alone, whatever the umask is."""
+    if folder.is_dir():
+        return
+    _make_private(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _check_owner(status: os.stat_result, folder: Path) -> None:
+    """Raise PermissionError if another user can write to the folder."""
+    if status.st_uid != os.geteuid():
+        raise PermissionError(
+            f"it belongs to another user (uid {status.st_uid}); name another folder in "
+            "TORCH_SPYRE_PROGRAM_CACHE"
+        )
+    if status.st_mode & _WRITABLE_BY_OTHERS:
+        raise PermissionError(
+            f"other users may write to it; delete it, or run 'chmod go-w {folder}' if you trust "
+            "its content"
+        )
+
+
+def _opened(path: Path) -> int:
     # Non-blocking: the path may be a pipe.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("not a file")
-        return file.read()
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _content(file: BinaryIO) -> bytes:
+    """Return the content of a file; raise ProgramError if it cannot be a program of this user."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError("not a file")
+    if status.st_uid != os.geteuid() or status.st_mode & _WRITABLE_BY_OTHERS:
+        raise ProgramError("another user may have written it")
+    if status.st_size > _MAX_FILE_BYTES:
+        raise ProgramError(f"it has {status.st_size} bytes, more than a program can have")
+    return file.read(_MAX_FILE_BYTES)
 
 
 def _unpacked(raw: bytes, key: bytes) -> Program:

@@ -134,7 +134,7 @@ void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch&
   if (launch.check_counts) executed.emplace(program.content, memory, lanes);
   engine::run_program(program.content, memory, launch.scalars, scratchpads_,
                       {launch.ordered, launch.faulty_instruction, launch.watchdog_seconds,
-                       &program.history, executed ? &*executed : nullptr});
+                       &program.history, executed ? &*executed : nullptr, launch.stop});
   if (!executed) return;
   std::vector<int64_t> array_bytes;
   for (const Buffer& array : arrays) array_bytes.push_back(array.bytes);

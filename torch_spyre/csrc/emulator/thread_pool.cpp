@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "emulator/stop.h"
+
 namespace spyre::emulator {
 namespace {
 
@@ -54,6 +56,7 @@ struct Job {
   int64_t grain;
   int64_t threads;
   int helpers_needed;
+  const StopConditions* stop;  // of the calling thread
   std::atomic<int64_t> next = 0;
   std::atomic<int> helpers_active = 0;
   std::exception_ptr failure = nullptr;
@@ -136,7 +139,7 @@ class Pool {
       spin_until(work_is_waiting);
       Job& job = next_job();
       self.record_cpu();
-      run_ranges(job);
+      run_ranges_as_helper(job);
       const std::lock_guard lock(mutex_);
       if (job.helpers_active.fetch_sub(1) == 1) helpers_left_.notify_all();
     }
@@ -178,6 +181,11 @@ class Pool {
         job.next = job.count;
       }
     }
+  }
+
+  void run_ranges_as_helper(Job& job) {
+    const StopScope scope(job.stop);
+    run_ranges(job);
   }
 
   // Returns when no helper holds a reference to the job; helpers that have not started are not
@@ -245,7 +253,8 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
           .count = count,
           .grain = grain,
           .threads = threads,
-          .helpers_needed = static_cast<int>(threads - 1)};
+          .helpers_needed = static_cast<int>(threads - 1),
+          .stop = stop_conditions_here()};
   const InsideBody mark;
   pool().run(job);
 }

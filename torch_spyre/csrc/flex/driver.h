@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -109,6 +110,25 @@ class KernelIndexError : public KernelError {
   using KernelError::KernelError;
 };
 
+// The process's work was interrupted (Ctrl-C) while this work was queued or running.
+class WorkInterrupted : public std::runtime_error {
+ public:
+  WorkInterrupted()
+      : std::runtime_error(
+            "the work was stopped: the program was interrupted, and with it all queued and "
+            "running work of its cards. Results of this work are undefined.") {}
+};
+
+// Asks work to stop early. The driver polls it while a program runs.
+struct StopRequest {
+  const std::atomic<uint64_t>* interruptions = nullptr;  // nullptr: never stop
+  uint64_t expected = 0;
+
+  bool is_set() const {
+    return interruptions != nullptr && interruptions->load(std::memory_order_relaxed) != expected;
+  }
+};
+
 class Card;
 
 // The source or destination of a transfer: `bytes` bytes of host memory, or of a card's memory from
@@ -153,6 +173,8 @@ struct Launch {
   std::string faulty_instruction;
   // Stop the kernel after this wall-clock time. 0: never.
   double watchdog_seconds = 0;
+  // Throw WorkInterrupted soon after it is set.
+  StopRequest stop;
   // Throw KernelError unless the work that was executed is the work that the timing model counts.
   bool check_counts = false;
 };
@@ -187,7 +209,8 @@ class Card {
 
   // Throws ProgramError.
   virtual std::shared_ptr<const LoadedProgram> load_program(std::span<const std::byte> file) = 0;
-  // Runs a program of this card on the calling thread and its helpers. Throws KernelError.
+  // Runs a program of this card on the calling thread and its helpers. Throws KernelError, and
+  // WorkInterrupted if the launch's stop request was set.
   virtual void launch(const LoadedProgram& program, const Launch& launch) = 0;
 };
 
@@ -209,7 +232,7 @@ class Driver {
 
 // The function that a hardware driver library exports under the name kDriverSymbol.
 using OpenDriver = Driver* (*)(int interface_version);
-inline constexpr int kDriverInterfaceVersion = 3;
+inline constexpr int kDriverInterfaceVersion = 4;
 inline constexpr const char* kDriverSymbol = "spyre_flex_open_driver";
 inline constexpr const char* kDriverLibrary = "libflex_spyre.so";
 

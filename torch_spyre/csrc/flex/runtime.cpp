@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "flex/activity.h"
+#include "flex/interruption.h"
 #include "flex/trace.h"
 
 namespace spyre::flex {
@@ -167,13 +168,27 @@ std::vector<Stream*> Runtime::streams_of(OpenCard& open) {
   return streams;
 }
 
+void Runtime::interrupt() {
+  if (!started()) return;
+  const uint64_t interruption = count_interruption();
+  std::vector<Stream*> streams;
+  for (const auto& open : cards_) {
+    for (Stream* stream : streams_of(*open)) streams.push_back(stream);
+  }
+  for (Stream* stream : streams) stream->drop_queue(interruption);
+  for (Stream* stream : streams) stream->finish_drop(interruption);
+  trace("interrupt ", streams.size(), " streams");
+}
+
 void Runtime::synchronize(int card) {
   // Wait for every stream, even after an error; then throw the first error.
   std::exception_ptr error;
+  const uint64_t interruptions = num_interruptions();
   for (Stream* stream : streams_of(open_card(card))) {
     try {
       stream->synchronize();
     } catch (...) {
+      if (num_interruptions() != interruptions) throw;
       if (!error) error = std::current_exception();
     }
   }

@@ -100,6 +100,9 @@ class Runtime {
   // Throws for an invalid stream id, without opening a card.
   static void check_stream_id(int64_t id);
   int64_t next_stream(int card, bool high_priority);
+  // Stops the running kernels of all cards and drops all queued work. Returns when no such work
+  // runs any more. A running copy is completed.
+  void interrupt();
   // Waits for all streams, then throws the first error of their work.
   void synchronize(int card);
   // Waits for all streams. The next synchronisation throws errors of their work.

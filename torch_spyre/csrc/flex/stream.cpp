@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <iterator>
 #include <thread>
 #include <utility>
 
 #include "flex/activity.h"
+#include "flex/interruption.h"
 
 namespace spyre::flex {
 
@@ -20,6 +22,8 @@ constexpr size_t kMaxQueued = 1024;
 // polls: the running item may be waiting for an item that is queued after it.
 constexpr uint64_t kItemsPerWake = 128;
 constexpr auto kCapacityCheck = std::chrono::milliseconds(1);
+// How often a waiting thread checks for signals, and waiting work whether it has to stop.
+constexpr auto kSignalCheck = std::chrono::milliseconds(20);
 // How long an idle stream's thread polls for work before it sleeps: work often follows soon, and
 // waking a thread takes longer than a small kernel.
 constexpr auto kIdleSpin = std::chrono::microseconds(50);
@@ -45,6 +49,11 @@ void spin_until(std::unique_lock<std::mutex>& lock, Ready ready) {
 
 std::atomic<OutcomeReporter> outcome_reporter{nullptr};
 
+// Ends work that waits for another stream when it has to stop.
+void check_stop_request() {
+  if (stop_request_here().is_set()) throw WorkInterrupted();
+}
+
 }  // namespace
 
 void set_outcome_reporter(OutcomeReporter reporter) { outcome_reporter = reporter; }
@@ -67,9 +76,13 @@ Event::Position Event::newest() const {
   return newest_;
 }
 
-void Event::wait_for(uint64_t version) {
+void Event::wait_for(uint64_t version, void (*poll)()) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return finished_ >= version; });
+  while (!changed_.wait_for(lock, kSignalCheck, [&] { return finished_ >= version; })) {
+    lock.unlock();
+    poll();
+    lock.lock();
+  }
 }
 
 void Event::synchronize() {
@@ -79,8 +92,9 @@ void Event::synchronize() {
   Stream* stream = stream_;
   lock.unlock();
   if (position.version == 0) return;
-  wait_for(position.version);
-  stream->finish_host_wait(position.time_ps);
+  const uint64_t interruptions = num_interruptions();
+  wait_for(position.version, &check_signals);
+  stream->finish_host_wait(position.time_ps, interruptions);
 }
 
 bool Event::query() {
@@ -113,9 +127,11 @@ TimeSpan Stream::reserve(const WorkTime& time) {
 
 void Stream::run_work(std::unique_lock<std::mutex>& lock, Item& item) {
   busy_ = true;
+  running_since_ = item.num_interruptions;
   lock.unlock();
   std::exception_ptr error;
   try {
+    const WorkScope scope(item.num_interruptions);
     item.work();
   } catch (...) {
     error = std::current_exception();
@@ -126,7 +142,8 @@ void Stream::run_work(std::unique_lock<std::mutex>& lock, Item& item) {
   busy_ = false;
   if (item.result != nullptr) {
     *item.result = {true, error};
-  } else if (error && !pending_error_) {
+  } else if (error && !pending_error_ && item.num_interruptions == num_interruptions()) {
+    // After an interruption the failure of older work is of no interest.
     pending_error_ = error;
   }
 }
@@ -155,7 +172,23 @@ void Stream::work_loop() {
 }
 
 void Stream::wait_for_capacity(std::unique_lock<std::mutex>& lock) {
-  while (!changed_.wait_for(lock, kCapacityCheck, [&] { return queue_.size() < kMaxQueued; })) {
+  const auto has_capacity = [&] { return queue_.size() < kMaxQueued; };
+  auto next_check = std::chrono::steady_clock::now() + kSignalCheck;
+  while (!changed_.wait_for(lock, kCapacityCheck, has_capacity)) {
+    if (std::chrono::steady_clock::now() < next_check) continue;
+    lock.unlock();
+    check_signals();
+    lock.lock();
+    next_check = std::chrono::steady_clock::now() + kSignalCheck;
+  }
+}
+
+template <typename Ready>
+void Stream::wait_until(std::unique_lock<std::mutex>& lock, Ready ready) {
+  while (!changed_.wait_for(lock, kSignalCheck, ready)) {
+    lock.unlock();
+    check_signals();
+    lock.lock();
   }
 }
 
@@ -165,6 +198,7 @@ void Stream::push(Item item) {
     std::thread([this] { work_loop(); }).detach();
     has_thread_ = true;
   }
+  item.num_interruptions = num_interruptions();
   queue_.push_back(std::move(item));
   changed_.notify_all();
 }
@@ -199,10 +233,12 @@ TimeSpan Stream::run(Work work, const WorkTime& time) {
   if (!is_idle()) wait_for_capacity(lock);
   const TimeSpan span = reserve(time);
   if (is_idle()) {
+    item.num_interruptions = num_interruptions();
     execute(lock, item);
   } else {
     push(std::move(item));
-    changed_.wait(lock, [&] { return result.done; });
+    // If the check for signals throws, it has interrupted all work: no thread uses `result` then.
+    wait_until(lock, [&] { return result.done; });
   }
   if (result.error) {
     // Throw the error of this work; the next synchronisation throws that of earlier work.
@@ -214,9 +250,11 @@ TimeSpan Stream::run(Work work, const WorkTime& time) {
   return span;
 }
 
-void Stream::finish_host_wait(uint64_t time_ps) {
+void Stream::finish_host_wait(uint64_t time_ps, uint64_t interruptions) {
   std::unique_lock lock(mutex_);
   report_pending(lock, time_ps);
+  lock.lock();
+  if (last_drop_ > interruptions) throw WorkInterrupted();
 }
 
 bool Stream::query() {
@@ -228,20 +266,52 @@ bool Stream::query() {
 
 void Stream::synchronize() {
   const CallRecord record(kWaitCall);
+  const uint64_t interruptions = num_interruptions();
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return is_idle(); });
-  report_pending(lock, end_ps_);
+  wait_until(lock, [&] { return is_idle(); });
+  const uint64_t end_ps = end_ps_;
+  lock.unlock();
+  finish_host_wait(end_ps, interruptions);
 }
 
-void Stream::wait_idle() noexcept {
+void Stream::wait_idle() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return is_idle(); });
+  wait_until(lock, [&] { return is_idle(); });
   timeline_->advance_host_to(end_ps_);
 }
 
-void Stream::drain() noexcept {
+void Stream::drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return is_idle(); });
+  wait_until(lock, [&] { return is_idle(); });
+}
+
+void Stream::drop_queue(uint64_t interruption) {
+  const std::lock_guard lock(mutex_);
+  const bool is_running = busy_ && running_since_ < interruption;
+  const auto is_old = [&](const Item& item) { return item.num_interruptions < interruption; };
+  const auto end = std::ranges::find_if_not(queue_, is_old);
+  if (is_running || end != queue_.begin()) last_drop_ = interruption;
+  std::move(queue_.begin(), end, std::back_inserter(dropped_));
+  queue_.erase(queue_.begin(), end);
+}
+
+void Stream::finish_drop(uint64_t interruption) {
+  std::unique_lock lock(mutex_);
+  const auto has_stopped = [&] { return !busy_ || running_since_ >= interruption; };
+  // Poll: the end of work is not announced if other work follows.
+  while (!changed_.wait_for(lock, kCapacityCheck, has_stopped)) {
+  }
+  std::deque<Item> dropped = std::exchange(dropped_, {});
+  for (Item& item : dropped) {
+    if (item.result != nullptr) {
+      *item.result = {true, std::make_exception_ptr(WorkInterrupted())};
+    }
+    if (item.event) item.event->finish_record(item.event_version);
+  }
+  changed_.notify_all();
+  lock.unlock();
+  // Destroy the work without the lock: destructors of what it owns may need other locks.
+  dropped.clear();
 }
 
 void Stream::record(const std::shared_ptr<Event>& event) {
@@ -260,7 +330,9 @@ void Stream::wait(const std::shared_ptr<Event>& event) {
   std::unique_lock lock(mutex_);
   wait_for_capacity(lock);
   end_ps_ = std::max(end_ps_, position.time_ps);
-  push({.work = [event, version = position.version] { event->wait_for(version); }});
+  push({.work = [event, version = position.version] {
+    event->wait_for(version, &check_stop_request);
+  }});
 }
 
 }  // namespace spyre::flex

@@ -44,8 +44,9 @@ class Event {
   uint64_t begin_record(Stream& stream, uint64_t time_ps);
   void finish_record(uint64_t version);
   Position newest() const;
-  // Blocks until the stream has reached `version` or a later one.
-  void wait_for(uint64_t version);
+  // Blocks until the stream has reached `version` or a later one. Throws what `poll`, which is
+  // called now and then without the lock, throws.
+  void wait_for(uint64_t version, void (*poll)());
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -75,17 +76,24 @@ class Stream {
   // Returns whether all work is done; if so, this counts as a wait of the host. Errors are thrown
   // by the next synchronisation.
   bool query();
-  // Waits for all work, reports its outcomes and throws its error.
+  // Waits for all work, reports its outcomes and throws its error. Throws WorkInterrupted if work
+  // was interrupted meanwhile, by another thread.
   void synchronize();
   // Waits for all work. The next synchronisation reports outcomes and errors.
-  void wait_idle() noexcept;
+  void wait_idle();
   // The same, without advancing the host's device time.
-  void drain() noexcept;
+  void drain();
 
   // Called after the host has waited until device time `time_ps`: reports outcomes and throws
-  // pending errors.
-  void finish_host_wait(uint64_t time_ps);
+  // pending errors, or WorkInterrupted if work was interrupted since there were `interruptions`.
+  void finish_host_wait(uint64_t time_ps, uint64_t interruptions);
   void advance_host_to(uint64_t time_ps) { timeline_->advance_host_to(time_ps); }
+
+  // Removes the queued work that was submitted before the interruption of this number. Running work
+  // stops by itself.
+  void drop_queue(uint64_t interruption);
+  // Waits until no such work runs any more. Then ends the waits for dropped work and events.
+  void finish_drop(uint64_t interruption);
 
   void record(const std::shared_ptr<Event>& event);
   void wait(const std::shared_ptr<Event>& event);
@@ -102,8 +110,12 @@ class Stream {
     std::shared_ptr<Event> event{};
     uint64_t event_version = 0;
     Result* result = nullptr;
+    uint64_t num_interruptions = 0;  // when it was submitted
   };
   bool is_idle() const { return queue_.empty() && !busy_; }
+  // Waits until `ready()` holds. Now and then checks for signals, without the lock.
+  template <typename Ready>
+  void wait_until(std::unique_lock<std::mutex>& lock, Ready ready);
   void wait_for_capacity(std::unique_lock<std::mutex>& lock);
   // Gives work its time span, after all work of this stream.
   TimeSpan reserve(const WorkTime& time);
@@ -120,6 +132,9 @@ class Stream {
   std::condition_variable changed_;
   std::deque<Item> queue_;
   bool busy_ = false;
+  uint64_t running_since_ = 0;  // if busy: the number of interruptions when it was submitted
+  std::deque<Item> dropped_;    // removed from the queue; waits for them have not ended yet
+  uint64_t last_drop_ = 0;      // the last interruption that stopped or dropped work
   bool has_thread_ = false;
   std::exception_ptr pending_error_;
   CopyOutcome pending_outcome_;

@@ -21,13 +21,16 @@ void free_runtime() {
   }
 }
 
-// Waits for queued work at exit and prints its errors, because no caller could catch them.
-void finish_work() noexcept {
+// Waits for queued work at exit and prints its errors, because no caller could catch them. Throws
+// the exception of a signal handler.
+void finish_work() {
   auto& runtime = flex::Runtime::get();
   if (!runtime.started()) return;
   for (int card = 0; card < runtime.card_count(); ++card) {
     try {
       runtime.synchronize(card);
+    } catch (const py::error_already_set&) {
+      throw;
     } catch (const std::exception& error) {
       std::fprintf(stderr, "torch_spyre: work queued on spyre:%d failed: %s\n", card, error.what());
     }
@@ -85,6 +88,7 @@ void bind_device(py::module_& module) {
   module.def("free_runtime", &free_runtime, Unlocked(),
              "Waits for all work and returns cached memory to the host.");
   module.def("_finish_work", &finish_work, Unlocked());
+  module.def("_interrupt_work", [] { flex::Runtime::get().interrupt(); }, Unlocked());
   module.def("is_started", [] { return flex::Runtime::get().started(); });
   module.def("is_in_bad_fork", [] { return flex::Runtime::get().in_bad_fork(); });
   module.def("device_count", [] { return flex::Runtime::get().card_count(); }, Unlocked());

@@ -1,6 +1,8 @@
 // Python functions that C++ calls: configuration, warnings, garbage collection.
 #include <pybind11/stl.h>
+#include <unistd.h>
 
+#include "flex/interruption.h"
 #include "torch/allocator.h"
 #include "torch/bindings.h"
 #include "torch/copy.h"
@@ -86,6 +88,20 @@ void set_config_source(py::function enumerate_cards, py::function configure_runt
       {[find] { return enumerate(find); }, [make] { return configure(make); }, &run_unlocked});
 }
 
+// Runs Python's signal handlers, which only the main thread may do. If a handler raises an
+// exception, as that of Ctrl-C does, interrupts all work of the cards and throws the exception.
+void run_signal_handlers() {
+  if (gettid() != getpid() || Py_IsInitialized() == 0) return;
+  std::exception_ptr error;
+  {
+    const py::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() == 0) return;
+    error = std::make_exception_ptr(py::error_already_set());
+  }
+  run_unlocked([] { flex::Runtime::get().interrupt(); });
+  std::rethrow_exception(error);
+}
+
 void set_warning_hook(py::function warn) {
   const Callback callback(std::move(warn));
   set_fallback_warning([callback](const std::string& op) {
@@ -141,6 +157,7 @@ void set_copy_costs(py::function estimate) {
 }  // namespace
 
 void bind_hooks(py::module_& module) {
+  flex::set_signal_check(&run_signal_handlers);
   module.def("_set_config_source", &set_config_source, py::arg("enumerate"), py::arg("configure"));
   module.def("_set_fallback_warning", &set_warning_hook, py::arg("warn"));
   module.def("_set_fallback_error", &set_fallback_error_hook, py::arg("raise_error"));

@@ -1,5 +1,6 @@
 #include <pybind11/stl.h>
 
+#include "flex/interruption.h"
 #include "flex/trace.h"
 #include "torch/bindings.h"
 #include "torch/device.h"
@@ -99,7 +100,8 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
   flex::Card& card = runtime.card(program.card);
   flex::Stream& stream = current_queue(program.card);
   auto work = [&card, executes, loaded = program.program, launch = std::move(launch),
-               owners = std::move(memory.owners)] {
+               owners = std::move(memory.owners)]() mutable {
+    launch.stop = flex::stop_request_here();
     if (executes) execute_launch(card, *loaded, launch);
   };
   trace("launch ", program.program->name(), " on card ", static_cast<int>(program.card), " stream ",

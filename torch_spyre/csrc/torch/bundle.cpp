@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "flex/interruption.h"
 #include "flex/trace.h"
 #include "torch/allocator.h"
 #include "torch/device.h"
@@ -111,6 +112,7 @@ struct Bundle::Work {
     launch.faulty_instruction = options->faulty_instruction;
     launch.watchdog_seconds = options->watchdog_seconds;
     launch.check_counts = options->check_counts;
+    launch.stop = flex::stop_request_here();
     const std::vector<BundleStage>& stages = loaded->content->stages;
     for (size_t i = 0; i < stages.size(); ++i) {
       bind(stages[i], launch);

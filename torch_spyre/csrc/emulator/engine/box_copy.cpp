@@ -7,6 +7,7 @@
 
 #include "emulator/engine/prefetch.h"
 #include "emulator/engine/program_limits.h"
+#include "emulator/stop.h"
 #include "flex/device_box.h"
 
 namespace spyre::emulator::engine {
@@ -205,7 +206,9 @@ template <typename Body>
 void BoxCopy::for_each(size_t inner, int64_t offset, std::byte* tile, Body body) const {
   const size_t outer = dimensions_.size() - std::min(inner, dimensions_.size());
   ShortList<int64_t> position(outer, 0);
+  StopPoll poll;
   while (true) {
+    poll();
     body(offset, tile);
     size_t d = outer;
     while (d > 0) {

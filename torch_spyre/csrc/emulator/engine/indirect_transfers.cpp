@@ -6,6 +6,7 @@
 #include "emulator/engine/box_copy.h"
 #include "emulator/engine/subscripts.h"
 #include "emulator/engine/transfers.h"
+#include "emulator/stop.h"
 
 namespace spyre::emulator::engine {
 
@@ -110,6 +111,7 @@ class IndirectCopy {
 
   // Advances the first `count` variables, the last of them fastest; false after the last point.
   bool next_point(size_t count) {
+    poll_();
     for (size_t d = count; d-- > 0;) {
       if (++variables_[d] < extents_[d]) return true;
       variables_[d] = 0;
@@ -124,6 +126,7 @@ class IndirectCopy {
   std::vector<int64_t> variables_, coordinates_, tile_strides_;
   std::byte* const tile_;
   const bool empty_;
+  StopPoll poll_;
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <exception>
 #include <limits>
 #include <string>
@@ -13,6 +12,7 @@
 #include "emulator/engine/mailboxes.h"
 #include "emulator/engine/memory.h"
 #include "emulator/engine/scratchpads.h"
+#include "emulator/stop.h"
 
 namespace spyre::emulator::engine {
 
@@ -37,6 +37,7 @@ struct CoreRun {
   // This run executes only some iterations of one loop, up to this bound.
   int32_t bounded_loop = kNoLoop;
   int64_t bound = 0;
+  uint32_t num_executed = 0;         // instructions of this run, modulo 2^32
   ExecutedCore* executed = nullptr;  // counts the work; nullptr: it is not counted
   std::exception_ptr error;
 };
@@ -44,13 +45,12 @@ struct CoreRun {
 class Interpreter {
  public:
   struct Limits {
-    double watchdog_seconds = 0;  // 0: none
     // Cores after this one may stop: the launch has failed in it.
     std::atomic<int64_t> last_core{std::numeric_limits<int64_t>::max()};
   };
 
   Interpreter(const Program& program, const Memory& memory, Mailboxes& mailboxes,
-              const Limits& limits);
+              const Limits& limits, const StopConditions& stop);
 
   // Executes instructions until the core is done, fails or has to wait, and sets the state. Errors
   // are stored in the run, with the source location of the instruction.
@@ -78,8 +78,6 @@ class Interpreter {
   template <typename Tile>
   int32_t transfer_tile(const Tile& transfer, CoreRun& run) const;
 
-  // Throws KernelError when the launch has taken too long.
-  void check_time() const;
   void fail(CoreRun& run, const std::string& problem, bool is_index_error) const;
   std::string location_of(const CoreRun& run) const;
 
@@ -87,7 +85,7 @@ class Interpreter {
   const Memory& memory_;
   Mailboxes& mailboxes_;
   const Limits& limits_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const StopConditions& stop_;
 };
 
 }  // namespace spyre::emulator::engine

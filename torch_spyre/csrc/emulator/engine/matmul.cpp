@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "emulator/engine/matmul_blocks.h"
+#include "emulator/stop.h"
 #include "emulator/thread_pool.h"
 
 namespace spyre::emulator::engine {
@@ -41,7 +42,9 @@ void matmul_int64(const MatmulProblem& problem) {
     for (int64_t j = 0; j < columns && problem.c_in.data != nullptr; ++j) {
       sums[j] = static_cast<uint64_t>(load_integer(problem.c_in, row, first + j));
     }
+    StopPoll poll;
     for (int64_t step = 0; step < problem.k; ++step) {
+      poll();
       const auto factor = static_cast<uint64_t>(load_integer(problem.a, row, step));
       for (int64_t j = 0; j < columns; ++j) {
         sums[j] += factor * static_cast<uint64_t>(load_integer(problem.b, step, first + j));
@@ -58,7 +61,10 @@ void matmul_int64(const MatmulProblem& problem) {
                [&](int64_t begin, int64_t end) {
                  for (int64_t first = 0; first < problem.n; first += kBlock) {
                    const int64_t columns = std::min(kBlock, problem.n - first);
-                   for (int64_t row = begin; row < end; ++row) multiply_row(row, first, columns);
+                   for (int64_t row = begin; row < end; ++row) {
+                     check_stop();
+                     multiply_row(row, first, columns);
+                   }
                  }
                });
 }

@@ -10,6 +10,7 @@
 #include "emulator/convert.h"
 #include "emulator/engine/lanes.h"
 #include "emulator/engine/matmul_kernels.h"
+#include "emulator/stop.h"
 #include "emulator/thread_pool.h"
 
 namespace spyre::emulator::engine {
@@ -51,6 +52,9 @@ constexpr int64_t kTileRowsInBlock = 36;
 // Block sizes for few rows: accumulators and widened elements of A stay in the first-level cache.
 constexpr int64_t kThinColumnBlock = 1024;
 constexpr int64_t kThinStepBlock = 2048;
+
+// Tile rows between two checks whether the launch has to stop.
+constexpr int64_t kTilesPerCheck = 8;
 
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t round_up(int64_t a, int64_t b) { return divide_up(a, b) * b; }
@@ -223,6 +227,7 @@ class BlockedMatmul {
       const bool is_last = step + steps == problem_.k;
       pack_b(step, steps, columns, b);
       for (int64_t i = 0; i < row_tiles; ++i) {
+        if (i % kTilesPerCheck == 0) check_stop();
         const Range tile_rows{rows.begin + rows.size() * i / row_tiles,
                               rows.begin + rows.size() * (i + 1) / row_tiles};
         pack_a(step, steps, tile_rows, a);
@@ -339,6 +344,7 @@ class BlockedMatmul {
     Lane* const sums = scratch.sums.lanes(pitch * problem_.m);
     start(rows, columns, pitch, sums);
     for (int64_t step = 0; step < problem_.k; step += kThinStepBlock) {
+      check_stop();
       const int64_t steps = std::min(problem_.k - step, kThinStepBlock);
       const Matrix& source = problem_.a;
       // A is packed row by row, with its rows as steps.

@@ -10,6 +10,7 @@
 
 #include "emulator/engine/interpreter.h"
 #include "emulator/engine/parallel_loops.h"
+#include "emulator/stop.h"
 #include "emulator/thread_pool.h"
 
 namespace spyre::emulator::engine {
@@ -83,10 +84,12 @@ class Scheduler {
         program_id_(history_ != nullptr ? history_->id : launch_),
         registers_(initial_registers(program, memory, scalars)),
         mailboxes_(program.cores(), program.channels),
-        limits_{.watchdog_seconds = options.watchdog_seconds},
-        interpreter_(program, memory, mailboxes_, limits_) {}
+        stop_(options.stop, options.watchdog_seconds),
+        interpreter_(program, memory, mailboxes_, limits_, stop_) {}
 
   void run() {
+    const StopScope scope(&stop_);
+    stop_.check();
     if (program_.channels == 0) {
       run_independently();
     } else {
@@ -377,6 +380,7 @@ class Scheduler {
   const std::vector<uint64_t> registers_;
   Mailboxes mailboxes_;
   Interpreter::Limits limits_;
+  const StopConditions stop_;
   const Interpreter interpreter_;
   std::vector<std::unique_ptr<ThreadCore>> waiting_;  // by core; for programs with channels
   std::mutex failure_mutex_;

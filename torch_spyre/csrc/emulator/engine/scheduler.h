@@ -33,12 +33,13 @@ struct RunOptions {
   double watchdog_seconds = 0;     // 0: none
   ProgramHistory* history = nullptr;
   ExecutedCounts* executed = nullptr;  // counts the work; nullptr: it is not counted
+  flex::StopRequest stop;
 };
 
 // Returns when all cores are done. The result does not depend on the number of host threads, as
 // long as no core writes memory that another one accesses; programs with such conflicts need
 // `ordered`. After an error all cores are stopped, and the error of the core with the lowest id is
-// thrown.
+// thrown. Throws flex::WorkInterrupted if the run was asked to stop.
 void run_program(const Program& program, const Memory& memory, std::span<const uint64_t> scalars,
                  ScratchpadPool& scratchpads, const RunOptions& options);
 

@@ -9,6 +9,7 @@
 
 #include "emulator/convert.h"
 #include "emulator/engine/prefetch.h"
+#include "emulator/stop.h"
 
 namespace spyre::emulator::engine {
 namespace {
@@ -274,6 +275,8 @@ void ValueBlocks::start(std::byte* lanes, int64_t max_points) const {
 }
 
 void ValueBlocks::compute(std::byte* lanes, int64_t begin, int64_t n) const {
+  thread_local StopPoll poll;
+  poll();
   for (const Operation& operation : operations_) {
     prefetch_some();
     std::byte* out = lanes + operation.output;
