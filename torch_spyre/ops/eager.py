@@ -75,11 +75,24 @@ def use_kernels(native: bool) -> None:
     entries = [
         entry
         for entry in ENTRIES.values()
-        if entry.kind is Kind.KERNEL and not entry.is_always_registered
+        if entry.kind is Kind.KERNEL
+        and not entry.is_always_registered
+        and not (_is_complex_pair(entry) and _C._stores_unsupported_dtypes())
     ]
     names = {overload.name() for overload in overloads}
     _use_cpu_kernels(names | {entry.dispatcher_name for entry in entries})
     _native_kernels.append(_library(overloads, entries))
+
+
+def renew_kernels() -> None:
+    """Register the native kernels again, if they are in use: a knob has changed which they are."""
+    if _native_kernels:
+        use_kernels(False)
+        use_kernels(True)
+
+
+def _is_complex_pair(entry: OpEntry) -> bool:
+    return entry.function.startswith("complex_as_real:")
 
 
 def _use_cpu_kernels(native: set[str]) -> None:
@@ -117,7 +130,7 @@ def _functions(entries: Sequence[OpEntry]) -> Iterator[tuple[OpEntry, Callable[.
         name = entry.name.removesuffix(".default")
         if name in fused:
             yield entry, fused[name]
-        elif module == "complex_as_real":
+        elif _is_complex_pair(entry):
             yield entry, _complex(function)
         else:
             yield entry, getattr(import_module(f"torch_spyre.ops.{module}"), function)
