@@ -110,7 +110,7 @@ def test_ops_compute_what_the_cpu_does(function, dtype):
         lambda x, y: x.clone().add_(y),
         lambda x, y: torch.complex(x, y.float()).abs(),
         lambda x, y: x.double() - y.to(torch.complex64),
-        lambda x, y: y.half() + y.int() + y.bool(),
+        lambda x, y: y.float() + y.int() + y.bool(),
         lambda x, y: torch.linspace(0, 1, 9, dtype=torch.float64, device=x.device) + y[0, 0],
         lambda x, y: x + torch.tensor(1.1, dtype=torch.float64) + y,
         lambda x, y: torch.arange(4, device=x.device) * torch.tensor(0.1, dtype=torch.float64),
