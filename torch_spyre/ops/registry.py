@@ -184,7 +184,7 @@ _ALWAYS_REGISTERED = (
 # Fused optimizers: one kernel of the card per parameter, in ops/optimizers.py.
 _OPTIMIZERS = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_")
 # Complex tensors are pairs of real ones. Their kernels go before autograd, which then sees the real
-# tensors. With TORCH_SPYRE_UNSUPPORTED_DTYPE=store they are not registered: complex tensors are raw.
+# tensors. TORCH_SPYRE_UNSUPPORTED_DTYPE=store leaves them out: complex tensors are raw then.
 _COMPLEX = ("complex", "polar", "view_as_complex")
 
 _BOTH_KEYS = (DEVICE_KEY, AUTOGRAD_KEY)

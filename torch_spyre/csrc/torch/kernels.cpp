@@ -50,8 +50,9 @@ Tensor& zero(Tensor& self) {
   return self;
 }
 
-// The card has no float64. Unless it stores float64 tensors all the same, a conversion to it that names no device returns a CPU tensor, so that
-// code which measures or prints in float64 works. It counts as a copy, not as a fallback.
+// The card has no float64. Unless it stores float64 tensors all the same, a conversion to it that
+// names no device returns a CPU tensor, so that code which measures or prints in float64 works. It
+// counts as a copy, not as a fallback.
 Tensor to_copy(const Tensor& self, std::optional<at::ScalarType> dtype,
                std::optional<at::Layout> layout, std::optional<at::Device> device,
                std::optional<bool> pin_memory, bool non_blocking,
@@ -61,7 +62,8 @@ Tensor to_copy(const Tensor& self, std::optional<at::ScalarType> dtype,
     std::call_once(warned, [] {
       warn_caller(
           "spyre has no float64: a tensor converted to it comes back on the CPU. Call .cpu() first "
-          "to say so, or convert to float32 to stay on the card; TORCH_SPYRE_UNSUPPORTED_DTYPE=store "
+          "to say so, or convert to float32 to stay on the card; "
+          "TORCH_SPYRE_UNSUPPORTED_DTYPE=store "
           "keeps float64 on the card.");
     });
     device = at::kCPU;

@@ -23,7 +23,8 @@ void prepare_storage(const char* function, const at::Tensor& self, at::ScalarTyp
 }
 
 at::Tensor view_as_real(const at::Tensor& self) {
-  if (self.is_complex()) prepare_storage("view_as_real", self, c10::toRealValueType(self.scalar_type()));
+  if (self.is_complex())
+    prepare_storage("view_as_real", self, c10::toRealValueType(self.scalar_type()));
   return at::native::view_as_real(self);
 }
 

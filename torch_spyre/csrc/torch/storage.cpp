@@ -33,7 +33,8 @@ TensorLayout flat_layout(int64_t count, DataFormat format) {
 
 // Returns the binding of all bytes of a flat storage as elements of another dtype.
 Binding bytes_as(const SpyreStorageImpl& storage, c10::ScalarType dtype) {
-  TORCH_CHECK(is_flat(*storage.binding), "view(dtype): the elements of this storage are not in the "
+  TORCH_CHECK(is_flat(*storage.binding),
+              "view(dtype): the elements of this storage are not in the "
               "host's order, because it got another layout after the view was made");
   const auto bytes =
       storage.binding->extent() * static_cast<int64_t>(c10::elementSize(storage.dtype));
