@@ -65,8 +65,17 @@ def autoformer():
     return model, inputs, ("loss",)
 
 
-@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize("make", [rt_detr, fnet, autoformer])
+@pytest.mark.parametrize(
+    ("make", "is_compiled"),
+    [
+        (rt_detr, False),
+        pytest.param(rt_detr, True, marks=pytest.mark.heavy),
+        (fnet, False),
+        (fnet, True),
+        (autoformer, False),
+        pytest.param(autoformer, True, marks=pytest.mark.heavy),
+    ],
+)
 def test_a_model_agrees_with_the_cpu(make, is_compiled):
     torch.manual_seed(0)
     torch._dynamo.reset()
