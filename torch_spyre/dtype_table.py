@@ -20,6 +20,7 @@ class DtypeKind(Enum):
     FLOAT8 = auto()
     INTEGER = auto()
     BOOL = auto()
+    COMPLEX = auto()
 
 
 class Support(Enum):
@@ -61,6 +62,8 @@ class DtypeRecord:
     unit_in_last_place: float | None = None
     # Whether `spyre opinfo` runs PyTorch's op database in it: one dtype per kind is enough.
     is_sampled: bool = False
+    # The format of its tensors with TORCH_SPYRE_UNSUPPORTED_DTYPE=store: the host's bits.
+    raw_format: str | None = None
 
 
 FORMATS = {
@@ -80,8 +83,17 @@ FORMATS = {
 }
 
 _HALF, _FLOAT, _FLOAT8 = DtypeKind.HALF, DtypeKind.FLOAT, DtypeKind.FLOAT8
-_INTEGER, _BOOL = DtypeKind.INTEGER, DtypeKind.BOOL
+_INTEGER, _BOOL, _COMPLEX = DtypeKind.INTEGER, DtypeKind.BOOL, DtypeKind.COMPLEX
 _COMPUTE, _STORAGE, _ARRAY = Support.COMPUTE, Support.STORAGE, Support.ARRAY
+
+
+def _host_only(
+    name: str, abbreviation: str, kind: DtypeKind, raw_format: str, is_in_numpy: bool = True
+) -> DtypeRecord:
+    return DtypeRecord(
+        name, abbreviation, kind, Support.NONE, None, None, is_in_numpy, raw_format=raw_format
+    )
+
 
 # If several dtypes have the same element type, arrays of that type are read as the first of them.
 DTYPES = (
@@ -100,8 +112,14 @@ DTYPES = (
     DtypeRecord(
         "float8_e5m2fnuz", "float8_e5m2fnuz", _FLOAT8, _STORAGE, "SEN152_FP8", "F8E5M2", False
     ),
-    DtypeRecord("uint16", "uint16", _INTEGER, _ARRAY, None, "I16"),
-    DtypeRecord("uint32", "uint32", _INTEGER, _ARRAY, None, "I32"),
-    DtypeRecord("uint64", "uint64", _INTEGER, _ARRAY, None, "I64"),
-    DtypeRecord("float64", "f64", _FLOAT, Support.NONE, None, None),
+    DtypeRecord("uint16", "uint16", _INTEGER, _ARRAY, None, "I16", raw_format="RAW16"),
+    DtypeRecord("uint32", "uint32", _INTEGER, _ARRAY, None, "I32", raw_format="RAW32"),
+    DtypeRecord("uint64", "uint64", _INTEGER, _ARRAY, None, "I64", raw_format="RAW64"),
+    _host_only("float64", "f64", _FLOAT, "RAW64"),
+    _host_only("complex32", "c32", _COMPLEX, "RAW32", is_in_numpy=False),
+    _host_only("complex64", "c64", _COMPLEX, "RAW64"),
+    _host_only("complex128", "c128", _COMPLEX, "RAW128"),
+    _host_only("float8_e5m2", "float8_e5m2", _FLOAT8, "RAW8", is_in_numpy=False),
+    _host_only("float8_e4m3fnuz", "float8_e4m3fnuz", _FLOAT8, "RAW8", is_in_numpy=False),
+    _host_only("float8_e8m0fnu", "float8_e8m0fnu", _FLOAT8, "RAW8", is_in_numpy=False),
 )

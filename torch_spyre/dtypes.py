@@ -29,6 +29,8 @@ def _is_32_bit_integer(dtype: torch.dtype) -> bool:
     return record.kind is DtypeKind.INTEGER and format is not None and format.bits == 32
 
 
+# Tensors of these exist only with TORCH_SPYRE_UNSUPPORTED_DTYPE=store; their ops run on the CPU.
+RAW_DTYPES = frozenset(dtype for dtype, record in RECORDS.items() if record.raw_format is not None)
 # Kernels compute with these.
 COMPUTE_DTYPES = _with_support(Support.COMPUTE)
 # Kernels only move and convert these.

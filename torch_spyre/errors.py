@@ -112,7 +112,11 @@ class UnsupportedDtypeError(SpyreError):
 
     def __init__(self, dtype: object, supported: Sequence[object] = ()) -> None:
         known = f"; supported: {', '.join(map(str, supported))}" if supported else ""
-        super().__init__(f"Spyre backend does not support dtype {dtype}{known}")
+        super().__init__(
+            f"Spyre backend does not support dtype {dtype}{known}; "
+            "TORCH_SPYRE_UNSUPPORTED_DTYPE=store keeps such tensors on the card and runs their ops "
+            "on the CPU"
+        )
 
 
 class FallbackError(SpyreError):

@@ -117,6 +117,13 @@ class ExecutionKnobs(Section):
         "What happens when an op without a native kernel runs on the CPU; ops after allow: run "
         "there in any case, without a warning.",
     )
+    unsupported_dtype = Knob(
+        "TORCH_SPYRE_UNSUPPORTED_DTYPE",
+        choice("error", "store"),
+        "error",
+        "Tensors of float64, complex and other dtypes that the card has no format for: refused, or "
+        "stored as the host's bytes, with all their ops on the CPU. Read when torch is imported.",
+    )
     validate_passes = Knob(
         "TORCH_SPYRE_VALIDATE_PASSES",
         BOOLEAN,

@@ -2,10 +2,10 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch._inductor.custom_graph_pass import CustomGraphModulePass
@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.dtypes import RAW_DTYPES
 from torch_spyre.errors import FallbackError, UnsupportedError
 from torch_spyre.ops import eager, fallback_policy, fallbacks
 from torch_spyre.ops.hand_written import HAND_WRITTEN_OPS
@@ -98,7 +99,7 @@ def move_host_scalars_and_indices(module: torch.fx.GraphModule) -> None:
             continue
         values = {operand: operand.meta.get("val") for operand in node.all_input_nodes}
         device = next((value.device for value in values.values() if _is_on_card(value)), None)
-        if device is None:
+        if device is None or _has_raw_dtype(node, values.values()):
             continue
         for source, value in values.items():
             if not isinstance(value, torch.Tensor) or value.device.type != "cpu":
@@ -110,6 +111,15 @@ def move_host_scalars_and_indices(module: torch.fx.GraphModule) -> None:
                     moved[source] = _moved(module.graph, source, value, device)
             node.replace_input_with(source, moved[source])
     module.recompile()
+
+
+def _has_raw_dtype(node: torch.fx.Node, operands: Iterable[object]) -> bool:
+    """Return whether the op has a tensor on the card of a dtype that the card only stores.
+
+    It falls back, and the CPU reads its host scalars in their own dtype.
+    """
+    values = [*operands, *pytree.tree_leaves(node.meta.get("val"))]
+    return any(_is_on_card(value) and value.dtype in RAW_DTYPES for value in values)
 
 
 def _is_index(source: torch.fx.Node, node: torch.fx.Node) -> bool:
@@ -132,7 +142,7 @@ def _moved(
     return node
 
 
-def _is_on_card(value: object) -> bool:
+def _is_on_card(value: object) -> TypeGuard[torch.Tensor]:
     return isinstance(value, torch.Tensor) and value.device.type == DEVICE_NAME
 
 

@@ -1,16 +1,21 @@
-"""Runs conversions to float64 on the CPU, as in eager mode, since the card has no float64."""
+"""Runs conversions to float64 on the CPU, as in eager mode, since the card has no float64.
+
+With TORCH_SPYRE_UNSUPPORTED_DTYPE=store they are ordinary ops.
+"""
 
 import warnings
 from typing import Any
 
 import torch
 
+from torch_spyre import _C
 from torch_spyre._inductor.fx_passes import users_line
 from torch_spyre.constants import DEVICE_NAME
 
 _MESSAGE = (
     f"{DEVICE_NAME} has no float64: a tensor converted to it comes back on the CPU. Call .cpu() "
-    "first to say so, or convert to float32 to stay on the card."
+    "first to say so, or convert to float32 to stay on the card; "
+    "TORCH_SPYRE_UNSUPPORTED_DTYPE=store keeps float64 on the card."
 )
 _prims = torch.ops.prims
 
@@ -19,7 +24,8 @@ class HostConversions(torch.fx.Interpreter):
     """Interprets a graph. Ops on the result of a conversion to float64 run on the CPU too."""
 
     def run_node(self, node: torch.fx.Node) -> Any:
-        operand = node.args[0] if _is_float64_conversion(node) else None
+        leaves_card = _is_float64_conversion(node) and not _C._stores_unsupported_dtypes()
+        operand = node.args[0] if leaves_card else None
         source = self.env.get(operand) if isinstance(operand, torch.fx.Node) else None
         if not isinstance(source, torch.Tensor) or source.device.type != DEVICE_NAME:
             return super().run_node(node)

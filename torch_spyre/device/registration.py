@@ -27,6 +27,8 @@ def register() -> None:
     _C._set_garbage_collector(gc.collect)
     _renew_launch_options()
     knobs.on_override(_renew_launch_options)
+    _C._set_stores_unsupported_dtypes(knobs.execution.unsupported_dtype == "store")
+    knobs.on_override(_follow_unsupported_dtype_knob)
     _C.set_downcast_warning(knobs.execution.downcast_warning)
     apply_to_process()
     recurrent.register()
@@ -43,6 +45,17 @@ def _finish_work() -> None:
     if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
         _C._interrupt_work()
     _C._finish_work()
+
+
+def _follow_unsupported_dtype_knob() -> None:
+    stores = knobs.execution.unsupported_dtype == "store"
+    if stores == _C._stores_unsupported_dtypes():
+        return
+    from torch_spyre.ops import eager, plans
+
+    _C._set_stores_unsupported_dtypes(stores)
+    eager.renew_kernels()
+    plans.clear_all_plans()
 
 
 def _copy_cost(

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from torch_spyre import _C, knobs
+from torch_spyre.dtypes import RAW_DTYPES
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
 from torch_spyre.ops import (
@@ -75,20 +76,39 @@ def use_kernels(native: bool) -> None:
     entries = [
         entry
         for entry in ENTRIES.values()
-        if entry.kind is Kind.KERNEL and not entry.is_always_registered
+        if entry.kind is Kind.KERNEL
+        and not entry.is_always_registered
+        and not (_is_complex_pair(entry) and _C._stores_unsupported_dtypes())
     ]
     names = {overload.name() for overload in overloads}
     _use_cpu_kernels(names | {entry.dispatcher_name for entry in entries})
     _native_kernels.append(_library(overloads, entries))
 
 
+def renew_kernels() -> None:
+    """Register all kernels again: a knob has changed which they are."""
+    if not _native_kernels:
+        return _use_cpu_kernels(set())
+    use_kernels(False)
+    use_kernels(True)
+
+
+def _is_complex_pair(entry: OpEntry) -> bool:
+    return entry.function.startswith("complex_as_real:")
+
+
 def _use_cpu_kernels(native: set[str]) -> None:
-    """Make C++ register its CPU kernels, except for overloads with a native kernel."""
+    """Make C++ register its CPU kernels, except for overloads with a native kernel.
+
+    If float64 and complex tensors are stored, PyTorch can compose the ops that compute with these.
+    """
+    stores = _C._stores_unsupported_dtypes()
     _C._register_cpu_kernels(
         [
             (kernel.dispatcher_name, kernel.form)
             for kernel in CPU_KERNELS.values()
             if kernel.dispatcher_name not in native
+            and not (stores and kernel.form == "whole with gradients")
         ]
     )
 
@@ -116,11 +136,26 @@ def _functions(entries: Sequence[OpEntry]) -> Iterator[tuple[OpEntry, Callable[.
         module, function = entry.function.split(":")
         name = entry.name.removesuffix(".default")
         if name in fused:
-            yield entry, fused[name]
-        elif module == "complex_as_real":
+            yield entry, _fused_step(entry, fused[name])
+        elif _is_complex_pair(entry):
             yield entry, _complex(function)
         else:
             yield entry, getattr(import_module(f"torch_spyre.ops.{module}"), function)
+
+
+def _fused_step(entry: OpEntry, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel of a fused optimizer, with parameters that the card only stores on the CPU.
+
+    The card's kernels compute in float32.
+    """
+    name, _, overload = entry.dispatcher_name.partition(".")
+
+    def step(params: Sequence[torch.Tensor], *args: Any, **kwargs: Any) -> Any:
+        if any(param.dtype in RAW_DTYPES for param in params):
+            return _C._run_on_cpu(name, overload, (params, *args), kwargs)
+        return kernel(params, *args, **kwargs)
+
+    return step
 
 
 def _complex(name: str) -> Callable[..., Any]:

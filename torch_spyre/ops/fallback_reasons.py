@@ -77,6 +77,7 @@ CPU_KERNELS = {
         *_kernels("gradients", "its gradient computes in float64", "renorm.default"),
         *_kernels("statistics", "its CPU kernel updates statistics", "native_batch_norm.default"),
         *_kernels("select_scatter", "PyTorch copies padding", "select_scatter.default"),
+        *_kernels("view_as_complex", _OTHER_DTYPES, "view_as_complex.default"),
         *_kernels("slice_scatter", "PyTorch copies padding", "slice_scatter.default"),
     )
 }

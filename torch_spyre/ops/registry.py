@@ -188,7 +188,7 @@ _BEFORE_AUTOGRAD = ("ctc_loss.IntList", "ctc_loss.Tensor")
 # Fused optimizers: one kernel of the card per parameter, in ops/optimizers.py.
 _OPTIMIZERS = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_")
 # Complex tensors are pairs of real ones. Their kernels go before autograd, which then sees the real
-# tensors.
+# tensors. TORCH_SPYRE_UNSUPPORTED_DTYPE=store leaves them out: complex tensors are raw then.
 _COMPLEX = ("complex", "polar", "view_as_complex")
 
 _BOTH_KEYS = (DEVICE_KEY, AUTOGRAD_KEY)
@@ -201,6 +201,7 @@ _CPP = {
     ("tensors.cpp", Kind.METADATA): """
         _has_compatible_shallow_copy_type.default empty.memory_format empty_strided.default
     """,
+    ("raw_views.cpp", Kind.VIEW): "view_as_real.default",
     ("resize.cpp", Kind.METADATA): """
         resize_.default set_.default set_.source_Storage set_.source_Storage_storage_offset
         set_.source_Tensor

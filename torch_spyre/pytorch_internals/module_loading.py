@@ -16,6 +16,7 @@ from torch.nn.parameter import is_lazy
 from torch_spyre import _C
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.index import DeviceLike, card_device
+from torch_spyre.dtypes import RAW_DTYPES
 from torch_spyre.errors import UnsupportedDtypeError
 from torch_spyre.pytorch_internals.layout_arguments import to_layout
 from torch_spyre.pytorch_internals.records import Patch, PrivateName
@@ -95,10 +96,12 @@ class _LinearLayoutConversion:
             # Directly into its layout, without a copy in the default layout.
             device, dtype, non_blocking = _move.arguments
             dtype = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
+            if dtype in RAW_DTYPES:  # they have one layout, and no kernel reads them
+                return self._converted(tensor)
             layout = _linear_layout(tensor, dtype)
             return to_layout(tensor, device, dtype, non_blocking, device_layout=layout)
         weight = self._converted(tensor)
-        if not is_spyre(weight) or weight.dim() != 2:
+        if not is_spyre(weight) or weight.dim() != 2 or weight.dtype in RAW_DTYPES:
             return weight
         layout = _linear_layout(weight, weight.dtype)
         return to_layout(weight, device_layout=layout)

@@ -91,6 +91,30 @@ CopyNest in_whole_bytes(CopyNest nest, DataFormat format) {
   return nest;
 }
 
+bool is_wider_than_kernels(DataFormat format) { return bits_per_element(format) == 128; }
+
+// Converts a nest of 128-bit elements to a nest of their halves.
+CopyNest in_halves(CopyNest nest) {
+  for (CopyLoop& loop : nest.loops) {
+    loop.src_stride *= 2;
+    loop.dst_stride *= 2;
+  }
+  nest.src_offset *= 2;
+  nest.dst_offset *= 2;
+  nest.loops.insert(nest.loops.begin(), {.size = 2, .src_stride = 1, .dst_stride = 1});
+  return nest;
+}
+
+std::vector<int64_t> offsets_in_halves(const int64_t* offsets, size_t count) {
+  std::vector<int64_t> halves;
+  halves.reserve(2 * count);
+  for (size_t i = 0; i < count; ++i) {
+    halves.push_back(2 * offsets[i]);
+    halves.push_back(2 * offsets[i] + 1);
+  }
+  return halves;
+}
+
 // Removes the panel's row loop from `outer`, the canonical loops around `column`, and returns it:
 // the source's fastest loop if that is not `column`, else the destination's next.
 CopyLoop extract_row_loop(std::vector<CopyLoop>& outer, const CopyLoop& column) {
@@ -194,7 +218,7 @@ uint64_t run_nest(const ConversionKernel& kernel, CopyNest nest, const void* src
 }  // namespace
 
 bool can_convert(DataFormat src, DataFormat dst) {
-  if (src == dst && is_smaller_than_byte(src)) return true;
+  if (src == dst && (is_smaller_than_byte(src) || is_wider_than_kernels(src))) return true;
   return conversion_kernel(src, dst) != nullptr;
 }
 
@@ -203,13 +227,14 @@ CopyOutcome execute_copy(const CopyDescriptor& descriptor, const void* src, void
   const DataFormat to = descriptor.dst_format;
   if (!can_convert(from, to)) reject(from, to, "the conversion is not supported");
   const bool moves_bytes = is_smaller_than_byte(from);
-  const ConversionKernel* kernel = moves_bytes
-                                       ? conversion_kernel(DataFormat::SENINT8, DataFormat::SENINT8)
-                                       : conversion_kernel(from, to);
+  const bool moves_halves = is_wider_than_kernels(from);
+  const DataFormat unit = moves_bytes ? DataFormat::SENINT8 : DataFormat::RAW64;
+  const ConversionKernel* kernel =
+      moves_bytes || moves_halves ? conversion_kernel(unit, unit) : conversion_kernel(from, to);
   CopyOutcome outcome;
   for (const CopyNest& nest : descriptor.nests) {
     if (has_no_elements(nest)) continue;
-    CopyNest canonical_nest = canonical(nest);
+    CopyNest canonical_nest = canonical(moves_halves ? in_halves(nest) : nest);
     if (moves_bytes) canonical_nest = in_whole_bytes(std::move(canonical_nest), from);
     outcome.narrowed_out_of_range += run_nest(*kernel, std::move(canonical_nest), src, dst);
   }
@@ -218,6 +243,12 @@ CopyOutcome execute_copy(const CopyDescriptor& descriptor, const void* src, void
 
 CopyOutcome copy_elements(DataFormat src_format, DataFormat dst_format, const void* src, void* dst,
                           const int64_t* src_offsets, const int64_t* dst_offsets, size_t count) {
+  if (src_format == dst_format && is_wider_than_kernels(src_format)) {
+    const auto src_halves = offsets_in_halves(src_offsets, count);
+    const auto dst_halves = offsets_in_halves(dst_offsets, count);
+    return copy_elements(DataFormat::RAW64, DataFormat::RAW64, src, dst, src_halves.data(),
+                         dst_halves.data(), 2 * count);
+  }
   const ConversionKernel* kernel = conversion_kernel(src_format, dst_format);
   if (kernel == nullptr) reject(src_format, dst_format, "single elements have no such conversion");
   const auto* from = static_cast<const std::byte*>(src);

@@ -12,8 +12,8 @@ inline constexpr int64_t kBytesInStick = 128;
 
 // The table of data formats: name, value, bits of one element in memory, and whether device memory
 // can hold the format in sticks. Accumulator formats have no published memory form (0 bits).
-// HOST_UINT8 exists only in this process: the host format of torch.uint8, whose device format is
-// SENUINT32.
+// From 100 on they are our own, not the card's: HOST_UINT8 is the host format of torch.uint8, whose
+// device format is SENUINT32. The RAW formats are the bits of dtypes that the card only stores.
 #define SPYRE_DATA_FORMATS(FORMAT)  \
   FORMAT(SEN169_FP16, 0, 16, true)  \
   FORMAT(IEEE_FP32, 1, 32, true)    \
@@ -34,7 +34,12 @@ inline constexpr int64_t kBytesInStick = 128;
   FORMAT(BOOL, 16, 8, false)        \
   FORMAT(BFLOAT16, 17, 16, true)    \
   FORMAT(SEN18F_FP24, 18, 0, false) \
-  FORMAT(HOST_UINT8, 100, 8, false)
+  FORMAT(HOST_UINT8, 100, 8, false) \
+  FORMAT(RAW8, 101, 8, true)        \
+  FORMAT(RAW16, 102, 16, true)      \
+  FORMAT(RAW32, 103, 32, true)      \
+  FORMAT(RAW64, 104, 64, true)      \
+  FORMAT(RAW128, 105, 128, true)
 
 // The table of element arrangements, the orders of elements inside sticks (see docs/layouts.md):
 // name, value, and whether the order is published. Only kernels can use the others.
@@ -52,7 +57,7 @@ enum class ElementArrangement : int32_t { SPYRE_ELEMENT_ARRANGEMENTS(SPYRE_ENUME
 #undef SPYRE_ENUMERATOR
 
 // The number of formats of the card and its files: their values are 0 to kDataFormatCount - 1.
-#define SPYRE_COUNT(name, value, bits, in_sticks) +(DataFormat::name != DataFormat::HOST_UINT8)
+#define SPYRE_COUNT(name, value, bits, in_sticks) +(value < 100)
 inline constexpr int kDataFormatCount = SPYRE_DATA_FORMATS(SPYRE_COUNT);
 #undef SPYRE_COUNT
 
@@ -90,6 +95,11 @@ constexpr int64_t elems_per_stick(DataFormat format) {
 #undef SPYRE_CASE
   }
   return 0;
+}
+
+// Returns whether the format is the bits of a dtype that the card only stores.
+constexpr bool is_raw(DataFormat format) {
+  return format >= DataFormat::RAW8 && format <= DataFormat::RAW128;
 }
 
 // A process-wide switch: while it is on, memory of format SEN169_FP16 holds IEEE binary16.

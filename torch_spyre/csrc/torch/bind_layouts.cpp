@@ -129,6 +129,10 @@ void bind_enums(py::module_& module) {
     const auto format = static_cast<DataFormat>(i);
     formats.value(std::string(name_of(format)).c_str(), format);
   }
+  for (const DataFormat raw : {DataFormat::RAW8, DataFormat::RAW16, DataFormat::RAW32,
+                               DataFormat::RAW64, DataFormat::RAW128}) {
+    formats.value(std::string(name_of(raw)).c_str(), raw);
+  }
   formats.finalize();
   auto arrangements = py::native_enum<ElementArrangement>(module, "ElementArrangement", "enum.Enum",
                                                           "Order of elements inside sticks.");
@@ -191,6 +195,8 @@ void bind_layouts(py::module_& module) {
       .def("__repr__", &TensorLayout::str)
       .def(py::pickle(&get_state, &from_state));
 
+  module.def("_set_stores_unsupported_dtypes", &set_stores_unsupported_dtypes, py::arg("stores"));
+  module.def("_stores_unsupported_dtypes", &stores_unsupported_dtypes);
   module.def("get_device_dtype", &device_format, py::arg("dtype"));
   module.def(
       "get_elem_in_stick",

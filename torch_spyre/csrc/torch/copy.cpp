@@ -2,7 +2,9 @@
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ops/_conj.h>
 #include <ATen/ops/_neg_view.h>
+#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
@@ -127,8 +129,9 @@ void check_devices(const at::Tensor& src, const at::Tensor& dst) {
 
 void copy_between_cards(const at::Tensor& src, const at::Tensor& dst) {
   if (!dma_converts(src.scalar_type(), dst.scalar_type())) {
-    const bool is_on_one_card = src.device() == dst.device();
-    if (is_on_one_card && conversion_kernel && conversion_kernel(src, dst)) return;
+    const bool is_raw = is_raw_dtype(src.scalar_type()) || is_raw_dtype(dst.scalar_type());
+    const bool has_kernel = src.device() == dst.device() && !is_raw;
+    if (has_kernel && conversion_kernel && conversion_kernel(src, dst)) return;
     count_fallback(c10::str("conversion from ", src.dtype(), " to ", dst.dtype()),
                    "aten.copy_.default");
     at::Tensor host = empty_on_host(src, lossless_host_dtype(src));
@@ -172,6 +175,13 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
     // Lazy negation on one side only: the device of the source negates.
     const at::Tensor plain = src.is_neg() ? at::_neg_view(src) : src;
     return copy_tensor(plain.neg(), dst.is_neg() ? at::_neg_view(dst) : dst, false);
+  }
+  if (src.is_conj() != dst.is_conj()) {
+    // The same for lazy conjugation.
+    const at::Tensor plain = src.is_conj() ? at::_conj(src) : src;
+    const at::Tensor target = dst.is_conj() ? at::_conj(dst) : dst;
+    if (plain.is_complex()) return copy_tensor(at::conj_physical(plain), target, false);
+    return copy_tensor(plain, target, non_blocking);
   }
   if (src.device().is_cpu() && dst.device().is_cpu()) {
     dst.copy_(src, non_blocking);

@@ -382,7 +382,8 @@ class CpuCall {
     TORCH_CHECK(device_format(cpu.scalar_type()) != DataFormat::INVALID, public_name(schema_),
                 ": the result has dtype ", cpu.scalar_type(),
                 ", and the Spyre backend does not support dtype ", cpu.scalar_type(),
-                ". Run this op on the CPU: move its inputs with .cpu().");
+                ". Run this op on the CPU: move its inputs with .cpu().",
+                way_to_store(cpu.scalar_type()));
     TORCH_CHECK(alias == nullptr || alias->isWrite(), public_name(schema_),
                 " returns a view, which the CPU fallback cannot return: it would be a copy. "
                 "Apply it to x.cpu() instead.");

@@ -8,6 +8,7 @@
 
 #include "torch/composites.h"
 #include "torch/fallback.h"
+#include "torch/raw_views.h"
 
 namespace spyre {
 
@@ -124,6 +125,8 @@ class CpuKernels {
          }},
         {"select_scatter",
          [](CpuKernels& kernels, const char* op) { kernels.device_.impl(op, &select_scatter); }},
+        {"view_as_complex",
+         [](CpuKernels& kernels, const char* op) { kernels.device_.impl(op, &view_as_complex); }},
         {"slice_scatter",
          [](CpuKernels& kernels, const char* op) { kernels.device_.impl(op, &slice_scatter); }},
     };

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <array>
+#include <atomic>
 #include <string>
 
 #include "flex/data_format.h"
@@ -13,7 +14,7 @@ namespace {
 
 using c10::ScalarType;
 
-enum class Kind { kUnsupported, kHalf, kFloat, kFloat8, kInteger, kBool, kQuantized };
+enum class Kind { kUnsupported, kHalf, kFloat, kFloat8, kInteger, kBool, kQuantized, kRaw };
 
 struct DtypeRecord {
   DataFormat device = DataFormat::INVALID;
@@ -30,7 +31,7 @@ using enum DataFormat;
 
 // The table of dtypes: format on the card, format in host memory, kind. torch_spyre/dtype_table.py
 // is the table of the Python code. Layouts may be created for quantized dtypes, but no tensor on a
-// card has one.
+// card has one. Tensors of kind kRaw exist on request: see set_stores_unsupported_dtypes.
 constexpr DtypeRow kDtypes[] = {
     {ScalarType::Half, {SEN169_FP16, IEEE_FP16, Kind::kHalf}},
     {ScalarType::BFloat16, {SEN169_FP16, BFLOAT16, Kind::kHalf}},
@@ -47,6 +48,16 @@ constexpr DtypeRow kDtypes[] = {
     {ScalarType::QUInt8, {SENUINT32, SENUINT32, Kind::kQuantized}},
     {ScalarType::QUInt4x2, {SENUINT2, SENUINT2, Kind::kQuantized}},
     {ScalarType::QUInt2x4, {SENUINT2, SENUINT2, Kind::kQuantized}},
+    {ScalarType::Double, {RAW64, RAW64, Kind::kRaw}},
+    {ScalarType::ComplexHalf, {RAW32, RAW32, Kind::kRaw}},
+    {ScalarType::ComplexFloat, {RAW64, RAW64, Kind::kRaw}},
+    {ScalarType::ComplexDouble, {RAW128, RAW128, Kind::kRaw}},
+    {ScalarType::UInt16, {RAW16, RAW16, Kind::kRaw}},
+    {ScalarType::UInt32, {RAW32, RAW32, Kind::kRaw}},
+    {ScalarType::UInt64, {RAW64, RAW64, Kind::kRaw}},
+    {ScalarType::Float8_e5m2, {RAW8, RAW8, Kind::kRaw}},
+    {ScalarType::Float8_e4m3fnuz, {RAW8, RAW8, Kind::kRaw}},
+    {ScalarType::Float8_e8m0fnu, {RAW8, RAW8, Kind::kRaw}},
 };
 
 constexpr size_t kNumDtypes = static_cast<size_t>(ScalarType::NumOptions) + 1;
@@ -59,14 +70,15 @@ constexpr std::array<DtypeRecord, kNumDtypes> kRecords = [] {
   return records;
 }();
 
-static_assert(kRecords[static_cast<size_t>(ScalarType::Double)].device == INVALID);
+// Set by a knob.
+std::atomic<bool> stores_unsupported = false;
 
 const DtypeRecord& record_of(ScalarType dtype) { return kRecords[static_cast<size_t>(dtype)]; }
 
 std::string tensor_dtype_names() {
   std::string names;
   for (const DtypeRow& row : kDtypes) {
-    if (row.record.kind == Kind::kQuantized) continue;
+    if (row.record.kind == Kind::kQuantized || row.record.kind == Kind::kRaw) continue;
     if (!names.empty()) names += ", ";
     names += c10::getDtypeNames(row.dtype).first;
   }
@@ -75,7 +87,22 @@ std::string tensor_dtype_names() {
 
 }  // namespace
 
-DataFormat device_format(ScalarType dtype) { return record_of(dtype).device; }
+void set_stores_unsupported_dtypes(bool stores) { stores_unsupported = stores; }
+
+bool stores_unsupported_dtypes() { return stores_unsupported.load(std::memory_order_relaxed); }
+
+bool is_raw_dtype(ScalarType dtype) { return record_of(dtype).kind == Kind::kRaw; }
+
+std::string_view way_to_store(ScalarType dtype) {
+  if (!is_raw_dtype(dtype)) return "";
+  return " TORCH_SPYRE_UNSUPPORTED_DTYPE=store keeps such tensors on the card and runs their ops "
+         "on the CPU.";
+}
+
+DataFormat device_format(ScalarType dtype) {
+  const DtypeRecord& record = record_of(dtype);
+  return record.kind == Kind::kRaw && !stores_unsupported_dtypes() ? INVALID : record.device;
+}
 
 DataFormat host_format(ScalarType dtype, DataFormat device) {
   // Bytes, if the storage is raw.
@@ -87,7 +114,8 @@ DataFormat checked_device_format(ScalarType dtype) {
   const DataFormat format = device_format(dtype);
   TORCH_CHECK(format != INVALID, "Spyre backend does not support dtype ", dtype, " (",
               c10::getDtypeNames(dtype).first, "). Supported: ", tensor_dtype_names(),
-              "; convert on the CPU first, for example with .to(torch.float32).");
+              "; convert on the CPU first, for example with .to(torch.float32).",
+              way_to_store(dtype));
   return format;
 }
 

@@ -3,9 +3,20 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <string_view>
+
 #include "flex/data_format.h"
 
 namespace spyre {
+
+// Sets whether tensors of float64, complex and other dtypes without a format of the card may exist:
+// device memory then holds their host's bits, and their ops run on the CPU.
+void set_stores_unsupported_dtypes(bool stores);
+bool stores_unsupported_dtypes();
+// Returns whether the dtype is one of these, whether or not such tensors may exist.
+bool is_raw_dtype(c10::ScalarType dtype);
+// Returns a sentence for error messages, with a space before it; empty for other dtypes.
+std::string_view way_to_store(c10::ScalarType dtype);
 
 // Returns INVALID for a dtype that the card does not support. Layouts may be created for quantized
 // dtypes, but no tensor on a card has one.

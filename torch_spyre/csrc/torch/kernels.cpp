@@ -10,6 +10,7 @@
 
 #include "torch/copy.h"
 #include "torch/device.h"
+#include "torch/dtypes.h"
 #include "torch/fallback.h"
 #include "torch/storage.h"
 #include "torch/warnings.h"
@@ -49,18 +50,21 @@ Tensor& zero(Tensor& self) {
   return self;
 }
 
-// The card has no float64. A conversion to it that names no device returns a CPU tensor, so that
-// code which measures or prints in float64 works. It counts as a copy, not as a fallback.
+// The card has no float64. Unless it stores float64 tensors all the same, a conversion to it that
+// names no device returns a CPU tensor, so that code which measures or prints in float64 works. It
+// counts as a copy, not as a fallback.
 Tensor to_copy(const Tensor& self, std::optional<at::ScalarType> dtype,
                std::optional<at::Layout> layout, std::optional<at::Device> device,
                std::optional<bool> pin_memory, bool non_blocking,
                std::optional<at::MemoryFormat> memory_format) {
-  if (dtype == at::kDouble && !device.has_value()) {
+  if (dtype == at::kDouble && !device.has_value() && !stores_unsupported_dtypes()) {
     static std::once_flag warned;
     std::call_once(warned, [] {
       warn_caller(
           "spyre has no float64: a tensor converted to it comes back on the CPU. Call .cpu() first "
-          "to say so, or convert to float32 to stay on the card.");
+          "to say so, or convert to float32 to stay on the card; "
+          "TORCH_SPYRE_UNSUPPORTED_DTYPE=store "
+          "keeps float64 on the card.");
     });
     device = at::kCPU;
   }

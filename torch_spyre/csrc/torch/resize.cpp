@@ -167,7 +167,10 @@ at::Tensor& set_view(at::Tensor& self, at::Storage source, int64_t offset, at::I
   } else {
     check_reinterprets("set_", storage.dtype, dtype);
     const int64_t extent = host_extent(to_sizes(size), to_sizes(strides));
-    const int64_t reachable = storage.binding->extent();
+    if (is_raw_dtype(storage.dtype) || is_raw_dtype(dtype)) make_flat(source);
+    const auto old_size = static_cast<int64_t>(c10::elementSize(storage.dtype));
+    const auto new_size = static_cast<int64_t>(c10::elementSize(dtype));
+    const int64_t reachable = storage.binding->extent() * old_size / new_size;
     TORCH_CHECK(extent == 0 || offset <= reachable - extent, "set_: sizes ", size, ", strides ",
                 strides, " and offset ", offset, " are out of bounds for a spyre storage of ",
                 reachable, " elements");
@@ -301,6 +304,12 @@ void assign_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntAr
   }
   relayout(storage, std::move(binding), dtype);
   storage_of(storage).num_initialized = elements;
+}
+
+void make_flat(const c10::Storage& storage) {
+  const SpyreStorageImpl& impl = storage_of(storage);
+  if (is_flat(*impl.binding)) return;
+  relayout(storage, default_binding({impl.binding->extent()}, {1}, impl.dtype), impl.dtype);
 }
 
 void resize_storage(const c10::Storage& storage, size_t bytes) {

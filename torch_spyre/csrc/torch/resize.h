@@ -14,4 +14,7 @@ void resize_storage(const c10::Storage& storage, size_t bytes);
 void assign_dtype(const c10::Storage& storage, c10::ScalarType dtype, c10::IntArrayRef size,
                   c10::IntArrayRef strides, int64_t offset);
 
+// Gives a storage the layout of a flat tensor, unless it has that already.
+void make_flat(const c10::Storage& storage);
+
 }  // namespace spyre

@@ -27,6 +27,21 @@ c10::intrusive_ptr<c10::StorageImpl> create_storage(c10::StorageImpl::use_byte_s
   return true;
 }();
 
+TensorLayout flat_layout(int64_t count, DataFormat format) {
+  return TensorLayout::of({count}, {1}, format, {0});
+}
+
+// Returns the binding of all bytes of a flat storage as elements of another dtype.
+Binding bytes_as(const SpyreStorageImpl& storage, c10::ScalarType dtype) {
+  TORCH_CHECK(is_flat(*storage.binding),
+              "view(dtype): the elements of this storage are not in the "
+              "host's order, because it got another layout after the view was made");
+  const auto bytes =
+      storage.binding->extent() * static_cast<int64_t>(c10::elementSize(storage.dtype));
+  const int64_t count = bytes / static_cast<int64_t>(c10::elementSize(dtype));
+  return {flat_layout(count, device_format(dtype)), {count}, {1}};
+}
+
 // Returns whether a dispatch mode or a tensor subclass creates the detached tensor, through
 // PyTorch's code.
 bool python_detaches(c10::DispatchKeySet keys) {
@@ -104,16 +119,25 @@ BindingPtr binding_of(const at::Tensor& tensor) {
   const c10::ScalarType dtype = tensor.scalar_type();
   if (dtype == storage.dtype || is_byte_view(tensor)) return storage.binding;
   check_reinterprets("view(dtype)", storage.dtype, dtype);
+  if (is_raw_dtype(dtype) || is_raw_dtype(storage.dtype)) {
+    return std::make_shared<const Binding>(bytes_as(storage, dtype));
+  }
   return reinterpreted(*storage.binding, dtype);
 }
 
 void check_reinterprets(const char* function, c10::ScalarType from, c10::ScalarType to) {
   checked_tensor_format(to);
+  const bool may_differ_in_size = is_raw_dtype(from) || is_raw_dtype(to);
   TORCH_CHECK(holds_host_bits(from) && holds_host_bits(to) &&
-                  c10::elementSize(from) == c10::elementSize(to),
+                  (may_differ_in_size || c10::elementSize(from) == c10::elementSize(to)),
               function, ": ", from, " data on spyre cannot be read as ", to,
               ": device memory does not hold the host's bits. Reinterpret on the CPU: "
               "x.cpu().view(dtype).to('spyre').");
+}
+
+bool is_flat(const Binding& binding) {
+  return binding.host_size.size() == 1 && binding.host_strides[0] == 1 &&
+         binding.layout == flat_layout(binding.host_size[0], binding.layout.format());
 }
 
 BindingPtr reinterpreted(const Binding& binding, c10::ScalarType dtype) {
@@ -124,7 +148,8 @@ BindingPtr reinterpreted(const Binding& binding, c10::ScalarType dtype) {
 Binding default_binding(c10::IntArrayRef size, c10::IntArrayRef strides, c10::ScalarType dtype) {
   const DataFormat format = checked_tensor_format(dtype);
   Binding binding{{}, to_sizes(size), to_sizes(strides)};
-  if (!is_nested(binding.host_size, binding.host_strides)) {
+  // Raw elements are in the host's order, so that a view with another dtype finds its bytes.
+  if (is_raw(format) || !is_nested(binding.host_size, binding.host_strides)) {
     binding.host_size = {host_extent(binding.host_size, binding.host_strides)};
     binding.host_strides = {1};
   }

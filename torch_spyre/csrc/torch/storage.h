@@ -79,6 +79,8 @@ BindingPtr binding_of(const at::Tensor& tensor);
 // Throws unless reinterpreting device memory of one dtype as the other gives the same values as on
 // the host.
 void check_reinterprets(const char* function, c10::ScalarType from, c10::ScalarType to);
+// Returns whether the elements are in the host's order, with padding after the last one only.
+bool is_flat(const Binding& binding);
 // Returns a binding with the same device offsets for another dtype.
 BindingPtr reinterpreted(const Binding& binding, c10::ScalarType dtype);
 

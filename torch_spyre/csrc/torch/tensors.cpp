@@ -10,6 +10,7 @@
 #include "flex/layout_check.h"
 #include "torch/device.h"
 #include "torch/dtypes.h"
+#include "torch/raw_views.h"
 #include "torch/uninitialized.h"
 
 namespace spyre {
@@ -117,6 +118,7 @@ at::Tensor unfold(const at::Tensor& self, int64_t dimension, int64_t size, int64
 
 at::Tensor view_dtype(const at::Tensor& self, at::ScalarType dtype) {
   if (self.scalar_type() == dtype) return alias_of(self);
+  if (is_raw_dtype(self.scalar_type()) || is_raw_dtype(dtype)) return view_raw_dtype(self, dtype);
   check_reinterprets("view(dtype)", self.scalar_type(), dtype);
   auto impl =
       c10::make_intrusive<SpyreTensorImpl>(c10::TensorImpl::VIEW, c10::Storage(self.storage()),
@@ -200,6 +202,8 @@ void check_layout_fits(const TensorLayout& layout, size_t bytes) {
 
 void check_layout_dtype(const TensorLayout& layout, at::ScalarType dtype) {
   const DataFormat expected = checked_tensor_format(dtype);
+  TORCH_CHECK(!is_raw(expected), "a ", dtype,
+              " tensor holds the host's bytes in the host's order, and has no other layout");
   const bool is_pool = dtype == at::kByte && layout.format() == DataFormat::SENINT8;
   TORCH_CHECK(layout.format() == expected || is_pool, "a ", dtype, " tensor is stored as ",
               name_of(expected), ", but the layout says ", name_of(layout.format()));
