@@ -41,7 +41,7 @@ def test_integer_and_boolean_results():
         (lambda x: x.to_sparse(), r"aten\._to_sparse\.default: .*sparse"),
         (lambda x: torch.sparse_coo_tensor([[0], [0]], [1.0], device="spyre"), "sparse"),
         (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8), "quantized"),
-        (lambda x: torch.view_as_complex(x), r"aten\.view_as_complex\.default: .*ComplexFloat"),
+        (lambda x: torch.view_as_complex(x), "does not support dtype ComplexFloat"),
         (lambda x: x.to("spyre", torch.float64), "does not support dtype Double"),
         (lambda x: x.sum(dtype=torch.float64), "does not support dtype Double"),
     ],
