@@ -95,10 +95,11 @@ def _restrided(result: Any, expected: Any) -> Any:
     """
     if not isinstance(result, torch.Tensor) or not isinstance(expected, torch.Tensor):
         return result
-    geometry = _hints(result), _hints(expected)
-    if None in geometry:
+    actual_hints, expected_hints = _hints(result), _hints(expected)
+    if actual_hints is None or expected_hints is None:
         return result
-    (shape, strides), (expected_shape, expected_strides) = geometry
+    shape, strides = actual_hints
+    expected_shape, expected_strides = expected_hints
     dims = [dim for dim, size in enumerate(shape) if size != 1]
     if shape != expected_shape or 0 in shape:
         return result
