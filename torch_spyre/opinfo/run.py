@@ -281,6 +281,9 @@ class Sample:
             cards.synchronize()
         except EXPECTED_ERRORS:
             return Outcome(Verdict.VOID)
+        reason = rules.ACCEPTS_MORE.get(name_of(self.op))
+        if reason is not None:
+            return Outcome(Verdict.VOID, reason)
         return Outcome(Verdict.WRONG, f"accepts what the CPU rejects: {_short(cpu_error)}")
 
     def _failed(self, error: Exception, unsupported: list[torch.Tensor]) -> Outcome:
