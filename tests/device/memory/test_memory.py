@@ -274,6 +274,18 @@ print("after")
     assert "host code accessed a Spyre device address" in done.stderr and ".cpu()" in done.stderr
 
 
+def test_a_fault_signal_of_another_process_ends_the_process():
+    done = run_child(
+        """
+import os, signal, torch
+torch.ones(64, dtype=torch.float16, device="spyre")
+os.kill(os.getpid(), signal.SIGSEGV)
+print("after")
+"""
+    )
+    assert done.returncode == -signal.SIGSEGV and "after" not in done.stdout
+
+
 def test_poison_shows_uninitialised_and_freed_memory(run):
     shown = run(
         """

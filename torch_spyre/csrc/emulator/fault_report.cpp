@@ -40,6 +40,8 @@ void on_fault(int, siginfo_t* info, void*) {
   }
   // Restore the previous handler: the access faults again on return.
   sigaction(SIGSEGV, &previous, nullptr);
+  // A signal that another process sent would be lost.
+  if (info->si_code <= 0) raise(SIGSEGV);
 }
 
 void install() {
