@@ -3,7 +3,8 @@
 Decompositions do not repeat PyTorch's argument checks, and would cast results to any dtype.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -35,11 +36,10 @@ TOO_STRICT_META = ("aten::_grouped_mm",)
 _FLOAT_ONLY = (
     *("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu"),
     *("log_sigmoid_forward", "mish", "silu", "softplus", "softshrink"),
+    *("_log_softmax", "_softmax", "glu", "logcumsumexp"),
 )
 # Ops that do not support bool.
-_NOT_BOOL = (
-    *("abs", "argmax", "argmin", "ceil", "dot", "floor", "logcumsumexp", "relu", "trace", "vdot"),
-)
+_NOT_BOOL = (*("abs", "argmax", "argmin", "ceil", "dot", "floor", "relu", "trace", "vdot"),)
 # Ops that do not support two bools.
 _NOT_BOOLS = ("fmod", "pow", "remainder")
 # Ops that do not return bool, whatever dtype= or out= ask for.
@@ -49,6 +49,16 @@ _SCALED = ("add", "rsub", "sub")
 # Reductions that return indices support no more dims than the bits of a mask of dims.
 _MAX_REDUCED_DIMS = 64
 _INDEX_REDUCTIONS = ("argmax", "argmin", "max", "min")
+# Ops with one index along one dim, and ops with an index for each of the first dims.
+_INDEXED_DIM = (
+    *("gather", "index_add", "index_copy", "index_fill", "index_reduce", "index_select", "scatter"),
+    *("scatter_add", "scatter_reduce"),
+)
+_INDEXED_DIMS = ("_index_put_impl", "index", "index_put")
+# Ops that write a scalar to elements, which must fit 16-bit floats too, and ops whose scalars must
+# fit the dtype that they are asked for.
+_FILLS = ("constant_pad_nd", "full_like", "index_fill", "masked_fill", "scatter")
+_FACTORIES = ("full_like", "linspace", "logspace")
 # Types of scalars in schemas, and dtypes that any scalar can be converted to.
 _SCALAR_TYPES = ("number", "Optional[number]")
 _ANY_SCALAR_DTYPES = (torch.bool, torch.complex64, torch.complex128)
@@ -67,7 +77,9 @@ def check_arguments(
     """
     _check_dtype(overload, args)
     _check_result_dtype(overload, written, kwargs)
-    _check_scalars(overload, args, kwargs)
+    _check_scalars(overload, written, args, kwargs)
+    _check_dim(overload, args, kwargs)
+    _check_indices(overload, args, kwargs)
     _check_scale(overload, args, kwargs)
     _check_num_dims(overload, args)
     if not written:
@@ -137,24 +149,88 @@ def _check_num_dims(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Non
 
 
 def _check_scalars(
-    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+    overload: torch._ops.OpOverload,
+    written: Sequence[torch.Tensor],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
 ) -> None:
     """Raise UnsupportedError for scalars that overflow the dtype, which most CPU kernels reject.
 
     As in PyTorch, negative integers wrap around in unsigned dtypes.
     """
-    first = next((value for value in args if isinstance(value, torch.Tensor)), None)
-    if first is None or first.dtype in _ANY_SCALAR_DTYPES or first.is_floating_point():
+    name = overload._schema.name.removeprefix("aten::").removesuffix("_")
+    tensors = [value for value in (*written, *args) if isinstance(value, torch.Tensor)]
+    requested = kwargs.get("dtype") if name in _FACTORIES else None
+    dtype = requested or (tensors[0].dtype if tensors else None)
+    if dtype is None or dtype in _ANY_SCALAR_DTYPES:
         return
-    limits = torch.iinfo(first.dtype)
+    if dtype.is_floating_point and name not in _FILLS:
+        return
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
     min_integer = limits.min or -limits.max
-    for position, argument in enumerate(overload._schema.arguments):
-        value = args[position] if position < len(args) else kwargs.get(argument.name)
-        if str(argument.type) not in _SCALAR_TYPES or not isinstance(value, int | float):
+    for value in _scalars(overload, args, kwargs):
+        if dtype.is_floating_point and not math.isfinite(value):
             continue
         minimum = limits.min if isinstance(value, float) else min_integer
         if not minimum <= value <= limits.max:
-            raise UnsupportedError(f"{overload} with {value} on {first.dtype}")
+            raise UnsupportedError(f"{overload} with {value} on {dtype}")
+
+
+def _scalars(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Iterator[int | float]:
+    """Yield the real values of the arguments whose type in the schema is a scalar."""
+    for position, argument in enumerate(overload._schema.arguments):
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        if str(argument.type) in _SCALAR_TYPES and isinstance(value, int | float):
+            yield value
+
+
+def _check_dim(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    """Raise UnsupportedError for a dim out of range, which the CPU kernel rejects."""
+    dim = _argument(overload, "dim", args, kwargs)
+    if type(dim) is not int or not isinstance(args[0], torch.Tensor):
+        return
+    num_dims = max(args[0].dim(), 1)
+    if not -num_dims <= dim < num_dims:
+        raise UnsupportedError(f"{overload} along dim {dim} of a tensor with {num_dims} dims")
+
+
+def _check_indices(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    """Raise UnsupportedError for indices of floats, and for indices of dims that are empty."""
+    name = overload._schema.name.removeprefix("aten::").removesuffix("_")
+    pairs: list[tuple[int, torch.Tensor | None]] = []
+    if name in _INDEXED_DIM:
+        dim = _argument(overload, "dim", args, kwargs)
+        index = _argument(overload, "index", args, kwargs)
+        pairs = [(args[0].shape[dim] if args[0].dim() else 1, index)]
+    elif name in _INDEXED_DIMS and not any(_is_mask(index) for index in args[1]):
+        pairs = list(zip(args[0].shape, args[1], strict=False))
+    for size, index in pairs:
+        if index is None:
+            continue
+        if index.is_floating_point():
+            raise UnsupportedError(f"{overload} with indices of {index.dtype}")
+        if size == 0 and index.numel():
+            raise UnsupportedError(f"{overload} with indices of a dim of size 0")
+
+
+def _is_mask(index: torch.Tensor | None) -> bool:
+    return index is not None and index.dtype in MASK_DTYPES
+
+
+def _argument(
+    overload: torch._ops.OpOverload, name: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Return the argument of that name; None if there is none."""
+    for position, argument in enumerate(overload._schema.arguments):
+        if argument.name == name:
+            return args[position] if position < len(args) else kwargs.get(name)
+    return None
 
 
 def _meta_results(
