@@ -55,6 +55,15 @@ _INDEXED_DIM = (
     *("scatter_add", "scatter_reduce"),
 )
 _INDEXED_DIMS = ("_index_put_impl", "index", "index_put")
+# The dtypes of indices that the CPU accepts, where meta functions accept more.
+_INDEX_DTYPES = {
+    **dict.fromkeys(("index_add", "index_reduce", "index_select"), (torch.int64, torch.int32)),
+    **dict.fromkeys(("index_copy", "index_fill", "put"), (torch.int64,)),
+    **dict.fromkeys(_INDEXED_DIMS, (torch.int64, torch.int32, *MASK_DTYPES)),
+}
+_VECTOR_INDEX = ("index_reduce", "index_select")
+# Ops whose source must have the dtype of the tensor.
+_SAME_DTYPE = ("index_add", "index_copy")
 # Ops that write a scalar to elements, which must fit 16-bit floats too, and ops whose scalars must
 # fit the dtype that they are asked for.
 _FILLS = ("constant_pad_nd", "full_like", "index_fill", "masked_fill", "scatter")
@@ -201,26 +210,54 @@ def _check_dim(
 def _check_indices(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> None:
-    """Raise UnsupportedError for indices of floats, and for indices of dims that are empty."""
+    """Raise UnsupportedError for indices that the CPU kernel rejects for their dtype or shape."""
     name = overload._schema.name.removeprefix("aten::").removesuffix("_")
-    pairs: list[tuple[int, torch.Tensor | None]] = []
-    if name in _INDEXED_DIM:
-        dim = _argument(overload, "dim", args, kwargs)
-        index = _argument(overload, "index", args, kwargs)
-        pairs = [(args[0].shape[dim] if args[0].dim() else 1, index)]
-    elif name in _INDEXED_DIMS and not any(_is_mask(index) for index in args[1]):
-        pairs = list(zip(args[0].shape, args[1], strict=False))
-    for size, index in pairs:
-        if index is None:
-            continue
-        if index.is_floating_point():
-            raise UnsupportedError(f"{overload} with indices of {index.dtype}")
-        if size == 0 and index.numel():
+    if name in _INDEXED_DIMS:
+        indices = [index for index in args[1] if index is not None]
+        has_mask = any(index.dtype in MASK_DTYPES for index in indices)
+        if not has_mask and _indexes_empty_dim(args[0].shape, args[1]):
             raise UnsupportedError(f"{overload} with indices of a dim of size 0")
+        if has_mask and not _masks_fit(args[0].shape, args[1]):
+            raise UnsupportedError(f"{overload} with a mask of another shape")
+        if len(args[1]) > args[0].dim():
+            raise UnsupportedError(f"{overload} with {len(args[1])} indices")
+    elif name in _INDEXED_DIM or name in _INDEX_DTYPES:
+        indices = [_argument(overload, "index", args, kwargs)]
+        dim = _argument(overload, "dim", args, kwargs)
+        if dim is not None and args[0].dim() and _indexes_empty_dim([args[0].shape[dim]], indices):
+            raise UnsupportedError(f"{overload} with indices of a dim of size 0")
+    else:
+        return
+    for index in indices:
+        if index.dtype not in _INDEX_DTYPES.get(name, (index.dtype,)):
+            raise UnsupportedError(f"{overload} with indices of {index.dtype}")
+    if name in _VECTOR_INDEX and indices[0].dim() > 1:
+        raise UnsupportedError(f"{overload} with an index of {indices[0].dim()} dims")
+    if name == "index_select" and args[0].dim() == 0 and indices[0].numel() != 1:
+        raise UnsupportedError(f"{overload} of a scalar with {indices[0].numel()} indices")
+    if name in _SAME_DTYPE:
+        source = _argument(overload, "source", args, kwargs)
+        if source is not None and source.dtype != args[0].dtype:
+            raise UnsupportedError(f"{overload} of {args[0].dtype} with {source.dtype}")
 
 
-def _is_mask(index: torch.Tensor | None) -> bool:
-    return index is not None and index.dtype in MASK_DTYPES
+def _masks_fit(sizes: Sequence[int], indices: Sequence[torch.Tensor | None]) -> bool:
+    """Return whether each mask has the sizes of the dims that it covers."""
+    dim = 0
+    for index in indices:
+        is_mask = index is not None and index.dtype in MASK_DTYPES
+        mask_sizes = list(index.shape) if index is not None and is_mask else []
+        if mask_sizes != list(sizes[dim : dim + len(mask_sizes)]):
+            return False
+        dim += len(mask_sizes) if is_mask else 1
+    return True
+
+
+def _indexes_empty_dim(sizes: Sequence[int], indices: Sequence[torch.Tensor | None]) -> bool:
+    return any(
+        size == 0 and index is not None and index.numel() > 0
+        for size, index in zip(sizes, indices, strict=False)
+    )
 
 
 def _argument(

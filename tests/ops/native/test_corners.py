@@ -193,6 +193,38 @@ INVALID_CALLS = {
     "softmax of integers": lambda d: integers(d).softmax(0),
     "log_softmax of integers": lambda d: integers(d).log_softmax(0),
     "glu of bools": lambda d: torch.nn.functional.glu(bools(d).repeat(1, 2)),
+    "subtraction of a bool": lambda d: torch.ones(2, device=d) - True,
+    "index_fill with int32": lambda d: torch.ones(3, device=d).index_fill(0, indices(d).int(), 1),
+    "index_copy with int32": lambda d: torch.ones(3, device=d).index_copy(
+        0, indices(d).int(), torch.ones(3, device=d)
+    ),
+    "index_copy of another dtype": lambda d: torch.ones(3, device=d).index_copy(
+        0, indices(d), indices(d)
+    ),
+    "index_add of another dtype": lambda d: torch.ones(3, device=d).index_add(
+        0, indices(d), indices(d)
+    ),
+    "index_add with no indices": lambda d: torch.ones(3, device=d).index_add(
+        0, indices(d)[:0].short(), torch.ones(0, device=d)
+    ),
+    "index_reduce with a matrix": lambda d: torch.ones(3, device=d).index_reduce(
+        0, indices(d)[None, :1], torch.ones(1, device=d), "mean"
+    ),
+    "put with int32": lambda d: torch.ones(3, device=d).put(
+        indices(d).int(), torch.ones(3, device=d)
+    ),
+    "index_put with int8": lambda d: torch.ones(3, device=d).index_put(
+        (indices(d)[:0].to(torch.int8),), torch.ones((), device=d)
+    ),
+    "index_put of a scalar": lambda d: torch.ones((), device=d).index_put(
+        (indices(d)[:0],), torch.ones((), device=d)
+    ),
+    "index_put with a mask of another shape": lambda d: torch.ones(3, device=d).index_put(
+        (indices(d)[:1] > 0,), torch.ones((), device=d)
+    ),
+    "index_select of a scalar by two": lambda d: torch.ones((), device=d).index_select(
+        0, indices(d)[1:] * 0
+    ),
     "view that overflows": lambda d: empty(d).view([2**62, -1, 2]),
 }
 
