@@ -9,7 +9,16 @@ _ADVICE = "Please clone() the tensor before performing the operation."
 
 # Ops that read other elements than they write: no argument may alias the target at all.
 _REORDERING = {
-    *("_index_put_impl_", "gather", "index_add", "index_copy", "index_fill", "index_put"),
+    *(
+        "_index_put_impl_",
+        "cat",
+        "stack",
+        "gather",
+        "index_add",
+        "index_copy",
+        "index_fill",
+        "index_put",
+    ),
     *("index_reduce", "index_select", "put", "scatter", "scatter_add", "scatter_reduce", "take"),
 }
 

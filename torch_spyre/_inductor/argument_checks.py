@@ -3,7 +3,8 @@
 Decompositions do not repeat PyTorch's argument checks, and would cast results to any dtype.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -35,11 +36,10 @@ TOO_STRICT_META = ("aten::_grouped_mm",)
 _FLOAT_ONLY = (
     *("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu"),
     *("log_sigmoid_forward", "mish", "silu", "softplus", "softshrink"),
+    *("_log_softmax", "_softmax", "glu", "logcumsumexp"),
 )
 # Ops that do not support bool.
-_NOT_BOOL = (
-    *("abs", "argmax", "argmin", "ceil", "dot", "floor", "logcumsumexp", "relu", "trace", "vdot"),
-)
+_NOT_BOOL = (*("abs", "argmax", "argmin", "ceil", "dot", "floor", "relu", "trace", "vdot"),)
 # Ops that do not support two bools.
 _NOT_BOOLS = ("fmod", "pow", "remainder")
 # Ops that do not return bool, whatever dtype= or out= ask for.
@@ -49,6 +49,25 @@ _SCALED = ("add", "rsub", "sub")
 # Reductions that return indices support no more dims than the bits of a mask of dims.
 _MAX_REDUCED_DIMS = 64
 _INDEX_REDUCTIONS = ("argmax", "argmin", "max", "min")
+# Ops with one index along one dim, and ops with an index for each of the first dims.
+_INDEXED_DIM = (
+    *("gather", "index_add", "index_copy", "index_fill", "index_reduce", "index_select", "scatter"),
+    *("scatter_add", "scatter_reduce"),
+)
+_INDEXED_DIMS = ("_index_put_impl", "index", "index_put")
+# The dtypes of indices that the CPU accepts, where meta functions accept more.
+_INDEX_DTYPES = {
+    **dict.fromkeys(("index_add", "index_reduce", "index_select"), (torch.int64, torch.int32)),
+    **dict.fromkeys(("index_copy", "index_fill", "put"), (torch.int64,)),
+    **dict.fromkeys(_INDEXED_DIMS, (torch.int64, torch.int32, *MASK_DTYPES)),
+}
+_VECTOR_INDEX = ("index_reduce", "index_select")
+# Ops whose source must have the dtype of the tensor.
+_SAME_DTYPE = ("index_add", "index_copy")
+# Ops that write a scalar to elements, which must fit 16-bit floats too, and ops whose scalars must
+# fit the dtype that they are asked for.
+_FILLS = ("constant_pad_nd", "full_like", "index_fill", "masked_fill", "scatter")
+_FACTORIES = ("full_like", "linspace", "logspace")
 # Types of scalars in schemas, and dtypes that any scalar can be converted to.
 _SCALAR_TYPES = ("number", "Optional[number]")
 _ANY_SCALAR_DTYPES = (torch.bool, torch.complex64, torch.complex128)
@@ -67,7 +86,9 @@ def check_arguments(
     """
     _check_dtype(overload, args)
     _check_result_dtype(overload, written, kwargs)
-    _check_scalars(overload, args, kwargs)
+    _check_scalars(overload, written, args, kwargs)
+    _check_dim(overload, args, kwargs)
+    _check_indices(overload, args, kwargs)
     _check_scale(overload, args, kwargs)
     _check_num_dims(overload, args)
     if not written:
@@ -137,24 +158,116 @@ def _check_num_dims(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Non
 
 
 def _check_scalars(
-    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+    overload: torch._ops.OpOverload,
+    written: Sequence[torch.Tensor],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
 ) -> None:
     """Raise UnsupportedError for scalars that overflow the dtype, which most CPU kernels reject.
 
     As in PyTorch, negative integers wrap around in unsigned dtypes.
     """
-    first = next((value for value in args if isinstance(value, torch.Tensor)), None)
-    if first is None or first.dtype in _ANY_SCALAR_DTYPES or first.is_floating_point():
+    name = overload._schema.name.removeprefix("aten::").removesuffix("_")
+    tensors = [value for value in (*written, *args) if isinstance(value, torch.Tensor)]
+    requested = kwargs.get("dtype") if name in _FACTORIES else None
+    dtype = requested or (tensors[0].dtype if tensors else None)
+    if dtype is None or dtype in _ANY_SCALAR_DTYPES:
         return
-    limits = torch.iinfo(first.dtype)
+    if dtype.is_floating_point and name not in _FILLS:
+        return
+    limits = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
     min_integer = limits.min or -limits.max
-    for position, argument in enumerate(overload._schema.arguments):
-        value = args[position] if position < len(args) else kwargs.get(argument.name)
-        if str(argument.type) not in _SCALAR_TYPES or not isinstance(value, int | float):
+    for value in _scalars(overload, args, kwargs):
+        if dtype.is_floating_point and not math.isfinite(value):
             continue
         minimum = limits.min if isinstance(value, float) else min_integer
         if not minimum <= value <= limits.max:
-            raise UnsupportedError(f"{overload} with {value} on {first.dtype}")
+            raise UnsupportedError(f"{overload} with {value} on {dtype}")
+
+
+def _scalars(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Iterator[int | float]:
+    """Yield the real values of the arguments whose type in the schema is a scalar."""
+    for position, argument in enumerate(overload._schema.arguments):
+        value = args[position] if position < len(args) else kwargs.get(argument.name)
+        if str(argument.type) in _SCALAR_TYPES and isinstance(value, int | float):
+            yield value
+
+
+def _check_dim(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    """Raise UnsupportedError for a dim out of range, which the CPU kernel rejects."""
+    dim = _argument(overload, "dim", args, kwargs)
+    if type(dim) is not int or not isinstance(args[0], torch.Tensor):
+        return
+    num_dims = max(args[0].dim(), 1)
+    if not -num_dims <= dim < num_dims:
+        raise UnsupportedError(f"{overload} along dim {dim} of a tensor with {num_dims} dims")
+
+
+def _check_indices(
+    overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
+) -> None:
+    """Raise UnsupportedError for indices that the CPU kernel rejects for their dtype or shape."""
+    name = overload._schema.name.removeprefix("aten::").removesuffix("_")
+    if name in _INDEXED_DIMS:
+        indices = [index for index in args[1] if index is not None]
+        has_mask = any(index.dtype in MASK_DTYPES for index in indices)
+        if not has_mask and _indexes_empty_dim(args[0].shape, args[1]):
+            raise UnsupportedError(f"{overload} with indices of a dim of size 0")
+        if has_mask and not _masks_fit(args[0].shape, args[1]):
+            raise UnsupportedError(f"{overload} with a mask of another shape")
+        if len(args[1]) > args[0].dim():
+            raise UnsupportedError(f"{overload} with {len(args[1])} indices")
+    elif name in _INDEXED_DIM or name in _INDEX_DTYPES:
+        indices = [_argument(overload, "index", args, kwargs)]
+        dim = _argument(overload, "dim", args, kwargs)
+        if dim is not None and args[0].dim() and _indexes_empty_dim([args[0].shape[dim]], indices):
+            raise UnsupportedError(f"{overload} with indices of a dim of size 0")
+    else:
+        return
+    for index in indices:
+        if index.dtype not in _INDEX_DTYPES.get(name, (index.dtype,)):
+            raise UnsupportedError(f"{overload} with indices of {index.dtype}")
+    if name in _VECTOR_INDEX and indices[0].dim() > 1:
+        raise UnsupportedError(f"{overload} with an index of {indices[0].dim()} dims")
+    if name == "index_select" and args[0].dim() == 0 and indices[0].numel() != 1:
+        raise UnsupportedError(f"{overload} of a scalar with {indices[0].numel()} indices")
+    if name in _SAME_DTYPE:
+        source = _argument(overload, "source", args, kwargs)
+        if source is not None and source.dtype != args[0].dtype:
+            raise UnsupportedError(f"{overload} of {args[0].dtype} with {source.dtype}")
+
+
+def _masks_fit(sizes: Sequence[int], indices: Sequence[torch.Tensor | None]) -> bool:
+    """Return whether each mask has the sizes of the dims that it covers."""
+    dim = 0
+    for index in indices:
+        is_mask = index is not None and index.dtype in MASK_DTYPES
+        mask_sizes = list(index.shape) if index is not None and is_mask else []
+        if mask_sizes != list(sizes[dim : dim + len(mask_sizes)]):
+            return False
+        dim += len(mask_sizes) if is_mask else 1
+    return True
+
+
+def _indexes_empty_dim(sizes: Sequence[int], indices: Sequence[torch.Tensor | None]) -> bool:
+    return any(
+        size == 0 and index is not None and index.numel() > 0
+        for size, index in zip(sizes, indices, strict=False)
+    )
+
+
+def _argument(
+    overload: torch._ops.OpOverload, name: str, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Return the argument of that name; None if there is none."""
+    for position, argument in enumerate(overload._schema.arguments):
+        if argument.name == name:
+            return args[position] if position < len(args) else kwargs.get(name)
+    return None
 
 
 def _meta_results(

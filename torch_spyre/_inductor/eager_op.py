@@ -180,6 +180,8 @@ def plan_eager_op(
         fakes = [mode.from_tensor(tensor, static_shapes=True) for tensor in tensors]
         with quiet_meta_functions(), _rejections_as_unsupported(), mode:
             results = check_arguments(overload, written, *call.arguments(fakes))
+        _check_memory(results, tensors[0].device if tensors else _requested_device(kwargs))
+        with quiet_meta_functions(), _rejections_as_unsupported(), mode:
             if _is_resized(overload, written, results):
                 return ResizingPlan(overload, results)
             module = build_graph(call, fakes, results, has_writes=bool(written))
@@ -208,6 +210,15 @@ def _requested_device(kwargs: dict[str, Any]) -> torch.device:
     if device is None or torch.device(device).index is None:
         return torch.device(DEVICE_NAME, _C.current_device())
     return torch.device(device)
+
+
+def _check_memory(results: Sequence[Any], device: torch.device) -> None:
+    """Raise OutOfMemoryError for a result larger than the card: compiling it would take long."""
+    tensors = [result for result in results if isinstance(result, torch.Tensor)]
+    for tensor in tensors:
+        num_bytes = tensor.untyped_storage().nbytes()
+        if num_bytes > _C.memory_report(device.index)["total_bytes"]:
+            torch.empty(num_bytes, dtype=torch.int8, device=device)  # the allocator raises
 
 
 def _check_devices(tensors: Sequence[torch.Tensor], written: Sequence[torch.Tensor]) -> None:

@@ -328,6 +328,8 @@ def _as_tensor(value: Any, args: Sequence[Any]) -> Any:
     """Return a scalar as a 0-d tensor of the dtype that type promotion with the others gives."""
     if isinstance(value, torch.Tensor) or value is None:
         return value
+    if isinstance(value, bool):  # promotes nothing, and subtraction rejects it
+        return torch.tensor(value)
     tensor = next(argument for argument in args if isinstance(argument, torch.Tensor))
     # Converted afterwards: torch.tensor rejects values that the dtype cannot hold.
     return torch.tensor(value).to(torch.result_type(tensor, value))

@@ -176,6 +176,8 @@ _KERNELS = {
     "multinomial.default": "multinomial:multinomial",
     "native_batch_norm.default": "batch_norm:native_batch_norm",
     "nonzero.default": "nonzero:nonzero",
+    "randint_like.Tensor": "randint:randint_like",
+    "randint_like.Tensor_generator": "randint:randint_like",
     "repeat_interleave.Tensor": "nonzero:repeat_interleave",
     "unique_consecutive.default": "unique:unique_consecutive",
 }

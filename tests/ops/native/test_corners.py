@@ -133,6 +133,9 @@ ALIASED = {
     "take out": lambda y, i: torch.take(y, torch.cat([i, i]), out=y),
     "take index": lambda y, i: torch.take(i.clone(), i[1:], out=i[:-1]),
     "masked_select out": lambda y, i: torch.masked_select(y, y > 0, out=y),
+    "cat out": lambda y, i: torch.cat([y, y], out=y),
+    "stack out": lambda y, i: torch.stack([y, y], out=y),
+    "cat out of one": lambda y, i: torch.cat([y], out=y),
     "copy_": lambda y, i: y[1:].copy_(y[:-1]),
     "expanded put_": lambda y, i: y[:1].expand(6).put_(i, y[3:]),
     "expanded scatter_": lambda y, i: y[:1].expand(6).scatter_(0, i, y[3:]),
@@ -170,3 +173,92 @@ def test_an_index_on_the_cpu_raises(index):
     for call in (lambda: x.index_fill(0, index, 1.0), lambda: x.index_select(0, index)):
         with pytest.raises(RuntimeError, match="same device"):
             call()
+
+
+def empty(device):
+    return torch.empty(0, 3, device=device)
+
+
+INVALID_CALLS = {
+    "index_put_ of an empty dim": lambda d: empty(d).index_put_((indices(d),), empty(d).sum()),
+    "index of an empty dim": lambda d: empty(d)[indices(d)],
+    "index_select of an empty dim": lambda d: empty(d).index_select(0, indices(d)),
+    "index_copy of an empty dim": lambda d: empty(d).index_copy(
+        0, indices(d), torch.ones(3, 3, device=d)
+    ),
+    "gather from an empty dim": lambda d: empty(d).gather(0, indices(d)[None]),
+    "index_fill with floats": lambda d: empty(d).index_fill(0, indices(d).float(), 1),
+    "index_add with floats": lambda d: empty(d).index_add(0, empty(d)[:, 0], empty(d)),
+    "index_select of a scalar": lambda d: torch.ones((), device=d).index_select(1, indices(d)[:1]),
+    "sort of a scalar": lambda d: torch.ones((), device=d).sort(1).values,
+    "sort of an empty tensor": lambda d: torch.empty(0, device=d).sort(63).values,
+    "cummax of a scalar": lambda d: torch.ones((), device=d).cummax(-2).values,
+    "softmax of integers": lambda d: integers(d).softmax(0),
+    "log_softmax of integers": lambda d: integers(d).log_softmax(0),
+    "glu of bools": lambda d: torch.nn.functional.glu(bools(d).repeat(1, 2)),
+    "subtraction of a bool": lambda d: torch.ones(2, device=d) - True,
+    "index_fill with int32": lambda d: torch.ones(3, device=d).index_fill(0, indices(d).int(), 1),
+    "index_copy with int32": lambda d: torch.ones(3, device=d).index_copy(
+        0, indices(d).int(), torch.ones(3, device=d)
+    ),
+    "index_copy of another dtype": lambda d: torch.ones(3, device=d).index_copy(
+        0, indices(d), indices(d)
+    ),
+    "index_add of another dtype": lambda d: torch.ones(3, device=d).index_add(
+        0, indices(d), indices(d)
+    ),
+    "index_add with no indices": lambda d: torch.ones(3, device=d).index_add(
+        0, indices(d)[:0].short(), torch.ones(0, device=d)
+    ),
+    "index_reduce with a matrix": lambda d: torch.ones(3, device=d).index_reduce(
+        0, indices(d)[None, :1], torch.ones(1, device=d), "mean"
+    ),
+    "put with int32": lambda d: torch.ones(3, device=d).put(
+        indices(d).int(), torch.ones(3, device=d)
+    ),
+    "index_put with int8": lambda d: torch.ones(3, device=d).index_put(
+        (indices(d)[:0].to(torch.int8),), torch.ones((), device=d)
+    ),
+    "index_put of a scalar": lambda d: torch.ones((), device=d).index_put(
+        (indices(d)[:0],), torch.ones((), device=d)
+    ),
+    "index_put with a mask of another shape": lambda d: torch.ones(3, device=d).index_put(
+        (indices(d)[:1] > 0,), torch.ones((), device=d)
+    ),
+    "index_select of a scalar by two": lambda d: torch.ones((), device=d).index_select(
+        0, indices(d)[1:] * 0
+    ),
+    "view that overflows": lambda d: empty(d).view([2**62, -1, 2]),
+}
+
+
+@pytest.mark.parametrize("name", INVALID_CALLS)
+def test_invalid_calls_on_empty_tensors_and_scalars_raise_as_on_the_cpu(name):
+    assert isinstance(outcome(INVALID_CALLS[name], "cpu"), tuple)
+    check(INVALID_CALLS[name])
+
+
+def test_indexing_an_empty_tensor_by_no_indices_stays_on_the_card(no_fallbacks):
+    no_indices = torch.empty(0, dtype=torch.int64, device="spyre")
+    assert empty("spyre")[no_indices].shape == (0, 3)
+    assert empty("spyre").index_select(0, no_indices).shape == (0, 3)
+
+
+FILLS = {
+    "full": lambda x, value: torch.full((2,), value, dtype=x.dtype, device=x.device),
+    "full_like another dtype": lambda x, value: torch.full_like(x.bool(), value, dtype=x.dtype),
+    "new_full": lambda x, value: x.new_full((2,), value),
+    "fill_": lambda x, value: x.fill_(value),
+    "fill_ of an empty tensor": lambda x, value: x[:0].fill_(value),
+    "masked_fill": lambda x, value: x.masked_fill(x == 0, value),
+    "index_fill": lambda x, value: x.index_fill(0, indices(x.device), value),
+    "scatter": lambda x, value: x.scatter(0, indices(x.device), value),
+    "constant_pad_nd": lambda x, value: torch.nn.functional.pad(x, (1, 1), value=value),
+}
+
+
+@pytest.mark.parametrize("name", FILLS)
+@pytest.mark.parametrize("value", [1e10, 300, float("-inf")])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int8], ids=str)
+def test_values_that_overflow_the_dtype_raise_as_on_the_cpu(name, value, dtype):
+    check(lambda device: FILLS[name](torch.zeros(3, dtype=dtype, device=device), value))

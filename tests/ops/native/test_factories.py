@@ -123,3 +123,50 @@ def test_pinned_memory_on_the_card_is_an_error():
     for make in (torch.empty, torch.ones, torch.rand, torch.hann_window):
         with pytest.raises(RuntimeError, match="[pP]in memory|pinned"):
             make(3, device="spyre", pin_memory=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["empty", "zeros", "ones", "rand", "empty_like", "clone", "resize_"]
+)
+@pytest.mark.parametrize("size", [(2, 0, 3), (3, 0), (2, 3, 0, 0, 4)], ids=str)
+def test_strides_of_empty_tensors(name, size):
+    def make(device):
+        if name in ("empty_like", "clone"):
+            return getattr(torch, name)(torch.empty(size, device=device))
+        if name == "resize_":
+            return torch.empty(4, device=device).resize_(size)
+        return getattr(torch, name)(size, device=device)
+
+    assert make("spyre").stride() == make("cpu").stride()
+
+
+@pytest.mark.parametrize("ends", [(-3, 5), (5, -3), (-128, 127), (0, 300), (-0.5, 0.9)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
+def test_ends_wrap_around_in_unsigned_integers(ends, dtype):
+    check(lambda device: torch.linspace(*ends, 6, dtype=dtype, device=device))
+    tensors = [torch.tensor(end).to(dtype) for end in ends]
+    check(
+        lambda device: torch.linspace(
+            tensors[0].to(device), tensors[1].to(device), 6, dtype=dtype, device=device
+        )
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
+def test_exponents_wrap_around_in_unsigned_integers(dtype):
+    check(lambda device: torch.logspace(-1, 1, 4, dtype=dtype, device=device))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_randint_like_reads_a_bound_on_the_card(dtype):
+    x = torch.zeros(50, dtype=dtype, device="spyre")
+    drawn = torch.randint_like(x, torch.tensor(2, device="spyre"))
+    assert drawn.dtype is dtype and set(drawn.cpu().int().tolist()) == {0, 1}
+    with pytest.raises(RuntimeError, match="high must be a scalar tensor"):
+        torch.randint_like(x, torch.tensor([2, 2], device="spyre"))
+
+
+@pytest.mark.parametrize("size", [(65, 2**40), (2**40, 65)], ids=str)
+def test_a_result_larger_than_the_card_is_out_of_memory(size):
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.eye(*size, device="spyre")

@@ -58,7 +58,11 @@ def _checked_ends(
     def truncated(end: End) -> End:
         if dtype.is_floating_point:
             return end
-        return end.to(dtype) if isinstance(end, torch.Tensor) else int(end)
+        if isinstance(end, torch.Tensor):
+            # Differences of narrow integers could overflow.
+            return end.to(dtype).to(torch.promote_types(dtype, torch.int32))
+        # As on the CPU, negative ends wrap around in the unsigned dtype.
+        return int(end) % 256 if dtype is torch.uint8 else int(end)
 
     return truncated(start), truncated(end), device or (tensors[0].device if tensors else None)
 

@@ -68,7 +68,8 @@ Sizes contiguous_strides(const Sizes& size) {
   int64_t step = 1;
   for (size_t i = size.size(); i-- > 0;) {
     strides[i] = step;
-    step = checked_multiply(step, size[i]);
+    // As in PyTorch, a dim of size 0 counts as 1.
+    step = checked_multiply(step, std::max(size[i], int64_t{1}));
   }
   return strides;
 }

@@ -202,9 +202,12 @@ void copy_tensor(const at::Tensor& source, const at::Tensor& dst, bool non_block
 }
 
 void fill_elements(const at::Tensor& all, const at::Scalar& value) {
-  // First: a value that does not fit the dtype is an error for an empty tensor too.
-  const at::Tensor scalar =
-      at::empty({}, at::TensorOptions(at::kCPU).dtype(all.dtype())).fill_(value);
+  // First: a value that does not fit the dtype is an error for an empty tensor too. The CPU's
+  // kernel for one element does not check 16-bit floats.
+  const bool needs_check = all.numel() != 1 && c10::isReducedFloatingType(all.scalar_type());
+  const at::Tensor values =
+      at::empty({needs_check ? 2 : 1}, at::TensorOptions(at::kCPU).dtype(all.dtype())).fill_(value);
+  const at::Tensor scalar = values.select(0, 0);
   if (all.numel() == 0) return;
   const at::Tensor dst = without_repeated_elements(all);
   const at::Tensor element = dst.is_neg() ? scalar.neg() : scalar;

@@ -80,7 +80,21 @@ const at::Tensor& as_strided_in_place(const at::Tensor& self, at::IntArrayRef si
   return self;
 }
 
+// Checks that the size of a dim can be inferred from the others; PyTorch's function relies on
+// signed overflow, which is undefined.
+void check_overflow(at::IntArrayRef size, int64_t numel) {
+  if (std::find(size.begin(), size.end(), -1) == size.end()) return;
+  uint64_t product = 1;
+  for (int64_t n : size) {
+    if (n < -1) return;  // PyTorch's function rejects it
+    product *= n == -1 ? 1 : static_cast<uint64_t>(n);
+  }
+  TORCH_CHECK(static_cast<int64_t>(product) >= 0, "shape '", size,
+              "' is invalid for input of size ", numel);
+}
+
 at::Tensor view(const at::Tensor& self, at::IntArrayRef size) {
+  check_overflow(size, self.numel());
   const at::DimVector inferred = at::infer_size_dv(size, self.numel());
   const auto strides = at::detail::computeStride(self.sizes(), self.strides(), inferred);
   TORCH_CHECK(strides.has_value(),
