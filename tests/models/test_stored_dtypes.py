@@ -32,8 +32,8 @@ def rt_detr():
         decoder_attention_heads=2, decoder_n_points=2, num_denoising=0,
     )  # fmt: skip
     model = transformers.RTDetrForObjectDetection(config)
-    # The library draws the weights of batch norms with a std of 0.01, so features vanish, all scores
-    # equal the bias, and topk selects other queries among them than the CPU. These are distinct.
+    # The library's batch norms have weights of about 0.01, so features vanish, the scores of all
+    # queries equal the bias, and topk selects other ones than the CPU. These weights avoid ties.
     for parameter in model.parameters():
         if parameter.dim() > 1:
             torch.nn.init.xavier_normal_(parameter)
