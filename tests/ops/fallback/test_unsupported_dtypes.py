@@ -112,6 +112,33 @@ def test_ops_compute_what_the_cpu_does(function, dtype):
 @pytest.mark.parametrize(
     "function",
     [
+        lambda x: x * 0.1 + 1 / 3,
+        lambda x: x * (0.1 + 0.3j) - 0.7,
+        lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True),
+        lambda x: torch.nn.functional.group_norm(x, 1),
+        lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="linear"),
+        lambda x: torch.nn.functional.avg_pool1d(x, 2),
+        lambda x: torch.nn.functional.conv1d(x, x[0, :, None, :2], groups=5),
+    ],
+)
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
+def test_float64_is_not_rounded_to_float32(function, is_compiled):
+    x = sample(torch.float64, 2, 5, 8).requires_grad_()
+    card = x.detach().to(DEVICE).requires_grad_()
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        result = (torch.compile(function, fullgraph=True) if is_compiled else function)(card)
+        result.abs().square().sum().backward()
+    expected = function(x)
+    expected.abs().square().sum().backward()
+    torch.testing.assert_close(result.detach().cpu(), expected.detach(), rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(card.grad.cpu(), x.grad, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
         lambda x, y: x + y,
         lambda x, y: torch.maximum(x, y.float()).double(),
         lambda x, y: x.clone().copy_(y),
