@@ -77,7 +77,7 @@ def autoformer():
 @pytest.mark.parametrize(
     ("make", "is_compiled"),
     [
-        (rt_detr, False),
+        pytest.param(rt_detr, False, marks=pytest.mark.heavy),
         pytest.param(rt_detr, True, marks=pytest.mark.heavy),
         (fnet, False),
         (fnet, True),

@@ -95,10 +95,10 @@ def _restrided(result: Any, expected: Any) -> Any:
     """
     if not isinstance(result, torch.Tensor) or not isinstance(expected, torch.Tensor):
         return result
-    geometry = _hints(result), _hints(expected)
-    if None in geometry:
+    geometry, expected_geometry = _hints(result), _hints(expected)
+    if geometry is None or expected_geometry is None:
         return result
-    (shape, strides), (expected_shape, expected_strides) = geometry
+    (shape, strides), (expected_shape, expected_strides) = geometry, expected_geometry
     dims = [dim for dim, size in enumerate(shape) if size != 1]
     if shape != expected_shape or 0 in shape:
         return result
