@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torch_spyre import _C, dtypes
+from torch_spyre import _C, dtypes, knobs
 from torch_spyre._inductor.to_ktir.types import element_type
 from torch_spyre.backend.program.instructions import ElementType
 from torch_spyre.dtype_table import DTYPES, FORMATS, DtypeKind, Support
@@ -22,6 +22,17 @@ def test_both_sides_store_a_dtype_in_the_same_format(dtype):
     format = dtypes.device_format(dtype)
     expected = "INVALID" if format is None else format.name
     assert _C.get_device_dtype(dtype).name == expected
+
+
+@pytest.mark.parametrize("record", DTYPES, ids=lambda record: record.name)
+def test_both_sides_store_unsupported_dtypes_in_the_same_format_on_request(record):
+    dtype = getattr(torch, record.name)
+    with knobs.override(TORCH_SPYRE_UNSUPPORTED_DTYPE="store"):
+        format = _C.get_device_dtype(dtype)
+    assert format.name == (record.device_format or record.raw_format)
+    if record.raw_format is not None:
+        assert record.device_format is None and dtype in dtypes.RAW_DTYPES
+        assert format.elems_per_stick() * dtype.itemsize == 128
 
 
 @pytest.mark.parametrize("format", FORMATS.values(), ids=str)

@@ -28,6 +28,7 @@ from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre._inductor.registration import register
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.dtypes import RAW_DTYPES
 from torch_spyre.errors import CompilerFailure, InvalidBundleError, KnobError, UnsupportedError
 from torch_spyre.pytorch_internals.dispatch_keys import default_dispatch_keys
 from torch_spyre.pytorch_internals.fake_tensor_logging import quiet_meta_functions
@@ -172,6 +173,7 @@ def plan_eager_op(
     call = Call(overload, args, kwargs)
     written = _written_arguments(overload, args, kwargs)
     _check_devices(call.tensors, written)
+    _check_dtypes(call.tensors)
     _check_index(overload, args, kwargs)
     tensors = card_tensors(args, kwargs)
     check_aliasing(overload._schema.name.removeprefix("aten::"), written, tensors)
@@ -245,6 +247,16 @@ def _check_index(
         value = args[position] if position < len(args) else kwargs.get(argument.name)
         if argument.name == "index" and isinstance(value, torch.Tensor) and not _is_on_card(value):
             raise UnsupportedError("an op on the card with an index on the host")
+
+
+def _check_dtypes(tensors: Sequence[torch.Tensor]) -> None:
+    """Raise UnsupportedError for tensors on the card that it only stores.
+
+    This is known before tracing, which fails for views as complex of a tensor of another shape.
+    """
+    for tensor in tensors:
+        if tensor.dtype in RAW_DTYPES and _is_on_card(tensor):
+            raise UnsupportedError(f"the card stores {tensor.dtype} and does not compute with it")
 
 
 def _check_native(module: torch.fx.GraphModule) -> None:

@@ -324,6 +324,15 @@ def _on_cpu(overload: torch._ops.OpOverload) -> Plan:
     return plan
 
 
+# The dtypes that hold every value of a Python scalar. The default dtype would round them.
+_SCALAR_DTYPES = {
+    bool: torch.bool,
+    int: torch.int64,
+    float: torch.float64,
+    complex: torch.complex128,
+}
+
+
 def _as_tensor(value: Any, args: Sequence[Any]) -> Any:
     """Return a scalar as a 0-d tensor of the dtype that type promotion with the others gives."""
     if isinstance(value, torch.Tensor) or value is None:
@@ -331,5 +340,6 @@ def _as_tensor(value: Any, args: Sequence[Any]) -> Any:
     if isinstance(value, bool):  # promotes nothing, and subtraction rejects it
         return torch.tensor(value)
     tensor = next(argument for argument in args if isinstance(argument, torch.Tensor))
+    dtype = _SCALAR_DTYPES[type(value)]
     # Converted afterwards: torch.tensor rejects values that the dtype cannot hold.
-    return torch.tensor(value).to(torch.result_type(tensor, value))
+    return torch.tensor(value, dtype=dtype).to(torch.result_type(tensor, value))

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import textwrap
 import warnings
 
 import pytest
@@ -28,6 +29,13 @@ def storing(kernels):
 def sample(dtype, *shape):
     torch.manual_seed(7)
     return torch.randn(*(shape or (5, 7)), dtype=dtype)
+
+
+@pytest.fixture
+def run_storing(run):
+    """Return `run` for code that starts with the knob set, which the process reads on import."""
+    block = f"from torch_spyre import knobs\nwith knobs.override(**{STORE}):\n"
+    return lambda code, **variables: run(block + textwrap.indent(code, "    "), **variables)
 
 
 def check(function, *inputs):
@@ -104,6 +112,33 @@ def test_ops_compute_what_the_cpu_does(function, dtype):
 @pytest.mark.parametrize(
     "function",
     [
+        lambda x: x * 0.1 + 1 / 3,
+        lambda x: x * (0.1 + 0.3j) - 0.7,
+        lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True),
+        lambda x: torch.nn.functional.group_norm(x, 1),
+        lambda x: torch.nn.functional.interpolate(x, scale_factor=2, mode="linear"),
+        lambda x: torch.nn.functional.avg_pool1d(x, 2),
+        lambda x: torch.nn.functional.conv1d(x, x[0, :, None, :2], groups=5),
+    ],
+)
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
+def test_float64_is_not_rounded_to_float32(function, is_compiled):
+    x = sample(torch.float64, 2, 5, 8).requires_grad_()
+    card = x.detach().to(DEVICE).requires_grad_()
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        result = (torch.compile(function, fullgraph=True) if is_compiled else function)(card)
+        result.abs().square().sum().backward()
+    expected = function(x)
+    expected.abs().square().sum().backward()
+    torch.testing.assert_close(result.detach().cpu(), expected.detach(), rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(card.grad.cpu(), x.grad, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
         lambda x, y: x + y,
         lambda x, y: torch.maximum(x, y.float()).double(),
         lambda x, y: x.clone().copy_(y),
@@ -154,6 +189,49 @@ def test_view_as_complex_aliases_a_native_tensor():
     assert torch.equal(y.view(torch.float32).cpu(), expected.flatten(1))
 
 
+def test_parts_of_complex32_are_no_views_unless_float16_is_stored_as_on_the_host(run_storing):
+    x = sample(torch.float16, 3, 2)
+    for make in (
+        lambda: torch.view_as_complex(x.to(DEVICE)),
+        lambda: torch.view_as_real(torch.view_as_complex(x).to(DEVICE)),
+    ):
+        with pytest.raises(RuntimeError, match="Use float32 and complex64 instead"):
+            make()
+    code = """
+x = torch.randn(3, 2).half()
+y = torch.view_as_complex(x.to("spyre"))
+torch.view_as_real(y).mul_(2)
+print(torch.equal(torch.view_as_real(y).cpu(), x * 2), torch.equal(y.real.cpu(), x[:, 0] * 2))
+"""
+    assert run_storing(code, SPYRE_EMU_FP16="ieee") == ["True", "True"]
+
+
+def test_copies_between_cards_preserve_the_bits(run_storing):
+    code = """
+x = torch.randn(4, 6, dtype=torch.float64)
+for host in (x, torch.complex(x, -x), torch.complex(x, -x).to(torch.complex64), x.to(torch.uint16)):
+    card = host.to("spyre:0")
+    other = card.to("spyre:1")
+    transposed = torch.empty(6, 4, dtype=host.dtype, device="spyre:1").t().copy_(card)
+    columns = torch.empty(4, 3, dtype=host.dtype, device="spyre:1").copy_(card[:, ::2])
+    print(other.device.index, torch.equal(other.cpu(), host), torch.equal(transposed.cpu(), host))
+    print(torch.equal(columns.cpu(), host[:, ::2]), (other == 0).device.index)
+conjugate = torch.complex(x, -x).to("spyre:0").conj().to("spyre:1")
+print(torch.equal(conjugate.cpu(), torch.complex(x, x)))
+print(torch.equal(torch.empty(4, 6, device="spyre:1").copy_(x.to("spyre:0")).cpu(), x.float()))
+"""
+    words = run_storing(code, AIU_WORLD_SIZE="2")
+    assert words == [*["1", "True", "True", "True", "1"] * 4, "True", "True"]
+
+
+def test_ops_take_a_complex_view_of_a_reshaped_tensor():
+    def rotate(x, angles):
+        pairs = torch.view_as_complex(x.reshape(4, 8, 2))
+        return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(1)
+
+    check(rotate, sample(torch.float32, 4, 16), sample(torch.float32, 8))
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -161,6 +239,7 @@ def test_view_as_complex_aliases_a_native_tensor():
         torch.fft.rfft,
         torch.fft.fft2,
         lambda x: torch.fft.irfft(torch.fft.rfft(x) * 2, n=x.shape[-1]),
+        lambda x: torch.fft.ifft2(torch.fft.fft2(x)).real,
         lambda x: torch.fft.fftn(x).real,
         lambda x: torch.fft.fftshift(torch.fft.fft(x)),
         lambda x: torch.stft(x[0], 4, return_complex=True, window=torch.ones(4, device=x.device)),
@@ -176,7 +255,7 @@ def test_view_as_complex_aliases_a_native_tensor():
 def test_fourier_transforms(function, is_compiled):
     x = sample(torch.float32, 4, 16)
     torch._dynamo.reset()
-    run = torch.compile(function) if is_compiled else function
+    run = torch.compile(function, fullgraph=True) if is_compiled else function
     result = run(x.to(DEVICE))
     assert result.device.type == DEVICE
     torch.testing.assert_close(result.cpu(), function(x), atol=1e-4, rtol=1e-4)
@@ -193,6 +272,20 @@ def test_files_pickles_and_copies_preserve_the_bits():
     assert torch.equal(loaded["slice"].cpu(), x[1:].cpu())
     assert "dtype=torch.complex128" in repr(x) and x[0, 0].item() == x.cpu()[0, 0].item()
     assert x.tolist() == x.cpu().tolist() and torch.equal(x, x.clone())
+
+
+@pytest.mark.parametrize("dtype", sorted(RAW_DTYPES, key=str), ids=str)
+def test_every_dtype_is_printed_and_saved(dtype):
+    host = torch.ones(2, 3).to(dtype)
+    x = host.to(DEVICE)
+    assert repr(x).replace(", device='spyre:0'", "") == repr(host)
+    buffer = io.BytesIO()
+    torch.save(x, buffer)
+    for location in (DEVICE, "cpu"):
+        buffer.seek(0)
+        loaded = torch.load(buffer, map_location=location)
+        assert loaded.device.type == location and loaded.dtype is dtype
+        assert torch.equal(loaded.cpu().view(torch.uint8), host.view(torch.uint8))
 
 
 def test_random_draws_equal_those_of_the_cpu():
@@ -248,7 +341,7 @@ def test_compiled_functions_make_and_use_such_tensors(function):
     torch._dynamo.reset()
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        compiled = torch.compile(function)
+        compiled = torch.compile(function, fullgraph=True)
         for _ in range(2):
             result = compiled(x.to(DEVICE))
     assert result.device.type == DEVICE
@@ -262,7 +355,7 @@ def test_compiled_functions_take_stored_inputs_and_differentiate():
     x, scale = sample(torch.float32), sample(torch.float64)
     torch._dynamo.reset()
     card_x, card_scale = x.to(DEVICE).requires_grad_(), scale.to(DEVICE).requires_grad_()
-    torch.compile(function)(card_x, card_scale).backward()
+    torch.compile(function, fullgraph=True)(card_x, card_scale).backward()
     x.requires_grad_(), scale.requires_grad_()
     function(x, scale).backward()
     torch.testing.assert_close(card_x.grad.cpu(), x.grad)

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "torch/dtypes.h"
+
 namespace at::native {
 
 namespace {
@@ -34,9 +36,10 @@ bool has_matching_shapes(const Tensor& query, const Tensor& key, const Tensor& v
 int64_t choose_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                          const std::optional<Tensor>& attn_mask, double dropout_p,
                          bool /*is_causal*/, std::optional<double> /*scale*/, bool enable_gqa) {
-  // PyTorch's math decomposition handles dropout, broadcasting and invalid arguments.
-  const bool is_supported =
-      dropout_p == 0 && has_matching_shapes(query, key, value, attn_mask, enable_gqa);
+  // PyTorch's math decomposition handles dropout, broadcasting and invalid arguments, and float64
+  // in its own precision.
+  const bool is_supported = dropout_p == 0 && !spyre::is_raw_dtype(query.scalar_type()) &&
+                            has_matching_shapes(query, key, value, attn_mask, enable_gqa);
   return static_cast<int64_t>(is_supported ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 

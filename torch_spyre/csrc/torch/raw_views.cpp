@@ -22,9 +22,20 @@ void prepare_storage(const char* function, const at::Tensor& self, at::ScalarTyp
   make_flat(self.storage());
 }
 
+// Raises an error for complex32, unless the card stores float16 as the host does.
+void check_parts(const char* function, at::ScalarType part) {
+  TORCH_CHECK(
+      part != at::kHalf || holds_host_bits(part), function,
+      ": complex32 holds the host's float16, and float16 on the card has another format, so "
+      "neither can be a view of the other. Use float32 and complex64 instead.");
+}
+
 at::Tensor view_as_real(const at::Tensor& self) {
-  if (self.is_complex())
-    prepare_storage("view_as_real", self, c10::toRealValueType(self.scalar_type()));
+  if (self.is_complex()) {
+    const at::ScalarType part = c10::toRealValueType(self.scalar_type());
+    check_parts("view_as_real", part);
+    prepare_storage("view_as_real", self, part);
+  }
   return at::native::view_as_real(self);
 }
 
@@ -34,6 +45,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { m.impl("view_as_real", &view_as_real)
 
 at::Tensor view_as_complex(const at::Tensor& self) {
   if (self.is_floating_point()) {
+    check_parts("view_as_complex", self.scalar_type());
     prepare_storage("view_as_complex", self, c10::toComplexType(self.scalar_type()));
   }
   return at::native::view_as_complex(self);
