@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-import torch
 from program_builder import ProgramBuilder, run
 from program_kernels import addition, on_card, zeros
 
@@ -20,13 +19,13 @@ LIMIT = 0.1
 POINTS = 2**40
 
 
-def check_stopped(build: ProgramBuilder, *arrays: torch.Tensor, limit: float = LIMIT) -> None:
+def check_stopped(build: ProgramBuilder) -> None:
     """Run a program that takes longer than the limit; assert that it stops soon after it."""
     program = build.load()
     start = time.perf_counter()
     with pytest.raises(RuntimeError, match="the kernel was stopped: it has run for more than"):
-        run(program, *arrays, watchdog_seconds=limit)
-    assert time.perf_counter() - start < limit + 2
+        run(program, watchdog_seconds=LIMIT)
+    assert time.perf_counter() - start < LIMIT + 2
     # The card stays usable.
     result = zeros(4)
     run(addition(4), on_card(1, 2, 3, 4), on_card(4, 3, 2, 1), result)
@@ -112,12 +111,3 @@ def test_one_long_instruction_is_stopped(
     build = ProgramBuilder((cores,))
     emit(build)
     check_stopped(build)
-
-
-def test_a_long_transfer_is_stopped() -> None:
-    build = ProgramBuilder()
-    array, extents = build.argument(F32), [2**26, 4]  # the largest tile, which takes about 0.1 s
-    tile = replace(build.tensor(F32, 64), strides=(0, 2))
-    view = build.view(array, F32, extents, strides=[0, 3])
-    build.transfer(tile, extents, [build.constant(0)] * 2, view, store=False)
-    check_stopped(build, zeros(64), limit=0.001)
