@@ -115,6 +115,6 @@ INJECTION = Kind(_parse_injection, "flip:<instruction>")
 INDICES = Kind(_parse_indices, "integers separated by commas")
 TEXT = Kind(str, "any text")
 FOLDER_OR_OFF: Kind[str | None] = Kind(
-    lambda text: None if text in ("", "0") else os.path.expanduser(text),
-    "a folder; empty or 0 for none",
+    lambda text: None if text.lower() in ("", "0", "off") else os.path.expanduser(text),
+    "a folder; empty, 0 or off for none",
 )

@@ -1,6 +1,7 @@
 // Compares copies with a loop over every index tuple. Destinations are filled with a pattern, to
 // detect bytes that are written by mistake.
 #include <algorithm>
+#include <array>
 #include <random>
 #include <stdexcept>
 #include <vector>
@@ -249,6 +250,46 @@ TEST("dma: elements smaller than a byte are copied in whole bytes only") {
   const int64_t offset = 0;
   CHECK_THROWS(std::invalid_argument,
                copy_elements(F::SENINT4, F::SENINT4, src, dst, &offset, &offset, 1));
+}
+
+TEST("dma: elements of 128 bits are copied with any strides") {
+  std::mt19937_64 random(7);
+  using Element = std::array<uint64_t, 2>;
+  CHECK(can_convert(F::RAW128, F::RAW128));
+  CHECK(!can_convert(F::RAW128, F::RAW64));
+  std::vector<Element> src(400);
+  for (Element& element : src) element = {random(), random()};
+  const CopyNest nests[] = {
+      {{}, 3, 5},                             // one element
+      {{{300, 1, 1}}, 7, 2},                  // contiguous
+      {{{17, 1, 9}, {9, 17, 1}}, 0, 0},       // a transpose
+      {{{11, 3, 2}, {7, 40, 30}}, 1, 4},      // gaps on both sides
+      {{{8, 0, 1}, {6, 5, 8}}, 2, 1},         // a broadcast
+      {{{10, -2, 3}, {4, 30, 31}}, 200, 10},  // backwards
+  };
+  for (const CopyNest& nest : nests) {
+    const std::vector<Element> before(400, Element{1, 2});
+    std::vector<Element> dst = before, expected = before;
+    std::vector<int64_t> from{nest.src_offset}, to{nest.dst_offset};
+    for (const CopyLoop& loop : nest.loops) {
+      const size_t count = from.size();
+      for (int64_t i = 1; i < loop.size; ++i) {
+        for (size_t j = 0; j < count; ++j) {
+          from.push_back(from[j] + i * loop.src_stride);
+          to.push_back(to[j] + i * loop.dst_stride);
+        }
+      }
+    }
+    for (size_t i = 0; i < from.size(); ++i) {
+      expected.at(static_cast<size_t>(to[i])) = src.at(static_cast<size_t>(from[i]));
+    }
+    execute_copy({F::RAW128, F::RAW128, {nest}}, src.data(), dst.data());
+    CHECK(dst == expected);
+    dst = before;
+    copy_elements(F::RAW128, F::RAW128, src.data(), dst.data(), from.data(), to.data(),
+                  from.size());
+    CHECK(dst == expected);
+  }
 }
 
 TEST("dma: unsupported conversions are rejected") {

@@ -5,7 +5,8 @@ import time
 import pytest
 from ktir_texts import function
 
-from torch_spyre import ktir
+from torch_spyre import _C, ktir
+from torch_spyre.backend.lowering.context import MAX_ADDRESS
 from torch_spyre.errors import KtirError, SetError
 
 
@@ -76,3 +77,31 @@ def test_estimates_of_programs_that_cannot_run_raise_a_ktir_error():
     )
     with pytest.raises(KtirError, match="step"):
         ktir.load(text).estimate("f")
+
+
+def copy_at(address):
+    """Return a kernel that copies 64 elements at a fixed address to themselves."""
+    return function(
+        f"%c0 = arith.constant 0 : index\n%address = arith.constant {address} : index\n"
+        "%v = ktdp.construct_memory_view %address, sizes: [64], strides: [1] "
+        "{memory_space = #ktdp.memory_space<global>} : memref<64xf16>\n"
+        "%t = ktdp.construct_access_tile %v[%c0] {access_tile_set = affine_set<(i) : "
+        "(i >= 0, -i + 63 >= 0)>} : memref<64xf16> -> !ktdp.access_tile<64xindex>\n"
+        "%x = ktdp.load %t : <64xindex> -> tensor<64xf16>\n"
+        "ktdp.store %x, %t : tensor<64xf16>, <64xindex>",
+        arguments="",
+    )
+
+
+LAST = MAX_ADDRESS - 64
+
+
+@pytest.mark.parametrize("address", [2**63 - 1, 2**62, LAST + 1])
+def test_fixed_addresses_beyond_the_largest_are_rejected(address):
+    with pytest.raises(KtirError, match=f"a view at element {address} ends at element") as caught:
+        ktir.load(copy_at(address)).compile("f")
+    assert caught.value.location is not None
+
+
+def test_programs_with_the_largest_fixed_address_can_be_read():
+    _C.load_program(ktir.load(copy_at(LAST)).compile("f").file, 0)

@@ -150,6 +150,19 @@ def test_a_scalar_that_the_function_does_not_take(spyre_ktir, command):
     assert "add: no argument zz" in err
 
 
+@pytest.mark.parametrize("command", ["run", "time"])
+def test_a_kernel_that_cannot_run_is_an_error_without_a_traceback(spyre_ktir, tmp_path, command):
+    path = tmp_path / "endless.mlir"
+    path.write_text(
+        "func.func @f() {\n  %c0 = arith.constant 0 : index\n  %c8 = arith.constant 8 : index\n"
+        "  scf.for %i = %c0 to %c8 step %c0 {\n  }\n  return\n}\n"
+    )
+    code, out, err = spyre_ktir(command, path)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: f: ") and "a loop has the step 0" in err
+    assert "Traceback" not in err
+
+
 def test_compile_error_shows_its_location(spyre_ktir):
     code, _, err = spyre_ktir("compile", KERNELS / "distributed_view.mlir", "-f", "open_width")
     assert code == 1

@@ -189,8 +189,9 @@ def test_entries_that_are_not_files_are_ignored(folder, compilations, logged_war
     assert any("cannot be cached" in message for message in logged_warnings())
 
 
-@pytest.mark.parametrize("value", ["", "0"])
+@pytest.mark.parametrize("value", ["", "0", "off", "OFF"])
 def test_it_can_be_turned_off(tmp_path, monkeypatch, compilations, value):
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with knobs.override(TORCH_SPYRE_PROGRAM_CACHE=value):
         compile_once()

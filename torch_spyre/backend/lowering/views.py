@@ -131,6 +131,11 @@ def _add_fixed_buffer(kernel: KernelContext, operation: ConstructMemoryViewOp, v
     )
     if math.prod(known_sizes) == 0:
         return
+    if base + extent > MAX_ADDRESS:
+        raise kernel.error(
+            f"a view at element {base} ends at element {base + extent}; the largest address is "
+            f"{MAX_ADDRESS}"
+        )
     name = operation.result.name_hint or f"view{len(kernel.fixed_buffers)}"
     kernel.fixed_buffers.append(
         FixedBuffer(

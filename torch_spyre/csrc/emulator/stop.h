@@ -1,5 +1,5 @@
 // Stops a running kernel: the program was interrupted, or the kernel has run for too long. Code
-// that may take long calls poll_stop or check_stop.
+// that may take long calls check_stop or a StopPoll.
 #pragma once
 
 #include <chrono>

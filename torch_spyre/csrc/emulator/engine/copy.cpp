@@ -7,6 +7,7 @@
 
 #include "emulator/convert.h"
 #include "emulator/engine/core.h"
+#include "emulator/stop.h"
 
 namespace spyre::emulator::engine {
 namespace {
@@ -61,11 +62,18 @@ struct Points {
   }
 };
 
+// With stride 0 a run can be much longer than the scratchpad.
+constexpr int64_t kElementsPerCheck = 1 << 20;
+
 template <typename Element>
 void copy_strided(const std::byte* from, std::byte* to, const Dimension& run) {
   constexpr auto kBytes = static_cast<int64_t>(sizeof(Element));
-  for (int64_t i = 0; i < run.extent; ++i) {
-    std::memcpy(to + i * run.to * kBytes, from + i * run.from * kBytes, sizeof(Element));
+  for (int64_t begin = 0; begin < run.extent; begin += kElementsPerCheck) {
+    if (begin > 0) check_stop();
+    const int64_t end = std::min(run.extent, begin + kElementsPerCheck);
+    for (int64_t i = begin; i < end; ++i) {
+      std::memcpy(to + i * run.to * kBytes, from + i * run.from * kBytes, sizeof(Element));
+    }
   }
 }
 
@@ -91,7 +99,9 @@ template <typename Body>
 void for_each(std::span<const Dimension> outer, const std::byte* from, std::byte* to,
               int64_t element, Body body) {
   std::array<int64_t, kMaxRank> coordinates{};
+  StopPoll poll;
   while (true) {
+    poll();
     body(from, to);
     size_t i = outer.size();
     while (i-- > 0) {

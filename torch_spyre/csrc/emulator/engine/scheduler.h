@@ -33,7 +33,7 @@ struct RunOptions {
   double watchdog_seconds = 0;     // 0: none
   ProgramHistory* history = nullptr;
   ExecutedCounts* executed = nullptr;  // counts the work; nullptr: it is not counted
-  flex::StopRequest stop;
+  flex::StopRequest stop = {};
 };
 
 // Returns when all cores are done. The result does not depend on the number of host threads, as
