@@ -107,6 +107,9 @@ def test_live_buffers_of_a_kernel_do_not_overlap(data):
             if live_together(first, second):
                 start = allocation.addresses[second.buffers[0]]
                 assert not overlap((low, low + first.bytes), (start, start + second.bytes))
+    for node in nodes:
+        results = [allocation.addresses[buffer] for buffer in dict.fromkeys(node.writes())]
+        assert len(set(results)) == len(results)
 
 
 def with_loads(lines, elements=64):
@@ -140,6 +143,22 @@ def test_values_with_disjoint_live_ranges_share_an_address():
 def test_an_op_writes_over_a_dead_operand():
     lines = [LOAD.format(name="x"), "%y = math.exp %x : {tensor}", STORE.format(name="y")]
     assert compiled(with_loads(lines)).scratchpad_bytes == 128
+
+
+def test_a_result_that_nothing_reads_has_its_own_address():
+    lines = [
+        LOAD.format(name="x"),
+        "%dead = math.exp %x : {tensor}",
+        "%y = math.absf %x : {tensor}",
+        STORE.format(name="y"),
+        LOAD.format(name="w"),
+        "%unused = arith.addf %dead, %w : {tensor}",
+    ]
+    nodes = nodes_before("allocate", with_loads(lines))
+    (chain,) = (node for node in nodes if len(list(node.writes())) == 2)
+    addresses = allocate(nodes, 2 << 20).addresses
+    first, second = chain.writes()
+    assert addresses[first] != addresses[second]
 
 
 def matmul_of_squares(side):

@@ -98,16 +98,21 @@ def _grouped(nodes: list[Node], live_ranges: dict[Buffer, LiveRange]) -> list[Bu
         for buffer, live_range in live_ranges.items()
     }
     for position, node in enumerate(nodes):
+        # A result that nothing reads is dead at once, but no other result may be computed with it.
+        overwritten: set[BufferGroup] = set()
         for operand, result in _overwrites(node):
             operand_group, result_group = group_of[operand], group_of[result]
             operand_dies = operand_group.end == position == live_ranges[operand].end
             result_starts = result_group.start == position == live_ranges[result].start
             if operand_group is result_group or operand.bytes != result.bytes:
                 continue
+            if not overwritten.isdisjoint((operand_group, result_group)):
+                continue
             if not operand_dies or not result_starts:
                 continue
             operand_group.end = result_group.end
             operand_group.buffers += result_group.buffers
+            overwritten.add(operand_group)
             for buffer in result_group.buffers:
                 group_of[buffer] = operand_group
     return list(dict.fromkeys(group_of.values()))
