@@ -87,10 +87,17 @@ def use_kernels(native: bool) -> None:
 
 def renew_kernels() -> None:
     """Register all kernels again: a knob has changed which they are."""
-    if not _native_kernels:
-        return _use_cpu_kernels(set())
-    use_kernels(False)
-    use_kernels(True)
+    if _native_kernels:
+        use_kernels(False)
+        use_kernels(True)
+    else:
+        _use_cpu_kernels(set())
+    for entry in filter(_is_complex_pair, ENTRIES.values()):
+        op, _, variant = entry.name.partition(".")
+        overload = getattr(getattr(torch.ops.aten, op), variant)
+        for key in entry.keys:
+            # Tracing caches the kernel that it called last.
+            overload._uncache_dispatch(getattr(torch._C.DispatchKey, key))
 
 
 def _is_complex_pair(entry: OpEntry) -> bool:

@@ -59,7 +59,9 @@ _DISPATCHER = (
         "_dispatch_has_kernel_for_dispatch_key",
     ),
     PrivateUse(
-        PrivateName("torch._ops.OpOverload", members=("decompose", "py_impl", "tags")),
+        PrivateName(
+            "torch._ops.OpOverload", members=("_uncache_dispatch", "decompose", "py_impl", "tags")
+        ),
         "the type of ops; calling and registering kernels of one dispatch key",
     ),
     *_used("torch", "checks of arguments with PyTorch's messages", "_check"),

@@ -283,16 +283,23 @@ FORMAT_NAMES = [
 
 
 def test_data_formats_are_numbered_in_the_published_order():
-    members = list(_C.DataFormats)
+    members = list(_C.DataFormats)[:19]
     assert [member.name for member in members] == FORMAT_NAMES
     assert [int(member) for member in members] == list(range(19))
     assert [member.value for member in members] == list(range(19))
 
 
+def test_formats_of_stored_dtypes_follow_the_published_ones():
+    members = list(_C.DataFormats)[19:]
+    names = [f"RAW{bits}" for bits in (8, 16, 32, 64, 128)]
+    assert [member.name for member in members] == names
+    assert [int(member) for member in members] == list(range(101, 106))
+
+
 def test_data_formats_survive_pickling_and_serve_as_keys():
     for member in _C.DataFormats:
         assert pickle.loads(pickle.dumps(member)) == member
-    assert len({member: None for member in _C.DataFormats}) == 19
+    assert len({member: None for member in _C.DataFormats}) == 24
 
 
 def test_element_arrangements_have_the_published_values():
