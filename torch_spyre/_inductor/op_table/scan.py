@@ -4,7 +4,7 @@ import torch
 
 from torch_spyre._inductor.op_table.record import (
     ACCUMULATED,
-    FUNCTION,
+    EXACT,
     Kind,
     OpRecord,
     dedicated,
@@ -52,6 +52,7 @@ RECORDS = (
         arity=1,
         ktir=forms(floats=dedicated("scan", "maximumf"), integers=dedicated("scan", "maxsi")),
         reference=lambda x, dim: _extreme_scan(True, x, dim),
+        exactness=EXACT,
         loop_ops=(SCANS["max"],),
     ),
     OpRecord(
@@ -60,6 +61,7 @@ RECORDS = (
         arity=1,
         ktir=forms(floats=dedicated("scan", "minimumf"), integers=dedicated("scan", "minsi")),
         reference=lambda x, dim: _extreme_scan(False, x, dim),
+        exactness=EXACT,
         loop_ops=(SCANS["min"],),
     ),
     OpRecord(
@@ -68,7 +70,7 @@ RECORDS = (
         arity=1,
         ktir=forms(floats=dedicated("scan", "maximumf", "exp", "log1p", "addf")),
         reference=torch.logcumsumexp,
-        exactness=FUNCTION,
+        exactness=ACCUMULATED,
         cost="transcendental",
         loop_ops=(SCANS["logaddexp"],),
     ),
