@@ -64,6 +64,8 @@ def splits(specs):
 
 REDUCTIONS = {
     "sum": (lambda x: x.sum(-1), uniform(3, 4096), FP16_EPS),
+    "sum_of_all": (lambda x: x.sum(), uniform(64, 1024), FP16_EPS),
+    "sum_of_two_dims": (lambda x: x.sum((0, 2)), uniform(8, 2, 4096), FP16_EPS),
     "sum_f32": (lambda x: x.sum(-1), uniform(3, 4096, dtype=torch.float32), 1e-6),
     "mean": (lambda x: x.mean(-1), uniform(3, 4096), FP16_EPS),
     "max": (lambda x: x.amax(-1), uniform(3, 4096) - 2, 0),
