@@ -87,6 +87,12 @@ def test_a_reduction_of_a_dim_that_is_not_the_stick_is_split(stages):
     assert splits(specs) == (32, 32)
 
 
+def test_a_reduction_over_two_dims_is_split_along_one(stages):
+    check(lambda x: x.sum(), uniform(64, 1024), tolerance=FP16_EPS)
+    check(lambda x: x.sum((0, 2)), uniform(8, 2, 4096), tolerance=FP16_EPS)
+    assert [splits(specs) for specs, _ in stages] == [(32, 32), (32, 16)]
+
+
 def test_a_split_max_propagates_nan():
     x = uniform(3, 4096, dtype=torch.float32)
     x[1, 3000] = float("nan")
@@ -166,9 +172,8 @@ def test_resident_inputs_are_loaded_before_streamed_ones():
     [
         lambda x: torch.softmax(x, -1),  # reads the whole row again
         lambda x: x.argmax(-1).to(torch.float32),
-        lambda x: x.sum((0, 2)),  # two symbols
     ],
-    ids=["softmax", "argmax", "two_dims"],
+    ids=["softmax", "argmax"],
 )
 def test_other_reductions_are_not_split(function, stages):
     x = uniform(3, 5, 512, dtype=torch.float32)

@@ -198,12 +198,12 @@ def test_each_core_accesses_one_block_of_every_tensor(size, coordinate, splits):
     assert legal(spec, C0) == splits
 
 
-def test_a_reduction_over_two_dims_is_not_split():
+def test_a_reduction_over_two_dims_is_split_along_one():
     source = tensor((4, 64, 128), (C1, C2, C0))
     result = tensor((128,), (C0,))
     sizes = {C0: 128, C1: 4, C2: 64}
     spec = op_spec("sum", sizes, [source], result, is_reduction=True)
-    assert divide(spec) == {C0: 2, C1: 1, C2: 1}
+    assert divide(spec) == {C0: 2, C1: 1, C2: 16}
     assert divide(replace(spec, op="batchmatmul")) == {C0: 2, C1: 1, C2: 16}
 
 

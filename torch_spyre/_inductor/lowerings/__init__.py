@@ -8,6 +8,7 @@ from torch_spyre._inductor.lowerings import (  # noqa: F401  (importing register
     matmul,
     pointwise,
     reductions,
+    scan,
     scatter,
 )
 from torch_spyre._inductor.lowerings.registry import TABLE

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 # Modules that register an op when they are imported. Imported on the first lookup, since they
 # import the passes' own data structures.
-BUILTIN_MODULES = ("torch_spyre._inductor.multi_loop.attention.op",)
+BUILTIN_MODULES = (
+    "torch_spyre._inductor.multi_loop.attention.op",
+    "torch_spyre._inductor.multi_loop.scan.op",
+)
 
 _OPS: dict[str, "MultiLoopOp"] = {}
 

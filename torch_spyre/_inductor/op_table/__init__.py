@@ -17,6 +17,7 @@ from torch_spyre._inductor.op_table import (
     pointwise,
     public_inventory,
     reductions,
+    scan,
 )
 from torch_spyre._inductor.op_table.comparisons import WHERE
 from torch_spyre._inductor.op_table.data_movement import (
@@ -91,6 +92,7 @@ def _by_name() -> Mapping[str, OpRecord]:
         reductions,
         matmul,
         attention,
+        scan,
         public_inventory,
     )
     records = [record for module in modules for record in module.RECORDS]

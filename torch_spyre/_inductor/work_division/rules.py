@@ -195,14 +195,6 @@ def aligned_ownership(problem: Problem) -> Constraints:
     return Constraints(frozenset(unaligned), allowed)
 
 
-def single_reduction(problem: Problem) -> Constraints:
-    """Block plain reductions over several dims: cores combine along one dim only."""
-    if problem.is_matmul or not problem.spec.is_reduction:
-        return block(())
-    reduced = [symbol for symbol in problem.reduction_dims if problem.sizes[symbol] > 1]
-    return block(reduced if len(reduced) > 1 else ())
-
-
 def overlapping_windows(problem: Problem) -> Constraints:
     """Block symbols whose slices overlap in a dim, as windows with a step below their size do."""
     last = {symbol: size - 1 for symbol, size in problem.sizes.items()}
@@ -223,7 +215,6 @@ RULES: tuple[Rule, ...] = (
     topk,
     indirect_access,
     aligned_ownership,
-    single_reduction,
     overlapping_windows,
 )
 

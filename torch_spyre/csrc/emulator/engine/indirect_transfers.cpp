@@ -1,9 +1,11 @@
-// Gathers and scatters: the coordinates of each element of the tile are computed separately.
+// Gathers and scatters. The offsets of a row of points are computed at once where that is possible,
+// else those of each point.
 #include <algorithm>
 #include <cstring>
 #include <string>
 
 #include "emulator/engine/box_copy.h"
+#include "emulator/engine/row_offsets.h"
 #include "emulator/engine/subscripts.h"
 #include "emulator/engine/transfers.h"
 #include "emulator/stop.h"
@@ -12,10 +14,14 @@ namespace spyre::emulator::engine {
 
 namespace {
 
+constexpr size_t kStickBytes = 128;
+
 class IndirectCopy {
  public:
   IndirectCopy(const IndirectTransfer& transfer, Core& core, const Memory& memory)
       : transfer_(transfer),
+        core_(core),
+        memory_(memory),
         extents_(extents_of(core, transfer.variables)),
         region_(memory.region(transfer.view, core)),
         subscripts_(transfer, core, memory),
@@ -35,11 +41,7 @@ class IndirectCopy {
   void run() {
     if (empty_) return;
     if (!transfer_.points.empty()) return copy_points();
-    const auto run = subscripts_.last_variable_run();
-    if (run) return copy_runs(*run);
-    do {
-      copy_point(tile_at(variables_));
-    } while (next_point(variables_.size()));
+    copy_rows();
   }
 
  private:
@@ -67,40 +69,89 @@ class IndirectCopy {
     }
   }
 
-  // Copies the whole range of the last variable as one run.
-  void copy_runs(const Subscripts::Run& run) {
-    const int64_t count = extents_.back();
-    int64_t memory_stride = 0, reach = 0;
-    if (count > 1 &&
-        (__builtin_mul_overflow(run.step, region_.strides[run.dimension], &memory_stride) ||
-         __builtin_mul_overflow(run.step, count - 1, &reach))) {
-      throw KernelError("a coordinate overflows");
-    }
+  // Copies rows along the last variable with more than one value, in parts.
+  void copy_rows() {
+    const auto varied_end =
+        std::find_if(extents_.rbegin(), extents_.rend(), [](int64_t extent) { return extent > 1; });
+    const auto rank = static_cast<size_t>(extents_.rend() - varied_end);
+    if (rank == 0) return copy_point(tile_);
+    const size_t varied = rank - 1;
+    const bool is_bulk = !reads_what_it_stores(transfer_, core_, memory_, region_);
+    RowOffsets row(transfer_, core_, memory_, region_, subscripts_, varied);
     do {
-      subscripts_.coordinates(variables_, coordinates_);
-      int64_t last = 0;
-      if (__builtin_add_overflow(coordinates_[run.dimension], reach, &last)) {
-        throw KernelError("a coordinate overflows");
+      for (int64_t begin = 0; begin < extents_[varied]; begin += RowOffsets::kMaxPoints) {
+        poll_();
+        variables_[varied] = begin;
+        const int64_t count = std::min(extents_[varied] - begin, RowOffsets::kMaxPoints);
+        if (is_bulk && row.compute(variables_, count)) {
+          copy_row(row, tile_strides_[varied]);
+        } else {
+          copy_points_of_row(varied, count);
+        }
       }
-      // Coordinates are monotonic, so checking both ends is enough.
-      subscripts_.check_coordinate(run.dimension, last);
-      copy_run({count, memory_stride, tile_strides_.back()});
-    } while (next_point(variables_.size() - 1));
+      variables_[varied] = 0;
+    } while (next_point(varied));
   }
 
-  void copy_run(const BoxDimension& dimension) {
-    const int64_t offset = offset_of(region_, coordinates_);
-    std::byte* tile = tile_at(variables_);
-    const int64_t bytes = dimension.extent * region_.element_bytes;
-    const bool dense = dimension.memory_stride == region_.element_bytes &&
-                       dimension.tile_stride == region_.element_bytes;
-    if (!dense || offset + bytes > region_.bytes) {
-      return copy_box(region_,
-                      {ShortList<BoxDimension>(1, dimension), tile, offset, transfer_.store});
+  void copy_points_of_row(size_t varied, int64_t count) {
+    const int64_t end = variables_[varied] + count;
+    for (; variables_[varied] < end; ++variables_[varied]) {
+      copy_point(tile_at(variables_));
+      poll_();
     }
-    std::byte* memory = region_.data + offset;
-    std::memcpy(transfer_.store ? memory : tile, transfer_.store ? tile : memory,
-                static_cast<size_t>(bytes));
+  }
+
+  void copy_row(const RowOffsets& row, int64_t tile_stride) const {
+    std::byte* memory = region_.data + row.base();
+    std::byte* tile = tile_at(variables_);
+    // Long runs are copied whole.
+    const auto count = static_cast<int64_t>(row.offsets().size());
+    const bool has_runs = tile_stride == region_.element_bytes && !row.runs().empty() &&
+                          count >= 4 * static_cast<int64_t>(row.runs().size());
+    if (has_runs) {
+      for (const ContiguousRun& run : row.runs()) {
+        copy_bytes(memory + run.offset, tile + run.begin * tile_stride,
+                   static_cast<size_t>(run.count * region_.element_bytes));
+      }
+      return;
+    }
+    switch (region_.element_bytes) {
+      case 1:
+        return copy_elements<1>(row.offsets(), memory, tile, tile_stride);
+      case 2:
+        return copy_elements<2>(row.offsets(), memory, tile, tile_stride);
+      case 4:
+        return copy_elements<4>(row.offsets(), memory, tile, tile_stride);
+      default:
+        return copy_elements<8>(row.offsets(), memory, tile, tile_stride);
+    }
+  }
+
+  void copy_bytes(std::byte* memory, std::byte* tile, size_t bytes) const {
+    std::byte* to = transfer_.store ? memory : tile;
+    const std::byte* from = transfer_.store ? tile : memory;
+    // A constant size saves the call: most runs are a stick.
+    if (bytes == kStickBytes) {
+      std::memcpy(to, from, kStickBytes);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
+  }
+
+  template <size_t bytes>
+  void copy_elements(std::span<const int64_t> offsets, std::byte* memory, std::byte* tile,
+                     int64_t tile_stride) const {
+    if (transfer_.store) {
+      for (int64_t offset : offsets) {
+        std::memcpy(memory + offset, tile, bytes);
+        tile += tile_stride;
+      }
+    } else {
+      for (int64_t offset : offsets) {
+        std::memcpy(tile, memory + offset, bytes);
+        tile += tile_stride;
+      }
+    }
   }
 
   std::byte* tile_at(const std::vector<int64_t>& point) const {
@@ -120,6 +171,8 @@ class IndirectCopy {
   }
 
   const IndirectTransfer& transfer_;
+  const Core& core_;
+  const Memory& memory_;
   const std::vector<int64_t> extents_;  // of the variable space, or the length of the list
   const Region region_;
   const Subscripts subscripts_;

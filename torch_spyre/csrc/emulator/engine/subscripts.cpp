@@ -89,26 +89,6 @@ std::vector<int64_t> sizes_of(const View& view, const Core& core) {
   return sizes;
 }
 
-// The value of an expression as coefficient * variable + a value without the variable.
-struct Linear {
-  int64_t coefficient = 0;
-  std::optional<int64_t> constant;  // the value, if it is a constant
-};
-
-std::optional<Linear> combine(Kind kind, const Linear& a, const Linear& b) {
-  if (a.coefficient == 0 && b.coefficient == 0) return Linear{};
-  Linear result;
-  if (kind == Kind::kAdd) {
-    if (__builtin_add_overflow(a.coefficient, b.coefficient, &result.coefficient)) return {};
-    return result;
-  }
-  const Linear& factor = a.coefficient == 0 ? a : b;
-  const Linear& other = a.coefficient == 0 ? b : a;
-  if (kind != Kind::kMultiply || factor.coefficient != 0 || !factor.constant) return {};
-  if (__builtin_mul_overflow(other.coefficient, *factor.constant, &result.coefficient)) return {};
-  return result;
-}
-
 }  // namespace
 
 int64_t evaluate(const Expression& expression, const Core& core,
@@ -124,25 +104,6 @@ int64_t evaluate(const Expression& expression, const Core& core,
     }
   }
   return stack[0];
-}
-
-std::optional<int64_t> coefficient_of(const Expression& expression, int64_t variable) {
-  std::array<Linear, kMaxExpressionDepth> stack;
-  size_t depth = 0;
-  for (const Term& term : expression) {
-    if (is_leaf(term)) {
-      Linear leaf;
-      if (term.kind == Kind::kVariable && term.value == variable) leaf.coefficient = 1;
-      if (term.kind == Kind::kConstant) leaf.constant = term.value;
-      stack[depth++] = leaf;
-    } else {
-      --depth;
-      const std::optional<Linear> result = combine(term.kind, stack[depth - 1], stack[depth]);
-      if (!result) return std::nullopt;
-      stack[depth - 1] = *result;
-    }
-  }
-  return stack[0].coefficient;
 }
 
 size_t num_variables_used(const IndirectTransfer& transfer) {
@@ -188,30 +149,27 @@ void Subscripts::check_coordinate(size_t dimension, int64_t coordinate) const {
               transfer_.subscripts[dimension].indirect ? "index" : "coordinate");
 }
 
-void Subscripts::coordinates(std::span<const int64_t> variables, std::vector<int64_t>& out) const {
-  for (size_t d = 0; d < transfer_.subscripts.size(); ++d) {
-    const Subscript& subscript = transfer_.subscripts[d];
-    out[d] = subscript.indirect ? read_index(d, variables)
-                                : evaluate(subscript.expressions[0], core_, variables);
-    check_coordinate(d, out[d]);
-  }
+int64_t Subscripts::coordinate(size_t dimension, std::span<const int64_t> variables) const {
+  const Subscript& subscript = transfer_.subscripts[dimension];
+  const int64_t value = subscript.indirect ? read_index(dimension, variables)
+                                           : evaluate(subscript.expressions[0], core_, variables);
+  check_coordinate(dimension, value);
+  return value;
 }
 
-std::optional<Subscripts::Run> Subscripts::last_variable_run() const {
-  if (transfer_.variables.empty()) return std::nullopt;
-  const auto last = static_cast<int64_t>(transfer_.variables.size()) - 1;
-  std::optional<Run> run;
-  for (size_t d = 0; d < transfer_.subscripts.size(); ++d) {
-    const Subscript& subscript = transfer_.subscripts[d];
-    for (const Expression& expression : subscript.expressions) {
-      const std::optional<int64_t> coefficient = coefficient_of(expression, last);
-      if (!coefficient) return std::nullopt;
-      if (*coefficient == 0) continue;
-      if (subscript.indirect || run) return std::nullopt;
-      run = Run{d, *coefficient};
-    }
-  }
-  return run;
+void Subscripts::coordinates(std::span<const int64_t> variables, std::vector<int64_t>& out) const {
+  for (size_t d = 0; d < transfer_.subscripts.size(); ++d) out[d] = coordinate(d, variables);
+}
+
+std::optional<int64_t> Subscripts::extent(size_t dimension) const {
+  if (extents_.empty()) return std::nullopt;
+  return extents_[dimension];
+}
+
+std::optional<int64_t> Subscripts::index_extent(size_t dimension, size_t d) const {
+  const std::vector<int64_t>& extents = indices_[dimension].extents;
+  if (extents.empty()) return std::nullopt;
+  return extents[d];
 }
 
 }  // namespace spyre::emulator::engine

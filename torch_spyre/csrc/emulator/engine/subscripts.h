@@ -13,10 +13,6 @@ namespace spyre::emulator::engine {
 int64_t evaluate(const Expression& expression, const Core& core,
                  std::span<const int64_t> variables);
 
-// Returns the coefficient of the variable: 0 if it is not used, nothing if the expression is not
-// linear in it.
-std::optional<int64_t> coefficient_of(const Expression& expression, int64_t variable);
-
 // Returns one more than the highest variable in any expression.
 size_t num_variables_used(const IndirectTransfer& transfer);
 
@@ -29,18 +25,17 @@ class Subscripts {
   // outside the view's extents.
   void coordinates(std::span<const int64_t> variables, std::vector<int64_t>& out) const;
 
-  // If the last variable occurs in one direct coordinate only, and linearly: that coordinate and
-  // the coefficient.
-  struct Run {
-    size_t dimension;
-    int64_t step;
-  };
-  std::optional<Run> last_variable_run() const;
+  // Computes one of them.
+  int64_t coordinate(size_t dimension, std::span<const int64_t> variables) const;
 
-  // Throws KernelIndexError unless the coordinate is within the view's extents.
-  void check_coordinate(size_t dimension, int64_t coordinate) const;
+  // The extent of the view in a dimension, if it is known.
+  std::optional<int64_t> extent(size_t dimension) const;
+  // The extent of the view that holds the indices of `dimension`, in its dimension `d`.
+  std::optional<int64_t> index_extent(size_t dimension, size_t d) const;
 
  private:
+  // Throws KernelIndexError unless the coordinate is within the view's extents.
+  void check_coordinate(size_t dimension, int64_t coordinate) const;
   struct Index {
     Region region;
     std::vector<int64_t> extents;  // empty: unknown
