@@ -333,6 +333,13 @@ class MonitorFolderError(SpyreError):
         )
 
 
+class MonitorFileError(SpyreError, ValueError):
+    """A file of counters is damaged or is none. Monitors skip it and show the message."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+
+
 class MonitorWarning(UserWarning):
     """A process cannot show its cards to `spyre smi`."""
 

@@ -80,7 +80,7 @@ class Program:
 
     @property
     def errors(self):
-        """What the program has written to stderr."""
+        """Return the text that the program has written to stderr."""
         return self._errors.read_text()
 
     def answer(self):

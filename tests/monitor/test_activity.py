@@ -1,4 +1,4 @@
-"""What happened between two samples, from counters that tests choose."""
+"""The activity between two samples, from counters that tests choose."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""What the cards of this machine do: read from the files of the processes that use them.
+"""Shows the cards of this machine and their work, from the files of the processes that use them.
 
 Every process that opens cards has a small file in shared memory with the counters of its cards
 (`csrc/flex/monitor_file.h`). `take_sample` reads the files of all processes of this user, and

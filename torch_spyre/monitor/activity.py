@@ -1,4 +1,4 @@
-"""What the cards did between two samples.
+"""Computes the work of the cards between two samples.
 
 Two clocks are involved. Utilisation, bandwidths and power are those of the modelled card, in device
 time. `busy` is the share of the host's time in which the card was emulated. See docs/monitoring.md.

@@ -17,7 +17,7 @@ EMULATED_DRIVER = "EMU"
 
 @dataclass(frozen=True)
 class Look:
-    """What happened since the look before."""
+    """The state of the cards, and their work since the look before."""
 
     seconds: float
     cards: Sequence[CardActivity]

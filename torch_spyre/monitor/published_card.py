@@ -1,4 +1,4 @@
-"""What a process tells monitors about its card: the name, the clock, and the power model.
+"""Describes a card to monitors: its name, its clock, and its power model.
 
 The process publishes it because it may use another card description than the monitor
 (SPYRE_CARD). Readers validate it: it comes from a file.

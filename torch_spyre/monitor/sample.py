@@ -17,14 +17,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from torch_spyre import knobs
-from torch_spyre.errors import MonitorFolderError
+from torch_spyre.errors import MonitorFileError, MonitorFolderError
 from torch_spyre.monitor.host_process import is_running, own_pid_namespace
-from torch_spyre.monitor.segment import (
-    Segment,
-    StartingSegment,
-    UnreadableSegment,
-    read_segment,
-)
+from torch_spyre.monitor.segment import Segment, read_segment
 
 _NAME = re.compile(r"([0-9]{1,20})-([0-9]{1,10})-([0-9]{1,20})\.smi")
 # struct flock on 64-bit Linux.
@@ -125,7 +120,7 @@ def _read_folder(
             continue
         try:
             segment = _read_file(folder, name, identity)
-        except UnreadableSegment as error:
+        except MonitorFileError as error:
             skipped.append(Skipped(f"{path}/{name}", str(error)))
         else:
             if segment is not None:
@@ -150,15 +145,15 @@ def _read_file(folder: int, name: str, identity: Identity) -> Segment | None:
     except FileNotFoundError:
         return None  # it has exited
     except OSError as error:
-        raise UnreadableSegment(f"it cannot be opened: {error.strerror}") from None
+        raise MonitorFileError(f"it cannot be opened: {error.strerror}") from None
     try:
         segment = read_segment(file)
+        if segment is None:
+            return None
         if (segment.pid_namespace, segment.pid, segment.start_ticks) != identity:
-            raise UnreadableSegment("it is the file of another process")
+            raise MonitorFileError("it is the file of another process")
         # The process may have executed another program.
         return segment if _is_locked(file) else None
-    except StartingSegment:
-        return None
     finally:
         os.close(file)
 

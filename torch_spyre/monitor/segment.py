@@ -2,7 +2,7 @@
 
 The file is read with system calls and not mapped: a file that becomes shorter is then a short read
 and not a fault. Anything may be in it; `read_segment` returns numbers that make sense, or raises
-`UnreadableSegment` with the reason.
+`MonitorFileError` with the reason.
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from torch_spyre.errors import MonitorFileError
 from torch_spyre.monitor.published_card import PublishedCard
 from torch_spyre.visible_cards import MAX_CARDS
 
@@ -30,14 +31,6 @@ _SEQUENCE = struct.Struct("=Q")
 _ATTEMPTS = 100
 _PAUSE_SECONDS = 0.0005
 _MODULUS = 1 << 64
-
-
-class UnreadableSegment(Exception):  # noqa: N818 - it is no error of the user, but a finding
-    """A file is damaged, or is none of ours. The message is the reason."""
-
-
-class StartingSegment(Exception):  # noqa: N818
-    """The process is still writing the header of its file."""
 
 
 class Amounts(NamedTuple):
@@ -99,34 +92,32 @@ class Segment:
     cards: tuple[CardCounters, ...]
 
 
-def read_segment(file: int) -> Segment:
-    """Return the content of an open file.
+def read_segment(file: int) -> Segment | None:
+    """Return the content of an open file; None while its process is still writing the header.
 
-    Raises `UnreadableSegment`, or `StartingSegment` if it has no header yet.
+    Raises `MonitorFileError`.
     """
     status = os.fstat(file)
     if not stat.S_ISREG(status.st_mode):
-        raise UnreadableSegment("it is not a regular file")
+        raise MonitorFileError("it is not a regular file")
     if status.st_uid != os.geteuid():
-        raise UnreadableSegment("it belongs to another user")
+        raise MonitorFileError("it belongs to another user")
     header = os.pread(file, _HEADER.size, 0)
     if not header.strip(b"\0"):
-        raise StartingSegment
+        return None
     if len(header) < _HEADER.size:
-        raise UnreadableSegment("it is too short")
+        raise MonitorFileError("it is too short")
     magic, version, num_cards, pid, start_ticks, namespace, description = _HEADER.unpack(header)
     if magic == bytes(len(MAGIC)):
-        raise StartingSegment
+        return None
     if magic != MAGIC:
-        raise UnreadableSegment("it is not a file of a process with Spyre cards")
+        raise MonitorFileError("it is not a file of a process with Spyre cards")
     if version != VERSION:
-        raise UnreadableSegment(
-            f"another version of torch_spyre wrote it: {version}, not {VERSION}"
-        )
+        raise MonitorFileError(f"another version of torch_spyre wrote it: {version}, not {VERSION}")
     if not 1 <= num_cards <= MAX_CARDS:
-        raise UnreadableSegment(f"it has {num_cards} cards")
+        raise MonitorFileError(f"it has {num_cards} cards")
     if status.st_size != _HEADER.size + num_cards * _CARD.size:
-        raise UnreadableSegment(f"it has {status.st_size} bytes for {num_cards} cards")
+        raise MonitorFileError(f"it has {status.st_size} bytes for {num_cards} cards")
     return Segment(
         pid=pid,
         start_ticks=start_ticks,
@@ -140,7 +131,7 @@ def _read_description(text: bytes) -> PublishedCard:
     try:
         return PublishedCard.model_validate(json.loads(text.rstrip(b"\0")))
     except (ValueError, RecursionError, ValidationError):
-        raise UnreadableSegment("the description of its card is damaged") from None
+        raise MonitorFileError("the description of its card is damaged") from None
 
 
 def _read_card(file: int, position: int) -> CardCounters:
@@ -150,12 +141,12 @@ def _read_card(file: int, position: int) -> CardCounters:
         now_ns = time.monotonic_ns()
         check = os.pread(file, _SEQUENCE.size, offset)
         if len(data) < _CARD.size or len(check) < _SEQUENCE.size:
-            raise UnreadableSegment("it became shorter while it was read")
+            raise MonitorFileError("it became shorter while it was read")
         before, after = _SEQUENCE.unpack_from(data)[0], _SEQUENCE.unpack(check)[0]
         if before == after and before % 2 == 0:
             return _checked(data, now_ns)
         time.sleep(_PAUSE_SECONDS)
-    raise UnreadableSegment("it is being written, or its process was stopped while it wrote")
+    raise MonitorFileError("it is being written, or its process was stopped while it wrote")
 
 
 def _checked(data: bytes, now_ns: int) -> CardCounters:
@@ -163,12 +154,12 @@ def _checked(data: bytes, now_ns: int) -> CardCounters:
         _CARD.unpack(data)
     )
     if index >= MAX_CARDS:
-        raise UnreadableSegment(f"it has counters of a card {index}")
+        raise MonitorFileError(f"it has counters of a card {index}")
     if min(allocated, peak, reserved) < 0 or max(allocated, reserved) > total:
-        raise UnreadableSegment(f"its memory does not fit in {total} bytes")
+        raise MonitorFileError(f"its memory does not fit in {total} bytes")
     executed_ns = (executed + (now_ns if executing else 0)) % _MODULUS
     if executed_ns > now_ns:
-        raise UnreadableSegment("it has executed for longer than the machine is up")
+        raise MonitorFileError("it has executed for longer than the machine is up")
     return CardCounters(
         index=index,
         total_bytes=total,

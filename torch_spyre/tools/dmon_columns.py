@@ -12,7 +12,7 @@ MISSING = "-"
 
 @dataclass(frozen=True)
 class Reading:
-    """What one row shows: a card at one time."""
+    """The content of one row: a card at one time."""
 
     time: datetime
     host: HostUsage
