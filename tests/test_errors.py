@@ -95,6 +95,11 @@ EXAMPLES = [
     (errors.OpinfoError("abz", "no op has this name"), ["spyre opinfo abz: no op has this name"]),
     (errors.ResultsError("a.json", "no 'ops'"), ["'a.json' is not a file", "no 'ops'"]),
     (errors.KernelFailedError("add", "out of bounds"), ["add: out of bounds"]),
+    (
+        errors.MonitorFolderError("/tmp/cards", "it belongs to another user"),
+        ["/tmp/cards: it belongs to another user", "Set SPYRE_SMI_DIR"],
+    ),
+    (errors.MonitorFileError("it is too short"), ["it is too short"]),
 ]
 ERRORS = [error for error, _ in EXAMPLES]
 PACKAGE = Path(errors.__file__).parent

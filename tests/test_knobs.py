@@ -212,6 +212,7 @@ def test_every_default_is_a_value_its_own_text_would_give():
         "number of host cores",
         "number of cores of the card",
         "torch_spyre/programs in the user's cache folder",
+        "torch-spyre-<user id> in XDG_RUNTIME_DIR, /dev/shm or /tmp",
     )
     for knob in knobs.all_knobs():
         if knob.default_text not in ("unset", *of_this_host):

@@ -93,13 +93,22 @@ class ArrayBinding:
     def bytes(self) -> int: ...
 
 class LaunchCost:
-    """The cost of a launch, from the timing model. The metrics are JSON values, for profilers."""
+    """The cost of a launch, from the timing model.
+
+    The times of units are those that the unit would take at its peak rate. The metrics are JSON
+    values, for profilers.
+    """
 
     def __init__(
         self,
         time_ps: int = 0,
         ddr_read_bytes: int = 0,
         ddr_write_bytes: int = 0,
+        *,
+        pt_ps: int = 0,
+        sfp_ps: int = 0,
+        lx_ps: int = 0,
+        ring_ps: int = 0,
         metrics: Mapping[str, str] = ...,
     ) -> None: ...
     @property
@@ -108,6 +117,14 @@ class LaunchCost:
     def ddr_read_bytes(self) -> int: ...
     @property
     def ddr_write_bytes(self) -> int: ...
+    @property
+    def pt_ps(self) -> int: ...
+    @property
+    def sfp_ps(self) -> int: ...
+    @property
+    def lx_ps(self) -> int: ...
+    @property
+    def ring_ps(self) -> int: ...
     @property
     def metrics(self) -> dict[str, str]: ...
 
@@ -302,7 +319,9 @@ def arguments_key(
 
 # Callbacks that Python supplies
 def _set_config_source(
-    enumerate: Callable[[], dict[str, Any]], configure: Callable[[], dict[str, Any]]
+    enumerate: Callable[[], dict[str, Any]],
+    configure: Callable[[], dict[str, Any]],
+    warn_unmonitored: Callable[[str, str], None],
 ) -> None: ...
 def _set_conversion_kernel(
     convert: Callable[[torch.Tensor, torch.Tensor], bool] | None,

@@ -323,6 +323,33 @@ class KernelFailedError(SpyreError):
         super().__init__(f"{kernel}: {problem}")
 
 
+class MonitorFolderError(SpyreError):
+    """The folder in which processes show their cards cannot be used."""
+
+    def __init__(self, folder: str, reason: str) -> None:
+        super().__init__(
+            f"spyre smi cannot read the folder {folder}: {reason}. Set SPYRE_SMI_DIR, here and for "
+            "the processes to watch, to a folder that only you may write"
+        )
+
+
+class MonitorFileError(SpyreError, ValueError):
+    """A file of counters is damaged or is none. Monitors skip it and show the message."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+
+
+class MonitorWarning(UserWarning):
+    """A process cannot show its cards to `spyre smi`."""
+
+    def __init__(self, folder: str, reason: str) -> None:
+        super().__init__(
+            f"spyre smi will not see the cards of this process: {folder}: {reason}. Set "
+            "SPYRE_SMI_DIR to a folder that only you may write, or to off"
+        )
+
+
 class KnobWarning(UserWarning):
     """An environment variable looks like one of this package, and is none."""
 

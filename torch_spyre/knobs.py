@@ -47,6 +47,7 @@ __all__ = [
     "Section",
     "all_knobs",
     "knobs_in_section",
+    "monitor_folders",
     "on_override",
     "override",
     "warn_about_unknown_variables",
@@ -58,6 +59,32 @@ def _program_cache() -> str:
     if not os.path.isabs(caches):  # as its specification requires
         caches = os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(caches, "torch_spyre", "programs")
+
+
+def monitor_folders() -> tuple[str, ...]:
+    """Return the folders in which processes of this user may show their cards to `spyre smi`.
+
+    A process uses the first whose parent it may write. They differ if some processes were started
+    without XDG_RUNTIME_DIR.
+    """
+    user = os.geteuid()
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    parents = [runtime] if os.path.isabs(runtime) and _is_owned_by(user, runtime) else []
+    parents += [f"/run/user/{user}", "/dev/shm", "/tmp"]
+    return tuple(dict.fromkeys(os.path.join(parent, f"torch-spyre-{user}") for parent in parents))
+
+
+def _is_owned_by(user: int, folder: str) -> bool:
+    try:
+        return os.stat(folder).st_uid == user
+    except OSError:
+        return False
+
+
+def _monitor_folder() -> str:
+    folders = monitor_folders()
+    writable = (path for path in folders if os.access(os.path.dirname(path), os.W_OK | os.X_OK))
+    return next(writable, folders[-1])
 
 
 def _host_cores() -> int:
@@ -267,6 +294,17 @@ class BundleKnobs(Section):
     )
 
 
+class MonitorKnobs(Section):
+    title = "Monitoring"
+    folder: Knob[str | None] = Knob(
+        "SPYRE_SMI_DIR",
+        FOLDER_OR_OFF,
+        _monitor_folder,
+        "Folder in which processes show their cards to spyre smi; only its owner may write it.",
+        default_text="torch-spyre-<user id> in XDG_RUNTIME_DIR, /dev/shm or /tmp",
+    )
+
+
 class LoggingKnobs(Section):
     title = "Logging"
     dump: Knob[str | None] = Knob(
@@ -408,6 +446,7 @@ execution = ExecutionKnobs()
 emulator = EmulatorKnobs()
 division = DivisionKnobs()
 bundles = BundleKnobs()
+monitor = MonitorKnobs()
 logging = LoggingKnobs()
 pytorch = PytorchKnobs()
 reserved = ReservedKnobs()

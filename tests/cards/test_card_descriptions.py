@@ -130,7 +130,7 @@ def test_every_value_has_a_unit_and_a_source():
     card = load_card("spyre")
     entries = {
         f"{section}.{key}"
-        for section in ("identity", "compute", "memory", "ring", "host_link", "timing")
+        for section in ("identity", "compute", "memory", "ring", "host_link", "power", "timing")
         for key in type(getattr(card, section)).model_fields
     }
     assert {source.entry for source in card.sources} == entries

@@ -129,6 +129,30 @@ class HostLink(Description):
     latency_us: Cost
 
 
+class Power(Description):
+    """The power that the card draws: when idle, and in addition by each unit at its peak rate."""
+
+    board_watts: Rate
+    idle_watts: Cost
+    pt_watts: Cost
+    sfp_watts: Cost
+    ddr_watts: Cost
+    lx_watts: Cost
+    ring_watts: Cost
+    ambient_celsius: Exact
+    celsius_per_watt: Cost
+
+    @model_validator(mode="after")
+    def check(self) -> "Power":
+        units = (self.pt_watts, self.sfp_watts, self.ddr_watts, self.lx_watts, self.ring_watts)
+        total = sum(units, self.idle_watts)
+        _require(
+            total <= self.board_watts,
+            f"idle_watts and the power of all units are {float(total)} W, more than board_watts",
+        )
+        return self
+
+
 class FittedRate(Description):
     """A memory rate in GB/s that upstream fitted as a function of an op's shape.
 
@@ -300,6 +324,7 @@ class CardDescription(Description):
     memory: Memory
     ring: Ring
     host_link: HostLink
+    power: Power
     timing: TimingConstants
 
     @model_validator(mode="after")

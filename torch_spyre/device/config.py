@@ -4,29 +4,27 @@ C++ calls `enumerate_cards` when the number of cards is first needed, and `runti
 first card is used, both at most once. The values come from `knobs` and the card description.
 """
 
+import os.path
+import warnings
 from typing import Any
 
 from torch_spyre import knobs
-from torch_spyre.errors import KnobError, SpyreError
-
-# Number of emulated cards that SPYRE_DEVICES selects from if AIU_WORLD_SIZE is not set.
-DEFAULT_EMULATED_CARDS = 8
-# More than any machine has: a mainframe has at most 48.
-MAX_CARDS = 64
+from torch_spyre.errors import MonitorWarning, SpyreError
+from torch_spyre.visible_cards import visible_cards
 
 
 def enumerate_cards() -> dict[str, Any]:
     """Return the driver, the indices of the visible cards, and the default card."""
-    visible = knobs.device.visible
-    count = knobs.device.world_size or (1 if visible is None else DEFAULT_EMULATED_CARDS)
-    if count > MAX_CARDS:
-        raise KnobError("AIU_WORLD_SIZE", str(count), f"an integer from 1 to {MAX_CARDS}")
-    cards = range(count) if visible is None else [card for card in visible if 0 <= card < count]
     return {
         "mode": knobs.device.driver,
-        "cards": list(cards),
+        "cards": visible_cards(),
         "default_card": knobs.device.local_rank or 0,
     }
+
+
+def warn_unmonitored(folder: str, reason: str) -> None:
+    """Warn that `spyre smi` does not see the cards of this process."""
+    warnings.warn(MonitorWarning(folder, reason), stacklevel=2)
 
 
 def runtime_config() -> dict[str, Any]:
@@ -38,9 +36,11 @@ def runtime_config() -> dict[str, Any]:
         )
     # Imported here: the card description needs pydantic, which would slow down `import torch`.
     from torch_spyre.cards import load_card
+    from torch_spyre.monitor.published_card import published_card
     from torch_spyre.ops import fallback_policy
 
     card = load_card()
+    monitor_folder = knobs.monitor.folder
     return {
         "name": card.identity.name,
         "type": card.identity.type,
@@ -58,6 +58,8 @@ def runtime_config() -> dict[str, Any]:
         "cached_bytes_limit": knobs.emulator.cache_megabytes * 2**20,
         "poison": knobs.emulator.poison,
         "host_threads": knobs.emulator.threads,
+        "monitor_folder": os.path.abspath(monitor_folder) if monitor_folder else "",
+        "monitor_description": published_card(card).model_dump_json(),
         "trace": knobs.logging.debug != 0,
         "ieee_fp16": knobs.emulator.fp16 == "ieee",
         "cpu_capability": knobs.pytorch.cpu_capability or "",

@@ -21,7 +21,7 @@ def register() -> None:
     torch.utils.rename_privateuse1_backend(DEVICE_NAME)
     torch._register_device_module(DEVICE_NAME, module)
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
-    _C._set_config_source(config.enumerate_cards, config.runtime_config)
+    _C._set_config_source(config.enumerate_cards, config.runtime_config, config.warn_unmonitored)
     _C._set_fallback_warning(fallbacks.warn)
     _C._set_fallback_error(fallbacks.reject)
     _C._set_garbage_collector(gc.collect)

@@ -8,17 +8,27 @@ from torch_spyre.timing.result import Timing
 
 
 def launch_cost(timing: Timing, ops: Sequence[str]) -> _C.LaunchCost:
-    """Return the cost of a launch, with the figures that profilers show for it.
+    """Return the cost of a launch, with the figures that profilers and monitors show for it.
 
     `ops` are the operations of the kernel, in order.
     """
+    used = timing.utilisation
     metrics = kernel_metrics(timing) | {"op": " ".join(dict.fromkeys(ops))}
     return _C.LaunchCost(
         time_ps=timing.time_ps,
         ddr_read_bytes=timing.ddr_read_bytes,
         ddr_write_bytes=timing.ddr_write_bytes,
+        pt_ps=_time_at_peak(used.pt, timing),
+        sfp_ps=_time_at_peak(used.sfp, timing),
+        lx_ps=_time_at_peak(used.lx, timing),
+        ring_ps=_time_at_peak(used.ring, timing),
         metrics={name: json.dumps(value) for name, value in metrics.items()},
     )
+
+
+def _time_at_peak(utilisation: float, timing: Timing) -> int:
+    """Return the time in ps that a unit would take for its work at its peak rate."""
+    return round(utilisation * timing.time_ps)
 
 
 def kernel_metrics(timing: Timing) -> dict[str, float | int | str]:

@@ -19,6 +19,7 @@ from torch_spyre.tools import (
     ktir_command,
     ktir_run_command,
     opinfo_command,
+    smi_command,
 )
 from torch_spyre.tools.messages import print_error
 
@@ -53,11 +54,17 @@ app.command("enable")(enable_command.enable)
 app.command("info")(info_command.info)
 app.command("knobs")(knobs_command.knobs)
 app.command("opinfo")(opinfo_command.opinfo)
+app.command("smi")(smi_command.smi)
 ktir_command.app.command("run")(ktir_run_command.run)
 app.add_typer(ktir_command.app, name="ktir")
 
 
 def main() -> None:
+    run(app)
+
+
+def run(app: typer.Typer) -> None:
+    """Run a command line; errors of the user end it with a message and exit code 1."""
     try:
         app()
     except RuntimeError as error:

@@ -126,6 +126,7 @@ void EmulatedCard::retire(uint64_t address) noexcept {
   statistics_.allocations.remove(1);
   statistics_.allocated_bytes.remove(static_cast<int64_t>(blocks_.size_of(address)));
   statistics_.requested_bytes.remove(owned.requested);
+  report_memory();
 }
 
 void EmulatedCard::release(uint64_t address) noexcept {
@@ -164,6 +165,20 @@ void EmulatedCard::update_reserved() {
   const int64_t change = now - statistics_.reserved_bytes.current;
   if (change > 0) statistics_.reserved_bytes.add(change);
   if (change < 0) statistics_.reserved_bytes.remove(-change);
+  report_memory();
+}
+
+void EmulatedCard::report_memory_to(flex::MemoryLevels& levels) {
+  std::lock_guard lock(mutex_);
+  levels_ = &levels;
+  report_memory();
+}
+
+void EmulatedCard::report_memory() const {
+  if (levels_ == nullptr) return;
+  levels_->allocated.store(statistics_.allocated_bytes.current, std::memory_order_relaxed);
+  levels_->peak.store(statistics_.allocated_bytes.peak, std::memory_order_relaxed);
+  levels_->reserved.store(statistics_.reserved_bytes.current, std::memory_order_relaxed);
 }
 
 void EmulatedCard::decommit(uint64_t start, uint64_t end) {
@@ -211,6 +226,7 @@ std::vector<flex::MemoryBlock> EmulatedCard::memory_blocks() const {
 void EmulatedCard::reset_peak_statistics() {
   std::lock_guard lock(mutex_);
   for (flex::Gauge* gauge : statistics_.gauges()) gauge->reset_peak();
+  report_memory();
 }
 
 void EmulatedCard::reset_accumulated_statistics() {

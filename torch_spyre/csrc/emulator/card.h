@@ -23,6 +23,7 @@ class EmulatedCard final : public flex::Card {
   void release(uint64_t address) noexcept override;
   void* handle(uint64_t address) const override { return memory_.handle(address); }
   flex::MemoryStatistics memory_statistics() const override;
+  void report_memory_to(flex::MemoryLevels& levels) override;
   std::vector<flex::MemoryBlock> memory_blocks() const override;
   void reset_peak_statistics() override;
   void reset_accumulated_statistics() override;
@@ -52,6 +53,7 @@ class EmulatedCard final : public flex::Card {
   void trim_cache(uint64_t start, uint64_t end);
   void decommit(uint64_t start, uint64_t end);
   void update_reserved();
+  void report_memory() const;
   int64_t free_below_limit() const;
 
   const flex::CardDescription description_;
@@ -64,6 +66,7 @@ class EmulatedCard final : public flex::Card {
   // The sum of cached_in over all free blocks.
   int64_t cached_bytes_ = 0;
   flex::MemoryStatistics statistics_;
+  flex::MemoryLevels* levels_ = nullptr;
   int64_t limit_bytes_;
   engine::ScratchpadPool scratchpads_;
 };

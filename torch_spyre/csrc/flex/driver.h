@@ -75,6 +75,11 @@ struct MemoryStatistics {
   int64_t free_blocks = 0;
 };
 
+// How much of a card's memory is in use, for readers that must not wait for the card.
+struct MemoryLevels {
+  std::atomic<int64_t> allocated{0}, peak{0}, reserved{0};
+};
+
 struct MemoryBlock {
   uint64_t address = 0;
   int64_t bytes = 0;
@@ -193,6 +198,8 @@ class Card {
   // Returns the address that PyTorch sees. The host cannot access it.
   virtual void* handle(uint64_t address) const = 0;
   virtual MemoryStatistics memory_statistics() const = 0;
+  // From now on the card stores its allocated and reserved bytes in `levels` when they change.
+  virtual void report_memory_to(MemoryLevels& levels) = 0;
   virtual std::vector<MemoryBlock> memory_blocks() const = 0;
   virtual void reset_peak_statistics() = 0;
   virtual void reset_accumulated_statistics() = 0;
@@ -232,7 +239,7 @@ class Driver {
 
 // The function that a hardware driver library exports under the name kDriverSymbol.
 using OpenDriver = Driver* (*)(int interface_version);
-inline constexpr int kDriverInterfaceVersion = 4;
+inline constexpr int kDriverInterfaceVersion = 5;
 inline constexpr const char* kDriverSymbol = "spyre_flex_open_driver";
 inline constexpr const char* kDriverLibrary = "libflex_spyre.so";
 

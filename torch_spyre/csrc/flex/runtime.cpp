@@ -112,10 +112,30 @@ void Runtime::open_cards(const Enumeration& enumeration) {
     cards.back()->timeline = std::make_shared<Timeline>(config.card.memory_bytes_per_second);
     trace("open card ", physical, " with driver ", enumeration.mode, ": ", config.card.name);
   }
+  show_to_monitors(config, enumeration.cards, cards);
   // Commit only if all cards were opened, so that a failed start can be retried.
   driver_ = std::move(driver);
   cards_ = std::move(cards);
   started_.store(true, std::memory_order_release);
+}
+
+void Runtime::show_to_monitors(const RuntimeConfig& config, const std::vector<int>& physical,
+                               std::vector<std::unique_ptr<OpenCard>>& cards) const {
+  if (config.monitor.folder.empty()) return;
+  std::vector<MonitoredCard> monitored;
+  for (const int index : physical) monitored.push_back({index, config.card.usable_bytes});
+  try {
+    MonitorFile& file = MonitorFile::create(config.monitor, monitored);
+    for (size_t i = 0; i < cards.size(); ++i) {
+      CardRecord& record = file.card(i);
+      const auto rate = static_cast<uint64_t>(config.card.memory_bytes_per_second);
+      cards[i]->meter = std::make_unique<CardMeter>(record, rate);
+      cards[i]->card->report_memory_to(record.memory);
+    }
+    trace("show cards to monitors in ", file.path());
+  } catch (const std::runtime_error& error) {
+    if (source_.warn_unmonitored) source_.warn_unmonitored(config.monitor.folder, error.what());
+  }
 }
 
 int Runtime::default_card() { return enumeration().default_card; }
@@ -147,7 +167,7 @@ Stream& Runtime::stream(int card, int64_t id) {
   OpenCard& open = open_card(card);
   std::lock_guard lock(open.mutex);
   auto& stream = open.streams[id];
-  if (!stream) stream = std::make_unique<Stream>(id, open.timeline);
+  if (!stream) stream = std::make_unique<Stream>(id, open.timeline, open.meter.get());
   return *stream;
 }
 

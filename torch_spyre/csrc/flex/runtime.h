@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "flex/driver.h"
+#include "flex/monitor_file.h"
 #include "flex/stream.h"
 
 namespace spyre::flex {
@@ -28,6 +29,7 @@ struct Enumeration {
 struct RuntimeConfig {
   CardDescription card;
   DriverOptions driver;
+  MonitorOptions monitor;
   bool ieee_fp16 = false;
   bool trace = false;
 };
@@ -37,6 +39,8 @@ struct RuntimeConfig {
 struct ConfigSource {
   std::function<Enumeration()> enumerate;
   std::function<RuntimeConfig()> configure;
+  // Called if no monitor file can be created in a folder, with the reason.
+  std::function<void(const std::string& folder, const std::string& reason)> warn_unmonitored{};
   // Runs a function that may wait for other threads (for their calls of the two functions above, or
   // for a stream), after releasing a lock that those threads may need (Python's GIL).
   std::function<void(const std::function<void()>&)> run_unlocked;
@@ -116,6 +120,7 @@ class Runtime {
   struct OpenCard {
     std::unique_ptr<Card> card;
     std::shared_ptr<Timeline> timeline;
+    std::unique_ptr<CardMeter> meter;  // nullptr: monitors do not see the card
     std::mutex mutex;
     std::array<std::unique_ptr<Stream>, kStreamsPerCard> streams;
     std::array<uint64_t, 2> next_in_pool{};
@@ -127,6 +132,8 @@ class Runtime {
   const Enumeration& enumeration();
   void find_cards();
   void open_cards(const Enumeration& enumeration);
+  void show_to_monitors(const RuntimeConfig& config, const std::vector<int>& physical,
+                        std::vector<std::unique_ptr<OpenCard>>& cards) const;
   void check_not_forked() const;
 
   std::mutex mutex_;

@@ -116,8 +116,8 @@ bool Event::recorded() const { return newest().version > 0; }
 
 uint64_t Event::time_ps() const { return newest().time_ps; }
 
-Stream::Stream(int64_t id, std::shared_ptr<Timeline> timeline)
-    : id_(id), timeline_(std::move(timeline)) {}
+Stream::Stream(int64_t id, std::shared_ptr<Timeline> timeline, CardMeter* meter)
+    : id_(id), timeline_(std::move(timeline)), meter_(meter) {}
 
 TimeSpan Stream::reserve(const WorkTime& time) {
   const TimeSpan span = timeline_->submit(time, end_ps_);
@@ -125,10 +125,16 @@ TimeSpan Stream::reserve(const WorkTime& time) {
   return span;
 }
 
+std::optional<MeteredWork> Stream::measure(const WorkTime& time, const TimeSpan& span) const {
+  if (meter_ == nullptr) return std::nullopt;
+  return meter_->measure(time, span);
+}
+
 void Stream::run_work(std::unique_lock<std::mutex>& lock, Item& item) {
   busy_ = true;
   running_since_ = item.num_interruptions;
   lock.unlock();
+  if (item.metered) meter_->begin(*item.metered);
   std::exception_ptr error;
   try {
     const WorkScope scope(item.num_interruptions);
@@ -136,6 +142,7 @@ void Stream::run_work(std::unique_lock<std::mutex>& lock, Item& item) {
   } catch (...) {
     error = std::current_exception();
   }
+  if (item.metered) meter_->finish(*item.metered);
   // Destroy the work without the lock: destructors of what it owns may need other locks.
   item.work = nullptr;
   lock.lock();
@@ -207,7 +214,7 @@ TimeSpan Stream::submit(Work work, const WorkTime& time) {
   std::unique_lock lock(mutex_);
   wait_for_capacity(lock);
   const TimeSpan span = reserve(time);
-  push({.work = std::move(work)});
+  push({.work = std::move(work), .metered = measure(time, span)});
   return span;
 }
 
@@ -232,6 +239,7 @@ TimeSpan Stream::run(Work work, const WorkTime& time) {
   Item item{.work = std::move(work), .result = &result};
   if (!is_idle()) wait_for_capacity(lock);
   const TimeSpan span = reserve(time);
+  item.metered = measure(time, span);
   if (is_idle()) {
     item.num_interruptions = num_interruptions();
     execute(lock, item);

@@ -9,7 +9,9 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 
+#include "flex/card_meter.h"
 #include "flex/copy_descriptor.h"
 #include "flex/timeline.h"
 
@@ -59,7 +61,8 @@ class Stream {
  public:
   using Work = std::function<void()>;
 
-  Stream(int64_t id, std::shared_ptr<Timeline> timeline);
+  // The meter counts the work that the stream executes; nullptr: nothing is counted.
+  Stream(int64_t id, std::shared_ptr<Timeline> timeline, CardMeter* meter = nullptr);
 
   int64_t id() const { return id_; }
 
@@ -111,6 +114,7 @@ class Stream {
     uint64_t event_version = 0;
     Result* result = nullptr;
     uint64_t num_interruptions = 0;  // when it was submitted
+    std::optional<MeteredWork> metered{};
   };
   bool is_idle() const { return queue_.empty() && !busy_; }
   // Waits until `ready()` holds. Now and then checks for signals, without the lock.
@@ -119,6 +123,7 @@ class Stream {
   void wait_for_capacity(std::unique_lock<std::mutex>& lock);
   // Gives work its time span, after all work of this stream.
   TimeSpan reserve(const WorkTime& time);
+  std::optional<MeteredWork> measure(const WorkTime& time, const TimeSpan& span) const;
   void push(Item item);
   void work_loop();
   // Executes work without the lock, or finishes an event with it.
@@ -128,6 +133,7 @@ class Stream {
 
   const int64_t id_;
   const std::shared_ptr<Timeline> timeline_;
+  CardMeter* const meter_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Item> queue_;

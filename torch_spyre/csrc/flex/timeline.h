@@ -7,6 +7,8 @@
 #include <map>
 #include <mutex>
 
+#include "flex/work_amounts.h"
+
 namespace spyre::flex {
 
 // The units of a card that do one thing at a time; different units work at the same time. The cores
@@ -24,6 +26,8 @@ struct WorkTime {
   uint64_t duration_ps = 0;  // if no other unit uses the device memory
   uint64_t host_ps = 0;
   uint64_t memory_bytes = 0;  // read and written in device memory
+  // For monitors; those that follow from the fields above are added by the meter.
+  Amounts amounts{};
 };
 
 // Work gets its time span when it is submitted, because its duration does not depend on the data:

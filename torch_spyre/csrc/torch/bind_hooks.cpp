@@ -33,9 +33,10 @@ class Callback {
 };
 
 // Converts a Python error to a C++ exception, which threads without the GIL can store and throw.
-py::dict ask(const Callback& callback) {
+template <typename... Arguments>
+py::object ask(const Callback& callback, const Arguments&... arguments) {
   try {
-    return callback().cast<py::dict>();
+    return callback(arguments...);
   } catch (const py::error_already_set& error) {
     throw std::runtime_error(py::str(error.value()).cast<std::string>());
   }
@@ -68,6 +69,8 @@ flex::RuntimeConfig configure(const Callback& callback) {
   config.card.cached_bytes_limit = values["cached_bytes_limit"].cast<int64_t>();
   config.card.poison = values["poison"].cast<bool>();
   config.driver.host_threads = values["host_threads"].cast<int>();
+  config.monitor.folder = values["monitor_folder"].cast<std::string>();
+  config.monitor.description = values["monitor_description"].cast<std::string>();
   config.ieee_fp16 = values["ieee_fp16"].cast<bool>();
   config.trace = values["trace"].cast<bool>();
   config.driver.cpu_capability = values["cpu_capability"].cast<std::string>();
@@ -82,10 +85,19 @@ void run_unlocked(const std::function<void()>& function) {
   function();
 }
 
-void set_config_source(py::function enumerate_cards, py::function configure_runtime) {
-  const Callback find(std::move(enumerate_cards)), make(std::move(configure_runtime));
+void set_config_source(py::function enumerate_cards, py::function configure_runtime,
+                       py::function warn_unmonitored) {
+  const Callback find(std::move(enumerate_cards)), make(std::move(configure_runtime)),
+      warn(std::move(warn_unmonitored));
   flex::Runtime::get().set_config_source(
-      {[find] { return enumerate(find); }, [make] { return configure(make); }, &run_unlocked});
+      {.enumerate = [find] { return enumerate(find); },
+       .configure = [make] { return configure(make); },
+       .warn_unmonitored =
+           [warn](const std::string& folder, const std::string& reason) {
+             py::gil_scoped_acquire locked;
+             ask(warn, folder, reason);
+           },
+       .run_unlocked = &run_unlocked});
 }
 
 // Runs Python's signal handlers, which only the main thread may do. If a handler raises an
@@ -158,7 +170,8 @@ void set_copy_costs(py::function estimate) {
 
 void bind_hooks(py::module_& module) {
   flex::set_signal_check(&run_signal_handlers);
-  module.def("_set_config_source", &set_config_source, py::arg("enumerate"), py::arg("configure"));
+  module.def("_set_config_source", &set_config_source, py::arg("enumerate"), py::arg("configure"),
+             py::arg("warn_unmonitored"));
   module.def("_set_fallback_warning", &set_warning_hook, py::arg("warn"));
   module.def("_set_fallback_error", &set_fallback_error_hook, py::arg("raise_error"));
   module.def("_set_conversion_kernel", &set_conversions, py::arg("convert"));

@@ -106,17 +106,17 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
   };
   trace("launch ", program.program->name(), " on card ", static_cast<int>(program.card), " stream ",
         stream.id());
-  runtime.counters().launches++;
   flex::CallRecord call("aiuLaunchControlBlocks");
-  const flex::TimeSpan span = stream.submit(std::move(work), charge(cost, card));
+  const flex::TimeSpan span = stream.submit(std::move(work), charge(cost, 1, card));
   if (call.is_active()) {
     call.add(kernel_work(program.program->name(), program.card, stream.id(), cost), span);
   }
 }
 
 LaunchCost make_cost(uint64_t time_ps, uint64_t ddr_read_bytes, uint64_t ddr_write_bytes,
+                     uint64_t pt_ps, uint64_t sfp_ps, uint64_t lx_ps, uint64_t ring_ps,
                      const flex::Metrics& metrics) {
-  LaunchCost cost{time_ps, ddr_read_bytes, ddr_write_bytes};
+  LaunchCost cost{time_ps, ddr_read_bytes, ddr_write_bytes, pt_ps, sfp_ps, lx_ps, ring_ps};
   if (!metrics.empty()) cost.metrics = std::make_shared<const flex::Metrics>(metrics);
   return cost;
 }
@@ -124,10 +124,16 @@ LaunchCost make_cost(uint64_t time_ps, uint64_t ddr_read_bytes, uint64_t ddr_wri
 void bind_launch_cost(py::module_& module) {
   py::class_<LaunchCost>(module, "LaunchCost", "The cost of a launch, from the timing model.")
       .def(py::init(&make_cost), py::arg("time_ps") = 0, py::arg("ddr_read_bytes") = 0,
-           py::arg("ddr_write_bytes") = 0, py::arg("metrics") = flex::Metrics{})
+           py::arg("ddr_write_bytes") = 0, py::kw_only(), py::arg("pt_ps") = 0,
+           py::arg("sfp_ps") = 0, py::arg("lx_ps") = 0, py::arg("ring_ps") = 0,
+           py::arg("metrics") = flex::Metrics{})
       .def_readonly("time_ps", &LaunchCost::time_ps)
       .def_readonly("ddr_read_bytes", &LaunchCost::ddr_read_bytes)
       .def_readonly("ddr_write_bytes", &LaunchCost::ddr_write_bytes)
+      .def_readonly("pt_ps", &LaunchCost::pt_ps)
+      .def_readonly("sfp_ps", &LaunchCost::sfp_ps)
+      .def_readonly("lx_ps", &LaunchCost::lx_ps)
+      .def_readonly("ring_ps", &LaunchCost::ring_ps)
       .def_property_readonly("metrics", [](const LaunchCost& self) {
         return self.metrics == nullptr ? flex::Metrics{} : *self.metrics;
       });

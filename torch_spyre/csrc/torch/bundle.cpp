@@ -165,12 +165,11 @@ void Bundle::submit(Call call, std::shared_ptr<const LaunchOptions> options) {
   trace("launch bundle ", name(), " of ", stages(), " programs on card ",
         static_cast<int>(call.card), " stream ", stream.id());
   flex::Card& card = runtime.card(call.card);
-  runtime.counters().launches += stages();
   LaunchCost cost;
   if (options->charges) {
     for (const BundleStage& stage : content_->stages) cost += stage.cost;
   }
-  const flex::WorkTime time = charge(cost, card);
+  const flex::WorkTime time = charge(cost, stages(), card);
   flex::CallRecord record_of_call("aiuLaunchControlBlocks");
   flex::Stream::Work work;
   if (options->executes) {

@@ -127,6 +127,7 @@ constexpr uint64_t kPicosecondsPerSecond = 1'000'000'000'000;
 
 // Adds a copy over one direction of the host link to the counters, and sets the job's time.
 void charge_link(Job& job, flex::Unit direction, c10::DeviceIndex index, uint64_t bytes) {
+  using enum flex::Amount;
   // First: in a forked process this throws, and counts nothing.
   const flex::Card& card = flex::Runtime::get().card(index);
   flex::Counters& counters = flex::Runtime::get().counters();
@@ -136,6 +137,9 @@ void charge_link(Job& job, flex::Unit direction, c10::DeviceIndex index, uint64_
   const auto latency_ps = static_cast<uint64_t>(card.description().host_link_latency_ps);
   const uint64_t time_ps = latency_ps + static_cast<uint64_t>((bytes_ps + rate - 1) / rate);
   job.time = {.unit = direction, .duration_ps = time_ps, .memory_bytes = bytes};
+  const bool is_to_device = direction == flex::Unit::kLinkToDevice;
+  job.time.amounts[is_to_device ? kToDeviceBytes : kToHostBytes] = bytes;
+  job.time.amounts[is_to_device ? kDdrWriteBytes : kDdrReadBytes] = bytes;
   job.bytes = bytes;
 }
 
@@ -178,9 +182,8 @@ CopyCosts& copy_costs() {
 // Adds a copy or fill within device memory to the counters, and sets the job's time.
 void charge_cores(Job& job, c10::DeviceIndex index, flex::CopySource source) {
   const flex::Card& card = flex::Runtime::get().card(index);
-  flex::Runtime::get().counters().launches++;
   const LaunchCost cost = copy_costs().of(flex::traffic_of(job.transfer, source));
-  job.time = charge(cost, card);
+  job.time = charge(cost, 1, card);
   job.bytes = cost.ddr_bytes();
   job.metrics = cost.metrics;
   job.blocking = false;

@@ -30,13 +30,24 @@ void execute_launch(flex::Card& card, const flex::LoadedProgram& program,
   }
 }
 
-flex::WorkTime charge(const LaunchCost& cost, const flex::Card& card) {
+flex::WorkTime charge(const LaunchCost& cost, uint64_t launches, const flex::Card& card) {
+  using enum flex::Amount;
   flex::Counters& counters = flex::Runtime::get().counters();
+  counters.launches += launches;
   counters.device_time_ps += cost.time_ps;
   counters.ddr_read_bytes += cost.ddr_read_bytes;
   counters.ddr_write_bytes += cost.ddr_write_bytes;
   const auto launch_ps = static_cast<uint64_t>(card.description().launch_ps);
-  return {flex::Unit::kCores, cost.time_ps, cost.time_ps > 0 ? launch_ps : 0, cost.ddr_bytes()};
+  flex::WorkTime time{
+      flex::Unit::kCores, cost.time_ps, cost.time_ps > 0 ? launch_ps : 0, cost.ddr_bytes(), {}};
+  time.amounts[kLaunches] = launches;
+  time.amounts[kDdrReadBytes] = cost.ddr_read_bytes;
+  time.amounts[kDdrWriteBytes] = cost.ddr_write_bytes;
+  time.amounts[kPtPs] = cost.pt_ps;
+  time.amounts[kSfpPs] = cost.sfp_ps;
+  time.amounts[kLxPs] = cost.lx_ps;
+  time.amounts[kRingPs] = cost.ring_ps;
+  return time;
 }
 
 flex::DeviceWork kernel_work(const std::string& name, int card, int64_t stream,

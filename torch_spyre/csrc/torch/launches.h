@@ -14,12 +14,18 @@ namespace spyre {
 // The cost of a launch on the card, from the timing model.
 struct LaunchCost {
   uint64_t time_ps = 0, ddr_read_bytes = 0, ddr_write_bytes = 0;
+  // The time that each unit would take at its peak rate.
+  uint64_t pt_ps = 0, sfp_ps = 0, lx_ps = 0, ring_ps = 0;
   std::shared_ptr<const flex::Metrics> metrics{};  // for profilers; may be null
 
   LaunchCost& operator+=(const LaunchCost& other) {
     time_ps += other.time_ps;
     ddr_read_bytes += other.ddr_read_bytes;
     ddr_write_bytes += other.ddr_write_bytes;
+    pt_ps += other.pt_ps;
+    sfp_ps += other.sfp_ps;
+    lx_ps += other.lx_ps;
+    ring_ps += other.ring_ps;
     return *this;
   }
   uint64_t ddr_bytes() const { return ddr_read_bytes + ddr_write_bytes; }
@@ -41,9 +47,9 @@ std::string parse_fault_injection(const char* function, const std::string& injec
 void execute_launch(flex::Card& card, const flex::LoadedProgram& program,
                     const flex::Launch& launch);
 
-// Adds the work of the cores to the process's counters, and returns its time for the timeline. Work
-// of no time, as in functional mode, takes the host none either.
-flex::WorkTime charge(const LaunchCost& cost, const flex::Card& card);
+// Adds the work of the cores, of so many launches in all, to the process's counters, and returns
+// its time for the timeline. Work of no time, as in functional mode, takes the host none either.
+flex::WorkTime charge(const LaunchCost& cost, uint64_t launches, const flex::Card& card);
 
 // Returns the record of a launch for profilers.
 flex::DeviceWork kernel_work(const std::string& name, int card, int64_t stream,
