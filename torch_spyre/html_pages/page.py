@@ -14,7 +14,9 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 90rem; margin: 2rem auto
 h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem }
 table { border-collapse: collapse; width: 100%; font-size: 13px }
 th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line) }
-td { vertical-align: top; overflow-wrap: anywhere } td[data-sort] { text-align: right }
+td { vertical-align: top; overflow-wrap: anywhere }
+td[data-sort] { text-align: right; white-space: nowrap }
+.nowrap { white-space: nowrap }
 thead th { cursor: pointer; white-space: nowrap; position: sticky; top: 0; background: Canvas }
 th[aria-sort=ascending]::after { content: " ▴" } th[aria-sort=descending]::after { content: " ▾" }
 code { font-size: 12px } input { font: inherit; padding: .3rem .6rem; width: 20rem }

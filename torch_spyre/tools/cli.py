@@ -19,6 +19,7 @@ from torch_spyre.tools import (
     ktir_command,
     ktir_run_command,
     opinfo_command,
+    trace_command,
 )
 from torch_spyre.tools.messages import print_error
 
@@ -53,6 +54,7 @@ app.command("enable")(enable_command.enable)
 app.command("info")(info_command.info)
 app.command("knobs")(knobs_command.knobs)
 app.command("opinfo")(opinfo_command.opinfo)
+app.command("trace")(trace_command.trace)
 ktir_command.app.command("run")(ktir_run_command.run)
 app.add_typer(ktir_command.app, name="ktir")
 
