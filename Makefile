@@ -43,9 +43,11 @@ $(BIN)/python:
 	echo "creating $(VENV) with $$python"; \
 	"$$python" -m venv $(VENV)
 
-$(REQUIREMENTS): requirements/dev.txt requirements/constraints.txt | $(BIN)/python
+$(REQUIREMENTS): requirements/dev.txt requirements/constraints.txt \
+  requirements/without-dependencies.txt | $(BIN)/python
 	@echo "installing requirements/dev.txt (torch is large: the first time takes minutes)"
 	@$(PIP) install -q -r requirements/dev.txt
+	@$(PIP) install -q --no-deps -r requirements/without-dependencies.txt
 	@touch $@
 
 $(DOCS_REQUIREMENTS): requirements/docs.txt requirements/constraints.txt $(REQUIREMENTS)

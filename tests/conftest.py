@@ -9,7 +9,7 @@ import run_scope
 
 from torch_spyre import knobs
 
-pytest_plugins = ["card_fixtures"]
+pytest_plugins = ["browser", "card_fixtures"]
 
 # Tests of the device, of copies and of the fallback use thousands of shapes. They run without
 # kernels, which are compiled for every shape. Tests of kernels enable them.

@@ -93,6 +93,7 @@ EXAMPLES = [
         ["cannot write 'out.json': No space left on device"],
     ),
     (errors.OpinfoError("abz", "no op has this name"), ["spyre opinfo abz: no op has this name"]),
+    (errors.TraceFileError("a.json", "it is not JSON"), ["cannot read 'a.json'", "not JSON"]),
     (errors.ResultsError("a.json", "no 'ops'"), ["'a.json' is not a file", "no 'ops'"]),
     (errors.KernelFailedError("add", "out of bounds"), ["add: out of bounds"]),
     (

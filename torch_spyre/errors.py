@@ -316,6 +316,13 @@ class ResultsError(SpyreError, ValueError):
         super().__init__(f"{str(path)!r} is not a file of spyre opinfo results: {problem}")
 
 
+class TraceFileError(SpyreError, ValueError):
+    """A file is not a trace of a profile, or lacks what the analysis of traces needs."""
+
+    def __init__(self, path: object, problem: str) -> None:
+        super().__init__(f"cannot read {str(path)!r} as a trace: {problem}")
+
+
 class KernelFailedError(SpyreError):
     """A kernel was launched and the card reported an error."""
 

@@ -68,3 +68,15 @@ def test_the_html_report_escapes_text(sample_results):
     assert "why &amp; how input=&lt;Tensor&gt;" in text
     assert "a &lt;note&gt;" in text
     assert "(CPU: aten.mul.out)" in text
+
+
+def test_the_filter_of_the_html_report_matches_ops_and_verdicts(sample_results, browser):
+    script = (
+        "const box = document.querySelector('input'); box.value = 'wrong';"
+        "box.dispatchEvent(new Event('input'));"
+        "document.title = [...document.querySelectorAll('#ops tbody tr:not([hidden])')]"
+        ".map(row => row.cells[0].textContent).join(' ');"
+    )
+    view = browser.open(html_report(sample_results), script=script)
+    wrong = [op for (op, _), verdict in sample_results.verdicts().items() if verdict is W]
+    assert view.texts("title")[0].split() == list(dict.fromkeys(wrong)) != []

@@ -9,6 +9,7 @@ import threading
 import pytest
 import torch
 import torch.nn.functional as F
+from profiles import BOTH, device_events, select, warmed_up
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
@@ -16,40 +17,10 @@ import torch_spyre.profiler
 
 pytestmark = pytest.mark.usefixtures("kernels")
 
-BOTH = [ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]
-DEVICE_CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
-
 
 @pytest.fixture(scope="module")
 def x():
     return torch.randn(70, 130).half().to("spyre")
-
-
-@pytest.fixture
-def traced(tmp_path):
-    """Return a function that exports a profile and loads the trace."""
-
-    def load(prof):
-        path = tmp_path / "trace.json"
-        prof.export_chrome_trace(str(path))
-        return json.loads(path.read_text())
-
-    return load
-
-
-def warmed_up(function, *arguments):
-    """Call once, so that kernels are compiled outside of the profile."""
-    function(*arguments)
-    torch.spyre.synchronize()
-    return function
-
-
-def select(trace, category):
-    return [event for event in trace["traceEvents"] if event.get("cat") == category]
-
-
-def device_events(trace):
-    return [event for event in trace["traceEvents"] if event.get("cat") in DEVICE_CATEGORIES]
 
 
 def op_events(trace, name):
@@ -94,8 +65,10 @@ def test_kernels_of_a_compiled_graph_belong_to_a_region_with_device_time(x):
     warmed_up(step, x)
     with profile(activities=BOTH) as prof, record_function("my step"):
         step(x)
-    (scope,) = [event for event in prof.key_averages() if event.key == "my step"]
-    kernels = [event for event in prof.events() if event.device_type == DeviceType.PrivateUse1]
+    scopes = [event for event in prof.key_averages() if event.key == "my step"]
+    (scope,) = [event for event in scopes if event.device_type == DeviceType.CPU]
+    on_card = [event for event in prof.events() if event.device_type == DeviceType.PrivateUse1]
+    kernels = [event for event in on_card if not event.is_user_annotation]
     assert scope.device_time_total > 0
     assert scope.device_time_total == sum(kernel.device_time_total for kernel in kernels)
 

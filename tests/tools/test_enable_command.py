@@ -372,6 +372,15 @@ def test_what_stops_the_model_is_missing_with_its_place(spyre, tmp_path, express
     assert op in page.read_text() and "model.py:11" in page.read_text()
 
 
+def test_html_report_lists_the_calls_and_embeds_the_findings(spyre, tmp_path, browser):
+    page = tmp_path / "page.html"
+    spyre("enable", script(tmp_path, STOPS.format(expression="x.item()")), "--html", page)
+    view = browser.open(page, script="document.querySelector('#ops th').click()")
+    (embedded,) = view.texts("script", id="data")
+    ops = [case["op"] for case in json.loads(embedded)["ops"]]
+    assert set(ops) <= set(view.texts("td"))
+
+
 def test_error_that_the_model_catches_is_not_missing(spyre, tmp_path):
     text = STOPS.format(expression="caught(x)").replace(
         "class Stops",

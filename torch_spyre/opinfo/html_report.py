@@ -3,6 +3,7 @@
 from collections import Counter
 from html import escape
 
+from torch_spyre.html_pages import filter_box, page
 from torch_spyre.opinfo.results import (
     DTYPES,
     MEANINGS,
@@ -16,24 +17,11 @@ from torch_spyre.opinfo.results import (
 )
 
 _STYLE = """
-:root { color-scheme: light dark; }
-body { font: 14px/1.4 system-ui, sans-serif; margin: 2rem; }
-table { border-collapse: collapse; }
-th, td { border: 1px solid #8884; padding: .25rem .5rem; text-align: left; vertical-align: top; }
-thead th { position: sticky; top: 0; background: Canvas; }
-.native { background: #2a93; } .partly { background: #8a32; } .fallback { background: #d902; }
-.refused, .void { color: #888; } .wrong { background: #d336; } .crash { background: #d33b; }
-small, .detail { color: #888; } summary { cursor: pointer; } input { font: inherit; width: 20rem; }
-.detail { max-width: 34rem; overflow-wrap: anywhere; }
-"""
-_SCRIPT = """
-const rows = [...document.querySelectorAll('tbody.ops tr')];
-const filter = document.getElementById('filter');
-filter.addEventListener('input', () => {
-  const words = filter.value.toLowerCase().split(/\\s+/);
-  for (const row of rows)
-    row.hidden = !words.every(word => row.dataset.words.includes(word));
-});
+table { width: auto } th, td { border: 1px solid var(--line); vertical-align: top }
+.native { background: #2a93 } .partly { background: #8a32 } .fallback { background: #d902 }
+.refused, .void { color: #888 } .wrong { background: #d336 } .crash { background: #d33b }
+small, .detail { color: #888 } summary { cursor: pointer }
+.detail { max-width: 34rem; overflow-wrap: anywhere }
 """
 
 
@@ -42,21 +30,19 @@ def html_report(results: Results) -> str:
     verdicts = results.verdicts()
     rows = "\n".join(_row(op, by_dtype) for op, by_dtype in results.by_op().items())
     heads = "".join(f"<th>{dtype}</th>" for dtype in DTYPES)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>PyTorch's op database on Spyre</title>
-<style>{_STYLE}</style></head><body>
-<h1>PyTorch's op database on Spyre</h1>
-<p>{native_fraction(verdicts.values()):.1%} of ops are native. Each is compared with the CPU,
-in each dtype: forward, with <code>out=</code>, on noncontiguous inputs and,
-in float32, backward.</p>
-{_summary(results)}
-<p><input id="filter" placeholder="filter: words such as softmax wrong" autofocus></p>
-<table><thead><tr><th>op</th>{heads}<th>compared</th></tr></thead>
-<tbody class="ops">
+    introduction = f"""<p>{native_fraction(verdicts.values()):.1%} of ops are native. Each is
+compared with the CPU, in each dtype: forward, with <code>out=</code>, on noncontiguous inputs and,
+in float32, backward.</p>"""
+    ops = f"""<table id="ops"><thead><tr><th>op</th>{heads}<th>compared</th></tr></thead>
+<tbody>
 {rows}
-</tbody></table>
-<script>{_SCRIPT}</script></body></html>
-"""
+</tbody></table>"""
+    hint = filter_box("ops", "filter: words such as softmax wrong")
+    return page(
+        "PyTorch's op database on Spyre",
+        [introduction, _summary(results), hint, ops],
+        style=_STYLE,
+    )
 
 
 def _summary(results: Results) -> str:

@@ -47,7 +47,7 @@ def copy_cost(
     record = copy_record(
         read_bytes, read_runs, write_bytes, write_runs, is_restickify, card.compute.cores
     )
-    return launch_cost(estimate(record, card), ops=(record.name,))
+    return launch_cost(estimate(record, card), ops=(record.name,), category="data movement")
 
 
 def _transfer(

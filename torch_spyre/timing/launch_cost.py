@@ -2,18 +2,21 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 from torch_spyre import _C
-from torch_spyre.timing.result import Timing
+from torch_spyre.timing.result import Timing, UnitTimes
 
 
-def launch_cost(timing: Timing, ops: Sequence[str]) -> _C.LaunchCost:
+def launch_cost(timing: Timing, ops: Sequence[str], category: str = "custom") -> _C.LaunchCost:
     """Return the cost of a launch, with the figures that profilers and monitors show for it.
 
-    `ops` are the operations of the kernel, in order.
+    `ops` are the operations of the kernel, in order, and `category` is their kind.
     """
     used = timing.utilisation
-    metrics = kernel_metrics(timing) | {"op": " ".join(dict.fromkeys(ops))}
+    names = {"op": " ".join(dict.fromkeys(ops)), "op_category": category}
+    metrics = kernel_metrics(timing) | names
     return _C.LaunchCost(
         time_ps=timing.time_ps,
         ddr_read_bytes=timing.ddr_read_bytes,
@@ -31,7 +34,7 @@ def _time_at_peak(utilisation: float, timing: Timing) -> int:
     return round(utilisation * timing.time_ps)
 
 
-def kernel_metrics(timing: Timing) -> dict[str, float | int | str]:
+def kernel_metrics(timing: Timing) -> dict[str, Any]:
     """Return the arguments that a kernel has in traces.
 
     Utilisations are shares of the chip's peak, 0 to 1. `ideal_cycles` is the time that the matrix
@@ -49,4 +52,25 @@ def kernel_metrics(timing: Timing) -> dict[str, float | int | str]:
         "lx_peak_bytes": timing.lx_peak_bytes,
         "cycles": timing.cycles,
         "ideal_cycles": round(timing.cycles * used.pt),
+        "unit_cycles": unit_cycles(timing),
     }
+
+
+def unit_cycles(timing: Timing) -> dict[str, dict[str, int]]:
+    """Return for each unit how many cycles of the kernel it is busy, stalled and idle.
+
+    A unit is stalled while it waits for another one in a step that gives it work, and idle in the
+    other steps. The three add up to the cycles of the kernel.
+    """
+    return {field.name: _states(timing, field.name) for field in fields(UnitTimes)}
+
+
+def _states(timing: Timing, unit: str) -> dict[str, int]:
+    busy_ps = used_ps = 0
+    for step in timing.steps:
+        time_ps = min(getattr(step.busy, unit), step.duration_ps)
+        busy_ps += time_ps
+        used_ps += step.duration_ps if time_ps else 0
+    cycles_per_ps = timing.cycles / timing.time_ps if timing.time_ps else 0.0
+    busy, used = (round(time_ps * cycles_per_ps) for time_ps in (busy_ps, used_ps))
+    return {"busy": busy, "stalled": used - busy, "idle": timing.cycles - used}

@@ -20,6 +20,7 @@ from torch_spyre.tools import (
     ktir_run_command,
     opinfo_command,
     smi_command,
+    trace_command,
 )
 from torch_spyre.tools.messages import print_error
 
@@ -55,6 +56,7 @@ app.command("info")(info_command.info)
 app.command("knobs")(knobs_command.knobs)
 app.command("opinfo")(opinfo_command.opinfo)
 app.command("smi")(smi_command.smi)
+app.command("trace")(trace_command.trace)
 ktir_command.app.command("run")(ktir_run_command.run)
 app.add_typer(ktir_command.app, name="ktir")
 

@@ -5,7 +5,7 @@ derives from the records. This package imports neither passes nor emitters. To a
 `docs/adding-an-op.md`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from torch_spyre._inductor.op_table import (
@@ -65,6 +65,7 @@ __all__ = [
     "ResultType",
     "TOPK_OPS",
     "WHERE",
+    "category_of",
     "conversion_op",
     "find_record",
     "names_of",
@@ -81,6 +82,22 @@ _ELEMENTWISE = (
     Kind.DATA_MOVEMENT,
 )
 _REDUCING = (Kind.REDUCTION, Kind.ARG_REDUCTION, Kind.MATMUL, Kind.MULTI_LOOP)
+# All kinds, from the most to the least complex.
+_BY_COMPLEXITY = (
+    Kind.MULTI_LOOP,
+    Kind.MATMUL,
+    Kind.TOPK,
+    Kind.NORMALIZATION,
+    Kind.ARG_REDUCTION,
+    Kind.REDUCTION,
+    Kind.POINTWISE,
+    Kind.COMPARISON,
+    Kind.LOGICAL,
+    Kind.SELECTION,
+    Kind.CONVERSION,
+    Kind.COORDINATE,
+    Kind.DATA_MOVEMENT,
+)
 
 
 def _by_name() -> Mapping[str, OpRecord]:
@@ -114,6 +131,13 @@ def record_of(name: str) -> OpRecord:
     if name not in RECORDS:
         raise UnsupportedError(f"{name}, an op that is not in the op table")
     return RECORDS[name]
+
+
+def category_of(ops: Iterable[str]) -> str:
+    """Return the kind of the op that characterises a kernel of these ops: the most complex."""
+    kinds = {record.kind for name in ops if (record := find_record(name)) is not None}
+    # Conversions between formats, which kernels contain beside other ops, are not in the table.
+    return next((kind.value for kind in _BY_COMPLEXITY if kind in kinds), Kind.CONVERSION.value)
 
 
 def names_of(*kinds: Kind) -> frozenset[str]:

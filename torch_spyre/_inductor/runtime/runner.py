@@ -9,6 +9,7 @@ from torch_spyre._inductor.kernel_parameters import (
     num_arguments,
 )
 from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_table import category_of
 from torch_spyre._inductor.runtime.programs import program_for
 from torch_spyre.backend.execution import has_conflicts, timing_of
 from torch_spyre.timing.launch_cost import launch_cost
@@ -50,11 +51,12 @@ def _load_stage(name: str, specs: Sequence[OpSpec], scratch: _ScratchBuffers) ->
     parameters = kernel_parameters(specs)
     array_bytes = [parameter.num_bytes for parameter in parameters]
     timing = timing_of(program, array_bytes, [])
+    ops = [spec.op for spec in specs]
     all_in_one_memory = [0] * len(parameters)
     return _C.BundleStage(
         program_file=program.file,
         arrays=[_bind_array(parameter, scratch) for parameter in parameters],
-        cost=launch_cost(timing, ops=[spec.op for spec in specs]),
+        cost=launch_cost(timing, ops, category_of(ops)),
         is_ordered=has_conflicts(program, array_bytes),
         is_ordered_if_aliased=has_conflicts(program, array_bytes, all_in_one_memory),
     )

@@ -64,9 +64,21 @@ void ActivityRecorder::add(DeviceWork work, const TimeSpan& span, int64_t earlie
   clock.shift_ns = std::max(clock.shift_ns, earliest_ns - begin_ns);
   work.begin_ns = begin_ns + clock.shift_ns;
   work.end_ns = end_ns + clock.shift_ns;
-  work.duration_ps = span.end_ps - span.begin_ps;
+  work.span = span;
   clock.end_ns = std::max(clock.end_ns, work.end_ns);
   recording_.work.push_back(std::move(work));
+}
+
+void ActivityRecorder::add(Synchronization synchronization, int64_t earliest_ns) {
+  const std::lock_guard lock(mutex_);
+  if (!is_recording_) return;
+  synchronization.end_ns = earliest_ns;
+  const auto clock = clocks_.find(synchronization.card);
+  if (clock != clocks_.end()) {
+    const auto end_ns = static_cast<int64_t>(synchronization.end_ps / kPicosecondsPerNanosecond);
+    synchronization.end_ns = std::max(earliest_ns, end_ns + clock->second.shift_ns);
+  }
+  recording_.synchronizations.push_back(synchronization);
 }
 
 void ActivityRecorder::wait_for_work(int card) {
@@ -88,7 +100,7 @@ CallRecord::CallRecord(const char* name) {
   call_.id = ++num_calls;
   call_.thread = thread_id();
   call_.op = innermost(scopes.ops);
-  call_.scope = innermost(scopes.scopes);
+  call_.scopes = scopes.scopes;
   call_.begin_ns = now_ns();
 }
 
@@ -103,6 +115,12 @@ void CallRecord::add(DeviceWork work, const TimeSpan& span) {
   work.call = call_.id;
   call_.bytes += work.bytes;
   ActivityRecorder::get().add(std::move(work), span, call_.begin_ns);
+}
+
+void CallRecord::add(Synchronization synchronization) {
+  if (!is_active()) return;
+  synchronization.call = call_.id;
+  ActivityRecorder::get().add(synchronization, call_.begin_ns);
 }
 
 }  // namespace spyre::flex

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,19 @@ struct DeviceWork {
   // Set by the recorder.
   uint64_t call = 0;
   int64_t begin_ns = 0, end_ns = 0;
-  uint64_t duration_ps = 0;
+  TimeSpan span{};  // on the clock of the card
+};
+
+// A wait for work of a card, by the host or by a stream.
+struct Synchronization {
+  const char* name = "";  // as traces of other devices call it
+  int card = 0;
+  int64_t stream = 0;                       // in whose row it is shown
+  std::optional<int64_t> awaited_stream{};  // none if for all of the card
+  uint64_t begin_ps = 0, end_ps = 0;        // of the wait, on the clock of the card
+  // Set by the recorder.
+  uint64_t call = 0;
+  int64_t end_ns = 0;
 };
 
 // A call of the host, on its own thread.
@@ -46,14 +59,15 @@ struct HostCall {
   uint64_t id = 0;  // unique in a process, from 1
   int64_t thread = 0;
   int64_t begin_ns = 0, end_ns = 0;
-  // The innermost op and the innermost user scope of the thread; 0 if there is none.
-  uint64_t op = 0, scope = 0;
+  uint64_t op = 0;               // the innermost op of the thread, or 0
+  std::vector<uint64_t> scopes;  // the user scopes of the thread, outermost first
   uint64_t bytes = 0;
 };
 
 struct Recording {
   std::vector<HostCall> calls;
   std::vector<DeviceWork> work;
+  std::vector<Synchronization> synchronizations;
 };
 
 // The ops and the user scopes that the calling thread is in, as a profiler numbers them.
@@ -78,6 +92,7 @@ class ActivityRecorder {
   friend class CallRecord;
   void add(const HostCall& call);
   void add(DeviceWork work, const TimeSpan& span, int64_t earliest_ns);
+  void add(Synchronization synchronization, int64_t earliest_ns);
 
   // Where the device time of a card lies on the wall clock. The host is slower than the one that
   // the timeline models, so device time is shifted whenever work would start before its submission.
@@ -104,6 +119,7 @@ class CallRecord {
   bool is_active() const { return call_.id != 0; }
   // Adds work that this call has queued, and its span on the card's timeline.
   void add(DeviceWork work, const TimeSpan& span);
+  void add(Synchronization synchronization);
 
  private:
   HostCall call_;

@@ -167,7 +167,7 @@ Stream& Runtime::stream(int card, int64_t id) {
   OpenCard& open = open_card(card);
   std::lock_guard lock(open.mutex);
   auto& stream = open.streams[id];
-  if (!stream) stream = std::make_unique<Stream>(id, open.timeline, open.meter.get());
+  if (!stream) stream = std::make_unique<Stream>(id, open.timeline, card, open.meter.get());
   return *stream;
 }
 
@@ -204,14 +204,21 @@ void Runtime::synchronize(int card) {
   // Wait for every stream, even after an error; then throw the first error.
   std::exception_ptr error;
   const uint64_t interruptions = num_interruptions();
-  for (Stream* stream : streams_of(open_card(card))) {
+  CallRecord record("aiuScheduleWait");
+  OpenCard& open = open_card(card);
+  const uint64_t begin_ps = open.timeline->host_ps();
+  for (Stream* stream : streams_of(open)) {
     try {
-      stream->synchronize();
+      stream->finish();
     } catch (...) {
       if (num_interruptions() != interruptions) throw;
       if (!error) error = std::current_exception();
     }
   }
+  record.add({.name = "Context Sync",
+              .card = card,
+              .begin_ps = begin_ps,
+              .end_ps = open.timeline->host_ps()});
   ActivityRecorder::get().wait_for_work(card);
   if (error) std::rethrow_exception(error);
 }

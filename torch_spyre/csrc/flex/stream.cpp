@@ -16,6 +16,7 @@ namespace {
 
 // The name that traces of hardware have for a call that waits for the card.
 constexpr const char* kWaitCall = "aiuScheduleWait";
+constexpr const char* kStreamWaitCall = "aiuStreamWaitEvent";
 
 constexpr size_t kMaxQueued = 1024;
 // A thread that waits for capacity is woken once per so many items, not for every item. It also
@@ -61,7 +62,7 @@ void set_outcome_reporter(OutcomeReporter reporter) { outcome_reporter = reporte
 uint64_t Event::begin_record(Stream& stream, uint64_t time_ps) {
   std::lock_guard lock(mutex_);
   stream_ = &stream;
-  newest_ = {newest_.version + 1, time_ps};
+  newest_ = {newest_.version + 1, time_ps, stream.id()};
   return newest_.version;
 }
 
@@ -86,14 +87,21 @@ void Event::wait_for(uint64_t version, void (*poll)()) {
 }
 
 void Event::synchronize() {
-  const CallRecord record(kWaitCall);
+  CallRecord record(kWaitCall);
   std::unique_lock lock(mutex_);
   const Position position = newest_;
   Stream* stream = stream_;
   lock.unlock();
   if (position.version == 0) return;
   const uint64_t interruptions = num_interruptions();
+  const uint64_t begin_ps = stream->host_ps();
   wait_for(position.version, &check_signals);
+  record.add({.name = "Event Sync",
+              .card = stream->card(),
+              .stream = stream->id(),
+              .awaited_stream = stream->id(),
+              .begin_ps = begin_ps,
+              .end_ps = std::max(begin_ps, position.time_ps)});
   stream->finish_host_wait(position.time_ps, interruptions);
 }
 
@@ -116,8 +124,8 @@ bool Event::recorded() const { return newest().version > 0; }
 
 uint64_t Event::time_ps() const { return newest().time_ps; }
 
-Stream::Stream(int64_t id, std::shared_ptr<Timeline> timeline, CardMeter* meter)
-    : id_(id), timeline_(std::move(timeline)), meter_(meter) {}
+Stream::Stream(int64_t id, std::shared_ptr<Timeline> timeline, int card, CardMeter* meter)
+    : id_(id), card_(card), timeline_(std::move(timeline)), meter_(meter) {}
 
 TimeSpan Stream::reserve(const WorkTime& time) {
   const TimeSpan span = timeline_->submit(time, end_ps_);
@@ -273,7 +281,18 @@ bool Stream::query() {
 }
 
 void Stream::synchronize() {
-  const CallRecord record(kWaitCall);
+  CallRecord record(kWaitCall);
+  const uint64_t begin_ps = host_ps();
+  finish();
+  record.add({.name = "Stream Sync",
+              .card = card_,
+              .stream = id_,
+              .awaited_stream = id_,
+              .begin_ps = begin_ps,
+              .end_ps = host_ps()});
+}
+
+void Stream::finish() {
   const uint64_t interruptions = num_interruptions();
   std::unique_lock lock(mutex_);
   wait_until(lock, [&] { return is_idle(); });
@@ -333,11 +352,19 @@ void Stream::record(const std::shared_ptr<Event>& event) {
 }
 
 void Stream::wait(const std::shared_ptr<Event>& event) {
+  CallRecord record(kStreamWaitCall);
   const Event::Position position = event->newest();
   if (position.version == 0) return;
   std::unique_lock lock(mutex_);
   wait_for_capacity(lock);
+  Synchronization synchronization{.name = "Stream Wait Event",
+                                  .card = card_,
+                                  .stream = id_,
+                                  .awaited_stream = position.stream,
+                                  .begin_ps = end_ps_};
   end_ps_ = std::max(end_ps_, position.time_ps);
+  synchronization.end_ps = end_ps_;
+  record.add(synchronization);
   push({.work = [event, version = position.version] {
     event->wait_for(version, &check_stop_request);
   }});

@@ -42,6 +42,7 @@ class Event {
   struct Position {
     uint64_t version = 0;  // 0: never recorded
     uint64_t time_ps = 0;
+    int64_t stream = 0;
   };
   uint64_t begin_record(Stream& stream, uint64_t time_ps);
   void finish_record(uint64_t version);
@@ -62,7 +63,7 @@ class Stream {
   using Work = std::function<void()>;
 
   // The meter counts the work that the stream executes; nullptr: nothing is counted.
-  Stream(int64_t id, std::shared_ptr<Timeline> timeline, CardMeter* meter = nullptr);
+  Stream(int64_t id, std::shared_ptr<Timeline> timeline, int card = 0, CardMeter* meter = nullptr);
 
   int64_t id() const { return id_; }
 
@@ -82,6 +83,8 @@ class Stream {
   // Waits for all work, reports its outcomes and throws its error. Throws WorkInterrupted if work
   // was interrupted meanwhile, by another thread.
   void synchronize();
+  // The same, as a part of a wait for several streams: profilers do not show it.
+  void finish();
   // Waits for all work. The next synchronisation reports outcomes and errors.
   void wait_idle();
   // The same, without advancing the host's device time.
@@ -91,6 +94,8 @@ class Stream {
   // pending errors, or WorkInterrupted if work was interrupted since there were `interruptions`.
   void finish_host_wait(uint64_t time_ps, uint64_t interruptions);
   void advance_host_to(uint64_t time_ps) { timeline_->advance_host_to(time_ps); }
+  uint64_t host_ps() const { return timeline_->host_ps(); }
+  int card() const { return card_; }
 
   // Removes the queued work that was submitted before the interruption of this number. Running work
   // stops by itself.
@@ -132,6 +137,7 @@ class Stream {
   void report_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps);
 
   const int64_t id_;
+  const int card_;
   const std::shared_ptr<Timeline> timeline_;
   CardMeter* const meter_;
   mutable std::mutex mutex_;

@@ -83,7 +83,8 @@ TimeSpan Timeline::submit(const WorkTime& work, uint64_t earliest_ps) {
   if (work.host_ps > 0) host_ps_.fetch_add(work.host_ps);
   const uint64_t host = host_ps();
   earliest_ps = std::max(earliest_ps, host);
-  if (work.duration_ps == 0) return {earliest_ps, earliest_ps};
+  const uint64_t launch = host - work.host_ps;
+  if (work.duration_ps == 0) return {earliest_ps, earliest_ps, launch};
   // No work can start before the host's time any more.
   for (BusySpans& spans : busy_) {
     while (!spans.empty() && spans.begin()->second.end_ps <= host) spans.erase(spans.begin());
@@ -100,7 +101,7 @@ TimeSpan Timeline::submit(const WorkTime& work, uint64_t earliest_ps) {
     end = end_of(work, memory_rate, begin);
   }
   add_span(busy, begin, {end, memory_rate});
-  return {begin, end};
+  return {begin, end, launch};
 }
 
 }  // namespace spyre::flex

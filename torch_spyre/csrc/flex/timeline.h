@@ -18,6 +18,7 @@ inline constexpr size_t kNumUnits = 3;
 
 struct TimeSpan {
   uint64_t begin_ps = 0, end_ps = 0;
+  uint64_t launch_ps = 0;  // when the host began to submit the work
 };
 
 // The device time that work needs: of a unit, and before that of the host, which submits it.

@@ -8,9 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -29,11 +32,14 @@ using libkineto::GenericTraceActivity;
 const std::string kName = "spyre";
 // The largest process id on Linux is 4,194,304: cards are sorted below all processes.
 constexpr int64_t kFirstCardIndex = 5'000'000;
+// The region of a single launch: its kernel has the same name.
+constexpr std::string_view kLaunchRegion = "launch_kernel:";
 
 const std::set<ActivityType>& activity_types() {
-  static const std::set<ActivityType> types = {ActivityType::CONCURRENT_KERNEL,
-                                               ActivityType::GPU_MEMCPY, ActivityType::GPU_MEMSET,
-                                               ActivityType::PRIVATEUSE1_RUNTIME};
+  static const std::set<ActivityType> types = {
+      ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY,
+      ActivityType::GPU_MEMSET,        ActivityType::GPU_USER_ANNOTATION,
+      ActivityType::CUDA_SYNC,         ActivityType::PRIVATEUSE1_RUNTIME};
   return types;
 }
 
@@ -96,6 +102,8 @@ class Session final : public libkineto::IActivityProfilerSession {
     buffer_->gpuOpCount = 0;
     add_host_calls(linked_activity);
     add_device_work(linked_activity);
+    add_synchronizations();
+    add_annotations(linked_activity);
     for (const auto& activity : buffer_->activities) activity->log(logger);
     // Kineto asks for the information of one device only.
     for (const int card : cards()) {
@@ -215,6 +223,55 @@ class Session final : public libkineto::IActivityProfilerSession {
     }
   }
 
+  // Synchronisations are points: PyTorch counts the time of everything in a card's rows as device
+  // time. Kineto shows "Stream Sync" in a row of its own beside that of the stream. They have no
+  // argument "stream", by which HolisticTraceAnalysis recognises work.
+  void add_synchronizations() {
+    if (!types_.contains(ActivityType::PRIVATEUSE1_RUNTIME)) return;
+    for (const flex::Synchronization& wait : recording_.synchronizations) {
+      GenericTraceActivity& activity = add(ActivityType::CUDA_SYNC, wait.name);
+      activity.startTime = activity.endTime = wait.end_ns;
+      activity.device = wait.card;
+      activity.resource = static_cast<int32_t>(wait.stream);
+      activity.threadId = static_cast<int32_t>(calls_[wait.call].thread);
+      activity.addMetadata("device", wait.card);
+      activity.addMetadata("correlation", wait.call);
+      activity.addMetadata("device_begin_ps", wait.begin_ps);
+      activity.addMetadata("device_time_ps", wait.end_ps - wait.begin_ps);
+      if (wait.awaited_stream) activity.addMetadata("wait_on_stream", *wait.awaited_stream);
+    }
+  }
+
+  // Shows the scopes of record_function in the rows of the streams that do their work. PyTorch sums
+  // their durations, so an annotation has a part for each span without a gap.
+  void add_annotations(const libkineto::getLinkedActivityCallback& linked_activity) {
+    if (!types_.contains(ActivityType::GPU_USER_ANNOTATION)) return;
+    std::map<std::tuple<int, int64_t, uint64_t>, GenericTraceActivity*> last_parts;
+    for (const flex::DeviceWork& work : in_order_of_begin(recording_.work)) {
+      for (const uint64_t scope : calls_[work.call].scopes) {
+        GenericTraceActivity*& part = last_parts[{work.card, work.stream, scope}];
+        if (part != nullptr && work.begin_ns <= part->endTime) {
+          part->endTime = std::max(part->endTime, work.end_ns);
+          continue;
+        }
+        const auto* annotation = linked_activity(static_cast<int32_t>(scope));
+        if (annotation == nullptr || annotation->name().starts_with(kLaunchRegion)) continue;
+        part = &add(ActivityType::GPU_USER_ANNOTATION, annotation->name());
+        part->startTime = work.begin_ns;
+        part->endTime = work.end_ns;
+        part->id = static_cast<int32_t>(scope);
+        part->device = work.card;
+        part->resource = static_cast<int32_t>(work.stream);
+        part->threadId = static_cast<int32_t>(calls_[work.call].thread);
+      }
+    }
+  }
+
+  static std::vector<flex::DeviceWork> in_order_of_begin(std::vector<flex::DeviceWork> work) {
+    std::ranges::stable_sort(work, {}, &flex::DeviceWork::begin_ns);
+    return work;
+  }
+
   static void add_arguments(GenericTraceActivity& activity, const flex::DeviceWork& work,
                             const flex::HostCall& call) {
     activity.addMetadata("device", work.card);
@@ -224,7 +281,9 @@ class Session final : public libkineto::IActivityProfilerSession {
     activity.addMetadata("queued", call.begin_ns);
     activity.addMetadata("submitted", call.end_ns);
     activity.addMetadata("bytes", work.bytes);
-    activity.addMetadata("device_time_ps", work.duration_ps);
+    activity.addMetadata("device_time_ps", work.span.end_ps - work.span.begin_ps);
+    activity.addMetadata("device_begin_ps", work.span.begin_ps);
+    activity.addMetadata("device_launch_ps", work.span.launch_ps);
     if (work.kind != flex::WorkKind::kKernel) add_bandwidth(activity, work);
     if (work.metrics == nullptr) return;
     for (const auto& [name, value] : *work.metrics) activity.addMetadata(name, value);

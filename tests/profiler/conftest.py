@@ -1,0 +1,1 @@
+from profiles import traced  # noqa: F401  (fixture)
