@@ -122,7 +122,13 @@ TEST("the file has a header, private permissions and a lock; a forked child leav
   const pid_t child = fork();
   if (child == 0) {
     launches = 8;  // of nobody
-    _exit(launches == 8 ? 0 : 1);
+    // A file that takes the number of the closed one is no business of a child of the child.
+    const int other = open("/dev/null", O_RDONLY);
+    const pid_t grandchild = fork();
+    if (grandchild == 0) _exit(fcntl(other, F_GETFD) >= 0 ? 0 : 1);
+    int outcome = 0;
+    waitpid(grandchild, &outcome, 0);
+    _exit(launches == 8 && outcome == 0 ? 0 : 1);
   }
   int outcome = 0;
   waitpid(child, &outcome, 0);
