@@ -116,9 +116,10 @@ format: $(REQUIREMENTS) ## rewrite Python and C++ files in the project's style
 	@$(BIN)/clang-format -i $(CPP_FILES)
 
 .PHONY: generate
-generate: build ## write the files that derive from the instruction set and the timing model
+generate: build ## write the files that derive from tables, the timing model and examples
 	$(BIN)/python scripts/generate_instruction_set.py
 	$(BIN)/python scripts/generate_timing_tables.py
+	$(BIN)/python scripts/generate_pictures.py
 
 .PHONY: docs
 docs: $(DOCS_REQUIREMENTS) ## build the documentation into docs/_build

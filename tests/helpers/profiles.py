@@ -1,4 +1,4 @@
-"""What tests of profiles share: activities, and events of exported traces by category."""
+"""Helpers of tests of profiles: activities, and events of exported traces by category."""
 
 import json
 

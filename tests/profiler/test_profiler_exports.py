@@ -1,4 +1,4 @@
-"""What users do with profiles: exports, tables, scopes and clocks of the card, older interfaces."""
+"""Exports and tables of profiles, scopes and the clock of the card, and older interfaces."""
 
 import gzip
 import json

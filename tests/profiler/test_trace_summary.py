@@ -223,7 +223,7 @@ def test_files_of_ideal_cycles_are_summed_by_kernel(tmp_path):
 
 def on_both_clocks():
     trace = layer_trace(spyre_time_source="simulated")
-    times = iter([(100, 120, 95), (120, 130, 97), (133, 148, 130), (150, 170, 131)])
+    times = iter([(100, 120, 95), (120, 130, 97), (133, 148, 129), (150, 170, 131)])
     for event in trace.events:
         if event["pid"] == 0:
             begin, end, launch = next(times)
@@ -231,6 +231,7 @@ def on_both_clocks():
                 "device_begin_ps": begin * 10**6,
                 "device_time_ps": (end - begin) * 10**6,
                 "device_launch_ps": launch * 10**6,
+                "device_submit_ps": (launch + 2) * 10**6,
             }
     return trace
 
@@ -241,9 +242,9 @@ def test_the_clock_of_the_card_is_used_if_a_trace_has_it():
     times = summary.cards[0].breakdown
     assert (times.begin, times.end, times.idle) == (5, 75, 5)
     assert [(gap.duration, gap.cause) for gap in times.gaps] == [
-        (3, GapCause.DEVICE), (2, GapCause.DEVICE),
+        (3, GapCause.HOST), (2, GapCause.DEVICE),
     ]  # fmt: skip
-    assert summary.launch_delay.minimum == 3
+    assert summary.launch_delay.minimum == 4
     on_host = summarize(loaded(on_both_clocks(), Clock.HOST))
     assert on_host.cards[0].breakdown.idle == 50
 
@@ -336,7 +337,7 @@ ARGUMENTS = st.dictionaries(
     st.sampled_from(
         ["correlation", "External id", "device", "stream", "bytes", "pt_util", "ddr_util",
          "ideal_cycles", "cycles", "unit_cycles", "device_begin_ps", "device_time_ps", "cores",
-         "device_launch_ps", "bound_by", "Device Id", "Total Allocated"]
+         "device_launch_ps", "device_submit_ps", "bound_by", "Device Id", "Total Allocated"]
     ),
     VALUES,
 )  # fmt: skip

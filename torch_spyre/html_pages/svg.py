@@ -1,13 +1,18 @@
 """Elements of pictures: SVG text with escaped attributes, colours of groups, and legends."""
 
+import re
 from collections.abc import Iterable, Mapping
-from html import escape
+from html import escape, unescape
 
 # The hues of groups, in the order of their appearance, for light and dark pages alike.
 _COLORS = (
     "#4c8dd6", "#e58b3a", "#4fae6a", "#cf5c5c", "#9274c9",
     "#b08d57", "#d77fb8", "#8a9199", "#b9b23d", "#3fb5bf",
 )  # fmt: skip
+_LEGEND_ITEM = re.compile(r'<i class="(g\d)"></i>([^<]*)</span>')
+_SVG_TAG = re.compile(r"<svg\b|</svg>")
+_LEGEND_HEIGHT = 22
+_LETTER_WIDTH = 7.0  # in pixels, at most, on average
 STYLE = """
 .picture { font: 12px system-ui, sans-serif; display: block }
 .picture text { fill: currentColor } .picture .axis { opacity: .65 }
@@ -71,20 +76,38 @@ def picture(content: str, height: float, **attributes: str | float) -> str:
     return element("svg", content, width="100%", height=height, role="img", **classes)
 
 
-def standalone(svg: str, width: int) -> str:
-    """Return the first picture of an HTML text as the text of an SVG file of this width."""
-    begin = svg.index("<svg")
-    depth, position = 0, begin
-    while True:
-        opening, closing = svg.find("<svg", position), svg.index("</svg>", position)
-        if 0 <= opening < closing:
-            depth, position = depth + 1, opening + len("<svg")
-        else:
-            depth, position = depth - 1, closing + len("</svg>")
-        if depth == 0:
-            break
-    text = svg[begin:position].replace('width="100%"', f'width="{width}"', 1)
-    text = text.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
-    start = text.index(">") + 1
+def standalone(html: str, width: int) -> str:
+    """Return the first picture of an HTML text, with its legend, as an SVG file of this width."""
+    begin = html.index("<svg")
+    drawing = html[begin : _end_of_picture(html, begin)]
+    height = float(drawing.split('height="', 1)[1].split('"', 1)[0])
+    items = _LEGEND_ITEM.findall(html[:begin])
+    top = _LEGEND_HEIGHT if items else 0
+    legend_items, x = [], 2.0
+    for style, name in items:
+        swatch = element("rect", width="10", height="10", y="4", x=x)
+        legend_items.append(f'<g class="box {style}">{swatch}</g>')
+        legend_items.append(element("text", name, x=x + 14, y="13"))
+        x += 30 + _LETTER_WIDTH * len(unescape(name))
+    moved = drawing.replace("<svg", f'<svg y="{top}"', 1)
     light = ".picture { background: #fff; color: #222 } .picture .box rect { stroke: #fff }"
-    return f"{text[:start]}<style>{STYLE}{light}</style>{text[start:]}\n"
+    return (
+        element(
+            "svg",
+            f"<style>{STYLE}{light}</style>{''.join(legend_items)}{moved}",
+            xmlns="http://www.w3.org/2000/svg",
+            width=float(width),
+            height=height + top,
+            class_="picture",
+        )
+        + "\n"
+    )
+
+
+def _end_of_picture(html: str, begin: int) -> int:
+    depth = 0
+    for tag in _SVG_TAG.finditer(html, begin):
+        depth += -1 if tag[0].startswith("</") else 1
+        if depth == 0:
+            return tag.end()
+    raise ValueError("the picture has no end")

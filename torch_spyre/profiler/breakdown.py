@@ -12,10 +12,10 @@ from torch_spyre.profiler.trace import Trace, Work, WorkKind
 
 
 class GapCause(StrEnum):
-    """Why a card is idle."""
+    """The cause of idle time of a card."""
 
-    HOST = "host"  # no work was pending
-    DEVICE = "device"  # work had been launched and did not start
+    HOST = "host"  # the host had submitted no work
+    DEVICE = "device"  # submitted work did not start
     UNKNOWN = "unknown"  # the trace does not show when the next work was launched
 
 
@@ -119,6 +119,6 @@ def _gaps(idle: Sequence[Interval], work: Sequence[Work]) -> list[Gap]:
 
 
 def _cause(begin: float, following: Work) -> GapCause:
-    if following.launch is None:
+    if following.submitted is None:
         return GapCause.UNKNOWN
-    return GapCause.DEVICE if following.launch <= begin else GapCause.HOST
+    return GapCause.DEVICE if following.submitted <= begin else GapCause.HOST

@@ -9,7 +9,9 @@ from torch_spyre.profiler.trace import HostEvent, HostKind, Trace, Work
 NO_OP = "(no op)"
 _ROUNDING = 2e-3  # microseconds: what the times of a file may differ by
 # Regions that PyTorch and this package put around each call of a graph and each launch.
-_INTERNAL_SCOPES = ("launch_kernel:", "## Call CompiledFxGraph", "PyTorch Profiler")
+_STEP = "ProfilerStep"
+_GRAPH_CALL = "## Call CompiledFxGraph"
+_INTERNAL_SCOPES = ("launch_kernel:", _GRAPH_CALL, "PyTorch Profiler")
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Ownership:
         return path[::-1]
 
     def ops(self) -> list[OwnerRow]:
-        return self._rows(lambda event: event.kind is HostKind.OP, with_unowned=True)
+        return self._rows(is_op, with_unowned=True)
 
     def scopes(self) -> list[OwnerRow]:
         return self._rows(is_user_scope)
@@ -82,6 +84,10 @@ class Ownership:
         while parent is not None:
             yield self.trace.host[parent]
             parent = self.parents[parent]
+
+
+def is_op(event: HostEvent) -> bool:
+    return event.kind is HostKind.OP and not event.name.startswith(_GRAPH_CALL)
 
 
 def is_user_scope(event: HostEvent) -> bool:
@@ -150,14 +156,18 @@ class Node:
 
 
 def device_time_tree(ownership: Ownership) -> Node:
-    """Return the device time by the scopes, modules and ops around each launch."""
+    """Return the device time by the scopes, modules and ops around each launch.
+
+    The steps of a profiler with a schedule are one scope.
+    """
     root = Node("all", "")
     for work in ownership.trace.work:
         node = root
         node.time += work.duration
         for event in ownership.path(work):
-            if event.kind in (HostKind.OP, HostKind.MODULE) or is_user_scope(event):
-                node = node.child(event.name, event.kind.value)
+            if event.kind is HostKind.MODULE or is_op(event) or is_user_scope(event):
+                name = _STEP if event.name.startswith(f"{_STEP}#") else event.name
+                node = node.child(name, event.kind.value)
                 node.time += work.duration
         node = node.child(work.name, work.kind.value)
         node.time += work.duration

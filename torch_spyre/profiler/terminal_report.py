@@ -13,7 +13,8 @@ from torch_spyre.profiler.ownership import OwnerRow
 from torch_spyre.profiler.summary import CardSummary, Summary, clock_text
 from torch_spyre.profiler.trace import WorkKind
 
-_NAME_LENGTH = 48
+_MAX_NAME, _MIN_NAME = 48, 16
+_WIDE = 110  # columns of a terminal that has room for all columns of a table
 _MAX_GAPS = 3
 
 
@@ -27,10 +28,10 @@ def show(summary: Summary, console: Console, max_rows: int) -> None:
     else:
         _line(console, clock_text(summary.trace), "dim")
     for card in summary.cards:
-        _show_card(card, console)
-    _show_work(summary, console, max_rows)
+        show_card(card, console)
+    show_work(summary, console, max_rows)
     _show_owners(console, "Ops", summary.ops, max_rows)
-    _show_owners(console, "Scopes (record_function)", summary.scopes, max_rows)
+    _show_owners(console, "Scopes", summary.scopes, max_rows)
     _show_owners(console, "Modules", summary.modules, max_rows)
     for title, values in (
         ("Launch delay, from the launch to the start of the work", summary.launch_delay),
@@ -51,7 +52,8 @@ def _line(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style), soft_wrap=True)
 
 
-def _show_card(card: CardSummary, console: Console) -> None:
+def show_card(card: CardSummary, console: Console) -> None:
+    """Print how the time of a card is divided, and its longest idle times."""
     times = card.breakdown
     _line(
         console,
@@ -87,7 +89,8 @@ def _show_card(card: CardSummary, console: Console) -> None:
         _line(
             console,
             f"idle for {formatting.time(gap.duration)} at {formatting.time(gap.begin)} "
-            f"({gap.cause}), from {gap.before} to {gap.after}",
+            f"({gap.cause}), from {formatting.shortened(gap.before, _MAX_NAME)} "
+            f"to {formatting.shortened(gap.after, _MAX_NAME)}",
             "dim",
         )
 
@@ -106,23 +109,27 @@ def _causes(card: CardSummary) -> str:
     )
 
 
-def _show_work(summary: Summary, console: Console, max_rows: int) -> None:
+def show_work(summary: Summary, console: Console, max_rows: int) -> None:
+    """Print the kernels, copies and fills of all cards."""
     kernels = [r for r in summary.work if r.kind in (WorkKind.KERNEL, WorkKind.COMMUNICATION)]
     if kernels:
-        table = _table(
-            "Kernels", ">time", ">share", ">calls", ">mean", ">PT", ">DDR", "bound by", ">bytes"
-        )
+        is_wide = console.width >= _WIDE
+        wide_heads = (">mean", ">DDR", ">bytes") if is_wide else ()
+        table = _table("Kernels", ">time", ">share", ">calls", ">PT", "bound by", *wide_heads)
         for row in kernels[:max_rows]:
+            wide_cells = (
+                formatting.time(row.times.mean),
+                formatting.share(row.utilisations.get("ddr")),
+                formatting.bytes_text(row.num_bytes),
+            )
             table.add_row(
-                formatting.shortened(row.name, _NAME_LENGTH),
+                _name(row.name, console, 72 if is_wide else 46),
                 formatting.time(row.times.total),
                 formatting.share(row.share),
                 str(row.times.count),
-                formatting.time(row.times.mean),
                 formatting.pt_utilisation(row),
-                formatting.share(row.utilisations.get("ddr")),
                 row.bound_by or "-",
-                formatting.bytes_text(row.num_bytes),
+                *(wide_cells if is_wide else ()),
             )
         _show_table(console, table, len(kernels), max_rows)
     copies = [row for row in summary.work if row not in kernels]
@@ -130,7 +137,7 @@ def _show_work(summary: Summary, console: Console, max_rows: int) -> None:
         table = _table("Copies and fills", ">time", ">share", ">calls", ">bytes", ">bandwidth")
         for row in copies[:max_rows]:
             table.add_row(
-                formatting.shortened(row.name, _NAME_LENGTH),
+                _name(row.name, console, 50),
                 formatting.time(row.times.total),
                 formatting.share(row.share),
                 str(row.times.count),
@@ -146,7 +153,7 @@ def _show_owners(console: Console, title: str, rows: Sequence[OwnerRow], max_row
     table = _table(title, ">calls", ">device self", ">device total", ">host self", ">host total")
     for row in rows[:max_rows]:
         table.add_row(
-            formatting.shortened(row.name, _NAME_LENGTH),
+            _name(row.name, console, 64),
             str(row.calls),
             formatting.time(row.device_self),
             formatting.time(row.device_total),
@@ -164,23 +171,31 @@ def show_comparison(comparison: Comparison, console: Console, max_rows: int) -> 
         ("Kernels, copies and fills", comparison.work),
         ("Ops", comparison.ops),
     ):
-        if not rows:
-            continue
-        table = _table(title, ">calls", ">then", ">time", ">then", ">change", "")
-        for row in rows[:max_rows]:
-            table.add_row(*_compared_cells(row))
-        _show_table(console, table, len(rows), max_rows)
+        if rows:
+            show_compared(console, title, rows, max_rows)
+
+
+def show_compared(console: Console, title: str, rows: Sequence[ComparedRow], max_rows: int) -> None:
+    """Print the rows of one table of a comparison."""
+    table = _table(title, ">calls", ">then", ">time", ">then", ">change", "")
+    for row in rows[:max_rows]:
+        table.add_row(_name(row.name, console, 58), *_compared_cells(row))
+    _show_table(console, table, len(rows), max_rows)
 
 
 def _compared_cells(row: ComparedRow) -> Iterable[str]:
     sign = "+" if row.change > 0 else ""
     return (
-        formatting.shortened(row.name, _NAME_LENGTH),
         *map(str, row.calls),
         *map(formatting.time, row.times),
         sign + formatting.time(row.change),
         formatting.change(row.ratio) if row.change else "",
     )
+
+
+def _name(name: str, console: Console, other_columns: int) -> str:
+    """Return a name that leaves so many columns for the rest of its row."""
+    return formatting.shortened(name, max(_MIN_NAME, min(_MAX_NAME, console.width - other_columns)))
 
 
 def _table(*heads: str) -> Table:

@@ -5,7 +5,7 @@ with older names, and lack some arguments; whatever is missing is None.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,8 @@ class Work:
     end: float
     arguments: Mapping[str, Any]
     call: int | None  # the index of the host event that launched it
-    launch: float | None  # when that began
+    launch: float | None  # when the host began to launch it
+    submitted: float | None  # when it had done so: the work is pending from then on
 
     @property
     def duration(self) -> float:
@@ -217,11 +218,15 @@ class _Reader:
             notes=notes,
         )
 
-    def _host_event(self, kind: HostKind, event: Mapping[str, Any]) -> HostEvent:
+    def _interval(self, event: Mapping[str, Any]) -> tuple[float, float]:
+        """Return begin and end in whole nanoseconds, so that adjacent events stay adjacent."""
         begin = _begin(event) - self.origin
+        return round(begin, 3), round(begin + (number(event.get("dur", 0)) or 0.0), 3)
+
+    def _host_event(self, kind: HostKind, event: Mapping[str, Any]) -> HostEvent:
         name = str(event.get("name", "")).removeprefix(_MODULE_PREFIX)
         thread = (integer(event.get("pid")) or 0, integer(event.get("tid")) or 0)
-        end = begin + (number(event.get("dur", 0)) or 0.0)
+        begin, end = self._interval(event)
         return HostEvent(kind, name, thread, begin, end, arguments_of(event))
 
     def _work(
@@ -237,32 +242,39 @@ class _Reader:
         correlation = integer(arguments.get("correlation"))
         call = calls.get(correlation) if correlation is not None else None
         launch = host[call].begin if call is not None else None
+        submitted = host[call].end if call is not None else None
         if call is None:
             # Without its call, work belongs to its op, but the time of its launch is unknown.
             external = integer(arguments.get("External id"))
             call = ops.get(external) if external is not None else None
-        begin = _begin(event) - self.origin
-        duration = number(event.get("dur", 0)) or 0.0
+        begin, end = self._interval(event)
         if clock is Clock.CARD:
-            begin = (number(arguments.get("device_begin_ps")) or 0.0) / _PS_PER_US
-            duration = (number(arguments.get("device_time_ps")) or 0.0) / _PS_PER_US
-            launch_ps = number(arguments.get("device_launch_ps"))
-            launch = None if launch_ps is None else launch_ps / _PS_PER_US
+            begin_ps = number(arguments.get("device_begin_ps")) or 0.0
+            end_ps = begin_ps + (number(arguments.get("device_time_ps")) or 0.0)
+            begin, end = begin_ps / _PS_PER_US, end_ps / _PS_PER_US
+            launch = _microseconds(arguments.get("device_launch_ps"))
+            submitted = _microseconds(arguments.get("device_submit_ps"))
         return Work(
             kind=kind,
             name=str(event.get("name", "")),
             card=_first_integer(arguments.get("device"), event.get("pid")),
             stream=_first_integer(arguments.get("stream"), event.get("tid")),
             begin=begin,
-            end=begin + duration,
+            end=end,
             arguments=arguments,
             call=call,
             launch=launch,
+            submitted=submitted,
         )
 
 
 def _begin(event: Mapping[str, Any]) -> float:
     return number(event.get("ts")) or 0.0
+
+
+def _microseconds(picoseconds: object) -> float | None:
+    value = number(picoseconds)
+    return None if value is None else value / _PS_PER_US
 
 
 def _is_communication(name: str) -> bool:
@@ -279,14 +291,17 @@ def _shifted(work: Sequence[Work]) -> list[Work]:
     for entry in work:
         first = entry.begin if entry.launch is None else min(entry.begin, entry.launch)
         starts[entry.card] = min(starts.get(entry.card, first), first)
-    return [
-        Work(
-            entry.kind, entry.name, entry.card, entry.stream,
-            entry.begin - starts[entry.card], entry.end - starts[entry.card], entry.arguments,
-            entry.call, None if entry.launch is None else entry.launch - starts[entry.card],
-        )
-        for entry in work
-    ]  # fmt: skip
+    return [_moved(entry, -starts[entry.card]) for entry in work]
+
+
+def _moved(work: Work, offset: float) -> Work:
+    return replace(
+        work,
+        begin=work.begin + offset,
+        end=work.end + offset,
+        launch=None if work.launch is None else work.launch + offset,
+        submitted=None if work.submitted is None else work.submitted + offset,
+    )
 
 
 def _card_names(header: Mapping[str, Any]) -> dict[int, str]:

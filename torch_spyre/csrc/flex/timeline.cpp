@@ -84,7 +84,7 @@ TimeSpan Timeline::submit(const WorkTime& work, uint64_t earliest_ps) {
   const uint64_t host = host_ps();
   earliest_ps = std::max(earliest_ps, host);
   const uint64_t launch = host - work.host_ps;
-  if (work.duration_ps == 0) return {earliest_ps, earliest_ps, launch};
+  if (work.duration_ps == 0) return {earliest_ps, earliest_ps, launch, host};
   // No work can start before the host's time any more.
   for (BusySpans& spans : busy_) {
     while (!spans.empty() && spans.begin()->second.end_ps <= host) spans.erase(spans.begin());
@@ -101,7 +101,7 @@ TimeSpan Timeline::submit(const WorkTime& work, uint64_t earliest_ps) {
     end = end_of(work, memory_rate, begin);
   }
   add_span(busy, begin, {end, memory_rate});
-  return {begin, end, launch};
+  return {begin, end, launch, host};
 }
 
 }  // namespace spyre::flex

@@ -18,7 +18,8 @@ inline constexpr size_t kNumUnits = 3;
 
 struct TimeSpan {
   uint64_t begin_ps = 0, end_ps = 0;
-  uint64_t launch_ps = 0;  // when the host began to submit the work
+  // When the host began to submit the work, and when it had done so.
+  uint64_t launch_ps = 0, submit_ps = 0;
 };
 
 // The device time that work needs: of a unit, and before that of the host, which submits it.

@@ -284,6 +284,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     activity.addMetadata("device_time_ps", work.span.end_ps - work.span.begin_ps);
     activity.addMetadata("device_begin_ps", work.span.begin_ps);
     activity.addMetadata("device_launch_ps", work.span.launch_ps);
+    activity.addMetadata("device_submit_ps", work.span.submit_ps);
     if (work.kind != flex::WorkKind::kKernel) add_bandwidth(activity, work);
     if (work.metrics == nullptr) return;
     for (const auto& [name, value] : *work.metrics) activity.addMetadata(name, value);

@@ -198,7 +198,7 @@ void Bundle::record(flex::CallRecord& call, const Loaded& loaded, c10::DeviceInd
     const uint64_t begin_ps = time_after(cost_ps);
     cost_ps += cost.time_ps;
     call.add(kernel_work(loaded.programs[i]->name(), card, stream, cost),
-             {begin_ps, time_after(cost_ps), span.launch_ps});
+             {begin_ps, time_after(cost_ps), span.launch_ps, span.submit_ps});
   }
 }
 
