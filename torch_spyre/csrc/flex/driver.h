@@ -157,6 +157,9 @@ class LoadedProgram {
   virtual int64_t arrays() const = 0;
   virtual int64_t scalars() const = 0;
   virtual std::vector<int64_t> fixed_bytes() const = 0;
+  // The most bytes of its scratchpad, from the start, that a core has accessed in the launches so
+  // far that checked their counts.
+  virtual int64_t scratchpad_high_water() const = 0;
 };
 
 // One execution of a program.
@@ -232,7 +235,7 @@ class Driver {
 
 // The function that a hardware driver library exports under the name kDriverSymbol.
 using OpenDriver = Driver* (*)(int interface_version);
-inline constexpr int kDriverInterfaceVersion = 4;
+inline constexpr int kDriverInterfaceVersion = 5;
 inline constexpr const char* kDriverSymbol = "spyre_flex_open_driver";
 inline constexpr const char* kDriverLibrary = "libflex_spyre.so";
 

@@ -15,6 +15,8 @@ namespace spyre {
 struct LaunchCost {
   uint64_t time_ps = 0, ddr_read_bytes = 0, ddr_write_bytes = 0;
   std::shared_ptr<const flex::Metrics> metrics{};  // for profilers; may be null
+  // The number by which Python finds the program and its arguments; 0: none.
+  uint64_t kernel = 0;
 
   LaunchCost& operator+=(const LaunchCost& other) {
     time_ps += other.time_ps;
