@@ -7,10 +7,11 @@ from torch_spyre import _C
 from torch_spyre.timing.result import Timing
 
 
-def launch_cost(timing: Timing, ops: Sequence[str]) -> _C.LaunchCost:
+def launch_cost(timing: Timing, ops: Sequence[str], kernel: int = 0) -> _C.LaunchCost:
     """Return the cost of a launch, with the figures that profilers show for it.
 
-    `ops` are the operations of the kernel, in order.
+    `ops` are the operations of the kernel, in order, and `kernel` is its number in
+    `backend.loaded_kernels`; 0 if it is no program.
     """
     metrics = kernel_metrics(timing) | {"op": " ".join(dict.fromkeys(ops))}
     return _C.LaunchCost(
@@ -18,6 +19,7 @@ def launch_cost(timing: Timing, ops: Sequence[str]) -> _C.LaunchCost:
         ddr_read_bytes=timing.ddr_read_bytes,
         ddr_write_bytes=timing.ddr_write_bytes,
         metrics={name: json.dumps(value) for name, value in metrics.items()},
+        kernel=kernel,
     )
 
 
