@@ -10,10 +10,12 @@ import torch
 
 from torch_spyre import _C
 from torch_spyre.backend.launch import launch
+from torch_spyre.backend.loaded_kernels import LoadedKernel, add_kernel
 from torch_spyre.backend.program.bounded_cache import add_to_cache
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import load_card
 from torch_spyre.timing import ProgramRecord, Timing, estimate
+from torch_spyre.timing.counts import InstructionCounts
 from torch_spyre.timing.from_counts import record_of
 from torch_spyre.timing.launch_cost import launch_cost
 
@@ -44,9 +46,19 @@ def execute(
         sizes,
         scalars,
         [buffer.memory for buffer in fixed],
-        cost=launch_cost(timing, ops=(program.content.name,)),
+        cost=launch_cost(timing, (program.content.name,), kernel=_kernel_number(program, sizes, scalars)),
         ordered=_recorded_counts(program, sizes, scalars, memories)["conflict"],
     )
+
+
+def _kernel_number(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> int:
+    """Return the number of a program with these arguments, which the program's cache keeps."""
+    key = ("kernel", tuple(sizes), tuple(scalars))
+    kernel: LoadedKernel | None = program.timings.get(key)
+    if kernel is None:
+        kernel = add_kernel(program, sizes, scalars, (program.content.name,))
+        kernel = add_to_cache(program.timings, key, kernel)
+    return kernel.number
 
 
 def _memory_ids(arrays: Sequence[BoundArray]) -> tuple[int, ...]:
@@ -93,17 +105,30 @@ def has_conflicts(program: Program, sizes: Sequence[int], memories: Sequence[int
     return conflict
 
 
+def counts_by_core(
+    program: Program, sizes: Sequence[int], scalars: Sequence[int]
+) -> list[InstructionCounts]:
+    """Return the counts of the executed instructions, with those of each core."""
+    counts = _C.record_program(program.file, sizes, scalars, _vector_lanes(), by_core=True)
+    instructions: list[InstructionCounts] = counts["instructions"]
+    return instructions
+
+
 def _recorded_counts(
     program: Program, sizes: Sequence[int], scalars: Sequence[int], memories: Sequence[int]
 ) -> dict[str, Any]:
-    constants = load_card().timing
-    lanes = (constants.SFP_LANES_16, constants.SFP_LANES_32)
+    lanes = _vector_lanes()
     key = ("counts", tuple(sizes), tuple(scalars), tuple(memories), lanes)
     counts: dict[str, Any] | None = program.timings.get(key)
     if counts is None:
         counts = _C.record_program(program.file, sizes, scalars, lanes, memories)
         counts = add_to_cache(program.timings, key, counts)
     return counts
+
+
+def _vector_lanes() -> tuple[int, int]:
+    constants = load_card().timing
+    return constants.SFP_LANES_16, constants.SFP_LANES_32
 
 
 def _loaded_program(program: Program) -> "_C.LoadedProgram":

@@ -120,6 +120,21 @@ def _compile(
 
 def estimate_kernel(module: "Module", name: str, scalars: Mapping[str, Scalar]) -> Timing:
     """Return the estimated timing of a kernel without running it."""
+    program, sizes = program_and_sizes(module, name, scalars)
+    try:
+        return timing_of(program, sizes, [])
+    except (RuntimeError, ValueError, IndexError) as error:
+        # The card refuses a program that cannot run with any arguments: a step of 0, for example.
+        raise KtirError(f"{name}: {card_message(error)}") from error
+
+
+def program_and_sizes(
+    module: "Module", name: str, scalars: Mapping[str, Scalar]
+) -> tuple[Program, list[int]]:
+    """Return the program of a kernel whose time does not depend on arguments, and its array sizes.
+
+    Raise if it depends on scalars that have no value here.
+    """
     program = compile_kernel(module, name, scalars)
     missing = [argument.name for argument in program.arguments if not argument.is_array]
     if missing:
@@ -127,11 +142,7 @@ def estimate_kernel(module: "Module", name: str, scalars: Mapping[str, Scalar]) 
             name, f"the time depends on {', '.join(missing)}; pass values for these"
         )
     sizes = [_array_bytes(argument) for argument in program.arguments if argument.is_array]
-    try:
-        return timing_of(program, sizes, [])
-    except (RuntimeError, ValueError, IndexError) as error:
-        # The card refuses a program that cannot run with any arguments: a step of 0, for example.
-        raise KtirError(f"{name}: {card_message(error)}") from error
+    return program, sizes
 
 
 def card_message(error: Exception) -> str:

@@ -66,6 +66,7 @@ from torch_spyre.device.random import (
     set_rng_state,
     set_rng_state_all,
 )
+from torch_spyre.device.scratchpad import scratchpad_stats
 from torch_spyre.device.streams import (
     Event,
     Stream,
@@ -121,6 +122,7 @@ __all__ = [
     "memory_summary",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
+    "scratchpad_stats",
     "seed",
     "seed_all",
     "set_device",

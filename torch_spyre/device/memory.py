@@ -12,6 +12,14 @@ from torch_spyre._C import (
     reset_peak_host_memory_stats,
 )
 from torch_spyre.device.index import DeviceLike, device_index
+from torch_spyre.device.memory_history import (
+    _allocation_traceback as _allocation_traceback,
+)
+from torch_spyre.device.memory_history import _dump_snapshot as _dump_snapshot
+from torch_spyre.device.memory_history import _record_memory_history as _record_memory_history
+from torch_spyre.device.memory_history import _snapshot as _snapshot
+from torch_spyre.device.memory_history import memory_snapshot as memory_snapshot
+from torch_spyre.device.memory_summary import summary_table
 
 __all__ = [
     "empty_cache",
@@ -101,64 +109,9 @@ def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
     return float(report["limit_bytes"] / report["total_bytes"])
 
 
-def memory_snapshot(device: DeviceLike = None) -> list[dict[str, Any]]:
-    """Return one segment for a card, or for each card, with its blocks by address."""
-    indices = range(_C.device_count()) if device is None else [device_index(device)]
-    return [_segment(index) for index in indices]
-
-
-def _segment(index: int) -> dict[str, Any]:
-    blocks = _C.memory_blocks(index)
-    allocated = [block for block in blocks if block["state"] == "active_allocated"]
-    active = [block for block in blocks if block["state"] != "free"]
-    return {
-        "device": index,
-        "address": 0,
-        "total_size": sum(block["size"] for block in blocks),
-        "allocated_size": sum(block["size"] for block in allocated),
-        "active_size": sum(block["size"] for block in active),
-        "requested_size": sum(block["requested_size"] for block in allocated),
-        "segment_type": "card",
-        "blocks": blocks,
-    }
-
-
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
     """Return the statistics as a table to print."""
     index = device_index(device)
-    stats = memory_stats(index)
-    rows = [
-        ("allocated", "allocated_bytes"),
-        ("requested", "requested_bytes"),
-        ("active", "active_bytes"),
-        ("reserved", "reserved_bytes"),
-    ]
-    lines = [
-        f"Memory of spyre:{index}",
-        f"{'':<12}{'now':>14}{'peak':>14}{'ever added':>14}{'ever freed':>14}",
-    ]
-    for label, key in rows:
-        values = [stats.get(f"{key}.all.{statistic}", 0) for statistic in _STATISTICS]
-        lines.append(f"{label:<12}" + "".join(f"{_readable(value):>14}" for value in values))
-    if not abbreviated:
-        counts = [stats.get(f"allocation.all.{statistic}", 0) for statistic in _STATISTICS]
-        lines.append(f"{'allocations':<12}" + "".join(f"{value:>14,}" for value in counts))
-    free, total = mem_get_info(index)
-    lines.append(
-        f"free {_readable(free)} of {_readable(total)}, largest block "
-        f"{_readable(stats.get('largest_free_block', free))}, "
-        f"fragmentation {stats.get('fragmentation', 0.0):.1%}"
-    )
-    return "\n".join(lines)
-
-
-_STATISTICS = ("current", "peak", "allocated", "freed")
-
-
-def _readable(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if abs(size) < 1024:
-            return f"{size:,.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"
-        size /= 1024
-    return f"{size:,.1f} GiB"
+    # Starts the card, so that free and total bytes are known.
+    stats = {**_C.memory_report(index), **memory_stats(index)}
+    return summary_table(index, stats, abbreviated)

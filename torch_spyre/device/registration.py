@@ -13,7 +13,7 @@ from torch_spyre.constants import DEVICE_NAME
 
 def register() -> None:
     import torch_spyre.device as module
-    from torch_spyre.device import config
+    from torch_spyre.device import config, memory_history
     from torch_spyre.ops import eager, fallbacks, grouped_mm, recurrent, transformer
     from torch_spyre.pytorch_internals.autograd_threads import wait_for_backward_threads
     from torch_spyre.pytorch_internals.registry import apply_to_process
@@ -25,6 +25,8 @@ def register() -> None:
     _C._set_fallback_warning(fallbacks.warn)
     _C._set_fallback_error(fallbacks.reject)
     _C._set_garbage_collector(gc.collect)
+    _C._set_out_of_memory_report(memory_history.describe_memory)
+    _C._set_scratchpad_samples(_scratchpad_samples)
     _renew_launch_options()
     knobs.on_override(_renew_launch_options)
     _C._set_stores_unsupported_dtypes(knobs.execution.unsupported_dtype == "store")
@@ -38,6 +40,8 @@ def register() -> None:
     # The threads of streams must be idle when the interpreter exits.
     atexit.register(_finish_work)
     atexit.register(wait_for_backward_threads)
+    # Stacks of Python frames cannot be captured while the interpreter shuts down.
+    atexit.register(_C._stop_memory_history)
 
 
 def _finish_work() -> None:
@@ -67,6 +71,12 @@ def _copy_cost(
     from torch_spyre.timing.copies import copy_cost
 
     return copy_cost(read_bytes, read_runs, write_bytes, write_runs, is_restickify)
+
+
+def _scratchpad_samples(kernel: int) -> list[tuple[float, int]]:
+    from torch_spyre.scratchpad.samples import samples
+
+    return samples(kernel)
 
 
 def _renew_launch_options() -> None:

@@ -42,10 +42,12 @@ def box_chart(
     x_unit: str = "",
     y_unit: str = "",
     height: int = 320,
+    groups: Sequence[str] = (),
 ) -> str:
     """Return a picture of rectangles in a plane, such as allocations over time and address.
 
-    The vertical axis points upwards. The picture can be zoomed horizontally.
+    The vertical axis points upwards. The picture can be zoomed horizontally. `groups` fixes the
+    order, and thus the colours, of groups; others follow as they appear.
     """
     low, high = y_range
     scale = height / (high - low) if high > low else 0.0
@@ -60,7 +62,9 @@ def box_chart(
         for box in boxes
     ]
     drawing = Drawing("".join(lines), "".join(labels), above + height)
-    return zoomable(placed, x_range, x_unit, drawing, group_classes(box.group for box in boxes))
+    used = {box.group for box in boxes}
+    order = [group for group in groups if group in used] + [box.group for box in boxes]
+    return zoomable(placed, x_range, x_unit, drawing, group_classes(order))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The counts of one instruction, as the recorder returns them (csrc/emulator/engine/record.h)."""
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 # The sum over the chip, and the count of the busiest core.
 Count = tuple[int, int]
@@ -28,3 +28,5 @@ class InstructionCounts(TypedDict):
     device_runs: int
     index_bytes: Count
     index_runs: int
+    # By counter, the count of each core; only if requested.
+    by_core: NotRequired[dict[str, list[int]]]

@@ -75,6 +75,15 @@ def record_of(content: ProgramContent, counts: Mapping[str, Any]) -> ProgramReco
     )
 
 
+def _step_name(op: str, index: int) -> str:
+    return f"{op} [{index}]"
+
+
+def instruction_index(step_name: str) -> int:
+    """Return the index of the instruction that a step of `record_of` was made for."""
+    return int(step_name.rpartition("[")[2].removesuffix("]"))
+
+
 def _matmul_loads(content: ProgramContent, flow: TileFlow) -> frozenset[int]:
     matmuls = (index for index, item in enumerate(content.code) if isinstance(item, Matmul))
     tiles = (tile for index in matmuls for tile in flow.operands[index] if tile is not None)
@@ -86,7 +95,7 @@ def _step(program: _Program, index: int) -> Step | None:
     location = program.content.locations[instruction.location]
     transfers = tuple(_transfers(program, instruction, counts))
     step = Step(
-        name=f"{location.op} [{index}]",
+        name=_step_name(location.op, index),
         op=location.op,
         cores=counts["cores"],
         pt=tuple(_matrix_work(program, instruction, index)),

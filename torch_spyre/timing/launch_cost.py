@@ -9,10 +9,13 @@ from torch_spyre import _C
 from torch_spyre.timing.result import Timing, UnitTimes
 
 
-def launch_cost(timing: Timing, ops: Sequence[str], category: str = "custom") -> _C.LaunchCost:
+def launch_cost(
+    timing: Timing, ops: Sequence[str], category: str = "custom", kernel: int = 0
+) -> _C.LaunchCost:
     """Return the cost of a launch, with the figures that profilers and monitors show for it.
 
-    `ops` are the operations of the kernel, in order, and `category` is their kind.
+    `ops` are the operations of the kernel, in order, and `category` is their kind. `kernel` is its
+    number in `backend.loaded_kernels`; 0 if it is no program.
     """
     used = timing.utilisation
     names = {"op": " ".join(dict.fromkeys(ops)), "op_category": category}
@@ -26,6 +29,7 @@ def launch_cost(timing: Timing, ops: Sequence[str], category: str = "custom") ->
         lx_ps=_time_at_peak(used.lx, timing),
         ring_ps=_time_at_peak(used.ring, timing),
         metrics={name: json.dumps(value) for name, value in metrics.items()},
+        kernel=kernel,
     )
 
 

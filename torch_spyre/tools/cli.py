@@ -15,9 +15,13 @@ from torch_spyre.errors import SpyreError
 from torch_spyre.tools import (
     enable_command,
     info_command,
+    instrument_command,
     knobs_command,
     ktir_command,
+    ktir_profile_command,
     ktir_run_command,
+    lx_command,
+    memory_command,
     opinfo_command,
     smi_command,
     trace_command,
@@ -53,11 +57,15 @@ def options(
 
 app.command("enable")(enable_command.enable)
 app.command("info")(info_command.info)
+app.command("instrument")(instrument_command.instrument)
 app.command("knobs")(knobs_command.knobs)
+app.command("lx")(lx_command.lx)
+app.command("memory")(memory_command.memory)
 app.command("opinfo")(opinfo_command.opinfo)
 app.command("smi")(smi_command.smi)
 app.command("trace")(trace_command.trace)
 ktir_command.app.command("run")(ktir_run_command.run)
+ktir_command.app.command("profile")(ktir_profile_command.profile)
 app.add_typer(ktir_command.app, name="ktir")
 
 

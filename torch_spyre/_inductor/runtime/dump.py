@@ -13,6 +13,7 @@ from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.runtime.programs import module_for, program_for
 from torch_spyre._inductor.superdsc import generate_bundle
 from torch_spyre.backend.execution import timing_of
+from torch_spyre.dumped_programs import Stage, save_programs
 from torch_spyre.errors import InvalidOpSpecError, KnobError
 from torch_spyre.ktir.module import Module
 
@@ -35,7 +36,7 @@ def _write(
     specs = [spec for stage in stages for spec in stage]
     (target / "opspec.txt").write_text("\n".join(map(repr, specs)) + "\n")
     functions: list[Operation] = []
-    listings, timings = [], []
+    listings, timings, saved = [], [], []
     for number, stage in enumerate(stages):
         kernel = f"{name}_{number}"
         module = module_for(kernel, stage)
@@ -44,7 +45,9 @@ def _write(
         array_bytes = [parameter.num_bytes for parameter in kernel_parameters(stage)]
         listings.append(program.listing())
         timings.append(asdict(timing_of(program, array_bytes, [])))
+        saved.append(Stage(kernel, array_bytes, [spec.op for spec in stage]))
     (target / "ktir.mlir").write_text(str(Module(ModuleOp(functions))))
+    save_programs(target, saved)
     (target / "program.txt").write_text("\n".join(listings))
     (target / "timing.json").write_text(json.dumps(timings, indent=2, default=str))
     try:

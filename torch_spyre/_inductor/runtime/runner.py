@@ -12,6 +12,7 @@ from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_table import category_of
 from torch_spyre._inductor.runtime.programs import program_for
 from torch_spyre.backend.execution import has_conflicts, timing_of
+from torch_spyre.backend.loaded_kernels import LoadedKernel, add_kernel, keep_kernels
 from torch_spyre.timing.launch_cost import launch_cost
 
 
@@ -25,7 +26,9 @@ class Runner:
             _load_stage(f"{name}_{position}", specs, scratch)
             for position, specs in enumerate(stages)
         ]
-        self.bundle = _C.Bundle(name, loaded, scratch.sizes, num_arguments(stages))
+        programs = [stage for _, stage in loaded]
+        self.bundle = _C.Bundle(name, programs, scratch.sizes, num_arguments(stages))
+        keep_kernels(self.bundle, [kernel for kernel, _ in loaded])
         self.run = self.bundle.run
 
 
@@ -46,17 +49,20 @@ class _ScratchBuffers:
         return list(self._sizes).index(parameter.name)
 
 
-def _load_stage(name: str, specs: Sequence[OpSpec], scratch: _ScratchBuffers) -> "_C.BundleStage":
+def _load_stage(
+    name: str, specs: Sequence[OpSpec], scratch: _ScratchBuffers
+) -> "tuple[LoadedKernel, _C.BundleStage]":
     program = program_for(name, specs)
     parameters = kernel_parameters(specs)
     array_bytes = [parameter.num_bytes for parameter in parameters]
     timing = timing_of(program, array_bytes, [])
-    ops = [spec.op for spec in specs]
     all_in_one_memory = [0] * len(parameters)
-    return _C.BundleStage(
+    ops = [spec.op for spec in specs]
+    kernel = add_kernel(program, array_bytes, (), ops)
+    return kernel, _C.BundleStage(
         program_file=program.file,
         arrays=[_bind_array(parameter, scratch) for parameter in parameters],
-        cost=launch_cost(timing, ops, category_of(ops)),
+        cost=launch_cost(timing, ops, category_of(ops), kernel=kernel.number),
         is_ordered=has_conflicts(program, array_bytes),
         is_ordered_if_aliased=has_conflicts(program, array_bytes, all_in_one_memory),
     )

@@ -1,5 +1,6 @@
 // Loads and launches programs on the emulated card.
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -39,6 +40,13 @@ class EngineProgram final : public flex::LoadedProgram {
     return bytes;
   }
 
+  int64_t scratchpad_high_water() const override { return high_water_.load(); }
+  void raise_high_water(int64_t bytes) const {
+    int64_t known = high_water_.load();
+    while (known < bytes && !high_water_.compare_exchange_weak(known, bytes)) {
+    }
+  }
+
   const engine::Program content;
   const bool needs_windows;
   mutable engine::ProgramHistory history;
@@ -46,6 +54,7 @@ class EngineProgram final : public flex::LoadedProgram {
 
  private:
   const int64_t arrays_;
+  mutable std::atomic<int64_t> high_water_{0};
 };
 
 void check_count(const flex::LoadedProgram& program, const char* quantity, size_t actual,
@@ -136,6 +145,7 @@ void EmulatedCard::launch(const flex::LoadedProgram& loaded, const flex::Launch&
                       {launch.ordered, launch.faulty_instruction, launch.watchdog_seconds,
                        &program.history, executed ? &*executed : nullptr, launch.stop});
   if (!executed) return;
+  program.raise_high_water(executed->scratchpad_high_water());
   std::vector<int64_t> array_bytes;
   for (const Buffer& array : arrays) array_bytes.push_back(array.bytes);
   program.count_check.compare(program.content, executed->total(), array_bytes, launch.scalars,

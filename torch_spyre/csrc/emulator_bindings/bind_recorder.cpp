@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "emulator/engine/instruction_work.h"
 #include "emulator/engine/program_limits.h"
 #include "emulator/engine/record.h"
 #include "torch/bindings.h"
@@ -42,11 +43,30 @@ py::dict as_dict(size_t index, const InstructionCounts& counts) {
   return result;
 }
 
-py::dict as_dict(const Recording& recording) {
+using CountsByCore = std::vector<std::vector<CoreCounts>>;
+
+// Returns the counts of an instruction by counter, a list with an entry per core.
+py::dict by_core(size_t index, const CountsByCore& cores) {
+  py::dict result;
+  for (const Counter& counter : kCounters) {
+    py::list amounts;
+    for (const std::vector<CoreCounts>& counts : cores) {
+      amounts.append(counts[index].*counter.of_core);
+    }
+    result[counter.name] = amounts;
+  }
+  return result;
+}
+
+// `cores`: empty if the counts of each core were not requested.
+py::dict as_dict(const Recording& recording, const CountsByCore& cores) {
   py::list instructions;
   for (size_t i = 0; i < recording.instructions.size(); ++i) {
     const InstructionCounts& counts = recording.instructions[i];
-    if (counts.executions.total > 0) instructions.append(as_dict(i, counts));
+    if (counts.executions.total == 0) continue;
+    py::dict entry = as_dict(i, counts);
+    if (!cores.empty()) entry["by_core"] = by_core(i, cores);
+    instructions.append(entry);
   }
   py::dict result;
   result["data_dependent"] = recording.is_data_dependent;
@@ -74,33 +94,44 @@ std::vector<ArrayLocation> locations_of(const Program& program,
 
 py::dict record_program(const py::bytes& file, const std::vector<int64_t>& array_bytes,
                         const std::vector<int64_t>& scalars, std::pair<int64_t, int64_t> lanes,
-                        const std::vector<int64_t>& memories) {
+                        const std::vector<int64_t>& memories, bool has_cores) {
   TORCH_CHECK_VALUE(lanes.first > 0 && lanes.second > 0, "record_program: no vector lanes");
   const std::string_view data = file;
   Program program;
   Recording recording;
+  CountsByCore cores;
   try {
     const py::gil_scoped_release unlocked;
     program = read_program(std::as_bytes(std::span(data)), kMaxAddress);
     std::vector<uint64_t> bits;
     for (const int64_t scalar : scalars) bits.push_back(static_cast<uint64_t>(scalar));
+    CoreVisitor visit_core;
+    if (has_cores) {
+      cores.resize(static_cast<size_t>(program.cores()));
+      visit_core = [&cores](int64_t core, std::span<const CoreCounts> counts) {
+        cores[static_cast<size_t>(core)].assign(counts.begin(), counts.end());
+      };
+    }
     recording = record(program, locations_of(program, array_bytes, memories), bits,
-                       {lanes.first, lanes.second});
+                       {lanes.first, lanes.second}, visit_core);
   } catch (const ProgramError& error) {
     TORCH_CHECK_VALUE(false, error.what());
   } catch (const flex::KernelError& error) {
     TORCH_CHECK(false, "kernel ", program.name, ": ", error.what());
   }
-  return as_dict(recording);
+  return as_dict(recording, cores);
 }
 
 }  // namespace
 
 void bind_recorder(py::module_& module) {
-  module.def("record_program", &record_program, py::arg("file"), py::arg("array_bytes"),
-             py::arg("scalars"), py::arg("lanes"), py::arg("memories") = std::vector<int64_t>{},
-             "Counts the work of a program with arrays of these sizes (-1: no known end) on a card "
-             "whose vector unit has these lanes for elements of 16 and of 32 bits.");
+  module.def(
+      "record_program", &record_program, py::arg("file"), py::arg("array_bytes"),
+      py::arg("scalars"), py::arg("lanes"), py::arg("memories") = std::vector<int64_t>{},
+      py::arg("by_core") = false,
+      "Counts the work of a program with arrays of these sizes (-1: no known end) on a card "
+      "whose vector unit has these lanes for elements of 16 and of 32 bits; by_core adds the "
+      "counts of each core.");
 }
 
 }  // namespace spyre

@@ -35,6 +35,7 @@ struct DeviceWork {
   int64_t stream = 0;
   uint64_t bytes = 0;
   std::shared_ptr<const Metrics> metrics{};  // may be null
+  uint64_t kernel = 0;                       // by which Python finds the program; 0: none
   // Set by the recorder.
   uint64_t call = 0;
   int64_t begin_ns = 0, end_ns = 0;

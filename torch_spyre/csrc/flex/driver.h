@@ -162,6 +162,9 @@ class LoadedProgram {
   virtual int64_t arrays() const = 0;
   virtual int64_t scalars() const = 0;
   virtual std::vector<int64_t> fixed_bytes() const = 0;
+  // The most bytes of its scratchpad, from the start, that a core has accessed in the launches so
+  // far that checked their counts.
+  virtual int64_t scratchpad_high_water() const = 0;
 };
 
 // One execution of a program.

@@ -4,6 +4,7 @@
 
 #include "flex/activity.h"
 #include "flex/interruption.h"
+#include "flex/memory_history.h"
 #include "flex/trace.h"
 
 namespace spyre::flex {
@@ -12,12 +13,16 @@ Allocation::Allocation(Card& card, int card_index, size_t bytes)
     : card_(card), card_index_(card_index), bytes_(bytes), address_(card.allocate(bytes)) {
   Runtime::get().counters().allocations++;
   trace("allocate ", bytes, " bytes at ", address_, " on card ", card_index);
+  MemoryHistory& history = MemoryHistory::get();
+  if (history.is_recording()) history.allocated(*this);
 }
 
 void Allocation::retire() noexcept {
   if (Runtime::get().in_bad_fork() || retired_.exchange(true)) return;
   Runtime::get().counters().frees++;
   trace("free ", bytes_, " bytes at ", address_, " on card ", card_index_);
+  MemoryHistory& history = MemoryHistory::get();
+  if (history.is_recording()) history.free_requested(*this);
   card_.retire(address_);
 }
 
@@ -25,6 +30,9 @@ Allocation::~Allocation() {
   // A forked child does not own the card's memory.
   if (Runtime::get().in_bad_fork()) return;
   retire();
+  // Before the release: afterwards another allocation may get the address.
+  MemoryHistory& history = MemoryHistory::get();
+  if (history.is_recording()) history.free_completed(*this);
   card_.release(address_);
 }
 
@@ -150,6 +158,8 @@ Runtime::OpenCard& Runtime::open_card(int index) {
 }
 
 Card& Runtime::card(int index) { return *open_card(index).card; }
+
+uint64_t Runtime::host_time_ps(int card) { return open_card(card).timeline->host_ps(); }
 
 std::shared_ptr<Allocation> Runtime::allocate(int card, size_t bytes) {
   return std::make_shared<Allocation>(this->card(card), card, bytes);

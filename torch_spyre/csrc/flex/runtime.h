@@ -97,6 +97,8 @@ class Runtime {
 
   int default_card();
   Card& card(int index);
+  // Returns the device time that the host has reached.
+  uint64_t host_time_ps(int card);
   std::shared_ptr<Allocation> allocate(int card, size_t bytes);
 
   // Streams of a card: 0 is the default, 1..32 the low and 33..64 the high priority pool.

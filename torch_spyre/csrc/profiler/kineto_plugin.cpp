@@ -2,6 +2,7 @@
 //
 // Kineto's headers need USE_KINETO, and FMT_HEADER_ONLY because the torch wheel does not export
 // fmt. scripts/native_build.py defines both for the files of this folder.
+#include <c10/core/Allocator.h>
 #include <libkineto.h>
 #include <output_base.h>
 #include <torch/csrc/profiler/standalone/privateuse1_profiler.h>
@@ -20,6 +21,7 @@
 
 #include "flex/activity.h"
 #include "flex/runtime.h"
+#include "profiler/scratchpad_counter.h"
 #include "torch/bindings.h"
 
 namespace spyre {
@@ -79,6 +81,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   explicit Session(std::set<ActivityType> types) : types_(std::move(types)) {}
 
   void start() override {
+    has_memory_ = c10::memoryProfilingEnabled();
     flex::ActivityRecorder::get().start();
     status_ = libkineto::TraceStatus::RECORDING;
   }
@@ -104,6 +107,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     add_device_work(linked_activity);
     add_synchronizations();
     add_annotations(linked_activity);
+    if (has_memory_) add_scratchpad_counter(*buffer_, recording_);
     for (const auto& activity : buffer_->activities) activity->log(logger);
     // Kineto asks for the information of one device only.
     for (const int card : cards()) {
@@ -302,6 +306,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
   const std::set<ActivityType> types_;
+  bool has_memory_ = false;  // profile_memory=True
   flex::Recording recording_;
   std::unordered_map<uint64_t, flex::HostCall> calls_;
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "flex/memory_history.h"
 #include "torch/device.h"
 
 namespace spyre {
@@ -36,6 +37,16 @@ void delete_owner(void* context) {
 }
 
 std::function<void()> memory_pressure_hook;
+std::function<std::string(int)> out_of_memory_report;
+
+// Records the failure in the history of memory, and returns what held the memory; empty if no
+// history is recorded.
+std::string recorded_report(int card, size_t bytes, int64_t free_bytes) {
+  flex::MemoryHistory& history = flex::MemoryHistory::get();
+  if (!history.is_recording()) return {};
+  history.out_of_memory(card, static_cast<int64_t>(bytes), free_bytes);
+  return out_of_memory_report ? out_of_memory_report(card) : std::string();
+}
 
 [[noreturn]] void throw_out_of_memory(int index, size_t bytes) {
   flex::Card& card = flex::Runtime::get().card(index);
@@ -54,7 +65,8 @@ std::function<void()> memory_pressure_hook;
       memory.limit_bytes < memory.total_bytes
           ? ", limited to " + show(memory.limit_bytes) + " by set_per_process_memory_fraction"
           : std::string(),
-      ". Free tensors you no longer need, or use a smaller batch.");
+      ". Free tensors you no longer need, or use a smaller batch.",
+      recorded_report(index, bytes, memory.free_bytes));
 }
 
 // Waits for queued work and collects cycles of Python objects, which may own memory. The next
@@ -177,6 +189,10 @@ c10::DeviceAllocator* device_allocator() { return &allocator; }
 
 void set_memory_pressure_hook(std::function<void()> hook) {
   memory_pressure_hook = std::move(hook);
+}
+
+void set_out_of_memory_report(std::function<std::string(int card)> report) {
+  out_of_memory_report = std::move(report);
 }
 
 c10::DataPtr allocate_on(c10::DeviceIndex card, size_t bytes) {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "flex/runtime.h"
 
@@ -16,6 +17,10 @@ c10::DeviceAllocator* device_allocator();
 // Sets the function that is called when a card is full, before an allocation fails: Python's
 // garbage collector.
 void set_memory_pressure_hook(std::function<void()> hook);
+
+// Sets the function that describes what holds the memory of a card, for the message of an
+// allocation that fails; an empty text adds nothing.
+void set_out_of_memory_report(std::function<std::string(int card)> report);
 
 // Returns a pointer to `bytes` bytes of the card; null for 0 bytes.
 c10::DataPtr allocate_on(c10::DeviceIndex card, size_t bytes);

@@ -5,6 +5,7 @@
 
 #include "torch/bindings.h"
 #include "torch/bundle.h"
+#include "torch/device.h"
 
 namespace py = pybind11;
 
@@ -146,6 +147,14 @@ void bind_bundles(py::module_& module) {
                py::arg("arguments") = py::none())
           .def_property_readonly("name", &Bundle::name)
           .def_property_readonly("arguments", &Bundle::arguments)
+          .def(
+              "scratchpad_high_water",
+              [](Bundle& self, int64_t card) {
+                return self.scratchpad_high_water(card_index(card));
+              },
+              py::arg("device") = -1, py::call_guard<py::gil_scoped_release>(),
+              "Returns for each program the bytes of its scratchpad that a core has accessed, in "
+              "launches that checked their counts.")
           .def("__len__", &Bundle::stages);
   auto* type = reinterpret_cast<PyTypeObject*>(bundle.ptr());
   bundle.attr("run") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(type, &run_method));

@@ -147,6 +147,14 @@ void set_garbage_collector(py::function collect) {
   });
 }
 
+void set_memory_report(py::function describe) {
+  const Callback callback(std::move(describe));
+  set_out_of_memory_report([callback](int card) {
+    py::gil_scoped_acquire locked;
+    return callback(card).cast<std::string>();
+  });
+}
+
 void set_conversions(const std::optional<py::function>& convert) {
   if (!convert) return set_conversion_kernel({});
   const Callback callback(*convert);
@@ -177,6 +185,7 @@ void bind_hooks(py::module_& module) {
   module.def("_set_conversion_kernel", &set_conversions, py::arg("convert"));
   module.def("_set_copy_cost_model", &set_copy_costs, py::arg("estimate"));
   module.def("_set_garbage_collector", &set_garbage_collector, py::arg("collect"));
+  module.def("_set_out_of_memory_report", &set_memory_report, py::arg("describe"));
 }
 
 }  // namespace spyre

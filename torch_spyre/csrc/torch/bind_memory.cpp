@@ -45,15 +45,18 @@ py::dict memory_report(int64_t index) {
 
 py::list memory_blocks(int64_t index) {
   static constexpr const char* kStates[] = {"free", "active_allocated", "active_pending_free"};
+  flex::Card* card = nullptr;
   std::vector<flex::MemoryBlock> blocks;
   {
     py::gil_scoped_release unlocked;
-    blocks = card_at(index).memory_blocks();
+    card = &card_at(index);
+    blocks = card->memory_blocks();
   }
   py::list result;
   for (const flex::MemoryBlock& block : blocks) {
     py::dict entry;
     entry["address"] = block.address;
+    entry["handle"] = reinterpret_cast<uintptr_t>(card->handle(block.address));
     entry["size"] = block.bytes;
     entry["requested_size"] = block.requested;
     entry["state"] = kStates[static_cast<int>(block.state)];

@@ -4,6 +4,7 @@
 #include "flex/trace.h"
 #include "torch/bindings.h"
 #include "torch/device.h"
+#include "torch/launch_counts.h"
 #include "torch/launches.h"
 #include "torch/storage.h"
 
@@ -106,6 +107,7 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
   };
   trace("launch ", program.program->name(), " on card ", static_cast<int>(program.card), " stream ",
         stream.id());
+  if (LaunchCounts::get().is_counting()) LaunchCounts::get().add(cost.kernel);
   flex::CallRecord call("aiuLaunchControlBlocks");
   const flex::TimeSpan span = stream.submit(std::move(work), charge(cost, 1, card));
   if (call.is_active()) {
@@ -115,8 +117,9 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
 
 LaunchCost make_cost(uint64_t time_ps, uint64_t ddr_read_bytes, uint64_t ddr_write_bytes,
                      uint64_t pt_ps, uint64_t sfp_ps, uint64_t lx_ps, uint64_t ring_ps,
-                     const flex::Metrics& metrics) {
+                     const flex::Metrics& metrics, uint64_t kernel) {
   LaunchCost cost{time_ps, ddr_read_bytes, ddr_write_bytes, pt_ps, sfp_ps, lx_ps, ring_ps};
+  cost.kernel = kernel;
   if (!metrics.empty()) cost.metrics = std::make_shared<const flex::Metrics>(metrics);
   return cost;
 }
@@ -126,7 +129,7 @@ void bind_launch_cost(py::module_& module) {
       .def(py::init(&make_cost), py::arg("time_ps") = 0, py::arg("ddr_read_bytes") = 0,
            py::arg("ddr_write_bytes") = 0, py::kw_only(), py::arg("pt_ps") = 0,
            py::arg("sfp_ps") = 0, py::arg("lx_ps") = 0, py::arg("ring_ps") = 0,
-           py::arg("metrics") = flex::Metrics{})
+           py::arg("metrics") = flex::Metrics{}, py::arg("kernel") = 0)
       .def_readonly("time_ps", &LaunchCost::time_ps)
       .def_readonly("ddr_read_bytes", &LaunchCost::ddr_read_bytes)
       .def_readonly("ddr_write_bytes", &LaunchCost::ddr_write_bytes)
@@ -134,6 +137,7 @@ void bind_launch_cost(py::module_& module) {
       .def_readonly("sfp_ps", &LaunchCost::sfp_ps)
       .def_readonly("lx_ps", &LaunchCost::lx_ps)
       .def_readonly("ring_ps", &LaunchCost::ring_ps)
+      .def_readonly("kernel", &LaunchCost::kernel)
       .def_property_readonly("metrics", [](const LaunchCost& self) {
         return self.metrics == nullptr ? flex::Metrics{} : *self.metrics;
       });
@@ -143,12 +147,18 @@ void bind_launch_cost(py::module_& module) {
 
 void bind_programs(py::module_& module) {
   bind_launch_cost(module);
+  module.def("_start_launch_counts", [] { LaunchCounts::get().start(); });
+  module.def("_stop_launch_counts", [] { LaunchCounts::get().stop(); });
+  module.def("_launch_counts", [] { return LaunchCounts::get().counts(); });
   py::class_<DeviceProgram>(module, "LoadedProgram", "A device program on a card.")
       .def_property_readonly("name", [](const DeviceProgram& self) { return self.program->name(); })
       .def_property_readonly("card",
                              [](const DeviceProgram& self) { return static_cast<int>(self.card); })
       .def_property_readonly("cores",
-                             [](const DeviceProgram& self) { return self.program->cores(); });
+                             [](const DeviceProgram& self) { return self.program->cores(); })
+      .def_property_readonly("scratchpad_high_water", [](const DeviceProgram& self) {
+        return self.program->scratchpad_high_water();
+      });
   module.def("load_program", &load_program, py::arg("file"), py::arg("card"));
   module.def("launch_program", &launch_program, py::arg("program"), py::arg("arrays"),
              py::arg("array_bytes"), py::arg("scalars"), py::arg("fixed"), py::arg("cost"),

@@ -9,6 +9,7 @@
 #include "flex/trace.h"
 #include "torch/allocator.h"
 #include "torch/device.h"
+#include "torch/launch_counts.h"
 #include "torch/storage.h"
 
 namespace spyre {
@@ -168,6 +169,7 @@ void Bundle::submit(Call call, std::shared_ptr<const LaunchOptions> options) {
   LaunchCost cost;
   if (options->charges) {
     for (const BundleStage& stage : content_->stages) cost += stage.cost;
+    count_launches();
   }
   const flex::WorkTime time = charge(cost, stages(), card);
   flex::CallRecord record_of_call("aiuLaunchControlBlocks");
@@ -182,6 +184,20 @@ void Bundle::submit(Call call, std::shared_ptr<const LaunchOptions> options) {
   if (record_of_call.is_active()) {
     record(record_of_call, *loaded, call.card, stream.id(), cost, span);
   }
+}
+
+void Bundle::count_launches() const {
+  LaunchCounts& counts = LaunchCounts::get();
+  if (!counts.is_counting()) return;
+  for (const BundleStage& stage : content_->stages) counts.add(stage.cost.kernel);
+}
+
+std::vector<int64_t> Bundle::scratchpad_high_water(c10::DeviceIndex card) {
+  std::vector<int64_t> bytes;
+  for (const auto& program : loaded_on(card)->programs) {
+    bytes.push_back(program->scratchpad_high_water());
+  }
+  return bytes;
 }
 
 void Bundle::record(flex::CallRecord& call, const Loaded& loaded, c10::DeviceIndex card,

@@ -66,6 +66,9 @@ class Bundle {
   // Queues the call on the current stream of its card. May block.
   void submit(Call call, std::shared_ptr<const LaunchOptions> options);
 
+  // Returns flex::LoadedProgram::scratchpad_high_water of every stage.
+  std::vector<int64_t> scratchpad_high_water(c10::DeviceIndex card);
+
  private:
   struct Content {
     std::string name;
@@ -92,6 +95,7 @@ class Bundle {
   // Records the kernels of a launch for profilers: each gets its share of the span.
   static void record(flex::CallRecord& call, const Loaded& loaded, c10::DeviceIndex card,
                      int64_t stream, const LaunchCost& total, const flex::TimeSpan& span);
+  void count_launches() const;
   void check_array(const ArrayBinding& array) const;
   Memory memory_of_argument(size_t index, const at::Tensor& tensor, c10::Device device) const;
   std::shared_ptr<const Loaded> loaded_on(c10::DeviceIndex card);

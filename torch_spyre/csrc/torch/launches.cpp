@@ -57,7 +57,8 @@ flex::DeviceWork kernel_work(const std::string& name, int card, int64_t stream,
           .card = card,
           .stream = stream,
           .bytes = cost.ddr_bytes(),
-          .metrics = cost.metrics};
+          .metrics = cost.metrics,
+          .kernel = cost.kernel};
 }
 
 }  // namespace spyre

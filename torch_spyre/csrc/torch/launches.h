@@ -17,6 +17,8 @@ struct LaunchCost {
   // The time that each unit would take at its peak rate.
   uint64_t pt_ps = 0, sfp_ps = 0, lx_ps = 0, ring_ps = 0;
   std::shared_ptr<const flex::Metrics> metrics{};  // for profilers; may be null
+  // The number by which Python finds the program and its arguments; 0: none.
+  uint64_t kernel = 0;
 
   LaunchCost& operator+=(const LaunchCost& other) {
     time_ps += other.time_ps;

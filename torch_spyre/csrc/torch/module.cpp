@@ -8,6 +8,7 @@ PYBIND11_MODULE(_C, module) {
   spyre::bind_device(module);
   spyre::bind_streams(module);
   spyre::bind_memory(module);
+  spyre::bind_memory_history(module);
   spyre::bind_programs(module);
   spyre::bind_bundles(module);
   spyre::bind_arguments_key(module);
@@ -18,4 +19,5 @@ PYBIND11_MODULE(_C, module) {
   spyre::bind_engine_matmul(module);
   spyre::bind_recorder(module);
   spyre::bind_profiler(module);
+  spyre::bind_scratchpad_counter(module);
 }

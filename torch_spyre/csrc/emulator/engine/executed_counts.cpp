@@ -4,6 +4,7 @@
 #include <map>
 
 #include "emulator/engine/box_copy.h"
+#include "emulator/engine/high_water.h"
 #include "emulator/engine/subscripts.h"
 
 namespace spyre::emulator::engine {
@@ -74,12 +75,15 @@ void ExecutedCore::count(size_t instruction, const Core& core) {
   execution_ = {};
   placed_.clear();
   unshared_bytes_ = 0;
+  const Action& action = program_.code[instruction].action;
+  int64_t end = 0;
   try {
-    std::visit([&](const auto& action) { count_work(instruction, core, action); },
-               program_.code[instruction].action);
+    std::visit([&](const auto& work) { count_work(instruction, core, work); }, action);
+    end = scratchpad_end(action, core);
   } catch (const KernelError&) {
     return;  // the execution fails with the same error
   }
+  scratchpad_high_water = std::max(scratchpad_high_water, end);
   if (execution_.executions == 0) return;
   for (const PlacedFootprint& placed : placed_) {
     transfers[instruction].push_back({counts[instruction].executions, placed});
@@ -274,6 +278,12 @@ std::vector<InstructionCounts> ExecutedCounts::total() {
     add_shared(i, total[i]);
   }
   return total;
+}
+
+int64_t ExecutedCounts::scratchpad_high_water() const {
+  int64_t bytes = 0;
+  for (const ExecutedCore& part : parts_) bytes = std::max(bytes, part.scratchpad_high_water);
+  return bytes;
 }
 
 void ExecutedCounts::add_shared(size_t instruction, InstructionCounts& all) const {

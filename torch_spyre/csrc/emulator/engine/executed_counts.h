@@ -33,6 +33,8 @@ class ExecutedCore {
   std::vector<CoreCounts> counts;                        // by instruction
   std::vector<std::vector<ExecutedTransfer>> transfers;  // by instruction
   std::vector<int64_t> unshared_bytes;  // by instruction: of rows that indices select
+  // The end of the last byte of its scratchpad that the core has accessed.
+  int64_t scratchpad_high_water = 0;
 
  private:
   void count_work(size_t instruction, const Core& core, const Transfer& transfer);
@@ -70,6 +72,8 @@ class ExecutedCounts {
 
   // Returns the counts of all cores.
   std::vector<InstructionCounts> total();
+  // Returns the maximum of all cores.
+  int64_t scratchpad_high_water() const;
 
  private:
   void add_shared(size_t instruction, InstructionCounts& all) const;

@@ -48,7 +48,8 @@ std::vector<ArrayLocation> locate_arrays(const Program& program, std::span<const
 }
 
 Recording record(const Program& program, std::span<const ArrayLocation> arrays,
-                 std::span<const uint64_t> scalars, VectorLanes lanes) {
+                 std::span<const uint64_t> scalars, VectorLanes lanes,
+                 const CoreVisitor& visit_core) {
   const auto is_array = [](const Argument& argument) { return argument.is_array; };
   const auto expected = std::count_if(program.arguments.begin(), program.arguments.end(), is_array);
   if (static_cast<size_t>(expected) != arrays.size() ||
@@ -63,7 +64,7 @@ Recording record(const Program& program, std::span<const ArrayLocation> arrays,
   std::vector<LoopFacts> loops = loop_facts(program);
   while (true) {
     try {
-      return Recorder(program, arrays, scalars, lanes, loops).record();
+      return Recorder(program, arrays, scalars, lanes, loops).record(visit_core);
     } catch (const NonUniformLoop& error) {
       loops[error.loop].is_uniform = false;
     }

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <tuple>
 #include <vector>
@@ -98,10 +99,16 @@ struct VectorLanes {
   int64_t for_bytes(int64_t element_bytes) const { return element_bytes > 2 ? wide : narrow; }
 };
 
+struct CoreCounts;
+// Receives the counts of one core, by instruction. May be called again for the same core: the last
+// call counts.
+using CoreVisitor = std::function<void(int64_t core, std::span<const CoreCounts> counts)>;
+
 // Counts the work of a launch with these arguments: `arrays` and `scalars` each in the order of the
 // program's arguments. Accesses beyond the end of an array cost nothing. Throws KernelError for a
 // program that no launch could execute.
 Recording record(const Program& program, std::span<const ArrayLocation> arrays,
-                 std::span<const uint64_t> scalars, VectorLanes lanes);
+                 std::span<const uint64_t> scalars, VectorLanes lanes,
+                 const CoreVisitor& visit_core = {});
 
 }  // namespace spyre::emulator::engine

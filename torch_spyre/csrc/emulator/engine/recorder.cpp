@@ -33,11 +33,12 @@ int64_t multiplied(int64_t a, int64_t b) {
 
 }  // namespace
 
-Recording Recorder::record() {
+Recording Recorder::record(const CoreVisitor& visit_core) {
   for (int64_t core = 0; core < program_.cores(); ++core) {
     start_core(core);
     visit_range(0, program_.code.size());
     add_core_counts();
+    if (visit_core) visit_core(core, counts_);
   }
   add_shared_counts();
   result_.has_conflict |= accessed_.has_conflict();
