@@ -323,6 +323,30 @@ class KernelFailedError(SpyreError):
         super().__init__(f"{kernel}: {problem}")
 
 
+class VerificationError(SpyreError):
+    """With TORCH_SPYRE_VERIFY, an output of a kernel is not within the bounds of its reference.
+
+    `op` is the first operation whose own result is wrong, if it could be located, and `line` the
+    line of the user's program, if it is known.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        problem: str,
+        *,
+        op: str | None = None,
+        computes: str = "",
+        origin: str = "",
+        line: str = "",
+    ) -> None:
+        self.kernel, self.op, self.line = kernel, op, line
+        purpose = f" ({computes})" if computes else ""
+        source = f" It comes from {origin}." if origin else ""
+        launched = f" Launched at {line}." if line else ""
+        super().__init__(f"kernel {kernel}{purpose}: {problem}.{source}{launched}")
+
+
 class KnobWarning(UserWarning):
     """An environment variable looks like one of this package, and is none."""
 
@@ -346,3 +370,10 @@ class FallbackWarning(UserWarning):
 
 class KtirWarning(UserWarning):
     """A KTIR text is valid, but probably does not mean what its author intended."""
+
+
+class UnverifiedWarning(UserWarning):
+    """With TORCH_SPYRE_VERIFY, a result of a kernel has no reference. Issued once per reason."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        super().__init__(f"not verified in kernel {kernel}: {reason}")

@@ -130,6 +130,13 @@ class ExecutionKnobs(Section):
         False,
         "Validate the bundle after every compiler pass; an invalid one raises and names the pass.",
     )
+    verify = Knob(
+        "TORCH_SPYRE_VERIFY",
+        BOOLEAN,
+        False,
+        "Check the outputs of each kernel against a float reference when it runs, and stop at the "
+        "first that is wrong. Read when a kernel is loaded.",
+    )
     downcast_warning = Knob(
         "TORCH_SPYRE_DOWNCAST_WARN",
         ON_UNLESS_OFF,
@@ -274,6 +281,13 @@ class LoggingKnobs(Section):
         TEXT,
         None,
         "Folder for the compiler's intermediate forms: one subfolder per kernel.",
+    )
+    dump_megabytes = Knob(
+        "TORCH_SPYRE_DUMP_MB",
+        integer(0),
+        64,
+        "Size in MiB up to which TORCH_SPYRE_DUMP records the arrays of a kernel's first launch; "
+        "0: never.",
     )
     debug = Knob(
         "TORCH_SPYRE_DEBUG",
