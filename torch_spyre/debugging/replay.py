@@ -89,6 +89,15 @@ def replay(folder: Path) -> list[OutputComparison]:
     ]
 
 
+def load_values(folder: Path, file: str) -> np.ndarray:
+    """Return the values in a file of a dump, such as `outputs/1_buf2.npy`, in device order."""
+    launch = LaunchRecord.load(folder)
+    for memory in launch.memories:
+        if file in (memory.input, memory.output):
+            return decode(_read(folder / file, memory), memory.format)
+    raise InputError(str(folder / file), "no file of this dump")
+
+
 def decode(codes: np.ndarray, format: str) -> np.ndarray:
     """Return the values of elements in a file of a dump, from the name of their data format."""
     value_type = value_format(DataFormats.__members__[format])
@@ -154,17 +163,16 @@ def _load_kernel(kernel: KernelRecord, module: Module) -> _C.Bundle:
 
 
 def _load_stage(stage: StageRecord, module: Module, scratch: ScratchBuffers) -> _C.BundleStage:
+    # By position: names of values change when a kernel is printed.
     names = [argument.name for argument in function_named(module, stage.function).arguments]
-    arrays = {array.parameter: array for array in stage.arrays}
-    if missing := [name for name in names if name not in arrays]:
+    if len(names) != len(stage.arrays):
         raise InputError(
             stage.function,
-            f"no array was recorded for its arguments {', '.join(missing)}; there are "
-            f"{', '.join(arrays)}",
+            f"it has {len(names)} arguments, and {len(stage.arrays)} arrays were recorded for it",
         )
     program = compile_kernel(module, stage.function, {}, frozenset(names))
     parameters = [
-        KernelParameter(name, arrays[name].bytes, arrays[name].argument) for name in names
+        KernelParameter(array.parameter, array.bytes, array.argument) for array in stage.arrays
     ]
     return bind_program(program, parameters, stage.ops, scratch)
 

@@ -102,7 +102,7 @@ class MemoryRecord:
 
 @dataclass(frozen=True)
 class LaunchRecord:
-    """The first launch of a kernel. `left_out` says why there are no contents, if there are none."""
+    """The first launch of a kernel. `left_out` says why there are no contents, if so."""
 
     arguments: Sequence[ArgumentRecord]
     memories: Sequence[MemoryRecord]

@@ -54,10 +54,10 @@ class Memory:
             current.low[flat], current.high[flat] = values.low, values.high
             self._set_maybe_nan(flat, values.maybe_nan)
         self.written[flat] = True
-        self.may_change[flat] = True
-        if stick > 1:
-            sticks = self.may_change.view(-1, stick)
-            sticks |= sticks.any(-1, keepdim=True)
+        count = len(self.may_change)
+        sticks = torch.zeros(-(-count // stick), dtype=torch.bool)
+        sticks[flat // stick] = True
+        self.may_change |= sticks.repeat_interleave(stick)[:count]
 
     def forget(self, format: ValueFormat) -> None:
         """Make all elements unknown, after a write that has no reference."""
