@@ -132,14 +132,14 @@ def _remainder(function: Reference, operands: Sequence[Bounds], _: ValueFormat) 
     result = _at_ends(remainder, operands, (), any_nan(*operands))
     if dividend.is_exact and divisor.is_exact:
         return result
-    quotients = [
-        (side / divisor.low).floor() if is_float else side // divisor.low.where(divisor.low != 0, 1)
-        for side in (dividend.low, dividend.high)
-    ]
-    is_known = divisor.is_point & (
-        (quotients[0] == quotients[1]) & (dividend.low.sign() == dividend.high.sign())
-        | dividend.is_point
-    )
+    safe_divisor = torch.where(divisor.low == 0, 1, divisor.low)
+    ends = dividend.low, dividend.high
+    # Remainders differ in the sign that they have; both are monotone between these.
+    is_monotone = dividend.low.sign() == dividend.high.sign()
+    for mode in ("floor", "trunc"):
+        low, high = (torch.div(end, safe_divisor, rounding_mode=mode) for end in ends)
+        is_monotone = is_monotone & (low == high)
+    is_known = divisor.is_point & (is_monotone | dividend.is_point)
     return _unknown_where(result, ~is_known)
 
 

@@ -7,11 +7,11 @@ import torch
 from torch_spyre import _C, knobs
 from torch_spyre._inductor.kernel_parameters import kernel_parameters
 from torch_spyre._inductor.op_spec import OpSpec
-from torch_spyre._inductor.verification import statistics
 from torch_spyre._inductor.verification.comparison import Divergence, check
 from torch_spyre._inductor.verification.interpreter import Interpreter
 from torch_spyre._inductor.verification.memory import Memory
 from torch_spyre._inductor.verification.report import error_of
+from torch_spyre.debugging import verification
 
 Stages = Sequence[Sequence[OpSpec]]
 Run = Callable[..., None]
@@ -22,12 +22,12 @@ class VerifiedKernel:
 
     def __init__(self, name: str, stages: Stages, run: Run, computes: Sequence[str]) -> None:
         self.name, self.stages, self.run, self.computes = name, stages, run, computes
-        statistics.summary().kernels += 1
+        verification.summary().kernels += 1
 
     def __call__(self, *tensors: torch.Tensor) -> None:
         if knobs.emulator.mode == "timing":
             self.run(*tensors)
-            statistics.count_unverified(self.name, "SPYRE_EMU_MODE=timing computes no results")
+            verification.count_unverified(self.name, "SPYRE_EMU_MODE=timing computes no results")
             return
         before = device_contents(tensors)
         self.run(*tensors)
@@ -36,9 +36,9 @@ class VerifiedKernel:
         interpreter = Interpreter(memories)
         interpreter.run(self.stages)
         for reason in dict.fromkeys(f"{u.op}: {u.reason}" for u in interpreter.unverified):
-            statistics.count_unverified(self.name, reason)
+            verification.count_unverified(self.name, reason)
         divergence = self._compare(memories, after)
-        statistics.summary().launches += 1
+        verification.summary().launches += 1
         if divergence is not None:
             index, worst = divergence
             raise error_of(self.name, self.stages, self.computes, tensors, before, index, worst)
@@ -47,7 +47,7 @@ class VerifiedKernel:
         self, memories: Mapping[str, Memory], after: Sequence[torch.Tensor]
     ) -> tuple[int, Divergence] | None:
         """Return the first argument that diverges; None if none does."""
-        summary = statistics.summary()
+        summary = verification.summary()
         checked: set[int] = set()
         first: tuple[int, Divergence] | None = None
         for index, content in enumerate(after):

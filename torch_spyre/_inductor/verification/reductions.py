@@ -198,7 +198,7 @@ def _index_of_extreme(operand: Bounds, dims: Sequence[int], *, is_maximum: bool)
             high_index = torch.where(
                 has_nan & ~uncertain, is_first, torch.where(uncertain, low.shape[-1] - 1, last)
             )
-            return Bounds(low_index, high_index)
+            return Bounds(low_index, low_index if operand.is_exact else high_index)
     candidates = _candidates(low, high, is_maximum)
     lowest = first(candidates)
     if operand.is_exact:

@@ -1,11 +1,11 @@
 """The error for a kernel that diverges: which op, which element, and where it comes from."""
 
 import sys
+import threading
 from collections.abc import Sequence
 from types import FrameType
 
 import torch
-from torch._inductor.runtime.cache_dir_utils import cache_dir
 
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_table import find_record
@@ -119,11 +119,20 @@ def _origin(located: LocatedOp | None) -> str:
 
 def users_line() -> str:
     """Return file and line of the innermost frame of the user's program."""
-    libraries = (*library_folders(), cache_dir())
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if file in ("<string>", "<stdin>") or not file.startswith((*libraries, "<")):
-            return f"{file}:{frame.f_lineno}"
-        frame = frame.f_back
+    # Threads of backward() have no frames of the user.
+    main_thread = sys._current_frames().get(threading.main_thread().ident or 0)
+    for start in (sys._getframe(1), main_thread):
+        frame: FrameType | None = start
+        while frame is not None:
+            if _is_users(frame):
+                return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            frame = frame.f_back
     return ""
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Return whether a frame belongs neither to a library nor to the wrapper of a graph."""
+    file = frame.f_code.co_filename
+    if file.startswith(library_folders()) or "SpyreAsyncCompile" in frame.f_globals:
+        return False
+    return not file.startswith("<") or file in ("<string>", "<stdin>")

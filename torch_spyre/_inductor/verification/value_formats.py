@@ -140,8 +140,8 @@ def encode(values: torch.Tensor, format: ValueFormat) -> torch.Tensor:
     if format.bits == 16:
         with np.errstate(over="ignore"):
             return torch.from_numpy(array.astype(np.float16).view(np.int16))
-    table = _values_of_codes(format.name)
-    order = torch.argsort(torch.where(table.isnan(), torch.inf, table), stable=True)
+    table = _values_of_codes(format.name).nan_to_num(nan=torch.inf)
+    order = torch.argsort(table, stable=True)
     position = torch.searchsorted(table[order], values.contiguous()).clamp(max=len(order) - 1)
     return order[position].to(torch.uint8)
 

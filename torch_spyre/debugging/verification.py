@@ -1,8 +1,14 @@
-"""Counts what has been verified in this process, and warns once of what cannot be."""
+"""What TORCH_SPYRE_VERIFY has checked in this process, and what it could not check.
+
+```python
+from torch_spyre.debugging import verification
+print(verification.summary())
+```
+"""
 
 import warnings
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch_spyre.errors import UnverifiedWarning
 from torch_spyre.logging_config import get_logger
@@ -21,6 +27,9 @@ class VerificationSummary:
     unbounded_elements: int = 0
     # Reasons why results of ops were not verified, with the number of launches.
     unverified: Counter[str] = field(default_factory=Counter)
+
+    def copy(self) -> "VerificationSummary":
+        return replace(self, unverified=Counter(self.unverified))
 
     def __str__(self) -> str:
         lines = [
