@@ -326,8 +326,9 @@ class KernelFailedError(SpyreError):
 class VerificationError(SpyreError):
     """With TORCH_SPYRE_VERIFY, an output of a kernel is not within the bounds of its reference.
 
-    `op` is the first operation whose own result is wrong, if it could be located, and `line` the
-    line of the user's program, if it is known.
+    `op` is the first operation whose own result is wrong, if it could be located, `compiler_pass`
+    the pass that changed the result, `line` the line of the user's program, and `folder` the
+    kernel's dump, where they are known.
     """
 
     def __init__(
@@ -336,15 +337,19 @@ class VerificationError(SpyreError):
         problem: str,
         *,
         op: str | None = None,
+        compiler_pass: str | None = None,
         computes: str = "",
         origin: str = "",
         line: str = "",
+        folder: object = None,
     ) -> None:
-        self.kernel, self.op, self.line = kernel, op, line
+        self.kernel, self.op, self.compiler_pass = kernel, op, compiler_pass
+        self.origin, self.line, self.folder = origin, line, folder
         purpose = f" ({computes})" if computes else ""
         source = f" It comes from {origin}." if origin else ""
         launched = f" Launched at {line}." if line else ""
-        super().__init__(f"kernel {kernel}{purpose}: {problem}.{source}{launched}")
+        dumped = f" Dumped to {folder}." if folder else ""
+        super().__init__(f"kernel {kernel}{purpose}: {problem}.{source}{launched}{dumped}")
 
 
 class KnobWarning(UserWarning):

@@ -137,6 +137,13 @@ class ExecutionKnobs(Section):
         "Check the outputs of each kernel against a float reference when it runs, and stop at the "
         "first that is wrong. Read when a kernel is loaded.",
     )
+    verify_passes = Knob(
+        "TORCH_SPYRE_VERIFY_PASSES",
+        BOOLEAN,
+        False,
+        "With TORCH_SPYRE_VERIFY, also check each kernel against its loops before every compiler "
+        "pass, and name the pass that changes the result.",
+    )
     downcast_warning = Knob(
         "TORCH_SPYRE_DOWNCAST_WARN",
         ON_UNLESS_OFF,
@@ -235,6 +242,12 @@ class DivisionKnobs(Section):
         BOOLEAN,
         True,
         "Cores that split the inner dim of a matmul are neighbours on the ring.",
+    )
+    fusion = Knob(
+        "TORCH_SPYRE_FUSION",
+        BOOLEAN,
+        True,
+        "Fuse loops into one program; 0 gives each a program of its own, to isolate its effects.",
     )
     # The following have no effect on compiled programs yet. The functions that read them exist and
     # are tested; hints and dynamic sizes will call these.

@@ -1,4 +1,4 @@
-"""Helpers for tests of the lowering: compile a text, with and without the optimising passes."""
+"""Helpers for tests of the lowering: compile a text, with or without the optimising passes."""
 
 import pytest
 

@@ -46,6 +46,10 @@ def compile_bundle(request: BundleRequest, graph: GraphLowering) -> Bundle:
         graph,
         request.partially_aliased,
     )
+    if knobs.execution.verify_passes:
+        from torch_spyre._inductor.verification.pass_checks import run_passes_recorded
+
+        return run_passes_recorded(bundle)
     return run_passes(bundle)
 
 
@@ -91,7 +95,7 @@ def load_kernel(
         if knobs.execution.verify:
             from torch_spyre._inductor.verification.kernel import VerifiedKernel
 
-            kernel.run = VerifiedKernel(name, stages, kernel.run, user_ops)
+            kernel.run = VerifiedKernel(name, stages, kernel.run, user_ops, folder)
         if folder is not None:
             kernel.run = RecordedKernel(folder, stages, kernel.run)
         return kernel

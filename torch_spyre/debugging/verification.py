@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from torch_spyre.errors import UnverifiedWarning
+from torch_spyre.errors import UnverifiedWarning, VerificationError
 from torch_spyre.logging_config import get_logger
 
 logger = get_logger(__name__)
@@ -27,9 +27,13 @@ class VerificationSummary:
     unbounded_elements: int = 0
     # Reasons why results of ops were not verified, with the number of launches.
     unverified: Counter[str] = field(default_factory=Counter)
+    # The errors that were raised.
+    divergences: list[VerificationError] = field(default_factory=list)
 
     def copy(self) -> "VerificationSummary":
-        return replace(self, unverified=Counter(self.unverified))
+        return replace(
+            self, unverified=Counter(self.unverified), divergences=list(self.divergences)
+        )
 
     def __str__(self) -> str:
         lines = [

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import torch
 
+from torch_spyre._inductor.verification.bounds import Bounds
 from torch_spyre._inductor.verification.memory import Memory
-from torch_spyre._inductor.verification.value_formats import codes_of, decode
+from torch_spyre._inductor.verification.value_formats import ValueFormat, codes_of, decode
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def check(memory: Memory, after: torch.Tensor) -> Check:
     bounds = memory.bounds.map(lambda values: values[written])
     actual = decode(codes[written], memory.format)
     is_wrong = ~bounds.contains(actual)
-    num_unbounded = int(bounds.is_unbounded().sum())
+    num_unbounded = _num_unbounded(bounds, memory.format)
     if bool(is_wrong.any()):
         distance = torch.maximum(bounds.low - actual, actual - bounds.high).double()
         distance = torch.where(is_wrong, distance.nan_to_num(nan=torch.inf), -1.0)
@@ -67,6 +68,14 @@ def check(memory: Memory, after: torch.Tensor) -> Check:
         )
         return Check(divergence, len(written), num_unbounded)
     return Check(_changed_elements(memory, codes), len(written), num_unbounded)
+
+
+def _num_unbounded(bounds: Bounds, format: ValueFormat) -> int:
+    """Return how many elements may have any finite value of their format."""
+    lowest, highest = format.limits
+    if format.is_float:
+        lowest, highest = -format.largest_finite, format.largest_finite
+    return int(((bounds.low <= lowest) & (bounds.high >= highest)).sum())
 
 
 def _changed_elements(memory: Memory, codes: torch.Tensor) -> Divergence | None:

@@ -11,9 +11,8 @@ from torch_spyre._inductor.multi_loop.registry import find_multi_loop_op
 from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec, TensorArg, sympify
 from torch_spyre._inductor.op_table import INDEX, WHERE, Kind, OpRecord, find_record
 from torch_spyre._inductor.to_ktir.arity import OPERAND
-from torch_spyre._inductor.verification import reductions
+from torch_spyre._inductor.verification import op_results
 from torch_spyre._inductor.verification.bounds import Bounds
-from torch_spyre._inductor.verification.enclosures import enclose
 from torch_spyre._inductor.verification.failures import CannotVerify
 from torch_spyre._inductor.verification.memory import Memory
 from torch_spyre._inductor.verification.positions import Grid
@@ -22,7 +21,6 @@ from torch_spyre._inductor.verification.value_formats import (
     converted,
     float32_format,
     rounded,
-    to_bool,
     value_format,
 )
 
@@ -157,43 +155,25 @@ class _Evaluation:
 
     def _matmul(self, target: ValueFormat, dims: Sequence[int]) -> Bounds:
         left, right = (self._read(arg) for arg in self.spec.operands)
-        result = reductions.matmul(left, right, dims, self.grid.shape, self.spec.cores)
-        if not result.is_float:
-            return rounded(result, target)
-        return converted(rounded(result, float32_format()), float32_format(), target)
+        return op_results.matmul(left, right, dims, self.grid, self.spec.cores, target)
 
     def _reduction(self, record: OpRecord, target: ValueFormat, dims: Sequence[int]) -> Bounds:
         (arg,) = self.spec.operands
-        shape = [size if dim in dims else 1 for dim, size in enumerate(self.grid.shape)]
+        source, constants = value_format(arg.device_dtype), self._named_constants(record)
         operand = self._read(arg)
-        operand = operand.expand(torch.broadcast_shapes(operand.shape, shape))
-        constants = self._named_constants(record)
-        result = reductions.reduce(record, operand, dims, constants, self.spec.cores)
-        source = value_format(arg.device_dtype)
-        if record.kind is Kind.ARG_REDUCTION:
-            return rounded(result, target)
-        ulps = self._ulps(record, source)
-        return converted(rounded(result, source, ulps), source, target)
+        return op_results.reduction(
+            record, operand, constants, dims, self.grid, self.spec.cores, source, target
+        )
 
     def _elementwise(self, record: OpRecord, target: ValueFormat) -> Bounds:
         formats = [value_format(arg.device_dtype) for arg in self.spec.operands]
-        if record.kind in (Kind.DATA_MOVEMENT, Kind.CONVERSION):
-            source = formats[0] if formats else target
-            (operand,) = self._operands(source)
-            return converted(operand, source, target)
+        # A constant has the type of the first tensor; in a `where`, that of the result.
         has_result_type = record.name == WHERE or not formats
         source = target if has_result_type else formats[0]
         operands = self._operands(source)
-        if record.kind is Kind.LOGICAL:
-            operands = [to_bool(operand) for operand in operands]
-        if record.kind is Kind.SELECTION:
-            condition, *choices = operands
-            operands = [to_bool(condition), *choices]
-        result = enclose(record, operands, self._named_constants(record), source)
-        if record.kind in (Kind.COMPARISON, Kind.LOGICAL):
-            return result.monotone(lambda values: values.to(_value_dtype(target)))
-        result = rounded(result, source, self._ulps(record, source))
-        return converted(result, source, target)
+        return op_results.elementwise(
+            record, operands, self._named_constants(record), source, target
+        )
 
     def _operands(self, constant_format: ValueFormat) -> list[Bounds]:
         """Return tensors and constants in the order of the op's operands."""
@@ -204,29 +184,11 @@ class _Evaluation:
         for position in range(count):
             name = f"{OPERAND}{position}"
             if name in spec.constants:
-                operands.append(self._constant(spec.constants[name], constant_format))
+                constant = op_results.constant(spec.constants[name], constant_format, self.grid)
+                operands.append(constant)
             else:
                 operands.append(self._read(next(tensors)))
         return operands
 
-    def _constant(self, value: float, format: ValueFormat) -> Bounds:
-        """Return a constant as the program holds it: 16-bit floats are truncated from float32."""
-        if not format.is_float:
-            limits = format.limits
-            clamped = max(min(value, limits[1]), limits[0]) if abs(value) == float("inf") else value
-            return Bounds.exact(torch.full(self.grid.unit_shape, int(clamped)))
-        single = torch.full(self.grid.unit_shape, float(value), dtype=torch.float64)
-        single = single.to(torch.float32).to(torch.float64)
-        return converted(Bounds.exact(single), float32_format(), format)
-
     def _named_constants(self, record: OpRecord) -> list[float]:
         return [self.spec.constants[name] for name in record.constants]
-
-    @staticmethod
-    def _ulps(record: OpRecord, format: ValueFormat) -> float:
-        exactness = record.exactness
-        return exactness.single if format.bits == 32 else exactness.half
-
-
-def _value_dtype(format: ValueFormat) -> torch.dtype:
-    return torch.float64 if format.is_float else torch.int64

@@ -1,6 +1,7 @@
 """A kernel that is verified whenever it runs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import torch
 
@@ -8,9 +9,16 @@ from torch_spyre import _C, knobs
 from torch_spyre._inductor.kernel_parameters import kernel_parameters
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.verification.comparison import Divergence, check
+from torch_spyre._inductor.verification.failures import CannotVerify
 from torch_spyre._inductor.verification.interpreter import Interpreter
 from torch_spyre._inductor.verification.memory import Memory
-from torch_spyre._inductor.verification.report import error_of
+from torch_spyre._inductor.verification.pass_checks import (
+    PassHistory,
+    find_guilty_pass,
+    history_of,
+    images_of,
+)
+from torch_spyre._inductor.verification.report import error_of, error_of_pass
 from torch_spyre.debugging import verification
 
 Stages = Sequence[Sequence[OpSpec]]
@@ -20,9 +28,22 @@ Run = Callable[..., None]
 class VerifiedKernel:
     """Runs a kernel, waits for it, and compares its outputs with their bounds."""
 
-    def __init__(self, name: str, stages: Stages, run: Run, computes: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        stages: Stages,
+        run: Run,
+        computes: Sequence[str],
+        folder: Path | None = None,
+    ) -> None:
         self.name, self.stages, self.run, self.computes = name, stages, run, computes
+        self.folder = folder
         verification.summary().kernels += 1
+        self.history: PassHistory | None = None
+        if knobs.execution.verify_passes:
+            self.history = history_of(stages)
+            if self.history is None:
+                verification.count_unverified(name, "passes: it was not compiled in this process")
 
     def __call__(self, *tensors: torch.Tensor) -> None:
         if knobs.emulator.mode == "timing":
@@ -30,6 +51,7 @@ class VerifiedKernel:
             verification.count_unverified(self.name, "SPYRE_EMU_MODE=timing computes no results")
             return
         before = device_contents(tensors)
+        images = self._images(tensors)
         self.run(*tensors)
         after = device_contents(tensors)
         memories = memories_of(self.stages, before)
@@ -41,7 +63,33 @@ class VerifiedKernel:
         verification.summary().launches += 1
         if divergence is not None:
             index, worst = divergence
-            raise error_of(self.name, self.stages, self.computes, tensors, before, index, worst)
+            error = error_of(
+                self.name, self.stages, self.computes, tensors, before, index, worst, self.folder
+            )
+            verification.summary().divergences.append(error)
+            raise error
+        if self.history is not None and images is not None:
+            self._check_passes(self.history, images, tensors)
+
+    def _images(self, tensors: Sequence[torch.Tensor]) -> Mapping[str, torch.Tensor] | None:
+        return None if self.history is None else images_of(self.history.forms[-1][1], tensors)
+
+    def _check_passes(
+        self,
+        history: PassHistory,
+        before: Mapping[str, torch.Tensor],
+        tensors: Sequence[torch.Tensor],
+    ) -> None:
+        """Raise the error for a pass that has changed the results."""
+        try:
+            guilty = find_guilty_pass(history, before, images_of(history.forms[-1][1], tensors))
+        except CannotVerify as failure:
+            verification.count_unverified(self.name, f"passes: {failure}")
+            return
+        if guilty is not None:
+            error = error_of_pass(self.name, self.computes, guilty, self.folder)
+            verification.summary().divergences.append(error)
+            raise error
 
     def _compare(
         self, memories: Mapping[str, Memory], after: Sequence[torch.Tensor]

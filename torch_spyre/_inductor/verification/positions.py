@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import sympy
 import torch
 from sympy import Symbol
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from torch_spyre._inductor.op_spec import IndirectAccess
 from torch_spyre._inductor.verification.failures import CannotVerify
@@ -21,6 +22,8 @@ class Grid:
     """The points of an iteration space."""
 
     def __init__(self, sizes: Mapping[Symbol, int]) -> None:
+        # The values of further symbols, at all points.
+        self.values: dict[Symbol, torch.Tensor] = {}
         self.sizes = dict(sizes)
         self.dims = {symbol: dim for dim, symbol in enumerate(self.sizes)}
         self.shape = tuple(self.sizes.values())
@@ -60,6 +63,8 @@ class Grid:
         if isinstance(expression, Symbol):
             if expression in self._ranges:
                 return self._ranges[expression]
+            if expression in self.values:
+                return self.values[expression]
             raise CannotVerify(f"a coordinate with the symbol {expression}, not a loop of the op")
         if isinstance(expression, IndirectAccess):
             if lookup is None:
@@ -77,4 +82,10 @@ class Grid:
         if isinstance(expression, sympy.Mod):
             value, modulus = (self._value(argument, lookup) for argument in expression.args)
             return value % modulus
+        if isinstance(expression, FloorDiv):
+            value, divisor = (self._value(argument, lookup) for argument in expression.args)
+            return value // divisor
+        if isinstance(expression, ModularIndexing):
+            values = [self._value(argument, lookup) for argument in expression.args]
+            return values[0] // values[1] % values[2]
         raise CannotVerify(f"a coordinate {expression}")

@@ -3,6 +3,7 @@
 import sys
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 
 import torch
@@ -11,6 +12,7 @@ from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_table import find_record
 from torch_spyre._inductor.verification.comparison import Divergence
 from torch_spyre._inductor.verification.isolation import LocatedOp, locate
+from torch_spyre._inductor.verification.pass_checks import GuiltyPass
 from torch_spyre.errors import VerificationError
 from torch_spyre.ops.fallbacks import library_folders
 
@@ -25,8 +27,12 @@ def error_of(
     before: Sequence[torch.Tensor],
     index: int,
     divergence: Divergence,
+    folder: Path | None,
 ) -> VerificationError:
-    """Locate the op that makes an argument diverge, and return the error."""
+    """Locate the op that makes an argument diverge, and return the error.
+
+    `folder` is that of the kernel's dump, if there is one.
+    """
     located = locate(name, stages, tensors, before)
     problem = _describe_output(stages, tensors[index], index, divergence)
     return VerificationError(
@@ -36,6 +42,24 @@ def error_of(
         computes=", ".join(computes),
         origin=_origin(located),
         line=users_line(),
+        folder=folder,
+    )
+
+
+def error_of_pass(
+    name: str, computes: Sequence[str], guilty: GuiltyPass, folder: Path | None
+) -> VerificationError:
+    """Return the error for a pass that changes a result."""
+    worst = guilty.divergence
+    return VerificationError(
+        name,
+        f"the pass {guilty.name!r} changes the result: {guilty.argument} is {worst.actual:.9g} at "
+        f"host offset {worst.position}, and {_describe_bounds(worst)} before that pass "
+        f"({worst.count} of {worst.total} elements)",
+        compiler_pass=guilty.name,
+        computes=", ".join(computes),
+        line=users_line(),
+        folder=folder,
     )
 
 
