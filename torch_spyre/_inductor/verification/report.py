@@ -1,10 +1,7 @@
 """The error for a kernel that diverges: which op, which element, and where it comes from."""
 
-import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 import torch
 
@@ -14,7 +11,7 @@ from torch_spyre._inductor.verification.comparison import Divergence
 from torch_spyre._inductor.verification.isolation import LocatedOp, locate
 from torch_spyre._inductor.verification.pass_checks import GuiltyPass
 from torch_spyre.errors import VerificationError
-from torch_spyre.ops.fallbacks import library_folders
+from torch_spyre.ops.user_frames import users_line
 
 Stages = Sequence[Sequence[OpSpec]]
 
@@ -139,24 +136,3 @@ def _origin(located: LocatedOp | None) -> str:
     # OpSpecs may know the place in the user's program that they come from.
     origin = None if located is None else getattr(located.spec, "origin", None)
     return "" if origin is None else str(origin)
-
-
-def users_line() -> str:
-    """Return file and line of the innermost frame of the user's program."""
-    # Threads of backward() have no frames of the user.
-    main_thread = sys._current_frames().get(threading.main_thread().ident or 0)
-    for start in (sys._getframe(1), main_thread):
-        frame: FrameType | None = start
-        while frame is not None:
-            if _is_users(frame):
-                return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            frame = frame.f_back
-    return ""
-
-
-def _is_users(frame: FrameType) -> bool:
-    """Return whether a frame belongs neither to a library nor to the wrapper of a graph."""
-    file = frame.f_code.co_filename
-    if file.startswith(library_folders()) or "SpyreAsyncCompile" in frame.f_globals:
-        return False
-    return not file.startswith("<") or file in ("<string>", "<stdin>")
