@@ -355,6 +355,33 @@ class MonitorWarning(UserWarning):
             f"spyre smi will not see the cards of this process: {folder}: {reason}. Set "
             "SPYRE_SMI_DIR to a folder that only you may write, or to off"
         )
+class VerificationError(SpyreError):
+    """With TORCH_SPYRE_VERIFY, an output of a kernel is not within the bounds of its reference.
+
+    `op` is the first operation whose own result is wrong, if it could be located, `compiler_pass`
+    the pass that changed the result, `line` the line of the user's program, and `folder` the
+    kernel's dump, where they are known.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        problem: str,
+        *,
+        op: str | None = None,
+        compiler_pass: str | None = None,
+        computes: str = "",
+        origin: str = "",
+        line: str = "",
+        folder: object = None,
+    ) -> None:
+        self.kernel, self.op, self.compiler_pass = kernel, op, compiler_pass
+        self.origin, self.line, self.folder = origin, line, folder
+        purpose = f" ({computes})" if computes else ""
+        source = f" It comes from {origin}." if origin else ""
+        launched = f" Launched at {line}." if line else ""
+        dumped = f" Dumped to {folder}." if folder else ""
+        super().__init__(f"kernel {kernel}{purpose}: {problem}.{source}{launched}{dumped}")
 
 
 class KnobWarning(UserWarning):
@@ -380,3 +407,10 @@ class FallbackWarning(UserWarning):
 
 class KtirWarning(UserWarning):
     """A KTIR text is valid, but probably does not mean what its author intended."""
+
+
+class UnverifiedWarning(UserWarning):
+    """With TORCH_SPYRE_VERIFY, a result of a kernel has no reference. Issued once per reason."""
+
+    def __init__(self, kernel: str, reason: str) -> None:
+        super().__init__(f"not verified in kernel {kernel}: {reason}")

@@ -157,6 +157,20 @@ class ExecutionKnobs(Section):
         False,
         "Validate the bundle after every compiler pass; an invalid one raises and names the pass.",
     )
+    verify = Knob(
+        "TORCH_SPYRE_VERIFY",
+        BOOLEAN,
+        False,
+        "Check the outputs of each kernel against a float reference when it runs, and stop at the "
+        "first that is wrong. Read when a kernel is loaded.",
+    )
+    verify_passes = Knob(
+        "TORCH_SPYRE_VERIFY_PASSES",
+        BOOLEAN,
+        False,
+        "With TORCH_SPYRE_VERIFY, also check each kernel against its loops before every compiler "
+        "pass, and name the pass that changes the result.",
+    )
     downcast_warning = Knob(
         "TORCH_SPYRE_DOWNCAST_WARN",
         ON_UNLESS_OFF,
@@ -256,6 +270,12 @@ class DivisionKnobs(Section):
         True,
         "Cores that split the inner dim of a matmul are neighbours on the ring.",
     )
+    fusion = Knob(
+        "TORCH_SPYRE_FUSION",
+        BOOLEAN,
+        True,
+        "Fuse loops into one program; 0 gives each a program of its own, to isolate its effects.",
+    )
     # The following have no effect on compiled programs yet. The functions that read them exist and
     # are tested; hints and dynamic sizes will call these.
     ignore_hints = Knob(
@@ -312,6 +332,13 @@ class LoggingKnobs(Section):
         TEXT,
         None,
         "Folder for the compiler's intermediate forms: one subfolder per kernel.",
+    )
+    dump_megabytes = Knob(
+        "TORCH_SPYRE_DUMP_MB",
+        integer(0),
+        64,
+        "Size in MiB up to which TORCH_SPYRE_DUMP records the arrays of a kernel's first launch; "
+        "0: never.",
     )
     debug = Knob(
         "TORCH_SPYRE_DEBUG",

@@ -1,17 +1,13 @@
-"""Helpers for tests of the lowering: compile a text, with and without the optimising passes."""
-
-from contextlib import contextmanager
+"""Helpers for tests of the lowering: compile a text, with or without the optimising passes."""
 
 import pytest
 
 from torch_spyre import ktir
 from torch_spyre.backend.lowering import compile_function, kernel
-from torch_spyre.backend.lowering.nodes import regions_of, yielded_by
-from torch_spyre.backend.lowering.scratchpad_allocation import Allocation
 from torch_spyre.cards import load_card
 
 
-def compiled(text, known=None, arrays=None, function=None):
+def compiled(text, known=None, arrays=None, function=None, *, optimises=True):
     """Return the program of the function with this name, or of the first function."""
     module = ktir.load(text)
     kernel_function = (
@@ -26,6 +22,7 @@ def compiled(text, known=None, arrays=None, function=None):
         load_card(),
         known=known or {},
         arrays=arrays,
+        optimises=optimises,
     )
 
 
@@ -49,31 +46,3 @@ def nodes_before(pass_name, text):
         compiled(text)
     (nodes,) = calls
     return nodes
-
-
-@contextmanager
-def without_passes():
-    """Disable the passes: no op is fused, no copy is removed, no buffers share an address."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel.fusion, "fuse", lambda nodes: nodes)
-        patch.setattr(kernel.coalescing, "coalesce", lambda nodes: nodes)
-        patch.setattr(kernel.scratchpad_allocation, "allocate", allocate_separately)
-        yield
-
-
-def allocate_separately(nodes, _capacity):
-    addresses, end = {}, 0
-    for buffer in dict.fromkeys(buffers_of(nodes)):
-        addresses[buffer] = end
-        end += buffer.bytes
-    return Allocation(addresses, end, ())
-
-
-def buffers_of(nodes):
-    """Yield the buffers that nodes and their regions access."""
-    for node in nodes:
-        yield from node.reads()
-        yield from node.writes()
-        yield from yielded_by(node)
-        for region in regions_of(node):
-            yield from buffers_of(region)

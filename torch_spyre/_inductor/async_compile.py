@@ -28,10 +28,11 @@ class SpyreAsyncCompile(AsyncCompile):
         name: str,
         specs: Sequence[Sequence[OpSpec]] | Sequence[Spec],
         loop_ir: str | None = None,
+        user_ops: Sequence[str] = (),
     ) -> "Runner | UnimplementedKernel":
         """Return the kernel of stages, or of hand-written specs: these are validated and split.
 
-        `loop_ir` is the text of the loops that the stages come from, for dumps.
+        `loop_ir` and `user_ops` are those of `load_kernel`.
         """
         stages: list[Sequence[OpSpec]] = []
         hand_written: list[Spec] = []
@@ -48,7 +49,7 @@ class SpyreAsyncCompile(AsyncCompile):
             validate(hand_written, load_card().compute.cores)
             ops = [spec for spec in unroll_loop_specs(hand_written) if isinstance(spec, OpSpec)]
             stages.extend(split_into_programs(with_scratchpad_names(ops)))
-        return load_kernel(name, stages, loop_ir)
+        return load_kernel(name, stages, loop_ir, user_ops)
 
 
 class UnimplementedKernel:

@@ -47,6 +47,8 @@ class Bundle:
     partially_aliased: frozenset[str] = frozenset()
     # Groups of ops, each of which becomes one program.
     groups: Sequence[Sequence[LoopOp]] = ()
+    # The ops of the user's program that the loops come from, for messages.
+    user_ops: Sequence[str] = ()
     stages: Sequence[Sequence[OpSpec]] = ()
     # The card that the bundle is compiled for: passes take its limits and rates from here.
     card: CardDescription = field(default_factory=load_card)

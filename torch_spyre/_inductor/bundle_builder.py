@@ -66,7 +66,21 @@ def build_bundle(
         (*inputs, *outputs),
         frozenset(outputs),
         partially_aliased=partially_aliased,
+        user_ops=_user_ops(buffers),
     )
+
+
+def _user_ops(buffers: Sequence[ir.ComputedBuffer]) -> tuple[str, ...]:
+    """Return the names of the functions that the user's program called, as Dynamo recorded them."""
+    names: dict[str, None] = {}
+    for origin in (origin for buffer in buffers for origin in buffer.origins):
+        stack = origin.meta.get("source_fn_stack")
+        forward_stack = origin.meta.get("fwd_source_fn_stack")
+        if stack or forward_stack:
+            function = (stack or forward_stack)[-1][1]
+            name = function if isinstance(function, str) else function.__name__
+            names[name if stack else f"the gradient of {name}"] = None
+    return tuple(names)
 
 
 def _owns_whole_sticks(tensor: Tensor) -> bool:

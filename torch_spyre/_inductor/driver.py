@@ -18,6 +18,7 @@ from torch_spyre._inductor.bundle_builder import build_bundle
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.pipeline import run_passes
 from torch_spyre._inductor.runtime.dump import dump
+from torch_spyre._inductor.runtime.recording import RecordedKernel
 from torch_spyre._inductor.runtime.runner import Runner
 
 
@@ -45,6 +46,10 @@ def compile_bundle(request: BundleRequest, graph: GraphLowering) -> Bundle:
         graph,
         request.partially_aliased,
     )
+    if knobs.execution.verify_passes:
+        from torch_spyre._inductor.verification.pass_checks import run_passes_recorded
+
+        return run_passes_recorded(bundle)
     return run_passes(bundle)
 
 
@@ -55,28 +60,42 @@ def stages_source(bundle: Bundle) -> str:
 
 
 def kernel_source(bundle: Bundle, name: str) -> str:
-    """Return the Python source that loads the bundle's kernel in a generated wrapper."""
-    loop_ir = _loop_ir(bundle)
-    dumped = "" if loop_ir is None else f", {loop_ir!r}"
-    return f"async_compile.sdsc({name!r}, {stages_source(bundle)}{dumped})"
+    """Return the Python source that loads the bundle's kernel in a generated wrapper.
+
+    The wrapper may be loaded from Inductor's cache when kernels are dumped or verified, so it holds
+    what that needs.
+    """
+    arguments = (repr(name), stages_source(bundle), repr(format_loops(bundle)))
+    return f"async_compile.sdsc({', '.join(arguments)}, {list(bundle.user_ops)!r})"
 
 
 def load_bundle(bundle: Bundle) -> Runner:
     """Return the kernel of a bundle that has passed through all passes."""
-    return load_kernel(bundle.name, bundle.stages, _loop_ir(bundle))
+    loop_ir = None if knobs.logging.dump is None else format_loops(bundle)
+    return load_kernel(bundle.name, bundle.stages, loop_ir, bundle.user_ops)
 
 
-def load_kernel(name: str, stages: Sequence[Sequence[OpSpec]], loop_ir: str | None) -> Runner:
-    """Load the programs of all stages, from the cache if possible; dump them if the knob is set.
+def load_kernel(
+    name: str,
+    stages: Sequence[Sequence[OpSpec]],
+    loop_ir: str | None,
+    user_ops: Sequence[str] = (),
+) -> Runner:
+    """Load the programs of all stages, from the cache if possible; dump and verify on request.
 
-    `loop_ir` is the text of the loops that the stages come from, for the dump.
+    `loop_ir` is the text of the loops that the stages come from, and `user_ops` are the ops of the
+    user's program: dumps and messages show them.
     """
     # Profilers show the region by the name that it has in traces of hardware.
     with record_function(f"dxp_standalone:{name}"):
+        folder = None
         if knobs.logging.dump is not None:
-            dump(knobs.logging.dump, name, stages, loop_ir)
-        return Runner(name, stages)
+            folder = dump(knobs.logging.dump, name, stages, loop_ir, user_ops)
+        kernel = Runner(name, stages)
+        if knobs.execution.verify:
+            from torch_spyre._inductor.verification.kernel import VerifiedKernel
 
-
-def _loop_ir(bundle: Bundle) -> str | None:
-    return None if knobs.logging.dump is None else format_loops(bundle)
+            kernel.run = VerifiedKernel(name, stages, kernel.run, user_ops, folder)
+        if folder is not None:
+            kernel.run = RecordedKernel(folder, stages, kernel.run)
+        return kernel

@@ -62,8 +62,7 @@ def _environment() -> str:
     """Return the knobs, the source digest and the card, on which generated code depends."""
     division = knobs.DivisionKnobs.title
     settings = [f"{knob.name}={knob.value()}" for knob in knobs.knobs_in_section(division)]
-    dump = f"dump={knobs.logging.dump is not None}"
-    return " ".join((source_hash(), *settings, f"card={load_card().digest}", dump))
+    return " ".join((source_hash(), *settings, f"card={load_card().digest}"))
 
 
 def known_inputs(graph: Any) -> dict[str, Tensor]:

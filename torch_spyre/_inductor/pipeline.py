@@ -1,6 +1,7 @@
 """The table of passes that transform a bundle from loops to OpSpecs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from torch_spyre import knobs
@@ -48,6 +49,8 @@ def _check_spans(bundle: Bundle, ops: Sequence[LoopOp]) -> None:
 
 
 def _fuse(bundle: Bundle) -> Bundle:
+    if not knobs.division.fusion:
+        return replace(bundle, groups=tuple((op,) for op in bundle.ops))
     return fuse(bundle, _num_cores)
 
 
@@ -95,6 +98,21 @@ PASSES = (
 # fmt: on
 
 
+# Called with the name of a pass, or "tracing" before all passes, and the bundle that it leaves.
+PassObserver = Callable[[str, Bundle], None]
+_observers: list[PassObserver] = []
+
+
+@contextmanager
+def observed_by(observer: PassObserver) -> Iterator[None]:
+    """Within the block, call the observer after each pass on each bundle."""
+    _observers.append(observer)
+    try:
+        yield
+    finally:
+        _observers.remove(observer)
+
+
 def run_passes(bundle: Bundle) -> Bundle:
     """Return the bundle after all passes, with the OpSpecs of its stages.
 
@@ -102,11 +120,18 @@ def run_passes(bundle: Bundle) -> Bundle:
     bundle.
     """
     is_validated = knobs.execution.validate_passes
+    _notify_observers("tracing", bundle)
     for entry in PASSES:
         bundle = entry.run(bundle)
+        _notify_observers(entry.name, bundle)
         if is_validated:
             _validate_form(bundle, entry)
     return bundle
+
+
+def _notify_observers(name: str, bundle: Bundle) -> None:
+    for observer in _observers:
+        observer(name, bundle)
 
 
 def _validate_form(bundle: Bundle, entry: Pass) -> None:

@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 import torch
 
-from torch_spyre import _C
+from torch_spyre import _C, knobs
 from torch_spyre.backend.launch import launch
 from torch_spyre.backend.loaded_kernels import LoadedKernel, add_kernel
 from torch_spyre.backend.program.bounded_cache import add_to_cache
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import load_card
+from torch_spyre.debugging.verification import count_unverified
 from torch_spyre.timing import ProgramRecord, Timing, estimate
 from torch_spyre.timing.counts import InstructionCounts
 from torch_spyre.timing.from_counts import record_of
@@ -134,6 +135,8 @@ def _vector_lanes() -> tuple[int, int]:
 def _loaded_program(program: Program) -> "_C.LoadedProgram":
     card = _C.current_device()
     if card not in program.loaded:
+        if knobs.execution.verify:
+            count_unverified(program.name, "a kernel written in KTIR has no reference")
         program.loaded[card] = _C.load_program(program.file, card)
     loaded: _C.LoadedProgram = program.loaded[card]
     return loaded

@@ -53,10 +53,12 @@ def compile_kernel(
     arrays: frozenset[str] | None = None,
     *,
     checks_bounds: bool = False,
+    optimises: bool = True,
 ) -> Program:
     """Return the program of a function with these scalars compiled in; the module caches it.
 
-    With `checks_bounds` it raises for every access outside its view.
+    With `checks_bounds` it raises for every access outside its view. `optimises` is that of
+    `lowering.compile_function`.
     """
     function = function_named(module, name)
     declared = {argument.name for argument in function.arguments}
@@ -66,11 +68,13 @@ def compile_kernel(
     card = load_card()
     # As text: 0.0 and -0.0, 1 and True compare equal but compile to different programs.
     values = repr(sorted((key, repr(value)) for key, value in scalars.items()))
-    key = (name, values, arrays, card.digest, checks_bounds)
+    key = (name, values, arrays, card.digest, checks_bounds, optimises)
     program = module.programs.get(key)
     if program is None:
-        compiling = partial(_compile, module, function, scalars, arrays, card, checks_bounds)
-        cache = None if checks_bounds else program_cache()
+        compiling = partial(
+            _compile, module, function, scalars, arrays, card, checks_bounds, optimises
+        )
+        cache = program_cache() if optimises and not checks_bounds else None
         if cache is None:
             program = compiling()
         else:
@@ -103,6 +107,7 @@ def _compile(
     arrays: frozenset[str] | None,
     card: CardDescription,
     checks_bounds: bool,
+    optimises: bool,
 ) -> Program:
     names = [argument.name for argument in function.arguments]
     content = compile_function(
@@ -114,6 +119,7 @@ def _compile(
         known=scalars,
         arrays=arrays,
         checks_bounds=checks_bounds,
+        optimises=optimises,
     )
     return Program.from_content(content)
 

@@ -25,6 +25,7 @@ from torch_spyre.ops import (
 )
 from torch_spyre.ops.fallback_reasons import CPU_KERNELS
 from torch_spyre.ops.native import eager_overloads
+from torch_spyre.ops.planning import may_have_kernel
 from torch_spyre.ops.plans import Plan, Plans, add_plan
 from torch_spyre.ops.registry import DEVICE_KEY, ENTRIES, Kind, OpEntry, find_entry
 from torch_spyre.ops.spyre_ops import BODIES
@@ -303,6 +304,8 @@ def _plan_or_none(
     overload: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> Plan | None:
     """Return the compiler's plan; None if it cannot compile the call."""
+    if not may_have_kernel(str(overload)):
+        return None
     from torch_spyre._inductor.eager_op import plan_eager_op
 
     try:

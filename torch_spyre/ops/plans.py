@@ -30,7 +30,7 @@ def clear_all_plans() -> None:
 
 
 def _clear_if_target_changed() -> None:
-    """Drop all plans if a knob override selects another card or other cores."""
+    """Drop all plans if a knob override changes how kernels are compiled or loaded."""
     global _compiled_for
     target = _target()
     if target != _compiled_for:
@@ -38,8 +38,15 @@ def _clear_if_target_changed() -> None:
         clear_all_plans()
 
 
-def _target() -> tuple[str, str | None]:
-    return knobs.device.card, knobs.DivisionKnobs.cores.text()
+def _target() -> tuple[object, ...]:
+    return (
+        knobs.device.card,
+        knobs.DivisionKnobs.cores.text(),
+        knobs.DivisionKnobs.fusion.text(),
+        knobs.ExecutionKnobs.verify.text(),
+        knobs.ExecutionKnobs.verify_passes.text(),
+        knobs.LoggingKnobs.dump.text(),
+    )
 
 
 _compiled_for = _target()

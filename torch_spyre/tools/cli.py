@@ -13,6 +13,7 @@ import typer
 from torch_spyre import __version__
 from torch_spyre.errors import SpyreError
 from torch_spyre.tools import (
+    bisect_command,
     enable_command,
     info_command,
     instrument_command,
@@ -55,6 +56,7 @@ def options(
     """Inspect and use IBM Spyre cards, including emulated ones."""
 
 
+app.command("bisect", context_settings={"ignore_unknown_options": True})(bisect_command.bisect)
 app.command("enable")(enable_command.enable)
 app.command("info")(info_command.info)
 app.command("instrument")(instrument_command.instrument)

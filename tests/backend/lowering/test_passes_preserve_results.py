@@ -1,6 +1,6 @@
 """Fusion, coalescing and scratchpad allocation preserve the results of random kernels."""
 
-from compiling import compiled, without_passes
+from compiling import compiled
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from program_interpreter import Interpreter
@@ -26,8 +26,7 @@ def test_passes_preserve_results(data):
 
 
 def check(text):
-    with without_passes():
-        plain = compiled(text)
+    plain = compiled(text, optimises=False)
     optimised = compiled(text)
     expected = outputs_of(plain, reverse=False)
     assert outputs_of(plain, reverse=True) == expected

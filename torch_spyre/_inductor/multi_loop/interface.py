@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from torch_spyre._inductor.tiling.tile_plan import TilePlan
     from torch_spyre._inductor.to_ktir.context import KernelContext
     from torch_spyre._inductor.to_ktir.tiles import Frame
+    from torch_spyre._inductor.verification.bounds import Bounds
+    from torch_spyre._inductor.verification.positions import Grid
 
 
 class MultiLoopOp(ABC):
@@ -69,6 +71,16 @@ class MultiLoopOp(ABC):
     @abstractmethod
     def emit_tile(self, kernel: "KernelContext", frame: "Frame") -> None:
         """Emit the instructions for one tile, from the loads to the stores of all results."""
+
+    def enclose(
+        self, spec: "OpSpec", operands: Sequence["Bounds"], grid: "Grid"
+    ) -> "Bounds | None":
+        """Return bounds of the result in float32, computed independently of `emit_tile`.
+
+        The dims of the operands and of the result are those of the iteration space. Without an
+        implementation, results of the op are not verified, and TORCH_SPYRE_VERIFY says so.
+        """
+        return None
 
     @abstractmethod
     def check_op_info(

@@ -5,11 +5,14 @@ from collections.abc import Callable
 import torch
 
 from torch_spyre._inductor.op_table.record import (
+    AT_ENDS,
     EXACT,
+    Extremes,
     Kind,
     KtirForm,
     OpRecord,
     ResultType,
+    by_rule,
     comparison,
     compound,
     forms,
@@ -24,6 +27,7 @@ def _comparison(
     loop_op: str,
     reference: Callable[..., torch.Tensor],
     predicates: tuple[str, str],
+    extremes: Extremes,
     bool_variant: str | None = None,
 ) -> OpRecord:
     """Return the record of a comparison, whose predicates are for floats and for integers."""
@@ -40,6 +44,7 @@ def _comparison(
         exactness=EXACT,
         result=ResultType.BOOL,
         loop_ops=(loop_op,),
+        extremes=extremes,
         bool_variant=bool_variant,
         is_public=True,
     )
@@ -56,6 +61,7 @@ def _classification(name: str, form: KtirForm, reference: Callable[..., torch.Te
         exactness=EXACT,
         result=ResultType.BOOL,
         loop_ops=(name,),
+        extremes=by_rule(name),
     )
 
 
@@ -72,18 +78,19 @@ def _logical(
         exactness=EXACT,
         result=ResultType.BOOL,
         loop_ops=(loop_op,),
+        extremes=AT_ENDS,
     )
 
 
 _SELECT = compound("select", "select")
 
 RECORDS = (
-    _comparison("equal", "eq", torch.eq, ("oeq", "eq")),
-    _comparison("notequal", "ne", torch.ne, ("une", "ne"), bool_variant="logicalxor"),
-    _comparison("lesserthan", "lt", torch.lt, ("olt", "slt")),
-    _comparison("lesserequal", "le", torch.le, ("ole", "sle")),
-    _comparison("greaterthan", "gt", torch.gt, ("ogt", "sgt")),
-    _comparison("greaterequal", "ge", torch.ge, ("oge", "sge")),
+    _comparison("equal", "eq", torch.eq, ("oeq", "eq"), by_rule("equality")),
+    _comparison("notequal", "ne", torch.ne, ("une", "ne"), by_rule("equality"), "logicalxor"),
+    _comparison("lesserthan", "lt", torch.lt, ("olt", "slt"), by_rule("order")),
+    _comparison("lesserequal", "le", torch.le, ("ole", "sle"), by_rule("order")),
+    _comparison("greaterthan", "gt", torch.gt, ("ogt", "sgt"), by_rule("order")),
+    _comparison("greaterequal", "ge", torch.ge, ("oge", "sge"), by_rule("order")),
     _classification("isnan", compound("isnan", "cmpf_uno"), torch.isnan),
     _classification("isinf", compound("isinf", "absf", "cmpf_oeq"), torch.isinf),
     _logical("logicaland", "logical_and", 2, operation("arith.andi"), torch.logical_and),
@@ -96,6 +103,7 @@ RECORDS = (
         arity=3,
         ktir=forms(floats=_SELECT, integers=_SELECT, bools=_SELECT),
         reference=torch.where,
+        extremes=by_rule("selection"),
         exactness=EXACT,
         loop_ops=("where",),
         is_public=True,

@@ -1,19 +1,28 @@
 """Transcendental functions and activations of single elements, all on floats."""
 
+import math
 from collections.abc import Callable
 
 import torch
 
 from torch_spyre._inductor.op_table.record import (
+    AT_ENDS,
     FUNCTION,
+    Exactness,
+    Extremes,
     Kind,
     KtirForm,
     OpRecord,
+    by_rule,
     compound,
     forms,
     intrinsic,
     operation,
 )
+
+_POWER = Exactness("within 1.2 ulp", 1.2, 1.2)
+_POSITIVE = Extremes(domain=(0, math.inf))
+_ABOVE_MINUS_ONE = Extremes(domain=(-1, math.inf))
 
 
 def _function(
@@ -22,6 +31,8 @@ def _function(
     reference: Callable[..., torch.Tensor],
     *,
     arity: int = 1,
+    exactness: Exactness = FUNCTION,
+    extremes: Extremes = AT_ENDS,
     loop_ops: tuple[str, ...] | None = None,
     is_custom_loop_op: bool = False,
     constants: tuple[str, ...] = (),
@@ -34,7 +45,8 @@ def _function(
         arity=arity,
         ktir=forms(floats=form),
         reference=reference,
-        exactness=FUNCTION,
+        exactness=exactness,
+        extremes=extremes,
         cost="transcendental",
         loop_ops=(name,) if loop_ops is None else loop_ops,
         is_custom_loop_op=is_custom_loop_op,
@@ -47,20 +59,28 @@ RECORDS = (
     _function("exp", operation("math.exp"), torch.exp, is_public=True),
     _function("exp2", operation("math.exp2"), torch.exp2),
     _function("expm1", operation("math.expm1"), torch.expm1),
-    _function("log", operation("math.log"), torch.log, is_public=True),
-    _function("log2", operation("math.log2"), torch.log2),
-    _function("log10", operation("math.log10"), torch.log10),
-    _function("log1p", operation("math.log1p"), torch.log1p),
-    _function("sin", operation("math.sin"), torch.sin),
-    _function("cos", operation("math.cos"), torch.cos),
+    _function("log", operation("math.log"), torch.log, extremes=_POSITIVE, is_public=True),
+    _function("log2", operation("math.log2"), torch.log2, extremes=_POSITIVE),
+    _function("log10", operation("math.log10"), torch.log10, extremes=_POSITIVE),
+    _function("log1p", operation("math.log1p"), torch.log1p, extremes=_ABOVE_MINUS_ONE),
+    _function("sin", operation("math.sin"), torch.sin, extremes=by_rule("periodic")),
+    _function("cos", operation("math.cos"), torch.cos, extremes=by_rule("periodic")),
     _function("tanh", operation("math.tanh"), torch.tanh, is_public=True),
     _function("erf", operation("math.erf"), torch.erf),
-    _function("pow", operation("math.powf"), torch.pow, arity=2),
+    _function(
+        "pow",
+        operation("math.powf"),
+        torch.pow,
+        arity=2,
+        exactness=_POWER,
+        extremes=by_rule("power"),
+    ),
     _function("sigmoid", intrinsic("spyreop.sigmoid"), torch.sigmoid, is_public=True),
     _function(
         "silu",
         intrinsic("spyreop.silu"),
         torch.nn.functional.silu,
+        extremes=Extremes(turning_points=(-1.278464542761074,)),
         is_custom_loop_op=True,
         is_public=True,
     ),
@@ -68,6 +88,7 @@ RECORDS = (
         "gelufwd",
         intrinsic("spyreop.gelu", max_bits=16),
         torch.nn.functional.gelu,
+        extremes=Extremes(turning_points=(-0.7517915246935645,)),
         loop_ops=("gelu",),
         is_custom_loop_op=True,
         is_public=True,
@@ -87,6 +108,7 @@ RECORDS = (
         arity=1,
         ktir=forms(floats=operation("math.rsqrt")),
         reference=torch.rsqrt,
+        extremes=Extremes(domain=(0, math.inf), has_pole=True),
         exactness=FUNCTION,
         cost="divide",
         loop_ops=("rsqrt",),

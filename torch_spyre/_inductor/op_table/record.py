@@ -66,6 +66,30 @@ FUNCTION = Exactness("within 0.502 ulp (float32: 1 ulp)", 0.502, 1.0)
 ACCUMULATED = Exactness("accumulated in float32, rounded once", 0.5, 0.5, per_element=1.0)
 
 
+@dataclass(frozen=True)
+class Extremes:
+    """Where an op has its extremes if its operands are intervals, for the verification of kernels.
+
+    They are at the ends of the intervals, which is the case if the op is monotone in each operand,
+    and at `turning_points` of the first operand. Outside of `domain` the first operand gives NaN.
+    With `has_pole` the result is unbounded where the last operand may be zero. `rule` names a
+    function in `verification/enclosures.py` for ops that none of this describes.
+    """
+
+    turning_points: tuple[float, ...] = ()
+    domain: tuple[float, float] | None = None
+    has_pole: bool = False
+    rule: str | None = None
+
+
+AT_ENDS = Extremes()
+
+
+def by_rule(name: str) -> Extremes:
+    """Return the extremes that a function in `verification/enclosures.py` finds."""
+    return Extremes(rule=name)
+
+
 class Emission(Enum):
     """How a KTIR form becomes operations."""
 
@@ -164,6 +188,8 @@ class OpRecord:
     # Results of narrow integers may need more bits than their dtype has.
     can_overflow: bool = False
     reduction: ReductionRule | None = None
+    # None: the result is only known if all operands are.
+    extremes: Extremes | None = None
     # Part of SuperDSC's public inventory.
     is_public: bool = False
 

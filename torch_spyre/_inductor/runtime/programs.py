@@ -3,6 +3,7 @@
 import functools
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch_spyre
@@ -21,10 +22,18 @@ from torch_spyre.ktir.module import Module
 _MIN_TILE_BYTES = 128
 
 
-def module_for(name: str, specs: Sequence[OpSpec]) -> Module:
-    """Return the KTIR of a stage, with tiles that fit the scratchpad."""
-    module, _ = _compiled(name, specs, load_card())
-    return module
+@dataclass(frozen=True)
+class CompiledStage:
+    """A stage in all its forms. `tile_budget` is what its tiles may use of a scratchpad."""
+
+    module: Module
+    program: Program
+    tile_budget: int
+
+
+def compile_stage(name: str, specs: Sequence[OpSpec]) -> CompiledStage:
+    """Compile a stage for the current card, with tiles that fit the scratchpad."""
+    return _compiled(name, specs, load_card())
 
 
 def program_for(name: str, specs: Sequence[OpSpec]) -> Program:
@@ -32,7 +41,7 @@ def program_for(name: str, specs: Sequence[OpSpec]) -> Program:
     card = load_card()
     cache = program_cache()
     if cache is None:
-        return _compiled(name, specs, card)[1]
+        return _compiled(name, specs, card).program
     key = cache_key(
         "opspec",
         name,
@@ -43,12 +52,12 @@ def program_for(name: str, specs: Sequence[OpSpec]) -> Program:
     )
     program = cache.load(key)
     if program is None:
-        program = _compiled(name, specs, card)[1]
+        program = _compiled(name, specs, card).program
         cache.store(key, program)
     return program
 
 
-def _compiled(name: str, specs: Sequence[OpSpec], card: CardDescription) -> tuple[Module, Program]:
+def _compiled(name: str, specs: Sequence[OpSpec], card: CardDescription) -> CompiledStage:
     budget = tile_budget(card)
     while True:
         module = build_module(name, specs, budget)
@@ -64,7 +73,7 @@ def _compiled(name: str, specs: Sequence[OpSpec], card: CardDescription) -> tupl
                 known={},
                 arrays=frozenset(names),
             )
-            return module, Program.from_content(content)
+            return CompiledStage(module, Program.from_content(content), budget)
         except ScratchpadOverflowError:
             # The plan counts tensors; the back end may need more memory for temporaries.
             if budget < _MIN_TILE_BYTES:

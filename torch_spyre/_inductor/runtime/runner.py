@@ -1,6 +1,6 @@
 """The kernel of a bundle, which launches the bundle's programs on the card."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch_spyre import _C
 from torch_spyre._inductor.kernel_parameters import (
@@ -13,6 +13,7 @@ from torch_spyre._inductor.op_table import category_of
 from torch_spyre._inductor.runtime.programs import program_for
 from torch_spyre.backend.execution import has_conflicts, timing_of
 from torch_spyre.backend.loaded_kernels import LoadedKernel, add_kernel, keep_kernels
+from torch_spyre.backend.program.program import Program
 from torch_spyre.timing.launch_cost import launch_cost
 
 
@@ -21,7 +22,7 @@ class Runner:
 
     def __init__(self, name: str, stages: Sequence[Sequence[OpSpec]]) -> None:
         self.name = name
-        scratch = _ScratchBuffers()
+        scratch = ScratchBuffers()
         loaded = [
             _load_stage(f"{name}_{position}", specs, scratch)
             for position, specs in enumerate(stages)
@@ -29,10 +30,11 @@ class Runner:
         programs = [stage for _, stage in loaded]
         self.bundle = _C.Bundle(name, programs, scratch.sizes, num_arguments(stages))
         keep_kernels(self.bundle, [kernel for kernel, _ in loaded])
-        self.run = self.bundle.run
+        # May be replaced by a function that also records or verifies the launch.
+        self.run: Callable[..., None] = self.bundle.run
 
 
-class _ScratchBuffers:
+class ScratchBuffers:
     """Buffers that pass values between stages, with the largest size that any stage needs."""
 
     def __init__(self) -> None:
@@ -50,14 +52,25 @@ class _ScratchBuffers:
 
 
 def _load_stage(
-    name: str, specs: Sequence[OpSpec], scratch: _ScratchBuffers
+    name: str, specs: Sequence[OpSpec], scratch: ScratchBuffers
 ) -> "tuple[LoadedKernel, _C.BundleStage]":
-    program = program_for(name, specs)
     parameters = kernel_parameters(specs)
+    return bind_program(program_for(name, specs), parameters, [spec.op for spec in specs], scratch)
+
+
+def bind_program(
+    program: Program,
+    parameters: Sequence[KernelParameter],
+    ops: Sequence[str],
+    scratch: ScratchBuffers,
+) -> "tuple[LoadedKernel, _C.BundleStage]":
+    """Return a stage that runs a program on arguments of the bundle and on scratch buffers.
+
+    The record of the loaded kernel comes first.
+    """
     array_bytes = [parameter.num_bytes for parameter in parameters]
     timing = timing_of(program, array_bytes, [])
     all_in_one_memory = [0] * len(parameters)
-    ops = [spec.op for spec in specs]
     kernel = add_kernel(program, array_bytes, (), ops)
     return kernel, _C.BundleStage(
         program_file=program.file,
@@ -68,7 +81,7 @@ def _load_stage(
     )
 
 
-def _bind_array(parameter: KernelParameter, scratch: _ScratchBuffers) -> "_C.ArrayBinding":
+def _bind_array(parameter: KernelParameter, scratch: ScratchBuffers) -> "_C.ArrayBinding":
     if parameter.argument_index is None:
         return _C.ArrayBinding.scratch(scratch.index_of(parameter), parameter.num_bytes)
     return _C.ArrayBinding.argument(parameter.argument_index, parameter.num_bytes)

@@ -82,18 +82,24 @@ def compile_function(
     known: Mapping[str, arguments.Scalar],
     arrays: frozenset[str] | None = None,
     checks_bounds: bool = False,
+    optimises: bool = True,
 ) -> ProgramContent:
     """Return the program of a function.
 
     `names` are the names of its arguments; scalars in `known` are compiled in as constants. With
-    `checks_bounds`, the program raises for every access outside its view.
+    `checks_bounds`, the program raises for every access outside its view. Without `optimises`, no
+    ops are fused, no copies are removed, and no buffers share an address.
     """
     name = function.sym_name.data
     kernel = KernelContext(source, grid, Registers(grid), checks_bounds=checks_bounds)
     bound = _lower(kernel, function, names, card, known, arrays)
-    nodes = coalescing.coalesce(fusion.fuse([*kernel.prologue, *kernel.nodes]))
+    nodes = [*kernel.prologue, *kernel.nodes]
     capacity = card.compute.lx_bytes
-    allocation = scratchpad_allocation.allocate(nodes, capacity)
+    if optimises:
+        nodes = coalescing.coalesce(fusion.fuse(nodes))
+        allocation = scratchpad_allocation.allocate(nodes, capacity)
+    else:
+        allocation = scratchpad_allocation.allocate_separately(nodes)
     if allocation.peak > capacity:
         peak_values = [(buffer.name, buffer.bytes) for buffer in allocation.peak_buffers]
         raise ScratchpadOverflowError(name, allocation.peak, capacity, peak_values)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from torch_spyre.backend.lowering.liveness import BufferGroup, buffer_groups
-from torch_spyre.backend.lowering.nodes import Matmul, Node, regions_of
+from torch_spyre.backend.lowering.nodes import Matmul, Node, regions_of, yielded_by
 from torch_spyre.backend.lowering.values import Buffer
 from torch_spyre.constants import BYTES_IN_STICK
 
@@ -50,6 +50,27 @@ def allocate(nodes: list[Node], capacity: int) -> Allocation:
     addresses = {buffer: slot.low for group, slot in slots.items() for buffer in group.buffers}
     peak_buffers = tuple(group.buffers[0] for group in _groups_at_peak(groups))
     return Allocation(addresses, _peak(slots), peak_buffers)
+
+
+def allocate_separately(nodes: list[Node]) -> Allocation:
+    """Return an address of its own for every buffer."""
+    addresses: dict[Buffer, int] = {}
+    end = 0
+    for buffer in dict.fromkeys(_buffers_of(nodes)):
+        addresses[buffer] = end
+        end += -(-buffer.bytes // BYTES_IN_STICK) * BYTES_IN_STICK
+    largest_first = sorted(addresses, key=lambda buffer: -buffer.bytes)
+    return Allocation(addresses, end, tuple(largest_first))
+
+
+def _buffers_of(nodes: Iterable[Node]) -> Iterator[Buffer]:
+    """Yield the buffers that nodes and their regions access."""
+    for node in nodes:
+        yield from node.reads()
+        yield from node.writes()
+        yield from yielded_by(node)
+        for region in regions_of(node):
+            yield from _buffers_of(region)
 
 
 def _with_exclusive_right_operands(

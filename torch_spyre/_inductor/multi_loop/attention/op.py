@@ -8,6 +8,7 @@ from torch_spyre._inductor.layouts.graph import LayoutOp
 from torch_spyre._inductor.layouts.sticks import StickCandidate
 from torch_spyre._inductor.loop_ir import LoopOp, Reduction
 from torch_spyre._inductor.multi_loop.attention import op_info, tiling
+from torch_spyre._inductor.multi_loop.attention.bounds import AttentionBounds
 from torch_spyre._inductor.multi_loop.attention.online_softmax import OnlineSoftmax
 from torch_spyre._inductor.multi_loop.interface import MultiLoopOp
 from torch_spyre._inductor.multi_loop.registry import register
@@ -20,6 +21,8 @@ from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.tiles import Frame
+from torch_spyre._inductor.verification.bounds import Bounds
+from torch_spyre._inductor.verification.positions import Grid
 from torch_spyre.ops.attention import OVERLOAD
 
 
@@ -64,6 +67,9 @@ class AttentionOp(MultiLoopOp):
 
     def emit_tile(self, kernel: KernelContext, frame: Frame) -> None:
         OnlineSoftmax(kernel, frame).emit()
+
+    def enclose(self, spec: OpSpec, operands: Sequence[Bounds], grid: Grid) -> Bounds:
+        return AttentionBounds(spec, grid).compute(operands)
 
     def check_op_info(self, spec: OpSpec, roles: LoopRoles, info: Field, dsc: Field) -> None:
         op_info.check_roles(spec, roles, info, dsc)

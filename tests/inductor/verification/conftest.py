@@ -1,0 +1,1 @@
+from kernel_fixtures import with_kernels  # noqa: F401  (a fixture)
