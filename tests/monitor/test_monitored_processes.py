@@ -221,6 +221,18 @@ def test_nothing_is_written_if_monitoring_is_off(run, tmp_path, monkeypatch):
     assert program.errors == "" and files(tmp_path) == []
 
 
+def test_processes_that_open_cards_remove_the_files_of_dead_ones(run, tmp_path):
+    dead = run(HOLD)
+    dead.answer()
+    os.kill(dead.pid, signal.SIGKILL)
+    dead.reap()
+    assert len(files(tmp_path)) == 1
+    program = run(HOLD)
+    program.answer()
+    (name,) = files(tmp_path)
+    assert f"-{program.pid}-" in name
+
+
 def test_folder_that_is_not_safe_is_not_used_and_the_card_works(run, tmp_path):
     (tmp_path / "cards").mkdir(mode=0o700)
     (tmp_path / "cards").chmod(0o777)

@@ -37,10 +37,13 @@ def runtime_config() -> dict[str, Any]:
     # Imported here: the card description needs pydantic, which would slow down `import torch`.
     from torch_spyre.cards import load_card
     from torch_spyre.monitor.published_card import published_card
+    from torch_spyre.monitor.sample import remove_dead_files
     from torch_spyre.ops import fallback_policy
 
     card = load_card()
-    monitor_folder = knobs.monitor.folder
+    monitor_folder = os.path.abspath(knobs.monitor.folder) if knobs.monitor.folder else ""
+    if monitor_folder:
+        remove_dead_files(monitor_folder)
     return {
         "name": card.identity.name,
         "type": card.identity.type,
@@ -58,7 +61,7 @@ def runtime_config() -> dict[str, Any]:
         "cached_bytes_limit": knobs.emulator.cache_megabytes * 2**20,
         "poison": knobs.emulator.poison,
         "host_threads": knobs.emulator.threads,
-        "monitor_folder": os.path.abspath(monitor_folder) if monitor_folder else "",
+        "monitor_folder": monitor_folder,
         "monitor_description": published_card(card).model_dump_json(),
         "trace": knobs.logging.debug != 0,
         "ieee_fp16": knobs.emulator.fp16 == "ieee",

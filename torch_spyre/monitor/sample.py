@@ -72,6 +72,18 @@ def take_sample() -> Sample:
     return Sample(time_ns, segments, tuple(skipped))
 
 
+def remove_dead_files(path: str) -> None:
+    """Remove the files of dead processes: those that were killed left theirs behind.
+
+    Does nothing to a folder that is not there or not safe to use.
+    """
+    try:
+        with _open_folder(path) as folder:
+            _live_files(folder)
+    except (FileNotFoundError, MonitorFolderError):
+        return
+
+
 def _folders() -> tuple[str, ...]:
     if knobs.MonitorKnobs.folder.text() is None:
         return knobs.monitor_folders()
@@ -107,16 +119,9 @@ def _read_folder(
     path: str, folder: int, segments: dict[Identity, Segment], skipped: list[Skipped]
 ) -> None:
     namespace = own_pid_namespace()
-    for name in sorted(os.listdir(folder)):
-        match = _NAME.fullmatch(name)
-        if match is None:
-            continue  # none of ours
-        identity = Identity(*map(int, match.groups()))
+    for name, identity in _live_files(folder):
         if identity.pid_namespace != namespace:
             skipped.append(Skipped(f"{path}/{name}", "its process runs in another container"))
-            continue
-        if not is_running(identity.pid, identity.start_ticks):
-            _remove(folder, name)
             continue
         try:
             segment = _read_file(folder, name, identity)
@@ -125,6 +130,23 @@ def _read_folder(
         else:
             if segment is not None:
                 segments[identity] = segment
+
+
+def _live_files(folder: int) -> list[tuple[str, Identity]]:
+    """Return the files of processes that live, or may live in another container; remove others."""
+    namespace = own_pid_namespace()
+    live = []
+    for name in sorted(os.listdir(folder)):
+        match = _NAME.fullmatch(name)
+        if match is None:
+            continue  # none of ours
+        identity = Identity(*map(int, match.groups()))
+        is_here = identity.pid_namespace == namespace
+        if is_here and not is_running(identity.pid, identity.start_ticks):
+            _remove(folder, name)
+        else:
+            live.append((name, identity))
+    return live
 
 
 def _remove(folder: int, name: str) -> None:
