@@ -92,7 +92,9 @@ class LoopTracer(DefaultHandler):
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Node:
         expr = _without_inductor_functions(sympy.sympify(expr))
         if expr.is_Integer:
-            return Constant(int(expr), dtype)
+            return Constant(_scalar(int(expr), dtype), dtype)
+        if dtype is torch.uint8:
+            return self.converted(Coordinate(expr, torch.int32), dtype)
         return Coordinate(expr, dtype)
 
     def to_dtype(

@@ -86,6 +86,37 @@ def test_reductions_of_narrow_integers_accumulate_in_int64(dtype):
     check(lambda device: x[:2].to(device).prod())
 
 
+def vector_of_100s(device, dtype):
+    return torch.full((30,), 100, dtype=dtype).to(device)
+
+
+OVERFLOWS = {
+    "mm": lambda x: x[None] @ x[:, None],
+    "bmm": lambda x: torch.bmm(x[None, None], x[None, :, None]),
+    "mv": lambda x: x[None].mv(x),
+    "dot": lambda x: x.dot(x),
+    "addmm": lambda x: torch.addmm(x[:1], x[None], x[:, None]),
+    "outer": lambda x: torch.outer(x, x),
+    "einsum": lambda x: torch.einsum("i,i->", x, x),
+    "sum": lambda x: x.sum(dtype=x.dtype),
+    "sum of a dim": lambda x: x.reshape(2, 15).sum(1, keepdim=True, dtype=x.dtype),
+    "prod": lambda x: x[:3].prod(dtype=x.dtype),
+    "prod of a dim": lambda x: x.reshape(10, 3).prod(1, dtype=x.dtype),
+    "cumsum": lambda x: x.cumsum(0, dtype=x.dtype),
+    "cumprod": lambda x: x.cumprod(0, dtype=x.dtype),
+    "arange": lambda x: torch.arange(-3, 5, dtype=x.dtype, device=x.device),
+    "arange of floats": lambda x: torch.arange(250.0, 260.0, dtype=x.dtype, device=x.device),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
+@pytest.mark.parametrize("name", OVERFLOWS)
+def test_integers_that_overflow_wrap_around_on_the_card(name, dtype):
+    # Conversions and comparisons read the elements as the card holds them.
+    check(lambda device: OVERFLOWS[name](vector_of_100s(device, dtype)).long())
+    check(lambda device: OVERFLOWS[name](vector_of_100s(device, dtype)) > 3)
+
+
 OUT_OF_RANGE = [1.7, -1.7, 128.0, 300.0, -129.0, 40000.0, 1e6, -1e6, 3e9, -3e9, 1e30, -1e30]
 
 

@@ -1,4 +1,4 @@
-"""Decompositions of reductions: variances, `any` and `all`, softmax, and `soft_margin_loss`."""
+"""Decompositions of reductions: variances, sums of uint8, `any`, `all`, softmax, and losses."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -58,6 +58,23 @@ def _with_mean(deviation: Callable[..., torch.Tensor]) -> Callable[..., Any]:
 
 register_decomposition(aten.var_mean.correction)(_with_mean(_var))
 register_decomposition(aten.std_mean.correction)(_with_mean(_std))
+
+
+def _wrapped_to_uint8(reduce: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """Return the op that reduces in 32 bits, in which the card stores uint8, and then wraps."""
+
+    def reduction(
+        x: torch.Tensor, *dims: Any, dtype: torch.dtype | None = None, **options: Any
+    ) -> Any:
+        if dtype is not torch.uint8:
+            return NotImplemented
+        return reduce(x.to(dtype), *dims, dtype=torch.int32, **options).to(dtype)
+
+    return reduction
+
+
+register_decomposition(aten.sum.default, aten.sum.dim_IntList)(_wrapped_to_uint8(torch.sum))
+register_decomposition(aten.prod.default, aten.prod.dim_int)(_wrapped_to_uint8(torch.prod))
 
 
 @register_decomposition(aten.any.default, aten.any.dim, aten.any.dims)

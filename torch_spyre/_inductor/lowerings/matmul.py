@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch._inductor import ir
-from torch._inductor.lowering import full
+from torch._inductor.lowering import full, to_dtype
 from torch._inductor.virtualized import ops
 
 from torch_spyre._inductor.loop_tracer import concrete
@@ -32,6 +32,10 @@ def matmul(
     left: ir.TensorBox, right: ir.TensorBox, size: Sequence[Any], inner: Any
 ) -> ir.TensorBox:
     """Return the matmul of two matrices or batches, whose reduced dim has the length `inner`."""
+    if left.get_dtype() is torch.uint8:
+        # The card stores uint8 in 32 bits: the conversion wraps sums that overflow.
+        wide = [to_dtype(operand, torch.int32) for operand in (left, right)]
+        return to_dtype(matmul(*wide, size, inner), torch.uint8)
     load_left, load_right = memory_loader(left), memory_loader(right)
     if concrete(inner) == 0:
         zeros: ir.TensorBox = full(size, 0, dtype=left.get_dtype(), device=left.get_device())
