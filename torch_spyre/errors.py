@@ -355,6 +355,8 @@ class MonitorWarning(UserWarning):
             f"spyre smi will not see the cards of this process: {folder}: {reason}. Set "
             "SPYRE_SMI_DIR to a folder that only you may write, or to off"
         )
+
+
 class VerificationError(SpyreError):
     """With TORCH_SPYRE_VERIFY, an output of a kernel is not within the bounds of its reference.
 

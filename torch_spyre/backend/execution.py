@@ -47,7 +47,9 @@ def execute(
         sizes,
         scalars,
         [buffer.memory for buffer in fixed],
-        cost=launch_cost(timing, (program.content.name,), kernel=_kernel_number(program, sizes, scalars)),
+        cost=launch_cost(
+            timing, (program.content.name,), kernel=_kernel_number(program, sizes, scalars)
+        ),
         ordered=_recorded_counts(program, sizes, scalars, memories)["conflict"],
     )
 
