@@ -5,7 +5,7 @@ compiled graph (`scheduling.py`) writes the kernel as source into Inductor's wra
 imported, `async_compile.py` loads the same kernel.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch._inductor import ir
@@ -15,8 +15,10 @@ from torch.profiler import record_function
 from torch_spyre import knobs
 from torch_spyre._inductor.bundle import Bundle, Tensor, format_loops
 from torch_spyre._inductor.bundle_builder import build_bundle
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import OpSpec, without_origins
+from torch_spyre._inductor.origin import Origin
 from torch_spyre._inductor.pipeline import run_passes
+from torch_spyre._inductor.provenance import node_reference
 from torch_spyre._inductor.runtime.dump import dump
 from torch_spyre._inductor.runtime.runner import Runner
 
@@ -50,20 +52,30 @@ def compile_bundle(request: BundleRequest, graph: GraphLowering) -> Bundle:
 
 def stages_source(bundle: Bundle) -> str:
     """Return the Python source of the OpSpecs. Bundles with equal source are one kernel."""
-    stages = ", ".join(repr(list(specs)) for specs in bundle.stages)
+    stages = ", ".join(repr(without_origins(specs)) for specs in bundle.stages)
     return f"[{stages}]"
 
 
 def kernel_source(bundle: Bundle, name: str) -> str:
-    """Return the Python source that loads the bundle's kernel in a generated wrapper."""
-    loop_ir = _loop_ir(bundle)
-    dumped = "" if loop_ir is None else f", {loop_ir!r}"
-    return f"async_compile.sdsc({name!r}, {stages_source(bundle)}{dumped})"
+    """Return the Python source that loads the bundle's kernel in a generated wrapper.
+
+    It names nodes of the graph instead of lines of the user's program: Inductor's cache returns one
+    wrapper for equal graphs of different lines.
+    """
+    loop_ir = _loop_ir(bundle, node_reference)
+    dumped = "" if loop_ir is None else f", loop_ir={loop_ir!r}"
+    nodes = node_names(bundle.stages)
+    return f"async_compile.sdsc({name!r}, {stages_source(bundle)}, nodes={nodes!r}{dumped})"
+
+
+def node_names(stages: Sequence[Sequence[OpSpec]]) -> list[list[str]]:
+    """Return the name of the node that each spec comes from; empty if it is unknown."""
+    return [[spec.origin.node if spec.origin else "" for spec in specs] for specs in stages]
 
 
 def load_bundle(bundle: Bundle) -> Runner:
     """Return the kernel of a bundle that has passed through all passes."""
-    return load_kernel(bundle.name, bundle.stages, _loop_ir(bundle))
+    return load_kernel(bundle.name, bundle.stages, _loop_ir(bundle, str))
 
 
 def load_kernel(name: str, stages: Sequence[Sequence[OpSpec]], loop_ir: str | None) -> Runner:
@@ -78,5 +90,5 @@ def load_kernel(name: str, stages: Sequence[Sequence[OpSpec]], loop_ir: str | No
         return Runner(name, stages)
 
 
-def _loop_ir(bundle: Bundle) -> str | None:
-    return None if knobs.logging.dump is None else format_loops(bundle)
+def _loop_ir(bundle: Bundle, describe: Callable[[Origin], str]) -> str | None:
+    return None if knobs.logging.dump is None else format_loops(bundle, describe)
