@@ -15,8 +15,11 @@ FOLDER = Path(__file__).parents[1] / "inductor" / "expected"
 CORES = "4"
 # Without cycle counts and program listings, which belong to the back end.
 FILES = ("loop_ir.txt", "opspec.txt", "ktir.mlir", "bundle.mlir")
-# The lines of the samples, which move: in OpSpecs, and as comments in loops.
-ORIGIN = re.compile(r", origin=Origin\([^\n]*?\)(?=\)\n)|  # (?!program )[^\n]*")
+# The lines of the samples, which move: in OpSpecs, as comments in loops, and in KTIR.
+ORIGIN = re.compile(
+    r", origin=Origin\([^\n]*?\)(?=\)\n)|  # (?!program )[^\n]*|^#loc.*\n| loc\(#loc\d*\)",
+    re.MULTILINE,
+)
 # The samples whose SuperDSC files are compared too. These files are long.
 IN_SUPERDSC = ("add", "sum_rows", "matmul_epilogue", "gather", "transpose")
 

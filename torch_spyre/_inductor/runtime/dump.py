@@ -42,7 +42,8 @@ def _write(
         functions.extend(function.clone() for function in module.operation.body.block.ops)
         program = program_for(kernel, stage)
         array_bytes = [parameter.num_bytes for parameter in kernel_parameters(stage)]
-        listings.append(program.listing())
+        sources = [spec.origin.location if spec.origin else "" for spec in stage]
+        listings.append(program.listing(sources))
         timings.append(asdict(timing_of(program, array_bytes, [])))
     (target / "ktir.mlir").write_text(str(Module(ModuleOp(functions))))
     (target / "program.txt").write_text("\n".join(listings))
