@@ -4,6 +4,7 @@ The kernels are compiled for four cores, which are enough to show the work divis
 """
 
 import os
+import re
 import tempfile
 from pathlib import Path
 
@@ -14,6 +15,11 @@ FOLDER = Path(__file__).parents[1] / "inductor" / "expected"
 CORES = "4"
 # Without cycle counts and program listings, which belong to the back end.
 FILES = ("loop_ir.txt", "opspec.txt", "ktir.mlir", "bundle.mlir")
+# The lines of the samples, which move: in OpSpecs, as comments in loops, and in KTIR.
+ORIGIN = re.compile(
+    r", origin=Origin\([^\n]*?\)(?=\)\n)|  # (?!program )[^\n]*|^#loc.*\n| loc\(#loc\d*\)",
+    re.MULTILINE,
+)
 # The samples whose SuperDSC files are compared too. These files are long.
 IN_SUPERDSC = ("add", "sum_rows", "matmul_epilogue", "gather", "transpose")
 
@@ -30,7 +36,7 @@ def texts_of(name: str, folder: Path, set_variable) -> dict[str, str]:
     files = [path for path in kernel.iterdir() if path.name in FILES]
     if name in IN_SUPERDSC:
         files += kernel.glob("sdsc_*.json")
-    return {path.name: path.read_text() for path in sorted(files)}
+    return {path.name: ORIGIN.sub("", path.read_text()) for path in sorted(files)}
 
 
 def expected(name: str) -> dict[str, str]:

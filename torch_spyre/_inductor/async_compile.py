@@ -9,6 +9,7 @@ from torch._inductor.async_compile import AsyncCompile
 from torch_spyre._inductor.driver import load_kernel
 from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, UnimplementedOp, flat
 from torch_spyre._inductor.op_spec_validation import validate
+from torch_spyre._inductor.provenance import from_nodes, with_origins
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre._inductor.superdsc.programs import split_into_programs
 from torch_spyre._inductor.superdsc.scratchpad_allocation import with_scratchpad_names
@@ -27,12 +28,15 @@ class SpyreAsyncCompile(AsyncCompile):
         self,
         name: str,
         specs: Sequence[Sequence[OpSpec]] | Sequence[Spec],
+        *,
+        nodes: Sequence[Sequence[str]] = (),
         loop_ir: str | None = None,
         user_ops: Sequence[str] = (),
     ) -> "Runner | UnimplementedKernel":
         """Return the kernel of stages, or of hand-written specs: these are validated and split.
 
-        `loop_ir` and `user_ops` are those of `load_kernel`.
+        `nodes` are the names of the graph's nodes that the specs of each stage come from; `loop_ir`
+        and `user_ops` are those of `load_kernel`.
         """
         stages: list[Sequence[OpSpec]] = []
         hand_written: list[Spec] = []
@@ -49,7 +53,10 @@ class SpyreAsyncCompile(AsyncCompile):
             validate(hand_written, load_card().compute.cores)
             ops = [spec for spec in unroll_loop_specs(hand_written) if isinstance(spec, OpSpec)]
             stages.extend(split_into_programs(with_scratchpad_names(ops)))
-        return load_kernel(name, stages, loop_ir, user_ops)
+        if nodes:
+            stages = [from_nodes(*stage) for stage in zip(stages, nodes, strict=True)]
+        loops = None if loop_ir is None else with_origins(loop_ir)
+        return load_kernel(name, stages, loops, user_ops)
 
 
 class UnimplementedKernel:

@@ -4,7 +4,7 @@ The passes of `pipeline.py` transform a `Bundle` from one form to the next. The 
 `Bundle.stages`: lists of OpSpecs, each list one program, which run one after the other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,6 +13,7 @@ from torch_spyre._C import SpyreTensorLayout
 from torch_spyre._inductor.layouts import Buffer
 from torch_spyre._inductor.loop_ir import LoopOp, format_loop_op
 from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.origin import Origin
 from torch_spyre.cards import CardDescription, load_card
 
 
@@ -54,10 +55,10 @@ class Bundle:
     card: CardDescription = field(default_factory=load_card)
 
 
-def format_loops(bundle: Bundle) -> str:
-    """Return the text of the loops of a bundle, grouped by program."""
+def format_loops(bundle: Bundle, describe: Callable[[Origin], str] = str) -> str:
+    """Return the text of the loops of a bundle, grouped by program, with their origins."""
     groups = bundle.groups or (bundle.ops,)
     return "\n\n".join(
-        f"# program {number}\n" + "\n".join(map(format_loop_op, group))
+        f"# program {number}\n" + "\n".join(format_loop_op(op, describe) for op in group)
         for number, group in enumerate(groups)
     )

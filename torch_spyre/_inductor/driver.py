@@ -15,8 +15,9 @@ from torch.profiler import record_function
 from torch_spyre import knobs
 from torch_spyre._inductor.bundle import Bundle, Tensor, format_loops
 from torch_spyre._inductor.bundle_builder import build_bundle
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import OpSpec, without_origins
 from torch_spyre._inductor.pipeline import run_passes
+from torch_spyre._inductor.provenance import node_reference
 from torch_spyre._inductor.runtime.dump import dump
 from torch_spyre._inductor.runtime.recording import RecordedKernel
 from torch_spyre._inductor.runtime.runner import Runner
@@ -55,7 +56,7 @@ def compile_bundle(request: BundleRequest, graph: GraphLowering) -> Bundle:
 
 def stages_source(bundle: Bundle) -> str:
     """Return the Python source of the OpSpecs. Bundles with equal source are one kernel."""
-    stages = ", ".join(repr(list(specs)) for specs in bundle.stages)
+    stages = ", ".join(repr(without_origins(specs)) for specs in bundle.stages)
     return f"[{stages}]"
 
 
@@ -63,15 +64,27 @@ def kernel_source(bundle: Bundle, name: str) -> str:
     """Return the Python source that loads the bundle's kernel in a generated wrapper.
 
     The wrapper may be loaded from Inductor's cache when kernels are dumped or verified, so it holds
-    what that needs.
+    what that needs. It names nodes of the graph instead of lines of the user's program: the cache
+    returns one wrapper for equal graphs of different lines.
     """
-    arguments = (repr(name), stages_source(bundle), repr(format_loops(bundle)))
-    return f"async_compile.sdsc({', '.join(arguments)}, {list(bundle.user_ops)!r})"
+    arguments = [
+        repr(name),
+        stages_source(bundle),
+        f"nodes={node_names(bundle.stages)!r}",
+        f"loop_ir={format_loops(bundle, node_reference)!r}",
+        f"user_ops={list(bundle.user_ops)!r}",
+    ]
+    return f"async_compile.sdsc({', '.join(arguments)})"
+
+
+def node_names(stages: Sequence[Sequence[OpSpec]]) -> list[list[str]]:
+    """Return the name of the node that each spec comes from; empty if it is unknown."""
+    return [[spec.origin.node if spec.origin else "" for spec in specs] for specs in stages]
 
 
 def load_bundle(bundle: Bundle) -> Runner:
     """Return the kernel of a bundle that has passed through all passes."""
-    loop_ir = None if knobs.logging.dump is None else format_loops(bundle)
+    loop_ir = None if knobs.logging.dump is None else format_loops(bundle, str)
     return load_kernel(bundle.name, bundle.stages, loop_ir, bundle.user_ops)
 
 

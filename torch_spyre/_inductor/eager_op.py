@@ -26,6 +26,8 @@ from torch_spyre._inductor.inputs import describe
 from torch_spyre._inductor.layouts.sticks import default_layout
 from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.native_ops import is_native
+from torch_spyre._inductor.origin import Origin
+from torch_spyre._inductor.provenance import GraphOrigins, tracking
 from torch_spyre._inductor.registration import register
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.dtypes import RAW_DTYPES
@@ -301,7 +303,8 @@ def _lower(
             outputs, results = [_position(tensors, target) for target in written], []
         name = f"sdsc_{overload._schema.name.replace('::', '_')}"
         aliased = frozenset(inputs[position] for position in partially_aliased(tensors))
-        bundle = compile_bundle(BundleRequest(name, buffers, known, results, aliased), graph)
+        with tracking(GraphOrigins(default=Origin(op=str(overload)))):
+            bundle = compile_bundle(BundleRequest(name, buffers, known, results, aliased), graph)
     example = _output_example(module)
     if written:
         example = tuple(written) if len(written) > 1 else written[0]

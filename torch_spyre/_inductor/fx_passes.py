@@ -1,7 +1,6 @@
 """Passes over FX graphs before lowering: fallbacks, host scalars and host indices."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,14 +11,13 @@ from torch._inductor.custom_graph_pass import CustomGraphModulePass
 from torch.utils import _pytree as pytree
 
 from torch_spyre._inductor.native_ops import is_native
+from torch_spyre._inductor.provenance import users_line
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.dtypes import RAW_DTYPES
 from torch_spyre.errors import FallbackError, UnsupportedError
 from torch_spyre.ops import eager, fallback_policy, fallbacks
 from torch_spyre.ops.hand_written import HAND_WRITTEN_OPS
 
-# A frame in the stack trace of a node, the innermost last.
-_STACK_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 # Ops that copy from one device to another.
 _ACROSS_DEVICES = (
     torch.ops.aten.copy.default,
@@ -69,12 +67,6 @@ def announce_fallbacks(module: torch.fx.GraphModule) -> None:
             raise FallbackError(str(node.target), list(map(_described, arguments)), position)
         if location:
             fallbacks.record_user_line(str(node.target), *location)
-
-
-def users_line(node: torch.fx.Node) -> tuple[str, int] | None:
-    """Return file and line of the user's code that a node comes from, or None if unknown."""
-    frames = _STACK_FRAME.findall(node.meta.get("stack_trace") or "")
-    return (frames[-1][0], int(frames[-1][1])) if frames else None
 
 
 def _described(argument: object) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torch_spyre import _C
-from torch_spyre._inductor.fx_passes import users_line
+from torch_spyre._inductor.provenance import users_line
 from torch_spyre.constants import DEVICE_NAME
 
 _MESSAGE = (

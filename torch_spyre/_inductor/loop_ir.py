@@ -4,7 +4,7 @@ A `LoopOp` is one buffer of Inductor. A graph of steps computes every point of a
 from loaded elements; the result is stored, or reduced along some symbols and then stored.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import sympy
@@ -13,6 +13,7 @@ from sympy import Symbol
 
 from torch_spyre._inductor.multi_loop.registry import find_multi_loop_op
 from torch_spyre._inductor.op_table import MATMUL_OPS
+from torch_spyre._inductor.origin import Origin
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Step:
     op: str
     inputs: tuple["Node", ...]
     dtype: torch.dtype
+    origin: Origin | None = None
 
 
 Node = Constant | Load | Coordinate | Step
@@ -83,8 +85,8 @@ class LoopOp:
     is_partial: bool = False
     # Symbols of `write` that are values of index tensors, for scatter.
     scattered: tuple[tuple[Symbol, "Load"], ...] = ()
-    # The ops of the user's graph that it comes from, for messages.
-    origins: tuple[str, ...] = field(default=(), compare=False)
+    # The op of the user's program that computes the result.
+    origin: Origin | None = field(default=None, compare=False)
 
     @property
     def is_matmul(self) -> bool:
@@ -125,11 +127,20 @@ class Interner:
     def __init__(self) -> None:
         self._steps: dict[object, Step] = {}
 
-    def step(self, op: str, inputs: tuple[Node, ...], dtype: torch.dtype) -> Step:
-        """Return the step with these operands, which is created on the first call."""
+    def step(
+        self,
+        op: str,
+        inputs: tuple[Node, ...],
+        dtype: torch.dtype,
+        origin: Origin | None = None,
+    ) -> Step:
+        """Return the step with these operands, which is created on the first call.
+
+        Equal steps of several origins are one, with the first origin.
+        """
         key = (op, tuple(map(_identity, inputs)), dtype)
         if key not in self._steps:
-            self._steps[key] = Step(op, inputs, dtype)
+            self._steps[key] = Step(op, inputs, dtype, origin)
         return self._steps[key]
 
 
@@ -155,13 +166,19 @@ def traverse(roots: Sequence[Node]) -> list[Node]:
     return list(visited)
 
 
-def format_loop_op(op: LoopOp) -> str:
-    """Return the text of the op, one line for each value."""
+def format_loop_op(op: LoopOp, describe: Callable[[Origin], str] = str) -> str:
+    """Return the text of the op, one line for each value.
+
+    The origin of the op follows as a comment, and that of each step whose origin is another.
+    """
     names: dict[Node, str] = {}
-    lines = [f"{op.name}: {_format_space(op)}"]
+    lines = [f"{op.name}: {_format_space(op)}{_comment(op.origin, describe)}"]
     for node in traverse(op.roots):
         names[node] = f"%{len(names)}"
-        lines.append(f"  {names[node]} = {_format_node(node, names)}")
+        origin = node.origin if isinstance(node, Step) else None
+        is_other = origin is not None and not origin.is_same_call(op.origin)
+        comment = _comment(origin if is_other else None, describe)
+        lines.append(f"  {names[node]} = {_format_node(node, names)}{comment}")
     result = names[op.roots[0]]
     if isinstance(op.value, Reduction):
         reduced = ", ".join(symbol.name for symbol in op.reduced)
@@ -171,6 +188,10 @@ def format_loop_op(op: LoopOp) -> str:
     suffix = " (partial)" if op.is_partial else ""
     lines.append(f"  {op.target}[{op.write}] = {result}{suffix}{_format_lookups(op.scattered)}")
     return "\n".join(lines)
+
+
+def _comment(origin: Origin | None, describe: Callable[[Origin], str]) -> str:
+    return f"  # {describe(origin)}" if origin is not None else ""
 
 
 def _format_space(op: LoopOp) -> str:

@@ -33,7 +33,7 @@ def _substitute(node: Node, replacements: Mapping[Node, Node], rewritten: dict[N
         return replacements.get(node, node)
     if node not in rewritten:
         inputs = tuple(_substitute(operand, replacements, rewritten) for operand in node.inputs)
-        rewritten[node] = Step(node.op, inputs, node.dtype)
+        rewritten[node] = replace(node, inputs=inputs)
     return rewritten[node]
 
 
@@ -83,5 +83,5 @@ class _SymbolRewriter:
                 return replace(node, expression=self.expression(node.expression))
             case Step():
                 inputs = tuple(map(self.node, node.inputs))
-                return self.interner.step(node.op, inputs, node.dtype)
+                return self.interner.step(node.op, inputs, node.dtype, node.origin)
         return node

@@ -35,6 +35,7 @@ from torch_spyre._inductor.op_table import (
     ResultType,
     conversion_op,
 )
+from torch_spyre._inductor.provenance import current_origin, within
 from torch_spyre.dtypes import FLOAT_DTYPES, SIGNED_DTYPES
 from torch_spyre.errors import UnsupportedError
 
@@ -44,7 +45,10 @@ class LoopTracer(DefaultHandler):
 
     def __init__(self) -> None:
         self.indirect: dict[Symbol, Load] = {}
-        self.step = Interner().step
+        self._interner = Interner()
+
+    def step(self, op: str, inputs: tuple[Node, ...], dtype: torch.dtype) -> Step:
+        return self._interner.step(op, inputs, dtype, current_origin())
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
         record = LOOP_OPS.get(name)
@@ -219,7 +223,7 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
     reduced: list[sympy.Expr] = []
     value: Node | Reduction
     store_indices: Sequence[sympy.Expr] = points
-    with V.set_ops_handler(handler):
+    with V.set_ops_handler(handler), within(_node_of(buffer)):
         if isinstance(data, ir.Reduction):
             reduced = symbols(data.reduction_ranges, "r")
             value = _reduction(handler, data, data.inner_fn(points, reduced))
@@ -229,6 +233,7 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
             if data.scatter_mode is not None:
                 raise UnsupportedError(f"a scatter with mode {data.scatter_mode}")
             store_indices = data.output_indexer(points)
+        origin = current_origin()
     target, index, is_partial = _destination(buffer, store_indices)
     scattered = handler.index_loads(target, index)
     return LoopOp(
@@ -241,8 +246,15 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
         sympy.expand(index),
         is_partial or bool(scattered),
         scattered,
-        tuple(str(node.target) for node in buffer.origins if node.op == "call_function"),
+        origin,
     )
+
+
+def _node_of(buffer: ir.ComputedBuffer) -> torch.fx.Node | None:
+    """Return the node of the graph that a buffer computes, as far as Inductor knows it."""
+    node: torch.fx.Node | None = buffer.data.origin_node or buffer.origin_node
+    nodes = [origin for origin in buffer.origins if origin.op == "call_function"]
+    return nodes[-1] if node is None and nodes else node
 
 
 def concrete(size: Any) -> int:

@@ -7,7 +7,7 @@ generated wrappers rebuild them.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ import sympy
 import torch  # noqa: F401  # loads the libraries that _C needs
 
 from torch_spyre._C import DataFormats
+from torch_spyre._inductor.origin import Origin
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -104,6 +105,8 @@ class OpSpec:
     op_info: Mapping[str, Any] = field(default_factory=dict)
     # Symbols that enclosing loops tile, outermost first.
     tiled_symbols: Sequence[sympy.Symbol] = ()
+    # The op of the user's program that it is a part of.
+    origin: Origin | None = field(default=None, compare=False)
 
     @property
     def index_args(self) -> Sequence[TensorArg]:
@@ -153,6 +156,7 @@ class OpSpec:
             f"OpSpec(op={self.op!r}, is_reduction={self.is_reduction}, "
             f"iteration_space={{{space}}}, op_info={dict(self.op_info)!r}, args=[{args}]"
             + (f", tiled_symbols=[{tiled}]" if tiled else "")
+            + (f", origin={self.origin!r}" if self.origin is not None else "")
             + ")"
         )
 
@@ -189,6 +193,19 @@ def flat(specs: Sequence[Spec]) -> Iterator[OpSpec | UnimplementedOp]:
             yield from flat(spec.body)
         else:
             yield spec
+
+
+def without_origins(specs: Sequence[AnySpec]) -> list[AnySpec]:
+    """Return the specs without the lines that they come from, on which no program depends."""
+    return [_without_origin(spec) for spec in specs]
+
+
+def _without_origin(spec: AnySpec) -> AnySpec:
+    if isinstance(spec, LoopSpec):
+        return replace(spec, body=without_origins(spec.body))
+    if isinstance(spec, OpSpec):
+        return replace(spec, origin=None)
+    return spec
 
 
 def index_names(arg: TensorArg) -> list[str]:

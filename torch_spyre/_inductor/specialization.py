@@ -29,6 +29,7 @@ from torch_spyre._inductor.fx_passes import (
 )
 from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
+from torch_spyre._inductor.provenance import origins_of_graph, tracking
 from torch_spyre.errors import (
     CompilerFailure,
     FallbackError,
@@ -115,7 +116,13 @@ class Specializing:
             module = self._trace(mode, fakes)
             context = TracingContext(mode)
             try:
-                with tracing(context), V.set_fake_mode(mode), compiling_for(arguments):
+                origins = origins_of_graph(module, self.module)
+                with (
+                    tracing(context),
+                    V.set_fake_mode(mode),
+                    compiling_for(arguments),
+                    tracking(origins),
+                ):
                     reject_subgraphs(module)
                     compiled: Compiled = compile_fx_inner(module, fakes, **self.options)
             except Exception as error:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
-from xdsl.dialects.builtin import DYNAMIC_INDEX, FileLineColLoc, MemRefType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import Operation
 
 from torch_spyre.backend.arrays import is_array
@@ -16,6 +16,7 @@ from torch_spyre.errors import KernelArgumentError, KtirError, SpyreError
 from torch_spyre.ktir.dialects.ktdp.indirect_tiles import ConstructIndirectAccessTileOp
 from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
 from torch_spyre.ktir.dialects.ktdp.transfers import LoadOp, StoreOp
+from torch_spyre.ktir.locations import position_of
 from torch_spyre.ktir.verification.report import error_at
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ def _error(module: "Module", function: "Function", match: re.Match[str]) -> Ktir
     problem = f"out of bounds on core {core}, grid point {point}: {match['problem'].strip()}"
     line, column = int(match["line"]), int(match["column"])
     for operation in function.operation.walk():
-        location = operation.location
+        position = position_of(operation)
         if (
-            isinstance(location, FileLineColLoc)
-            and (location.line.data, location.column.data) == (line, column)
+            position is not None
+            and (position.line.data, position.column.data) == (line, column)
             and operation.name == match["op"]
         ):
             return error_at(operation, problem + _view_text(operation), module.source)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from xdsl.dialects.builtin import FileLineColLoc, IndexType
+from xdsl.dialects.builtin import IndexType
 
 from torch_spyre.backend.argument_binding import ArgumentBinder, on_card_of
 from torch_spyre.backend.arrays import (
@@ -25,7 +25,9 @@ from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import CardDescription, load_card
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.errors import KernelArgumentError, KtirError, ScratchpadOverflowError
+from torch_spyre.ktir.locations import position_of
 from torch_spyre.ktir.suggestions import suggestion
+from torch_spyre.ktir.syntax.printer import print_module
 from torch_spyre.timing import Timing
 
 if TYPE_CHECKING:
@@ -78,9 +80,10 @@ def compile_kernel(
         if cache is None:
             program = compiling()
         else:
+            text = print_module(module.operation, has_sources=False)
             locations = _source_locations(module)
             which = repr(None if arrays is None else sorted(arrays))
-            digest = cache_key(str(module), locations, name, values, which, card.digest)
+            digest = cache_key(text, locations, name, values, which, card.digest)
             program = cache.load(digest)
             if program is None:
                 program = compiling()
@@ -91,12 +94,10 @@ def compile_kernel(
 
 def _source_locations(module: "Module") -> str:
     """Return the lines and columns of all ops: part of programs, not of the printed module."""
-    locations = (operation.location for operation in module.operation.walk())
+    positions = (position_of(operation) for operation in module.operation.walk())
     return " ".join(
-        f"{location.line.data}:{location.column.data}"
-        if isinstance(location, FileLineColLoc)
-        else "-"
-        for location in locations
+        f"{position.line.data}:{position.column.data}" if position is not None else "-"
+        for position in positions
     )
 
 

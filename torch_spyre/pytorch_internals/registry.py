@@ -19,6 +19,7 @@ from torch_spyre.pytorch_internals import (
     host_access,
     layout_arguments,
     loop_ops,
+    loop_origins,
     lowering_tables,
     module_loading,
     opcheck,
@@ -56,6 +57,7 @@ PATCHES: tuple[Patch, ...] = (
     computation_dtypes.PATCH,
     lowering_tables.PATCH,
     loop_ops.PATCH,
+    loop_origins.PATCH,
     constant_folding.PATCH,
 )
 _PROCESS_PATCHES = [patch for patch in PATCHES if patch.lifetime is Lifetime.PROCESS]

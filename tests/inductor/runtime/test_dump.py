@@ -17,7 +17,7 @@ from torch_spyre.errors import KnobError
 
 # The parts of a listing that come from the text: locations, and names of arguments, which set
 # the width of columns.
-FROM_TEXT = re.compile(r"\d+:\d+$|%\w+| +", re.MULTILINE)
+FROM_TEXT = re.compile(r"\d+:\d+$| #\d+.*$|%\w+| +", re.MULTILINE)
 
 
 @pytest.fixture

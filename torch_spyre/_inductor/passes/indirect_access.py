@@ -117,9 +117,7 @@ def _copy(source: Tensor, target: Tensor, op: LoopOp) -> LoopOp:
         *(symbol * source.stride[dim] for dim, symbol in enumerate(dims) if symbol in sizes)
     )
     value = Load(source.name, index, source.dtype)
-    return LoopOp(
-        target.name, target.name, source.dtype, sizes, (), value, index, origins=op.origins
-    )
+    return LoopOp(target.name, target.name, source.dtype, sizes, (), value, index, origin=op.origin)
 
 
 def _unambiguous(tensor: Tensor) -> Tensor:

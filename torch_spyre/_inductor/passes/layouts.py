@@ -119,7 +119,7 @@ def _copy(load: Load, copy: Restickify, source: Tensor, op: LoopOp) -> LoopOp:
         # Simplified with the op's sizes, since the copy does not have all of its loops.
         value = replace(load, index=expression(parse(load.index, op.sizes)))
         return LoopOp(
-            copy.name, copy.name, load.dtype, sizes, (), value, copy.index, origins=op.origins
+            copy.name, copy.name, load.dtype, sizes, (), value, copy.index, origin=op.origin
         )
     symbols = [Symbol(f"c{dim}", integer=True) for dim in range(len(source.size))]
     sizes = {symbol: size for symbol, size in zip(symbols, source.size, strict=True) if size > 1}
@@ -131,7 +131,7 @@ def _copy(load: Load, copy: Restickify, source: Tensor, op: LoopOp) -> LoopOp:
         )
     )
     value = Load(load.buffer, index, load.dtype)
-    return LoopOp(copy.name, copy.name, load.dtype, sizes, (), value, index, origins=op.origins)
+    return LoopOp(copy.name, copy.name, load.dtype, sizes, (), value, index, origin=op.origin)
 
 
 def _write_to_buffer(

@@ -32,6 +32,7 @@ from torch_spyre._inductor.op_spec import (
     sympify,
 )
 from torch_spyre._inductor.op_table import IDENTITY, INDEX, RESTICKIFY
+from torch_spyre._inductor.origin import Origin
 from torch_spyre.errors import UnsupportedError
 
 
@@ -52,6 +53,7 @@ class _Draft:
     symbols: list[Symbol]
     args: list[TensorArg]
     info: dict[str, object] = field(default_factory=dict)
+    origin: Origin | None = None
 
     def split(self, segments: Mapping[Symbol, Sequence[tuple[Symbol, int]]]) -> None:
         """Rewrite the op's index expression in the symbols that alignment split the loops into."""
@@ -140,20 +142,23 @@ class _SpecBuilder:
     ) -> None:
         """Add the spec that writes the op's buffer: in the scratchpad, in memory, or in both."""
         symbols = list(op.sizes)
+        origin = _origin_of(op.value) or op.origin
         info = {**({"constants": dict(constants)} if constants else {}), **info}
         stored = op.target in self.stored or op.is_partial
         memory = self._memory_arg(op) if stored else None
         if op.target in self.read_here or memory is None:
             remaining = [symbol for symbol in symbols if symbol not in op.reduced]
             value = self._scratch_arg(op.target, remaining, op.dtype, is_input=False)
-            self.drafts.append(_Draft(name, is_reduction, symbols, [*operands, value], dict(info)))
+            args = [*operands, value]
+            self.drafts.append(_Draft(name, is_reduction, symbols, args, dict(info), origin))
             self.in_scratchpad[op.target] = _as_input(value)
             name, is_reduction, operands, info = IDENTITY, False, [_as_input(value)], {}
             symbols = remaining
         if memory is not None:
             if op.is_partial:
                 info["partial"] = True
-            self.drafts.append(_Draft(name, is_reduction, symbols, [*operands, memory], dict(info)))
+            args = [*operands, memory]
+            self.drafts.append(_Draft(name, is_reduction, symbols, args, dict(info), origin))
 
     def _operands(self, op: LoopOp, step: Step) -> tuple[list[TensorArg], dict[str, float]]:
         operands: list[TensorArg] = []
@@ -180,15 +185,16 @@ class _SpecBuilder:
         if isinstance(node, Step):
             operands, constants = self._operands(op, node)
             info: dict[str, object] = {"constants": constants} if constants else {}
-            self.drafts.append(_Draft(node.op, False, symbols, [*operands, out], info))
+            origin = node.origin or op.origin
+            self.drafts.append(_Draft(node.op, False, symbols, [*operands, out], info, origin))
         elif isinstance(node, Coordinate):
             # In specs, floor and Mod replace Inductor's index functions.
             plain = expression(parse(node.expression, self.sizes))
             info = {"expression": str(plain)}
-            self.drafts.append(_Draft(INDEX, False, symbols, [out], info))
+            self.drafts.append(_Draft(INDEX, False, symbols, [out], info, op.origin))
         else:
             info = {"constants": {"operand0": node.value}}
-            self.drafts.append(_Draft(IDENTITY, False, symbols, [out], info))
+            self.drafts.append(_Draft(IDENTITY, False, symbols, [out], info, op.origin))
         self.in_scratchpad[value] = _as_input(out)
         return self.in_scratchpad[value]
 
@@ -315,7 +321,7 @@ class _SpecBuilder:
             for symbol in draft.symbols
             for part in reversed(parts[symbol])
         }
-        return OpSpec(draft.op, draft.is_reduction, space, args, draft.info)
+        return OpSpec(draft.op, draft.is_reduction, space, args, draft.info, origin=draft.origin)
 
     def _split_scratch_arg(
         self,
@@ -336,6 +342,10 @@ class _SpecBuilder:
             device_size=[*(ranges[part] for part in plain), stick],
             device_coordinates=[*plain, sympy.S.Zero],
         )
+
+
+def _origin_of(value: Node | Reduction) -> Origin | None:
+    return value.origin if isinstance(value, Step) else None
 
 
 def _as_input(arg: TensorArg) -> TensorArg:

@@ -57,7 +57,8 @@ def _write(target: Path, name: str, stages: Stages, loop_ir: str | None) -> None
         functions.extend(function.clone() for function in compiled.module.operation.body.block.ops)
         array_bytes = [parameter.num_bytes for parameter in kernel_parameters(stage)]
         timing = timing_of(compiled.program, array_bytes, [])
-        listings.append(compiled.program.listing())
+        sources = [spec.origin.location if spec.origin else "" for spec in stage]
+        listings.append(compiled.program.listing(sources))
         timings.append(timing_entry(kernel, number, stage, knobs.device.card, timing))
         cycles.append(ideal_cycles(kernel, stage, timing))
         divisions.append(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch_spyre
 from torch_spyre import knobs
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import OpSpec, without_origins
 from torch_spyre._inductor.tiling.tile_plan import tile_budget
 from torch_spyre._inductor.to_ktir import build_module
 from torch_spyre.backend.lowering import compile_function
@@ -45,7 +45,7 @@ def program_for(name: str, specs: Sequence[OpSpec]) -> Program:
     key = cache_key(
         "opspec",
         name,
-        repr(list(specs)),
+        repr(without_origins(specs)),
         card.digest,
         str(knobs.division.k_fast),
         _front_end(),

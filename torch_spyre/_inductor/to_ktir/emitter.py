@@ -1,6 +1,7 @@
 """Emits KTIR ops on tiles, one method for each. Shapes are static; views cost nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import isinf
 
 from xdsl.dialects import arith, scf, tensor
@@ -13,6 +14,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    LocationAttr,
     MemRefType,
     i64,
 )
@@ -71,6 +73,15 @@ class Emitter:
     def add(self, operation: Operation) -> SSAValue:
         return self.indices.add_op(operation)
 
+    @contextmanager
+    def at(self, location: LocationAttr | None) -> Iterator[None]:
+        """Emit ops at a location."""
+        enclosing, self.indices.location = self.indices.location, location
+        try:
+            yield
+        finally:
+            self.indices.location = enclosing
+
     # Memory
 
     def view(
@@ -92,6 +103,7 @@ class Emitter:
 
     def _add_at_entry(self, operation: Operation) -> None:
         """Insert an op before the body of the entry block, after the constants it may need."""
+        self.indices.locate(operation)
         anchor = self._entry_anchor
         if anchor is None:
             self.indices.entry.add_op(operation)
@@ -110,7 +122,7 @@ class Emitter:
 
     def store(self, value: SSAValue, view: SSAValue, origins: Sequence[Index]) -> None:
         tile = self._tile(view, origins, shape_of(value))
-        self.indices.block.add_op(StoreOp(value, tile))
+        self.indices.append(StoreOp(value, tile))
 
     def _tile(self, view: SSAValue, origins: Sequence[Index], sizes: Shape) -> SSAValue:
         values = [self.indices.value(origin) for origin in origins]
@@ -264,7 +276,7 @@ class Emitter:
         self.indices.block = enclosing
         start, end = (self.indices.value(bound) for bound in (lower, upper))
         operation = scf.ForOp(start, end, self.indices.constant(step), carried, block)
-        enclosing.add_op(operation)
+        self.indices.append(operation)
         return list(operation.results)
 
     def branch(self, condition: SSAValue, body: Callable[[], None]) -> None:
@@ -275,4 +287,4 @@ class Emitter:
         body()
         block.add_op(scf.YieldOp())
         self.indices.block = enclosing
-        enclosing.add_op(scf.IfOp(condition, [], Region(block)))
+        self.indices.append(scf.IfOp(condition, [], Region(block)))

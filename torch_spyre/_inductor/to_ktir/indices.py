@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr, UnknownLoc
 from xdsl.ir import Block, Operation, SSAValue
 
 from torch_spyre.ktir.dialects.arith import CmpiOp
@@ -37,11 +37,27 @@ class IndexArithmetic:
     def __init__(self, entry: Block) -> None:
         self.entry = entry
         self.block = entry
+        # The location of the ops that are emitted next.
+        self.location: LocationAttr | None = None
         self._constants: dict[int, SSAValue] = {}
 
     def add_op(self, operation: Operation) -> SSAValue:
-        self.block.add_op(operation)
+        """Append an op and return its first result."""
+        self.append(operation)
         return operation.results[0]
+
+    def append(self, operation: Operation) -> None:
+        """Append an op at the current location."""
+        self.locate(operation)
+        self.block.add_op(operation)
+
+    def locate(self, operation: Operation) -> None:
+        """Set the location of an op and of those inside of it that have none."""
+        if self.location is None:
+            return
+        for inner in operation.walk():
+            if isinstance(inner.location, UnknownLoc):
+                inner.location = self.location
 
     def constant(self, value: int) -> SSAValue:
         if value not in self._constants:

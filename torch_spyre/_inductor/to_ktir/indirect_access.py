@@ -64,7 +64,7 @@ class IndirectTile:
             AccessTileType(self.shape),
             variable_names=[axis.symbol.name for axis in self.axes],
         )
-        emitter.indices.block.add_op(tile)
+        emitter.indices.append(tile)
         self.tile = tile.result
 
     def gather(self) -> Value:
@@ -74,7 +74,7 @@ class IndirectTile:
 
     def scatter(self, value: Value) -> None:
         """Emit a store to the elements. Of several stores to one element, the last wins."""
-        self.emitter.indices.block.add_op(StoreOp(value.ssa, self.tile))
+        self.emitter.indices.append(StoreOp(value.ssa, self.tile))
 
 
 def _device_view(emitter: Emitter, bases: Mapping[str, SSAValue], arg: TensorArg) -> SSAValue:

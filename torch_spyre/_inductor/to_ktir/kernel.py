@@ -116,7 +116,8 @@ class _KernelBuilder:
     def _emit_tile(self, frame: Frame, _: Sequence[SSAValue]) -> Sequence[SSAValue]:
         multi_loop = multi_loop_op_of(self.specs)
         if multi_loop is not None:
-            multi_loop.emit_tile(self.context, frame)
+            with self.context.at(self.specs[0]):
+                multi_loop.emit_tile(self.context, frame)
         elif self.plan.streamed:
             self._emit_stream(TileScope(self.context, frame))
         else:

@@ -149,7 +149,7 @@ class Reducer:
             iterators,
             [accumulator.type for accumulator in accumulators],
         )
-        emitter.indices.block.add_op(operation)
+        emitter.indices.append(operation)
         return list(operation.results)
 
 

@@ -32,6 +32,10 @@ class TileScope:
 
     def emit(self, spec: OpSpec) -> None:
         """Emit an op on this tile."""
+        with self.context.at(spec):
+            self._emit(spec)
+
+    def _emit(self, spec: OpSpec) -> None:
         if spec.op == INDEX:
             self.set_result(spec, emit_coordinate(self.emitter, spec, self.frame))
         elif spec.op in POINTWISE_OPS:
@@ -56,9 +60,10 @@ class TileScope:
 
     def preload(self, spec: OpSpec) -> None:
         """Load the operands of an op that are the same for all tiles of a stream."""
-        for arg in spec.operands:
-            if not arg.in_scratchpad and self._is_invariant(arg):
-                self._operand(arg)
+        with self.context.at(spec):
+            for arg in spec.operands:
+                if not arg.in_scratchpad and self._is_invariant(arg):
+                    self._operand(arg)
 
     def _is_invariant(self, arg: TensorArg) -> bool:
         """Return whether a tensor, and the indices it is read at, are the same for all tiles."""

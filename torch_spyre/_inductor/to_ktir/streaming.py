@@ -116,12 +116,14 @@ class Stream:
     def combine_cores(self, groups: CoreGroups) -> None:
         """Combine the accumulators of the cores that share a result."""
         for accumulation in self.accumulations:
-            accumulation.combine_cores(groups)
+            with self.context.at(accumulation.spec):
+                accumulation.combine_cores(groups)
 
     def finish(self) -> None:
         """Emit the results of the stream, and the specs after it."""
         for accumulation in self.accumulations:
-            accumulation.finish()
+            with self.context.at(accumulation.spec):
+                accumulation.finish()
         for spec in self.after:
             self.outer.emit(spec)
 
@@ -141,7 +143,8 @@ class Stream:
 
     def _accumulation(self, spec: OpSpec) -> _Accumulation:
         kind = _MatmulAccumulation if is_matmul(spec) else _ReductionAccumulation
-        return kind(self.context, spec, self.outer)
+        with self.context.at(spec):
+            return kind(self.context, spec, self.outer)
 
     def _emit_tile(self, frame: Frame, values: Sequence[SSAValue]) -> list[SSAValue]:
         scope = TileScope(self.context, frame, self.outer)
@@ -152,7 +155,8 @@ class Stream:
             if id(spec) in positions:
                 position = positions[id(spec)]
                 accumulation = self.accumulations[position]
-                accumulators[position] = accumulation.update(accumulators[position], scope)
+                with self.context.at(spec):
+                    accumulators[position] = accumulation.update(accumulators[position], scope)
             else:
                 scope.emit(spec)
         return [value for group in accumulators for value in group]

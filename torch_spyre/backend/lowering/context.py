@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import DYNAMIC_INDEX, FileLineColLoc, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -44,6 +44,7 @@ from torch_spyre.backend.program.instructions import (
     View,
 )
 from torch_spyre.errors import KtirError
+from torch_spyre.ktir.locations import position_of
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.verification.report import error_at
 
@@ -103,10 +104,10 @@ class KernelContext:
 
     def set_location(self, operation: Operation) -> None:
         """Set the op that the following nodes are lowered from."""
-        location = operation.location
+        position = position_of(operation)
         line, column = 0, 0
-        if isinstance(location, FileLineColLoc):
-            line, column = location.line.data, location.column.data
+        if position is not None:
+            line, column = position.line.data, position.column.data
         self.operation = operation
         self.location = len(self.locations)
         self.locations.append(SourceLocation(operation.name, line, column))

@@ -36,8 +36,9 @@ _SHOWN_VALUES = 8
 _REGISTERS = (Role.SOURCE, Role.OPTIONAL_SOURCE, Role.DESTINATION)
 
 
-def listing(content: ProgramContent) -> str:
-    return "\n".join((*_header(content), "", *_code(content))) + "\n"
+def listing(content: ProgramContent, sources: Sequence[str] = ()) -> str:
+    """Return a program as text; `sources` are the user's lines of the OpSpecs it comes from."""
+    return "\n".join((*_header(content), "", *_code(content, sources))) + "\n"
 
 
 def _header(content: ProgramContent) -> Iterator[str]:
@@ -82,7 +83,7 @@ def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
         yield f"  {'  '.join(cells)}".rstrip()
 
 
-def _code(content: ProgramContent) -> Iterator[str]:
+def _code(content: ProgramContent, sources: Sequence[str]) -> Iterator[str]:
     writer = _Writer(Names(content))
     width = len(str(max(len(content.code) - 1, 0)))
     depth = 0
@@ -92,16 +93,22 @@ def _code(content: ProgramContent) -> Iterator[str]:
         first, *more = writer.lines(instruction)
         indent = "  " * depth
         line = f"{number:>{width}}  {indent}{first}"
-        yield f"{line:<{_SOURCE_COLUMN}}  ; {_source(content, instruction)}"
+        yield f"{line:<{_SOURCE_COLUMN}}  ; {_source(content, instruction, sources)}"
         yield from (f"{' ' * width}  {indent}    {line}" for line in more)
         if isinstance(instruction, LoopBegin):
             depth += 1
 
 
-def _source(content: ProgramContent, instruction: Instruction) -> str:
+def _source(content: ProgramContent, instruction: Instruction, sources: Sequence[str]) -> str:
+    """Return the op of an instruction, and its line and column or the number of its OpSpec."""
     if not 0 <= instruction.location < len(content.locations):
         return "unknown"
     location = content.locations[instruction.location]
+    if location.line == 0:
+        return location.op
+    if location.column == 0:
+        source = sources[location.line - 1] if location.line <= len(sources) else ""
+        return f"{location.op} #{location.line} {source}".rstrip()
     return f"{location.op} {location.line}:{location.column}"
 
 

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -81,8 +81,8 @@ class Program:
     def arguments(self) -> tuple[Argument, ...]:
         return self.content.arguments
 
-    def listing(self) -> str:
-        """Return the program as text."""
+    def listing(self, sources: Sequence[str] = ()) -> str:
+        """Return the program as text; `sources` are the user's lines of its OpSpecs, in order."""
         from torch_spyre.backend.program.listing import listing
 
-        return listing(self.content)
+        return listing(self.content, sources)

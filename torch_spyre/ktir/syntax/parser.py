@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineMap, AffineSet
 from xdsl.parser import ForwardDeclaredValue, ParserState, UnresolvedOperand
@@ -16,6 +16,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 from torch_spyre.errors import KtirError
 from torch_spyre.ktir.dialects.context import ktir_context
 from torch_spyre.ktir.dialects.ktdp import SpyreMemorySpaceAttr
+from torch_spyre.ktir.locations import location
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.suggestions import op_suggestion
 from torch_spyre.ktir.syntax.affine_parser import KtirAffineParser
@@ -113,20 +114,22 @@ class KtirParser(LiteralParser):
         results = self._parse_op_result_list()
         token = self._current_token
         self._operations.append((token.text.strip('"'), token.span.start))
-        operation = self._parse_operation_body(bool(results))
+        operation, source = self._parse_operation_body(bool(results))
         self._operations.pop()
         self._check_operands(operation, token.span)
         if operation.get_traits_of_type(IsolatedFromAbove):
             self._check_all_defined()
         line, column = self._source.line_and_column(token.span.start)
-        operation.location = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        position = FileLineColLoc(self._file, IntAttr(line), IntAttr(column))
+        operation.location = location(position, source)
         self._bind_results(operation, results, token.span)
         return operation
 
-    def _parse_operation_body(self, has_results: bool) -> Operation:
+    def _parse_operation_body(self, has_results: bool) -> tuple[Operation, LocationAttr | None]:
+        """Parse an op and its `loc(...)`, if there is one."""
         token = self._current_token
         if has_results and token.kind == MLIRTokenKind.PERCENT_IDENT:
-            return parse_infix(self)
+            return parse_infix(self), self.parse_optional_location()
         is_generic = token.kind == MLIRTokenKind.STRING_LIT
         if is_generic:
             name = self.parse_str_literal()
@@ -141,11 +144,12 @@ class KtirParser(LiteralParser):
         self._parser_state.dialect_stack.append(kind.dialect_name())
         if is_generic:
             operation = self._parse_generic_operation(kind)
+            source: LocationAttr | None = operation.location
         else:
             operation = EXTENDED_PARSERS.get(kind.name, kind.parse)(self)
-            self.parse_optional_location()
+            source = self.parse_optional_location()
         self._parser_state.dialect_stack.pop()
-        return operation
+        return operation, source
 
     def _bind_results(
         self, operation: Operation, results: Sequence[tuple[Span, int]], span: Span

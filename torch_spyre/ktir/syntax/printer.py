@@ -17,14 +17,19 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
 
+from torch_spyre.ktir.locations import source_of
 from torch_spyre.ktir.syntax.affine_format import format_map, format_set
 
 
 @dataclass(eq=False, repr=False)
 class KtirPrinter(Printer):
-    """Prints maps and sets inline, unless `aliases` is a dictionary that collects them."""
+    """Prints maps and sets inline, unless `aliases` is a dictionary that collects them.
+
+    With `has_sources`, the source of each op follows it as `loc(...)`.
+    """
 
     aliases: dict[Attribute, str] | None = field(default=None, kw_only=True)
+    has_sources: bool = field(default=False, kw_only=True)
     _alias_counts: dict[str, int] = field(default_factory=dict, init=False)
 
     def print_ssa_value(self, value: SSAValue) -> str:
@@ -39,6 +44,9 @@ class KtirPrinter(Printer):
             op.print(self)
         else:
             super().print_op(op)
+        source = source_of(op) if self.has_sources else None
+        if source is not None:
+            self.print_string(f" loc({self._alias_of(source, 'loc')})")
 
     def print_attribute(self, attribute: Attribute) -> None:
         if isinstance(attribute, DenseIntOrFPElementsAttr):
@@ -54,13 +62,19 @@ class KtirPrinter(Printer):
         if self.aliases is None:
             self.print_string(_format(attribute))
             return
+        self.print_string(
+            self._alias_of(attribute, "map" if isinstance(attribute, AffineMapAttr) else "set")
+        )
+
+    def _alias_of(self, attribute: Attribute, stem: str) -> str:
+        """Return the alias of an attribute, which is created on its first use."""
+        assert self.aliases is not None
         alias = self.aliases.get(attribute)
         if alias is None:
-            stem = "map" if isinstance(attribute, AffineMapAttr) else "set"
             count = self._alias_counts.get(stem, 0)
             self._alias_counts[stem] = count + 1
             alias = self.aliases[attribute] = f"#{stem}{count or ''}"
-        self.print_string(alias)
+        return alias
 
     def _print_element(self, element: Attribute) -> None:
         """Print an element of an array; i64 integers need no type there."""
@@ -108,21 +122,23 @@ def _unused_name(printer: Printer, hint: str | None) -> str:
     return name
 
 
-def _format(attribute: AffineMapAttr | AffineSetAttr) -> str:
+def _format(attribute: Attribute) -> str:
     if isinstance(attribute, AffineMapAttr):
         return format_map(attribute.data)
-    return format_set(attribute.data)
+    if isinstance(attribute, AffineSetAttr):
+        return format_set(attribute.data)
+    return str(attribute)
 
 
-def print_module(module: Operation) -> str:
-    """Return the text of a module, with the definitions of its aliases first."""
+def print_module(module: Operation, *, has_sources: bool = True) -> str:
+    """Return the text of a module, with the definitions of its aliases first.
+
+    Without sources it is the same for a kernel that was compiled from other lines.
+    """
     stream = StringIO()
     aliases: dict[Attribute, str] = {}
-    KtirPrinter(stream, aliases=aliases).print_op(module)
-    lines = []
-    for attribute, alias in aliases.items():
-        assert isinstance(attribute, AffineMapAttr | AffineSetAttr)
-        lines.append(f"{alias} = {_format(attribute)}\n")
+    KtirPrinter(stream, aliases=aliases, has_sources=has_sources).print_op(module)
+    lines = [f"{alias} = {_format(attribute)}\n" for attribute, alias in aliases.items()]
     return "".join(lines) + stream.getvalue() + "\n"
 
 

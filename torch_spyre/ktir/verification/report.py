@@ -2,10 +2,10 @@
 
 import warnings
 
-from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Operation
 
 from torch_spyre.errors import KtirError, KtirWarning
+from torch_spyre.ktir.locations import position_of
 from torch_spyre.ktir.source import Source
 from torch_spyre.ktir.syntax.printer import print_operation
 from torch_spyre.source_location import SourceLocation
@@ -13,15 +13,13 @@ from torch_spyre.source_location import SourceLocation
 
 def _location(operation: Operation, source: Source | None) -> SourceLocation | None:
     """Return the location of an op, or of the nearest enclosing op that has one."""
-    location = operation.location
+    position = position_of(operation)
     parent = operation.parent_op()
-    while not isinstance(location, FileLineColLoc) and parent is not None:
-        location, parent = parent.location, parent.parent_op()
-    if source is None or not isinstance(location, FileLineColLoc):
+    while position is None and parent is not None:
+        position, parent = position_of(parent), parent.parent_op()
+    if source is None or position is None or position.filename.data != source.name:
         return None
-    if location.filename.data != source.name:
-        return None
-    return source.word_at(location.line.data, location.column.data)
+    return source.word_at(position.line.data, position.column.data)
 
 
 def error_at(operation: Operation, problem: str, source: Source | None) -> KtirError:
