@@ -92,11 +92,14 @@ CHANGED = {
     "SPYRE_INDUCTOR_IGNORE_HINTS": "1",
     "MAX_BUCKETS": "8",
     "MIN_DEFAULT_GRANULARITY": "8",
-    "TORCH_SPYRE_DUMP": "folder",
+    "TORCH_SPYRE_FUSION": "0",
 }
 # What it reads otherwise, and why graphs need not be compiled again for it.
 WITHOUT_CODE = {
     "TORCH_SPYRE_VALIDATE_PASSES": "only checks bundles, and changes none",
+    "TORCH_SPYRE_DUMP": "wrappers hold what dumps need in any case",
+    "TORCH_SPYRE_VERIFY": "kernels are verified when they are loaded",
+    "TORCH_SPYRE_VERIFY_PASSES": "graphs from the cache are reported as not verified",
     "UNROLL_LOOPS": "only files to read are written so",
     "BUNDLE_SYMBOLIC_ARGS": "only files to read are written so",
 }

@@ -28,7 +28,7 @@ def enclose(
     reference = record.reference
 
     def function(*values: torch.Tensor) -> torch.Tensor:
-        result = reference(*values, *constants)
+        result: torch.Tensor = reference(*values, *constants)
         return result.to(torch.float64) if result.dtype is torch.bool else result
 
     extremes = record.extremes

@@ -188,8 +188,9 @@ def rounded(bounds: Bounds, format: ValueFormat, ulps: float = 0.5) -> Bounds:
     bounds = bounds.monotone(lambda values: values.to(torch.float64))
     if ulps == 0:
         return bounds.monotone(lambda values: values.clamp(-format.largest, format.largest))
-    low, high = (_widened(side, format, ulps) for side in (bounds.low, bounds.high))
-    low, high = nearest(low[0], format), nearest(high[1], format)
+    lowest, _ = _widened(bounds.low, format, ulps)
+    _, highest = _widened(bounds.high, format, ulps)
+    low, high = nearest(lowest, format), nearest(highest, format)
     maybe_nan = bounds.maybe_nan
     if format.bits == 8:
         # PyTorch's conversions to float8 overflow to NaN, others saturate.

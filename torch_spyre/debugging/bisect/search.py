@@ -111,23 +111,8 @@ def _blame_graphs(
     script: Script, bisection: Bisection, reference: ScriptRun, tolerance: float
 ) -> None:
     """Find what is wrong in compiled graphs whose kernels compute their OpSpecs."""
-    dump = script.folder / "dump_of_passes"
-    passes = script.run(
-        {**_VERIFY, "TORCH_SPYRE_VERIFY_PASSES": "1", "TORCH_SPYRE_DUMP": str(dump)}
-    )
-    name, establishes = "compiler passes", "each pass preserves what its loops compute"
-    if passes.report is not None and passes.report.divergences:
-        divergence = passes.report.divergences[0]
-        detail = divergence.compiler_pass or ""
-        bisection.add(name, establishes, Verdict.WRONG, detail)
-        bisection.compiler_pass, bisection.kernel = detail, divergence.kernel
-        bisection.line, bisection.origin = divergence.line, divergence.origin
-        bisection.message = divergence.message
-        bisection.folder = None if divergence.folder is None else Path(divergence.folder)
-        bisection.guilty = f"the compiler pass {detail!r}" if detail else "a kernel"
+    if _is_fault_of_a_pass(script, bisection, {}):
         return
-    verdict = Verdict.UNKNOWN if passes.report is None else Verdict.RIGHT
-    bisection.add(name, establishes, verdict)
     unfused = script.run({"TORCH_SPYRE_FUSION": "0"})
     problem = difference(unfused, reference, tolerance)
     establishes = "fusion of loops makes it wrong"
@@ -152,6 +137,8 @@ def _blame_eager_op(
     tolerance: float,
 ) -> None:
     """Find the first op on the card with which the program is wrong, the others on the CPU."""
+    if _is_fault_of_a_pass(script, bisection, NO_GRAPHS):
+        return
     if _is_effect_of_the_format(script, bisection, NO_GRAPHS, tolerance):
         return
     ops = eager.report.ops if eager.report is not None else []
@@ -176,6 +163,31 @@ def _blame_eager_op(
     bisection.add("eager ops one by one", establishes, Verdict.WRONG, f"{op} at {line}")
     bisection.op, bisection.line = op, line
     bisection.guilty = f"the op {op}: its decomposition or lowering, for its kernels are right"
+
+
+def _is_fault_of_a_pass(
+    script: Script, bisection: Bisection, environment: Mapping[str, str | None]
+) -> bool:
+    """Check every pass on every kernel; return whether one changes a result."""
+    dump = script.folder / "dump_of_passes"
+    settings = {"TORCH_SPYRE_VERIFY_PASSES": "1", "TORCH_SPYRE_DUMP": str(dump)}
+    run = script.run({**environment, **_VERIFY, **settings})
+    name, establishes = "compiler passes", "each pass preserves what its loops compute"
+    if run.report is None or not run.report.divergences:
+        verdict = Verdict.UNKNOWN if run.report is None else Verdict.RIGHT
+        bisection.add(name, establishes, verdict)
+        return False
+    divergence = run.report.divergences[0]
+    detail = divergence.compiler_pass or divergence.kernel
+    bisection.add(name, establishes, Verdict.WRONG, detail)
+    bisection.compiler_pass, bisection.kernel = divergence.compiler_pass or "", divergence.kernel
+    bisection.line, bisection.origin = divergence.line, divergence.origin
+    bisection.message = divergence.message
+    bisection.folder = None if divergence.folder is None else Path(divergence.folder)
+    bisection.guilty = (
+        f"the compiler pass {detail!r}" if divergence.compiler_pass else f"the kernel {detail}"
+    )
+    return True
 
 
 def _is_effect_of_the_format(
