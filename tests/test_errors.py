@@ -95,6 +95,23 @@ EXAMPLES = [
     (errors.OpinfoError("abz", "no op has this name"), ["spyre opinfo abz: no op has this name"]),
     (errors.ResultsError("a.json", "no 'ops'"), ["'a.json' is not a file", "no 'ops'"]),
     (errors.KernelFailedError("add", "out of bounds"), ["add: out of bounds"]),
+    (errors.NoReferenceError("a loop of 3 ops"), ["no reference: a loop of 3 ops"]),
+    (
+        errors.VerificationError(
+            "sdsc_add",
+            "the op exp is wrong",
+            op="exp",
+            computes="softmax",
+            origin="aten.exp",
+            line="model.py:3",
+            folder="dump/sdsc_add",
+        ),
+        [
+            "kernel sdsc_add (softmax): the op exp is wrong.",
+            "model.py:3.",
+            "Dumped to dump/sdsc_add.",
+        ],
+    ),
 ]
 ERRORS = [error for error, _ in EXAMPLES]
 PACKAGE = Path(errors.__file__).parent

@@ -29,7 +29,7 @@ class Request:
 
 @dataclass(frozen=True)
 class DivergenceReport:
-    """What is known of a `VerificationError`."""
+    """The facts of a `VerificationError`."""
 
     kernel: str
     message: str

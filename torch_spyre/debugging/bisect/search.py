@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from torch_spyre import knobs
 from torch_spyre.debugging.bisect.child import DivergenceReport
 from torch_spyre.debugging.bisect.kernel_levels import try_dumped_kernel
 from torch_spyre.debugging.bisect.levels import Bisection, Verdict
@@ -56,7 +57,7 @@ def _blame_kernel(script: Script, bisection: Bisection, divergence: DivergenceRe
         bisection.folder = Path(divergence.folder)
         if not bisection.guilty:
             try_dumped_kernel(bisection, bisection.folder)
-    for name, environment, meaning in _variations(script):
+    for name, environment, meaning in _variations():
         run = script.run({**_VERIFY, **environment})
         if run.report is None or (run.exit_code and not run.report.divergences):
             bisection.add(name, meaning, Verdict.UNKNOWN, _last_line(run))
@@ -66,12 +67,12 @@ def _blame_kernel(script: Script, bisection: Bisection, divergence: DivergenceRe
             bisection.add(name, meaning, Verdict.RIGHT)
             bisection.right_with.append(name)
     if _WITHOUT_FAULT in bisection.right_with:
-        bisection.guilty = f"the injected fault {script.environment['SPYRE_EMU_INJECT']}"
+        bisection.guilty = f"the injected fault {knobs.emulator.inject}"
 
 
-def _variations(script: Script) -> list[tuple[str, Mapping[str, str | None], str]]:
+def _variations() -> list[tuple[str, Mapping[str, str | None], str]]:
     """Return names of settings under which a kernel may be right, and what that would mean."""
-    injected = script.environment.get("SPYRE_EMU_INJECT")
+    injected = knobs.emulator.inject
     if not injected:
         return list(_VARIATIONS)
     meaning = f"the injected fault {injected} makes it wrong"
@@ -195,7 +196,7 @@ def _is_effect_of_the_format(
 ) -> bool:
     """Run card and CPU in IEEE binary16; return whether the difference disappears."""
     ieee = {"SPYRE_EMU_FP16": "ieee"}
-    on_card, on_cpu = (script.run({**each, **ieee}) for each in (environment, ON_CPU))
+    on_card, on_cpu = (script.run({**device, **ieee}) for device in (environment, ON_CPU))
     problem = difference(on_card, on_cpu, tolerance)
     establishes = "the card's 16-bit format makes the difference"
     if problem is None:
