@@ -101,6 +101,23 @@ EXAMPLES = [
         ["/tmp/cards: it belongs to another user", "Set SPYRE_SMI_DIR"],
     ),
     (errors.MonitorFileError("it is too short"), ["it is too short"]),
+    (errors.NoReferenceError("a loop of 3 ops"), ["no reference: a loop of 3 ops"]),
+    (
+        errors.VerificationError(
+            "sdsc_add",
+            "the op exp is wrong",
+            op="exp",
+            computes="softmax",
+            origin="aten.exp",
+            line="model.py:3",
+            folder="dump/sdsc_add",
+        ),
+        [
+            "kernel sdsc_add (softmax): the op exp is wrong.",
+            "model.py:3.",
+            "Dumped to dump/sdsc_add.",
+        ],
+    ),
 ]
 ERRORS = [error for error, _ in EXAMPLES]
 PACKAGE = Path(errors.__file__).parent

@@ -357,6 +357,14 @@ class MonitorWarning(UserWarning):
         )
 
 
+class NoReferenceError(SpyreError):
+    """A result has no reference, so that TORCH_SPYRE_VERIFY cannot check it, and reports that."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"no reference: {reason}")
+
+
 class VerificationError(SpyreError):
     """With TORCH_SPYRE_VERIFY, an output of a kernel is not within the bounds of its reference.
 

@@ -6,7 +6,7 @@ standard library only, and little of that.
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Generic, Literal, Self, TypeVar, overload
 
@@ -135,6 +135,12 @@ def override(**values: str | int | None) -> Iterator[None]:
         _overrides.clear()
         _overrides.update(before)
         _notify_listeners()
+
+
+def child_environment(changes: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the environment for a child process, with variables set, or unset where None."""
+    environment = {**os.environ, **{key: text for key, text in changes.items() if text is not None}}
+    return {key: text for key, text in environment.items() if changes.get(key, text) is not None}
 
 
 # Every variable that starts like this is ours, so that one without a knob is a mistake.

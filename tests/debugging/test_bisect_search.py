@@ -2,6 +2,7 @@
 
 import pytest
 
+from torch_spyre import knobs
 from torch_spyre.debugging.bisect import search
 from torch_spyre.debugging.bisect.child import DivergenceReport, RunReport
 from torch_spyre.debugging.bisect.levels import Verdict
@@ -26,8 +27,8 @@ def divergence(**facts):
 class AnsweredScript(Script):
     """A script whose runs are answered by a function of the settings."""
 
-    def __init__(self, folder, answer, environment=()):
-        super().__init__(folder / "script.py", [], folder, environment=dict(environment))
+    def __init__(self, folder, answer):
+        super().__init__(folder / "script.py", [], folder)
         self.answer, self.asked = answer, []
 
     def run(self, environment, cpu_ops=()):
@@ -43,8 +44,8 @@ class AnsweredScript(Script):
         return ScriptRun(exit_code, output, "the end of the errors", report)
 
 
-def bisect(folder, answer, environment=()):
-    script = AnsweredScript(folder, answer, environment)
+def bisect(folder, answer):
+    script = AnsweredScript(folder, answer)
     return search.bisect(script, tolerance=0.05), script
 
 
@@ -92,7 +93,8 @@ def test_injected_fault_is_named(tmp_path):
         is_clean = "SPYRE_EMU_INJECT" in environment
         return RIGHT if is_clean else RunReport(divergences=[divergence()])
 
-    result, _ = bisect(tmp_path, answer, {"SPYRE_EMU_INJECT": "flip:addf"})
+    with knobs.override(SPYRE_EMU_INJECT="flip:addf"):
+        result, _ = bisect(tmp_path, answer)
     assert result.guilty == "the injected fault flip:addf"
 
 

@@ -1,4 +1,4 @@
-"""What TORCH_SPYRE_VERIFY has checked in this process, and what it could not check.
+"""The summary of TORCH_SPYRE_VERIFY: how much it has checked, and what it could not check.
 
 ```python
 from torch_spyre.debugging import verification
@@ -18,7 +18,7 @@ logger = get_logger(__name__)
 
 @dataclass
 class VerificationSummary:
-    """What TORCH_SPYRE_VERIFY has checked so far."""
+    """How much TORCH_SPYRE_VERIFY has checked in this process so far."""
 
     launches: int = 0
     kernels: int = 0

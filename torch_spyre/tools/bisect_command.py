@@ -88,7 +88,7 @@ def _print(result: "Bisection", folder: Path) -> None:
         "kernel": result.kernel,
         "from": result.origin,
         "line": result.line,
-        "right": f"with {', '.join(result.right_with)}" if result.right_with else "",
+        "right if": ", ".join(result.right_with),
         "dump": "" if result.folder is None else str(result.folder),
         "replay": "" if result.folder is None else f"python {result.folder / 'replay.py'}",
         "files": str(folder),

@@ -57,6 +57,45 @@ def test_every_stage_is_written(dumped, name):
     assert all(record["time_ps"] > 0 for record in json.loads((folder / "timing.json").read_text()))
 
 
+def test_times_have_names_and_units(dumped):
+    (folder,) = dumped("matmul_epilogue")
+    (record,) = json.loads((folder / "timing.json").read_text())
+    assert record["kernel"] == f"{folder.name}_0" and record["stage"] == 0
+    assert "batchmatmul" in record["ops"] and record["card"] == "spyre" and record["cores"] > 1
+    # Every field is a name, a number with its unit in its name, or a group of such.
+    units = ("_ps", "_bytes", "_fraction", "_ops", "_requests", "_hops")
+    plain = {"kernel", "stage", "ops", "card", "cores", "cycles", "macs", "bound_by", "steps"}
+    assert all(key in plain or key.endswith(units) for key in record), record.keys()
+    assert record["busy_ps"].keys() == {"pt", "sfp", "ddr", "lx", "ring"}
+    assert 0 < record["utilisation_fraction"]["pt"] <= 1
+    for step in record["steps"]:
+        plain_of_step = {"name", "op", "cores"}
+        assert all(key in plain_of_step or key.endswith("_ps") for key in step)
+
+
+def test_ideal_cycles_of_a_matmul_are_those_of_its_multiplications(dumped):
+    (folder,) = dumped("matmul_epilogue")
+    (entry,) = json.loads((folder / "perf" / "ideal_cycles.json").read_text())
+    assert entry["kernel"] == f"{folder.name}_0" and entry["op_category"] == "batchmatmul"
+    (timing,) = json.loads((folder / "timing.json").read_text())
+    utilisation = timing["utilisation_fraction"]["pt"]
+    assert entry["ideal_cycles"] == round(timing["cycles"] * utilisation) > 0
+
+
+def test_division_says_what_each_core_and_tile_computes(dumped):
+    (folder,) = dumped("sum_over_cores")
+    (record,) = json.loads((folder / "division.json").read_text())
+    loops = record["loops"].values()
+    cores = 1
+    for loop in loops:
+        cores *= loop["split"]
+        assert loop["split"] * loop["per_core"] == loop["size"]
+        assert loop["tile"] <= loop["per_core"]
+    assert cores == record["cores"] > 1
+    assert any(loop["is_reduced"] and loop["split"] > 1 for loop in loops)
+    assert 0 < record["scratchpad_bytes"] <= 2 << 20
+
+
 @pytest.mark.parametrize("name", SAMPLES)
 def test_dumped_ktir_compiles_to_the_program_that_runs(dumped, name):
     (folder,) = dumped(name)

@@ -92,11 +92,18 @@ CHANGED = {
     "SPYRE_INDUCTOR_IGNORE_HINTS": "1",
     "MAX_BUCKETS": "8",
     "MIN_DEFAULT_GRANULARITY": "8",
-    "TORCH_SPYRE_DUMP": "folder",
+    "TORCH_SPYRE_FUSION": "0",
 }
 # What it reads otherwise, and why graphs need not be compiled again for it.
 WITHOUT_CODE = {
     "TORCH_SPYRE_VALIDATE_PASSES": "only checks bundles, and changes none",
+    "TORCH_SPYRE_DUMP": "wrappers hold what dumps need in any case",
+    "TORCH_SPYRE_VERIFY": "kernels are verified when they are loaded",
+    "TORCH_SPYRE_DUMP_MB": "only the files of a dump depend on it",
+    "SPYRE_EMU_FP16": "kernels are equal in both formats; recordings and references are not",
+    "SPYRE_EMU_MODE": "whether there are results to check",
+    "SPYRE_CARD": "a part of the key by the digest of its description",
+    "TORCH_SPYRE_VERIFY_PASSES": "graphs from the cache are reported as not verified",
     "UNROLL_LOOPS": "only files to read are written so",
     "BUNDLE_SYMBOLIC_ARGS": "only files to read are written so",
 }

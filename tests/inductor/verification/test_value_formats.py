@@ -85,11 +85,17 @@ def test_bounds_of_a_value_between_ties_are_one_number(name):
     assert torch.equal(bounds.low, torch.from_numpy(golden[is_ordinary]))
 
 
-@pytest.mark.parametrize("source", FLOATS)
-@pytest.mark.parametrize("target", FLOATS)
+# A card has one of the two formats of 16 bits.
+PAIRS = [
+    (source, target)
+    for source in FLOATS
+    for target in FLOATS
+    if {source, target} != {"f16", "f16_ieee"}
+]
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_conversions_agree_with_the_golden_model(source, target):
-    if {source, target} >= {"f16", "f16_ieee"}:
-        pytest.skip("a card has one of the two")
     values = instructions.decode_floats(source, instructions.encode_floats(source, samples(source)))
     golden = instructions.convert_floats(source, target, instructions.encode_floats(source, values))
     golden = torch.from_numpy(instructions.decode_floats(target, golden))

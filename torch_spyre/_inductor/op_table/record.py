@@ -68,7 +68,7 @@ ACCUMULATED = Exactness("accumulated in float32, rounded once", 0.5, 0.5, per_el
 
 @dataclass(frozen=True)
 class Extremes:
-    """Where an op has its extremes if its operands are intervals, for the verification of kernels.
+    """The places of an op's extremes on intervals of its operands, for the verification of kernels.
 
     They are at the ends of the intervals, which is the case if the op is monotone in each operand,
     and at `turning_points` of the first operand. Outside of `domain` the first operand gives NaN.

@@ -9,14 +9,16 @@ unsigned integers; `replay.decode` returns their values.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch_spyre.errors import InputError
 
 KERNEL, LAUNCH = "kernel.json", "launch.json"
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def _save(path: Path, record: Any) -> None:
     path.write_text(json.dumps(asdict(record), indent=2) + "\n")
 
 
-def _load(path: Path, read: Any) -> Any:
+def _load(path: Path, read: Callable[[Mapping[str, Any]], Record]) -> Record:
     try:
         return read(json.loads(path.read_text()))
     except OSError as error:

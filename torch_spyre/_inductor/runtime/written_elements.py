@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from torch_spyre._inductor.op_spec import OpSpec, index_names
-from torch_spyre._inductor.verification.failures import CannotVerify
 from torch_spyre._inductor.verification.positions import Grid
 from torch_spyre.constants import BYTES_IN_STICK
+from torch_spyre.errors import NoReferenceError
 
 
 def written_elements(
@@ -32,9 +32,9 @@ def written_elements(
         grid = Grid(spec.sizes)
         try:
             if index_names(output):
-                raise CannotVerify("the indices decide")
+                raise NoReferenceError("the indices decide")
             positions = grid.positions(output.device_size, output.device_coordinates)
-        except CannotVerify:
+        except NoReferenceError:
             masks[memory] = None
             continue
         mask = masks.setdefault(memory, torch.zeros(count, dtype=torch.bool))

@@ -72,7 +72,7 @@ def check(memory: Memory, after: torch.Tensor) -> Check:
 
 def _num_unbounded(bounds: Bounds, format: ValueFormat) -> int:
     """Return how many elements may have any finite value of their format."""
-    lowest, highest = format.limits
+    lowest, highest = map(float, format.limits)
     if format.is_float:
         lowest, highest = -format.largest_finite, format.largest_finite
     return int(((bounds.low <= lowest) & (bounds.high >= highest)).sum())

@@ -12,8 +12,8 @@ import torch
 
 from torch_spyre._inductor.op_table import OpRecord
 from torch_spyre._inductor.verification.bounds import Bounds, any_nan, hull
-from torch_spyre._inductor.verification.failures import CannotVerify
 from torch_spyre._inductor.verification.value_formats import ValueFormat
+from torch_spyre.errors import NoReferenceError
 
 Reference = Callable[..., torch.Tensor]
 Rule = Callable[[Reference, Sequence[Bounds], ValueFormat], Bounds]
@@ -24,21 +24,21 @@ def enclose(
 ) -> Bounds:
     """Return the bounds of an elementwise op; `format` is that of the operands."""
     if record.reference is None:
-        raise CannotVerify(f"{record.name}, which has no reference")
+        raise NoReferenceError(f"{record.name}, which has no reference")
     reference = record.reference
 
     def function(*values: torch.Tensor) -> torch.Tensor:
-        result = reference(*values, *constants)
+        result: torch.Tensor = reference(*values, *constants)
         return result.to(torch.float64) if result.dtype is torch.bool else result
 
     extremes = record.extremes
     if extremes is None:
         if all(operand.is_exact and operand.maybe_nan is None for operand in operands):
             return Bounds.exact(function(*(operand.low for operand in operands)))
-        raise CannotVerify(f"{record.name} of operands that are known within bounds only")
+        raise NoReferenceError(f"{record.name} of operands that are known within bounds only")
     if extremes.rule is not None:
         return RULES[extremes.rule](function, operands, format)
-    first, *others = operands
+    first, *further = operands
     maybe_nan = any_nan(*operands)
     if extremes.domain is not None:
         first, outside = _within(first, *extremes.domain)
@@ -47,7 +47,7 @@ def enclose(
     turning_points = [
         torch.as_tensor(point, dtype=first.low.dtype) for point in extremes.turning_points
     ]
-    result = _at_ends(function, (first, *others), turning_points, maybe_nan)
+    result = _at_ends(function, (first, *further), turning_points, maybe_nan)
     return _unknown_where(result, _may_be_zero(operands[-1])) if extremes.has_pole else result
 
 
@@ -214,7 +214,7 @@ def _power(function: Reference, operands: Sequence[Bounds], _: ValueFormat) -> B
 
 
 def _equality(function: Reference, operands: Sequence[Bounds], _: ValueFormat) -> Bounds:
-    """Whether two values are equal, or differ."""
+    """Compare for equality, or for a difference."""
     left, right = operands
     when_equal = bool(function(torch.zeros(()), torch.zeros(())))
     nan = left.may_be_nan | right.may_be_nan

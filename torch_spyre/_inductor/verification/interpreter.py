@@ -13,7 +13,6 @@ from torch_spyre._inductor.op_table import INDEX, WHERE, Kind, OpRecord, find_re
 from torch_spyre._inductor.to_ktir.arity import OPERAND
 from torch_spyre._inductor.verification import op_results
 from torch_spyre._inductor.verification.bounds import Bounds
-from torch_spyre._inductor.verification.failures import CannotVerify
 from torch_spyre._inductor.verification.memory import Memory
 from torch_spyre._inductor.verification.positions import Grid
 from torch_spyre._inductor.verification.value_formats import (
@@ -23,6 +22,7 @@ from torch_spyre._inductor.verification.value_formats import (
     rounded,
     value_format,
 )
+from torch_spyre.errors import NoReferenceError
 
 # Returns the memory that a tensor in device memory is in.
 FindMemory = Callable[[TensorArg], Memory]
@@ -66,8 +66,8 @@ class Interpreter:
 
         try:
             _Evaluation(spec, memory_of).run()
-        except CannotVerify as failure:
-            self.unverified.append(Unverified(spec.op, str(failure)))
+        except NoReferenceError as failure:
+            self.unverified.append(Unverified(spec.op, failure.reason))
             memory_of(spec.output).forget(value_format(spec.output.device_dtype))
 
 
@@ -106,7 +106,7 @@ class _Evaluation:
         positions = self.grid.positions(arg.device_size, arg.device_coordinates)
         indices = self.memory_of(arg).read(positions, value_format(arg.device_dtype))
         if not bool(indices.is_point.all()):
-            raise CannotVerify(f"the indices {access.tensor} are known within bounds only")
+            raise NoReferenceError(f"the indices {access.tensor} are known within bounds only")
         self.lookups[access.tensor] = indices.low.to(torch.int64)
         return self.lookups[access.tensor]
 
@@ -128,11 +128,11 @@ class _Evaluation:
             operands = [self._read(arg) for arg in spec.operands]
             result = multi_loop.enclose(spec, operands, self.grid)
             if result is None:
-                raise CannotVerify(f"{spec.op} has no bounds")
+                raise NoReferenceError(f"{spec.op} has no bounds")
             return converted(rounded(result, float32_format()), float32_format(), target)
         record = find_record(spec.op)
         if record is None:
-            raise CannotVerify(f"{spec.op} is not in the op table")
+            raise NoReferenceError(f"{spec.op} is not in the op table")
         if record.kind is Kind.MATMUL:
             return self._matmul(target, self._reduced_dims())
         if record.kind in (Kind.REDUCTION, Kind.ARG_REDUCTION):

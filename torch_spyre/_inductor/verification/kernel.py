@@ -9,7 +9,6 @@ from torch_spyre import _C, knobs
 from torch_spyre._inductor.kernel_parameters import kernel_parameters
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.verification.comparison import Divergence, check
-from torch_spyre._inductor.verification.failures import CannotVerify
 from torch_spyre._inductor.verification.interpreter import Interpreter
 from torch_spyre._inductor.verification.memory import Memory
 from torch_spyre._inductor.verification.pass_checks import (
@@ -20,6 +19,7 @@ from torch_spyre._inductor.verification.pass_checks import (
 )
 from torch_spyre._inductor.verification.report import error_of, error_of_pass
 from torch_spyre.debugging import verification
+from torch_spyre.errors import NoReferenceError
 
 Stages = Sequence[Sequence[OpSpec]]
 Run = Callable[..., None]
@@ -83,8 +83,8 @@ class VerifiedKernel:
         """Raise the error for a pass that has changed the results."""
         try:
             guilty = find_guilty_pass(history, before, images_of(history.forms[-1][1], tensors))
-        except CannotVerify as failure:
-            verification.count_unverified(self.name, f"passes: {failure}")
+        except NoReferenceError as failure:
+            verification.count_unverified(self.name, f"passes: {failure.reason}")
             return
         if guilty is not None:
             error = error_of_pass(self.name, self.computes, guilty, self.folder)

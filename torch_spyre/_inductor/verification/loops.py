@@ -28,7 +28,6 @@ from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_table import Kind, record_of
 from torch_spyre._inductor.verification import op_results
 from torch_spyre._inductor.verification.bounds import Bounds
-from torch_spyre._inductor.verification.failures import CannotVerify
 from torch_spyre._inductor.verification.memory import Memory
 from torch_spyre._inductor.verification.positions import Grid
 from torch_spyre._inductor.verification.value_formats import (
@@ -39,6 +38,7 @@ from torch_spyre._inductor.verification.value_formats import (
     rounded,
     value_format,
 )
+from torch_spyre.errors import NoReferenceError
 
 
 def host_image(tensor: torch.Tensor) -> torch.Tensor:
@@ -87,7 +87,7 @@ class LoopInterpreter:
         }
 
     def run(self) -> None:
-        """Interpret all loops, in the order of their groups; raise CannotVerify for unknown ops."""
+        """Interpret all loops, in the order of their groups."""
         groups = self.bundle.groups or (self.bundle.ops,)
         for op in (op for group in groups for op in group):
             _LoopEvaluation(self, op).run()
@@ -150,7 +150,7 @@ class _LoopEvaluation:
         for symbol, source in indirect:
             indices = self._load(source)
             if not bool(indices.is_point.all()):
-                raise CannotVerify(f"the indices {source.buffer} are known within bounds only")
+                raise NoReferenceError(f"the indices {source.buffer} are known within bounds only")
             self.grid.values[symbol] = indices.low.to(torch.int64)
 
     def _reduction(
@@ -186,7 +186,7 @@ class _LoopEvaluation:
         spec = OpSpec(value.op, True, space, [*inputs, output], info)
         result = op.enclose(spec, operands, self.grid)
         if result is None:
-            raise CannotVerify(f"{value.op} has no bounds")
+            raise NoReferenceError(f"{value.op} has no bounds")
         return converted(rounded(result, float32_format()), float32_format(), target)
 
 

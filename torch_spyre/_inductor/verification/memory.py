@@ -3,8 +3,8 @@
 import torch
 
 from torch_spyre._inductor.verification.bounds import Bounds
-from torch_spyre._inductor.verification.failures import CannotVerify
 from torch_spyre._inductor.verification.value_formats import ValueFormat, codes_of, decode
+from torch_spyre.errors import NoReferenceError
 
 
 class Memory:
@@ -107,9 +107,9 @@ class Memory:
 
     def _check_format(self, format: ValueFormat) -> None:
         if format != self.format:
-            raise CannotVerify("memory that is written in one format and accessed in another")
+            raise NoReferenceError("memory that is written in one format and accessed in another")
 
     @staticmethod
     def _check(positions: torch.Tensor, count: int) -> None:
         if positions.numel() and (int(positions.min()) < 0 or int(positions.max()) >= count):
-            raise CannotVerify("an access outside of the tensor's memory")
+            raise NoReferenceError("an access outside of the tensor's memory")

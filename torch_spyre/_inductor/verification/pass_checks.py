@@ -16,8 +16,8 @@ from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.pipeline import observed_by, run_passes
 from torch_spyre._inductor.verification.comparison import Divergence, check
-from torch_spyre._inductor.verification.failures import CannotVerify
 from torch_spyre._inductor.verification.loops import LoopInterpreter, host_image
+from torch_spyre.errors import NoReferenceError
 
 
 @dataclass
@@ -81,7 +81,7 @@ def find_guilty_pass(
 ) -> GuiltyPass | None:
     """Return the pass that changed the results of a launch; None if none did.
 
-    Raise CannotVerify if the loops have no reference.
+    Raise NoReferenceError if the loops have no reference.
     """
     first: tuple[str, Divergence] | None = None
     for name, bundle in history.loops:
@@ -106,7 +106,7 @@ def _divergence(
             continue
         memory = interpreter.memories[name]
         if memory.bounds is None:
-            raise CannotVerify(f"no loop writes {name}")
+            raise NoReferenceError(f"no loop writes {name}")
         divergence = check(memory, after[name]).divergence
         if divergence is not None:
             return name, divergence

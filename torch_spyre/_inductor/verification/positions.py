@@ -12,7 +12,7 @@ from sympy import Symbol
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from torch_spyre._inductor.op_spec import IndirectAccess
-from torch_spyre._inductor.verification.failures import CannotVerify
+from torch_spyre.errors import NoReferenceError
 
 # Returns the values of an index tensor at all points.
 Lookup = Callable[[IndirectAccess], torch.Tensor]
@@ -65,10 +65,10 @@ class Grid:
                 return self._ranges[expression]
             if expression in self.values:
                 return self.values[expression]
-            raise CannotVerify(f"a coordinate with the symbol {expression}, not a loop of the op")
+            raise NoReferenceError(f"a coordinate with {expression}, which is no loop of the op")
         if isinstance(expression, IndirectAccess):
             if lookup is None:
-                raise CannotVerify("an index that is looked up through another index")
+                raise NoReferenceError("an index that is looked up through another index")
             return lookup(expression)
         if expression.is_Add or expression.is_Mul:
             values = [self._value(argument, lookup) for argument in expression.args]
@@ -88,4 +88,4 @@ class Grid:
         if isinstance(expression, ModularIndexing):
             values = [self._value(argument, lookup) for argument in expression.args]
             return values[0] // values[1] % values[2]
-        raise CannotVerify(f"a coordinate {expression}")
+        raise NoReferenceError(f"a coordinate {expression}")

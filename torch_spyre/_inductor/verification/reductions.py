@@ -12,7 +12,7 @@ import torch
 
 from torch_spyre._inductor.op_table import Kind, OpRecord
 from torch_spyre._inductor.verification.bounds import Bounds
-from torch_spyre._inductor.verification.failures import CannotVerify
+from torch_spyre.errors import NoReferenceError
 
 # One rounding of float32, and its largest number.
 FLOAT32_ROUNDING = 2.0**-24
@@ -35,7 +35,7 @@ def reduce(
     """
     rule = record.reduction
     if rule is None:
-        raise CannotVerify(f"{record.name}, a reduction without a rule")
+        raise NoReferenceError(f"{record.name}, a reduction without a rule")
     if record.kind is Kind.ARG_REDUCTION:
         return _index_of_extreme(operand, dims, is_maximum=rule.initial < 0)
     if not dims:
@@ -140,7 +140,7 @@ def _product(operand: Bounds, dims: Sequence[int]) -> Bounds:
 
     if not operand.is_float:
         if not operand.is_exact:
-            raise CannotVerify("a product of integers that are known within bounds only")
+            raise NoReferenceError("a product of integers that are known within bounds only")
         # Wrapping at 64 bits and then at 32 is wrapping at 32.
         return Bounds.exact(multiply(operand.low))
     straddles = (operand.low < 0) & (operand.high > 0)
@@ -189,11 +189,11 @@ def _index_of_extreme(operand: Bounds, dims: Sequence[int], *, is_maximum: bool)
             is_first = first(must_be_nan)
             has_nan = must_be_nan.any(-1).view(shape)
             clean = Bounds(torch.where(nan, limit, low), torch.where(nan, limit, high))
-            rest = _candidates(clean.low, clean.high, is_maximum)
+            numbers = _candidates(clean.low, clean.high, is_maximum)
             uncertain = (nan & ~must_be_nan).any(-1).view(shape)
-            last = low.shape[-1] - 1 - first(rest.flip(-1))
+            last = low.shape[-1] - 1 - first(numbers.flip(-1))
             low_index = torch.where(
-                has_nan & ~uncertain, is_first, torch.where(uncertain, 0, first(rest))
+                has_nan & ~uncertain, is_first, torch.where(uncertain, 0, first(numbers))
             )
             high_index = torch.where(
                 has_nan & ~uncertain, is_first, torch.where(uncertain, low.shape[-1] - 1, last)
@@ -269,7 +269,7 @@ def matmul(
     )
     if not left.is_float:
         if not (left.is_exact and right.is_exact):
-            raise CannotVerify("a matmul of integers that are known within bounds only")
+            raise NoReferenceError("a matmul of integers that are known within bounds only")
         return Bounds.exact(repeats * contract(left.low, right.low, dims))
     a, b = Factor(left), Factor(right)
     middle = repeats * contract(a.middle, b.middle, dims)

@@ -120,10 +120,11 @@ def _host_index(arg: TensorArg, tensor: torch.Tensor, position: int) -> str:
             offset += remaining % size * max(stride, 0)
             remaining //= size
         offset -= int(tensor.storage_offset())
-        dims = sorted(range(tensor.dim()), key=lambda dim: -tensor.stride(dim))
+        strides = tensor.stride()
+        dims = sorted(range(tensor.dim()), key=lambda dim: -strides[dim])
         index = [0] * tensor.dim()
         for dim in dims:
-            stride = tensor.stride(dim)
+            stride = strides[dim]
             if stride > 0 and tensor.shape[dim] > 1:
                 index[dim] = min(offset // stride, tensor.shape[dim] - 1)
                 offset -= index[dim] * stride

@@ -12,7 +12,7 @@ import torch
 from torch_spyre import knobs
 from torch_spyre._C import DataFormats
 from torch_spyre._inductor.verification.bounds import Bounds
-from torch_spyre._inductor.verification.failures import CannotVerify
+from torch_spyre.errors import NoReferenceError
 from torch_spyre.testing import formats as golden
 
 _F64_FRACTION_BITS = 52
@@ -88,7 +88,7 @@ def value_format(format: DataFormats) -> ValueFormat:
     if format is DataFormats.SEN169_FP16:
         return _IEEE_FP16 if knobs.emulator.fp16 == "ieee" else _SEN169
     if format not in _FORMATS:
-        raise CannotVerify(f"elements in the format {format.name}")
+        raise NoReferenceError(f"elements in the format {format.name}")
     return _FORMATS[format]
 
 
@@ -100,8 +100,8 @@ def float32_format() -> ValueFormat:
 def _values_of_codes(name: str) -> torch.Tensor:
     """Return the value of every code of a float format of 8 or 16 bits."""
     if name == "IEEE_FP16":
-        halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-        return torch.from_numpy(halves.astype(np.float64))
+        values_of_half = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+        return torch.from_numpy(values_of_half.astype(np.float64))
     values = {
         "SEN169_FP16": golden.sen169_values,
         "SEN143_FP8": golden.e4m3fn_values,
@@ -188,8 +188,9 @@ def rounded(bounds: Bounds, format: ValueFormat, ulps: float = 0.5) -> Bounds:
     bounds = bounds.monotone(lambda values: values.to(torch.float64))
     if ulps == 0:
         return bounds.monotone(lambda values: values.clamp(-format.largest, format.largest))
-    low, high = (_widened(side, format, ulps) for side in (bounds.low, bounds.high))
-    low, high = nearest(low[0], format), nearest(high[1], format)
+    lowest, _ = _widened(bounds.low, format, ulps)
+    _, highest = _widened(bounds.high, format, ulps)
+    low, high = nearest(lowest, format), nearest(highest, format)
     maybe_nan = bounds.maybe_nan
     if format.bits == 8:
         # PyTorch's conversions to float8 overflow to NaN, others saturate.

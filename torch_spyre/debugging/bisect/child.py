@@ -29,7 +29,7 @@ class Request:
 
 @dataclass(frozen=True)
 class DivergenceReport:
-    """What is known of a `VerificationError`."""
+    """The facts of a `VerificationError`."""
 
     kernel: str
     message: str
@@ -65,6 +65,7 @@ def main(path: str) -> int:
     report = RunReport()
     import torch  # loads the device
 
+    from torch_spyre.constants import DEVICE_NAME
     from torch_spyre.debugging import verification
     from torch_spyre.ops import planning
 
@@ -74,7 +75,7 @@ def main(path: str) -> int:
     try:
         with planning.ops_on_cpu(request.cpu_ops), planning.recorded_ops(report.ops):
             runpy.run_path(request.script, run_name="__main__")
-            torch.spyre.synchronize()
+            torch.get_device_module(DEVICE_NAME).synchronize()
     except SystemExit as stop:
         report.exit_code = _code_of(stop)
     except BaseException as error:

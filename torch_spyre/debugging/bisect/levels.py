@@ -1,4 +1,4 @@
-"""What a bisection reports: the levels that it has tried, and the conclusion."""
+"""The report of a bisection: the levels that it has tried, and the conclusion."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class Verdict(Enum):
-    """What a level says about the result."""
+    """The answer of a level about the result."""
 
     RIGHT = "right"
     WRONG = "wrong"

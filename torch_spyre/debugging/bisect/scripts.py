@@ -1,14 +1,14 @@
 """Runs a script in processes of their own with other settings, and compares what they print."""
 
 import json
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from torch_spyre import knobs
 from torch_spyre.debugging.bisect.child import Request, RunReport
 
 # Kernels and graphs are compiled anew, so that every pass runs.
@@ -46,7 +46,6 @@ class Script:
     arguments: Sequence[str]
     folder: Path
     timeout_seconds: float | None = None
-    environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     _count: int = 0
 
     def run(self, environment: Mapping[str, str | None], cpu_ops: Sequence[str] = ()) -> ScriptRun:
@@ -59,11 +58,6 @@ class Script:
                 asdict(Request(str(self.path), list(self.arguments), str(report), list(cpu_ops)))
             )
         )
-        variables = {**self.environment, **_COMPILE_ANEW}
-        for name, value in environment.items():
-            variables.pop(name, None)
-            if value is not None:
-                variables[name] = value
         command = [sys.executable, "-m", "torch_spyre.debugging.bisect.child", str(request)]
         try:
             done = subprocess.run(
@@ -71,7 +65,7 @@ class Script:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                env=variables,
+                env=knobs.child_environment({**_COMPILE_ANEW, **environment}),
                 timeout=self.timeout_seconds,
             )
         except subprocess.TimeoutExpired:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from torch_spyre import knobs
 from torch_spyre.debugging.bisect.child import DivergenceReport
 from torch_spyre.debugging.bisect.kernel_levels import try_dumped_kernel
 from torch_spyre.debugging.bisect.levels import Bisection, Verdict
@@ -56,7 +57,7 @@ def _blame_kernel(script: Script, bisection: Bisection, divergence: DivergenceRe
         bisection.folder = Path(divergence.folder)
         if not bisection.guilty:
             try_dumped_kernel(bisection, bisection.folder)
-    for name, environment, meaning in _variations(script):
+    for name, environment, meaning in _variations():
         run = script.run({**_VERIFY, **environment})
         if run.report is None or (run.exit_code and not run.report.divergences):
             bisection.add(name, meaning, Verdict.UNKNOWN, _last_line(run))
@@ -66,12 +67,12 @@ def _blame_kernel(script: Script, bisection: Bisection, divergence: DivergenceRe
             bisection.add(name, meaning, Verdict.RIGHT)
             bisection.right_with.append(name)
     if _WITHOUT_FAULT in bisection.right_with:
-        bisection.guilty = f"the injected fault {script.environment['SPYRE_EMU_INJECT']}"
+        bisection.guilty = f"the injected fault {knobs.emulator.inject}"
 
 
-def _variations(script: Script) -> list[tuple[str, Mapping[str, str | None], str]]:
+def _variations() -> list[tuple[str, Mapping[str, str | None], str]]:
     """Return names of settings under which a kernel may be right, and what that would mean."""
-    injected = script.environment.get("SPYRE_EMU_INJECT")
+    injected = knobs.emulator.inject
     if not injected:
         return list(_VARIATIONS)
     meaning = f"the injected fault {injected} makes it wrong"
@@ -111,23 +112,8 @@ def _blame_graphs(
     script: Script, bisection: Bisection, reference: ScriptRun, tolerance: float
 ) -> None:
     """Find what is wrong in compiled graphs whose kernels compute their OpSpecs."""
-    dump = script.folder / "dump_of_passes"
-    passes = script.run(
-        {**_VERIFY, "TORCH_SPYRE_VERIFY_PASSES": "1", "TORCH_SPYRE_DUMP": str(dump)}
-    )
-    name, establishes = "compiler passes", "each pass preserves what its loops compute"
-    if passes.report is not None and passes.report.divergences:
-        divergence = passes.report.divergences[0]
-        detail = divergence.compiler_pass or ""
-        bisection.add(name, establishes, Verdict.WRONG, detail)
-        bisection.compiler_pass, bisection.kernel = detail, divergence.kernel
-        bisection.line, bisection.origin = divergence.line, divergence.origin
-        bisection.message = divergence.message
-        bisection.folder = None if divergence.folder is None else Path(divergence.folder)
-        bisection.guilty = f"the compiler pass {detail!r}" if detail else "a kernel"
+    if _is_fault_of_a_pass(script, bisection, {}):
         return
-    verdict = Verdict.UNKNOWN if passes.report is None else Verdict.RIGHT
-    bisection.add(name, establishes, verdict)
     unfused = script.run({"TORCH_SPYRE_FUSION": "0"})
     problem = difference(unfused, reference, tolerance)
     establishes = "fusion of loops makes it wrong"
@@ -152,6 +138,8 @@ def _blame_eager_op(
     tolerance: float,
 ) -> None:
     """Find the first op on the card with which the program is wrong, the others on the CPU."""
+    if _is_fault_of_a_pass(script, bisection, NO_GRAPHS):
+        return
     if _is_effect_of_the_format(script, bisection, NO_GRAPHS, tolerance):
         return
     ops = eager.report.ops if eager.report is not None else []
@@ -178,12 +166,37 @@ def _blame_eager_op(
     bisection.guilty = f"the op {op}: its decomposition or lowering, for its kernels are right"
 
 
+def _is_fault_of_a_pass(
+    script: Script, bisection: Bisection, environment: Mapping[str, str | None]
+) -> bool:
+    """Check every pass on every kernel; return whether one changes a result."""
+    dump = script.folder / "dump_of_passes"
+    settings = {"TORCH_SPYRE_VERIFY_PASSES": "1", "TORCH_SPYRE_DUMP": str(dump)}
+    run = script.run({**environment, **_VERIFY, **settings})
+    name, establishes = "compiler passes", "each pass preserves what its loops compute"
+    if run.report is None or not run.report.divergences:
+        verdict = Verdict.UNKNOWN if run.report is None else Verdict.RIGHT
+        bisection.add(name, establishes, verdict)
+        return False
+    divergence = run.report.divergences[0]
+    detail = divergence.compiler_pass or divergence.kernel
+    bisection.add(name, establishes, Verdict.WRONG, detail)
+    bisection.compiler_pass, bisection.kernel = divergence.compiler_pass or "", divergence.kernel
+    bisection.line, bisection.origin = divergence.line, divergence.origin
+    bisection.message = divergence.message
+    bisection.folder = None if divergence.folder is None else Path(divergence.folder)
+    bisection.guilty = (
+        f"the compiler pass {detail!r}" if divergence.compiler_pass else f"the kernel {detail}"
+    )
+    return True
+
+
 def _is_effect_of_the_format(
     script: Script, bisection: Bisection, environment: Mapping[str, str | None], tolerance: float
 ) -> bool:
     """Run card and CPU in IEEE binary16; return whether the difference disappears."""
     ieee = {"SPYRE_EMU_FP16": "ieee"}
-    on_card, on_cpu = (script.run({**each, **ieee}) for each in (environment, ON_CPU))
+    on_card, on_cpu = (script.run({**device, **ieee}) for device in (environment, ON_CPU))
     problem = difference(on_card, on_cpu, tolerance)
     establishes = "the card's 16-bit format makes the difference"
     if problem is None:

@@ -20,6 +20,7 @@ from torch_spyre.ktir.dialects.ktdp.indirect_tiles import ConstructIndirectAcces
 from torch_spyre.ktir.dialects.ktdp.inter_tile import InterTileProduceOp, InterTileReduceOp
 from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
 from torch_spyre.ktir.dialects.ktdp.transfers import GetComputeTileIdOp, LoadOp, StoreOp
+from torch_spyre.ktir.dialects.ktdp.types import TileFutureType
 from torch_spyre.ktir.dialects.ktdp.views import ConstructMemoryViewOp
 from torch_spyre.ktir.interpreter import tensors
 from torch_spyre.ktir.interpreter.memory import DeviceMemory, Tile, View, direct_tile, indirect_tile
@@ -54,7 +55,7 @@ def interpret(function: "Function", arrays: Sequence[NDArray[np.uint8]]) -> None
         running = waiting
 
 
-def _finishes(steps: Steps) -> bool:
+def _finishes(steps: Generator[None, None, None]) -> bool:
     """Continue a core; return whether it has run to its end."""
     try:
         next(steps)
@@ -144,6 +145,7 @@ class _Core:
 
     def _reduce(self, operation: InterTileReduceOp, values: Values) -> Steps:
         future, count = operation.future, values[operation.future]
+        assert isinstance(future.type, TileFutureType)
         produce = future.owner
         assert isinstance(produce, InterTileProduceOp)
         cores = np.arange(self.function.cores).reshape(-1, 1)
@@ -194,7 +196,7 @@ class _Core:
         num_arguments = len(inputs) + len(outputs)
 
         def run(region: Region, arguments: Sequence[Any]) -> list[Any]:
-            indices = {
+            indices: Values = {
                 index.results[0]: arguments[num_arguments + index.dim.value.data]
                 for index in region.block.ops
                 if isinstance(index, linalg.IndexOp)

@@ -107,7 +107,7 @@ def apply(operation: Operation, operands: Sequence[Array], source: str, target: 
             return rounded(_INTEGERS[name](*operands), target)
         if isinstance(operation, spyreop.SoftplusOp):
             constants = (operation.beta.value.data, operation.threshold.value.data)
-            single = [np.float64(np.float32(constant)) for constant in constants]
+            single = [np.asarray(np.float32(constant), np.float64) for constant in constants]
             return rounded(instructions.softplus(operands[0], *single), target)
         if name in instructions.FLOAT_FUNCTIONS:
             return rounded(instructions.FLOAT_FUNCTIONS[name](*operands), target)

@@ -108,10 +108,8 @@ class AttentionBounds:
                 return values.narrow(longest, start, size)
 
             results.append(self._in_parts(terms.map(part), format, value_type))
-        low, high = (
-            torch.cat([side(result) for result in results], longest)
-            for side in (lambda result: result.low, lambda result: result.high)
-        )
+        low = torch.cat([result.low for result in results], longest)
+        high = torch.cat([result.high for result in results], longest)
         masks = [
             torch.zeros_like(result.low, dtype=torch.bool)
             if result.maybe_nan is None
