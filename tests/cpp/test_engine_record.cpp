@@ -72,6 +72,31 @@ struct Add {
 
 constexpr int64_t kMatrix = 4096 * 4096 * 2;
 
+TEST("the counts of the cores add up to those of the recording") {
+  const Add add;
+  const Program& program = add.builder.program;
+  const std::vector<int64_t> bytes{kMatrix, kMatrix, kMatrix};
+  std::vector<InstructionCounts> totals(program.code.size());
+  int64_t num_cores = 0;
+  const Recording recording = record(program, locate_arrays(program, bytes), {}, kLanes,
+                                     [&](int64_t core, std::span<const CoreCounts> counts) {
+                                       CHECK(core == num_cores++ && counts.size() == totals.size());
+                                       for (size_t i = 0; i < counts.size(); ++i) {
+                                         if (counts[i].executions > 0)
+                                           add_core(totals[i], counts[i]);
+                                       }
+                                     });
+  CHECK(num_cores == 32);
+  for (size_t i = 0; i < totals.size(); ++i) {
+    CHECK(totals[i].cores == recording.instructions[i].cores);
+    for (const Counter& counter : kCounters) {
+      const Count &sum = totals[i].*counter.of_all,
+                  &expected = recording.instructions[i].*counter.of_all;
+      CHECK(sum.total == expected.total && sum.busiest == expected.busiest);
+    }
+  }
+}
+
 TEST("an elementwise kernel transfers each stick once, in long runs, without conflicts") {
   const Add add;
   const Recording recording = recorded(add.builder.program, {kMatrix, kMatrix, kMatrix});

@@ -101,6 +101,17 @@ def test_kernels_of_ktir_are_counted():
     assert launches(report) == {function.name: 2}
 
 
+def test_arrays_in_the_same_memory_have_the_time_of_their_launch():
+    module = ktir.load(ADD)
+    function = next(iter(module.functions.values()))
+    first, *others = [argument.name for argument in function.arguments]
+    x = torch.ones(1024, 64).half().to("spyre")
+    before = device_time()
+    with instrument() as report:
+        module.run(function.name, **{first: x}, **dict.fromkeys(others, x))
+    assert sum(kernel.total_ps for kernel in report.kernels) == device_time() - before
+
+
 def test_the_report_is_printed_with_the_requested_metrics(x, tmp_path):
     with instrument(metrics=["exec", "dma", "pe"]) as report:
         x.exp()

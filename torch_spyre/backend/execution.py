@@ -48,18 +48,22 @@ def execute(
         scalars,
         [buffer.memory for buffer in fixed],
         cost=launch_cost(
-            timing, (program.content.name,), kernel=_kernel_number(program, sizes, scalars)
+            timing,
+            (program.content.name,),
+            kernel=_kernel_number(program, sizes, scalars, memories),
         ),
         ordered=_recorded_counts(program, sizes, scalars, memories)["conflict"],
     )
 
 
-def _kernel_number(program: Program, sizes: Sequence[int], scalars: Sequence[int]) -> int:
+def _kernel_number(
+    program: Program, sizes: Sequence[int], scalars: Sequence[int], memories: Sequence[int]
+) -> int:
     """Return the number of a program with these arguments, which the program's cache keeps."""
-    key = ("kernel", tuple(sizes), tuple(scalars))
+    key = ("kernel", tuple(sizes), tuple(scalars), tuple(memories))
     kernel: LoadedKernel | None = program.timings.get(key)
     if kernel is None:
-        kernel = add_kernel(program, sizes, scalars, (program.content.name,))
+        kernel = add_kernel(program, sizes, scalars, (program.content.name,), memories)
         kernel = add_to_cache(program.timings, key, kernel)
     return kernel.number
 
@@ -109,10 +113,17 @@ def has_conflicts(program: Program, sizes: Sequence[int], memories: Sequence[int
 
 
 def counts_by_core(
-    program: Program, sizes: Sequence[int], scalars: Sequence[int]
+    program: Program,
+    sizes: Sequence[int],
+    scalars: Sequence[int],
+    memories: Sequence[int] = (),
 ) -> list[InstructionCounts]:
-    """Return the counts of the executed instructions, with those of each core."""
-    counts = _C.record_program(program.file, sizes, scalars, _vector_lanes(), by_core=True)
+    """Return the counts of the executed instructions, with those of each core.
+
+    `memories` is as in `timing_of`.
+    """
+    lanes = _vector_lanes()
+    counts = _C.record_program(program.file, sizes, scalars, lanes, memories, by_core=True)
     instructions: list[InstructionCounts] = counts["instructions"]
     return instructions
 

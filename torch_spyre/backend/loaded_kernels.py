@@ -25,6 +25,8 @@ class LoadedKernel:
     array_bytes: tuple[int, ...]
     scalars: tuple[int, ...]
     ops: tuple[str, ...]
+    # Equal for arrays in the same memory; empty if none are.
+    memories: tuple[int, ...] = ()
     number: int = field(default_factory=lambda: next(_numbers))
 
     @property
@@ -38,11 +40,11 @@ def add_kernel(
     array_bytes: Sequence[int],
     scalars: Sequence[int],
     ops: Sequence[str],
+    memories: Sequence[int] = (),
 ) -> LoadedKernel:
     """Return a new kernel, which is known as long as the caller keeps it."""
-    kernel = LoadedKernel(
-        program.name, program.file, tuple(array_bytes), tuple(scalars), tuple(ops)
-    )
+    sizes, values = tuple(array_bytes), tuple(scalars)
+    kernel = LoadedKernel(program.name, program.file, sizes, values, tuple(ops), tuple(memories))
     _kernels[kernel.number] = kernel
     return kernel
 

@@ -110,7 +110,7 @@ def _dump_snapshot(filename: str | PathLike[str] = "dump_snapshot.pickle") -> No
 def _allocation_traceback(data_ptr: int) -> list[dict[str, Any]] | None:
     """Return the frames that allocated the live memory at an address; None if not recorded."""
     for index in range(_C.device_count()):
-        origin = _C._memory_history(index)[1].get(data_ptr)
+        origin = _live(index).get(data_ptr)
         if origin is not None and origin["frames"]:
             frames: list[dict[str, Any]] = origin["frames"]
             return frames
@@ -124,11 +124,12 @@ def memory_snapshot(device: DeviceLike = None) -> list[dict[str, Any]]:
     `torch.cuda` it has `size`, as the block has, and `stack`: the call stack of the allocation as
     lines of text, innermost first, if `_record_memory_history` recorded it.
     """
-    return [
-        segment
-        for index in _indices(device)
-        for segment in _segments(index, _C._memory_history(index)[1])
-    ]
+    return [segment for index in _indices(device) for segment in _segments(index, _live(index))]
+
+
+def _live(index: int) -> dict[int, dict[str, Any]]:
+    """Return where the live allocations of a card were made, by address."""
+    return _C._memory_history(index, has_events=False)[1]
 
 
 def _indices(device: DeviceLike) -> list[int]:

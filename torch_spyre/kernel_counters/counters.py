@@ -80,15 +80,16 @@ def kernel_counters(
     scalars: Sequence[int] = (),
     ops: Sequence[str] = (),
     ktir_lines: Sequence[str] = (),
+    memories: Sequence[int] = (),
 ) -> KernelCounters:
-    """Return the counters of a launch with arrays of these sizes.
+    """Return the counters of a launch with arrays of these sizes, as `timing_of` takes them.
 
     `ops` are those of the specs that the program computes, and `ktir_lines` the text that it was
     compiled from, as far as they are known.
     """
-    counts = counts_by_core(program, array_bytes, scalars)
-    record = program_record(program, array_bytes, scalars)
-    timing = timing_of(program, array_bytes, scalars)
+    counts = counts_by_core(program, array_bytes, scalars, memories)
+    record = program_record(program, array_bytes, scalars, memories)
+    timing = timing_of(program, array_bytes, scalars, memories)
     constants = load_card().timing
     units = unit_cycles(record, timing, is_parallel=constants.OVERLAP == "units")
     labels = Labels(program.content, ktir_lines, ops)

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from torch_spyre import _C, knobs
 from torch_spyre.backend.loaded_kernels import LoadedKernel, kernel_numbered
 from torch_spyre.errors import InputError, OutputError
-from torch_spyre.kernel_counters.counters import kernel_counters
+from torch_spyre.kernel_counters.counters import KernelCounters, kernel_counters
 from torch_spyre.kernel_counters.metrics import DEFAULT_METRICS, check_metrics
 from torch_spyre.kernel_counters.report import KernelReport, as_dicts, text_report
 
@@ -43,7 +43,7 @@ class Instrumentation:
         _C._start_launch_counts()
         self._is_active = True
         self._before = _C._launch_counts()
-        self._launches = {}
+        self._launches, self._kernels = {}, {}
         return self
 
     def __exit__(
@@ -73,10 +73,7 @@ class Instrumentation:
         """Return the reports of the kernels that were launched, those with most time first."""
         self._update()
         reports = [
-            KernelReport(
-                kernel_counters(kernel.program, kernel.array_bytes, kernel.scalars, kernel.ops),
-                self._launches[number],
-            )
+            KernelReport(_counters(kernel), self._launches[number])
             for number, kernel in self._kernels.items()
             if self._is_selected(kernel)
         ]
@@ -111,6 +108,16 @@ class Instrumentation:
             Path(path).write_text(counters_page(self.kernels, "instrument()"), encoding="utf-8")
         except OSError as error:
             raise OutputError(path, error) from error
+
+
+def _counters(kernel: LoadedKernel) -> KernelCounters:
+    return kernel_counters(
+        kernel.program,
+        kernel.array_bytes,
+        kernel.scalars,
+        kernel.ops,
+        memories=kernel.memories,
+    )
 
 
 def _plain_name(op: str) -> str:

@@ -179,6 +179,23 @@ def test_frames_of_cpp_are_recorded_on_request():
     assert "allocate" in names and "at::" in names
 
 
+def test_cards_have_histories_of_their_own(run):
+    shown = run(
+        """
+import torch
+memory = torch.spyre.memory
+memory._record_memory_history(skip_actions=["snapshot", "segment_alloc"])
+a = torch.empty(64, dtype=torch.float16, device="spyre:1")
+snapshot = memory._snapshot()
+print(len(snapshot["device_traces"][0]), len(snapshot["device_traces"][1]))
+print([segment["device"] for segment in snapshot["segments"]])
+print(len(memory._snapshot(1)["device_traces"]), len(memory._snapshot(0)["segments"]))
+""",
+        AIU_WORLD_SIZE="2",
+    )
+    assert shown == ["0", "1", "[1]", "2", "0"]
+
+
 # --- Out of memory --------------------------------------------------------------------------------
 
 

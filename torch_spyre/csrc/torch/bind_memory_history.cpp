@@ -120,15 +120,17 @@ py::dict as_dict(const flex::MemoryEvent& event, const Frames& frames) {
   return entry;
 }
 
-// Returns the events of a card, oldest first, and its live allocations by handle.
-py::tuple content(int64_t index) {
+// Returns the events of a card, oldest first, and its live allocations by handle. Without events it
+// need not resolve their stacks.
+py::tuple content(int64_t index, bool has_events) {
   const int card = card_index(index);
   flex::MemoryHistory::Content content;
   {
     py::gil_scoped_release unlocked;
     content = flex::MemoryHistory::get().content();
   }
-  std::erase_if(content.events, [card](const auto& event) { return event.card != card; });
+  std::erase_if(content.events,
+                [&](const auto& event) { return !has_events || event.card != card; });
   std::erase_if(content.live, [card](const auto& entry) { return entry.first.first != card; });
   Frames frames;
   for (const flex::MemoryEvent& event : content.events) frames.add(event.origin.stack);
@@ -159,7 +161,7 @@ void bind_memory_history(py::module_& module) {
              py::arg("skipped"), Unlocked());
   module.def("_stop_memory_history", [] { flex::MemoryHistory::get().stop(); }, Unlocked());
   module.def("_is_recording_memory", [] { return flex::MemoryHistory::get().is_recording(); });
-  module.def("_memory_history", &content, py::arg("device"));
+  module.def("_memory_history", &content, py::arg("device"), py::arg("has_events") = true);
   module.def("_add_memory_snapshot", &add_snapshot, py::arg("device"), Unlocked());
 }
 

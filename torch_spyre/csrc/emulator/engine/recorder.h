@@ -32,7 +32,7 @@ class Recorder {
 
   // Throws NonUniformLoop. The caller must then mark the loop as not uniform and use a new
   // recorder.
-  Recording record(const CoreVisitor& visit_core);
+  Recording record(const CoreVisitor& visit_core = {});
 
  private:
   // An enclosing loop whose body is visited once for all its iterations.
