@@ -37,9 +37,18 @@ _FLOAT_ONLY = (
     *("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu"),
     *("log_sigmoid_forward", "mish", "silu", "softplus", "softshrink"),
     *("_log_softmax", "_softmax", "glu", "logcumsumexp"),
+    *("frac", "grid_sampler_2d", "grid_sampler_3d", "histc", "im2col", "max_unpool2d"),
+    *("max_unpool3d", "multi_margin_loss", "nll_loss_forward", "nll_loss2d_forward"),
 )
+# Ops of two tensors that need a float.
+_FLOAT_ONLY_PAIRS = ("hypot", "huber_loss", "logaddexp", "logaddexp2", "smooth_l1_loss")
 # Ops that do not support bool.
-_NOT_BOOL = (*("abs", "argmax", "argmin", "ceil", "dot", "floor", "relu", "trace", "vdot"),)
+_NOT_BOOL = (
+    *("abs", "argmax", "argmin", "ceil", "dot", "floor", "relu", "trace", "vdot", "round"),
+    *("addbmm", "addmm", "addmv", "baddbmm", "bmm", "mm", "mv", "addcmul", "addcdiv", "trunc"),
+    *("clamp", "kthvalue", "median", "nanmedian", "topk", "threshold", "avg_pool2d", "avg_pool3d"),
+    *("bucketize", "searchsorted", "index_reduce"),
+)
 # Ops that do not support two bools.
 _NOT_BOOLS = ("fmod", "pow", "remainder")
 # Ops that do not return bool, whatever dtype= or out= ask for.
@@ -117,10 +126,16 @@ def _check_dtype(overload: torch._ops.OpOverload, args: Sequence[Any]) -> None:
     """Raise UnsupportedError for dtypes that the CPU kernel rejects with its own message."""
     name = overload._schema.name.removeprefix("aten::").removesuffix("_")
     first = next((value for value in args if isinstance(value, torch.Tensor)), None)
-    if first is None or first.is_floating_point():
+    if first is None:
+        return
+    if name == "heaviside" and args[0].dtype != args[1].dtype:
+        raise UnsupportedError(f"{overload} of {args[0].dtype} with {args[1].dtype}")
+    if first.is_floating_point():
         return
     if name in _NOT_BOOLS and torch.result_type(*args[:2]) is torch.bool:
         raise UnsupportedError(f"{overload} of bools")
+    if name in _FLOAT_ONLY_PAIRS and not torch.result_type(*args[:2]).is_floating_point:
+        raise UnsupportedError(f"{overload} of integers")
     if name in _FLOAT_ONLY or (name in _NOT_BOOL and first.dtype is torch.bool):
         raise UnsupportedError(f"{overload} on {first.dtype}")
 

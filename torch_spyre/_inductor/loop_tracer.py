@@ -36,7 +36,7 @@ from torch_spyre._inductor.op_table import (
     conversion_op,
 )
 from torch_spyre._inductor.provenance import current_origin, within
-from torch_spyre.dtypes import FLOAT_DTYPES, SIGNED_DTYPES
+from torch_spyre.dtypes import FLOAT_DTYPES, INTEGER_DTYPES, SIGNED_DTYPES
 from torch_spyre.errors import UnsupportedError
 
 
@@ -91,7 +91,7 @@ class LoopTracer(DefaultHandler):
 
     def constant(self, value: float | int | bool, dtype: torch.dtype) -> Node:
         is_integer = not (dtype.is_floating_point or dtype.is_complex)
-        return Constant(_scalar(value, dtype) if is_integer else value, dtype)
+        return Constant(_converted_scalar(value, dtype) if is_integer else value, dtype)
 
     def index_expr(self, expr: sympy.Expr, dtype: torch.dtype) -> Node:
         expr = _without_inductor_functions(sympy.sympify(expr))
@@ -154,7 +154,7 @@ class LoopTracer(DefaultHandler):
         if node.dtype == dtype:
             return node
         if isinstance(node, Constant):
-            return Constant(_scalar(node.value, dtype), dtype)
+            return Constant(_converted_scalar(node.value, dtype), dtype)
         if isinstance(node, Coordinate) and dtype in SIGNED_DTYPES:
             return Coordinate(node.expression, dtype)
         op = conversion_op(node.dtype, dtype)
@@ -199,6 +199,15 @@ def _scalar(value: float | int | bool, dtype: torch.dtype) -> float | int | bool
     limits = torch.iinfo(dtype)
     minimum, num_values = int(limits.min), 1 << int(limits.bits)
     return (int(value) - minimum) % num_values + minimum
+
+
+def _converted_scalar(value: float | int | bool, dtype: torch.dtype) -> float | int | bool:
+    """Return a scalar converted as the card converts elements: out-of-range floats as the CPU."""
+    if not isinstance(value, float) or dtype not in INTEGER_DTYPES:
+        return _scalar(value, dtype)
+    # The card stores int64 in 32 bits.
+    narrow = torch.int32 if dtype is torch.int64 else dtype
+    return int(torch.tensor(value, dtype=torch.float32).to(narrow))
 
 
 def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_map_only
 from torch_spyre.errors import UnsupportedError
 
 aten = torch.ops.aten
+_PART_DTYPES = (torch.float16, torch.float32)
 _SCALED = (aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor, aten.div.Scalar)
 
 
@@ -64,23 +65,52 @@ class _Paired(torch.autograd.Function):
         return gradient.real, gradient.imag
 
 
+def _scalar_type(tensor: torch.Tensor) -> str:
+    """Return the dtype as PyTorch's messages spell it: Float, Long."""
+    return tensor.type().rpartition(".")[2].removesuffix("Tensor")
+
+
+def _check_parts(first: torch.Tensor, second: torch.Tensor) -> None:
+    """Check dtypes as the CPU's kernels do."""
+    types = _scalar_type(first), _scalar_type(second)
+    torch._check(
+        first.dtype in _PART_DTYPES and second.dtype in _PART_DTYPES,
+        lambda: (
+            "Expected both inputs to be Half, Float or Double tensors but got "
+            f"{types[0]} and {types[1]}"
+        ),
+    )
+    torch._check(
+        first.dtype == second.dtype,
+        lambda: (
+            f"Expected object of scalar type {types[0]} but got scalar type {types[1]} "
+            "for second argument"
+        ),
+    )
+
+
 def paired(real: torch.Tensor, imaginary: torch.Tensor) -> ComplexPair:
+    _check_parts(real, imaginary)
     parts = torch.broadcast_tensors(real, imaginary)
     result: ComplexPair = _Paired.apply(*parts)  # type: ignore[no-untyped-call]  # torch has none
     return result
 
 
 def polar(length: torch.Tensor, angle: torch.Tensor) -> ComplexPair:
+    _check_parts(length, angle)
     return paired(length * torch.cos(angle), length * torch.sin(angle))
 
 
 def view_as_complex(x: torch.Tensor) -> ComplexPair:
     torch._check(
-        x.dim() > 0 and x.shape[-1] == 2,
+        x.dtype in _PART_DTYPES,
         lambda: (
-            f"view_as_complex: the last dimension must have size 2, and {list(x.shape)} has not"
+            "view_as_complex is only supported for half, float and double tensors, but got a "
+            f"tensor of scalar type: {_scalar_type(x)}"
         ),
     )
+    torch._check(x.dim() > 0, lambda: "Input tensor must have one or more dimensions")
+    torch._check(x.shape[-1] == 2, lambda: "Tensor must have a last dimension of size 2")
     # The parts are copied from any strides; PyTorch's views need these.
     torch._check(x.stride(-1) == 1, lambda: "Tensor must have a last dimension with stride 1")
     torch._check(

@@ -33,7 +33,7 @@ def check(call):
     if isinstance(expected, tuple):
         assert actual == expected
     else:
-        torch.testing.assert_close(actual, expected)
+        torch.testing.assert_close(actual, expected, equal_nan=True)
 
 
 @pytest.mark.parametrize("name", ["all", "any"])
@@ -41,6 +41,19 @@ def check(call):
 @pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.uint8], ids=str)
 def test_an_empty_list_of_dims_reduces_nothing(name, keepdim, dtype):
     check(lambda device: getattr(torch, name)(bools(device).to(dtype), dim=(), keepdim=keepdim))
+
+
+@pytest.mark.parametrize("name", ["amax", "amin"])
+@pytest.mark.parametrize("keepdim", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32], ids=str)
+def test_an_empty_list_of_dims_of_an_extreme_means_all_dims(name, keepdim, dtype):
+    check(lambda device: getattr(torch, name)(bools(device).to(dtype), dim=(), keepdim=keepdim))
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8, torch.float16], ids=str)
+def test_medians_of_empty_tensors_are_nan_or_its_conversion(name, dtype, no_fallbacks):
+    check(lambda device: getattr(torch, name)(torch.empty(0, dtype=dtype, device=device)))
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin", "amax", "sum", "all"])
@@ -70,11 +83,39 @@ def test_the_factor_of_addcmul_of_integers_is_an_integer():
         lambda device: bools(device).trace(),
         lambda device: bools(device)[0].dot(bools(device)[1]),
         lambda device: bools(device) ** bools(device),
+        lambda device: bools(device) @ bools(device).t(),
+        lambda device: bools(device).mv(bools(device)[0]),
+        lambda device: torch.baddbmm(*[bools(device)[None, :, :2]] * 3),
+        lambda device: torch.addcmul(*[bools(device)] * 3),
+        lambda device: bools(device).clamp(max=True),
+        lambda device: bools(device).median(),
+        lambda device: bools(device).topk(1).values,
+        lambda device: bools(device).round(),
     ],
-    ids=["arange", "linspace", "cumsum", "trace", "dot", "pow"],
 )
 def test_ops_without_a_bool_kernel_raise(call):
     check(call)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: torch.hypot(x, x),
+        lambda x: torch.logaddexp(x, x),
+        lambda x: x.frac(),
+        lambda x: x.histc(4),
+        lambda x: torch.nn.functional.huber_loss(x, x),
+        lambda x: torch.heaviside(x, x.float()),
+        lambda x: torch.complex(x, x),
+        lambda x: torch.complex(x.float(), x.half()),
+        lambda x: torch.polar(x, x),
+        lambda x: torch.view_as_complex(x),
+        lambda x: torch.view_as_complex(x.float()[:1]),
+        lambda x: torch.view_as_complex(x.float()[0]),
+    ],
+)
+def test_ops_without_a_kernel_for_the_dtypes_raise(call):
+    check(lambda device: call(integers(device)))
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16], ids=str)
@@ -127,6 +168,25 @@ def test_floats_out_of_range_become_the_integers_of_the_cpu(dtype):
     values = torch.tensor([*OUT_OF_RANGE, float("inf"), float("-inf"), float("nan")])
     check(lambda device: values.to(device).to(dtype))
     check(lambda device: torch.empty(len(values), dtype=dtype, device=device).copy_(values))
+
+
+@pytest.mark.parametrize(
+    "value, dtype",
+    [
+        *((value, torch.int32) for value in (1e30, -3e9, float("inf"), float("nan"))),
+        (300.0, torch.uint8),
+        (-3e9, torch.int8),
+    ],
+)
+def test_constants_out_of_range_become_the_integers_of_the_cpu(value, dtype):
+    def convert(x):
+        return torch.full_like(x, value).to(dtype) + x.to(dtype)
+
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # a compiler failure
+        actual = torch.compile(convert)(torch.zeros(3, device="spyre"))
+    assert torch.equal(actual.cpu(), convert(torch.zeros(3)))
 
 
 def test_floats_that_int64_cannot_store_become_the_lowest_integer():

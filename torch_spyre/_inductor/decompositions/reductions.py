@@ -93,6 +93,21 @@ def _all(x: torch.Tensor, *dims: Any, **options: Any) -> torch.Tensor:
     return result.to(torch.uint8) if x.dtype is torch.uint8 else result
 
 
+def _of_all_dims(reduce: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """Return `amax` or `amin` of bools: Inductor's reduce nothing for an empty list of dims."""
+
+    def reduction(x: torch.Tensor, dim: Sequence[int] = (), keepdim: bool = False) -> Any:
+        if x.dtype is not torch.bool or len(dim) > 0 or x.dim() == 0:
+            return NotImplemented
+        return reduce(x, list(range(x.dim())), keepdim)
+
+    return reduction
+
+
+register_decomposition(aten.amax.default)(_of_all_dims(torch.amax))
+register_decomposition(aten.amin.default)(_of_all_dims(torch.amin))
+
+
 @register_decomposition(aten._softmax.default)
 def _softmax(x: torch.Tensor, dim: int, half_to_float: bool) -> torch.Tensor:
     weights = torch.exp(_minus_max(x, dim, half_to_float))

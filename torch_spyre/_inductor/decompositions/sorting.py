@@ -97,7 +97,8 @@ def _median(
 @register_decomposition(aten.median.default)
 def _median_of_all(x: torch.Tensor) -> torch.Tensor:
     if x.numel() == 0:
-        return torch.full((), math.nan, dtype=x.dtype, device=x.device)
+        # NaN, or the integer that a conversion of NaN gives.
+        return torch.full((), math.nan, device=x.device).to(x.dtype)
     median: torch.Tensor = _median(x.reshape(-1), 0)[0]
     return median
 
