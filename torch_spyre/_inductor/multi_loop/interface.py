@@ -75,10 +75,11 @@ class MultiLoopOp(ABC):
     def enclose(
         self, spec: "OpSpec", operands: Sequence["Bounds"], grid: "Grid"
     ) -> "Bounds | None":
-        """Return bounds of the result in float32, computed independently of `emit_tile`.
+        """Return bounds of the result before it is rounded, computed independently of `emit_tile`.
 
-        The dims of the operands and of the result are those of the iteration space. Without an
-        implementation, results of the op are not verified, and TORCH_SPYRE_VERIFY says so.
+        The dims of the operands and of the result are those of the iteration space. Floats are then
+        rounded to float32 and to the format of the output. Without an implementation, results of
+        the op are not verified, and TORCH_SPYRE_VERIFY says so.
         """
         return None
 

@@ -17,8 +17,6 @@ from torch_spyre._inductor.verification.memory import Memory
 from torch_spyre._inductor.verification.positions import Grid
 from torch_spyre._inductor.verification.value_formats import (
     ValueFormat,
-    converted,
-    float32_format,
     rounded,
     value_format,
 )
@@ -129,7 +127,7 @@ class _Evaluation:
             result = multi_loop.enclose(spec, operands, self.grid)
             if result is None:
                 raise NoReferenceError(f"{spec.op} has no bounds")
-            return converted(rounded(result, float32_format()), float32_format(), target)
+            return op_results.multi_loop(result, target)
         record = find_record(spec.op)
         if record is None:
             raise NoReferenceError(f"{spec.op} is not in the op table")

@@ -34,7 +34,6 @@ from torch_spyre._inductor.verification.value_formats import (
     ValueFormat,
     converted,
     encode,
-    float32_format,
     rounded,
     value_format,
 )
@@ -187,7 +186,7 @@ class _LoopEvaluation:
         result = op.enclose(spec, operands, self.grid)
         if result is None:
             raise NoReferenceError(f"{value.op} has no bounds")
-        return converted(rounded(result, float32_format()), float32_format(), target)
+        return op_results.multi_loop(result, target)
 
 
 # The most parts that a sum may be divided into.

@@ -49,7 +49,11 @@ def matmul(
     target: ValueFormat,
 ) -> Bounds:
     """Return the sum of products over dims of the grid, accumulated in float32 or as integers."""
-    result = reductions.matmul(left, right, dims, grid.shape, cores)
+    return multi_loop(reductions.matmul(left, right, dims, grid.shape, cores), target)
+
+
+def multi_loop(result: Bounds, target: ValueFormat) -> Bounds:
+    """Return the result of an op of several loops, which computes in float32 or in integers."""
     if not result.is_float:
         return rounded(result, target)
     return converted(rounded(result, float32_format()), float32_format(), target)

@@ -14,10 +14,10 @@ from torch_spyre._inductor.op_table import Kind, OpRecord
 from torch_spyre._inductor.verification.bounds import Bounds
 from torch_spyre.errors import NoReferenceError
 
-# One rounding of float32, and its largest number.
+# One rounding of float32, its largest number and its smallest normal one.
 FLOAT32_ROUNDING = 2.0**-24
-_FLOAT32_LARGEST = float(torch.finfo(torch.float32).max)
-_FLOAT32_SMALLEST = float(torch.finfo(torch.float32).tiny)
+FLOAT32_LARGEST = float(torch.finfo(torch.float32).max)
+FLOAT32_SMALLEST = float(torch.finfo(torch.float32).tiny)
 # The scale of a mean is rounded, and so is its multiplication.
 _ROUNDINGS_OF_SCALE = 2
 
@@ -96,10 +96,10 @@ def accumulated(
     `magnitude` is the sum of the magnitudes of the terms; a term is rounded at most `roundings`
     times on its way into the sum.
     """
-    error = roundings * (FLOAT32_ROUNDING * magnitude + _FLOAT32_SMALLEST)
+    error = roundings * (FLOAT32_ROUNDING * magnitude + FLOAT32_SMALLEST)
     # A sum of infinities is infinite or NaN in any order; others may overflow on the way.
     error = torch.where(magnitude.isinf(), 0.0, error)
-    may_overflow = (magnitude > _FLOAT32_LARGEST) & ~magnitude.isinf()
+    may_overflow = (magnitude > FLOAT32_LARGEST) & ~magnitude.isinf()
     low = torch.where(may_overflow, -torch.inf, low - error)
     high = torch.where(may_overflow, torch.inf, high + error)
     if bool(may_overflow.any()):
@@ -150,9 +150,9 @@ def _product(operand: Bounds, dims: Sequence[int]) -> Bounds:
     error = 2 * _num_terms(operand, dims) * FLOAT32_ROUNDING
     least, most = multiply(smallest) * (1 - error), multiply(largest) * (1 + error)
     # Partial products may underflow or overflow in some order.
-    least = torch.where(multiply(smallest.clamp(max=1)) < _FLOAT32_SMALLEST, 0.0, least)
-    most = torch.where(multiply(smallest.clamp(max=1)) < _FLOAT32_SMALLEST, most + 1e-30, most)
-    may_overflow = multiply(largest.clamp(min=1)) > _FLOAT32_LARGEST
+    least = torch.where(multiply(smallest.clamp(max=1)) < FLOAT32_SMALLEST, 0.0, least)
+    most = torch.where(multiply(smallest.clamp(max=1)) < FLOAT32_SMALLEST, most + 1e-30, most)
+    may_overflow = multiply(largest.clamp(min=1)) > FLOAT32_LARGEST
     sign = multiply(torch.where(operand.low < 0, -1.0, 1.0))
     has_either_sign = straddles.sum(tuple(dims), keepdim=True) > 0
     low = torch.where(has_either_sign | (sign < 0), -most, least)
