@@ -104,11 +104,11 @@ def test_kernels_of_ktir_are_counted():
 def test_arrays_in_the_same_memory_have_the_time_of_their_launch():
     module = ktir.load(ADD)
     function = next(iter(module.functions.values()))
-    first, *others = [argument.name for argument in function.arguments]
+    first, *outputs = [argument.name for argument in function.arguments]
     x = torch.ones(1024, 64).half().to("spyre")
     before = device_time()
     with instrument() as report:
-        module.run(function.name, **{first: x}, **dict.fromkeys(others, x))
+        module.run(function.name, **{first: x}, **dict.fromkeys(outputs, x))
     assert sum(kernel.total_ps for kernel in report.kernels) == device_time() - before
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from torch_spyre.backend.execution import counts_by_core
 from torch_spyre.backend.program.program import Program
@@ -27,18 +28,17 @@ def core_groups(
     program: Program, array_bytes: Sequence[int], scalars: Sequence[int] = ()
 ) -> list[CoreGroup]:
     """Return the groups of a program's cores, by the first core of each."""
-    num_cores = 1
-    for size in program.content.grid:
-        num_cores *= size
-    executed: list[set[int]] = [set() for _ in range(num_cores)]
+    executions: list[dict[int, int]] = [{} for _ in range(prod(program.content.grid))]
     for counts in counts_by_core(program, array_bytes, scalars):
-        for core, executions in enumerate(counts["by_core"]["executions"]):
-            if executions:
-                executed[core].add(counts["index"])
-    groups: dict[frozenset[int], list[int]] = {}
-    for core, instructions in enumerate(executed):
-        groups.setdefault(frozenset(instructions), []).append(core)
-    return [
-        CoreGroup(tuple(cores), occupancy(program.content, instructions))
-        for instructions, cores in groups.items()
-    ]
+        for core, number in enumerate(counts["by_core"]["executions"]):
+            if number:
+                executions[core][counts["index"]] = number
+    # Cores that execute the same need not be analysed twice, and others may share a picture.
+    known: dict[frozenset[tuple[int, int]], Occupancy] = {}
+    groups: dict[Occupancy, list[int]] = {}
+    for core, executed in enumerate(executions):
+        key = frozenset(executed.items())
+        if key not in known:
+            known[key] = occupancy(program.content, executed)
+        groups.setdefault(known[key], []).append(core)
+    return [CoreGroup(tuple(cores), shared) for shared, cores in groups.items()]

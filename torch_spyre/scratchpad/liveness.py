@@ -5,11 +5,15 @@ which any access begins or ends.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from torch_spyre.backend.program.control_graph import successors
+from torch_spyre.backend.program.control_graph import (
+    is_counted,
+    successors,
+    taken_successors,
+)
 from torch_spyre.backend.program.instructions import ProgramContent
 from torch_spyre.scratchpad.accesses import (
     Accesses,
@@ -69,15 +73,24 @@ class Liveness:
         )
 
 
-def liveness(content: ProgramContent, executed: Collection[int] | None = None) -> Liveness:
-    """Return the liveness of a program, or of a core that executes only some instructions of it."""
+def liveness(content: ProgramContent, executions: Mapping[int, int] | None = None) -> Liveness:
+    """Return the liveness of a program, or of a core that executes each instruction so often.
+
+    Instructions that the recorder does not count are taken as executed.
+    """
     constants = constant_registers(content)
     accesses = tuple(
-        accesses_of(instruction, constants) if executed is None or index in executed else Accesses()
+        accesses_of(instruction, constants)
+        if executions is None or index in executions or not is_counted(instruction)
+        else Accesses()
         for index, instruction in enumerate(content.code)
     )
     atoms = Atoms(accesses)
-    graph = successors(content, constants)
+    graph = (
+        successors(content, constants)
+        if executions is None
+        else taken_successors(content, constants, executions)
+    )
     read_in, read_out = _read_later(accesses, atoms, graph)
     written_in, written_out = _written_before(accesses, atoms, graph)
     return Liveness(

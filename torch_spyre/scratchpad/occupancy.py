@@ -1,6 +1,6 @@
 """The tensors in a core's scratchpad over the positions of a program."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,7 +14,7 @@ from torch_spyre.scratchpad.liveness import Liveness, liveness
 class Tensor:
     """Bytes [`begin`, `end`) of a scratchpad that hold the result of the instruction `writer`.
 
-    They are occupied at the positions from `first` to before `last`.
+    They are occupied at the positions from `first` to before `last`: until the last read of any.
     """
 
     writer: int
@@ -70,15 +70,24 @@ class Occupancy:
         return figures(nodes, tensors, capacity)
 
 
-def occupancy(content: ProgramContent, executed: Collection[int] | None = None) -> Occupancy:
-    """Return the occupancy of a core that executes these instructions; all of them if None."""
-    live = liveness(content, executed)
+def occupancy(content: ProgramContent, executions: Mapping[int, int] | None = None) -> Occupancy:
+    """Return the occupancy of a core that executes each instruction so often; None: all of them."""
+    live = liveness(content, executions)
     positions = tuple(index for index, entry in enumerate(live.accesses) if entry.all)
-    return Occupancy(
-        positions,
-        tuple(_tensors(live, positions)),
-        tuple(tuple(live.atoms.ranges(live.during[index])) for index in positions),
-    )
+    tensors = tuple(_tensors(live, positions))
+    return Occupancy(positions, tensors, tuple(_nodes(live, positions, tensors)))
+
+
+def _nodes(
+    live: Liveness, positions: Sequence[int], tensors: Sequence[Tensor]
+) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Yield the address ranges at each position: of tensors, and of all live bytes besides."""
+    used = [live.during[index] for index in positions]
+    for tensor in tensors:
+        atoms = live.atoms.mask(ByteRange(tensor.begin, tensor.end))
+        for position in range(tensor.first, tensor.last):
+            used[position] |= atoms
+    yield from (tuple(live.atoms.ranges(atoms)) for atoms in used)
 
 
 @dataclass
