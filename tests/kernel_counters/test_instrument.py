@@ -119,7 +119,8 @@ def test_the_report_is_printed_with_the_requested_metrics(x, tmp_path):
     report.print_report(file)
     text = file.getvalue()
     head = next(line for line in text.splitlines() if "Instruction" in line)
-    assert head.split()[-7:] == ["Exec", "us", "Share", "DMA", "us", "PE", "%"]
+    columns = ["Exec", "us", "Share", "DMA", "us", "PE", "%", "From"]
+    assert head.split()[-8:] == columns
     report.write_html(tmp_path / "page.html")
     assert "exp" in (tmp_path / "page.html").read_text()
     assert report.to_dicts()[0]["launches"] == 1

@@ -1,5 +1,7 @@
 """Scratchpads of compiled kernels: the plan, the analysis and the emulated cores agree."""
 
+import shutil
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -201,8 +203,7 @@ def test_damaged_dumps_are_errors_of_one_line(spyre, tmp_path, index, problem):
 
 def test_damaged_programs_are_errors_of_one_line(spyre, dump, tmp_path):
     (kernel, *_) = sorted(dump.iterdir())
-    for file in kernel.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(kernel, tmp_path, dirs_exist_ok=True)
     program = tmp_path / "program_0.bin"
     program.write_bytes(program.read_bytes()[:-3])
     for command in ("lx", "instrument"):

@@ -11,6 +11,7 @@ from torch_spyre import _C, knobs
 from torch_spyre._C import DataFormats
 from torch_spyre._inductor.kernel_parameters import KernelParameter
 from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec, TensorArg, sympify
+from torch_spyre._inductor.origin import Origin
 from torch_spyre._inductor.runtime.kernel_record import (
     KernelRecord,
     LaunchRecord,
@@ -101,6 +102,7 @@ class DumpedKernel:
             "DataFormats": DataFormats,
             "IndirectAccess": IndirectAccess,
             "OpSpec": OpSpec,
+            "Origin": Origin,
             "TensorArg": TensorArg,
             "inf": inf,
             "nan": nan,

@@ -9,7 +9,7 @@ from torch_spyre import knobs
 from torch_spyre._inductor.kernel_parameters import kernel_parameters
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.runtime import runner
-from torch_spyre._inductor.runtime.programs import module_for
+from torch_spyre._inductor.runtime.programs import compile_stage
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre._inductor.to_ktir.cross_core_reduction import CoreGroups
 from torch_spyre._inductor.work_division import Digit
@@ -152,7 +152,7 @@ def test_cores_combine_once_per_tile(stages):
     check(lambda x: x.sum(0), uniform(256, 64 * 1009), tolerance=FP16_EPS)
     ((specs, _),) = stages
     assert splits(specs) == (32, 32)
-    lines = str(module_for("tiles", specs)).splitlines()
+    lines = str(compile_stage("tiles", specs).module).splitlines()
     loop = next(index for index, line in enumerate(lines) if "scf.for" in line)
     assert any("ktdp.inter_tile_reduce" in line for line in lines[loop:])
 
@@ -196,7 +196,7 @@ def test_the_module_passes_strict_verification(stages):
     check(lambda x: x.sum(-1), uniform(3, 8192), tolerance=FP16_EPS)
     ((specs, _),) = stages
     assert all(isinstance(spec, OpSpec) for spec in specs)
-    module = module_for("split_sum", specs)
+    module = compile_stage("split_sum", specs).module
     module.verify(strict=True)
     assert str(module).count("ktdp.inter_tile_reduce") == 1
 

@@ -75,7 +75,7 @@ def _scan_in_dtype(
 ) -> torch.Tensor:
     if dtype is None:
         dtype = x.dtype if x.dtype.is_floating_point else torch.int64
-    if x.dim() == 0 or x.numel() == 0 or x.shape[dim] == 1:
+    if x.dim() == 0 or x.numel() == 0:
         return x.to(dtype, copy=True)
     # Rounding to a narrower dtype comes first, as in PyTorch; to a wider one, in the kernel.
     is_widened = x.dtype in HALF_DTYPES and dtype is torch.float32
@@ -87,6 +87,8 @@ def _scan_in_dtype(
 
 
 def _scan(x: torch.Tensor, dim: int, combine: str, dtype: torch.dtype) -> torch.Tensor:
+    if x.shape[dim] == 1:
+        return x.to(dtype, copy=True)
     dim %= x.dim()
     outer, length, inner = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
     flat = x.reshape(outer, length, inner)
