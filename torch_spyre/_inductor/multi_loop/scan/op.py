@@ -1,6 +1,7 @@
 """Scans as the passes and the emitter see them."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from sympy import Symbol
 
@@ -20,6 +21,10 @@ from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.tiles import Frame
 from torch_spyre.ops.scan import OVERLOAD
+
+if TYPE_CHECKING:
+    from torch_spyre._inductor.verification.bounds import Bounds
+    from torch_spyre._inductor.verification.positions import Grid
 
 
 class ScanOp(MultiLoopOp):
@@ -54,6 +59,14 @@ class ScanOp(MultiLoopOp):
 
     def emit_tile(self, kernel: KernelContext, frame: Frame) -> None:
         ScanEmitter(kernel, frame).emit()
+
+    def enclose(self, spec: OpSpec, operands: Sequence["Bounds"], grid: "Grid") -> "Bounds | None":
+        from torch_spyre._inductor.verification.scans import scan
+
+        roles = LoopRoles.from_op_info(spec.op_info)
+        combine = next(name for name, op in SCANS.items() if op == spec.op)
+        scanned, column = (roles.symbols(role, spec.sizes) for role in ("scanned", "column"))
+        return scan(combine, operands[0], grid, scanned, column)
 
     def check_op_info(self, spec: OpSpec, roles: LoopRoles, info: Field, dsc: Field) -> None:
         """Raise `BundleError` unless the scanned dim is that of the result."""
