@@ -37,7 +37,7 @@ _FLOAT_ONLY = (
     *("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "leaky_relu"),
     *("log_sigmoid_forward", "mish", "silu", "softplus", "softshrink"),
     *("_log_softmax", "_softmax", "glu", "logcumsumexp"),
-    *("frac", "grid_sampler_2d", "grid_sampler_3d", "histc", "im2col", "max_unpool2d"),
+    *("frac", "grid_sampler_2d", "grid_sampler_3d", "im2col", "max_unpool2d"),
     *("max_unpool3d", "multi_margin_loss", "nll_loss_forward", "nll_loss2d_forward"),
 )
 # Ops of two tensors that need a float.
