@@ -380,5 +380,12 @@ TEST("runs of an indirect transfer give the same elements as single points") {
     std::memcpy(card.array.data() + 4 * (rows - 1), &bad, sizeof bad);
     CHECK_THROWS(KernelIndexError, execute(transfer, card.core.core, card.memory));
     CHECK_THROWS(KernelIndexError, execute(slow, card.core.core, card.memory));
+    try {
+      execute(transfer, card.core.core, card.memory);
+    } catch (const KernelIndexError& error) {
+      // The last index, of the first dimension.
+      CHECK(error.index()->value == bad && error.index()->dimension == 0);
+      CHECK(error.index()->position == std::vector<int64_t>{rows - 1});
+    }
   }
 }
