@@ -5,6 +5,7 @@ compiled graph (`scheduling.py`) writes the kernel as source into Inductor's wra
 imported, `async_compile.py` loads the same kernel.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from torch._inductor.graph import GraphLowering
 from torch.profiler import record_function
 
 from torch_spyre import knobs
+from torch_spyre._inductor import compile_log
 from torch_spyre._inductor.bundle import Bundle, Tensor, format_loops
 from torch_spyre._inductor.bundle_builder import build_bundle
 from torch_spyre._inductor.op_spec import OpSpec, without_origins
@@ -39,6 +41,7 @@ class BundleRequest:
 
 def compile_bundle(request: BundleRequest, graph: GraphLowering) -> Bundle:
     """Trace the loops and run all passes; return the bundle with the OpSpecs of its stages."""
+    begin = time.perf_counter()
     bundle = build_bundle(
         request.name,
         request.buffers,
@@ -47,7 +50,10 @@ def compile_bundle(request: BundleRequest, graph: GraphLowering) -> Bundle:
         graph,
         request.partially_aliased,
     )
-    return run_passes(bundle)
+    compile_log.log_loops(bundle)
+    bundle = run_passes(bundle)
+    compile_log.record_passes(bundle.name, time.perf_counter() - begin)
+    return bundle
 
 
 def stages_source(bundle: Bundle) -> str:
@@ -62,6 +68,7 @@ def kernel_source(bundle: Bundle, name: str) -> str:
     It names nodes of the graph instead of lines of the user's program: Inductor's cache returns one
     wrapper for equal graphs of different lines.
     """
+    compile_log.rename(bundle.name, name)
     loop_ir = _loop_ir(bundle, node_reference)
     dumped = "" if loop_ir is None else f", loop_ir={loop_ir!r}"
     nodes = node_names(bundle.stages)
@@ -84,10 +91,12 @@ def load_kernel(name: str, stages: Sequence[Sequence[OpSpec]], loop_ir: str | No
     `loop_ir` is the text of the loops that the stages come from, for the dump.
     """
     # Profilers show the region by the name that it has in traces of hardware.
-    with record_function(f"dxp_standalone:{name}"):
+    with record_function(f"dxp_standalone:{name}"), compile_log.compilation(name) as compilation:
         if knobs.logging.dump is not None:
             dump(knobs.logging.dump, name, stages, loop_ir)
-        return Runner(name, stages)
+        runner = Runner(name, stages)
+        compile_log.log_kernel(name, stages, compilation, runner.time_ps)
+        return runner
 
 
 def _loop_ir(bundle: Bundle, describe: Callable[[Origin], str]) -> str | None:

@@ -1,6 +1,7 @@
 """The kernel of a bundle, which launches the bundle's programs on the card."""
 
 from collections.abc import Sequence
+from copy import copy
 
 from torch_spyre import _C
 from torch_spyre._inductor.kernel_parameters import (
@@ -8,7 +9,8 @@ from torch_spyre._inductor.kernel_parameters import (
     kernel_parameters,
     num_arguments,
 )
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec
+from torch_spyre._inductor.origin import Origin
 from torch_spyre._inductor.runtime.programs import program_for
 from torch_spyre.backend.execution import has_conflicts, timing_of
 from torch_spyre.timing.launch_cost import launch_cost
@@ -24,8 +26,17 @@ class Runner:
             _load_stage(f"{name}_{position}", specs, scratch)
             for position, specs in enumerate(stages)
         ]
+        # The modelled time of a call.
+        self.time_ps = sum(stage.cost.time_ps for stage in loaded)
         self.bundle = _C.Bundle(name, loaded, scratch.sizes, num_arguments(stages))
         self.run = self.bundle.run
+
+    def for_nodes(self, nodes: Sequence[Sequence[str]]) -> "Runner":
+        """Return the same kernel for ops that come from other nodes of the graph."""
+        other = copy(self)
+        other.bundle = self.bundle.for_nodes(nodes)
+        other.run = other.bundle.run
+        return other
 
 
 class _ScratchBuffers:
@@ -57,7 +68,25 @@ def _load_stage(name: str, specs: Sequence[OpSpec], scratch: _ScratchBuffers) ->
         cost=launch_cost(timing, ops=[spec.op for spec in specs]),
         is_ordered=has_conflicts(program, array_bytes),
         is_ordered_if_aliased=has_conflicts(program, array_bytes, all_in_one_memory),
+        ops=[_program_op(spec) for spec in specs],
     )
+
+
+def _program_op(spec: OpSpec) -> "_C.ProgramOp":
+    origin = spec.origin or Origin()
+    return _C.ProgramOp(node=origin.node, op=origin.op, index_strides=_index_strides(spec))
+
+
+def _index_strides(spec: OpSpec) -> dict[int, list[int]]:
+    """Return the host strides of the index tensor that selects along a dim, for each such dim."""
+    index_tensors = {arg.name: arg for arg in spec.index_args}
+    strides: dict[int, list[int]] = {}
+    for arg in spec.args:
+        for dim, coordinate in enumerate(arg.device_coordinates):
+            if isinstance(coordinate, IndirectAccess):
+                stride_map = index_tensors[coordinate.tensor].stride_map or ()
+                strides[dim] = [max(stride, 0) for stride in stride_map]
+    return strides
 
 
 def _bind_array(parameter: KernelParameter, scratch: _ScratchBuffers) -> "_C.ArrayBinding":
