@@ -203,6 +203,7 @@ def test_the_users_frame_is_the_innermost_outside_of_libraries():
         ("L['self']._modules['layers'][3]", "layers.3"),
         ('G["model"].head', "model.head"),
         ("L['model']", "model"),
+        ("L['fn'][0].lin", "0.lin"),
         ("L['self']", ""),
     ],
 )

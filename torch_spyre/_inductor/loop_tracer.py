@@ -262,8 +262,9 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
 def _node_of(buffer: ir.ComputedBuffer) -> torch.fx.Node | None:
     """Return the node of the graph that a buffer computes, as far as Inductor knows it."""
     node: torch.fx.Node | None = buffer.data.origin_node or buffer.origin_node
+    # A node comes before those whose values it uses.
     nodes = [origin for origin in buffer.origins if origin.op == "call_function"]
-    return nodes[-1] if node is None and nodes else node
+    return nodes[0] if node is None and nodes else node
 
 
 def concrete(size: Any) -> int:

@@ -1,10 +1,13 @@
 """The table of passes that transform a bundle from loops to OpSpecs."""
 
+import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from torch_spyre import knobs
+from torch_spyre._inductor import compile_log
 from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.bundle_validation import (
     BundleForm,
@@ -122,7 +125,7 @@ def run_passes(bundle: Bundle) -> Bundle:
     is_validated = knobs.execution.validate_passes
     _notify_observers("tracing", bundle)
     for entry in PASSES:
-        bundle = entry.run(bundle)
+        bundle = _run(entry, bundle)
         _notify_observers(entry.name, bundle)
         if is_validated:
             _validate_form(bundle, entry)
@@ -132,6 +135,15 @@ def run_passes(bundle: Bundle) -> Bundle:
 def _notify_observers(name: str, bundle: Bundle) -> None:
     for observer in _observers:
         observer(name, bundle)
+
+
+def _run(entry: Pass, bundle: Bundle) -> Bundle:
+    if not compile_log.logger_of(entry.name).isEnabledFor(logging.DEBUG):
+        return entry.run(bundle)
+    begin = time.perf_counter()
+    result = entry.run(bundle)
+    compile_log.log_pass(entry.name, bundle, result, time.perf_counter() - begin)
+    return result
 
 
 def _validate_form(bundle: Bundle, entry: Pass) -> None:
