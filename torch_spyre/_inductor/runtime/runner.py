@@ -35,7 +35,8 @@ class Runner:
         # The modelled time of a call.
         self.time_ps = sum(stage.cost.time_ps for stage in programs)
         self.bundle = _C.Bundle(name, programs, scratch.sizes, num_arguments(stages))
-        keep_kernels(self.bundle, [kernel for kernel, _ in loaded])
+        self._kernels = [kernel for kernel, _ in loaded]
+        keep_kernels(self.bundle, self._kernels)
         # May be replaced by a function that also records the launch.
         self.run: Run = self.bundle.run
         self._wrapper: Callable[[Run], Run] | None = None
@@ -49,6 +50,7 @@ class Runner:
         """Return the same kernel for ops that come from other nodes of the graph."""
         other = copy(self)
         other.bundle = self.bundle.for_nodes(nodes)
+        keep_kernels(other.bundle, self._kernels)
         other.run = other.bundle.run
         if self._wrapper is not None:
             other.run = self._wrapper(other.bundle.run)
