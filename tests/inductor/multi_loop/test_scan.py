@@ -48,7 +48,7 @@ def test_logcumsumexp_of_infinities(dtype):
     assert_close_to_cpu(lambda x: (x.logcumsumexp(1), x.logcumsumexp(0)), x)
 
 
-def test_sums_of_halves_are_rounded_once():
+def test_sums_of_16_bit_floats_are_rounded_once():
     # 0.25 is lost if it is added to 512 in 16 bits.
     x = torch.full((4, 1024), 0.25, dtype=torch.float16)
     x[:, 0] = 512

@@ -41,8 +41,8 @@ class ScanEmitter:
         plan, scanned = self.kernel.plan, self._roles["scanned"]
         carried: list[SSAValue] = []
         if any(plan.tile[symbol] < self.kernel.space.sizes[symbol] for symbol in scanned):
-            others = (*self._roles["outer"], *self._roles["inner"])
-            shape = tuple(self.frame.extents[symbol] for symbol in others)
+            unscanned = (*self._roles["outer"], *self._roles["inner"])
+            shape = tuple(self.frame.extents[symbol] for symbol in unscanned)
             identity = self._emitter.scalar(self._identity, self._accumulator)
             carried = [self._emitter.splat(identity, shape or (1,))]
         emit_tile_loops(self._emitter, plan, scanned, self.frame, carried, self._emit_tile)
