@@ -51,9 +51,17 @@ def current_line() -> UserLine:
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and frame.f_code.co_filename.startswith(library_folders()):
+    while frame is not None and not _is_users(frame):
         frame = frame.f_back
     return frame
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Return whether a frame belongs neither to a library nor to the wrapper of a graph."""
+    file = frame.f_code.co_filename
+    if file.startswith(library_folders()) or "SpyreAsyncCompile" in frame.f_globals:
+        return False
+    return not file.startswith("<") or file in ("<string>", "<stdin>")
 
 
 def _main_thread() -> FrameType | None:
