@@ -51,6 +51,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("name", "instruction", "op"), FAULTS)
+@pytest.mark.one_case_in(3)
 def test_faulty_instruction_is_found_at_its_op(name, instruction, op):
     function = FUNCTIONS[name]
     tensors = function.on_card()
