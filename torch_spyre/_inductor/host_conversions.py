@@ -11,6 +11,7 @@ import torch
 from torch_spyre import _C
 from torch_spyre._inductor.fx_passes import users_line
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.errors import UnsupportedDtypeError
 
 _MESSAGE = (
     f"{DEVICE_NAME} has no float64: a tensor converted to it comes back on the CPU. Call .cpu() "
@@ -29,6 +30,8 @@ class HostConversions(torch.fx.Interpreter):
         source = self.env.get(operand) if isinstance(operand, torch.fx.Node) else None
         if not isinstance(source, torch.Tensor) or source.device.type != DEVICE_NAME:
             return super().run_node(node)
+        if _is_of_factory(node):
+            raise UnsupportedDtypeError(torch.float64)
         file, line = users_line(node) or (__file__, 0)
         warnings.warn_explicit(_MESSAGE, UserWarning, file, line)
         host = _prims.device_put.default(source, torch.device("cpu"))
@@ -43,3 +46,10 @@ def _is_float64_conversion(node: torch.fx.Node) -> bool:
         and node.kwargs.get("dtype") is torch.float64
         and node.kwargs.get("device") is None
     )
+
+
+def _is_of_factory(node: torch.fx.Node) -> bool:
+    """Return whether a node is part of an op that makes a tensor from none, such as `arange`."""
+    op = node.meta.get("original_aten")
+    schema = getattr(op, "_schema", None)
+    return schema is not None and not any("Tensor" in str(a.type) for a in schema.arguments)

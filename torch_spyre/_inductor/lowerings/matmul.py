@@ -34,8 +34,9 @@ def matmul(
     """Return the matmul of two matrices or batches, whose reduced dim has the length `inner`."""
     if left.get_dtype() is torch.uint8:
         # The card stores uint8 in 32 bits: the conversion wraps sums that overflow.
-        wide = [to_dtype(operand, torch.int32) for operand in (left, right)]
-        return to_dtype(matmul(*wide, size, inner), torch.uint8)
+        wide_left, wide_right = (to_dtype(operand, torch.int32) for operand in (left, right))
+        result: ir.TensorBox = to_dtype(matmul(wide_left, wide_right, size, inner), torch.uint8)
+        return result
     load_left, load_right = memory_loader(left), memory_loader(right)
     if concrete(inner) == 0:
         zeros: ir.TensorBox = full(size, 0, dtype=left.get_dtype(), device=left.get_device())
