@@ -331,7 +331,7 @@ def launch_program(
     inject: str,
     watchdog_seconds: float,
     check_counts: bool,
-    blocking: bool,
+    blocking: bool = False,
 ) -> None: ...
 def arguments_key(
     args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, /

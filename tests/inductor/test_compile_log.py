@@ -1,4 +1,4 @@
-"""What the compiler logs: each kernel at INFO, each decision at DEBUG, nothing by default."""
+"""The compiler logs each kernel at INFO, each decision at DEBUG, and nothing by default."""
 
 import logging
 import os

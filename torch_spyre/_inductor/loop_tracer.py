@@ -35,6 +35,7 @@ from torch_spyre._inductor.op_table import (
     ResultType,
     conversion_op,
 )
+from torch_spyre._inductor.origin import Origin
 from torch_spyre._inductor.provenance import current_origin, within
 from torch_spyre.dtypes import FLOAT_DTYPES, SIGNED_DTYPES
 from torch_spyre.errors import UnsupportedError
@@ -246,6 +247,12 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
         scattered,
         origin,
     )
+
+
+def origin_of(buffer: ir.ComputedBuffer) -> Origin | None:
+    """Return the op of the user's program that a buffer computes."""
+    with within(_node_of(buffer)):
+        return current_origin()
 
 
 def _node_of(buffer: ir.ComputedBuffer) -> torch.fx.Node | None:

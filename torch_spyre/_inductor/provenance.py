@@ -5,7 +5,7 @@ backward graphs included. `tracking` makes the origins of a graph available whil
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -17,6 +17,7 @@ import torch
 from torch_spyre import _C
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.origin import Origin
+from torch_spyre.errors import UnsupportedError
 from torch_spyre.user_frames import UserLine, library_folders
 
 # A frame in the stack trace of a node: file, line, and the source line. The innermost is last.
@@ -25,6 +26,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*\n? *([^\n]*)')
 _ROOT = re.compile(r"^[LG]\[['\"](\w+)['\"]\]\.?")
 # The names of the outermost module in a method of its own, and in Dynamo's wrapper.
 _WRAPPED = ("self", "fn")
+_MAX_LISTED = 3
 _REFERENCE = re.compile(r"# @(\w*)")
 _KEY = re.compile(r"\[['\"]?(\w+)['\"]?\]")
 
@@ -124,6 +126,13 @@ def origins_of_graph(module: torch.fx.GraphModule, source: torch.fx.GraphModule)
             if node.op == "call_function"
         }
     )
+
+
+def add_origins(error: UnsupportedError, origins: Iterable[Origin | None]) -> None:
+    """Add a note with the lines that an unsupported feature is needed for."""
+    calls = dict.fromkeys(str(origin) for origin in origins if origin is not None)
+    if calls:
+        error.add_note(f"It is needed for {', '.join(list(calls)[:_MAX_LISTED])}")
 
 
 def from_nodes(specs: Sequence[OpSpec], nodes: Sequence[str]) -> list[OpSpec]:

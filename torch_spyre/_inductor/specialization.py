@@ -215,5 +215,5 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _op_by_op(module: torch.fx.GraphModule, reason: UnsupportedError) -> Compiled:
     """Return a function that runs the ops of a graph eagerly."""
-    logger.warning("a compiled graph runs op by op: %s", reason)
+    logger.warning("a compiled graph runs op by op: %s", text_with_notes(reason))
     return LocatedInterpreter(module).boxed_run

@@ -1,4 +1,4 @@
-"""What went wrong, where, with which versions: the diagnostic report, and the files about failures.
+"""The diagnostic report: what went wrong, where, with which versions; and files about failures.
 
 Reporting a failure never hides it: a report that cannot be written is left out.
 """

@@ -75,7 +75,7 @@ def test_a_negative_index_reports_its_location_and_the_card_stays_usable():
 def test_with_launch_blocking_the_run_raises(blocking):
     text = gather(*ROWS, before=[view("ids", "pi", [4], "i32")])
     ids = torch.tensor([3, 99, 0, 3], dtype=torch.int32).to("spyre")
-    table, result = (torch.zeros(32, 64).half().to("spyre") for _ in range(2))
+    table, result = (torch.zeros(rows, 64).half().to("spyre") for rows in (32, 4))
     has_returned = False
     with knobs.override(SPYRE_LAUNCH_BLOCKING=int(blocking)), pytest.raises(IndexError):
         ktir.load(text).run("f", pt=table, pi=ids, py=result)

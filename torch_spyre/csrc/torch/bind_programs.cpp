@@ -148,7 +148,8 @@ void bind_programs(py::module_& module) {
   module.def("launch_program", &launch_program, py::arg("program"), py::arg("arrays"),
              py::arg("array_bytes"), py::arg("scalars"), py::arg("fixed"), py::arg("cost"),
              py::arg("execute"), py::arg("ordered"), py::arg("inject"), py::arg("watchdog_seconds"),
-             py::arg("check_counts"), py::arg("blocking"), py::call_guard<py::gil_scoped_release>(),
+             py::arg("check_counts"), py::arg("blocking") = false,
+             py::call_guard<py::gil_scoped_release>(),
              "Queues one execution on the current stream of the program's card.");
 }
 
