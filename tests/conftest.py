@@ -21,10 +21,11 @@ os.environ.setdefault("TORCH_SPYRE_VALIDATE_PASSES", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def separate_program_cache(tmp_path_factory):
-    """Use a new folder for compiled programs instead of the user's."""
+def separate_folders(tmp_path_factory):
+    """Use new folders for compiled programs and failure reports instead of the user's."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TORCH_SPYRE_PROGRAM_CACHE", str(tmp_path_factory.mktemp("programs")))
+        patch.setenv("TORCH_SPYRE_REPORTS", str(tmp_path_factory.mktemp("reports")))
         yield
 
 

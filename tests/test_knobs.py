@@ -156,7 +156,7 @@ def test_a_knob_cannot_be_assigned():
         ("SPYRE_FALLBACK", "did you mean TORCH_SPYRE_FALLBACK?"),
         ("SPYRE_EMU_THREAD", "did you mean SPYRE_EMU_THREADS?"),
         ("SPYRE_VISIBLE_DEVICES", "did you mean SPYRE_DEVICES?"),
-        ("TORCH_SPYRE_ROCKETS", "`spyre knobs` lists the variables"),
+        ("TORCH_SPYRE_XYZZY", "`spyre knobs` lists the variables"),
     ],
 )
 def test_unknown_variable_with_our_prefix_is_a_warning(monkeypatch, name, hint):
@@ -213,6 +213,7 @@ def test_every_default_is_a_value_its_own_text_would_give():
         "number of cores of the card",
         "torch_spyre/programs in the user's cache folder",
         "torch-spyre-<user id> in XDG_RUNTIME_DIR, /dev/shm or /tmp",
+        "torch_spyre/reports in the user's cache folder",
     )
     for knob in knobs.all_knobs():
         if knob.default_text not in ("unset", *of_this_host):

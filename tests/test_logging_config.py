@@ -172,7 +172,7 @@ def test_lines_have_the_fixed_form_once_and_go_to_stderr(capsys):
     config.enable("spyre.device")
     config.get_logger("torch_spyre.device.memory").info("%d bytes", 128)
     captured = capsys.readouterr()
-    assert captured.err == "[INFO] [spyre.device.memory] 128 bytes\n"
+    assert captured.err == "[INFO] [torch_spyre.device.memory] 128 bytes\n"
     assert captured.out == ""
 
 
@@ -184,7 +184,7 @@ def test_a_log_file_gets_the_lines_as_well(tmp_path, capsys):
     assert config.get_output_config().files == (path,)
     config.set_log_file(None)
     config.get_logger("spyre.device").warning("not kept")
-    assert Path(path).read_text() == "[WARNING] [spyre.device] kept\n"
+    assert Path(path).read_text() == "[WARNING] [torch_spyre.device] kept\n"
     assert capsys.readouterr().err.count("kept") == 2
     assert config.get_log_file() is None
 

@@ -56,11 +56,11 @@ __all__ = [
 ]
 
 
-def _program_cache() -> str:
+def _cache_folder(name: str) -> str:
     caches = os.environ.get("XDG_CACHE_HOME", "")
     if not os.path.isabs(caches):  # as its specification requires
         caches = os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(caches, "torch_spyre", "programs")
+    return os.path.join(caches, "torch_spyre", name)
 
 
 def monitor_folders() -> tuple[str, ...]:
@@ -173,6 +173,12 @@ class ExecutionKnobs(Section):
         "With TORCH_SPYRE_VERIFY, also check each kernel against its loops before every compiler "
         "pass, and name the pass that changes the result.",
     )
+    launch_blocking = Knob(
+        "SPYRE_LAUNCH_BLOCKING",
+        BOOLEAN,
+        False,
+        "Wait for each kernel after its launch, so that an error of the kernel is raised there.",
+    )
     downcast_warning = Knob(
         "TORCH_SPYRE_DOWNCAST_WARN",
         ON_UNLESS_OFF,
@@ -188,7 +194,7 @@ class ExecutionKnobs(Section):
     program_cache: Knob[str | None] = Knob(
         "TORCH_SPYRE_PROGRAM_CACHE",
         FOLDER_OR_OFF,
-        _program_cache,
+        lambda: _cache_folder("programs"),
         "Folder of compiled programs, shared by processes. It may be deleted at any time.",
         default_text="torch_spyre/programs in the user's cache folder",
         empty_means_unset=False,
@@ -198,6 +204,15 @@ class ExecutionKnobs(Section):
         integer(0),
         512,
         "Maximum size of the folder of programs, in MiB; the least recently used are removed.",
+    )
+
+    reports: Knob[str | None] = Knob(
+        "TORCH_SPYRE_REPORTS",
+        FOLDER_OR_OFF,
+        lambda: _cache_folder("reports"),
+        "Folder of reports about failed kernels and failures of the compiler; the newest are kept.",
+        default_text="torch_spyre/reports in the user's cache folder",
+        empty_means_unset=False,
     )
 
 

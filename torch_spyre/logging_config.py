@@ -1,8 +1,9 @@
 """Loggers of the package, and how TORCH_LOGS and deprecated variables set their levels.
 
-Code logs through `get_logger(__name__)`. A component's level is that of the first of four layers
-that names it or one of its parents (the nearest name within the layer): calls of `set_log_level`,
-TORCH_LOGS, the deprecated variables, and the default WARNING.
+Code logs through `get_logger(component)`; loggers are named `torch_spyre.<component>`, without the
+underscore of `_inductor`. A component's level is that of the first of four layers that names it or
+one of its parents (the nearest name within the layer): calls of `set_log_level`, TORCH_LOGS, the
+deprecated variables, and the default WARNING. docs/logging.md lists what each component logs.
 
 TORCH_LOGS accepts two spellings, because upstream had two. Both set the same loggers.
 
@@ -22,6 +23,7 @@ import logging
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -33,6 +35,8 @@ from torch_spyre.errors import KnobError
 ROOT = "spyre"
 PACKAGE = "torch_spyre"
 FORMAT = "[%(levelname)s] [%(name)s] %(message)s"
+# With several processes, as torchrun starts them, lines also name the local rank.
+RANK_FORMAT = "[%(levelname)s] [rank {rank}] [%(name)s] %(message)s"
 COMPONENTS = (
     ROOT,
     "spyre.inductor",
@@ -94,6 +98,7 @@ _LAYERS = (_programmatic, _torch_logs, _legacy, _default)
 
 _stderr_handler = _StandardErrorHandler()
 _file_handlers: dict[str, logging.FileHandler] = {}
+_listeners: list[Callable[[], None]] = []
 _log_file: str | None = None
 _problems: list[str] = []
 
@@ -125,8 +130,13 @@ def problems() -> tuple[str, ...]:
 
 
 def get_logger(component: str) -> logging.Logger:
-    """Return the logger of a component; a module passes its `__name__`."""
-    return logging.getLogger(canonical_name(component))
+    """Return the logger of a component; a module may pass its `__name__`."""
+    return logging.getLogger(f"torch_{canonical_name(component)}")
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """Call `listener` whenever levels change: for code that keeps a level somewhere else."""
+    _listeners.append(listener)
 
 
 def canonical_name(component: str) -> str:
@@ -192,7 +202,12 @@ def get_config_for_cpp() -> dict[str, int]:
 
 
 def get_output_config() -> OutputConfig:
-    return OutputConfig("stderr", tuple(_file_handlers), FORMAT)
+    return OutputConfig("stderr", tuple(_file_handlers), _format())
+
+
+def _format() -> str:
+    rank = knobs.DeviceKnobs.local_rank.text()
+    return FORMAT if rank is None else RANK_FORMAT.format(rank=rank)
 
 
 def _resolve(component: str) -> tuple[LogLevel, str]:
@@ -271,7 +286,8 @@ def _is_known_module(entry: _Entry) -> bool:
     name = entry.text.lstrip("+-").partition(":")[0]
     if name.startswith(ROOT) or entry.component in COMPONENTS:
         return True
-    module = Path(__file__).parent.joinpath(*name.split(".")[1:])
+    parts = ["_inductor" if part == "inductor" else part for part in name.split(".")[1:]]
+    module = Path(__file__).parent.joinpath(*parts)
     return module.is_dir() or module.with_suffix(".py").is_file()
 
 
@@ -292,7 +308,7 @@ def _open_file(path: str) -> None:
     if path in _file_handlers:
         return
     handler = logging.FileHandler(path)
-    handler.setFormatter(logging.Formatter(FORMAT))
+    handler.setFormatter(logging.Formatter(_format()))
     _file_handlers[path] = handler
     for root in (ROOT, PACKAGE):
         logging.getLogger(root).addHandler(handler)
@@ -314,20 +330,23 @@ def _close_files() -> None:
 
 def _apply() -> None:
     """Write the levels into the loggers of both trees, `spyre` and `torch_spyre`."""
-    _stderr_handler.setFormatter(logging.Formatter(FORMAT))
+    _stderr_handler.setFormatter(logging.Formatter(_format()))
     for root in (ROOT, PACKAGE):
         logger = logging.getLogger(root)
         logger.propagate = False  # lines would otherwise appear twice under logging.basicConfig
         logger.addHandler(_stderr_handler)
     for component in {*COMPONENTS, *_programmatic, *_torch_logs, *_legacy}:
         _set_level(component, get_log_level(component))
+    for listener in _listeners:
+        listener()
 
 
 def _set_level(component: str, level: LogLevel) -> None:
-    # A logger named after its module: only the Inductor package begins with an underscore.
-    module = f"torch_{component}".replace("torch_spyre.inductor", "torch_spyre._inductor")
-    logging.getLogger(component).setLevel(level)
-    logging.getLogger(module).setLevel(level)
+    """Set the level of a component's logger, and of loggers by its older and its module's name."""
+    name = f"torch_{component}"
+    module = name.replace("torch_spyre.inductor", "torch_spyre._inductor")
+    for logger in {component, name, module}:
+        logging.getLogger(logger).setLevel(level)
 
 
 def _report(problem: str) -> None:

@@ -236,3 +236,27 @@ TEST("a scatter reads indices that it has stored itself") {
   transfer.subscripts = {{true, {{{TermKind::kVariable, 0}}}, index}};
   CHECK_THROWS(KernelError, execute(transfer, card.core.core, card.memory));
 }
+
+TEST("the error of an invalid index names its value, dimension and position") {
+  Card card(1 << 12, 1);
+  const int32_t indices[] = {3, 0, 20, 1};
+  std::memcpy(card.array.data(), indices, sizeof indices);
+  IndirectTransfer transfer;
+  transfer.tile = card.core.buffer(ElementType::F32, 4 * 16, {16, 1});
+  const int64_t space[] = {4, 16}, strides[] = {16, 1}, sizes[] = {20, 16}, one[] = {1},
+                four[] = {4};
+  transfer.variables = card.core.integers(space);
+  transfer.view = card.view(ElementType::F32, kIndices, strides);
+  transfer.view.extents = card.core.integers(sizes);
+  Subscript row{true, {{{TermKind::kVariable, 0}}}, card.view(ElementType::I32, 0, one)};
+  row.index.extents = card.core.integers(four);
+  transfer.subscripts = {row, {false, {{{TermKind::kVariable, 1}}}, {}}};
+  try {
+    execute(transfer, card.core.core, card.memory);
+    CHECK(false);
+  } catch (const KernelIndexError& error) {
+    CHECK(error.index()->value == 20 && error.index()->size == 20);
+    CHECK(error.index()->dimension == 0);
+    CHECK(error.index()->position == std::vector<int64_t>{2});
+  }
+}

@@ -14,6 +14,7 @@ from torch_spyre._inductor.async_compile import SpyreAsyncCompile
 from torch_spyre._inductor.op_spec import OpSpec, without_origins
 from torch_spyre._inductor.origin import Origin
 from torch_spyre._inductor.provenance import _module_path, _users_frame
+from torch_spyre.errors import UnsupportedError
 
 
 class Block(nn.Module):
@@ -168,6 +169,25 @@ def _names():
     }
 
 
+@pytest.mark.parametrize("place", ["bundle_builder.trace_loop", "pipeline.divided"])
+def test_an_unsupported_graph_names_the_line_that_needs_it(place, monkeypatch, caplog):
+    def unsupported(*_):
+        raise UnsupportedError("loops of this test")
+
+    def function(x):
+        return x.exp() - 3
+
+    monkeypatch.setattr(f"torch_spyre._inductor.{place}", unsupported)
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(force_disable_caches=True), caplog.at_level("WARNING"):
+        torch.compile(function)(on_card(6, 70))
+    (message,) = [text for text in caplog.messages if "op by op" in text]
+    line = function.__code__.co_firstlineno + 1
+    assert "loops of this test" in message
+    assert "\nIt is needed for aten." in message
+    assert f"aten.sub.Tensor at {__file__}:{line} (return x.exp() - 3)" in message
+
+
 def test_hand_written_specs_need_no_origins(specs_of):
     (spec,) = specs_of(torch.compile(lambda x: x.exp()), on_card(6, 70))
     kernel = SpyreAsyncCompile().sdsc("by_hand", [replace(spec, origin=None)])
@@ -203,6 +223,7 @@ def test_the_users_frame_is_the_innermost_outside_of_libraries():
         ("L['self']._modules['layers'][3]", "layers.3"),
         ('G["model"].head', "model.head"),
         ("L['model']", "model"),
+        ("L['fn'][0].lin", "0.lin"),
         ("L['self']", ""),
     ],
 )

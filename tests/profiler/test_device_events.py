@@ -283,3 +283,26 @@ prof.export_chrome_trace({str(tmp_path / "two.json")!r})
     assert {kernel["pid"] for kernel in select(trace, "kernel")} == {0, 1}
     names = {e["args"]["name"] for e in trace["traceEvents"] if e.get("name") == "process_name"}
     assert {"spyre:0", "spyre:1"} <= names
+
+
+def test_kernels_name_the_ops_lines_and_modules_they_come_from(x, traced):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            y = x * 3
+            return y.softmax(-1)
+
+    model = torch.nn.Sequential(Model(), Model())
+    step = warmed_up(torch.compile(model), x)
+    warmed_up(torch.sinh, x)
+    with profile(activities=BOTH) as prof:
+        step(x)
+        torch.sinh(x)
+    kernels = select(traced(prof), "kernel")
+    first = Model.forward.__code__.co_firstlineno
+    fused = [kernel["args"] for kernel in kernels if "softmax" in str(kernel["args"]["aten"])]
+    lines = {line for args in fused for line in args["source"].split(", ")}
+    assert lines == {f"{__file__}:{first + 1}", f"{__file__}:{first + 2}"}
+    assert {name for args in fused for name in args["module"].split(", ")} == {"0", "1"}
+    (eager,) = [kernel["args"] for kernel in kernels if "sinh" in kernel["name"]]
+    assert eager["aten"] == "aten.sinh.default"
+    assert eager["source"].startswith(f"{__file__}:")

@@ -18,7 +18,7 @@ from torch_spyre.cards import load_card
 from torch_spyre.errors import UnimplementedOpError
 from torch_spyre.logging_config import get_logger
 
-logger = get_logger(__name__)
+logger = get_logger("torch_spyre.inductor.codegen")
 
 
 class SpyreAsyncCompile(AsyncCompile):

@@ -1,5 +1,6 @@
 """The Dynamo backend: `torch.compile(model)` and `torch.compile(model, backend="spyre")`."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,9 @@ from torch_spyre._inductor.context import OPTIONS, compiling
 from torch_spyre._inductor.registration import register
 from torch_spyre._inductor.specialization import specializing
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.logging_config import get_logger
+
+logger = get_logger("torch_spyre.inductor")
 
 
 def compile_graph(
@@ -28,6 +32,7 @@ def compile_graph(
         compiled = compile_fx(module, example_inputs, config_patches=patches or None)
         return _function(compiled)
     register()
+    _log_graph(module)
     with compiling(), torch._functorch.config.patch(enable_autograd_cache=False):
         compiled = compile_fx(
             module,
@@ -37,6 +42,16 @@ def compile_graph(
             config_patches={**patches, **OPTIONS},
         )
     return _function(compiled)
+
+
+def _log_graph(module: torch.fx.GraphModule) -> None:
+    """Log a graph that Dynamo captured, and why it ends before the function does."""
+    reason = getattr(module, "compile_subgraph_reason", None)
+    if reason is not None and reason.graph_break and logger.isEnabledFor(logging.INFO):
+        frames = reason.user_stack
+        location = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+        logger.info("graph break%s: %s", location, reason.reason.partition("\n")[0])
+    logger.debug("captured a graph of %d nodes", len(module.graph.nodes))
 
 
 def _function(compiled: object) -> Callable[..., Any]:

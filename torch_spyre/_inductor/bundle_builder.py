@@ -10,7 +10,9 @@ from torch._inductor.graph import GraphLowering
 
 from torch_spyre._inductor.bundle import Bundle, Tensor
 from torch_spyre._inductor.layouts.sticks import default_layout
-from torch_spyre._inductor.loop_tracer import concrete, trace_loop
+from torch_spyre._inductor.loop_ir import LoopOp
+from torch_spyre._inductor.loop_tracer import concrete, origin_of, trace_loop
+from torch_spyre._inductor.provenance import add_origins
 from torch_spyre.errors import UnsupportedError
 
 
@@ -34,7 +36,7 @@ def build_bundle(
     `known` are the tensors that exist before the bundle runs; `results` the buffers that are read
     after it.
     """
-    ops = [trace_loop(buffer) for buffer in buffers]
+    ops = [_traced(buffer) for buffer in buffers]
     tensors: dict[str, Tensor] = {}
     for op in ops:
         names = [op.target, *(load.buffer for load in op.loads)]
@@ -81,6 +83,14 @@ def _user_ops(buffers: Sequence[ir.ComputedBuffer]) -> tuple[str, ...]:
             name = function if isinstance(function, str) else function.__name__
             names[name if stack else f"the gradient of {name}"] = None
     return tuple(names)
+
+
+def _traced(buffer: ir.ComputedBuffer) -> LoopOp:
+    try:
+        return trace_loop(buffer)
+    except UnsupportedError as error:
+        add_origins(error, [origin_of(buffer)])
+        raise
 
 
 def _owns_whole_sticks(tensor: Tensor) -> bool:

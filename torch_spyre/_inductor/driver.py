@@ -5,6 +5,7 @@ compiled graph (`scheduling.py`) writes the kernel as source into Inductor's wra
 imported, `async_compile.py` loads the same kernel.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from torch._inductor.graph import GraphLowering
 from torch.profiler import record_function
 
 from torch_spyre import knobs
+from torch_spyre._inductor import compile_log
 from torch_spyre._inductor.bundle import Bundle, Tensor, format_loops
 from torch_spyre._inductor.bundle_builder import build_bundle
 from torch_spyre._inductor.op_spec import OpSpec, without_origins
@@ -39,6 +41,7 @@ class BundleRequest:
 
 def compile_bundle(request: BundleRequest, graph: GraphLowering) -> Bundle:
     """Trace the loops and run all passes; return the bundle with the OpSpecs of its stages."""
+    begin = time.perf_counter()
     bundle = build_bundle(
         request.name,
         request.buffers,
@@ -47,11 +50,18 @@ def compile_bundle(request: BundleRequest, graph: GraphLowering) -> Bundle:
         graph,
         request.partially_aliased,
     )
-    if knobs.execution.verify_passes:
-        from torch_spyre._inductor.verification.pass_checks import run_passes_recorded
+    compile_log.log_loops(bundle)
+    bundle = _run_passes(bundle)
+    compile_log.record_passes(bundle.name, time.perf_counter() - begin)
+    return bundle
 
-        return run_passes_recorded(bundle)
-    return run_passes(bundle)
+
+def _run_passes(bundle: Bundle) -> Bundle:
+    if not knobs.execution.verify_passes:
+        return run_passes(bundle)
+    from torch_spyre._inductor.verification.pass_checks import run_passes_recorded
+
+    return run_passes_recorded(bundle)
 
 
 def stages_source(bundle: Bundle) -> str:
@@ -67,6 +77,7 @@ def kernel_source(bundle: Bundle, name: str) -> str:
     what that needs. It names nodes of the graph instead of lines of the user's program: the cache
     returns one wrapper for equal graphs of different lines.
     """
+    compile_log.rename(bundle.name, name)
     arguments = [
         repr(name),
         stages_source(bundle),
@@ -100,15 +111,16 @@ def load_kernel(
     user's program: dumps and messages show them.
     """
     # Profilers show the region by the name that it has in traces of hardware.
-    with record_function(f"dxp_standalone:{name}"):
+    with record_function(f"dxp_standalone:{name}"), compile_log.compilation(name) as compilation:
         folder = None
         if knobs.logging.dump is not None:
             folder = dump(knobs.logging.dump, name, stages, loop_ir, user_ops)
         kernel = Runner(name, stages)
+        compile_log.log_kernel(name, stages, compilation, kernel.time_ps)
         if knobs.execution.verify:
             from torch_spyre._inductor.verification.kernel import VerifiedKernel
 
-            kernel.run = VerifiedKernel(name, stages, kernel.run, user_ops, folder)
+            kernel.wrap(lambda run: VerifiedKernel(name, stages, run, user_ops, folder))
         if folder is not None:
             kernel.run = RecordedKernel(folder, stages, kernel.run)
         return kernel

@@ -1,5 +1,6 @@
 """Plans eager calls. The graph of one op uses the same lowerings and passes as any other graph."""
 
+import linecache
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +16,8 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from torch_spyre import _C
+from torch_spyre import _C, knobs
+from torch_spyre._inductor import compile_log
 from torch_spyre._inductor.aliasing import check_aliasing, partially_aliased
 from torch_spyre._inductor.argument_checks import check_arguments
 from torch_spyre._inductor.bundle import Bundle, Tensor
@@ -30,8 +32,10 @@ from torch_spyre._inductor.origin import Origin
 from torch_spyre._inductor.provenance import GraphOrigins, tracking
 from torch_spyre._inductor.registration import register
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.diagnostics import report_compiler_error
 from torch_spyre.dtypes import RAW_DTYPES
 from torch_spyre.errors import CompilerFailure, InvalidBundleError, KnobError, UnsupportedError
+from torch_spyre.ops.launch_site import line_of_call
 from torch_spyre.pytorch_internals.dispatch_keys import default_dispatch_keys
 from torch_spyre.pytorch_internals.fake_tensor_logging import quiet_meta_functions
 
@@ -192,10 +196,16 @@ def plan_eager_op(
         _check_native(module)
         try:
             return _lower(overload, module, mode, fakes, tensors, written)
-        except (UnsupportedError, KnobError, InvalidBundleError, torch.OutOfMemoryError):
+        except (UnsupportedError, KnobError, torch.OutOfMemoryError):
+            raise
+        except InvalidBundleError as error:
+            report_compiler_error(error)
             raise
         except Exception as error:
-            raise CompilerFailure(str(overload), error) from error
+            failure = CompilerFailure(str(overload), error)
+            failure.__cause__ = error
+            report_compiler_error(failure)
+            raise failure from error
 
 
 @contextmanager
@@ -303,13 +313,25 @@ def _lower(
             outputs, results = [_position(tensors, target) for target in written], []
         name = f"sdsc_{overload._schema.name.replace('::', '_')}"
         aliased = frozenset(inputs[position] for position in partially_aliased(tensors))
-        with tracking(GraphOrigins(default=Origin(op=str(overload)))):
+        with tracking(GraphOrigins(default=_origin_of_call(overload))):
             bundle = compile_bundle(BundleRequest(name, buffers, known, results, aliased), graph)
     example = _output_example(module)
     if written:
         example = tuple(written) if len(written) > 1 else written[0]
     structure = pytree.tree_structure(example)
     return EagerPlan(bundle, inputs, outputs, structure)
+
+
+def _origin_of_call(overload: torch._ops.OpOverload) -> Origin:
+    """Return the origin of an eager op: its line only if it is shown, since plans serve all lines.
+
+    Dumps and logs show the line of the first call.
+    """
+    if knobs.logging.dump is None and not compile_log.needs_lines():
+        return Origin(op=str(overload))
+    file, line, _ = line_of_call(str(overload))
+    code = linecache.getline(file, line).strip()
+    return Origin(op=str(overload), file=file, line=line, code=code)
 
 
 def _reinterpreted(output: Any) -> Any:

@@ -17,6 +17,7 @@ from torch_spyre.dtypes import RAW_DTYPES
 from torch_spyre.errors import FallbackError, UnsupportedError
 from torch_spyre.ops import eager, fallback_policy, fallbacks
 from torch_spyre.ops.hand_written import HAND_WRITTEN_OPS
+from torch_spyre.user_frames import UserLine
 
 # Ops that copy from one device to another.
 _ACROSS_DEVICES = (
@@ -52,9 +53,10 @@ def _non_native_nodes(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
             yield node
 
 
-def announce_fallbacks(module: torch.fx.GraphModule) -> None:
-    """Record the source lines of ops that will fall back, or raise FallbackError if forbidden."""
+def lines_of_fallbacks(module: torch.fx.GraphModule) -> dict[str, UserLine]:
+    """Return the lines of ops that will fall back, by name; raise FallbackError if forbidden."""
     policy = fallback_policy.current()
+    lines: dict[str, UserLine] = {}
     for node in _non_native_nodes(module):
         if node.target in _COPIES or node.target in HAND_WRITTEN_OPS:
             continue
@@ -62,11 +64,12 @@ def announce_fallbacks(module: torch.fx.GraphModule) -> None:
             continue
         location = users_line(node)
         if policy.mode == "error" and not policy.allows(str(node.target)):
-            position = f" at {location[0]}:{location[1]}" if location else ""
+            position = f" at {location}" if location else ""
             arguments = [*node.args, *node.kwargs.values()]
             raise FallbackError(str(node.target), list(map(_described, arguments)), position)
         if location:
-            fallbacks.record_user_line(str(node.target), *location)
+            lines.setdefault(str(node.target), location)
+    return lines
 
 
 def _described(argument: object) -> str:

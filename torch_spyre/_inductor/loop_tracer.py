@@ -35,6 +35,7 @@ from torch_spyre._inductor.op_table import (
     ResultType,
     conversion_op,
 )
+from torch_spyre._inductor.origin import Origin
 from torch_spyre._inductor.provenance import current_origin, within
 from torch_spyre.dtypes import FLOAT_DTYPES, INTEGER_DTYPES, SIGNED_DTYPES
 from torch_spyre.errors import UnsupportedError
@@ -259,11 +260,18 @@ def trace_loop(buffer: ir.ComputedBuffer) -> LoopOp:
     )
 
 
+def origin_of(buffer: ir.ComputedBuffer) -> Origin | None:
+    """Return the op of the user's program that a buffer computes."""
+    with within(_node_of(buffer)):
+        return current_origin()
+
+
 def _node_of(buffer: ir.ComputedBuffer) -> torch.fx.Node | None:
     """Return the node of the graph that a buffer computes, as far as Inductor knows it."""
     node: torch.fx.Node | None = buffer.data.origin_node or buffer.origin_node
+    # A node comes before those whose values it uses.
     nodes = [origin for origin in buffer.origins if origin.op == "call_function"]
-    return nodes[-1] if node is None and nodes else node
+    return nodes[0] if node is None and nodes else node
 
 
 def concrete(size: Any) -> int:

@@ -1,16 +1,20 @@
 """The table of passes that transform a bundle from loops to OpSpecs."""
 
+import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from torch_spyre import knobs
+from torch_spyre._inductor import compile_log
 from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.bundle_validation import (
     BundleForm,
     validate_bundle,
 )
 from torch_spyre._inductor.loop_ir import LoopOp
+from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_spec_validation import validate
 from torch_spyre._inductor.passes.dead_code import eliminate_dead_code
 from torch_spyre._inductor.passes.empty_tensors import simplify_empty
@@ -20,6 +24,7 @@ from torch_spyre._inductor.passes.layouts import propagate_layouts
 from torch_spyre._inductor.passes.loop_splitting import split_long_loops
 from torch_spyre._inductor.passes.op_specs import specs_of
 from torch_spyre._inductor.passes.work_division import divided
+from torch_spyre._inductor.provenance import add_origins
 from torch_spyre._inductor.tiling.tile_plan import plan_tiles, tile_budget
 from torch_spyre.errors import InvalidBundleError, UnsupportedError
 
@@ -59,11 +64,29 @@ def _split_long_loops(bundle: Bundle) -> Bundle:
 
 
 def _make_specs(bundle: Bundle) -> Bundle:
-    return replace(bundle, stages=tuple(specs_of(bundle, group) for group in bundle.groups))
+    stages = []
+    for group in bundle.groups:
+        with _naming_origins(group):
+            stages.append(specs_of(bundle, group))
+    return replace(bundle, stages=tuple(stages))
 
 
 def _divide(bundle: Bundle) -> Bundle:
-    return replace(bundle, stages=tuple(divided(specs, bundle.card) for specs in bundle.stages))
+    stages = []
+    for specs in bundle.stages:
+        with _naming_origins(specs):
+            stages.append(divided(specs, bundle.card))
+    return replace(bundle, stages=tuple(stages))
+
+
+@contextmanager
+def _naming_origins(ops: Sequence[LoopOp] | Sequence[OpSpec]) -> Iterator[None]:
+    """Add the lines of a program's ops to the error of an unsupported one."""
+    try:
+        yield
+    except UnsupportedError as error:
+        add_origins(error, (op.origin for op in ops))
+        raise
 
 
 def _validate(bundle: Bundle) -> Bundle:
@@ -122,7 +145,7 @@ def run_passes(bundle: Bundle) -> Bundle:
     is_validated = knobs.execution.validate_passes
     _notify_observers("tracing", bundle)
     for entry in PASSES:
-        bundle = entry.run(bundle)
+        bundle = _run(entry, bundle)
         _notify_observers(entry.name, bundle)
         if is_validated:
             _validate_form(bundle, entry)
@@ -132,6 +155,15 @@ def run_passes(bundle: Bundle) -> Bundle:
 def _notify_observers(name: str, bundle: Bundle) -> None:
     for observer in _observers:
         observer(name, bundle)
+
+
+def _run(entry: Pass, bundle: Bundle) -> Bundle:
+    if not compile_log.logger_of(entry.name).isEnabledFor(logging.DEBUG):
+        return entry.run(bundle)
+    begin = time.perf_counter()
+    result = entry.run(bundle)
+    compile_log.log_pass(entry.name, bundle, result, time.perf_counter() - begin)
+    return result
 
 
 def _validate_form(bundle: Bundle, entry: Pass) -> None:

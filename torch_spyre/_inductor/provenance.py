@@ -5,7 +5,7 @@ backward graphs included. `tracking` makes the origins of a graph available whil
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -14,14 +14,19 @@ from typing import Any
 
 import torch
 
+from torch_spyre import _C
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.origin import Origin
-from torch_spyre.ops.fallbacks import library_folders
+from torch_spyre.errors import UnsupportedError
+from torch_spyre.user_frames import UserLine, library_folders
 
 # A frame in the stack trace of a node: file, line, and the source line. The innermost is last.
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in [^\n]*\n? *([^\n]*)')
 # The variable that holds the outermost module, as Dynamo writes it.
 _ROOT = re.compile(r"^[LG]\[['\"](\w+)['\"]\]\.?")
+# The names of the outermost module in a method of its own, and in Dynamo's wrapper.
+_WRAPPED = ("self", "fn")
+_MAX_LISTED = 3
 _REFERENCE = re.compile(r"# @(\w*)")
 _KEY = re.compile(r"\[['\"]?(\w+)['\"]?\]")
 
@@ -50,6 +55,14 @@ class GraphOrigins:
                     return replace(origin, node=known.node)
             return replace(origin, node="")
         return self.default
+
+    def lines(self, fallbacks: Mapping[str, UserLine]) -> _C.GraphLines:
+        """Return the lines for the run time, also of the ops that fall back, by their names."""
+        nodes = {
+            name: (origin.op, origin.location, origin.code, origin.module)
+            for name, origin in self.by_name.items()
+        }
+        return _C.GraphLines(nodes, {op: str(line) for op, line in fallbacks.items()})
 
 
 _current: ContextVar[GraphOrigins | None] = ContextVar("origins", default=None)
@@ -115,6 +128,13 @@ def origins_of_graph(module: torch.fx.GraphModule, source: torch.fx.GraphModule)
     )
 
 
+def add_origins(error: UnsupportedError, origins: Iterable[Origin | None]) -> None:
+    """Add a note with the lines that an unsupported feature is needed for."""
+    calls = dict.fromkeys(str(origin) for origin in origins if origin is not None)
+    if calls:
+        error.add_note(f"It is needed for {', '.join(list(calls)[:_MAX_LISTED])}")
+
+
 def from_nodes(specs: Sequence[OpSpec], nodes: Sequence[str]) -> list[OpSpec]:
     """Return the specs with their origins: those of the nodes in the graph being compiled."""
     return [
@@ -139,10 +159,10 @@ def _origin_named(node: str) -> Origin | None:
     return origins.by_name.get(node, Origin(node)) if origins is not None else Origin(node)
 
 
-def users_line(node: torch.fx.Node) -> tuple[str, int] | None:
-    """Return file and line of the user's code that a node comes from, or None if unknown."""
+def users_line(node: torch.fx.Node) -> UserLine | None:
+    """Return the line of the user's code that a node comes from, or None if unknown."""
     file, line, _ = _users_frame(node.meta.get("stack_trace") or "")
-    return (file, line) if file else None
+    return UserLine(file, line) if file else None
 
 
 def _origin(node: torch.fx.Node, called: torch.fx.Node) -> Origin:
@@ -177,5 +197,7 @@ def _module_path(modules: Sequence[tuple[str, object]]) -> str:
     path = modules[-1][0].replace("._modules", "")
     root = _ROOT.match(path)
     if root is not None:
-        path = path[root.end() :] if root[1] == "self" else f"{root[1]}.{path[root.end() :]}"
+        path = path[root.end() :]
+        if root[1] not in _WRAPPED:
+            path = f"{root[1]}.{path}"
     return _KEY.sub(r".\1", path).strip(".")

@@ -22,6 +22,7 @@ from torch_spyre._inductor.driver import (
     BundleRequest,
     compile_bundle,
     kernel_source,
+    node_names,
     stages_source,
 )
 from torch_spyre._inductor.inputs import known_inputs
@@ -37,8 +38,9 @@ class SpyreScheduling(BaseScheduling):
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
         self.pending: list[SchedulerNode] = []
-        # Names of the kernels that are defined, by the source of their stages.
-        self.kernels: dict[str, str] = {}
+        # Names of the kernels that are defined, by the source of their stages: for the nodes that
+        # they are called for.
+        self.kernels: dict[str, dict[str, str]] = {}
 
     def get_backend_features(self, device: Any) -> OrderedSet[Any]:
         return OrderedSet()
@@ -113,14 +115,25 @@ class SpyreScheduling(BaseScheduling):
         return [name for name in bundle.arguments if name not in known]
 
     def _define_kernel(self, bundle: Bundle) -> str:
-        """Define the bundle's kernel in the wrapper, unless there is an equal one."""
-        stages = stages_source(bundle)
-        if stages not in self.kernels:
-            wrapper = V.graph.wrapper_code
+        """Return the name of the bundle's kernel, which is defined unless there is an equal one.
+
+        A call for other nodes has a name of its own, so that it is known which nodes it is for.
+        """
+        wrapper = V.graph.wrapper_code
+        names = self.kernels.setdefault(stages_source(bundle), {})
+        nodes = repr(node_names(bundle.stages))
+        if nodes in names:
+            return names[nodes]
+        if not names:
             name = f"{bundle.name}_{wrapper.next_kernel_suffix()}"
-            self.kernels[stages] = name
-            wrapper.define_kernel(name, kernel_source(bundle, name), gpu=False)
-        return self.kernels[stages]
+            source = kernel_source(bundle, name)
+        else:
+            first = next(iter(names.values()))
+            name = f"{first}_call_{len(names)}"
+            source = f"{first}.for_nodes({nodes})"
+        wrapper.define_kernel(name, source, gpu=False)
+        names[nodes] = name
+        return name
 
 
 def _visible_buffers(nodes: Sequence[SchedulerNode]) -> list[str]:

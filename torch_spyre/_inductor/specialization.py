@@ -6,9 +6,9 @@ with symbolic sizes gets a variant for each of the first few sizes, and for late
 """
 
 import threading
-import warnings
+import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -23,13 +23,15 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from torch_spyre import _C
 from torch_spyre._inductor.context import compiling
 from torch_spyre._inductor.fx_passes import (
-    announce_fallbacks,
+    lines_of_fallbacks,
     move_host_scalars_and_indices,
     reject_subgraphs,
 )
 from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
+from torch_spyre._inductor.op_by_op import LocatedInterpreter
 from torch_spyre._inductor.provenance import origins_of_graph, tracking
+from torch_spyre.device.diagnostics import report_compiler_error, text_with_notes
 from torch_spyre.errors import (
     CompilerFailure,
     FallbackError,
@@ -40,8 +42,9 @@ from torch_spyre.errors import (
 from torch_spyre.logging_config import get_logger
 from torch_spyre.ops import fallback_policy
 from torch_spyre.ops.plans import Plans
+from torch_spyre.user_frames import current_line, warn_at
 
-logger = get_logger(__name__)
+logger = get_logger("torch_spyre.execution")
 
 Compiled = Callable[[list[Any]], Any]
 # Variants of one graph that are cached; the oldest is evicted first.
@@ -81,7 +84,7 @@ class Specializing:
         if fallback_policy.current().mode != "error":
             return run(arguments)
         # The graph decides which fallbacks are errors, as it does when it is compiled.
-        announce_fallbacks(self.module)
+        lines_of_fallbacks(self.module)
         try:
             return run(list(arguments))
         except FallbackError:
@@ -95,16 +98,23 @@ class Specializing:
             self.keys_seen_once.pop(key, None)
             return True
         _insert(self.keys_seen_once, key, None)
+        logger.debug(
+            "a graph with %d variants runs op by op for new inputs, until these recur",
+            len(self.variants),
+        )
         return False
 
     @cached_property
     def _ragged_variant(self) -> Compiled:
         """The variant for sizes of nested tensors, which cannot be traced as integers."""
-        announce_fallbacks(self.module)
+        lines_of_fallbacks(self.module)
         return _op_by_op(self.module, UnsupportedError("ragged sizes of nested tensors in a graph"))
 
     def _compile(self, arguments: Sequence[Any]) -> Compiled:
-        announce_fallbacks(self.module)
+        begin = time.perf_counter()
+        fallbacks = lines_of_fallbacks(self.module)
+        for op, line in fallbacks.items():
+            logger.info("%s falls back in a compiled graph, at %s", op, line)
         mode = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True)
         fakes = [
             mode.from_tensor(value, static_shapes=True)
@@ -115,8 +125,8 @@ class Specializing:
         with torch.no_grad(), compiling():
             module = self._trace(mode, fakes)
             context = TracingContext(mode)
+            origins = origins_of_graph(module, self.module)
             try:
-                origins = origins_of_graph(module, self.module)
                 with (
                     tracing(context),
                     V.set_fake_mode(mode),
@@ -129,7 +139,13 @@ class Specializing:
                 reason = _reason(error)
                 # Compiling has modified the traced graph.
                 return _op_by_op(self._trace(mode, fakes), reason)
-        return compiled
+        logger.debug(
+            "variant %d of a graph of %d nodes: %.0f ms",
+            len(self.variants) + 1,
+            len(module.graph.nodes),
+            (time.perf_counter() - begin) * 1000,
+        )
+        return partial(origins.lines(fallbacks).run, compiled)
 
     def _trace(self, mode: FakeTensorMode, fakes: Sequence[Any]) -> torch.fx.GraphModule:
         """Return the graph for these inputs, with concrete sizes and strides."""
@@ -172,11 +188,15 @@ def _reason(error: Exception) -> UnsupportedError:
     if isinstance(cause, NotImplementedError):
         return UnsupportedError(str(cause))
     if isinstance(cause, KnobError | InvalidBundleError):
+        if isinstance(cause, InvalidBundleError):
+            report_compiler_error(cause)
         raise cause
     if isinstance(cause, torch.OutOfMemoryError):
         raise error
     failure = CompilerFailure("a graph", cause)
-    warnings.warn(str(failure), RuntimeWarning, stacklevel=2)
+    failure.__cause__ = cause
+    report_compiler_error(failure)
+    warn_at(current_line(), text_with_notes(failure), RuntimeWarning)
     logger.error("%s", failure, exc_info=error)
     return failure
 
@@ -195,5 +215,5 @@ def _innermost(error: BaseException) -> BaseException:
 
 def _op_by_op(module: torch.fx.GraphModule, reason: UnsupportedError) -> Compiled:
     """Return a function that runs the ops of a graph eagerly."""
-    logger.warning("a compiled graph runs op by op: %s", reason)
-    return torch.fx.Interpreter(module).boxed_run
+    logger.warning("a compiled graph runs op by op: %s", text_with_notes(reason))
+    return LocatedInterpreter(module).boxed_run

@@ -24,6 +24,7 @@ from torch_spyre.backend.program.instructions import Argument, FixedBuffer
 from torch_spyre.backend.program.program import Program
 from torch_spyre.cards import CardDescription, load_card
 from torch_spyre.constants import DEVICE_NAME
+from torch_spyre.device.diagnostics import NOTE
 from torch_spyre.errors import KernelArgumentError, KtirError, ScratchpadOverflowError
 from torch_spyre.ktir.locations import position_of
 from torch_spyre.ktir.suggestions import suggestion
@@ -153,8 +154,8 @@ def program_and_sizes(
 
 
 def card_message(error: Exception) -> str:
-    """Return the card's message, without the stack trace that PyTorch may append."""
-    return str(error).partition("Exception raised")[0].strip()
+    """Return the card's message, without the stack trace and the note that may follow it."""
+    return str(error).partition("Exception raised")[0].partition(NOTE)[0].strip()
 
 
 def _array_bytes(argument: Argument) -> int:

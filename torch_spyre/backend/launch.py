@@ -9,10 +9,16 @@ from torch_spyre import _C, knobs
 FREE = _C.LaunchCost()
 
 
-def launch_options() -> tuple[str, str, float, bool]:
-    """Return the knobs of every launch: mode, fault, timeout, whether to check the counts."""
+def launch_options() -> tuple[str, str, float, bool, bool]:
+    """Return the knobs of every launch: mode, fault, timeout, count checks, blocking."""
     emulator = knobs.emulator
-    return emulator.mode, emulator.inject, emulator.watchdog_seconds, emulator.check_counts
+    return (
+        emulator.mode,
+        emulator.inject,
+        emulator.watchdog_seconds,
+        emulator.check_counts,
+        knobs.execution.launch_blocking,
+    )
 
 
 def launch(
@@ -32,7 +38,7 @@ def launch(
     runs the cores sequentially, for kernels whose cores access the same memory. The next
     synchronisation raises errors of the kernel.
     """
-    mode, inject, watchdog_seconds, check_counts = launch_options()
+    mode, inject, watchdog_seconds, check_counts, blocking = launch_options()
     charged = FREE if mode == "functional" else cost
     _C.launch_program(
         program,
@@ -46,4 +52,5 @@ def launch(
         inject=inject,
         watchdog_seconds=watchdog_seconds,
         check_counts=check_counts,
+        blocking=blocking,
     )

@@ -9,9 +9,9 @@ import torch
 
 from torch_spyre import _C, knobs
 from torch_spyre._C import DataFormats
+from torch_spyre._inductor import op_spec
 from torch_spyre._inductor.kernel_parameters import KernelParameter
-from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec, TensorArg, sympify
-from torch_spyre._inductor.origin import Origin
+from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.runtime.kernel_record import (
     KernelRecord,
     LaunchRecord,
@@ -98,17 +98,8 @@ class DumpedKernel:
 
     def stages(self) -> list[list[OpSpec]]:
         """Return the OpSpecs of each stage."""
-        names = {
-            "DataFormats": DataFormats,
-            "IndirectAccess": IndirectAccess,
-            "OpSpec": OpSpec,
-            "Origin": Origin,
-            "TensorArg": TensorArg,
-            "inf": inf,
-            "nan": nan,
-            "sympify": sympify,
-        }
-        # Their repr is Python source, as in generated wrappers.
+        # Their repr is Python source, as in generated wrappers, on the names of their module.
+        names = {**vars(op_spec), "inf": inf, "nan": nan}
         lines = (self.folder / OPSPECS).read_text().splitlines()
         specs = iter([eval(line, names) for line in lines])
         return [[next(specs) for _ in stage.ops] for stage in self.kernel.stages]
@@ -207,5 +198,4 @@ def _load_stage(
     parameters = [
         KernelParameter(array.parameter, array.bytes, array.argument) for array in stage.arrays
     ]
-    _, bound = bind_program(program, parameters, stage.ops, scratch)
-    return bound
+    return bind_program(program, parameters, stage.ops, scratch)

@@ -40,6 +40,7 @@ from torch_spyre.device.cards import (
 from torch_spyre.device.cards import _is_compiled as _is_compiled
 from torch_spyre.device.cards import _is_in_bad_fork as _is_in_bad_fork
 from torch_spyre.device.cards import _lazy_init as _lazy_init
+from torch_spyre.device.diagnostics import get_diagnostic_report
 from torch_spyre.device.memory import (
     empty_cache,
     get_per_process_memory_fraction,
@@ -100,6 +101,7 @@ __all__ = [
     "get_device_dtype",
     "get_device_name",
     "get_device_properties",
+    "get_diagnostic_report",
     "get_downcast_warning",
     "get_per_process_memory_fraction",
     "get_rng_state",

@@ -13,8 +13,15 @@ from torch_spyre.constants import DEVICE_NAME
 
 def register() -> None:
     import torch_spyre.device as module
-    from torch_spyre.device import config, memory_history
-    from torch_spyre.ops import eager, fallbacks, grouped_mm, recurrent, transformer
+    from torch_spyre.device import config, diagnostics, memory_history, runtime_log
+    from torch_spyre.ops import (
+        eager,
+        fallbacks,
+        grouped_mm,
+        launch_site,
+        recurrent,
+        transformer,
+    )
     from torch_spyre.pytorch_internals.autograd_threads import wait_for_backward_threads
     from torch_spyre.pytorch_internals.registry import apply_to_process
 
@@ -24,6 +31,9 @@ def register() -> None:
     _C._set_config_source(config.enumerate_cards, config.runtime_config, config.warn_unmonitored)
     _C._set_fallback_warning(fallbacks.warn)
     _C._set_fallback_error(fallbacks.reject)
+    _C._set_failure_hook(diagnostics.report_kernel_error)
+    runtime_log.follow_level()
+    launch_site.register()
     _C._set_garbage_collector(gc.collect)
     _C._set_out_of_memory_report(memory_history.describe_memory)
     _C._set_scratchpad_samples(_scratchpad_samples)

@@ -10,7 +10,7 @@ from types import FrameType
 
 import torch
 
-from torch_spyre.ops.fallbacks import library_folders
+from torch_spyre.user_frames import library_folders
 
 _HERE = f"{Path(__file__).parent}{sep}"
 # The modes are below the model's frames, the other modules of this package above them.

@@ -9,17 +9,39 @@ _library.define(
 )
 
 
+def order_of_dims(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> tuple[int, int, int]:
+    """Return the order in memory of a result's batches, heads and rows, the outermost first.
+
+    It is that of the query if the CPU has one kernel for these arguments: heads that were split off
+    rows are merged without a copy. Otherwise the result is contiguous.
+    """
+    if not has_kernel_on_cpu(query, key, value):
+        return 0, 1, 2
+    strides = query.stride()
+    first, second, third = sorted(range(3), key=strides.__getitem__, reverse=True)
+    return first, second, third
+
+
+def has_kernel_on_cpu(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
+    """Return whether the CPU has one kernel for these arguments, which decides about strides."""
+    return (
+        query.dim() == 4
+        and query.shape[-1] == value.shape[-1]
+        and all(tensor.stride(-1) == 1 for tensor in (query, key, value))
+    )
+
+
 def _shapes(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_shapeless: object
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return empty tensors like the result and the logarithm of the sum of exponentials per row.
 
-    The dims of the result have the order in memory that those of the query have: heads that were
-    split off rows are merged without a copy. Bias, mask and scale change no shape.
+    Bias, mask and scale change no shape.
     """
     rows = query.shape[:-1]
-    # The channels stay innermost whatever their stride in the query is.
-    order = sorted(range(3), key=query.stride().__getitem__, reverse=True)
+    order = order_of_dims(query, key, value)
     positions = [order.index(dim) for dim in range(3)]
     result = query.new_empty((*(rows[dim] for dim in order), value.shape[-1])).permute(
         *positions, 3

@@ -4,7 +4,7 @@ A kernel looks up the plan for the metadata of its arguments, and makes one if t
 compiler is imported when the first plan is made. The registry lists which op has which kernel.
 """
 
-import warnings
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from torch_spyre import _C, knobs
+from torch_spyre.device.diagnostics import text_with_notes
 from torch_spyre.dtypes import RAW_DTYPES
 from torch_spyre.errors import CompilerFailure, UnsupportedError
 from torch_spyre.logging_config import get_logger
@@ -30,8 +31,9 @@ from torch_spyre.ops.plans import Plan, Plans, add_plan
 from torch_spyre.ops.registry import DEVICE_KEY, ENTRIES, Kind, OpEntry, find_entry
 from torch_spyre.ops.spyre_ops import BODIES
 from torch_spyre.pytorch_internals.frame_skipping import untraced
+from torch_spyre.user_frames import current_line, warn_at
 
-logger = get_logger(__name__)
+logger = get_logger("torch_spyre.ops")
 
 # torch.library unregisters the kernels of a library when the library is garbage-collected.
 _native_kernels: list[torch.library.Library] = []
@@ -231,7 +233,7 @@ def _conversions() -> Callable[[torch.Tensor, torch.Tensor], bool]:
             try:
                 add_plan(plans, key, plan_eager_op(overload, (target, source), {}))
             except (CompilerFailure, UnsupportedError) as error:
-                logger.info("a conversion falls back: %s", error)
+                logger.info("a conversion of dtypes falls back: %s", error)
                 add_plan(plans, key, None)
         plan = plans[key]
         if plan is None:
@@ -311,10 +313,11 @@ def _plan_or_none(
     try:
         return plan_eager_op(overload, args, kwargs)
     except CompilerFailure as error:
-        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+        warn_at(current_line(), text_with_notes(error), RuntimeWarning)
         logger.exception("%s falls back", overload)
     except UnsupportedError as error:
-        logger.info("%s falls back: %s", overload, error)
+        if logger.isEnabledFor(logging.INFO):
+            logger.info("%s falls back at %s: %s", overload, current_line(), error)
     return None
 
 

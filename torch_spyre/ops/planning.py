@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from torch_spyre.ops.plans import clear_all_plans
-from torch_spyre.ops.user_frames import users_line
+from torch_spyre.user_frames import current_line
 
 _cpu_ops: set[str] = set()
 _records: list[list[tuple[str, str]]] = []
@@ -40,5 +40,5 @@ def may_have_kernel(overload: str) -> bool:
         return False
     for record in _records:
         if all(overload != known for known, _ in record):
-            record.append((overload, users_line()))
+            record.append((overload, str(current_line())))
     return True

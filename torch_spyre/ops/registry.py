@@ -121,7 +121,8 @@ _DECOMPOSED = """
     multi_margin_loss mv mvlgamma nan_to_num nanmedian nansum native_batch_norm_backward
     native_dropout_backward native_group_norm native_group_norm_backward native_layer_norm
     native_layer_norm_backward nll_loss2d_backward nll_loss2d_forward nll_loss_backward
-    nll_loss_forward nonzero_static norm ones_like polygamma put reflection_pad1d
+    nll_loss_forward nonzero_static norm ones_like pixel_shuffle pixel_unshuffle polygamma put
+    reflection_pad1d
     reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d
     reflection_pad3d_backward repeat replication_pad1d replication_pad1d_backward
     replication_pad2d replication_pad2d_backward replication_pad3d replication_pad3d_backward

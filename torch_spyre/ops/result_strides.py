@@ -4,7 +4,7 @@ The strides of a result are part of an op's contract: `view` depends on them. On
 those of the CPU. Eager plans and compiled graphs take them from fake tensors, which agree with the
 CPU except for the ops listed here: some decide by the device, others ignore the memory format or
 the order of broadcast dims. `pytorch_internals/fake_strides.py` applies the rules to fake tensors
-of the card. `spyre opinfo --variant metadata` compares real, fake and CPU results.
+of the card. `spyre opinfo` compares real, fake and CPU results.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +17,8 @@ from torch._prims_common import (
     make_contiguous_strides_for,
     suggest_memory_format,
 )
+
+from torch_spyre.ops import attention
 
 Strides = tuple[int, ...]
 # Returns the strides of the first result of a call, given its arguments and that result.
@@ -55,6 +57,18 @@ def _convolution(args: Sequence[Any], result: torch.Tensor) -> Strides:
     return (*strides[:-2], strides[-1])
 
 
+def _roll(args: Sequence[Any], result: torch.Tensor) -> Strides:
+    """Return the strides of the parts that the CPU concatenates, one dim after the other."""
+    x, shifts, *dims = args
+    if not dims or not dims[0]:
+        return _contiguous(args, result)
+    for shift, dim in zip(shifts, dims[0], strict=True):
+        size = x.shape[dim]
+        start = (size - shift) % size if size else 0
+        x = torch.cat([x.narrow(dim, start, size - start), x.narrow(dim, 0, start)], dim)
+    return tuple(x.stride())
+
+
 def _ldexp(args: Sequence[Any], result: torch.Tensor) -> Strides:
     """Return the strides of the product with `pow(2.0, other)`, which is contiguous."""
     x, other = args
@@ -68,13 +82,10 @@ def _copied(args: Sequence[Any], result: torch.Tensor) -> Strides:
 
 def _attention(args: Sequence[Any], result: torch.Tensor) -> Strides:
     """Return the strides of the query where the CPU has one kernel; otherwise those of a matmul."""
-    query, key, value = args[:3]
-    has_kernel = (
-        query.dim() == 4
-        and query.shape[-1] == value.shape[-1]
-        and all(tensor.stride(-1) == 1 for tensor in (query, key, value))
-    )
-    return tuple(torch.empty_like(query).stride()) if has_kernel else _contiguous(args, result)
+    query = args[0]
+    if not attention.has_kernel_on_cpu(*args[:3]):
+        return _contiguous(args, result)
+    return tuple(torch.empty_like(query).stride())
 
 
 def _as_on_cpu(overload: torch._ops.OpOverload, args: Sequence[Any]) -> Strides:
@@ -109,11 +120,12 @@ _RULES: dict[Rule, str] = {
     """,
     _elementwise: """
         copysign.Tensor div.Tensor_mode floor_divide heaviside logaddexp logaddexp2
-        logical_and logical_or logical_xor native_dropout_backward
+        logical_and logical_or logical_xor native_dropout_backward special_xlog1py xlogy.Tensor
     """,
     _convolution: "convolution",
     _copied: "prims::device_put",
     _ldexp: "ldexp.Tensor",
+    _roll: "roll",
     _attention: "_scaled_dot_product_fused_attention_overrideable",
 }
 

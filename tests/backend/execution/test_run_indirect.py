@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from run_texts import (
     box,
     half,
@@ -16,6 +17,7 @@ from run_texts import (
     zeros,
 )
 
+from torch_spyre import knobs, ktir
 from torch_spyre.errors import KtirError
 
 
@@ -67,6 +69,19 @@ def test_a_negative_index_reports_its_location_and_the_card_stays_usable():
         run(text, pt=table, pi=bad, py=zeros(4, 64))
     actual = run(text, pt=table, pi=IDS, py=zeros(4, 64))["py"]
     np.testing.assert_array_equal(actual, table[IDS])
+
+
+@pytest.mark.parametrize("blocking", [False, True])
+def test_with_launch_blocking_the_run_raises(blocking):
+    text = gather(*ROWS, before=[view("ids", "pi", [4], "i32")])
+    ids = torch.tensor([3, 99, 0, 3], dtype=torch.int32).to("spyre")
+    table, result = (torch.zeros(rows, 64).half().to("spyre") for rows in (32, 4))
+    has_returned = False
+    with knobs.override(SPYRE_LAUNCH_BLOCKING=int(blocking)), pytest.raises(IndexError):
+        ktir.load(text).run("f", pt=table, pi=ids, py=result)
+        has_returned = True
+        torch.spyre.synchronize()
+    assert has_returned != blocking
 
 
 @pytest.mark.parametrize("bad", [32, 2**31 - 1])

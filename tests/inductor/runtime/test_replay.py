@@ -32,7 +32,7 @@ def dumped(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.one_case_in(4)
+@pytest.mark.one_case_in(8)
 def test_replay_computes_the_recorded_bits(dumped, name, is_compiled, capsys):
     function = FUNCTIONS[name]
     folders = dumped(function.call, function.on_card(), is_compiled=is_compiled)

@@ -88,6 +88,13 @@ def test_results_of_points_are_within_the_bounds(record, operand_class, num_exac
         assert bool((is_inside | is_unbounded | (is_nan & bounds.may_be_nan)).all())
 
 
+def test_product_of_an_interval_around_zero_and_infinity_may_be_nan():
+    around_zero = Bounds(torch.tensor([-1.0]).double(), torch.tensor([1.0]).double())
+    infinite = Bounds(torch.tensor([-torch.inf]).double(), torch.tensor([2.0]).double())
+    result = enclose(RECORDS["mul"], [around_zero, infinite], (), FLOAT32)
+    assert bool(result.contains(torch.tensor([torch.nan]).double()).all())
+
+
 def test_every_elementwise_op_states_its_extremes():
     for record, _ in ELEMENTWISE:
         assert record.extremes is not None, record.name

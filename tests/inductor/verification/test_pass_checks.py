@@ -29,7 +29,7 @@ def call_anew(call, tensors, *, is_compiled):
 
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.one_case_in(8)
+@pytest.mark.one_case_in(16)
 def test_every_pass_preserves_what_functions_compute(name, is_compiled, monkeypatch):
     checks = []
     find = pass_checks.find_guilty_pass
@@ -110,6 +110,7 @@ print(sum(verification.summary().unverified.values()))
 """
 
 
+@pytest.mark.heavy
 def test_graph_from_inductors_cache_is_reported(tmp_path, run):
     environment = {
         "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),

@@ -39,7 +39,7 @@ UNBOUNDED = {"remainders", "powers", "gradients", "trigonometry"}
 
 @pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.one_case_in(4)
+@pytest.mark.one_case_in(8)
 def test_functions_are_verified(verified, name, is_compiled):
     function = FUNCTIONS[name]
     _, unbounded = verified(function.call, function.on_card(), is_compiled=is_compiled)

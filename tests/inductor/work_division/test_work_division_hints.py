@@ -19,7 +19,7 @@ C0, C1, C2, C3 = C[:4]
 
 
 def test_a_hint_is_logged_and_used_without_further_splits(caplog):
-    with caplog.at_level(logging.DEBUG, "spyre.inductor.work_division"):
+    with caplog.at_level(logging.DEBUG, "torch_spyre.inductor.passes"):
         assert divide(pointwise("abs", 128, 64), hint={C0: 4}) == {C0: 4, C1: 1}
     assert "user-hint c0=4" in caplog.text
 
@@ -32,7 +32,7 @@ def test_without_a_hint_the_planner_splits_the_op(hint):
 def test_hints_can_be_ignored(caplog):
     with (
         knobs.override(SPYRE_INDUCTOR_IGNORE_HINTS="1"),
-        caplog.at_level(logging.DEBUG, "spyre.inductor.work_division"),
+        caplog.at_level(logging.DEBUG, "torch_spyre.inductor.passes"),
     ):
         assert divide(pointwise("abs", 128, 64), hint={C0: 4}) == {C0: 32, C1: 1}
     assert "user-hint" not in caplog.text

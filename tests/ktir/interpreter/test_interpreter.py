@@ -34,7 +34,7 @@ def dumped(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.one_case_in(4)
+@pytest.mark.one_case_in(6)
 def test_interpreted_kernels_are_within_the_bounds_of_their_ops(dumped, name):
     kernels = dumped(name)
     assert kernels

@@ -71,6 +71,27 @@ def test_without_the_knob_the_error_names_it():
                 make()
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + torch.arange(4, device=x.device, dtype=torch.float64).sin().to(x.dtype),
+        lambda x: x * torch.linspace(0, 1, 4, device=x.device, dtype=torch.float64),
+        lambda x: x + torch.zeros(4, device=x.device, dtype=torch.complex64).abs(),
+        lambda x: torch.fft.rfft(x).abs(),
+        lambda x: x.sum(dtype=torch.float64),
+    ],
+)
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["eager", "compiled"])
+def test_without_the_knob_functions_raise_an_error_that_names_it(function, is_compiled):
+    torch._dynamo.reset()
+    x = torch.ones(4).to(DEVICE)
+    with (
+        knobs.override(TORCH_SPYRE_UNSUPPORTED_DTYPE=None),
+        pytest.raises(Exception, match="TORCH_SPYRE_UNSUPPORTED_DTYPE=store"),
+    ):
+        (torch.compile(function) if is_compiled else function)(x)
+
+
 def test_ops_are_counted_fallbacks_that_the_policy_governs():
     x = sample(torch.float64).to(DEVICE)
     before = torch.spyre.counters()["fallbacks"]

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions.registry import register_decomposition
+from torch_spyre._inductor.decompositions.result_strides import in_order
 from torch_spyre.dtypes import FLOAT_DTYPES
 from torch_spyre.ops.attention import OVERLOAD as ATTENTION_OP
+from torch_spyre.ops.attention import order_of_dims
 
 aten = torch.ops.aten
 # With more channels, too few keys fit the scratchpad.
@@ -97,7 +99,11 @@ def decomposed_attention(
     total = weights.sum(-1, keepdim=True)
     total = torch.where(total == 0, torch.ones_like(total), total)
     result = _split_heads(_merge_heads(weights.to(value.dtype), key) @ value, query) / total
-    return result.to(query.dtype), (maximum + torch.log(total)).squeeze(-1).to(torch.float32)
+    result = result.to(query.dtype)
+    order = order_of_dims(query, key, value)
+    if order != (0, 1, 2):
+        result = in_order(result, (*order, 3))
+    return result, (maximum + torch.log(total)).squeeze(-1).to(torch.float32)
 
 
 @register_decomposition(aten._scaled_dot_product_fused_attention_overrideable_backward.default)

@@ -58,7 +58,7 @@ def with_result_strides(overload: torch._ops.OpOverload, function: Function) -> 
     return decomposition
 
 
-def _in_order(x: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
+def in_order(x: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
     """Return a dense copy whose dims are laid out in an order, the outermost first."""
     inverse = [order.index(dim) for dim in range(x.dim())]
     return x.permute(*order).clone(memory_format=torch.contiguous_format).permute(*inverse)
@@ -100,15 +100,19 @@ def _restrided(result: Any, expected: Any) -> Any:
         return result
     shape, strides = actual_hints
     expected_shape, expected_strides = expected_hints
-    dims = [dim for dim, size in enumerate(shape) if size != 1]
     if shape != expected_shape or 0 in shape:
         return result
+    if strides == expected_strides:
+        return result
+    dims = [dim for dim, size in enumerate(shape) if size != 1]
     if all(strides[dim] == expected_strides[dim] for dim in dims):
+        has_symbols = any(isinstance(size, torch.SymInt) for size in result.shape)
+        return result if has_symbols else result.as_strided(shape, expected_strides)
+    # Of two dims with one stride, that of size 1 is the inner one.
+    order = sorted(range(len(shape)), key=lambda dim: (-expected_strides[dim], shape[dim] == 1))
+    if not _is_dense([(shape[dim], expected_strides[dim]) for dim in order if shape[dim] != 1]):
         return result
-    order = sorted(dims, key=lambda dim: -expected_strides[dim])
-    if not _is_dense([(shape[dim], expected_strides[dim]) for dim in order]):
-        return result
-    return _in_order(result, [*order, *(dim for dim in range(len(shape)) if dim not in order)])
+    return in_order(result, order)
 
 
 def _hints(tensor: torch.Tensor) -> tuple[list[int], list[int]] | None:

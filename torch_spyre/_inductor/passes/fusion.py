@@ -18,6 +18,9 @@ from torch_spyre._inductor.bundle import Bundle
 from torch_spyre._inductor.loop_ir import Interner, LoopOp, Reduction
 from torch_spyre._inductor.loop_rewriting import with_symbols
 from torch_spyre._inductor.multi_loop.registry import multi_loop_op
+from torch_spyre.logging_config import get_logger
+
+logger = get_logger("torch_spyre.inductor.passes")
 
 
 @dataclass
@@ -45,6 +48,9 @@ class _Group:
         if op.target in self.reads:
             self.overwritten.add(op.target)
 
+    def __str__(self) -> str:
+        return " + ".join(op.name for op in self.ops)
+
     @property
     def is_pointwise(self) -> bool:
         return not any(isinstance(op.value, Reduction) or op.indices for op in self.ops)
@@ -63,7 +69,12 @@ def fuse(bundle: Bundle, num_cores: Callable[[Bundle, Sequence[LoopOp]], int]) -
             if member is None:
                 continue
             cores = num_cores(bundle, [*group.ops, member])
-            if cores and not _loses_cores(group, cores, bundle, num_cores):
+            if not cores:
+                logger.debug("%s: no tiles hold %s with %s", bundle.name, op.name, group)
+            elif _loses_cores(group, cores, bundle, num_cores):
+                text = "%s: %s stays apart from %s, which would use %d cores instead of %d"
+                logger.debug(text, bundle.name, op.name, group, cores, group.cores)
+            else:
                 group.add(member)
                 group.cores = cores
                 break

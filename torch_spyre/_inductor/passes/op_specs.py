@@ -142,7 +142,8 @@ class _SpecBuilder:
     ) -> None:
         """Add the spec that writes the op's buffer: in the scratchpad, in memory, or in both."""
         symbols = list(op.sizes)
-        origin = _origin_of(op.value) or op.origin
+        # A store through indices belongs to the op that stores.
+        origin = op.origin if op.scattered else _origin_of(op.value) or op.origin
         info = {**({"constants": dict(constants)} if constants else {}), **info}
         stored = op.target in self.stored or op.is_partial
         memory = self._memory_arg(op) if stored else None

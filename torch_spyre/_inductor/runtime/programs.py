@@ -2,12 +2,15 @@
 
 import functools
 import hashlib
+import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch_spyre
 from torch_spyre import knobs
+from torch_spyre._inductor.compile_log import codegen, log_program
 from torch_spyre._inductor.op_spec import OpSpec, without_origins
 from torch_spyre._inductor.tiling.tile_plan import tile_budget
 from torch_spyre._inductor.to_ktir import build_module
@@ -41,7 +44,7 @@ def program_for(name: str, specs: Sequence[OpSpec]) -> Program:
     card = load_card()
     cache = program_cache()
     if cache is None:
-        return _compiled(name, specs, card).program
+        return _compile_program(name, specs, card)
     key = cache_key(
         "opspec",
         name,
@@ -51,9 +54,28 @@ def program_for(name: str, specs: Sequence[OpSpec]) -> Program:
         _front_end(),
     )
     program = cache.load(key)
-    if program is None:
-        program = _compiled(name, specs, card).program
-        cache.store(key, program)
+    if program is not None:
+        log_program(name, True, f"key {key.hex()[:16]}")
+        return program
+    program = _compile_program(name, specs, card)
+    cache.store(key, program)
+    return program
+
+
+def _compile_program(name: str, specs: Sequence[OpSpec], card: CardDescription) -> Program:
+    begin = time.perf_counter()
+    program = _compiled(name, specs, card).program
+    if codegen.isEnabledFor(logging.DEBUG):
+        content = program.content
+        milliseconds = (time.perf_counter() - begin) * 1000
+        log_program(
+            name,
+            False,
+            f"{len(content.code)} instructions, {content.scratchpad_bytes} bytes of scratchpad on "
+            f"each of {specs[0].cores} cores, in {milliseconds:.1f} ms",
+        )
+    else:
+        log_program(name, False, "")
     return program
 
 
@@ -74,7 +96,8 @@ def _compiled(name: str, specs: Sequence[OpSpec], card: CardDescription) -> Comp
                 arrays=frozenset(names),
             )
             return CompiledStage(module, Program.from_content(content), budget)
-        except ScratchpadOverflowError:
+        except ScratchpadOverflowError as error:
+            codegen.debug("%s: smaller tiles than %d bytes: %s", name, budget, error)
             # The plan counts tensors; the back end may need more memory for temporaries.
             if budget < _MIN_TILE_BYTES:
                 raise

@@ -1,6 +1,7 @@
 """The kernel of a bundle, which launches the bundle's programs on the card."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 
 from torch_spyre import _C
 from torch_spyre._inductor.kernel_parameters import (
@@ -8,13 +9,16 @@ from torch_spyre._inductor.kernel_parameters import (
     kernel_parameters,
     num_arguments,
 )
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec
 from torch_spyre._inductor.op_table import category_of
+from torch_spyre._inductor.origin import Origin
 from torch_spyre._inductor.runtime.programs import program_for
 from torch_spyre.backend.execution import has_conflicts, timing_of
 from torch_spyre.backend.loaded_kernels import LoadedKernel, add_kernel, keep_kernels
 from torch_spyre.backend.program.program import Program
 from torch_spyre.timing.launch_cost import launch_cost
+
+Run = Callable[..., None]
 
 
 class Runner:
@@ -28,10 +32,29 @@ class Runner:
             for position, specs in enumerate(stages)
         ]
         programs = [stage for _, stage in loaded]
+        # The modelled time of a call.
+        self.time_ps = sum(stage.cost.time_ps for stage in programs)
         self.bundle = _C.Bundle(name, programs, scratch.sizes, num_arguments(stages))
-        keep_kernels(self.bundle, [kernel for kernel, _ in loaded])
-        # May be replaced by a function that also records or verifies the launch.
-        self.run: Callable[..., None] = self.bundle.run
+        self._kernels = [kernel for kernel, _ in loaded]
+        keep_kernels(self.bundle, self._kernels)
+        # May be replaced by a function that also records the launch.
+        self.run: Run = self.bundle.run
+        self._wrapper: Callable[[Run], Run] | None = None
+
+    def wrap(self, wrapper: Callable[[Run], Run]) -> None:
+        """Let each launch go through the function that `wrapper` returns for the launch."""
+        self._wrapper = wrapper
+        self.run = wrapper(self.bundle.run)
+
+    def for_nodes(self, nodes: Sequence[Sequence[str]]) -> "Runner":
+        """Return the same kernel for ops that come from other nodes of the graph."""
+        other = copy(self)
+        other.bundle = self.bundle.for_nodes(nodes)
+        keep_kernels(other.bundle, self._kernels)
+        other.run = other.bundle.run
+        if self._wrapper is not None:
+            other.run = self._wrapper(other.bundle.run)
+        return other
 
 
 class ScratchBuffers:
@@ -55,7 +78,13 @@ def _load_stage(
     name: str, specs: Sequence[OpSpec], scratch: ScratchBuffers
 ) -> "tuple[LoadedKernel, _C.BundleStage]":
     parameters = kernel_parameters(specs)
-    return bind_program(program_for(name, specs), parameters, [spec.op for spec in specs], scratch)
+    return bind_program(
+        program_for(name, specs),
+        parameters,
+        [spec.op for spec in specs],
+        scratch,
+        [_program_op(spec) for spec in specs],
+    )
 
 
 def bind_program(
@@ -63,10 +92,11 @@ def bind_program(
     parameters: Sequence[KernelParameter],
     ops: Sequence[str],
     scratch: ScratchBuffers,
+    origins: Sequence["_C.ProgramOp"] = (),
 ) -> "tuple[LoadedKernel, _C.BundleStage]":
     """Return a stage that runs a program on arguments of the bundle and on scratch buffers.
 
-    The record of the loaded kernel comes first.
+    The record of the loaded kernel comes first. `origins` describe the ops for messages.
     """
     array_bytes = [parameter.num_bytes for parameter in parameters]
     timing = timing_of(program, array_bytes, [])
@@ -78,7 +108,25 @@ def bind_program(
         cost=launch_cost(timing, ops, category_of(ops), kernel=kernel.number),
         is_ordered=has_conflicts(program, array_bytes),
         is_ordered_if_aliased=has_conflicts(program, array_bytes, all_in_one_memory),
+        ops=list(origins),
     )
+
+
+def _program_op(spec: OpSpec) -> "_C.ProgramOp":
+    origin = spec.origin or Origin()
+    return _C.ProgramOp(node=origin.node, op=origin.op, index_strides=_index_strides(spec))
+
+
+def _index_strides(spec: OpSpec) -> dict[int, list[int]]:
+    """Return the host strides of the index tensor that selects along a dim, for each such dim."""
+    index_tensors = {arg.name: arg for arg in spec.index_args}
+    strides: dict[int, list[int]] = {}
+    for arg in spec.args:
+        for dim, coordinate in enumerate(arg.device_coordinates):
+            if isinstance(coordinate, IndirectAccess):
+                stride_map = index_tensors[coordinate.tensor].stride_map or ()
+                strides[dim] = [max(stride, 0) for stride in stride_map]
+    return strides
 
 
 def _bind_array(parameter: KernelParameter, scratch: ScratchBuffers) -> "_C.ArrayBinding":

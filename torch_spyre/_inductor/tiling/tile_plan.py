@@ -36,6 +36,14 @@ class TilePlan:
     # Elements per stick, where sticks and lanes are two axes.
     stick: int = 0
 
+    def __str__(self) -> str:
+        """Return the tiles of a core's slice, for logs."""
+        sizes = " ".join(f"{symbol}={size}" for symbol, size in self.tile.items())
+        slices = " ".join(f"{symbol}={size}" for symbol, size in self.per_core.items())
+        streamed = ", ".join(sorted(symbol.name for symbol in self.streamed))
+        loops = f", streaming {streamed}" if streamed else ""
+        return f"tiles {sizes or 'of one point'} of slices {slices or 'of one point'}{loops}"
+
 
 def tile_budget(card: CardDescription) -> int:
     """Return the number of bytes that the live tiles of a core may occupy.

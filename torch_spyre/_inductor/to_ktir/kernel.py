@@ -1,5 +1,6 @@
 """Builds a KTIR function for a list of OpSpecs over one iteration space."""
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,6 +28,9 @@ from torch_spyre.cards import load_card
 from torch_spyre.errors import UnsupportedError
 from torch_spyre.ktir.dialects.ktdp.transfers import GetComputeTileIdOp
 from torch_spyre.ktir.module import Module
+from torch_spyre.logging_config import get_logger
+
+codegen = get_logger("torch_spyre.inductor.codegen")
 
 
 def build_module(name: str, specs: Sequence[Spec], budget: int | None = None) -> Module:
@@ -49,6 +53,8 @@ def build_kernel(name: str, specs: Sequence[Spec], budget: int | None = None) ->
         raise UnsupportedError(
             f"kernel {name}, whose smallest tiles do not fit in {budget} bytes of scratchpad"
         )
+    if codegen.isEnabledFor(logging.DEBUG):
+        codegen.debug("%s: %s of at most %d bytes", name, plan, budget)
     function = _KernelBuilder(name, ops, plan).build()
     return ModuleOp([function])
 

@@ -67,7 +67,15 @@ def _at_ends(
         ends[0] += [
             torch.maximum(torch.minimum(point, first.high), first.low) for point in turning_points
         ]
-    return hull([function(*values) for values in itertools.product(*ends)], maybe_nan)
+    result = hull([function(*values) for values in itertools.product(*ends)], maybe_nan)
+    if len(operands) == 1 or result.is_exact or not result.is_float:
+        return result
+    # Infinities may meet inside of the intervals, as in zero times infinity.
+    is_unbounded = result.is_unbounded()
+    if not bool(is_unbounded.any()):
+        return result
+    maybe_nan = is_unbounded if result.maybe_nan is None else result.maybe_nan | is_unbounded
+    return Bounds(result.low, result.high, maybe_nan)
 
 
 def _within(operand: Bounds, lowest: float, highest: float) -> tuple[Bounds, torch.Tensor | None]:

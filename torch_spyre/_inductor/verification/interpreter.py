@@ -1,6 +1,6 @@
 """Evaluates OpSpecs on the memory of a kernel, op by op, each over its whole iteration space."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,16 +14,15 @@ from torch_spyre._inductor.to_ktir.arity import OPERAND
 from torch_spyre._inductor.verification import op_results
 from torch_spyre._inductor.verification.bounds import Bounds
 from torch_spyre._inductor.verification.memory import Memory
+from torch_spyre._inductor.verification.parts import parts_of
 from torch_spyre._inductor.verification.positions import Grid
+from torch_spyre._inductor.verification.scratchpad import Scratchpad
 from torch_spyre._inductor.verification.value_formats import (
     ValueFormat,
     rounded,
     value_format,
 )
 from torch_spyre.errors import NoReferenceError
-
-# Returns the memory that a tensor in device memory is in.
-FindMemory = Callable[[TensorArg], Memory]
 
 
 @dataclass(frozen=True)
@@ -44,47 +43,48 @@ class Interpreter:
     def run(self, stages: Sequence[Sequence[OpSpec]]) -> None:
         """Interpret all stages."""
         for specs in stages:
-            scratchpad: dict[str, Memory] = {}
-            for spec in specs:
-                self.evaluate(spec, scratchpad)
+            for part in parts_of(specs, self.memories):
+                scratchpad = Scratchpad()
+                for spec in specs:
+                    self._evaluate(spec, Grid(spec.sizes, part), scratchpad)
 
-    def evaluate(self, spec: OpSpec, scratchpad: dict[str, Memory]) -> None:
+    def _evaluate(self, spec: OpSpec, grid: Grid, scratchpad: Scratchpad) -> None:
         """Write the bounds of an op's result; make the result unknown if it has no reference."""
-
-        def memory_of(arg: TensorArg) -> Memory:
-            if not arg.in_scratchpad:
-                return self.memories[parameter_name(arg)]
-            assert arg.name is not None
-            num_bytes = 1
-            for size in arg.device_size:
-                num_bytes *= size
-            return scratchpad.setdefault(
-                arg.name, Memory(None, num_bytes * value_format(arg.device_dtype).bytes)
-            )
-
         try:
-            _Evaluation(spec, memory_of).run()
+            _Evaluation(spec, grid, self.memories, scratchpad).run()
         except NoReferenceError as failure:
             self.unverified.append(Unverified(spec.op, failure.reason))
-            memory_of(spec.output).forget(value_format(spec.output.device_dtype))
+            if spec.output.in_scratchpad:
+                scratchpad.forget(spec.output, grid)
+            else:
+                memory = self.memories[parameter_name(spec.output)]
+                memory.forget(value_format(spec.output.device_dtype))
 
 
 class _Evaluation:
     """One op: its operands and its result as tensors over the iteration space."""
 
-    def __init__(self, spec: OpSpec, memory_of: FindMemory) -> None:
-        self.spec, self.memory_of = spec, memory_of
-        self.grid = Grid(spec.sizes)
+    def __init__(
+        self,
+        spec: OpSpec,
+        grid: Grid,
+        memories: Mapping[str, Memory],
+        scratchpad: Scratchpad,
+    ) -> None:
+        self.spec, self.grid = spec, grid
+        self.memories, self.scratchpad = memories, scratchpad
         self.lookups: dict[str, torch.Tensor] = {}
 
     def run(self) -> None:
         spec = self.spec
-        output = self._positions(spec.output)
         values = self._result()
+        if spec.output.in_scratchpad:
+            self.scratchpad.write(spec.output, self.grid, values)
+            return
+        output = self._positions(spec.output)
         shape = torch.broadcast_shapes(output.shape, values.shape)
-        memory = self.memory_of(spec.output)
         is_partial = bool(spec.op_info.get("partial"))
-        memory.write(
+        self._memory_of(spec.output).write(
             output.expand(shape),
             values.expand(shape),
             value_format(spec.output.device_dtype),
@@ -92,6 +92,9 @@ class _Evaluation:
         )
 
     # Accesses
+
+    def _memory_of(self, arg: TensorArg) -> Memory:
+        return self.memories[parameter_name(arg)]
 
     def _positions(self, arg: TensorArg) -> torch.Tensor:
         return self.grid.positions(arg.device_size, arg.device_coordinates, self._lookup)
@@ -102,15 +105,17 @@ class _Evaluation:
             return self.lookups[access.tensor]
         arg = next(arg for arg in self.spec.args if arg.name == access.tensor)
         positions = self.grid.positions(arg.device_size, arg.device_coordinates)
-        indices = self.memory_of(arg).read(positions, value_format(arg.device_dtype))
+        indices = self._memory_of(arg).read(positions, value_format(arg.device_dtype))
         if not bool(indices.is_point.all()):
             raise NoReferenceError(f"the indices {access.tensor} are known within bounds only")
         self.lookups[access.tensor] = indices.low.to(torch.int64)
         return self.lookups[access.tensor]
 
     def _read(self, arg: TensorArg) -> Bounds:
+        if arg.in_scratchpad:
+            return self.scratchpad.read(arg, self.grid)
         positions = self._positions(arg)
-        return self.memory_of(arg).read(positions, value_format(arg.device_dtype))
+        return self._memory_of(arg).read(positions, value_format(arg.device_dtype))
 
     # Results
 

@@ -19,17 +19,23 @@ Lookup = Callable[[IndirectAccess], torch.Tensor]
 
 
 class Grid:
-    """The points of an iteration space."""
+    """The points of an iteration space; with a `part`, only those with these values of symbols."""
 
-    def __init__(self, sizes: Mapping[Symbol, int]) -> None:
+    def __init__(
+        self, sizes: Mapping[Symbol, int], part: Mapping[Symbol, range] | None = None
+    ) -> None:
         # The values of further symbols, at all points.
         self.values: dict[Symbol, torch.Tensor] = {}
         self.sizes = dict(sizes)
         self.dims = {symbol: dim for dim, symbol in enumerate(self.sizes)}
-        self.shape = tuple(self.sizes.values())
+        part = part or {}
+        ranges = {symbol: part.get(symbol, range(size)) for symbol, size in sizes.items()}
+        self.shape = tuple(map(len, ranges.values()))
         self._ranges = {
-            symbol: torch.arange(size).view([-1 if d == dim else 1 for d in range(len(sizes))])
-            for dim, (symbol, size) in enumerate(self.sizes.items())
+            symbol: torch.arange(values.start, values.stop).view(
+                [-1 if d == dim else 1 for d in range(len(sizes))]
+            )
+            for dim, (symbol, values) in enumerate(ranges.items())
         }
 
     @property

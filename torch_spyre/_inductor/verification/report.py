@@ -11,7 +11,7 @@ from torch_spyre._inductor.verification.comparison import Divergence
 from torch_spyre._inductor.verification.isolation import LocatedOp, locate
 from torch_spyre._inductor.verification.pass_checks import GuiltyPass
 from torch_spyre.errors import VerificationError
-from torch_spyre.ops.user_frames import users_line
+from torch_spyre.user_frames import current_line
 
 Stages = Sequence[Sequence[OpSpec]]
 
@@ -38,7 +38,7 @@ def error_of(
         op=located.spec.op if located is not None else None,
         computes=", ".join(computes),
         origin=_origin(located),
-        line=users_line(),
+        line=str(current_line()),
         folder=folder,
     )
 
@@ -55,7 +55,7 @@ def error_of_pass(
         f"({worst.count} of {worst.total} elements)",
         compiler_pass=guilty.name,
         computes=", ".join(computes),
-        line=users_line(),
+        line=str(current_line()),
         folder=folder,
     )
 

@@ -10,7 +10,7 @@ from torch_spyre._inductor.work_division.rules import LegalSplits
 from torch_spyre.errors import WorkDivisionHintError
 from torch_spyre.logging_config import get_logger
 
-logger = get_logger("spyre.inductor.work_division")
+logger = get_logger("torch_spyre.inductor.passes")
 
 
 def splits_from_hint(

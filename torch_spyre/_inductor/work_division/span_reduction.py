@@ -13,7 +13,7 @@ from torch_spyre._inductor.work_division.rules import LegalSplits
 from torch_spyre.errors import SpanLimitError, WorkDivisionError
 from torch_spyre.logging_config import get_logger
 
-logger = get_logger("spyre.inductor.work_division")
+logger = get_logger("torch_spyre.inductor.passes")
 
 
 def reduce_spans(problem: Problem, legal: LegalSplits) -> dict[sympy.Symbol, int]:

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -104,15 +105,47 @@ class ProgramError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The instruction of a kernel that failed.
+struct FailedInstruction {
+  std::string kernel;
+  int64_t core = 0;
+  int64_t number = 0;
+  // The op that it comes from, at a line and column of a text. In column 0 the line is the number
+  // of an OpSpec, from 1. Line 0: unknown.
+  std::string op;
+  int64_t line = 0, column = 0;
+};
+
 // A kernel failed at runtime.
 class KernelError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit KernelError(const std::string& message, FailedInstruction instruction = {})
+      : std::runtime_error(message), instruction_(std::move(instruction)) {}
+  const FailedInstruction& instruction() const { return instruction_; }
+
+ private:
+  FailedInstruction instruction_;
 };
-// An index read from data is out of bounds. Python sees an IndexError.
+
+// An index read from data, and the dimension of a tensor that it is out of bounds of.
+struct InvalidIndex {
+  int64_t value = 0;
+  int64_t size = 0;
+  int64_t dimension = 0;
+  // The coordinates of the index in the tensor of indices, as the kernel addresses it.
+  std::vector<int64_t> position;
+};
+
+// Python sees an IndexError.
 class KernelIndexError : public KernelError {
  public:
-  using KernelError::KernelError;
+  explicit KernelIndexError(const std::string& message, std::optional<InvalidIndex> index = {},
+                            FailedInstruction instruction = {})
+      : KernelError(message, std::move(instruction)), index_(std::move(index)) {}
+  const std::optional<InvalidIndex>& index() const { return index_; }
+
+ private:
+  std::optional<InvalidIndex> index_;
 };
 
 // The process's work was interrupted (Ctrl-C) while this work was queued or running.

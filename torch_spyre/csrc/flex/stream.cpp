@@ -49,6 +49,7 @@ void spin_until(std::unique_lock<std::mutex>& lock, Ready ready) {
 }
 
 std::atomic<OutcomeReporter> outcome_reporter{nullptr};
+std::atomic<ErrorFilter> error_filter{nullptr};
 
 // Ends work that waits for another stream when it has to stop.
 void check_stop_request() {
@@ -58,6 +59,8 @@ void check_stop_request() {
 }  // namespace
 
 void set_outcome_reporter(OutcomeReporter reporter) { outcome_reporter = reporter; }
+
+void set_error_filter(ErrorFilter filter) { error_filter = filter; }
 
 uint64_t Event::begin_record(Stream& stream, uint64_t time_ps) {
   std::lock_guard lock(mutex_);
@@ -238,7 +241,9 @@ void Stream::report_pending(std::unique_lock<std::mutex>& lock, uint64_t time_ps
   lock.unlock();
   const OutcomeReporter reporter = outcome_reporter;
   if (reporter != nullptr && outcome.narrowed_out_of_range > 0) reporter(outcome);
-  if (error) std::rethrow_exception(error);
+  if (!error) return;
+  const ErrorFilter filter = error_filter;
+  std::rethrow_exception(filter == nullptr ? error : filter(error));
 }
 
 TimeSpan Stream::run(Work work, const WorkTime& time) {

@@ -22,6 +22,11 @@ namespace spyre::flex {
 using OutcomeReporter = void (*)(const CopyOutcome& outcome);
 void set_outcome_reporter(OutcomeReporter reporter);
 
+// Returns the error to throw for an error of work. Set once, before the first stream exists. Called
+// as an outcome reporter is.
+using ErrorFilter = std::exception_ptr (*)(std::exception_ptr error);
+void set_error_filter(ErrorFilter filter);
+
 class Stream;
 
 // A position in a stream. Recording it again replaces the position.

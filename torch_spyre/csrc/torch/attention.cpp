@@ -17,8 +17,8 @@ namespace {
 bool has_matching_shapes(const Tensor& query, const Tensor& key, const Tensor& value,
                          const std::optional<Tensor>& mask, bool enable_gqa) {
   const int64_t dims = query.dim();
-  // PyTorch infers the shapes of results only with at most one batch dim.
-  if ((dims != 3 && dims != 4) || key.dim() != dims || value.dim() != dims) return false;
+  // PyTorch infers the shapes of results with one batch dim and one head dim only.
+  if (dims != 4 || key.dim() != dims || value.dim() != dims) return false;
   for (int64_t dim = 0; dim < dims - 2; ++dim) {
     if (key.sym_size(dim) != value.sym_size(dim)) return false;
     const bool is_grouped = enable_gqa && dim == dims - 3 && key.sym_size(dim) > 0 &&
@@ -111,7 +111,8 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
   Sizes shape = concatenated(batches, result.sym_sizes().slice(1));
   const int64_t max_dims = std::max({query.dim(), key.dim(), value.dim()});
   shape.erase(shape.begin(), shape.end() - max_dims);
-  return result.reshape_symint(shape);
+  // Only results of four dims have the order of the query's dims.
+  return result.reshape_symint(shape).contiguous();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "torch/bindings.h"
 #include "torch/bundle.h"
 #include "torch/device.h"
+#include "torch/python_launch_site.h"
 
 namespace py = pybind11;
 
@@ -28,8 +29,9 @@ std::shared_ptr<const LaunchOptions> launch_options() {
   if (known_options != nullptr) return known_options;
   auto options = std::make_shared<LaunchOptions>();
   if (read_options != nullptr) {
-    const auto [mode, inject, watchdog_seconds, check_counts] =
-        py::function(*read_options)().cast<std::tuple<std::string, std::string, double, bool>>();
+    const auto [mode, inject, watchdog_seconds, check_counts, blocking] =
+        py::function(*read_options)()
+            .cast<std::tuple<std::string, std::string, double, bool, bool>>();
     TORCH_CHECK_VALUE(mode == "functional" || mode == "timing" || mode == "both",
                       "launch options: mode must be functional, timing or both, got '", mode, "'");
     TORCH_CHECK_VALUE(watchdog_seconds >= 0,
@@ -39,14 +41,20 @@ std::shared_ptr<const LaunchOptions> launch_options() {
     options->faulty_instruction = parse_fault_injection("launch options", inject);
     options->watchdog_seconds = watchdog_seconds;
     options->check_counts = check_counts;
+    options->blocking = blocking;
   }
   return known_options = std::move(options);
 }
 
 BundleStage make_stage(std::string program_file, std::vector<ArrayBinding> arrays, LaunchCost cost,
-                       bool is_ordered, bool is_ordered_if_aliased) {
+                       bool is_ordered, bool is_ordered_if_aliased, std::vector<ProgramOp> ops) {
   return {std::move(program_file), std::move(arrays), std::move(cost), is_ordered,
-          is_ordered_if_aliased};
+          is_ordered_if_aliased,   std::move(ops)};
+}
+
+ProgramOp make_op(std::string node, std::string op,
+                  std::map<int64_t, std::vector<int64_t>> index_strides) {
+  return {std::move(node), std::move(op), std::move(index_strides)};
 }
 
 void bind_stages(py::module_& module) {
@@ -67,11 +75,14 @@ void bind_stages(py::module_& module) {
           "is_argument", [](const ArrayBinding& self) { return self.memory == Memory::kArgument; })
       .def_readonly("index", &ArrayBinding::index)
       .def_readonly("bytes", &ArrayBinding::bytes);
+  py::class_<ProgramOp>(module, "ProgramOp", "An op of a program, and where it comes from.")
+      .def(py::init(&make_op), py::kw_only(), py::arg("node") = "", py::arg("op") = "",
+           py::arg("index_strides") = std::map<int64_t, std::vector<int64_t>>());
   py::class_<BundleStage>(module, "BundleStage",
                           "One program of a bundle, and the memory of its arrays.")
       .def(py::init(&make_stage), py::kw_only(), py::arg("program_file"), py::arg("arrays"),
            py::arg("cost") = LaunchCost{}, py::arg("is_ordered") = false,
-           py::arg("is_ordered_if_aliased") = false)
+           py::arg("is_ordered_if_aliased") = false, py::arg("ops") = std::vector<ProgramOp>())
       .def_readonly("arrays", &BundleStage::arrays)
       .def_readonly("is_ordered", &BundleStage::is_ordered)
       .def_readonly("is_ordered_if_aliased", &BundleStage::is_ordered_if_aliased)
@@ -121,9 +132,11 @@ PyObject* run_bundle(PyObject* self, PyObject* const* arguments, Py_ssize_t coun
   const LaunchRegion region(bundle, tensors);
   Bundle::Call call = bundle.call(tensors);
   std::shared_ptr<const LaunchOptions> options = launch_options();
+  LaunchSite site = site_of(bundle);
+  log_launch(bundle, call.card);
   {
     const py::gil_scoped_release unlocked;
-    bundle.submit(std::move(call), std::move(options));
+    bundle.submit(std::move(call), std::move(options), std::move(site));
   }
   Py_RETURN_NONE;
   END_HANDLE_TH_ERRORS
@@ -155,13 +168,15 @@ void bind_bundles(py::module_& module) {
               py::arg("device") = -1, py::call_guard<py::gil_scoped_release>(),
               "Returns for each program the bytes of its scratchpad that a core has accessed, in "
               "launches that checked their counts.")
+          .def("for_nodes", &Bundle::for_nodes, py::arg("nodes"),
+               "Returns the same programs as the kernel of other nodes of a graph.")
           .def("__len__", &Bundle::stages);
   auto* type = reinterpret_cast<PyTypeObject*>(bundle.ptr());
   bundle.attr("run") = py::reinterpret_steal<py::object>(PyDescr_NewMethod(type, &run_method));
   module.def(
       "_set_launch_options", &set_launch_options, py::arg("read"),
-      "Sets the function that returns mode, inject, watchdog_seconds and check_counts. It is "
-      "called once, when a bundle next runs.");
+      "Sets the function that returns mode, inject, watchdog_seconds, check_counts and blocking. "
+      "It is called once, when a bundle next runs.");
 }
 
 }  // namespace spyre

@@ -10,6 +10,7 @@
 #include "torch/device.h"
 #include "torch/fallback.h"
 #include "torch/fallback_policy.h"
+#include "torch/launches.h"
 
 namespace py = pybind11;
 
@@ -139,6 +140,15 @@ void set_fallback_error_hook(py::function raise_error) {
   });
 }
 
+void set_failure_report(py::function report) {
+  const Callback callback(std::move(report));
+  set_failure_hook([callback](const char* type, const std::string& message) -> std::string {
+    if (Py_IsInitialized() == 0) return {};
+    py::gil_scoped_acquire locked;
+    return callback(type, message).cast<std::string>();
+  });
+}
+
 void set_garbage_collector(py::function collect) {
   const Callback callback(std::move(collect));
   set_memory_pressure_hook([callback] {
@@ -184,6 +194,7 @@ void bind_hooks(py::module_& module) {
   module.def("_set_fallback_error", &set_fallback_error_hook, py::arg("raise_error"));
   module.def("_set_conversion_kernel", &set_conversions, py::arg("convert"));
   module.def("_set_copy_cost_model", &set_copy_costs, py::arg("estimate"));
+  module.def("_set_failure_hook", &set_failure_report, py::arg("report"));
   module.def("_set_garbage_collector", &set_garbage_collector, py::arg("collect"));
   module.def("_set_out_of_memory_report", &set_memory_report, py::arg("describe"));
 }

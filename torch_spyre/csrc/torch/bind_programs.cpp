@@ -89,7 +89,7 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
                     const std::vector<int64_t>& array_bytes, const std::vector<int64_t>& scalars,
                     const std::vector<at::Tensor>& fixed, const LaunchCost& cost, bool executes,
                     bool ordered, const std::string& inject, double watchdog_seconds,
-                    bool check_counts) {
+                    bool check_counts, bool blocking) {
   TORCH_CHECK_VALUE(watchdog_seconds >= 0, "launch_program: watchdog_seconds must not be negative");
   LaunchMemory memory;
   flex::Launch launch = make_launch(program, arrays, array_bytes, scalars, fixed, memory);
@@ -113,6 +113,7 @@ void launch_program(const DeviceProgram& program, const std::vector<at::Tensor>&
   if (call.is_active()) {
     call.add(kernel_work(program.program->name(), program.card, stream.id(), cost), span);
   }
+  if (blocking) stream.synchronize();
 }
 
 LaunchCost make_cost(uint64_t time_ps, uint64_t ddr_read_bytes, uint64_t ddr_write_bytes,
@@ -163,7 +164,8 @@ void bind_programs(py::module_& module) {
   module.def("launch_program", &launch_program, py::arg("program"), py::arg("arrays"),
              py::arg("array_bytes"), py::arg("scalars"), py::arg("fixed"), py::arg("cost"),
              py::arg("execute"), py::arg("ordered"), py::arg("inject"), py::arg("watchdog_seconds"),
-             py::arg("check_counts"), py::call_guard<py::gil_scoped_release>(),
+             py::arg("check_counts"), py::arg("blocking") = false,
+             py::call_guard<py::gil_scoped_release>(),
              "Queues one execution on the current stream of the program's card.");
 }
 

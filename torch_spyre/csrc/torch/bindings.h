@@ -14,6 +14,7 @@ void bind_memory(pybind11::module_& module);
 void bind_memory_history(pybind11::module_& module);
 void bind_programs(pybind11::module_& module);
 void bind_bundles(pybind11::module_& module);
+void bind_launch_sites(pybind11::module_& module);
 void bind_arguments_key(pybind11::module_& module);
 void bind_hooks(pybind11::module_& module);
 void bind_fallback(pybind11::module_& module);

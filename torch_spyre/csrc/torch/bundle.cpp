@@ -38,7 +38,9 @@ Bundle::Bundle(std::string name, std::vector<BundleStage> stages,
   TORCH_CHECK_VALUE(count > highest, "bundle ", content->name, ": it takes ", count,
                     " arguments, and a stage uses argument ", highest);
   content->argument_bytes.assign(static_cast<size_t>(count), 0);
-  content_ = content;
+  programs_ = std::make_shared<Programs>();
+  programs_->content = content;
+  set_ops(ops_of(*content));
   for (const BundleStage& stage : content->stages) {
     for (const ArrayBinding& array : stage.arrays) {
       check_array(array);
@@ -49,12 +51,43 @@ Bundle::Bundle(std::string name, std::vector<BundleStage> stages,
   }
 }
 
+Bundle::Bundle(std::shared_ptr<Programs> programs, BundleOps ops) : programs_(std::move(programs)) {
+  set_ops(std::move(ops));
+}
+
+BundleOps Bundle::ops_of(const Content& content) {
+  BundleOps ops;
+  for (const BundleStage& stage : content.stages) ops.push_back(stage.ops);
+  return ops;
+}
+
+void Bundle::set_ops(BundleOps ops) {
+  for (const std::vector<ProgramOp>& program : ops) {
+    has_indices_ |=
+        std::ranges::any_of(program, [](const ProgramOp& op) { return !op.index_strides.empty(); });
+  }
+  ops_ = std::make_shared<const BundleOps>(std::move(ops));
+}
+
+std::shared_ptr<Bundle> Bundle::for_nodes(
+    const std::vector<std::vector<std::string>>& nodes) const {
+  BundleOps ops = *ops_;
+  TORCH_CHECK_VALUE(nodes.size() == ops.size(), "bundle ", name(), ": nodes of ", nodes.size(),
+                    " programs, and there are ", ops.size());
+  for (size_t i = 0; i < ops.size(); ++i) {
+    TORCH_CHECK_VALUE(nodes[i].size() == ops[i].size(), "bundle ", name(), ": program ", i, " has ",
+                      ops[i].size(), " ops, not ", nodes[i].size());
+    for (size_t j = 0; j < ops[i].size(); ++j) ops[i][j].node = nodes[i][j];
+  }
+  return std::shared_ptr<Bundle>(new Bundle(programs_, std::move(ops)));
+}
+
 void Bundle::check_array(const ArrayBinding& array) const {
   const char* memory = is_argument(array) ? "argument " : "scratch buffer ";
   TORCH_CHECK_VALUE(array.index >= 0, "bundle ", name(), ": a stage uses ", memory, array.index);
   TORCH_CHECK_VALUE(array.bytes >= 0, "bundle ", name(), ": an array has ", array.bytes, " bytes");
   if (is_argument(array)) return;
-  const std::vector<int64_t>& scratch = content_->scratch_bytes;
+  const std::vector<int64_t>& scratch = content().scratch_bytes;
   TORCH_CHECK_VALUE(array.index < static_cast<int64_t>(scratch.size()), "bundle ", name(),
                     ": a stage uses scratch buffer ", array.index, ", and there are ",
                     scratch.size());
@@ -74,8 +107,8 @@ Bundle::Memory Bundle::memory_of_argument(size_t index, const at::Tensor& tensor
                                       : tensor.storage().device().str());
   std::shared_ptr<flex::Allocation> owner = allocation_of(tensor.storage().data_ptr());
   const auto capacity = owner == nullptr ? 0 : static_cast<int64_t>(owner->bytes());
-  TORCH_CHECK(content_->argument_bytes[index] <= capacity, "bundle ", name(), ": argument ", index,
-              " must have ", content_->argument_bytes[index],
+  TORCH_CHECK(content().argument_bytes[index] <= capacity, "bundle ", name(), ": argument ", index,
+              " must have ", content().argument_bytes[index],
               " bytes of memory, but its storage has ", capacity);
   const flex::MemoryRange range = owner == nullptr ? flex::MemoryRange{} : owner->range();
   return {std::move(owner), range};
@@ -85,7 +118,7 @@ Bundle::Call Bundle::call(c10::ArrayRef<const at::Tensor*> tensors) const {
   TORCH_CHECK_TYPE(tensors.size() == arguments(), "bundle ", name(), " takes ", arguments(),
                    " arguments, but was given ", tensors.size());
   Call call;
-  call.memories.reserve(tensors.size() + content_->scratch_bytes.size());
+  call.memories.reserve(tensors.size() + content().scratch_bytes.size());
   if (tensors.empty()) {
     call.card = current_device();
     return call;
@@ -105,6 +138,8 @@ Bundle::Call Bundle::call(c10::ArrayRef<const at::Tensor*> tensors) const {
 struct Bundle::Work {
   std::shared_ptr<const Loaded> loaded;
   std::shared_ptr<const LaunchOptions> options;
+  std::shared_ptr<const BundleOps> ops;
+  LaunchSite site;
   flex::Card* card;
   c10::SmallVector<Memory, 6> memories;
 
@@ -117,11 +152,18 @@ struct Bundle::Work {
     const std::vector<BundleStage>& stages = loaded->content->stages;
     for (size_t i = 0; i < stages.size(); ++i) {
       bind(stages[i], launch);
-      execute_launch(*card, *loaded->programs[i], launch);
+      execute_launch(*card, *loaded->programs[i], launch,
+                     [&](const flex::KernelError& error) { return describe(error, i); });
     }
   }
 
  private:
+  std::string describe(const flex::KernelError& error, size_t stage) const {
+    constexpr const char* kHint =
+        ". Kernels run asynchronously: with SPYRE_LAUNCH_BLOCKING=1 the launch raises the error";
+    return failure_message(error, (*ops)[stage], site) + (options->blocking ? "" : kHint);
+  }
+
   void bind(const BundleStage& stage, flex::Launch& launch) const {
     launch.arrays.clear();
     for (const ArrayBinding& array : stage.arrays) {
@@ -152,9 +194,9 @@ struct Bundle::Work {
   }
 };
 
-void Bundle::submit(Call call, std::shared_ptr<const LaunchOptions> options) {
+void Bundle::submit(Call call, std::shared_ptr<const LaunchOptions> options, LaunchSite site) {
   std::shared_ptr<const Loaded> loaded = loaded_on(call.card);
-  for (const int64_t bytes : content_->scratch_bytes) {
+  for (const int64_t bytes : content().scratch_bytes) {
     // Release the pointer at once, so that only the queued work owns the memory.
     auto owner = allocation_of(allocate_on(call.card, static_cast<size_t>(bytes)));
     const flex::MemoryRange range = owner == nullptr ? flex::MemoryRange{} : owner->range();
@@ -168,28 +210,29 @@ void Bundle::submit(Call call, std::shared_ptr<const LaunchOptions> options) {
   flex::Card& card = runtime.card(call.card);
   LaunchCost cost;
   if (options->charges) {
-    for (const BundleStage& stage : content_->stages) cost += stage.cost;
+    for (const BundleStage& stage : content().stages) cost += stage.cost;
     count_launches();
   }
   const flex::WorkTime time = charge(cost, stages(), card);
   flex::CallRecord record_of_call("aiuLaunchControlBlocks");
   flex::Stream::Work work;
   if (options->executes) {
-    work = Work{loaded, std::move(options), &card, std::move(call.memories)};
+    work = Work{loaded, options, ops_, site, &card, std::move(call.memories)};
   } else {
     // The stream keeps the memory as long as if the programs ran.
     work = [memories = std::move(call.memories)] {};
   }
   const flex::TimeSpan span = stream.submit(std::move(work), time);
   if (record_of_call.is_active()) {
-    record(record_of_call, *loaded, call.card, stream.id(), cost, span);
+    record(record_of_call, *loaded, call.card, stream.id(), cost, span, site);
   }
+  if (options->blocking) stream.synchronize();
 }
 
 void Bundle::count_launches() const {
   LaunchCounts& counts = LaunchCounts::get();
   if (!counts.is_counting()) return;
-  for (const BundleStage& stage : content_->stages) counts.add(stage.cost.kernel);
+  for (const BundleStage& stage : content().stages) counts.add(stage.cost.kernel);
 }
 
 std::vector<int64_t> Bundle::scratchpad_high_water(c10::DeviceIndex card) {
@@ -201,7 +244,8 @@ std::vector<int64_t> Bundle::scratchpad_high_water(c10::DeviceIndex card) {
 }
 
 void Bundle::record(flex::CallRecord& call, const Loaded& loaded, c10::DeviceIndex card,
-                    int64_t stream, const LaunchCost& total, const flex::TimeSpan& span) {
+                    int64_t stream, const LaunchCost& total, const flex::TimeSpan& span,
+                    const LaunchSite& site) const {
   // Other units may have delayed the launch: its kernels take longer in proportion.
   const auto time_after = [&](uint64_t cost_ps) {
     const auto part = static_cast<unsigned __int128>(span.end_ps - span.begin_ps) * cost_ps;
@@ -213,28 +257,37 @@ void Bundle::record(flex::CallRecord& call, const Loaded& loaded, c10::DeviceInd
     if (total.time_ps == 0) cost.time_ps = 0;  // functional mode
     const uint64_t begin_ps = time_after(cost_ps);
     cost_ps += cost.time_ps;
-    call.add(kernel_work(loaded.programs[i]->name(), card, stream, cost),
+    const std::vector<SourceLine> lines = source_lines((*ops_)[i], site);
+    call.add(kernel_work(loaded.programs[i]->name(), card, stream, cost, lines),
              {begin_ps, time_after(cost_ps), span.launch_ps, span.submit_ps});
   }
+}
+
+bool Bundle::is_loaded_on(c10::DeviceIndex card) const {
+  const auto index = static_cast<size_t>(card);
+  const std::lock_guard lock(programs_->mutex);
+  return index < programs_->loaded.size() && programs_->loaded[index] != nullptr;
 }
 
 std::shared_ptr<const Bundle::Loaded> Bundle::loaded_on(c10::DeviceIndex card) {
   const auto index = static_cast<size_t>(card);
   {
-    const std::lock_guard lock(mutex_);
-    if (index < loaded_.size() && loaded_[index] != nullptr) return loaded_[index];
+    const std::lock_guard lock(programs_->mutex);
+    const auto& known = programs_->loaded;
+    if (index < known.size() && known[index] != nullptr) return known[index];
   }
   // If two threads load the programs, either result is valid.
   std::shared_ptr<const Loaded> loaded = load(card);
-  const std::lock_guard lock(mutex_);
-  if (index >= loaded_.size()) loaded_.resize(index + 1);
-  return loaded_[index] = std::move(loaded);
+  const std::lock_guard lock(programs_->mutex);
+  auto& known = programs_->loaded;
+  if (index >= known.size()) known.resize(index + 1);
+  return known[index] = std::move(loaded);
 }
 
 std::shared_ptr<const Bundle::Loaded> Bundle::load(c10::DeviceIndex card) const {
   auto loaded = std::make_shared<Loaded>();
-  loaded->content = content_;
-  for (const BundleStage& stage : content_->stages) {
+  loaded->content = programs_->content;
+  for (const BundleStage& stage : content().stages) {
     std::shared_ptr<const flex::LoadedProgram> program;
     try {
       program = flex::Runtime::get().card(card).load_program(

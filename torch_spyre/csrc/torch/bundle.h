@@ -38,6 +38,8 @@ struct BundleStage {
   // different arguments or scratch buffers have the same allocation.
   bool is_ordered = false;
   bool is_ordered_if_aliased = false;
+  // The ops of the program, in order; empty if they are unknown.
+  std::vector<ProgramOp> ops{};
 };
 
 // Every card loads the programs on first use.
@@ -47,9 +49,16 @@ class Bundle {
   Bundle(std::string name, std::vector<BundleStage> stages, std::vector<int64_t> scratch_bytes,
          std::optional<int64_t> arguments);
 
-  const std::string& name() const { return content_->name; }
-  size_t arguments() const { return content_->argument_bytes.size(); }
-  size_t stages() const { return content_->stages.size(); }
+  // Returns the same programs, loaded once, as the kernel of other ops with equal OpSpecs: `nodes`
+  // are the names of the nodes that the ops of each program come from.
+  std::shared_ptr<Bundle> for_nodes(const std::vector<std::vector<std::string>>& nodes) const;
+
+  const std::string& name() const { return content().name; }
+  size_t arguments() const { return content().argument_bytes.size(); }
+  size_t stages() const { return content().stages.size(); }
+  bool is_loaded_on(c10::DeviceIndex card) const;
+  // Whether a call can fail because of the values of an index tensor.
+  bool has_indices() const { return has_indices_; }
 
   // The memory of a call: arguments, then scratch buffers. It is owned until the call has run.
   struct Memory {
@@ -64,7 +73,7 @@ class Bundle {
   // Checks the arguments and returns the call. Does not block.
   Call call(c10::ArrayRef<const at::Tensor*> tensors) const;
   // Queues the call on the current stream of its card. May block.
-  void submit(Call call, std::shared_ptr<const LaunchOptions> options);
+  void submit(Call call, std::shared_ptr<const LaunchOptions> options, LaunchSite site);
 
   // Returns flex::LoadedProgram::scratchpad_high_water of every stage.
   std::vector<int64_t> scratchpad_high_water(c10::DeviceIndex card);
@@ -89,21 +98,32 @@ class Bundle {
     std::shared_ptr<const Content> content;
     std::vector<std::shared_ptr<const flex::LoadedProgram>> programs;
   };
+  // What all bundles with the same programs share.
+  struct Programs {
+    std::shared_ptr<const Content> content;
+    std::mutex mutex;
+    std::vector<std::shared_ptr<const Loaded>> loaded;  // by card
+  };
   // A call in a stream's queue.
   struct Work;
 
+  Bundle(std::shared_ptr<Programs> programs, BundleOps ops);
+  static BundleOps ops_of(const Content& content);
+  void set_ops(BundleOps ops);
+
+  const Content& content() const { return *programs_->content; }
   // Records the kernels of a launch for profilers: each gets its share of the span.
-  static void record(flex::CallRecord& call, const Loaded& loaded, c10::DeviceIndex card,
-                     int64_t stream, const LaunchCost& total, const flex::TimeSpan& span);
+  void record(flex::CallRecord& call, const Loaded& loaded, c10::DeviceIndex card, int64_t stream,
+              const LaunchCost& total, const flex::TimeSpan& span, const LaunchSite& site) const;
   void count_launches() const;
   void check_array(const ArrayBinding& array) const;
   Memory memory_of_argument(size_t index, const at::Tensor& tensor, c10::Device device) const;
   std::shared_ptr<const Loaded> loaded_on(c10::DeviceIndex card);
   std::shared_ptr<const Loaded> load(c10::DeviceIndex card) const;
 
-  std::shared_ptr<const Content> content_;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<const Loaded>> loaded_;  // by card
+  std::shared_ptr<Programs> programs_;
+  std::shared_ptr<const BundleOps> ops_;
+  bool has_indices_ = false;
 };
 
 }  // namespace spyre

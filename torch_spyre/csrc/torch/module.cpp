@@ -11,6 +11,7 @@ PYBIND11_MODULE(_C, module) {
   spyre::bind_memory_history(module);
   spyre::bind_programs(module);
   spyre::bind_bundles(module);
+  spyre::bind_launch_sites(module);
   spyre::bind_arguments_key(module);
   spyre::bind_hooks(module);
   spyre::bind_fallback(module);

@@ -47,11 +47,9 @@ class InstructionCheck {
     const SourceLocation& location =
         program_.locations[static_cast<size_t>(program_.code[instruction_].location)];
     throw KernelError("kernel " + program_.name + ", instruction " + std::to_string(instruction_) +
-                      " (" + location.op + " at " + std::to_string(location.line) + ":" +
-                      std::to_string(location.column) + "): executed " + std::to_string(executed) +
-                      " " + counter + ", but the recorder counts " +
-                      (is_upper_bound ? "at most " : "") + std::to_string(recorded) +
-                      " (SPYRE_EMU_CHECK_COUNTS)");
+                      " (" + text_of(location) + "): executed " + std::to_string(executed) + " " +
+                      counter + ", but the recorder counts " + (is_upper_bound ? "at most " : "") +
+                      std::to_string(recorded) + " (SPYRE_EMU_CHECK_COUNTS)");
   }
 
   const Program& program_;

@@ -52,6 +52,12 @@ std::byte* first_element(const Core& core, const Operand& operand) {
   return elements_of(core, operand, std::vector<int64_t>(operand.strides.size(), 1));
 }
 
+std::string message_at(const flex::FailedInstruction& failed, const std::string& problem) {
+  return "kernel " + failed.kernel + ", core " + std::to_string(failed.core) + ", instruction " +
+         std::to_string(failed.number) + " (" + text_of({failed.op, failed.line, failed.column}) +
+         "): " + problem;
+}
+
 }  // namespace
 
 Interpreter::Interpreter(const Program& program, const Memory& memory, Mailboxes& mailboxes,
@@ -81,28 +87,24 @@ void Interpreter::advance(CoreRun& run, size_t stop) const {
     }
     if (stop == program_.code.size()) run.state = CoreRun::State::kDone;
   } catch (const KernelIndexError& error) {
-    fail(run, error.what(), true);
+    const flex::FailedInstruction failed = failed_instruction(run);
+    run.state = CoreRun::State::kFailed;
+    run.error = std::make_exception_ptr(
+        KernelIndexError(message_at(failed, error.what()), error.index(), failed));
   } catch (const KernelError& error) {
-    fail(run, error.what(), false);
+    const flex::FailedInstruction failed = failed_instruction(run);
+    run.state = CoreRun::State::kFailed;
+    run.error = std::make_exception_ptr(KernelError(message_at(failed, error.what()), failed));
   } catch (...) {
     run.state = CoreRun::State::kFailed;
     run.error = std::current_exception();
   }
 }
 
-std::string Interpreter::location_of(const CoreRun& run) const {
+flex::FailedInstruction Interpreter::failed_instruction(const CoreRun& run) const {
   const Instruction& instruction = program_.code[static_cast<size_t>(run.next)];
   const SourceLocation& location = program_.locations[static_cast<size_t>(instruction.location)];
-  return "kernel " + program_.name + ", core " + std::to_string(run.core.id) + ", instruction " +
-         std::to_string(run.next) + " (" + location.op + " at " + std::to_string(location.line) +
-         ":" + std::to_string(location.column) + ")";
-}
-
-void Interpreter::fail(CoreRun& run, const std::string& problem, bool is_index_error) const {
-  const std::string message = location_of(run) + ": " + problem;
-  run.state = CoreRun::State::kFailed;
-  run.error = is_index_error ? std::make_exception_ptr(KernelIndexError(message))
-                             : std::make_exception_ptr(KernelError(message));
+  return {program_.name, run.core.id, run.next, location.op, location.line, location.column};
 }
 
 int32_t Interpreter::execute_one(const LoopBegin& loop, CoreRun& run) const {

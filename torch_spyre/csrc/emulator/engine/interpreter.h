@@ -78,8 +78,7 @@ class Interpreter {
   template <typename Tile>
   int32_t transfer_tile(const Tile& transfer, CoreRun& run) const;
 
-  void fail(CoreRun& run, const std::string& problem, bool is_index_error) const;
-  std::string location_of(const CoreRun& run) const;
+  flex::FailedInstruction failed_instruction(const CoreRun& run) const;
 
   const Program& program_;
   const Memory& memory_;

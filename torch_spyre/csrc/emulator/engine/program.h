@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "emulator/engine/generated/instructions.h"
@@ -37,6 +38,15 @@ struct Program : ProgramContent {
 
   int64_t cores() const { return grid[0] * grid[1] * grid[2]; }
 };
+
+// Returns an op and its place in a kernel's text, or the number of the OpSpec that it comes from.
+inline std::string text_of(const SourceLocation& location) {
+  if (location.column == 0 && location.line > 0) {
+    return location.op + " of op " + std::to_string(location.line);
+  }
+  return location.op + " at " + std::to_string(location.line) + ":" +
+         std::to_string(location.column);
+}
 
 // Thrown for a file that is damaged, of another version, or not a valid program.
 using flex::ProgramError;

@@ -55,15 +55,15 @@ int64_t value_of(const Term& term, const Core& core, std::span<const int64_t> va
 
 bool is_leaf(const Term& term) { return term.kind <= Kind::kVariable; }
 
-// Throws KernelIndexError unless 0 <= value < extent.
-void check_index(int64_t value, size_t dimension, const std::vector<int64_t>& extents,
-                 const char* kind_of_index) {
-  const bool has_extents = !extents.empty();
-  if (value >= 0 && (!has_extents || value < extents[dimension])) return;
-  throw KernelIndexError(
-      std::string(kind_of_index) + " " + std::to_string(value) + " is out of range in dimension " +
-      std::to_string(dimension) +
-      (has_extents ? " of size " + std::to_string(extents[dimension]) : " of unknown size"));
+bool is_in_range(int64_t value, size_t dimension, const std::vector<int64_t>& extents) {
+  return value >= 0 && (extents.empty() || value < extents[dimension]);
+}
+
+std::string range_error(int64_t value, size_t dimension, const std::vector<int64_t>& extents,
+                        const char* kind_of_index) {
+  return std::string(kind_of_index) + " " + std::to_string(value) +
+         " is out of range in dimension " + std::to_string(dimension) +
+         (extents.empty() ? " of unknown size" : " of size " + std::to_string(extents[dimension]));
 }
 
 int64_t sign_extended(const std::byte* data, ElementType type) {
@@ -136,7 +136,10 @@ int64_t Subscripts::read_index(size_t dimension, std::span<const int64_t> variab
   const size_t rank = subscript.expressions.size();
   for (size_t d = 0; d < rank; ++d) {
     position[d] = evaluate(subscript.expressions[d], core_, variables);
-    check_index(position[d], d, index.extents, "the position of an index");
+    if (!is_in_range(position[d], d, index.extents)) {
+      throw KernelIndexError(
+          range_error(position[d], d, index.extents, "the position of an index"));
+    }
   }
   std::array<std::byte, sizeof(int64_t)> element{};
   copy_element(index.region, offset_of(index.region, {position.data(), rank}), element.data(),
@@ -144,16 +147,33 @@ int64_t Subscripts::read_index(size_t dimension, std::span<const int64_t> variab
   return sign_extended(element.data(), subscript.index.type);
 }
 
-void Subscripts::check_coordinate(size_t dimension, int64_t coordinate) const {
-  check_index(coordinate, dimension, extents_,
-              transfer_.subscripts[dimension].indirect ? "index" : "coordinate");
+std::vector<int64_t> Subscripts::index_position(size_t dimension,
+                                                std::span<const int64_t> variables) const {
+  std::vector<int64_t> position;
+  for (const Expression& expression : transfer_.subscripts[dimension].expressions) {
+    position.push_back(evaluate(expression, core_, variables));
+  }
+  return position;
+}
+
+void Subscripts::check_coordinate(size_t dimension, int64_t coordinate,
+                                  std::span<const int64_t> variables) const {
+  if (is_in_range(coordinate, dimension, extents_)) return;
+  if (!transfer_.subscripts[dimension].indirect) {
+    throw KernelIndexError(range_error(coordinate, dimension, extents_, "coordinate"));
+  }
+  throw KernelIndexError(range_error(coordinate, dimension, extents_, "index"),
+                         flex::InvalidIndex{.value = coordinate,
+                                            .size = extents_.empty() ? -1 : extents_[dimension],
+                                            .dimension = static_cast<int64_t>(dimension),
+                                            .position = index_position(dimension, variables)});
 }
 
 int64_t Subscripts::coordinate(size_t dimension, std::span<const int64_t> variables) const {
   const Subscript& subscript = transfer_.subscripts[dimension];
   const int64_t value = subscript.indirect ? read_index(dimension, variables)
                                            : evaluate(subscript.expressions[0], core_, variables);
-  check_coordinate(dimension, value);
+  check_coordinate(dimension, value, variables);
   return value;
 }
 

@@ -34,12 +34,15 @@ class Subscripts {
   std::optional<int64_t> index_extent(size_t dimension, size_t d) const;
 
  private:
-  // Throws KernelIndexError unless the coordinate is within the view's extents.
-  void check_coordinate(size_t dimension, int64_t coordinate) const;
+  // Throws KernelIndexError unless the coordinate is within the view's extents. It was computed at
+  // a point of the variable space, which tells where an index was read.
+  void check_coordinate(size_t dimension, int64_t coordinate,
+                        std::span<const int64_t> variables) const;
   struct Index {
     Region region;
     std::vector<int64_t> extents;  // empty: unknown
   };
+  std::vector<int64_t> index_position(size_t dimension, std::span<const int64_t> variables) const;
   int64_t read_index(size_t dimension, std::span<const int64_t> variables) const;
 
   const IndirectTransfer& transfer_;
