@@ -140,8 +140,8 @@ TEST("a stream counts work when it executes it, with its span, and no waits") {
   CardMeter meter(record, kRate);
   const auto timeline = std::make_shared<Timeline>(kRate);
   // Streams are never destroyed, as in the runtime, because their threads never end.
-  auto& stream = *new Stream(1, timeline, &meter);
-  auto& other = *new Stream(2, timeline, &meter);
+  auto& stream = *new Stream(1, timeline, 0, &meter);
+  auto& other = *new Stream(2, timeline, 0, &meter);
   uint64_t executing_inside = 0, running_inside = 0;
   const TimeSpan first =
       stream.run([&] { executing_inside = record.num_executing; }, kernel(100, 10, 0));

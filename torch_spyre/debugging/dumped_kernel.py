@@ -198,4 +198,5 @@ def _load_stage(
     parameters = [
         KernelParameter(array.parameter, array.bytes, array.argument) for array in stage.arrays
     ]
-    return bind_program(program, parameters, stage.ops, scratch)
+    _, loaded = bind_program(program, parameters, stage.ops, scratch)
+    return loaded
