@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import torch
+from torch._functorch._aot_autograd.streams import wrap_all_sync_nodes_with_control_deps
 from torch._guards import TracingContext, tracing
 from torch._inductor.compile_fx import compile_fx_inner
 from torch._inductor.exc import InductorError, LoweringException
@@ -134,6 +135,8 @@ class Specializing:
                     tracking(origins),
                 ):
                     reject_subgraphs(module)
+                    # Tracing has inlined the dependencies that order ops and waits for streams.
+                    wrap_all_sync_nodes_with_control_deps(module)
                     compiled: Compiled = compile_fx_inner(module, fakes, **self.options)
             except Exception as error:
                 reason = _reason(error)

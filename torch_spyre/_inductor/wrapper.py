@@ -2,7 +2,10 @@
 
 from typing import Any
 
-from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+from torch._inductor.codegen.wrapper import EnterCudaStreamContextLine, PythonWrapperCodegen
+from torch._inductor.ir import NoneLayout
+from torch._inductor.utils import IndentedBuffer
+from torch._inductor.virtualized import V
 
 from torch_spyre._C import SpyreTensorLayout
 from torch_spyre.constants import DEVICE_NAME
@@ -30,6 +33,8 @@ class SpyreWrapper(PythonWrapperCodegen):
         super().write_header()
         self.header.splice(
             """
+            from contextlib import nullcontext
+            from torch._dynamo.graph_bytecode_inputs import get_external_object_by_index
             from torch_spyre._C import DataFormats, SpyreTensorLayout, spyre_empty_with_layout
             from torch_spyre._inductor.async_compile import SpyreAsyncCompile
             from torch_spyre._inductor.op_spec import IndirectAccess, LoopSpec, OpSpec, TensorArg
@@ -39,6 +44,23 @@ class SpyreWrapper(PythonWrapperCodegen):
             """,
             strip=True,
         )
+
+    def generate_fallback_kernel(self, node: Any) -> None:
+        if isinstance(node.layout, NoneLayout):
+            # It may order streams, as `streams::wait_stream` does: what stands before it has to
+            # be launched before it.
+            V.graph.scheduler.flush()
+        super().generate_fallback_kernel(node)
+
+    def codegen_cuda_stream_enter(self, stream_idx: int) -> EnterCudaStreamContextLine:
+        V.graph.scheduler.flush()
+        line = _EnterStream(stream_idx)
+        self.writeline(line)
+        return line
+
+    def codegen_cuda_stream_exit(self) -> None:
+        V.graph.scheduler.flush()
+        super().codegen_cuda_stream_exit()
 
     def make_buffer_allocation(self, buffer: Any) -> str:
         device = buffer.get_device()
@@ -58,6 +80,22 @@ class SpyreWrapper(PythonWrapperCodegen):
             f"{name} = spyre_empty_with_layout({size}, {stride}, {buffer.get_dtype()}, "
             f"{layout_source(layout)}, device('{DEVICE_NAME}', {device.index}))"
         )
+
+
+class _EnterStream(EnterCudaStreamContextLine):
+    """Makes a stream of the program current; index 0 is the one that is current at the call.
+
+    Inductor declares streams where it enters the guard of a GPU. Our kernels need no guard.
+    """
+
+    def codegen(self, code: IndentedBuffer) -> None:
+        streams = V.graph.scheduler.stream_idx_to_user_obj_idx
+        position = streams.get(self.stream_idx)
+        stream = (
+            "nullcontext()" if position is None else f"get_external_object_by_index({position})"
+        )
+        code.writeline(f"with {stream}:")
+        code.do_indent()
 
 
 def layout_source(layout: SpyreTensorLayout) -> str:

@@ -228,11 +228,28 @@ _INDUCTOR = (
         "registering our scheduling and wrapper",
     ),
     PrivateUse(
+        PrivateName("torch._functorch._aot_autograd.streams.wrap_all_sync_nodes_with_control_deps"),
+        "keeping ops between waits for streams in their order",
+    ),
+    PrivateUse(
+        PrivateName(
+            "torch._inductor.codegen.wrapper.EnterCudaStreamContextLine", members=("codegen",)
+        ),
+        "the line of wrappers that makes a stream current, which we subclass",
+    ),
+    PrivateUse(
+        PrivateName("torch._inductor.utils.IndentedBuffer", members=("do_indent", "writeline")),
+        "writing lines of wrappers",
+    ),
+    PrivateUse(
         PrivateName(
             "torch._inductor.codegen.wrapper.PythonWrapperCodegen",
             members=(
+                "codegen_cuda_stream_enter",
+                "codegen_cuda_stream_exit",
                 "codegen_python_shape_tuple",
                 "create",
+                "generate_fallback_kernel",
                 "make_buffer_allocation",
                 "write_header",
             ),
@@ -355,6 +372,7 @@ _INDUCTOR_IR = (
         "MutationLayoutSHOULDREMOVE.realize_into",
         "NonOwningLayout",
         "NoneAsConstantBuffer",
+        "NoneLayout",
         "Pointwise.create",
         "Reduction.create",
         "ReductionHint.DEFAULT",
