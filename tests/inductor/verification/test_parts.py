@@ -7,7 +7,7 @@ import torch
 from changed_launch import ChangedLaunch
 from varied_functions import FUNCTIONS
 
-from torch_spyre._inductor.runtime import runner
+from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre._inductor.verification import interpreter, parts
 from torch_spyre.errors import VerificationError
 
@@ -55,15 +55,13 @@ def test_stages_that_cannot_be_divided_are_evaluated_whole(name, small_parts):
 
 
 def test_error_in_the_last_part_is_found(small_parts):
-    start = runner.Runner.__init__
+    wrap = Runner.wrap
 
-    def changed(self, *arguments):
-        start(self, *arguments)
-        if not arguments[0].endswith("_alone"):
-            self.run = ChangedLaunch(self.run, 1, [4 * (40 * 32 - 1) + 3])
+    def wrap_changed(self, wrapper):
+        wrap(self, lambda run: wrapper(ChangedLaunch(run, 1, [4 * (40 * 32 - 1) + 3])))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner.Runner, "__init__", changed)
+        patch.setattr(Runner, "wrap", wrap_changed)
         with pytest.raises(VerificationError):
             torch.exp(torch.ones(40, 32).to("spyre"))
 
