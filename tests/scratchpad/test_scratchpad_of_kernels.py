@@ -94,8 +94,8 @@ def test_stats_list_every_kernel_and_core():
             assert figures.peak == figures.peak_bytes / kernel.capacity
             assert 0 <= figures.average <= figures.peak <= 1
             assert 0 <= figures.fragmentation <= 1 and 0 <= figures.reuse_rate < 1
-        (same,) = torch.spyre.scratchpad_stats(kernel.kernel)
-        assert same == kernel
+        # Kernels of other functions may have the same name.
+        assert kernel in torch.spyre.scratchpad_stats(kernel.kernel)
 
 
 def test_kernels_that_cannot_be_launched_have_no_stats(compiled):

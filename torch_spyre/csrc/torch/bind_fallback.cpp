@@ -76,6 +76,7 @@ void bind_fallback(py::module_& module) {
   bind_policy(module);
   module.def("_run_on_cpu", &run_op_on_cpu, py::arg("name"), py::arg("overload"), py::arg("args"),
              py::arg("kwargs"));
+  module.def("_reset_fallback_warnings", &reset_fallback_warnings);
   module.def("_register_cpu_kernels", &register_kernels, py::arg("forms"));
 }
 

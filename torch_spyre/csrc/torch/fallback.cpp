@@ -91,6 +91,12 @@ void set_fallback_warning(std::function<void(const std::string&)> warn) {
   warn_once_per_op = std::move(warn);
 }
 
+void reset_fallback_warnings() {
+  std::lock_guard lock(warned_mutex);
+  warned_names.clear();
+  warned_schemas.clear();
+}
+
 void set_fallback_error(RaiseFallbackError value) { raise_forbidden = std::move(value); }
 
 std::string dotted_name(const FunctionSchema& schema) {

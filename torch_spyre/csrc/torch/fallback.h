@@ -13,6 +13,9 @@ namespace spyre {
 // Sets the function that is called on the first fallback of each op if the policy is to warn. If it
 // throws, the op does not run and is reported again next time.
 void set_fallback_warning(std::function<void(const std::string&)> warn);
+
+// Forgets which ops have been reported.
+void reset_fallback_warnings();
 // A function that throws the error of a forbidden fallback, given the op's name and arguments.
 using RaiseFallbackError = std::function<void(const std::string&, c10::ArrayRef<c10::IValue>)>;
 void set_fallback_error(RaiseFallbackError raise_error);
