@@ -88,5 +88,7 @@ def unsupported_message(result: torch.Tensor) -> str:
     """Return a pattern for the error about a result that the card cannot hold."""
     if result.layout != torch.strided:
         return "sparse"
+    if result.dtype == torch.complex32:  # views of float16 tensors are rejected with a reason
+        return "not support dtype Complex|complex32 holds the host's float16"
     names = {torch.float64: "Double", torch.complex64: "ComplexFloat", torch.uint64: "UInt64"}
     return f"not support dtype {names.get(result.dtype, 'Complex')}"
