@@ -64,6 +64,12 @@ class SpyreScheduling(BaseScheduling):
         return False
 
     def flush(self) -> None:
+        """Write the call of the pending nodes, and free the buffers that are not used after it."""
+        if self.pending:
+            self.write_pending()
+            self.free_buffers_in_scheduler()
+
+    def write_pending(self) -> None:
         """Compile the pending nodes as one bundle, and write the call of its kernel."""
         nodes, self.pending = self.pending, []
         if not nodes:
@@ -91,7 +97,6 @@ class SpyreScheduling(BaseScheduling):
             f"in_default_layout({name})" if name in constants else name for name in bundle.arguments
         )
         wrapper.writeline(f"{kernel}.run({arguments})")
-        self.free_buffers_in_scheduler()
 
     def _request(self, nodes: Sequence[SchedulerNode], wrapper: SpyreWrapper) -> BundleRequest:
         buffers = [node.node for node in nodes if isinstance(node.node, ir.ComputedBuffer)]

@@ -48,8 +48,12 @@ class SpyreWrapper(PythonWrapperCodegen):
     def generate_fallback_kernel(self, node: Any) -> None:
         if isinstance(node.layout, NoneLayout):
             # It may order streams, as `streams::wait_stream` does: what stands before it has to
-            # be launched before it.
-            V.graph.scheduler.flush()
+            # be launched before it. Buffers that it reads last must not be freed yet.
+            from torch_spyre._inductor.scheduling import SpyreScheduling  # imports this module
+
+            for backend in V.graph.scheduler.backends.values():
+                if isinstance(backend, SpyreScheduling):
+                    backend.write_pending()
         super().generate_fallback_kernel(node)
 
     def codegen_cuda_stream_enter(self, stream_idx: int) -> EnterCudaStreamContextLine:
