@@ -9,25 +9,24 @@ import functools
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Literal
 
 import torch
 
 from torch_spyre import _C, knobs
 from torch_spyre.errors import KnobError, UnknownNamespaceWarning, UnknownOpError
-from torch_spyre.knob_kinds import FALLBACK_MODES, FallbackSetting
+from torch_spyre.knob_kinds import FALLBACK, FallbackSetting
 
-Mode = Literal["warn", "silent", "error"]
 Op = str | torch._ops.OpOverload | torch._ops.OpOverloadPacket
 
 
 def fallback(
-    mode: Mode | None = None, *, allow: Op | Iterable[Op] = ()
+    mode: str | None = None, *, allow: Op | Iterable[Op] = ()
 ) -> AbstractContextManager[None]:
     """Return a context manager, or a decorator, that sets what happens to ops that fall back.
 
-    `mode` applies to all ops but those in `allow`, which run on the CPU without a warning. Names
-    are "aten._linalg_det", which means all overloads, or "aten._linalg_det.default"; ops such as
+    `mode` ("warn", "silent" or "error") applies to all ops but those in `allow`, which run on the
+    CPU without a warning. It may also be a value of TORCH_SPYRE_FALLBACK, with a list. Names are
+    "aten._linalg_det", which means all overloads, or "aten._linalg_det.default"; ops such as
     `torch.ops.aten._linalg_det` may be given instead. Without a mode, the mode outside of the
     block continues to apply, and `allow` adds to its list.
 
@@ -37,15 +36,26 @@ def fallback(
         with torch.spyre.fallback("error", allow=["aten._linalg_det"]):
             model(x)
     """
-    if mode is not None and mode not in FALLBACK_MODES:
-        raise KnobError("torch.spyre.fallback", str(mode), ", ".join(FALLBACK_MODES))
     is_single = isinstance(allow, str | torch._ops.OpOverload | torch._ops.OpOverloadPacket)
     ops: Iterable[Op] = [allow] if is_single else allow  # type: ignore[assignment, list-item]
-    return _policy_of_block(mode, _checked("torch.spyre.fallback", map(str, ops)))
+    names = [str(op) for op in ops]
+    if mode is not None:
+        setting = _parsed(mode)
+        names += setting.allow
+        # A list alone adds to that of the outer policy, as the argument does.
+        mode = None if mode.lstrip().startswith("allow:") else setting.mode
+    return _policy_of_block(mode, _checked("torch.spyre.fallback", names))
+
+
+def _parsed(mode: str) -> FallbackSetting:
+    try:
+        return FALLBACK.parse(str(mode))
+    except ValueError:
+        raise KnobError("torch.spyre.fallback", str(mode), FALLBACK.allowed) from None
 
 
 @contextmanager
-def _policy_of_block(mode: Mode | None, names: list[str]) -> Iterator[None]:
+def _policy_of_block(mode: str | None, names: list[str]) -> Iterator[None]:
     outer = current()
     policy = (
         _C._FallbackPolicy(outer.mode, [*outer.allow, *names])

@@ -182,6 +182,16 @@ def test_block_inside_of_a_compiled_function(x):
     assert _C._thread_fallback_policy() is None
 
 
+def test_a_block_accepts_the_values_of_the_variable(x):
+    with torch.spyre.fallback("error,allow:aten._linalg_det", allow="aten.linalg_qr"):
+        assert not is_forbidden(torch.linalg.det, x)
+        assert not is_forbidden(torch.linalg.qr, x)
+        assert is_forbidden(torch.matrix_exp, x)
+    with torch.spyre.fallback("error"), torch.spyre.fallback("allow:aten._linalg_det"):
+        assert not is_forbidden(torch.linalg.det, x)
+        assert is_forbidden(torch.linalg.qr, x)
+
+
 def test_unknown_modes_and_ops_are_errors_with_the_nearest_name():
     with pytest.raises(KnobError, match=r"'loud' is not valid; allowed: warn, silent, error"):
         torch.spyre.fallback("loud")
