@@ -52,10 +52,10 @@ void check_geometry(const Sizes& size, const Sizes& strides, int64_t offset) {
   if (offset < 0) {
     throw std::invalid_argument("negative storage offset " + std::to_string(offset));
   }
+  // A view without elements addresses nothing, so its offset is as free as on the CPU.
+  if (has_zero(size)) return;
   int64_t elements = 1;
-  if (!has_zero(size)) {
-    for (int64_t n : size) elements = checked_multiply(elements, n);
-  }
+  for (int64_t n : size) elements = checked_multiply(elements, n);
   if (checked_add(offset, host_extent(size, strides)) > kMaxElements) {
     throw std::overflow_error("sizes " + to_string(size) + ", strides " + to_string(strides) +
                               " and storage offset " + std::to_string(offset) +
