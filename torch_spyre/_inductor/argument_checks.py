@@ -53,6 +53,28 @@ _NOT_BOOL = (
 _NOT_BOOLS = ("fmod", "pow", "remainder")
 # Ops that do not return bool, whatever dtype= or out= ask for.
 _NO_BOOL_RESULTS = ("arange", "cumprod", "cumsum", "linspace", "logspace", "range")
+# Ops that cast their result to the dtype of out=. Other kernels of the CPU reject another dtype.
+_CASTING = (
+    *("acos", "acosh", "add", "addcdiv", "addcmul", "addr", "all", "angle", "any", "arange"),
+    *("asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_left_shift", "bitwise_or"),
+    *("bitwise_right_shift", "bitwise_xor", "cat", "clamp", "clamp_max", "clamp_min", "copysign"),
+    *("cos", "cosh", "cumprod", "cumsum", "digamma", "div", "eq", "erf", "erfc", "erfinv", "exp"),
+    *("exp2", "expm1", "eye", "floor_divide", "fmax", "fmin", "fmod", "ge", "gelu_backward"),
+    *("glu", "gt", "huber_loss", "hypot", "i0", "le", "lerp", "lgamma", "linspace", "log"),
+    *("log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not"),
+    *("logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt", "max", "maximum"),
+    *("mean", "min", "minimum", "mse_loss", "mul", "mvlgamma", "nansum", "ne", "polygamma"),
+    *("pow", "prod", "reciprocal", "remainder", "rsqrt", "sigmoid", "sigmoid_backward", "sin"),
+    *("silu_backward", "sinc", "sinh", "smooth_l1_loss", "special_entr", "special_erfcx"),
+    *("special_i0e", "special_i1", "special_i1e", "special_log_ndtr", "special_ndtri"),
+    *("special_xlog1py", "sqrt", "std", "sub", "sum", "tan", "tanh", "tanh_backward"),
+    *("threshold", "threshold_backward", "var", "xlogy"),
+)
+# Overloads of them that do not.
+_NOT_CASTING = (
+    *("aten.clamp.out", "aten.clamp_max.out", "aten.clamp_min.out", "aten.lerp.Tensor_out"),
+    *("aten.max.dim_max", "aten.min.dim_min"),
+)
 # Ops that add a multiple of one operand to the other.
 _SCALED = ("add", "rsub", "sub")
 # Reductions that return indices support no more dims than the bits of a mask of dims.
@@ -119,7 +141,27 @@ def check_arguments(
                 f"result type {_type_name(result)} can't be cast to the desired output type "
                 f"{_type_name(target)}"
             )
+        _check_output_dtype(overload, result.dtype, target.dtype, kwargs)
     return results
+
+
+def _check_output_dtype(
+    overload: torch._ops.OpOverload,
+    dtype: torch.dtype,
+    output_dtype: torch.dtype,
+    kwargs: dict[str, Any],
+) -> None:
+    """Raise UnsupportedError for an output of another dtype, unless the CPU kernel casts to it.
+
+    In-place ops cast.
+    """
+    has_output = any(argument.is_out for argument in overload._schema.arguments)
+    if dtype == output_dtype or not has_output:
+        return
+    name = overload._schema.name.removeprefix("aten::")
+    is_casting = name in _CASTING and str(overload) not in _NOT_CASTING
+    if not is_casting or kwargs.get("dtype") is not None:
+        raise UnsupportedError(f"{overload} of {dtype} into {output_dtype}")
 
 
 def _check_dtype(overload: torch._ops.OpOverload, args: Sequence[Any]) -> None:

@@ -49,6 +49,48 @@ def test_comparisons_accept_numeric_out_and_all_only_bool():
     assert torch.eq(x, 1, out=on_card(4, 4, dtype=torch.int32)).tolist() == [[1] * 4] * 4
 
 
+OTHER_OUTPUTS = {
+    "matmul": lambda x, out: torch.matmul(x, x, out=out(torch.float16)),
+    "floor": lambda x, out: torch.floor(x, out=out(torch.float16)),
+    "clamp": lambda x, out: torch.clamp(x, 0, out=out(torch.float16)),
+    "softmax": lambda x, out: torch.softmax(x, 0, out=out(torch.float16)),
+    "tril": lambda x, out: torch.tril(x, out=out(torch.float16)),
+    "nan_to_num": lambda x, out: torch.nan_to_num(x, out=out(torch.float16)),
+    "sum of a dtype": lambda x, out: torch.sum(x, 0, dtype=x.dtype, out=out(torch.float16)),
+    "argmax": lambda x, out: torch.argmax(x, 0, out=out(torch.int32)),
+    "sort": lambda x, out: torch.sort(x, out=(out(x.dtype), out(torch.int32))),
+    "values of sort": lambda x, out: torch.sort(x, out=(out(torch.float16), out(torch.int64))),
+    "median": lambda x, out: torch.median(x, 0, out=(out(x.dtype), out(torch.int32))),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_OUTPUTS)
+def test_out_of_another_dtype_has_the_error_of_the_cpu(name):
+    def error(device):
+        def out(dtype):
+            return torch.empty(0, dtype=dtype, device=device)
+
+        with pytest.raises(RuntimeError) as raised:
+            OTHER_OUTPUTS[name](torch.ones(4, 4, device=device), out)
+        return str(raised.value)
+
+    assert error("spyre") == error("cpu")
+
+
+def test_ops_that_cast_their_result_do_not_fall_back():
+    x, before = on_card(4, 4), torch.spyre.counters()["fallbacks"]
+    for call in (
+        lambda out: torch.add(x, x, out=out),
+        lambda out: torch.exp(x - x, out=out),
+        lambda out: torch.sum(x, 0, out=out),
+        lambda out: torch.clamp(x, x, x, out=out),
+    ):
+        out = torch.empty(0, dtype=torch.float16, device="spyre")
+        call(out)
+        assert out.dtype is torch.float16
+    assert torch.spyre.counters()["fallbacks"] == before
+
+
 ARGUMENTS = {
     "topk": (lambda x: torch.topk(x, 9), "selected index k out of range"),
     "layer_norm of another size": (lambda x: F.layer_norm(x, (3,)), "Given normalized_shape"),
