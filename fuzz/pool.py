@@ -18,13 +18,17 @@ from typing import Any
 
 from fuzz.kind import Content, Kind
 from fuzz.outcomes import Batch, Finished, Found, Generate, Problem, Try
-from fuzz.worker import BEGAN, LOG, NUMBER, PREPARING, REJECTED, memory_problem, work
+from fuzz.worker import BEGAN, CPU_BEGAN, LOG, NUMBER, PREPARING, REJECTED, memory_problem, work
 
 _fork = multiprocessing.get_context("fork")
 # Seconds between two looks at the time and memory of a worker.
 _POLL = 0.2
 # Preparing imports modules and compiles kernels.
 _PREPARING_SECONDS = 120.0
+# On a machine that is busy with other work, an input has exceeded its time only if it was computing
+# for this fraction of it, or if this many times the limit have passed.
+_MIN_CPU_FRACTION = 0.5
+_MAX_WAITING = 6.0
 # Caches of plans and programs grow; a worker above this is replaced between two batches.
 _RETIRING_MEGABYTES = 2048
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -55,7 +59,7 @@ class Slot:
     def _fork(self, siblings: "list[Slot]") -> None:
         self.connection, child_end = _fork.Pipe()
         inherited = [slot.connection for slot in siblings if slot.process is not None]
-        self.progress = _fork.RawArray("d", [PREPARING, time.monotonic(), 0])
+        self.progress = _fork.RawArray("d", [PREPARING, time.monotonic(), 0, 0])
         arguments = (child_end, [*inherited, self.connection], self.progress, self.kinds)
         self.process = _fork.Process(
             target=work, args=(*arguments, self.seed, self.folder), daemon=True
@@ -124,6 +128,7 @@ class Slot:
         if self.process is None:
             self._fork([])
         self.progress[NUMBER], self.progress[BEGAN] = PREPARING, time.monotonic()
+        self.progress[CPU_BEGAN] = self._cpu_seconds()
         self.batch = Batch(task.kind, 0, 1)
         self.connection.send(task)
         problem = None
@@ -145,7 +150,9 @@ class Slot:
         kind = self.kinds[self.batch.kind]
         began, number = self.progress[BEGAN], self.progress[NUMBER]
         limit = _PREPARING_SECONDS if number == PREPARING else kind.seconds
-        if time.monotonic() - began > limit:
+        seconds = time.monotonic() - began
+        is_computing = self._cpu_seconds() - self.progress[CPU_BEGAN] > _MIN_CPU_FRACTION * limit
+        if seconds > (limit if is_computing else _MAX_WAITING * limit):
             return Problem("time beyond the limit", f"it did not end within {limit:g} s")
         growth = self._megabytes() - max(self._base, _RETIRING_MEGABYTES)
         return memory_problem(growth, kind) if growth > kind.megabytes else None
@@ -157,6 +164,17 @@ class Slot:
         except (OSError, IndexError):  # it has just ended
             return 0.0
         return int(pages) * _PAGE / 2**20
+
+    def _cpu_seconds(self) -> float:
+        """Return the CPU time of the worker, as `time.process_time()` counts it there."""
+        assert self.process is not None
+        try:
+            status = Path(f"/proc/{self.process.pid}/stat").read_text()
+        except OSError:  # it has just ended
+            return 0.0
+        # The name, in parentheses, may contain spaces.
+        user, system = status.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def _exit_problem(self) -> Problem:
         assert self.process is not None

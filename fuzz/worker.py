@@ -15,9 +15,9 @@ from typing import Any
 from fuzz.kind import Content, Kind, chance_of, is_rejection
 from fuzz.outcomes import Batch, Finished, Found, Generate, Problem, Task, Try, problem_of
 
-# What an array in shared memory holds: the number of the running input, when it began, and how many
-# inputs of the batch were rejected.
-NUMBER, BEGAN, REJECTED = range(3)
+# What an array in shared memory holds: the number of the running input, when it began, how many
+# inputs of the batch were rejected, and the CPU time of the process when the input began.
+NUMBER, BEGAN, REJECTED, CPU_BEGAN = range(4)
 PREPARING = -1
 LOG = "log.txt"
 
@@ -78,7 +78,7 @@ class Worker:
         self.connection.send(Finished(batch, batch.count, rejected, seconds))
 
     def prepare(self, name: str) -> Kind:
-        self.progress[NUMBER], self.progress[BEGAN] = PREPARING, time.monotonic()
+        self._begin(PREPARING)
         kind = self.kinds[name]
         if name != self.current:
             kind.prepare()
@@ -86,17 +86,20 @@ class Worker:
         return kind
 
     def run_input(self, kind: Kind, number: int) -> Problem | None:
-        # The time first: an older one would exceed the limit of this input.
-        self.progress[BEGAN] = time.monotonic()
-        self.progress[NUMBER] = number
+        self._begin(number)
         return self.outcome(kind, self.generate(kind, number))
+
+    def _begin(self, number: int) -> None:
+        # The times first: older ones would exceed the limit of this input.
+        self.progress[BEGAN], self.progress[CPU_BEGAN] = time.monotonic(), time.process_time()
+        self.progress[NUMBER] = number
 
     def generate(self, kind: Kind, number: int) -> Content:
         return kind.generate(chance_of(self.seed, kind.name, number))
 
     def run_content(self, name: str, content: Content) -> Problem | None:
         kind = self.prepare(name)
-        self.progress[BEGAN], self.progress[NUMBER] = time.monotonic(), 0
+        self._begin(0)
         return self.outcome(kind, content)
 
     def outcome(self, kind: Kind, content: Content) -> Problem | None:

@@ -1,6 +1,7 @@
 """The driver of the fuzzing program: counting, resuming, saved cases and planted bugs."""
 
 import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -80,6 +81,16 @@ def test_a_planted_bug_is_found_and_saved_once(options, bug):
     assert case.signature.startswith(SIGNATURES[bug])
     assert len(case.content) == 1 and case.content[0] < 100
     assert json.loads(path.read_text())["reproduce"] == f"python -m fuzz --replay {path}"
+
+
+def test_an_input_that_waits_for_a_busy_machine_is_no_finding(options):
+    class Waiting(Numbers):
+        seconds = 0.3
+
+        def run(self, content):
+            time.sleep(2 * self.seconds)
+
+    assert run(Waiting(), replace(options, inputs=1)).findings == 0
 
 
 def test_another_run_finds_the_same_and_saves_nothing_new(options):
