@@ -99,6 +99,17 @@ def test_strides_of_attention_are_those_of_the_cpu(key, query, batches, width):
     )
 
 
+@pytest.mark.parametrize(
+    "size, repeats", [((4,), (0, 1)), ((4,), (2, 0)), ((1, 0), (2, 3))], ids=str
+)
+def test_strides_of_empty_repetitions_are_those_of_the_cpu(size, repeats):
+    host = torch.ones(size)
+    assert_real_and_fake_strides(lambda x: x.repeat(repeats), host)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x.repeat(repeats))(host.to("spyre"))
+    assert_strides(compiled, host.repeat(repeats))
+
+
 def test_strides_of_symbolic_sizes_are_those_of_the_cpu():
     torch._dynamo.reset()
     run = torch.compile(lambda x: x.softmax(-1) * 2, dynamic=True)

@@ -16,6 +16,9 @@ def _repeat(x: torch.Tensor, repeats: Sequence[int]) -> torch.Tensor:
     with_repeat_dims = x.reshape([n for length in size for n in (1, length)])
     expanded_size = [n for pair in zip(repeats, size, strict=True) for n in pair]
     result_size = [times * n for times, n in zip(repeats, size, strict=True)]
+    if 0 in result_size:
+        # A copy without elements would keep the strides of the expanded view.
+        return x.new_empty(result_size)
     # Contiguous, whatever the strides of x: views of the result rely on that.
     expanded = with_repeat_dims.expand(expanded_size)
     return expanded.clone(memory_format=torch.contiguous_format).reshape(result_size)
