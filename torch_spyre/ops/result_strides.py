@@ -70,8 +70,13 @@ def _roll(args: Sequence[Any], result: torch.Tensor) -> Strides:
 
 
 def _ldexp(args: Sequence[Any], result: torch.Tensor) -> Strides:
-    """Return the strides of the product with `pow(2.0, other)`, which is contiguous."""
+    """Return the strides of the product with `pow(2.0, other)`, which is contiguous.
+
+    For 16-bit floats PyTorch raises a tensor of that dtype to the power, in the order of `other`.
+    """
     x, other = args
+    if x.is_floating_point() and x.dtype.itemsize == 2:
+        return _elementwise(args, result)
     return _elementwise((x, other.contiguous()), result)
 
 

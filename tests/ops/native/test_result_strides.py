@@ -99,6 +99,12 @@ def test_strides_of_attention_are_those_of_the_cpu(key, query, batches, width):
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_strides_of_ldexp_are_those_of_the_cpu(dtype):
+    exponents = torch.ones(4, 5, 3, dtype=dtype).mT.contiguous().mT
+    assert_real_and_fake_strides(torch.ldexp, torch.ones(5, 1, dtype=dtype), exponents)
+
+
 @pytest.mark.parametrize(
     "size, repeats", [((4,), (0, 1)), ((4,), (2, 0)), ((1, 0), (2, 3))], ids=str
 )
