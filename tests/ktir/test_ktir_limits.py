@@ -3,6 +3,7 @@
 import time
 
 import pytest
+import torch  # noqa: F401  (loads the libraries that _C needs)
 from ktir_texts import function
 
 from torch_spyre import _C, ktir
@@ -21,6 +22,19 @@ def test_index_constants_of_64_bits_are_accepted(value):
     assert f"arith.constant {value} : index" in str(
         ktir.load(function(f"%c = arith.constant {value} : index"))
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'func.func @"a\\00b"() { return }',
+        'func.func @f() attributes {note = "a\\00b"} { return }',
+        'func.func @f() { return } loc("a\\00b":1:1)',
+    ],
+)
+def test_strings_with_the_character_0_are_rejected(text):
+    with pytest.raises(KtirError, match="a string with the character 0"):
+        ktir.load(text)
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])

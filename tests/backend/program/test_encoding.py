@@ -111,6 +111,7 @@ MOVE = bytes([2, 2 * Move.opcode])
         (with_payload(payload_with(b"\x80\1")), "a list of 64 items does not fit the file"),
         (with_payload(payload_with(b"\1")), "a list of -1 items does not fit the file"),
         (with_payload(b"\4\xff\xfe"), "a text is not UTF-8"),
+        (with_payload(b"\6a\0b"), "a text contains the character 0"),
         (with_payload(b"\x80\1a"), "a list of 64 items does not fit the file"),
         (with_payload(payload_with(bytes([2, 2 * Scalar.opcode, 0, 0, 60]))), "30 is not a Elem"),
     ],

@@ -111,9 +111,12 @@ class Reader:
         raw = self.data[self.position : self.position + length]
         self.position += length
         try:
-            return raw.decode()
+            text = raw.decode()
         except UnicodeDecodeError:
             raise ProgramError("a text is not UTF-8") from None
+        if "\0" in text:
+            raise ProgramError("a text contains the character 0")
+        return text
 
 
 def _write_integer(out: bytearray, value: int) -> None:

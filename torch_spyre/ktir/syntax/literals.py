@@ -1,4 +1,4 @@
-"""Parse number literals: hexadecimal floats as bit patterns, splats, and a limit on sizes."""
+"""Parse literals: hexadecimal floats as bit patterns, splats, limits on sizes, and strings."""
 
 import math
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     RankedStructure,
+    StringAttr,
 )
 from xdsl.parser import AttrParser, Parser
 from xdsl.utils.exceptions import VerifyException
@@ -57,7 +58,7 @@ class _HexadecimalElement(AttrParser._TensorLiteralElement):
 
 
 class LiteralParser(Parser):
-    """The part of the parser for numbers and dense constants."""
+    """The part of the parser for numbers, dense constants and strings."""
 
     def parse_optional_builtin_int_or_float_attr(
         self,
@@ -138,3 +139,19 @@ class LiteralParser(Parser):
         if isinstance(element, _HexadecimalElement):
             return element.to_float_type(self, element_type)
         return _rounded_to_range(element.to_float(self), element_type)
+
+    def parse_optional_str_literal(self) -> str | None:
+        position = self.pos
+        return self._without_zero(super().parse_optional_str_literal(), position)
+
+    def parse_optional_symbol_name(self) -> StringAttr | None:
+        position = self.pos
+        name = super().parse_optional_symbol_name()
+        self._without_zero(None if name is None else name.data, position)
+        return name
+
+    def _without_zero(self, text: str | None, position: int) -> str | None:
+        """Return a text; reject the character 0, which no text of a program may contain."""
+        if text is not None and "\0" in text:
+            self.raise_error("a string with the character 0", position)
+        return text

@@ -66,6 +66,8 @@ std::string ProgramDecoder::text() {
   std::string result(reinterpret_cast<const char*>(data_.data() + position_), count);
   position_ += count;
   if (!is_utf8(result)) reject_program("a text is not UTF-8");
+  // Error messages name kernels and values, and end at such a character.
+  if (result.find('\0') != std::string::npos) reject_program("a text contains the character 0");
   return result;
 }
 
