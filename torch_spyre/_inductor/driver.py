@@ -19,7 +19,7 @@ from torch_spyre._inductor.bundle import Bundle, Tensor, format_loops
 from torch_spyre._inductor.bundle_builder import build_bundle
 from torch_spyre._inductor.op_spec import OpSpec, without_origins
 from torch_spyre._inductor.pipeline import run_passes
-from torch_spyre._inductor.provenance import node_reference
+from torch_spyre._inductor.provenance import SpecNodes, node_reference, nodes_of
 from torch_spyre._inductor.runtime.dump import dump
 from torch_spyre._inductor.runtime.recording import RecordedKernel
 from torch_spyre._inductor.runtime.runner import Runner
@@ -88,9 +88,9 @@ def kernel_source(bundle: Bundle, name: str) -> str:
     return f"async_compile.sdsc({', '.join(arguments)})"
 
 
-def node_names(stages: Sequence[Sequence[OpSpec]]) -> list[list[str]]:
-    """Return the name of the node that each spec comes from; empty if it is unknown."""
-    return [[spec.origin.node if spec.origin else "" for spec in specs] for specs in stages]
+def node_names(stages: Sequence[Sequence[OpSpec]]) -> list[list[SpecNodes]]:
+    """Return the names of the nodes that each spec comes from; empty if one is unknown."""
+    return [[nodes_of(spec) for spec in specs] for specs in stages]
 
 
 def load_bundle(bundle: Bundle) -> Runner:
