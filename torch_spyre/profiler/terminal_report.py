@@ -119,7 +119,7 @@ def show_work(summary: Summary, console: Console, max_rows: int) -> None:
     if kernels:
         is_wide = console.width >= _WIDE
         place = _MAX_PLACE if console.width >= _WIDEST else 0
-        wide_heads = (">mean", ">DDR", ">bytes") if is_wide else ()
+        wide_heads: tuple[str, ...] = (">mean", ">DDR", ">bytes") if is_wide else ()
         wide_heads += ("from",) if place else ()
         table = _table("Kernels", ">time", ">share", ">calls", ">PT", "bound by", *wide_heads)
         for row in kernels[:max_rows]:
