@@ -26,7 +26,7 @@ PAGE = ROOT / "docs/profiling.md"
 PICTURES = ROOT / "docs/pictures"
 _EXAMPLE = ROOT / "examples/profiling.py"
 _WIDTH = 900
-_TEXT_COLUMNS = 110
+_TEXT_COLUMNS = 124
 _MAX_ROWS = 6
 
 
@@ -65,6 +65,11 @@ def _show_summary(summary: Summary, console: Console) -> None:
     for card in summary.cards:
         terminal_report.show_card(card, console)
     terminal_report.show_work(summary, console, _MAX_ROWS)
+    folder = f"{_EXAMPLE.parent}{os.sep}"
+    lines = [replace(row, name=row.name.removeprefix(folder)) for row in summary.lines]
+    terminal_report.show_places(console, "Lines of kernels", lines, _MAX_ROWS)
+    modules = summary.kernel_modules
+    terminal_report.show_places(console, "Modules of kernels", modules, _MAX_ROWS)
 
 
 def _show_comparison(summaries: Mapping[str, Summary], console: Console) -> None:

@@ -136,6 +136,7 @@ class LaunchCost:
 class ProgramOp:
     """An op of a program: the node of the graph that it comes from, or the op that was called.
 
+    `index_node` and `index_op` are those of the op that reads elements through index tensors.
     `index_strides` maps each indexed device dim to the strides of its index tensor on the host.
     """
 
@@ -144,6 +145,8 @@ class ProgramOp:
         *,
         node: str = "",
         op: str = "",
+        index_node: str = "",
+        index_op: str = "",
         index_strides: Mapping[int, Sequence[int]] = ...,
     ) -> None: ...
 
@@ -186,7 +189,7 @@ class Bundle:
     @property
     def arguments(self) -> int: ...
     def __len__(self) -> int: ...
-    def for_nodes(self, nodes: Sequence[Sequence[str]]) -> Bundle: ...
+    def for_nodes(self, nodes: Sequence[Sequence[tuple[str, str]]]) -> Bundle: ...
     def run(self, /, *tensors: torch.Tensor) -> None: ...
     def scratchpad_high_water(self, device: int = -1) -> list[int]: ...
 

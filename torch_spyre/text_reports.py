@@ -1,6 +1,20 @@
-"""Parts of text reports: sizes with units, tables, and ranges of numbers."""
+"""Parts of text reports: sizes with units, tables, and ranges of numbers; and writing them."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from torch_spyre.errors import OutputError
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a report in UTF-8; raise OutputError if that fails.
+
+    Characters that UTF-8 cannot encode, which damaged files may contain, are escaped.
+    """
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise OutputError(path, error) from error
 
 
 def readable_bytes(count: int) -> str:

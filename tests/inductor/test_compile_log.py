@@ -120,7 +120,7 @@ def test_graph_breaks_and_variants_are_logged(lines, x):
         torch._dynamo.graph_break()
         return y * 2
 
-    every = lines(torch.compile(function), x, inductor="INFO", execution="DEBUG")
+    every = lines(torch.compile(function), x, inductor="DEBUG")
     (line,) = [line for line in every if "graph break" in line]
     assert f"{HERE}:{function.__code__.co_firstlineno + 2}" in line
     assert len([line for line in every if "variant 1 of a graph" in line]) == 2
@@ -143,7 +143,7 @@ def test_launches_and_loads_are_logged_at_debug(lines, x):
 def test_fallbacks_are_logged_with_their_reason_and_line(lines):
     x = torch.ones(4, 4, device="spyre")
     with torch.spyre.fallback("warn"), pytest.warns(FallbackWarning):
-        (line,) = lines(lambda: torch.linalg.ldl_factor_ex(x), ops="INFO")
+        (line,) = lines(lambda: torch.linalg.ldl_factor_ex(x), execution="INFO")
     assert "aten.linalg_ldl_factor_ex.default falls back to the CPU at " in line
     assert f"{HERE}:" in line
 

@@ -103,6 +103,21 @@ def test_modules_are_named_in_forward_and_backward(specs_of):
     assert {spec.origin.code for spec in matmuls} == {"return self.linear(x).tanh()"}
 
 
+def test_lookups_know_the_op_that_indexes_whatever_they_are_fused_into(specs_of):
+    def function(table, index):
+        rows = table[index]
+        return rows * 2
+
+    index = torch.tensor([1, 0]).to("spyre")
+    spec = specs_of(torch.compile(function), on_card(4, 64), index)[-1]
+    assert (spec.op, spec.origin.op) == ("mul", "aten.mul.Tensor")
+    assert spec.index_origin.op == "aten.index.Tensor"
+    assert spec.index_origin.code == "rows = table[index]"
+    assert [origin.op for origin in spec.origins] == ["aten.index.Tensor", "aten.mul.Tensor"]
+    (plain,) = specs_of(torch.compile(lambda x: x * 2), on_card(4, 64))
+    assert plain.index_origin is None
+
+
 def test_eager_ops_know_their_op(specs_of):
     x = on_card(7, 71)
     specs = specs_of(lambda: x.softmax(-1))

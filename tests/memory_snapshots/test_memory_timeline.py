@@ -76,4 +76,11 @@ def test_a_site_is_the_innermost_line_of_the_user():
     assert site_of((inner,)) == str(inner)  # there is nothing better
     assert site_of((inner, Frame("<string>", 3, "<module>"))) == "<string>:3 in <module>"
     assert site_of(()) == UNKNOWN
+    # Generated code is found by its name, wherever TORCHINDUCTOR_CACHE_DIR is.
+    name = "c6bgrsvd3jxvjyfrvzzmmkvab6lcrjivsg7zdekljhc5zoqo5yor.py"
+    generated = Frame(f"/my/cache/6b/{name}", 67, "call")
+    user = Frame("/home/me/cat.py", 3, "step")
+    assert site_of((generated, inner, user)) == str(user)
+    # As in backward():
+    assert site_of((inner, generated, inner)) == f"compiled graph, {generated}"
     assert frames(1)[0]["filename"] == inner.file

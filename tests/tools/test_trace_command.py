@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 
@@ -145,6 +146,31 @@ def test_a_foreign_file_is_an_error_in_one_line(spyre, analyzer, tmp_path, conte
     for code, out, err in (spyre(path), spyre(path, "--json"), analyzer("-i", path)):
         assert (code, out) == (1, "")
         assert err.startswith("error: ") and err.count("\n") == 1 and "Traceback" not in err
+
+
+def test_names_that_are_no_text_and_huge_numbers_are_shown(spyre, analyzer, tmp_path):
+    path = tmp_path / "odd.json"
+    kernel = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 0, "ts": 1, "dur": 1e300}
+    path.write_text(
+        json.dumps([{**kernel, "name": "half \ud800 a pair", "args": {"bytes": 10**60}}])
+    )
+    page, processed = tmp_path / "odd.html", tmp_path / "out.json"
+    code, out, err = spyre(path, "--html", page, "--csv", tmp_path / "odd")
+    assert (code, err) == (0, "")
+    assert "1e+285 Gs" in out and max(map(len, out.splitlines())) < 200
+    assert "half \\ud800 a pair" in page.read_text(encoding="utf-8")
+    assert analyzer("-i", path, "-o", processed)[0] == 0 and processed.exists()
+
+
+def test_a_terminal_without_utf_8_gets_escapes(layer):
+    code = "from torch_spyre.tools.cli import main; main()"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "trace", str(layer)],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\xb5s" in done.stdout
 
 
 def test_wrong_usage_exits_with_2(spyre, layer, tmp_path):

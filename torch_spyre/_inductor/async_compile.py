@@ -9,7 +9,7 @@ from torch._inductor.async_compile import AsyncCompile
 from torch_spyre._inductor.driver import load_kernel
 from torch_spyre._inductor.op_spec import LoopSpec, OpSpec, Spec, UnimplementedOp, flat
 from torch_spyre._inductor.op_spec_validation import validate
-from torch_spyre._inductor.provenance import from_nodes, with_origins
+from torch_spyre._inductor.provenance import SpecNodes, from_nodes, with_origins
 from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre._inductor.superdsc.programs import split_into_programs
 from torch_spyre._inductor.superdsc.scratchpad_allocation import with_scratchpad_names
@@ -29,7 +29,7 @@ class SpyreAsyncCompile(AsyncCompile):
         name: str,
         specs: Sequence[Sequence[OpSpec]] | Sequence[Spec],
         *,
-        nodes: Sequence[Sequence[str]] = (),
+        nodes: Sequence[Sequence[SpecNodes]] = (),
         loop_ir: str | None = None,
         user_ops: Sequence[str] = (),
     ) -> "Runner | UnimplementedKernel":

@@ -190,7 +190,7 @@ def log_kernel(
         device_picoseconds / 1e6,
         (current.programs_seconds + current.passes_seconds) * 1000,
         current.passes_seconds * 1000,
-        _lines(spec.origin for spec in specs),
+        _lines(origin for spec in specs for origin in spec.origins),
     )
 
 

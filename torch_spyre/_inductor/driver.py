@@ -9,8 +9,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from torch._inductor import ir
+from torch._inductor import config, ir
+from torch._inductor.debug import DebugContext
 from torch._inductor.graph import GraphLowering
+from torch._inductor.virtualized import V
 from torch.profiler import record_function
 
 from torch_spyre import knobs
@@ -19,10 +21,13 @@ from torch_spyre._inductor.bundle import Bundle, Tensor, format_loops
 from torch_spyre._inductor.bundle_builder import build_bundle
 from torch_spyre._inductor.op_spec import OpSpec, without_origins
 from torch_spyre._inductor.pipeline import run_passes
-from torch_spyre._inductor.provenance import node_reference
+from torch_spyre._inductor.provenance import SpecNodes, node_reference, nodes_of
 from torch_spyre._inductor.runtime.dump import dump
 from torch_spyre._inductor.runtime.recording import RecordedKernel
 from torch_spyre._inductor.runtime.runner import Runner
+
+# The part of the folder that TORCH_COMPILE_DEBUG writes for a graph.
+_DEBUG_FOLDER = "spyre"
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,9 @@ def kernel_source(bundle: Bundle, name: str) -> str:
     return f"async_compile.sdsc({', '.join(arguments)})"
 
 
-def node_names(stages: Sequence[Sequence[OpSpec]]) -> list[list[str]]:
-    """Return the name of the node that each spec comes from; empty if it is unknown."""
-    return [[spec.origin.node if spec.origin else "" for spec in specs] for specs in stages]
+def node_names(stages: Sequence[Sequence[OpSpec]]) -> list[list[SpecNodes]]:
+    """Return the names of the nodes that each spec comes from; empty if one is unknown."""
+    return [[nodes_of(spec) for spec in specs] for specs in stages]
 
 
 def load_bundle(bundle: Bundle) -> Runner:
@@ -112,9 +117,8 @@ def load_kernel(
     """
     # Profilers show the region by the name that it has in traces of hardware.
     with record_function(f"dxp_standalone:{name}"), compile_log.compilation(name) as compilation:
-        folder = None
-        if knobs.logging.dump is not None:
-            folder = dump(knobs.logging.dump, name, stages, loop_ir, user_ops)
+        root = _dump_folder()
+        folder = None if root is None else dump(root, name, stages, loop_ir, user_ops)
         kernel = Runner(name, stages)
         compile_log.log_kernel(name, stages, compilation, kernel.time_ps)
         if knobs.execution.verify:
@@ -124,3 +128,15 @@ def load_kernel(
         if folder is not None:
             kernel.run = RecordedKernel(folder, stages, kernel.run)
         return kernel
+
+
+def _dump_folder() -> str | None:
+    """Return the folder to dump kernels to, or None.
+
+    Without the knob, it is a part of what TORCH_COMPILE_DEBUG writes for the graph being compiled.
+    """
+    if knobs.logging.dump is not None:
+        return knobs.logging.dump
+    if config.trace.enabled and isinstance(V.debug, DebugContext):
+        return str(V.debug.filename(_DEBUG_FOLDER))
+    return None

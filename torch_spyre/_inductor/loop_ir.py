@@ -37,6 +37,8 @@ class Load:
     dtype: torch.dtype
     indirect: tuple[tuple[Symbol, "Load"], ...] = ()
     choices: int | None = None
+    # The op of the user's program that uses the index tensors.
+    origin: Origin | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -169,13 +171,14 @@ def traverse(roots: Sequence[Node]) -> list[Node]:
 def format_loop_op(op: LoopOp, describe: Callable[[Origin], str] = str) -> str:
     """Return the text of the op, one line for each value.
 
-    The origin of the op follows as a comment, and that of each step whose origin is another.
+    The origin of the op follows as a comment, and that of each step or indexed load whose origin is
+    another.
     """
     names: dict[Node, str] = {}
     lines = [f"{op.name}: {_format_space(op)}{_comment(op.origin, describe)}"]
     for node in traverse(op.roots):
         names[node] = f"%{len(names)}"
-        origin = node.origin if isinstance(node, Step) else None
+        origin = node.origin if isinstance(node, Step | Load) else None
         is_other = origin is not None and not origin.is_same_call(op.origin)
         comment = _comment(origin if is_other else None, describe)
         lines.append(f"  {names[node]} = {_format_node(node, names)}{comment}")

@@ -71,7 +71,9 @@ class LoopTracer(DefaultHandler):
     def load(self, name: str, index: sympy.Expr) -> Node:
         name, index = _in_owner(name, index)
         indirect = self.index_loads(name, index)
-        return Load(name, sympy.expand(index), V.graph.get_dtype(name), indirect)
+        origin = current_origin() if indirect else None
+        dtype = V.graph.get_dtype(name)
+        return Load(name, sympy.expand(index), dtype, indirect, origin=origin)
 
     def index_loads(self, name: str, index: sympy.Expr) -> tuple[tuple[Symbol, Load], ...]:
         """Return the loads of index tensors that an access to a buffer depends on."""

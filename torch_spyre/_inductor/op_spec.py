@@ -107,6 +107,14 @@ class OpSpec:
     tiled_symbols: Sequence[sympy.Symbol] = ()
     # The op of the user's program that it is a part of.
     origin: Origin | None = field(default=None, compare=False)
+    # The one that reads elements through index tensors, which may be fused into this op.
+    index_origin: Origin | None = field(default=None, compare=False)
+
+    @property
+    def origins(self) -> Sequence[Origin]:
+        """The ops of the user's program that it is a part of, those that are known."""
+        known = (self.index_origin, self.origin)
+        return list(dict.fromkeys(origin for origin in known if origin is not None))
 
     @property
     def index_args(self) -> Sequence[TensorArg]:
@@ -157,6 +165,7 @@ class OpSpec:
             f"iteration_space={{{space}}}, op_info={dict(self.op_info)!r}, args=[{args}]"
             + (f", tiled_symbols=[{tiled}]" if tiled else "")
             + (f", origin={self.origin!r}" if self.origin is not None else "")
+            + (f", index_origin={self.index_origin!r}" if self.index_origin is not None else "")
             + ")"
         )
 
@@ -204,7 +213,7 @@ def _without_origin(spec: AnySpec) -> AnySpec:
     if isinstance(spec, LoopSpec):
         return replace(spec, body=without_origins(spec.body))
     if isinstance(spec, OpSpec):
-        return replace(spec, origin=None)
+        return replace(spec, origin=None, index_origin=None)
     return spec
 
 

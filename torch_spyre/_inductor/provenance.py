@@ -30,6 +30,10 @@ _MAX_LISTED = 3
 _REFERENCE = re.compile(r"# @(\w*)")
 _KEY = re.compile(r"\[['\"]?(\w+)['\"]?\]")
 
+# The names of the nodes that a spec comes from: that of the op, and that of the op which reads
+# elements through index tensors. Empty where there is none.
+SpecNodes = tuple[str, str]
+
 
 @dataclass
 class GraphOrigins:
@@ -135,10 +139,18 @@ def add_origins(error: UnsupportedError, origins: Iterable[Origin | None]) -> No
         error.add_note(f"It is needed for {', '.join(list(calls)[:_MAX_LISTED])}")
 
 
-def from_nodes(specs: Sequence[OpSpec], nodes: Sequence[str]) -> list[OpSpec]:
+def nodes_of(spec: OpSpec) -> SpecNodes:
+    """Return the names of the nodes that a spec comes from."""
+    origins = (spec.origin, spec.index_origin)
+    node, index_node = (origin.node if origin is not None else "" for origin in origins)
+    return node, index_node
+
+
+def from_nodes(specs: Sequence[OpSpec], nodes: Sequence[SpecNodes]) -> list[OpSpec]:
     """Return the specs with their origins: those of the nodes in the graph being compiled."""
     return [
-        replace(spec, origin=_origin_named(node)) for spec, node in zip(specs, nodes, strict=True)
+        replace(spec, origin=_origin_named(node), index_origin=_origin_named(index_node))
+        for spec, (node, index_node) in zip(specs, nodes, strict=True)
     ]
 
 

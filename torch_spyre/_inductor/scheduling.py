@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch._inductor import ir
@@ -30,6 +30,16 @@ from torch_spyre._inductor.wrapper import SpyreWrapper
 
 # Dumps name folders after kernels, and file systems limit their length.
 _MAX_NAME_LENGTH = 120
+
+
+@dataclass(frozen=True)
+class _NoNode:
+    """Stands for the node of the lines of a wrapper that come from no node."""
+
+    stack_trace: None = None
+
+
+_NO_NODE = _NoNode()
 
 
 class SpyreScheduling(BaseScheduling):
@@ -85,6 +95,8 @@ class SpyreScheduling(BaseScheduling):
         internal = {op.target for op in bundle.ops} - set(bundle.arguments)
         V.graph.removed_buffers.update(internal)
         for node in nodes:
+            # Snapshots of memory attribute the allocation to the line of this node.
+            V.graph.scheduler.enter_context(node)
             node.mark_run()
         kernel = self._define_kernel(bundle)
         foreign = self._foreign_arguments(bundle, wrapper)
@@ -96,6 +108,8 @@ class SpyreScheduling(BaseScheduling):
         arguments = ", ".join(
             f"in_default_layout({name})" if name in constants else name for name in bundle.arguments
         )
+        # The scratch buffers of the kernel belong to no line.
+        wrapper.enter_context(_NO_NODE)
         wrapper.writeline(f"{kernel}.run({arguments})")
 
     def _request(self, nodes: Sequence[SchedulerNode], wrapper: SpyreWrapper) -> BundleRequest:

@@ -45,7 +45,7 @@ from torch_spyre.ops import fallback_policy
 from torch_spyre.ops.plans import Plans
 from torch_spyre.user_frames import current_line, warn_at
 
-logger = get_logger("torch_spyre.execution")
+logger = get_logger("torch_spyre.inductor")
 
 Compiled = Callable[[list[Any]], Any]
 # Variants of one graph that are cached; the oldest is evicted first.

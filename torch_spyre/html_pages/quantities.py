@@ -3,6 +3,8 @@
 # The script of a page repeats this function, for the ticks of a picture that is zoomed.
 _DECIMAL = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 _BINARY = ((2.0**30, "Gi"), (2.0**20, "Mi"), (2.0**10, "Ki"), (1.0, ""))
+# Larger numbers, which only damaged files have, are written with an exponent.
+_MOST_PLAIN = 1e9
 
 
 def quantity(value: float, unit: str) -> str:
@@ -19,5 +21,6 @@ def quantity(value: float, unit: str) -> str:
     if value == 0:
         factor, prefix = 1.0, ""
     number = value / factor
-    digits = f"{number:.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+    is_plain = 1000 <= abs(number) < _MOST_PLAIN
+    digits = f"{number:.0f}" if is_plain else f"{number:.4g}"
     return f"{digits} {prefix}{unit}".rstrip()

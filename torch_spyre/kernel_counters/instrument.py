@@ -13,10 +13,11 @@ from typing import Any, TextIO
 
 from torch_spyre import _C, knobs
 from torch_spyre.backend.loaded_kernels import LoadedKernel, kernel_numbered
-from torch_spyre.errors import InputError, OutputError
+from torch_spyre.errors import InputError
 from torch_spyre.kernel_counters.counters import KernelCounters, kernel_counters
 from torch_spyre.kernel_counters.metrics import DEFAULT_METRICS, check_metrics
 from torch_spyre.kernel_counters.report import KernelReport, as_dicts, text_report
+from torch_spyre.text_reports import write_text
 
 
 class Instrumentation:
@@ -104,10 +105,7 @@ class Instrumentation:
         """Write a page with flame graphs of the kernels."""
         from torch_spyre.kernel_counters.page import counters_page
 
-        try:
-            Path(path).write_text(counters_page(self.kernels, "instrument()"), encoding="utf-8")
-        except OSError as error:
-            raise OutputError(path, error) from error
+        write_text(Path(path), counters_page(self.kernels, "instrument()"))
 
 
 def _counters(kernel: LoadedKernel) -> KernelCounters:

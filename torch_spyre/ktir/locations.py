@@ -45,6 +45,14 @@ def location(position: FileLineColLoc, source: LocationAttr | None) -> LocationA
     return FusedLoc(ArrayAttr((position, source)), NoneAttr())
 
 
+def with_source(known: LocationAttr | None, source: LocationAttr | None) -> LocationAttr | None:
+    """Return the location with another source, if there is one."""
+    if source is None:
+        return known
+    position = known.locations.data[0] if isinstance(known, FusedLoc) else known  # type: ignore[attr-defined]  # an ArrayAttr
+    return location(position, source) if isinstance(position, FileLineColLoc) else known
+
+
 def file_position(file: str, line: int, column: int = 0) -> FileLineColLoc:
     return FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(column))
 

@@ -4,17 +4,20 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 import torch_spyre
 from torch_spyre.memory_snapshots.snapshot import Frame, Stack
 
 UNKNOWN = "unknown: allocated before the history was recorded"
-# Frames of PyTorch, of generated code and of the interpreter, on any machine.
+# Frames of PyTorch and of the interpreter, on any machine.
 _LIBRARY = re.compile(
-    r"(site|dist)-packages/(torch|torch_spyre|triton|accelerate|transformers)/|/torchinductor_"
+    r"(site|dist)-packages/(torch|torch_spyre|triton|accelerate|transformers)/"
     r"|^<(frozen|eval_with_key|__array_function__)"
 )
+# Wrappers of compiled graphs: Inductor names them by a hash, in any folder.
+_GENERATED = re.compile(r"/torchinductor_|/([a-z2-7]{2})/c\1[a-z2-7]{40,}\.py$")
 _PACKAGE = f"{Path(torch_spyre.__file__).parent}/"
 
 
@@ -31,21 +34,27 @@ class Site:
 @lru_cache(maxsize=4096)
 def _is_user_file(file: str) -> bool:
     is_python = file.endswith(".py") or file.startswith("<") or "ipykernel" in file
-    return is_python and not file.startswith(_PACKAGE) and _LIBRARY.search(file) is None
+    if not is_python or file.startswith(_PACKAGE) or _GENERATED.search(file):
+        return False
+    return _LIBRARY.search(file) is None
 
 
 def user_frame(stack: Stack) -> Frame | None:
-    """Return the innermost frame of the user's code, or of the stack if it has none."""
-    for frame in stack:
-        if _is_user_file(frame.file):
-            return frame
-    return stack[0] if stack else None
+    """Return the innermost frame of the user's code.
+
+    Without one, as in backward(), return that of the compiled graph, or else the innermost.
+    """
+    users = (frame for frame in stack if _is_user_file(frame.file))
+    generated = (frame for frame in stack if _GENERATED.search(frame.file))
+    return next(chain(users, generated, stack), None)
 
 
 def site_of(stack: Stack) -> str:
     """Return the location that an allocation is listed under."""
     frame = user_frame(stack)
-    return UNKNOWN if frame is None else str(frame)
+    if frame is None:
+        return UNKNOWN
+    return f"compiled graph, {frame}" if _GENERATED.search(frame.file) else str(frame)
 
 
 def sites(allocations: Iterable[tuple[int, Stack]]) -> list[Site]:

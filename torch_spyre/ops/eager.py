@@ -33,7 +33,7 @@ from torch_spyre.ops.spyre_ops import BODIES
 from torch_spyre.pytorch_internals.frame_skipping import untraced
 from torch_spyre.user_frames import current_line, warn_at
 
-logger = get_logger("torch_spyre.ops")
+logger = get_logger("torch_spyre.execution")
 
 # torch.library unregisters the kernels of a library when the library is garbage-collected.
 _native_kernels: list[torch.library.Library] = []

@@ -11,7 +11,7 @@ from torch_spyre.logging_config import get_logger
 from torch_spyre.ops.launch_site import line_of_call
 from torch_spyre.user_frames import warn_at
 
-logger = get_logger("torch_spyre.ops")
+logger = get_logger("torch_spyre.execution")
 
 
 def warn(op: str) -> None:

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from torch_spyre.errors import OutputError
 from torch_spyre.profiler.durations import Statistics, statistics_of
 from torch_spyre.profiler.kernels import CategoryRow
 from torch_spyre.profiler.summary import Summary
 from torch_spyre.profiler.trace import WorkKind
+from torch_spyre.text_reports import write_text
 
 _CATEGORY_HEADS = (
     "Pid", "Phase", "Category", "Kernel_Time", "Frac_Time", "Calls", "Ideal_Time", "Ideal_Cyc",
@@ -42,10 +42,7 @@ def write_tables(summary: Summary, prefix: Path, keeps_names: bool = False) -> l
     paths = []
     for suffix, text in texts.items():
         path = prefix.with_name(prefix.name + suffix)
-        try:
-            path.write_text(text)
-        except OSError as error:
-            raise OutputError(path, error) from error
+        write_text(path, text)
         paths.append(path)
     return paths
 

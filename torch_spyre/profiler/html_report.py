@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 from itertools import groupby
+from pathlib import PurePath
 
 from torch_spyre.html_pages import (
     Bar,
@@ -22,11 +23,13 @@ from torch_spyre.profiler import formatting
 from torch_spyre.profiler.comparison import ComparedRow, Comparison
 from torch_spyre.profiler.kernels import STATES, UNITS, WorkRow
 from torch_spyre.profiler.ownership import Node, OwnerRow, device_time_tree
+from torch_spyre.profiler.program_places import PlaceRow, places_of
 from torch_spyre.profiler.summary import CardSummary, Summary, clock_text
 from torch_spyre.profiler.trace import Work, WorkKind
 
 MAX_SPANS = 4000
 MAX_BARS = 15
+_SPAN_ARGUMENTS = ("pt_util", "ddr_util", "bound_by", "cores", "bytes", "op", "aten", "module")
 _US = 1e-6
 _PARTS = ("compute", "communication only", "memory only", "idle")
 
@@ -55,6 +58,12 @@ def _sections(summary: Summary, suffix: str) -> list[str]:
         parts += ["<h3>Kernels</h3>", kernel_picture(summary.work)]
         parts += [_unit_picture(summary.work), filter_box(f"work{suffix}")]
         parts += [_work_table(summary.work, f"work{suffix}")]
+    for title, places, name in (
+        ("Lines of kernels", summary.lines, "lines"),
+        ("Modules of kernels", summary.kernel_modules, "kernel-modules"),
+    ):
+        if places:
+            parts += [f"<h3>{title}</h3>", _place_table(places, name + suffix)]
     for title, rows, name in (
         ("Ops", summary.ops, "ops"),
         ("Scopes", summary.scopes, "scopes"),
@@ -126,9 +135,12 @@ def timeline_picture(summary: Summary) -> str:
 
 def _span(work: Work) -> Span:
     lines = [work.name, formatting.time(work.duration)]
-    for argument in ("pt_util", "ddr_util", "bound_by", "cores", "bytes", "op"):
+    for argument in _SPAN_ARGUMENTS:
         if argument in work.arguments:
             lines.append(f"{argument}: {work.arguments[argument]}")
+    places = places_of([work], "source")
+    if places:
+        lines.append(f"from: {', '.join(PurePath(place).name for place in places)}")
     text = "\n".join(lines)
     return Span(work.begin * _US, work.end * _US, work.name, text, work.kind.value)
 
@@ -174,7 +186,9 @@ def _unit_picture(rows: Sequence[WorkRow]) -> str:
 
 
 def _work_table(rows: Sequence[WorkRow], name: str) -> str:
-    heads = "Name|Kind|Time|Share|Calls|Mean|PT|DDR|SFP|LX|Ring|Bound by|Cores|Bytes|LX peak|Ops"
+    heads = (
+        "Name|Kind|Time|Share|Calls|Mean|PT|DDR|SFP|LX|Ring|Bound by|Cores|Bytes|LX peak|Ops|Lines"
+    )
     cells: list[list[Cell | str]] = [
         [
             row.name,
@@ -194,6 +208,7 @@ def _work_table(rows: Sequence[WorkRow], name: str) -> str:
             Cell(formatting.bytes_text(row.num_bytes), sort=row.num_bytes or 0.0),
             Cell(formatting.bytes_text(row.lx_peak_bytes), sort=row.lx_peak_bytes or 0.0),
             row.op,
+            ", ".join(row.lines),
         ]
         for row in rows
     ]
@@ -211,6 +226,15 @@ def _owner_table(rows: Sequence[OwnerRow], name: str) -> str:
             _time(row.host_self),
             _time(row.host_total),
         ]
+        for row in rows
+    ]
+    return table(name, heads, cells)
+
+
+def _place_table(rows: Sequence[PlaceRow], name: str) -> str:
+    heads = ["Name", "Kernels", "Alone", "Device total"]
+    cells: list[list[Cell | str]] = [
+        [row.name, Cell(str(row.kernels), sort=row.kernels), _time(row.alone), _time(row.total)]
         for row in rows
     ]
     return table(name, heads, cells)

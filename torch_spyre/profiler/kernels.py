@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch_spyre.profiler.durations import Statistics, statistics_of
+from torch_spyre.profiler.program_places import places_of
 from torch_spyre.profiler.trace import Trace, Work, WorkKind
 from torch_spyre.profiler.trace_file import number
 from torch_spyre.profiler.utilisation import UtilisationSource, exceeds_peak
@@ -32,6 +33,8 @@ class WorkRow:
     num_exceeding: int
     bound_by: str
     op: str
+    # The lines of the program that it comes from, `file:line`, if kernels state them.
+    lines: Sequence[str]
     num_bytes: float | None
     cores: int | None
     lx_peak_bytes: float | None
@@ -77,6 +80,7 @@ def _row(
         num_exceeding=num_exceeding,
         bound_by=max(bounds, key=bounds.count, default=""),
         op=str(group[0].arguments.get("op", "")),
+        lines=places_of(group, "source"),
         num_bytes=sum(num_bytes) if num_bytes else None,
         cores=None if cores is None else int(cores),
         lx_peak_bytes=_largest(group, "lx_peak_bytes"),

@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from torch_spyre.errors import OutputError
 from torch_spyre.profiler.trace import Trace, Work, WorkKind
 from torch_spyre.profiler.trace_file import arguments_of, number
 from torch_spyre.profiler.utilisation import UtilisationSource, exceeds_peak
+from torch_spyre.text_reports import write_text
 
 COUNTERS = ("pt_active", "lx_bytes")
 # What upstream's analyzer shows for a utilisation that is impossible.
@@ -40,10 +40,7 @@ def processed_trace(
 
 
 def write_processed_trace(content: Mapping[str, Any], path: Path) -> None:
-    try:
-        path.write_text(json.dumps(content, separators=(",", ":")))
-    except OSError as error:
-        raise OutputError(path, error) from error
+    write_text(path, json.dumps(content, separators=(",", ":")))
 
 
 def _percent(work: Work, source: UtilisationSource) -> float | None:

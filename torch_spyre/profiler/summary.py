@@ -14,6 +14,7 @@ from torch_spyre.profiler.kernels import (
     work_rows,
 )
 from torch_spyre.profiler.ownership import OwnerRow, Ownership
+from torch_spyre.profiler.program_places import PlaceRow, line_rows, module_rows
 from torch_spyre.profiler.trace import Clock, HostKind, Trace, WorkKind
 from torch_spyre.profiler.utilisation import UtilisationSource
 
@@ -44,6 +45,8 @@ class Summary:
     ops: Sequence[OwnerRow]
     scopes: Sequence[OwnerRow]
     modules: Sequence[OwnerRow]
+    lines: Sequence[PlaceRow]
+    kernel_modules: Sequence[PlaceRow]
     launch_delay: Statistics | None
     host_waits: Statistics | None
     ownership: Ownership
@@ -76,6 +79,8 @@ def summarize(trace: Trace, source: UtilisationSource | None = None) -> Summary:
         ops=ownership.ops(),
         scopes=ownership.scopes(),
         modules=ownership.modules(),
+        lines=line_rows(trace),
+        kernel_modules=module_rows(trace),
         launch_delay=statistics_of(delays),
         host_waits=statistics_of(waits),
         ownership=ownership,
@@ -116,6 +121,8 @@ def to_json(summary: Summary) -> dict[str, Any]:
         "ops": [asdict(row) for row in summary.ops],
         "scopes": [asdict(row) for row in summary.scopes],
         "modules": [asdict(row) for row in summary.modules],
+        "lines": [asdict(row) for row in summary.lines],
+        "kernel_modules": [asdict(row) for row in summary.kernel_modules],
         "launch_delay_us": _statistics_json(summary.launch_delay),
         "host_waits_us": _statistics_json(summary.host_waits),
     }

@@ -10,11 +10,13 @@ from torch_spyre.profiler import formatting
 from torch_spyre.profiler.breakdown import GapCause
 from torch_spyre.profiler.comparison import ComparedRow, Comparison
 from torch_spyre.profiler.ownership import OwnerRow
+from torch_spyre.profiler.program_places import PlaceRow, short_places
 from torch_spyre.profiler.summary import CardSummary, Summary, clock_text
 from torch_spyre.profiler.trace import WorkKind
 
-_MAX_NAME, _MIN_NAME = 48, 16
-_WIDE = 110  # columns of a terminal that has room for all columns of a table
+_MAX_NAME, _MIN_NAME, _MAX_PLACE = 48, 16, 20
+# Columns of a terminal that has room for more columns of a table, and for all of them.
+_WIDE, _WIDEST = 110, 120
 _MAX_GAPS = 3
 
 
@@ -30,6 +32,8 @@ def show(summary: Summary, console: Console, max_rows: int) -> None:
     for card in summary.cards:
         show_card(card, console)
     show_work(summary, console, max_rows)
+    show_places(console, "Lines of kernels", summary.lines, max_rows)
+    show_places(console, "Modules of kernels", summary.kernel_modules, max_rows)
     _show_owners(console, "Ops", summary.ops, max_rows)
     _show_owners(console, "Scopes", summary.scopes, max_rows)
     _show_owners(console, "Modules", summary.modules, max_rows)
@@ -114,7 +118,9 @@ def show_work(summary: Summary, console: Console, max_rows: int) -> None:
     kernels = [r for r in summary.work if r.kind in (WorkKind.KERNEL, WorkKind.COMMUNICATION)]
     if kernels:
         is_wide = console.width >= _WIDE
-        wide_heads = (">mean", ">DDR", ">bytes") if is_wide else ()
+        place = _MAX_PLACE if console.width >= _WIDEST else 0
+        wide_heads: tuple[str, ...] = (">mean", ">DDR", ">bytes") if is_wide else ()
+        wide_heads += ("from",) if place else ()
         table = _table("Kernels", ">time", ">share", ">calls", ">PT", "bound by", *wide_heads)
         for row in kernels[:max_rows]:
             wide_cells = (
@@ -122,14 +128,16 @@ def show_work(summary: Summary, console: Console, max_rows: int) -> None:
                 formatting.share(row.utilisations.get("ddr")),
                 formatting.bytes_text(row.num_bytes),
             )
+            from_cells = (formatting.shortened(short_places(row.lines), place),) if place else ()
             table.add_row(
-                _name(row.name, console, 72 if is_wide else 46),
+                _name(row.name, console, (72 + place) if is_wide else 46),
                 formatting.time(row.times.total),
                 formatting.share(row.share),
                 str(row.times.count),
                 formatting.pt_utilisation(row),
                 row.bound_by or "-",
                 *(wide_cells if is_wide else ()),
+                *from_cells,
             )
         _show_table(console, table, len(kernels), max_rows)
     copies = [row for row in summary.work if row not in kernels]
@@ -145,6 +153,21 @@ def show_work(summary: Summary, console: Console, max_rows: int) -> None:
                 formatting.bandwidth(row.bandwidth),
             )
         _show_table(console, table, len(copies), max_rows)
+
+
+def show_places(console: Console, title: str, rows: Sequence[PlaceRow], max_rows: int) -> None:
+    """Print the device time of the lines or modules that kernels come from."""
+    if not rows:
+        return
+    table = _table(title, ">kernels", ">alone", ">device total")
+    for row in rows[:max_rows]:
+        table.add_row(
+            _name(row.name, console, 36),
+            str(row.kernels),
+            formatting.time(row.alone),
+            formatting.time(row.total),
+        )
+    _show_table(console, table, len(rows), max_rows)
 
 
 def _show_owners(console: Console, title: str, rows: Sequence[OwnerRow], max_rows: int) -> None:

@@ -6,6 +6,8 @@ typer annotations in its own file; it raises a `SpyreError` for invalid input, a
 modules inside the function.
 """
 
+import io
+import sys
 from typing import Annotated
 
 import typer
@@ -76,7 +78,13 @@ def main() -> None:
 
 
 def run(app: typer.Typer) -> None:
-    """Run a command line; errors of the user end it with a message and exit code 1."""
+    """Run a command line; errors of the user end it with a message and exit code 1.
+
+    Characters that a stream cannot encode, as on a terminal without UTF-8, are escaped.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except RuntimeError as error:

@@ -19,6 +19,7 @@ from rich.progress import (
 from rich.progress import Progress as Bar
 
 from torch_spyre.errors import OutputError
+from torch_spyre.text_reports import write_text
 
 if TYPE_CHECKING:
     from torch_spyre.enablement.evaluation import Progress
@@ -88,9 +89,9 @@ def enable(
         )
     show(findings, Console())
     if json is not None:
-        _write(json, as_json(findings))
+        write_text(json, as_json(findings))
     if html is not None:
-        _write(html, html_page(findings))
+        write_text(html, html_page(findings))
     failures = findings.failures(fail_on.value) if fail_on is not None else []
     if failures:
         print(f"error: --fail-on {fail_on}: {', '.join(failures)}", file=sys.stderr)
@@ -123,10 +124,3 @@ def _progress() -> Iterator["Progress"]:
                 bar.update(bar.task_ids[-1], advance=1, current=item)
 
         yield Shown()
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text)
-    except OSError as error:
-        raise OutputError(path, error) from error

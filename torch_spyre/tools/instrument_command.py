@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from torch_spyre.tools.html_output import write_html
+from torch_spyre.text_reports import write_text
 
 
 def instrument(
@@ -53,4 +53,4 @@ def instrument(
     if html is not None:
         from torch_spyre.kernel_counters.page import counters_page
 
-        write_html(html, counters_page(reports, str(dump)))
+        write_text(html, counters_page(reports, str(dump)))

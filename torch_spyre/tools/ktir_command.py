@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from torch_spyre.errors import InputError, OutputError
+from torch_spyre.errors import InputError
+from torch_spyre.text_reports import write_text
 from torch_spyre.tools.ktir_random_arrays import random_arrays, random_scalars
 from torch_spyre.tools.messages import print_warning
 
@@ -199,10 +200,7 @@ def print_text(
     if output is None:
         print(text, end="")
         return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise OutputError(output, error) from error
+    write_text(output, text)
 
 
 @app.command()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from torch_spyre.tools.html_output import write_html
+from torch_spyre.text_reports import write_text
 from torch_spyre.tools.ktir_command import (
     File,
     FunctionName,
@@ -55,4 +55,4 @@ def profile(
     if html is not None:
         from torch_spyre.kernel_counters.page import counters_page
 
-        write_html(html, counters_page(reports, str(file)))
+        write_text(html, counters_page(reports, str(file)))

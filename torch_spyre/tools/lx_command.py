@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from torch_spyre.tools.html_output import write_html
+from torch_spyre.text_reports import write_text
 
 
 def lx(
@@ -31,4 +31,4 @@ def lx(
         return
     from torch_spyre.scratchpad.page import scratchpad_page
 
-    write_html(html, scratchpad_page(reports, str(dump)))
+    write_text(html, scratchpad_page(reports, str(dump)))

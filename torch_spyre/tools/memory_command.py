@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from torch_spyre.tools.html_output import write_html
+from torch_spyre.text_reports import write_text
 
 
 def memory(
@@ -35,4 +35,4 @@ def memory(
         return
     from torch_spyre.memory_snapshots.page import memory_page
 
-    write_html(html, memory_page(cards, snapshot.name))
+    write_text(html, memory_page(cards, snapshot.name))

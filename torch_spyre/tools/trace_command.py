@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from torch_spyre.errors import OutputError
 from torch_spyre.profiler.trace import Clock
+from torch_spyre.text_reports import write_text
 
 if TYPE_CHECKING:
     from torch_spyre.profiler.comparison import Comparison
@@ -87,10 +87,7 @@ def _write_files(
         from torch_spyre.profiler.html_report import html_page
 
         data = json_format.dumps(_json(summaries, comparison))
-        try:
-            html.write_text(html_page(summaries, comparison, data))
-        except OSError as error:
-            raise OutputError(html, error) from error
+        write_text(html, html_page(summaries, comparison, data))
     if csv is not None:
         from torch_spyre.profiler.csv_tables import write_tables
 

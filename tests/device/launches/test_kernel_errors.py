@@ -74,6 +74,18 @@ def test_the_kernel_of_several_layers_names_the_layer_that_failed(table):
         assert f" in layers.{bad}: index 77 is out of range" in message
 
 
+def test_a_lookup_that_is_fused_into_another_op_is_named(table):
+    def function(table, index):
+        rows = F.embedding(index, table)
+        return rows * 3
+
+    line = function.__code__.co_firstlineno + 1
+    message = failure(torch.compile(function), table, index(3, 11))
+    place = f"{Path(__file__).name}:{line} (rows = F.embedding(index, table)): index 11"
+    assert message.startswith("aten.embedding.default at ")
+    assert place in message
+
+
 def test_equal_graphs_of_other_lines_name_their_own_line(table):
     def first(table, index):
         return table[index] * 5
@@ -86,6 +98,22 @@ def test_equal_graphs_of_other_lines_name_their_own_line(table):
         line = function.__code__.co_firstlineno + 1
         message = failure(torch.compile(function), table, index(3, 11))
         assert f"{Path(__file__).name}:{line} (return table[index] * 5)" in message
+
+
+def test_one_kernel_for_two_calls_of_a_graph_names_the_call_that_failed(table):
+    def function(table, first, second):
+        left = table[first] * 5
+        torch._dynamo.graph_break()
+        right = table[second] * 5
+        return left, right
+
+    line = function.__code__.co_firstlineno
+    step = torch.compile(function)
+    good, bad = index(3, 9), index(3, 11)
+    for arguments, offset in (((bad, good), 1), ((good, bad), 3)):
+        message = failure(step, table, *arguments)
+        assert message.startswith("aten.index.Tensor at ")
+        assert f"{Path(__file__).name}:{line + offset} (" in message
 
 
 def test_an_error_in_backward_names_the_line_of_the_forward(table):

@@ -9,7 +9,8 @@ import torch
 from memory_helpers import GIB, MIB, empty
 from torch.cuda import _memory_viz
 
-from torch_spyre.memory_snapshots.snapshot import read_snapshot
+from torch_spyre.memory_snapshots.sites import site_of
+from torch_spyre.memory_snapshots.snapshot import Frame, read_snapshot
 from torch_spyre.memory_snapshots.timeline import timeline
 
 memory = torch.spyre.memory
@@ -73,6 +74,24 @@ def test_the_stack_of_an_allocation_is_in_the_snapshot():
     assert names.index("allocate_here") < names.index(sys._getframe().f_code.co_name)
     assert memory._allocation_traceback(segment["address"]) == segment["frames"]
     assert memory._allocation_traceback(1) is None
+
+
+@pytest.mark.usefixtures("kernels", "recorded")
+def test_outputs_of_a_compiled_graph_have_the_lines_that_compute_them():
+    def function(x):
+        doubled = x * 2
+        total = x.sum(0)
+        return doubled, total
+
+    first = function.__code__.co_firstlineno
+    outputs = torch.compile(function)(empty(70 * 128).view(70, 128))
+    for output, line in zip(outputs, (first + 1, first + 2), strict=True):
+        assert site_of(_stack(segment_of(output))).startswith(f"{__file__}:{line} in ")
+
+
+def _stack(segment):
+    frames = segment["frames"]
+    return tuple(Frame(frame["filename"], frame["line"], frame["name"]) for frame in frames)
 
 
 @pytest.mark.usefixtures("recorded")

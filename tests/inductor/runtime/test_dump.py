@@ -57,6 +57,20 @@ def test_every_stage_is_written(dumped, name):
     assert all(record["time_ps"] > 0 for record in json.loads((folder / "timing.json").read_text()))
 
 
+def test_the_debug_folder_of_a_graph_has_its_kernels(tmp_path):
+    torch._dynamo.reset()
+    patches = {"trace.enabled": True, "trace.debug_dir": str(tmp_path)}
+    with torch._inductor.config.patch({**patches, "force_disable_caches": True}):
+        x = torch.ones(6, 70, dtype=torch.float16, device="spyre")
+        torch.compile(lambda x: (x @ x.t()).relu())(x)
+        torch.spyre.synchronize()
+    (code,) = tmp_path.rglob("output_code.py")
+    (kernel,) = (code.parent / "spyre").iterdir()
+    assert f"{kernel.name}.run(" in code.read_text()
+    files = {path.name for path in kernel.iterdir()}
+    assert {"ktir.mlir", "sdsc_0.json", "bundle.mlir", "timing.json", "outputs"} <= files
+
+
 def test_times_have_names_and_units(dumped):
     (folder,) = dumped("matmul_epilogue")
     (record,) = json.loads((folder / "timing.json").read_text())

@@ -80,6 +80,7 @@ class _SpecBuilder:
         # Values in the scratchpad, by buffer or by node.
         self.in_scratchpad: dict[object, TensorArg] = {}
         self.index_tensors: dict[str, TensorArg] = {}
+        self.index_origins: dict[TensorArg, Origin] = {}
         self.stick = self._stick_symbol(ops)
 
     def _read_by_other_groups(self, ops: Sequence[LoopOp]) -> set[str]:
@@ -204,7 +205,10 @@ class _SpecBuilder:
     def _load_arg(self, load: Load) -> TensorArg:
         tensor = self.bundle.tensors[load.buffer]
         coordinates = self._indexed(tensor, self._coordinates(tensor, load.index), load.indirect)
-        return self._arg(tensor, coordinates, is_input=True)
+        arg = self._arg(tensor, coordinates, is_input=True)
+        if load.origin is not None:
+            self.index_origins.setdefault(arg, load.origin)
+        return arg
 
     def _memory_arg(self, op: LoopOp) -> TensorArg:
         tensor = self.bundle.tensors[op.target]
@@ -322,7 +326,16 @@ class _SpecBuilder:
             for symbol in draft.symbols
             for part in reversed(parts[symbol])
         }
-        return OpSpec(draft.op, draft.is_reduction, space, args, draft.info, origin=draft.origin)
+        origins = (self.index_origins.get(arg) for arg in draft.args)
+        return OpSpec(
+            draft.op,
+            draft.is_reduction,
+            space,
+            args,
+            draft.info,
+            origin=draft.origin,
+            index_origin=next(filter(None, origins), None),
+        )
 
     def _split_scratch_arg(
         self,

@@ -58,7 +58,8 @@ def _write(target: Path, name: str, stages: Stages, loop_ir: str | None) -> None
         array_bytes = [parameter.num_bytes for parameter in kernel_parameters(stage)]
         timing = timing_of(compiled.program, array_bytes, [])
         sources = [spec.origin.location if spec.origin else "" for spec in stage]
-        listings.append(compiled.program.listing(sources))
+        index_sources = [spec.index_origin.location if spec.index_origin else "" for spec in stage]
+        listings.append(compiled.program.listing(sources, index_sources))
         timings.append(timing_entry(kernel, number, stage, knobs.device.card, timing))
         cycles.append(ideal_cycles(kernel, stage, timing))
         divisions.append(

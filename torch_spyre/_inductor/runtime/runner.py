@@ -12,6 +12,7 @@ from torch_spyre._inductor.kernel_parameters import (
 from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec
 from torch_spyre._inductor.op_table import category_of
 from torch_spyre._inductor.origin import Origin
+from torch_spyre._inductor.provenance import SpecNodes
 from torch_spyre._inductor.runtime.programs import program_for
 from torch_spyre.backend.execution import has_conflicts, timing_of
 from torch_spyre.backend.loaded_kernels import LoadedKernel, add_kernel, keep_kernels
@@ -46,7 +47,7 @@ class Runner:
         self._wrapper = wrapper
         self.run = wrapper(self.bundle.run)
 
-    def for_nodes(self, nodes: Sequence[Sequence[str]]) -> "Runner":
+    def for_nodes(self, nodes: Sequence[Sequence[SpecNodes]]) -> "Runner":
         """Return the same kernel for ops that come from other nodes of the graph."""
         other = copy(self)
         other.bundle = self.bundle.for_nodes(nodes)
@@ -113,8 +114,14 @@ def bind_program(
 
 
 def _program_op(spec: OpSpec) -> "_C.ProgramOp":
-    origin = spec.origin or Origin()
-    return _C.ProgramOp(node=origin.node, op=origin.op, index_strides=_index_strides(spec))
+    origin, index_origin = spec.origin or Origin(), spec.index_origin or Origin()
+    return _C.ProgramOp(
+        node=origin.node,
+        op=origin.op,
+        index_node=index_origin.node,
+        index_op=index_origin.op,
+        index_strides=_index_strides(spec),
+    )
 
 
 def _index_strides(spec: OpSpec) -> dict[int, list[int]]:

@@ -7,14 +7,14 @@ from functools import cached_property
 
 from xdsl.dialects.builtin import LocationAttr
 
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import OpSpec, TensorArg, index_names
 from torch_spyre._inductor.origin import Origin
 from torch_spyre._inductor.tiling.access import Access
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.transfers import Transfers
-from torch_spyre.ktir.locations import OPSPECS, file_position, location, named
+from torch_spyre.ktir.locations import OPSPECS, file_position, location, named, with_source
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,22 @@ class KernelContext:
         """Emit ops of a spec."""
         with self.emitter.at(self.locations.get(id(spec))):
             yield
+
+    @contextmanager
+    def at_read(self, arg: TensorArg) -> Iterator[None]:
+        """Emit the load of a tensor. If it is indexed, the op that indexes may be another one."""
+        source = _source_of(self._index_origins.get(arg))
+        with self.emitter.at(with_source(self.emitter.indices.location, source)):
+            yield
+
+    @cached_property
+    def _index_origins(self) -> Mapping[TensorArg, Origin]:
+        return {
+            arg: spec.index_origin
+            for spec in reversed(self.specs)
+            for arg in spec.inputs
+            if spec.index_origin is not None and index_names(arg)
+        }
 
     @cached_property
     def locations(self) -> Mapping[int, LocationAttr]:

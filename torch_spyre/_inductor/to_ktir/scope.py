@@ -153,7 +153,9 @@ class TileScope:
             if self.outer is not None and self._is_invariant(arg):
                 return self.outer._operand(arg)
             access = self.context.space.accesses[arg]
-            self.loaded[arg] = self.transfers.load(access, self.frame, self.context.index_tensors)
+            indices = self.context.index_tensors
+            with self.context.at_read(arg):
+                self.loaded[arg] = self.transfers.load(access, self.frame, indices)
         return self.loaded[arg]
 
     def _converted(self, value: Value, arg: TensorArg) -> Value:

@@ -33,12 +33,20 @@ from torch_spyre.backend.program.naming import Names, comma_separated, shape, ty
 
 _SOURCE_COLUMN = 72
 _SHOWN_VALUES = 8
+# The user's lines of the OpSpecs, and of their loads through index tensors.
+_Sources = tuple[Sequence[str], Sequence[str]]
 _REGISTERS = (Role.SOURCE, Role.OPTIONAL_SOURCE, Role.DESTINATION)
 
 
-def listing(content: ProgramContent, sources: Sequence[str] = ()) -> str:
-    """Return a program as text; `sources` are the user's lines of the OpSpecs it comes from."""
-    return "\n".join((*_header(content), "", *_code(content, sources))) + "\n"
+def listing(
+    content: ProgramContent, sources: Sequence[str] = (), index_sources: Sequence[str] = ()
+) -> str:
+    """Return a program as text.
+
+    `sources` are the user's lines of the OpSpecs it comes from, and `index_sources` those of their
+    loads through index tensors, which may be another op's; empty where they are unknown.
+    """
+    return "\n".join((*_header(content), "", *_code(content, (sources, index_sources)))) + "\n"
 
 
 def _header(content: ProgramContent) -> Iterator[str]:
@@ -83,7 +91,7 @@ def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
         yield f"  {'  '.join(cells)}".rstrip()
 
 
-def _code(content: ProgramContent, sources: Sequence[str]) -> Iterator[str]:
+def _code(content: ProgramContent, sources: _Sources) -> Iterator[str]:
     writer = _Writer(Names(content))
     width = len(str(max(len(content.code) - 1, 0)))
     depth = 0
@@ -99,7 +107,7 @@ def _code(content: ProgramContent, sources: Sequence[str]) -> Iterator[str]:
             depth += 1
 
 
-def _source(content: ProgramContent, instruction: Instruction, sources: Sequence[str]) -> str:
+def _source(content: ProgramContent, instruction: Instruction, sources: _Sources) -> str:
     """Return the op of an instruction, and its line and column or the number of its OpSpec."""
     if not 0 <= instruction.location < len(content.locations):
         return "unknown"
@@ -107,7 +115,11 @@ def _source(content: ProgramContent, instruction: Instruction, sources: Sequence
     if location.line == 0:
         return location.op
     if location.column == 0:
-        source = sources[location.line - 1] if location.line <= len(sources) else ""
+        plain, indexed = (
+            lines[location.line - 1] if location.line <= len(lines) else "" for lines in sources
+        )
+        is_indexed = isinstance(instruction, IndirectTransfer) and not instruction.store
+        source = (is_indexed and indexed) or plain
         return f"{location.op} #{location.line} {source}".rstrip()
     return f"{location.op} {location.line}:{location.column}"
 

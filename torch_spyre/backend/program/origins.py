@@ -1,4 +1,4 @@
-"""The origins of a kernel's ops: the `loc(...)` at the end of their lines in its KTIR."""
+"""The origins of a kernel's ops: the `loc(...)` at the end of their text in its KTIR."""
 
 import re
 from collections.abc import Sequence
@@ -19,13 +19,34 @@ class Origins:
         self._aliases = {match[1]: match[2] for match in matches if match is not None}
 
     def of_line(self, line: int) -> str:
-        """Return the origin of a line, counted from one; empty if it is unknown."""
+        """Return the origin of the op that begins in a line, counted from one; empty if unknown."""
         if not 0 < line <= len(self._lines):
             return ""
-        match = _AT_END.search(self._lines[line - 1])
+        match = _AT_END.search(self._last_line(line - 1))
         if match is None:
             return ""
         return _readable(self._aliases.get(match[1], match[1]))
+
+    def _last_line(self, begin: int) -> str:
+        """Return the line in which an op ends: the `}` of its regions has the op's indentation."""
+        indentation = _indentation(self._lines[begin])
+        for number in range(begin, len(self._lines)):
+            line = self._lines[number]
+            if number > begin and line.strip() and _indentation(line) < indentation:
+                break
+            if _indentation(line) == indentation and _is_end(line, self._lines[number + 1 :][:1]):
+                return line
+        return ""
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _is_end(line: str, following: Sequence[str]) -> bool:
+    """Return whether an op ends in a line: its regions may begin in this line or the next one."""
+    is_open = line.rstrip().endswith("{") or line.lstrip().startswith("^")
+    return not is_open and not any(text.lstrip().startswith("(") for text in following)
 
 
 def _readable(location: str) -> str:

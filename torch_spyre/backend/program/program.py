@@ -81,8 +81,12 @@ class Program:
     def arguments(self) -> tuple[Argument, ...]:
         return self.content.arguments
 
-    def listing(self, sources: Sequence[str] = ()) -> str:
-        """Return the program as text; `sources` are the user's lines of its OpSpecs, in order."""
+    def listing(self, sources: Sequence[str] = (), index_sources: Sequence[str] = ()) -> str:
+        """Return the program as text.
+
+        `sources` are the user's lines of its OpSpecs, in order, and `index_sources` those of their
+        loads through index tensors.
+        """
         from torch_spyre.backend.program.listing import listing
 
-        return listing(self.content, sources)
+        return listing(self.content, sources, index_sources)

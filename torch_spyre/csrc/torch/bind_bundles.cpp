@@ -52,9 +52,13 @@ BundleStage make_stage(std::string program_file, std::vector<ArrayBinding> array
           is_ordered_if_aliased,   std::move(ops)};
 }
 
-ProgramOp make_op(std::string node, std::string op,
+ProgramOp make_op(std::string node, std::string op, std::string index_node, std::string index_op,
                   std::map<int64_t, std::vector<int64_t>> index_strides) {
-  return {std::move(node), std::move(op), std::move(index_strides)};
+  return {.node = std::move(node),
+          .op = std::move(op),
+          .index_node = std::move(index_node),
+          .index_op = std::move(index_op),
+          .index_strides = std::move(index_strides)};
 }
 
 void bind_stages(py::module_& module) {
@@ -77,6 +81,7 @@ void bind_stages(py::module_& module) {
       .def_readonly("bytes", &ArrayBinding::bytes);
   py::class_<ProgramOp>(module, "ProgramOp", "An op of a program, and where it comes from.")
       .def(py::init(&make_op), py::kw_only(), py::arg("node") = "", py::arg("op") = "",
+           py::arg("index_node") = "", py::arg("index_op") = "",
            py::arg("index_strides") = std::map<int64_t, std::vector<int64_t>>());
   py::class_<BundleStage>(module, "BundleStage",
                           "One program of a bundle, and the memory of its arrays.")

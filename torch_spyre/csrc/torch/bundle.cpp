@@ -70,14 +70,17 @@ void Bundle::set_ops(BundleOps ops) {
 }
 
 std::shared_ptr<Bundle> Bundle::for_nodes(
-    const std::vector<std::vector<std::string>>& nodes) const {
+    const std::vector<std::vector<std::pair<std::string, std::string>>>& nodes) const {
   BundleOps ops = *ops_;
   TORCH_CHECK_VALUE(nodes.size() == ops.size(), "bundle ", name(), ": nodes of ", nodes.size(),
                     " programs, and there are ", ops.size());
   for (size_t i = 0; i < ops.size(); ++i) {
     TORCH_CHECK_VALUE(nodes[i].size() == ops[i].size(), "bundle ", name(), ": program ", i, " has ",
                       ops[i].size(), " ops, not ", nodes[i].size());
-    for (size_t j = 0; j < ops[i].size(); ++j) ops[i][j].node = nodes[i][j];
+    for (size_t j = 0; j < ops[i].size(); ++j) {
+      ops[i][j].node = nodes[i][j].first;
+      ops[i][j].index_node = nodes[i][j].second;
+    }
   }
   return std::shared_ptr<Bundle>(new Bundle(programs_, std::move(ops)));
 }

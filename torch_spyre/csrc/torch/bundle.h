@@ -51,7 +51,8 @@ class Bundle {
 
   // Returns the same programs, loaded once, as the kernel of other ops with equal OpSpecs: `nodes`
   // are the names of the nodes that the ops of each program come from.
-  std::shared_ptr<Bundle> for_nodes(const std::vector<std::vector<std::string>>& nodes) const;
+  std::shared_ptr<Bundle> for_nodes(
+      const std::vector<std::vector<std::pair<std::string, std::string>>>& nodes) const;
 
   const std::string& name() const { return content().name; }
   size_t arguments() const { return content().argument_bytes.size(); }

@@ -1,6 +1,7 @@
 #include "torch/launch_site.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace spyre {
@@ -9,24 +10,40 @@ namespace {
 
 // The most ops that a message lists.
 constexpr size_t kMaxListed = 3;
+// The op of KTIR that reads elements, through index tensors too.
+constexpr std::string_view kLoad = "ktdp.load";
 
 std::shared_ptr<const GraphLines>& graph_of_thread() {
   thread_local std::shared_ptr<const GraphLines> graph;
   return graph;
 }
 
-SourceLine line_of(const ProgramOp& op, const LaunchSite& site) {
-  if (site.graph != nullptr && !op.node.empty()) {
-    const auto line = site.graph->nodes.find(op.node);
+// Returns the line of an op, by its node in the graph if there is one.
+SourceLine line_of(const std::string& node, const std::string& op, const LaunchSite& site) {
+  if (site.graph != nullptr && !node.empty()) {
+    const auto line = site.graph->nodes.find(node);
     if (line != site.graph->nodes.end()) return line->second;
   }
-  const std::string& name = op.op.empty() ? op.node : op.op;
+  const std::string& name = op.empty() ? node : op;
   std::string location = site.location == nullptr ? std::string() : *site.location;
   if (site.graph != nullptr) {
-    const auto call = site.graph->fallbacks.find(op.op);
+    const auto call = site.graph->fallbacks.find(op);
     if (call != site.graph->fallbacks.end()) location = call->second;
   }
   return {.op = name, .location = std::move(location), .code = {}, .module = {}};
+}
+
+SourceLine line_of(const ProgramOp& op, const LaunchSite& site) {
+  return line_of(op.node, op.op, site);
+}
+
+bool reads_through_indices(const ProgramOp& op) {
+  return !op.index_node.empty() || !op.index_op.empty();
+}
+
+// Returns the line of the op that reads elements through index tensors.
+SourceLine index_line_of(const ProgramOp& op, const LaunchSite& site) {
+  return line_of(op.index_node, op.index_op, site);
 }
 
 bool is_same(const SourceLine& a, const SourceLine& b) {
@@ -42,13 +59,16 @@ std::string place(const SourceLine& line) {
   return text;
 }
 
-// Returns the ops that the failed instruction may belong to, as text.
-std::string failed_ops(const flex::FailedInstruction& failed, const std::vector<ProgramOp>& ops,
-                       const LaunchSite& site) {
+// Returns the ops that the failed instruction may belong to, as text. `is_index` states whether it
+// has read an invalid index.
+std::string failed_ops(const flex::FailedInstruction& failed, bool is_index,
+                       const std::vector<ProgramOp>& ops, const LaunchSite& site) {
   const bool is_op_known =
       failed.column == 0 && failed.line >= 1 && failed.line <= static_cast<int64_t>(ops.size());
   if (is_op_known) {
-    const SourceLine line = line_of(ops[static_cast<size_t>(failed.line - 1)], site);
+    const ProgramOp& op = ops[static_cast<size_t>(failed.line - 1)];
+    const bool is_read = is_index && failed.op == kLoad && reads_through_indices(op);
+    const SourceLine line = is_read ? index_line_of(op, site) : line_of(op, site);
     return line.op + place(line);
   }
   std::string text;
@@ -90,12 +110,15 @@ RunningGraph::~RunningGraph() { graph_of_thread() = std::move(outer_); }
 
 std::vector<SourceLine> source_lines(const std::vector<ProgramOp>& ops, const LaunchSite& site) {
   std::vector<SourceLine> lines;
-  for (const ProgramOp& op : ops) {
-    SourceLine line = line_of(op, site);
-    if (line.op.empty()) continue;
+  const auto add = [&](SourceLine line) {
+    if (line.op.empty()) return;
     const bool is_known =
         std::ranges::any_of(lines, [&](const SourceLine& known) { return is_same(known, line); });
     if (!is_known) lines.push_back(std::move(line));
+  };
+  for (const ProgramOp& op : ops) {
+    if (reads_through_indices(op)) add(index_line_of(op, site));
+    add(line_of(op, site));
   }
   return lines;
 }
@@ -103,9 +126,9 @@ std::vector<SourceLine> source_lines(const std::vector<ProgramOp>& ops, const La
 std::string failure_message(const flex::KernelError& error, const std::vector<ProgramOp>& ops,
                             const LaunchSite& site) {
   const flex::FailedInstruction& failed = error.instruction();
-  const std::string failing = failed_ops(failed, ops, site);
-  const std::string prefix = failing.empty() ? std::string() : failing + ": ";
   const auto* index_error = dynamic_cast<const flex::KernelIndexError*>(&error);
+  const std::string failing = failed_ops(failed, index_error != nullptr, ops, site);
+  const std::string prefix = failing.empty() ? std::string() : failing + ": ";
   if (index_error == nullptr || !index_error->index()) return prefix + error.what();
   const flex::InvalidIndex& index = *index_error->index();
   return prefix + "index " + std::to_string(index.value) +

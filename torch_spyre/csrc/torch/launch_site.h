@@ -32,6 +32,9 @@ struct ProgramOp {
   std::string node;
   // The op that the user called, if there is no graph.
   std::string op;
+  // The same of the op that reads elements through index tensors, which may be fused into this one.
+  std::string index_node{};
+  std::string index_op{};
   // For each dim of a tensor that is indexed: how many elements of the index tensor, as it is on
   // the host, lie between neighbours in each of its dims on the card.
   std::map<int64_t, std::vector<int64_t>> index_strides{};
