@@ -1,63 +1,161 @@
 """Decompositions of `sort`, `topk`, medians, `searchsorted`, histograms and `bincount`.
 
-The rank of an element is the number of elements before it: a sum over pairs, which takes quadratic
-time but no memory. Rows longer than `_MAX_RANKED` are not sorted on the card. `topk`
-of a long row selects the first k of each block, then the first k of these.
+All orders come from `spyre::sort`, whose kernel sorts whole rows in the scratchpad, or selects the
+first elements of longer rows. Rows that are too long to be sorted, or too few for all cores, are
+divided into blocks. Their first elements are sorted once more; to sort whole rows, the sorted
+blocks are merged in pairs, as the elements of a bitonic network are compared.
 """
 
 import math
+from math import prod
 from typing import Any
 
 import torch
 
 from torch_spyre._inductor.decompositions.registry import register_decomposition
-from torch_spyre.errors import UnsupportedError
+from torch_spyre.ops.sort import OVERLOAD as SORT
 
 aten = torch.ops.aten
-# The longest row whose pairs of elements are compared.
-_MAX_RANKED = 1 << 14
-_BLOCK = 1024
+# The longest row that a scratchpad holds, with indices and results, for any dtype.
+_MAX_ROW = 1 << 15
+# The most first elements of a row that are selected without sorting it.
+_MAX_KEPT = 1 << 12
+# Rows are divided into blocks for this many cores, but not into shorter ones.
+_CORES = 32
+_MIN_BLOCK = 1 << 12
+# The most elements in a stick of a dtype that is sorted, or of an index.
+_MAX_STICK = 128
 # The largest mask, which is in memory as eager ops run one by one.
 _MAX_MASK = 1 << 24
 
+Pair = tuple[torch.Tensor, torch.Tensor]
+
 
 @register_decomposition(aten.sort.default)
-def _sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Any:
+def _sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Pair:
     return _sort_stably(x, stable=True, dim=dim, descending=descending)
 
 
 @register_decomposition(aten.sort.stable)
 def _sort_stably(
     x: torch.Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    if x.dim() == 0 or x.numel() == 0 or x.shape[dim] == 1:
+) -> Pair:
+    return _first(x, 1 if x.dim() == 0 else x.shape[dim], dim, descending)
+
+
+def _first(x: torch.Tensor, kept: int, dim: int, descending: bool) -> Pair:
+    """Return the first elements along a dim in their order, and their indices.
+
+    Equal elements stay in order; NaNs are larger than all other elements.
+    """
+    if x.dim() == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
-    rows = x.movedim(dim, -1)
-    if rows.shape[-1] > _MAX_RANKED:
-        raise UnsupportedError(f"sorting rows of {rows.shape[-1]} elements (at most {_MAX_RANKED})")
-    ranks = _ranks(rows, descending)
-    position = torch.arange(rows.shape[-1], device=x.device).expand(rows.shape)
-    indices = torch.zeros_like(ranks).scatter(-1, ranks, position)
-    values = rows.gather(-1, indices)
-    return values.movedim(-1, dim).contiguous(), indices.movedim(-1, dim).contiguous()
+    dim %= x.dim()
+    if kept == 0 or x.numel() == 0 or x.shape[dim] == 1:
+        first = x.narrow(dim, 0, kept).clone()
+        return first, torch.zeros_like(first, dtype=torch.int64)
+    outer, length, inner = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
+    # A result of one element has no sticks of its own.
+    selected = max(kept, 2)
+    if 2 * selected > length or selected > _MAX_KEPT:
+        selected = length
+    blocks = _num_blocks(outer * inner, length, selected)
+    if blocks == 1:
+        results = SORT(x.reshape(outer, length, inner), None, selected, descending)
+    else:
+        rows = x.movedim(dim, -1).reshape(-1, length)
+        function = _merge_blocks if selected == length else _select_from_blocks
+        results = tuple(
+            result.reshape(outer, inner, -1).transpose(1, 2)
+            for result in function(rows, selected, descending, blocks)
+        )
+    shape = (*x.shape[:dim], kept, *x.shape[dim + 1 :])
+    values, indices = (
+        result.narrow(1, 0, kept).clone(memory_format=torch.contiguous_format).reshape(shape)
+        if result.shape[1] != kept
+        else result.reshape(shape)
+        for result in results
+    )
+    return values, indices
 
 
-def _ranks(rows: torch.Tensor, descending: bool) -> torch.Tensor:
-    """Return the rank of each element in its row; equal elements stay in order."""
-    if rows.dtype is torch.bool:
-        rows = rows.to(torch.int32)
-    left, right = rows.unsqueeze(-2), rows.unsqueeze(-1)
-    is_before = left > right if descending else left < right
-    is_equal = left == right
-    if rows.is_floating_point():
-        # NaNs are larger than all other values.
-        left_is_nan, right_is_nan = torch.isnan(left), torch.isnan(right)
-        first, second = (left_is_nan, right_is_nan) if descending else (right_is_nan, left_is_nan)
-        is_before = is_before | (first & ~second)
-        is_equal = is_equal | (left_is_nan & right_is_nan)
-    position = torch.arange(rows.shape[-1], device=rows.device)
-    is_earlier = position < position.unsqueeze(-1)
-    return (is_before | (is_equal & is_earlier)).to(torch.int32).sum(-1)
+def _num_blocks(rows: int, length: int, kept: int) -> int:
+    """Return into how many blocks each row is divided, a power of two."""
+    is_sorted, shortest = kept == length, max(_MIN_BLOCK, 2 * kept)
+    blocks = 1
+    while is_sorted and length > blocks * _MAX_ROW:
+        blocks *= 2
+    shortest = _MIN_BLOCK if is_sorted else shortest
+    while rows * blocks < _CORES and length >= 2 * blocks * shortest:
+        blocks *= 2
+    return blocks
+
+
+def _in_blocks(rows: torch.Tensor, descending: bool, blocks: int) -> torch.Tensor:
+    """Return blocks of whole sticks; the padding is after all elements in the order."""
+    count, length = rows.shape
+    size = -(-length // (blocks * _MAX_STICK)) * _MAX_STICK
+    padded = rows
+    if blocks * size > length:
+        last = _last(rows.dtype, descending)
+        padded = aten.constant_pad_nd(rows, [0, blocks * size - length], last)
+    return padded.reshape(count * blocks, size, 1)
+
+
+def _last(dtype: torch.dtype, descending: bool) -> float:
+    """Return the last value of a dtype in the order."""
+    if dtype.is_floating_point:
+        return -math.inf if descending else math.nan
+    if dtype is torch.bool:
+        return not descending
+    # The card stores int64 in 32 bits.
+    limits = torch.iinfo(torch.int32 if dtype is torch.int64 else dtype)
+    return limits.min if descending else limits.max
+
+
+def _select_from_blocks(rows: torch.Tensor, kept: int, descending: bool, blocks: int) -> Pair:
+    """Return the first elements of rows: the first of the first elements of each block."""
+    parts = SORT(_in_blocks(rows, descending, blocks), None, kept, descending, 1, blocks)
+    values, indices = (part.reshape(-1, blocks * kept, 1) for part in parts)
+    result: Pair = SORT(values, indices, kept, descending, kept)
+    return result
+
+
+def _merge_blocks(rows: torch.Tensor, length: int, descending: bool, blocks: int) -> Pair:
+    """Sort rows: sort blocks of them, and merge the blocks in the pairs of a bitonic network."""
+    padded = _in_blocks(rows, descending, blocks)
+    size = padded.shape[1]
+    values, indices = SORT(padded, None, size, descending, 1, blocks)
+    width = 2
+    while width <= blocks:
+        distance, is_mirrored = width // 2, True
+        while distance:
+            pairs = (_pairs(part, size, distance, is_mirrored) for part in (values, indices))
+            values, indices = (
+                _from_pairs(part, size, distance, is_mirrored)
+                for part in SORT(*pairs, 2 * size, descending, size)
+            )
+            distance, is_mirrored = distance // 2, False
+        width *= 2
+    return tuple(  # type: ignore[return-value]  # two results
+        part.reshape(-1, blocks * size).narrow(1, 0, length) for part in (values, indices)
+    )
+
+
+def _pairs(x: torch.Tensor, size: int, distance: int, is_mirrored: bool) -> torch.Tensor:
+    """Return the pairs of blocks at a distance; mirrored, the first and the last of a group."""
+    groups = x.reshape(-1, 2, distance, size)
+    if is_mirrored:
+        groups = torch.stack([groups[:, 0], groups[:, 1].flip(1)], 1)
+    return groups.transpose(1, 2).reshape(-1, 2 * size, 1)
+
+
+def _from_pairs(pairs: torch.Tensor, size: int, distance: int, is_mirrored: bool) -> torch.Tensor:
+    """Return the blocks of pairs where they were."""
+    groups = pairs.reshape(-1, distance, 2, size).transpose(1, 2)
+    if is_mirrored:
+        groups = torch.stack([groups[:, 0], groups[:, 1].flip(1)], 1)
+    return groups
 
 
 @register_decomposition(aten.kthvalue.default)
@@ -69,11 +167,9 @@ def _kthvalue(
     return _select_sorted(x, k - 1, dim, keepdim)
 
 
-def _select_sorted(
-    x: torch.Tensor, rank: int, dim: int, keepdim: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _select_sorted(x: torch.Tensor, rank: int, dim: int, keepdim: bool) -> Pair:
     """Return the element with a rank along a dim, and its index."""
-    values, indices = _sort(x, dim)
+    values, indices = _first(x, rank + 1, dim, descending=False)
     if x.dim() == 0:
         return values, indices
     values, indices = values.select(dim, rank).clone(), indices.select(dim, rank).clone()
@@ -125,56 +221,8 @@ def _nanmedian_of_all(x: torch.Tensor) -> Any:
 @register_decomposition(aten.topk.default)
 def _topk(
     x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> tuple[torch.Tensor, torch.Tensor]:
-    if x.dim() == 0:
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
-    if k == 0 or x.numel() == 0:
-        size = [k if axis == dim % x.dim() else n for axis, n in enumerate(x.shape)]
-        return x.new_empty(size), x.new_empty(size, dtype=torch.int64)
-    values, indices = _topk_of_rows(x.movedim(dim, -1), k, largest)
-    return values.movedim(-1, dim).contiguous(), indices.movedim(-1, dim).contiguous()
-
-
-def _topk_of_rows(rows: torch.Tensor, k: int, largest: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    length = rows.shape[-1]
-    if length <= _BLOCK or 2 * k > _BLOCK:
-        if length > _MAX_RANKED:
-            raise UnsupportedError(
-                f"topk with k={k} > {_BLOCK // 2} of {length} elements (at most {_MAX_RANKED})"
-            )
-        return _topk_of_block(rows, k, largest)
-    num_blocks = length // _BLOCK
-    blocks = rows[..., : num_blocks * _BLOCK].reshape(*rows.shape[:-1], num_blocks, _BLOCK)
-    values, indices = _topk_of_block(blocks, k, largest)
-    indices = indices + _BLOCK * torch.arange(num_blocks, device=rows.device).unsqueeze(-1)
-    candidates, candidate_indices = [values.flatten(-2)], [indices.flatten(-2)]
-    if length % _BLOCK:
-        tail = rows[..., num_blocks * _BLOCK :]
-        values, indices = _topk_of_block(tail, min(k, tail.shape[-1]), largest)
-        candidates.append(values)
-        candidate_indices.append(indices + num_blocks * _BLOCK)
-    values, positions = _topk_of_rows(torch.cat(candidates, -1), k, largest)
-    return values, torch.cat(candidate_indices, -1).gather(-1, positions)
-
-
-def _topk_of_block(rows: torch.Tensor, k: int, largest: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    length = rows.shape[-1]
-    is_kth = _ranks(rows, largest).unsqueeze(-2) == torch.arange(k, device=rows.device)[:, None]
-    position = torch.arange(length, device=rows.device)
-    indices = torch.where(is_kth, position, 0).sum(-1)
-    if rows.dtype is torch.bool:
-        return (is_kth & rows.unsqueeze(-2)).any(-1), indices
-    # The maximum over one element, all others being masked to the lowest value.
-    values = torch.where(is_kth, rows.unsqueeze(-2), _lowest(rows)).amax(-1)
-    return values, indices
-
-
-def _lowest(x: torch.Tensor) -> torch.Tensor:
-    if x.is_floating_point():
-        return torch.full((), -math.inf, dtype=x.dtype, device=x.device)
-    # The card stores int64 in 32 bits.
-    lowest = torch.iinfo(torch.int32 if x.dtype is torch.int64 else x.dtype).min
-    return torch.full((), lowest, dtype=x.dtype, device=x.device)
+) -> Pair:
+    return _first(x, k if x.dim() else 1, dim, largest)
 
 
 @register_decomposition(aten.searchsorted.Tensor)

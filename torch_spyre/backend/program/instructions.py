@@ -411,6 +411,27 @@ class Literal(Instruction):
     values: Points
 
 
+@dataclass(frozen=True)
+class Sort(Instruction):
+    """Sorts keys along the last dimension, and moves their indices (i32) with them.
+
+    Equal keys are sorted by index. Zeros are equal; NaNs are equal, and larger than all other keys.
+    The first `kept` elements of each row are written. The keys are runs of `run` sorted elements;
+    the last one may be shorter.
+    """
+
+    opcode, mnemonic = 19, "sort"
+    form = "sort {keys}, {indices} in runs of {run} to {kept} of {sorted_keys}, {sorted_indices}"
+    extents: Sources
+    kept: Source
+    run: Size
+    descending: bool
+    keys: Operand
+    indices: Operand
+    sorted_keys: Operand
+    sorted_indices: Operand
+
+
 # --- The program ----------------------------------------------------------------------------------
 
 
