@@ -1,9 +1,9 @@
 """Decompositions of `sort`, `topk`, medians, `searchsorted`, histograms and `bincount`.
 
-All orders come from `spyre::sort`, whose kernel sorts whole rows in the scratchpad, or selects the
-first elements of longer rows. Rows that are too long to be sorted, or too few for all cores, are
-divided into blocks. Their first elements are sorted once more; to sort whole rows, the sorted
-blocks are merged in pairs, as the elements of a bitonic network are compared.
+All orders come from `spyre::sort`, whose kernel sorts rows in the scratchpads of one or several
+cores, or selects their first elements. If rows are too few for all cores, the first elements are
+selected from blocks of them, then from those of all blocks. Blocks of rows that are too long for
+all scratchpads are sorted and then merged in pairs, as a bitonic network compares elements.
 """
 
 import math
@@ -13,16 +13,15 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions.registry import register_decomposition
+from torch_spyre._inductor.multi_loop.sort.blocks import MIN_BLOCK, num_blocks
+from torch_spyre.cards import load_card, usable_cores
 from torch_spyre.ops.sort import OVERLOAD as SORT
 
 aten = torch.ops.aten
-# The longest row that a scratchpad holds, with indices and results, for any dtype.
-_MAX_ROW = 1 << 15
+# The longest columns that are sorted without a transposition: all columns of a stick at once.
+_MAX_COLUMN = 512
 # The most first elements of a row that are selected without sorting it.
 _MAX_KEPT = 1 << 12
-# Rows are divided into blocks for this many cores, but not into shorter ones.
-_CORES = 32
-_MIN_BLOCK = 1 << 12
 # The most elements in a stick of a dtype that is sorted, or of an index.
 _MAX_STICK = 128
 # The largest mask, which is in memory as eager ops run one by one.
@@ -59,47 +58,72 @@ def _first(x: torch.Tensor, kept: int, dim: int, descending: bool) -> Pair:
     selected = max(kept, 2)
     if 2 * selected > length or selected > _MAX_KEPT:
         selected = length
-    blocks = _num_blocks(outer * inner, length, selected)
-    if blocks == 1:
-        results = SORT(x.reshape(outer, length, inner), None, selected, descending)
-    else:
-        rows = x.movedim(dim, -1).reshape(-1, length)
-        function = _merge_blocks if selected == length else _select_from_blocks
-        results = tuple(
-            result.reshape(outer, inner, -1).transpose(1, 2)
-            for result in function(rows, selected, descending, blocks)
-        )
-    shape = (*x.shape[:dim], kept, *x.shape[dim + 1 :])
+    if _is_column_sort(outer, length, inner):
+        columns = SORT(x.reshape(outer, length, inner), None, selected, descending)
+        shape = (*x.shape[:dim], kept, *x.shape[dim + 1 :])
+        values, indices = (_narrowed(result, kept).reshape(shape) for result in columns)
+        return values, indices
+    other_dims = (*x.shape[:dim], *x.shape[dim + 1 :])
+    sort_rows = _sort_rows if selected == length else _select_from_rows
+    rows = sort_rows(x.movedim(dim, -1).reshape(-1, length), selected, descending)
     values, indices = (
-        result.narrow(1, 0, kept).clone(memory_format=torch.contiguous_format).reshape(shape)
-        if result.shape[1] != kept
-        else result.reshape(shape)
-        for result in results
+        _narrowed(result, kept).reshape(*other_dims, kept).movedim(-1, dim).contiguous()
+        for result in rows
     )
     return values, indices
 
 
-def _num_blocks(rows: int, length: int, kept: int) -> int:
-    """Return into how many blocks each row is divided, a power of two."""
-    is_sorted, shortest = kept == length, max(_MIN_BLOCK, 2 * kept)
-    blocks = 1
-    while is_sorted and length > blocks * _MAX_ROW:
-        blocks *= 2
-    shortest = _MIN_BLOCK if is_sorted else shortest
-    while rows * blocks < _CORES and length >= 2 * blocks * shortest:
-        blocks *= 2
-    return blocks
+def _narrowed(x: torch.Tensor, kept: int) -> torch.Tensor:
+    """Return the first elements along dim 1, copied if they are not all."""
+    return x if x.shape[1] == kept else x.narrow(1, 0, kept).clone()
 
 
-def _in_blocks(rows: torch.Tensor, descending: bool, blocks: int) -> torch.Tensor:
-    """Return blocks of whole sticks; the padding is after all elements in the order."""
+def _is_column_sort(outer: int, length: int, inner: int) -> bool:
+    """Return whether columns are sorted as they are, in parallel on all cores."""
+    is_short = length <= _MAX_COLUMN and inner % _MAX_STICK == 0
+    return is_short and outer * inner >= _MAX_STICK * usable_cores(load_card())
+
+
+def _select_from_rows(rows: torch.Tensor, kept: int, descending: bool) -> Pair:
+    """Return the first elements of rows: those of the first of each block, if rows are few."""
     count, length = rows.shape
-    size = -(-length // (blocks * _MAX_STICK)) * _MAX_STICK
-    padded = rows
-    if blocks * size > length:
-        last = _last(rows.dtype, descending)
-        padded = aten.constant_pad_nd(rows, [0, blocks * size - length], last)
-    return padded.reshape(count * blocks, size, 1)
+    cores, blocks = usable_cores(load_card()), 1
+    while 2 * count * blocks <= cores and length >= 2 * blocks * max(MIN_BLOCK, 2 * kept):
+        blocks *= 2
+    if blocks == 1:
+        return _as_rows(SORT(rows.unsqueeze(-1), None, kept, descending))
+    padded = _padded(rows, descending, blocks)
+    parts = SORT(padded.reshape(count * blocks, -1, 1), None, kept, descending, 1, blocks)
+    values, indices = (part.reshape(count, blocks * kept, 1) for part in parts)
+    return _as_rows(SORT(values, indices, kept, descending, kept))
+
+
+def _sort_rows(rows: torch.Tensor, length: int, descending: bool) -> Pair:
+    cores = usable_cores(load_card())
+    blocks = num_blocks(rows.shape[0], length, cores)
+    if blocks == 1:
+        return _as_rows(SORT(rows.unsqueeze(-1), None, length, descending))
+    if blocks > cores:
+        return _merge_blocks(rows, descending, blocks)
+    padded = _padded(rows, descending, blocks).unsqueeze(-1)
+    return _as_rows(SORT(padded, None, padded.shape[1], descending))
+
+
+def _as_rows(columns: Pair) -> Pair:
+    values, indices = columns
+    return values.squeeze(-1), indices.squeeze(-1)
+
+
+def _padded(rows: torch.Tensor, descending: bool, blocks: int) -> torch.Tensor:
+    """Return rows whose blocks are whole sticks; the padding is after all elements in the order.
+
+    There is always some, so that the result is a tensor of its own, with sticks along the rows.
+    """
+    length = rows.shape[1]
+    size = (length // (blocks * _MAX_STICK) + 1) * _MAX_STICK
+    last = _last(rows.dtype, descending)
+    padded: torch.Tensor = aten.constant_pad_nd(rows, [0, blocks * size - length], last)
+    return padded
 
 
 def _last(dtype: torch.dtype, descending: bool) -> float:
@@ -113,19 +137,11 @@ def _last(dtype: torch.dtype, descending: bool) -> float:
     return limits.min if descending else limits.max
 
 
-def _select_from_blocks(rows: torch.Tensor, kept: int, descending: bool, blocks: int) -> Pair:
-    """Return the first elements of rows: the first of the first elements of each block."""
-    parts = SORT(_in_blocks(rows, descending, blocks), None, kept, descending, 1, blocks)
-    values, indices = (part.reshape(-1, blocks * kept, 1) for part in parts)
-    result: Pair = SORT(values, indices, kept, descending, kept)
-    return result
-
-
-def _merge_blocks(rows: torch.Tensor, length: int, descending: bool, blocks: int) -> Pair:
+def _merge_blocks(rows: torch.Tensor, descending: bool, blocks: int) -> Pair:
     """Sort rows: sort blocks of them, and merge the blocks in the pairs of a bitonic network."""
-    padded = _in_blocks(rows, descending, blocks)
-    size = padded.shape[1]
-    values, indices = SORT(padded, None, size, descending, 1, blocks)
+    padded = _padded(rows, descending, blocks)
+    size = padded.shape[1] // blocks
+    values, indices = SORT(padded.reshape(-1, size, 1), None, size, descending, 1, blocks)
     width = 2
     while width <= blocks:
         distance, is_mirrored = width // 2, True
@@ -137,9 +153,7 @@ def _merge_blocks(rows: torch.Tensor, length: int, descending: bool, blocks: int
             )
             distance, is_mirrored = distance // 2, False
         width *= 2
-    return tuple(  # type: ignore[return-value]  # two results
-        part.reshape(-1, blocks * size).narrow(1, 0, length) for part in (values, indices)
-    )
+    return values.reshape(-1, blocks * size), indices.reshape(-1, blocks * size)
 
 
 def _pairs(x: torch.Tensor, size: int, distance: int, is_mirrored: bool) -> torch.Tensor:

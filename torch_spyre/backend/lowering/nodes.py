@@ -250,10 +250,14 @@ class CopyTensor(Node):
 
 @dataclass(eq=False)
 class SortRows(Node):
-    """A sort along the last dim of keys with their indices; the results have `kept` elements."""
+    """A sort along the last dim of keys with their indices.
+
+    The results have `kept` elements, from the one in the register `first` on.
+    """
 
     instruction = instructions.Sort
     extents: tuple[Extent, ...]
+    first: int
     kept: Extent
     run: int
     descending: bool

@@ -20,6 +20,7 @@ def lower_sort(kernel: KernelContext, operation: SortOp) -> None:
         SortRows(
             kernel.location,
             keys.extents,
+            kernel.constant(0) if operation.first is None else kernel.scalar(operation.first),
             extents[-1],
             operation.runs.value.data,
             operation.descending is not None,

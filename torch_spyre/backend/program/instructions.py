@@ -416,13 +416,14 @@ class Sort(Instruction):
     """Sorts keys along the last dimension, and moves their indices (i32) with them.
 
     Equal keys are sorted by index. Zeros are equal; NaNs are equal, and larger than all other keys.
-    The first `kept` elements of each row are written. The keys are runs of `run` sorted elements;
-    the last one may be shorter.
+    Of each row, `kept` elements are written, from the element `first` on. If it is not 0, they are
+    the last ones, and at least half of the row. The keys are runs of `run` sorted elements; the
+    last may be shorter.
     """
 
     opcode, mnemonic = 19, "sort"
-    form = "sort {keys}, {indices} in runs of {run} to {kept} of {sorted_keys}, {sorted_indices}"
     extents: Sources
+    first: Source
     kept: Source
     run: Size
     descending: bool

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     FloatAttr,
+    IndexType,
     IntegerAttr,
     IntegerType,
     TensorType,
@@ -28,6 +29,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -269,14 +271,16 @@ class SortOp(IRDLOperation):
     """Sorts keys along the last dim, and moves their indices with them.
 
     Equal keys are in the order of their indices. Zeros are equal, and NaN is larger than all other
-    keys. The results may have fewer elements in the last dim: the first ones in the order. The keys
-    may be `runs` of sorted elements, of which the last may be shorter.
+    keys. The results may have fewer elements in the last dim: the first ones in the order, or, if
+    they are at least half, those from the element `first` on, which then must be the last ones. The
+    keys may be `runs` of sorted elements, of which the last may be shorter.
     """
 
     name = "spyreop.sort"
 
     keys = operand_def(TensorType)
     indices = operand_def(TensorType)
+    first = opt_operand_def(IndexType)
     descending = opt_prop_def(UnitAttr)
     runs = prop_def(IntegerAttr)
     sorted_keys = result_def(TensorType)
@@ -285,12 +289,19 @@ class SortOp(IRDLOperation):
     traits = traits_def(Pure())
 
     def __init__(
-        self, keys: SSAValue, indices: SSAValue, kept: int, *, descending: bool, runs: int = 1
+        self,
+        keys: SSAValue,
+        indices: SSAValue,
+        kept: int,
+        *,
+        descending: bool,
+        runs: int = 1,
+        first: SSAValue | None = None,
     ) -> None:
         assert isinstance(keys.type, TensorType)
         shape = (*keys.type.get_shape()[:-1], kept)
         super().__init__(
-            operands=[keys, indices],
+            operands=[keys, indices, first],
             result_types=[TensorType(keys.type.element_type, shape), TensorType(i32, shape)],
             properties={
                 "runs": IntegerAttr(runs, i64),
@@ -313,6 +324,8 @@ class SortOp(IRDLOperation):
         for indices, keys in ((self.indices, shape), (self.sorted_indices, kept)):
             if indices.type != TensorType(i32, keys):
                 raise VerifyException("indices must be i32, one for each key")
+        if self.first is not None and 2 * kept[-1] < shape[-1]:
+            raise VerifyException("only the last half or more of the elements has another `first`")
         if self.runs.value.data < 1:
             raise VerifyException("runs must have at least one element")
 
@@ -325,6 +338,9 @@ class SortOp(IRDLOperation):
         runs = 1
         if parser.parse_optional_keyword("runs") is not None:
             runs = parser.parse_integer(allow_boolean=False)
+        first = None
+        if parser.parse_optional_keyword("from") is not None:
+            first = parser.parse_operand()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         source = _parse_tensor_type(parser)
@@ -336,6 +352,7 @@ class SortOp(IRDLOperation):
             result.get_shape()[-1],
             descending=descending,
             runs=runs,
+            first=first,
         )
         if operation.sorted_keys.type != result:
             parser.raise_error(f"sorts {source} to {operation.sorted_keys.type}, not to {result}")
@@ -351,6 +368,9 @@ class SortOp(IRDLOperation):
             printer.print_string(" descending")
         if self.runs.value.data != 1:
             printer.print_string(f" runs {self.runs.value.data}")
+        if self.first is not None:
+            printer.print_string(" from ")
+            printer.print_operand(self.first)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.keys.type)

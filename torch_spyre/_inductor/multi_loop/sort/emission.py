@@ -40,8 +40,7 @@ class SortEmitter:
         keys, indices = emit_tile_loops(
             self._emitter, plan, symbols, self.frame, carried, self._emit_tile
         )
-        for spec in self.kernel.specs:
-            self._store(spec, indices if spec.op == INDICES else keys)
+        self._store_all(keys, indices)
 
     def _last_elements(self) -> list[SSAValue]:
         """Return keys and indices that are after all others in the order."""
@@ -60,11 +59,12 @@ class SortEmitter:
         keys, indices = self._load(tile)
         runs = int(self._spec.constants["runs"])
         kept = min(self._kept, shape_of(keys)[-1])
-        sorted_pair = self._sorted(keys, indices, kept, runs)
+        sorted_pair = self._sorted(keys, indices, kept, runs=runs)
         if not carried:
             return sorted_pair
         pairs = zip(carried, sorted_pair, strict=True)
-        return self._sorted(*(self._joined(*pair) for pair in pairs), self._kept, self._kept)
+        keys, indices = (self._joined(*pair) for pair in pairs)
+        return self._sorted(keys, indices, self._kept, runs=self._kept)
 
     def _load(self, tile: Frame) -> list[SSAValue]:
         """Emit loads of the keys and of their indices, which may be their positions instead."""
@@ -97,9 +97,16 @@ class SortEmitter:
         return self._emitter.reshape(ssa, groups, (*shape[:rows], math.prod(shape[rows:])))
 
     def _sorted(
-        self, keys: SSAValue, indices: SSAValue, kept: int, runs: int
+        self,
+        keys: SSAValue,
+        indices: SSAValue,
+        kept: int,
+        *,
+        runs: int = 1,
+        first: SSAValue | None = None,
     ) -> tuple[SSAValue, SSAValue]:
-        operation = SortOp(keys, indices, kept, descending=self._is_descending, runs=runs)
+        descending = self._is_descending
+        operation = SortOp(keys, indices, kept, descending=descending, runs=runs, first=first)
         self._emitter.add(operation)
         return operation.sorted_keys, operation.sorted_indices
 
@@ -111,6 +118,10 @@ class SortEmitter:
         joined = self._emitter.empty(element_of(first), shape)
         joined = self._emitter.insert(first, joined, (*start, 0))
         return self._emitter.insert(second, joined, (*start, length))
+
+    def _store_all(self, keys: SSAValue, indices: SSAValue) -> None:
+        for spec in self.kernel.specs:
+            self._store(spec, indices if spec.op == INDICES else keys)
 
     def _store(self, spec: OpSpec, rows: SSAValue) -> None:
         outer, column, inner = (self._roles[role] for role in ("outer", "column", "inner"))

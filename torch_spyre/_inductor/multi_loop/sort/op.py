@@ -8,11 +8,11 @@ from sympy import Symbol
 from torch_spyre._inductor.layouts.graph import LayoutOp
 from torch_spyre._inductor.layouts.sticks import StickCandidate
 from torch_spyre._inductor.loop_ir import LoopOp, Reduction
-from torch_spyre._inductor.multi_loop.core_splits import splits_over_cores
 from torch_spyre._inductor.multi_loop.interface import MultiLoopOp
 from torch_spyre._inductor.multi_loop.registry import register
 from torch_spyre._inductor.multi_loop.roles import LoopRoles
 from torch_spyre._inductor.multi_loop.sort import tiling
+from torch_spyre._inductor.multi_loop.sort.cross_core import CrossCoreSort
 from torch_spyre._inductor.multi_loop.sort.emission import SortEmitter
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_table.sort import CONSTANTS, INDICES, VALUES
@@ -60,14 +60,17 @@ class SortOp(MultiLoopOp):
     def core_splits(
         self, specs: Sequence[OpSpec], space: IterationSpace, cores: int
     ) -> Mapping[Symbol, int]:
-        roles = tiling.symbols_of_roles(specs, space)
-        return splits_over_cores((*roles["outer"], *roles["inner"]), space, cores)
+        return tiling.core_splits(specs, space, cores)
 
     def plan_tiles(self, specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
         return tiling.plan_tiles(specs, budget)
 
     def emit_tile(self, kernel: KernelContext, frame: Frame) -> None:
-        SortEmitter(kernel, frame).emit()
+        roles = tiling.symbols_of_roles(kernel.specs, kernel.space)
+        if tiling.num_row_blocks(kernel.space, roles) > 1:
+            CrossCoreSort(kernel, frame).emit()
+        else:
+            SortEmitter(kernel, frame).emit()
 
     def enclose(self, spec: OpSpec, operands: Sequence["Bounds"], grid: "Grid") -> "Bounds":
         from torch_spyre._inductor.verification.sorts import SortedRows
@@ -75,7 +78,7 @@ class SortOp(MultiLoopOp):
         return SortedRows(spec, LoopRoles.from_op_info(spec.op_info), grid).compute(operands)
 
     def check_op_info(self, spec: OpSpec, roles: LoopRoles, info: Field, dsc: Field) -> None:
-        """Raise `BundleError` unless the result is not longer than a row, and constants are valid."""
+        """Raise `BundleError` for a result longer than a row, and for invalid constants."""
         by_name = {symbol.name: size for symbol, size in spec.sizes.items()}
         lengths = []
         for role in ("column", "sorted"):

@@ -1,15 +1,18 @@
-"""Chooses the tiles of sorts.
+"""Splits sorts over cores, and chooses tiles.
 
 A tile holds whole rows. If a row does not fit, and not all of its elements are kept, tiles along
-the row follow one another, and each begins with the first elements of the tiles before.
+the row follow one another, and each begins with the first elements of the tiles before. If all are
+kept and rows are few or do not fit, several cores sort each row, and a tile holds a core's block.
 """
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import lcm, prod
 
 from sympy import Symbol
 
+from torch_spyre._inductor.multi_loop.core_splits import splits_over_cores
 from torch_spyre._inductor.multi_loop.roles import LoopRoles
+from torch_spyre._inductor.multi_loop.sort.blocks import num_blocks
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
@@ -20,6 +23,8 @@ INDEX_BYTES = 4
 # Copies of an element and its index that are live at once: as loaded, sorted, and in the sticks
 # that are stored.
 _LIVE_COPIES = 3
+# The same while two cores exchange blocks: the core's own, both, and the result.
+_EXCHANGED_COPIES = 5
 # Copies of a kept element: those of the tiles before, of the tile, both, and the result.
 _KEPT_COPIES = 5
 
@@ -32,15 +37,44 @@ def symbols_of_roles(
     return {role: roles.symbols(role, space.sizes) for role in roles.steps}
 
 
+def core_splits(specs: Sequence[OpSpec], space: IterationSpace, cores: int) -> dict[Symbol, int]:
+    """Return splits of the rows, and of the column if several cores sort each row.
+
+    The sorted symbol is not split: a core loads the part of it that is its part of the column.
+    """
+    roles = symbols_of_roles(specs, space)
+    rows = (*roles["outer"], *roles["inner"])
+    blocks = _num_blocks(specs[0], space, roles, cores)
+    splits = splits_over_cores(rows, space, cores // blocks)
+    return splits if blocks == 1 else {**splits, roles["column"][0]: blocks}
+
+
+def _num_blocks(
+    spec: OpSpec, space: IterationSpace, roles: Mapping[str, Sequence[Symbol]], cores: int
+) -> int:
+    """Return into how many blocks each row is divided: 1 if its symbols cannot be divided."""
+    column, symbols = roles["column"], roles["sorted"]
+    if len(column) != 1 or len(symbols) != 1 or len(spec.inputs) != 1 or roles["inner"]:
+        return 1
+    length = space.sizes[symbols[0]]
+    num_rows = prod(space.sizes[symbol] for symbol in roles["outer"])
+    blocks = num_blocks(num_rows, length, cores)
+    granule = lcm(space.granule(column[0]), space.granule(symbols[0]))
+    is_divisible = space.sizes[column[0]] == length and length % (blocks * granule) == 0
+    return blocks if is_divisible and blocks <= cores else 1
+
+
 def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
     """Return tiles of at most `budget` bytes; None if the smallest are larger."""
     space = IterationSpace.from_specs(specs)
     roles = symbols_of_roles(specs, space)
     per_core = {symbol: size // space.splits[symbol] for symbol, size in space.sizes.items()}
     tile = dict(per_core)
+    if num_row_blocks(space, roles) > 1:
+        tile[roles["sorted"][0]] = tile[roles["column"][0]]
     length, kept = (prod(space.sizes[s] for s in roles[role]) for role in ("sorted", "column"))
     shrinkable = (*roles["outer"], *roles["inner"], *(roles["sorted"] if kept < length else ()))
-    while _live_bytes(specs[0], roles, tile) > budget:
+    while _live_bytes(specs[0], space, roles, tile) > budget:
         symbol = next((s for s in shrinkable if tile[s] > space.granule(s)), None)
         if symbol is None:
             return None
@@ -51,17 +85,26 @@ def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
     return TilePlan(space, per_core, tile, tuple(map(Axis, order)), streamed)
 
 
+def num_row_blocks(space: IterationSpace, roles: Mapping[str, Sequence[Symbol]]) -> int:
+    """Return how many cores sort each row."""
+    return prod(space.splits[symbol] for symbol in roles["column"])
+
+
 def _live_bytes(
-    spec: OpSpec, roles: Mapping[str, Sequence[Symbol]], tile: Mapping[Symbol, int]
+    spec: OpSpec,
+    space: IterationSpace,
+    roles: Mapping[str, Sequence[Symbol]],
+    tile: Mapping[Symbol, int],
 ) -> int:
     """Return an upper bound of the bytes that are live at once."""
     element = bytes_of(element_type(spec.inputs[0].device_dtype)) + INDEX_BYTES
     rows, length, kept = (
         prod(tile[symbol] for symbol in symbols)
-        for symbols in (
-            (*roles["outer"], *roles["inner"]),
-            roles["sorted"],
-            roles["column"],
-        )
+        for symbols in ((*roles["outer"], *roles["inner"]), roles["sorted"], roles["column"])
     )
-    return rows * element * (_LIVE_COPIES * length + _KEPT_COPIES * kept)
+    elements = _LIVE_COPIES * length
+    if num_row_blocks(space, roles) > 1:
+        elements = _EXCHANGED_COPIES * length
+    elif length < prod(space.sizes[symbol] for symbol in roles["sorted"]):
+        elements += _KEPT_COPIES * kept
+    return rows * element * elements

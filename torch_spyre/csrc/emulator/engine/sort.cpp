@@ -91,12 +91,13 @@ void keep_smallest(std::vector<Packed>& elements, size_t kept) {
 // The rows of one instruction.
 class RowSorter {
  public:
-  RowSorter(const Sort& sort, int64_t length, int64_t kept)
+  RowSorter(const Sort& sort, int64_t length, int64_t first, int64_t kept)
       : sort_(sort),
         load_keys_(load_lanes(sort.keys.type)),
         load_indices_(load_lanes(sort.indices.type)),
         is_float_(is_float(sort.keys.type)),
         length_(static_cast<size_t>(length)),
+        first_(static_cast<size_t>(first)),
         kept_(static_cast<size_t>(kept)),
         bytes_(static_cast<size_t>(bytes_of(sort.keys.type))) {}
 
@@ -149,22 +150,23 @@ class RowSorter {
     return is_ascending;
   }
 
-  // Sets positions_ to those of the first `kept` elements in order.
+  // Sets positions_ to those of the kept elements in order.
   void order_positions() {
     const auto run = static_cast<size_t>(sort_.run);
     if (run > 1) return order_runs(run);
     if (!are_indices_ascending()) return order_entries();
     packed_.resize(length_);
     for (uint32_t i = 0; i < length_; ++i) packed_[i] = pack(keys_[i], i);
-    if (2 * kept_ <= length_) {
-      keep_smallest(packed_, kept_);
+    const size_t end = first_ + kept_;
+    if (2 * end <= length_) {
+      keep_smallest(packed_, end);
     } else if (length_ < kMinRadix) {
       std::ranges::sort(packed_);
     } else {
       radix_.sort(packed_);
     }
     positions_.resize(kept_);
-    for (size_t i = 0; i < kept_; ++i) positions_[i] = static_cast<uint32_t>(packed_[i]);
+    for (size_t i = 0; i < kept_; ++i) positions_[i] = static_cast<uint32_t>(packed_[first_ + i]);
   }
 
   void load_entries() {
@@ -177,8 +179,8 @@ class RowSorter {
 
   void order_entries() {
     load_entries();
-    const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(kept_);
-    if (kept_ < length_) std::nth_element(entries_.begin(), end, entries_.end());
+    const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(first_ + kept_);
+    if (end != entries_.end()) std::nth_element(entries_.begin(), end, entries_.end());
     std::sort(entries_.begin(), end);
     take_positions();
   }
@@ -202,7 +204,7 @@ class RowSorter {
 
   void take_positions() {
     positions_.resize(kept_);
-    for (size_t i = 0; i < kept_; ++i) positions_[i] = entries_[i].position;
+    for (size_t i = 0; i < kept_; ++i) positions_[i] = entries_[first_ + i].position;
   }
 
   template <typename Element>
@@ -220,7 +222,7 @@ class RowSorter {
   const Sort& sort_;
   const LoadLanes load_keys_, load_indices_;
   const bool is_float_;
-  const size_t length_, kept_, bytes_;
+  const size_t length_, first_, kept_, bytes_;
   std::vector<uint32_t> keys_, positions_;
   std::vector<int32_t> indices_;
   std::vector<Packed> packed_;
@@ -232,10 +234,13 @@ class RowSorter {
 
 void execute(const Sort& sort, Core& core) {
   std::vector<int64_t> extents = extents_of(core, sort.extents);
-  const int64_t length = extents.back(), kept = core.integer(sort.kept);
-  if (kept < 0 || kept > length) {
-    throw KernelError("a sort keeps " + std::to_string(kept) + " of " + std::to_string(length) +
-                      " elements");
+  const int64_t length = extents.back();
+  const int64_t first = core.integer(sort.first), kept = core.integer(sort.kept);
+  const bool is_inside = kept >= 0 && kept <= length && first >= 0 && first <= length - kept;
+  // The network of the card drops the first elements only of a row of two blocks.
+  if (!is_inside || (first > 0 && (first < length - kept || length > 2 * kept))) {
+    throw KernelError("a sort of " + std::to_string(length) + " elements keeps " +
+                      std::to_string(kept) + " from element " + std::to_string(first) + " on");
   }
   if (length > kMaxLength) {
     throw KernelError("a sort of rows of " + std::to_string(length) + " elements, at most " +
@@ -247,7 +252,7 @@ void execute(const Sort& sort, Core& core) {
   if (count_of(extents) == 0) return;
   std::byte* sorted_keys = elements_of(core, sort.sorted_keys, extents);
   std::byte* sorted_indices = elements_of(core, sort.sorted_indices, extents);
-  RowSorter sorter(sort, length, kept);
+  RowSorter sorter(sort, length, first, kept);
   const size_t rank = extents.size() - 1;
   std::vector<int64_t> row(rank, 0);
   StopPoll poll;

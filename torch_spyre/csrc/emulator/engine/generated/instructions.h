@@ -666,14 +666,15 @@ struct Literal {
 };
 
 // Sorts keys along the last dimension, and moves their indices (i32) with them. Equal keys are
-// sorted by index. Zeros are equal; NaNs are equal, and larger than all other keys. The first kept
-// elements of each row are written. The keys are runs of run sorted elements; the last one may be
-// shorter.
+// sorted by index. Zeros are equal; NaNs are equal, and larger than all other keys. Of each row,
+// kept elements are written, from the element first on. If it is not 0, they are the last ones, and
+// at least half of the row. The keys are runs of run sorted elements; the last may be shorter.
 struct Sort {
   static constexpr std::string_view kName = "Sort";
   static constexpr int64_t kOpcode = 19;
   static constexpr std::string_view kMnemonic = "sort";
   std::vector<Register> extents;
+  Register first{};
   Register kept{};
   int64_t run{};
   bool descending{};
@@ -685,6 +686,7 @@ struct Sort {
   template <typename Self, typename Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit(FieldInfo{"extents", Role::kSource, {kMaxRank}}, self.extents);
+    visit(FieldInfo{"first", Role::kSource, {}}, self.first);
     visit(FieldInfo{"kept", Role::kSource, {}}, self.kept);
     visit(FieldInfo{"run", Role::kSize, {}}, self.run);
     visit(FieldInfo{"descending", Role::kValue, {}}, self.descending);
