@@ -4,8 +4,7 @@ import torch
 
 _library = torch.library.Library("spyre", "FRAGMENT")
 _library.define(
-    "sort(Tensor x, Tensor? indices, int kept, bool descending, int runs=1, int blocks=1)"
-    " -> (Tensor, Tensor)"
+    "sort(Tensor x, Tensor? indices, int kept, bool descending, int runs=1) -> (Tensor, Tensor)"
 )
 
 
@@ -15,13 +14,11 @@ def _shape(
     kept: int,
     descending: bool,
     runs: int = 1,
-    blocks: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return empty tensors like the values and the indices.
 
     `x` has three dims; the middle one is sorted, and the first `kept` elements are returned. Equal
-    elements are in the order of their `indices`, by default their positions. Then `blocks`
-    consecutive rows are parts of one row, in which positions are counted. `x` consists of sorted
+    elements are in the order of their `indices`, by default their positions. `x` consists of sorted
     runs of `runs` elements; the last may be shorter.
     """
     outer, _, inner = x.shape

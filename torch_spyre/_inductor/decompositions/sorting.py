@@ -1,9 +1,8 @@
 """Decompositions of `sort`, `topk`, medians, `searchsorted`, histograms and `bincount`.
 
 All orders come from `spyre::sort`, whose kernel sorts rows in the scratchpads of one or several
-cores, or selects their first elements. If rows are too few for all cores, the first elements are
-selected from blocks of them, then from those of all blocks. Blocks of rows that are too long for
-all scratchpads are sorted and then merged in pairs, as a bitonic network compares elements.
+cores, or selects their first elements. Blocks of rows that are too long for all scratchpads are
+sorted and then merged in pairs, as a bitonic network compares elements.
 """
 
 import math
@@ -13,17 +12,17 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions.registry import register_decomposition
-from torch_spyre._inductor.multi_loop.sort.blocks import MIN_BLOCK, num_blocks
+from torch_spyre._inductor.multi_loop.sort.blocks import block_size, num_blocks
 from torch_spyre.cards import load_card, usable_cores
 from torch_spyre.ops.sort import OVERLOAD as SORT
 
 aten = torch.ops.aten
 # The longest columns that are sorted without a transposition: all columns of a stick at once.
 _MAX_COLUMN = 512
+# Columns of whole sticks, in any dtype.
+_STICK = 128
 # The most first elements of a row that are selected without sorting it.
 _MAX_KEPT = 1 << 12
-# The most elements in a stick of a dtype that is sorted, or of an index.
-_MAX_STICK = 128
 # The largest mask, which is in memory as eager ops run one by one.
 _MAX_MASK = 1 << 24
 
@@ -63,12 +62,11 @@ def _first(x: torch.Tensor, kept: int, dim: int, descending: bool) -> Pair:
         shape = (*x.shape[:dim], kept, *x.shape[dim + 1 :])
         values, indices = (_narrowed(result, kept).reshape(shape) for result in columns)
         return values, indices
+    rows = x.movedim(dim, -1).reshape(-1, length)
     other_dims = (*x.shape[:dim], *x.shape[dim + 1 :])
-    sort_rows = _sort_rows if selected == length else _select_from_rows
-    rows = sort_rows(x.movedim(dim, -1).reshape(-1, length), selected, descending)
     values, indices = (
         _narrowed(result, kept).reshape(*other_dims, kept).movedim(-1, dim).contiguous()
-        for result in rows
+        for result in _sort_rows(rows, selected, descending)
     )
     return values, indices
 
@@ -80,50 +78,19 @@ def _narrowed(x: torch.Tensor, kept: int) -> torch.Tensor:
 
 def _is_column_sort(outer: int, length: int, inner: int) -> bool:
     """Return whether columns are sorted as they are, in parallel on all cores."""
-    is_short = length <= _MAX_COLUMN and inner % _MAX_STICK == 0
-    return is_short and outer * inner >= _MAX_STICK * usable_cores(load_card())
+    is_short = length <= _MAX_COLUMN and inner % _STICK == 0
+    return is_short and outer * inner >= _STICK * usable_cores(load_card())
 
 
-def _select_from_rows(rows: torch.Tensor, kept: int, descending: bool) -> Pair:
-    """Return the first elements of rows: those of the first of each block, if rows are few."""
+def _sort_rows(rows: torch.Tensor, kept: int, descending: bool) -> Pair:
     count, length = rows.shape
-    cores, blocks = usable_cores(load_card()), 1
-    while 2 * count * blocks <= cores and length >= 2 * blocks * max(MIN_BLOCK, 2 * kept):
-        blocks *= 2
-    if blocks == 1:
-        return _as_rows(SORT(rows.unsqueeze(-1), None, kept, descending))
-    padded = _padded(rows, descending, blocks)
-    parts = SORT(padded.reshape(count * blocks, -1, 1), None, kept, descending, 1, blocks)
-    values, indices = (part.reshape(count, blocks * kept, 1) for part in parts)
-    return _as_rows(SORT(values, indices, kept, descending, kept))
-
-
-def _sort_rows(rows: torch.Tensor, length: int, descending: bool) -> Pair:
     cores = usable_cores(load_card())
-    blocks = num_blocks(rows.shape[0], length, cores)
-    if blocks == 1:
-        return _as_rows(SORT(rows.unsqueeze(-1), None, length, descending))
+    blocks = num_blocks(count, length, kept, cores)
     if blocks > cores:
-        return _merge_blocks(rows, descending, blocks)
-    padded = _padded(rows, descending, blocks).unsqueeze(-1)
-    return _as_rows(SORT(padded, None, padded.shape[1], descending))
-
-
-def _as_rows(columns: Pair) -> Pair:
-    values, indices = columns
+        # A core holds the two blocks that it merges, and their result.
+        return _merge_blocks(rows, descending, 2 * blocks)
+    values, indices = SORT(rows.unsqueeze(-1), None, kept, descending)
     return values.squeeze(-1), indices.squeeze(-1)
-
-
-def _padded(rows: torch.Tensor, descending: bool, blocks: int) -> torch.Tensor:
-    """Return rows whose blocks are whole sticks; the padding is after all elements in the order.
-
-    There is always some, so that the result is a tensor of its own, with sticks along the rows.
-    """
-    length = rows.shape[1]
-    size = (length // (blocks * _MAX_STICK) + 1) * _MAX_STICK
-    last = _last(rows.dtype, descending)
-    padded: torch.Tensor = aten.constant_pad_nd(rows, [0, blocks * size - length], last)
-    return padded
 
 
 def _last(dtype: torch.dtype, descending: bool) -> float:
@@ -139,9 +106,13 @@ def _last(dtype: torch.dtype, descending: bool) -> float:
 
 def _merge_blocks(rows: torch.Tensor, descending: bool, blocks: int) -> Pair:
     """Sort rows: sort blocks of them, and merge the blocks in the pairs of a bitonic network."""
-    padded = _padded(rows, descending, blocks)
-    size = padded.shape[1] // blocks
-    values, indices = SORT(padded.reshape(-1, size, 1), None, size, descending, 1, blocks)
+    count, length = rows.shape
+    size = block_size(length, blocks)
+    padding = [0, blocks * size - length]
+    padded = aten.constant_pad_nd(rows, padding, _last(rows.dtype, descending))
+    positions = torch.arange(blocks * size, device=rows.device).expand(count, -1)
+    parts = (part.reshape(-1, size, 1) for part in (padded, positions))
+    values, indices = SORT(*parts, size, descending)
     width = 2
     while width <= blocks:
         distance, is_mirrored = width // 2, True
@@ -153,7 +124,10 @@ def _merge_blocks(rows: torch.Tensor, descending: bool, blocks: int) -> Pair:
             )
             distance, is_mirrored = distance // 2, False
         width *= 2
-    return values.reshape(-1, blocks * size), indices.reshape(-1, blocks * size)
+    values, indices = (
+        part.reshape(count, -1).narrow(1, 0, length).clone() for part in (values, indices)
+    )
+    return values, indices
 
 
 def _pairs(x: torch.Tensor, size: int, distance: int, is_mirrored: bool) -> torch.Tensor:

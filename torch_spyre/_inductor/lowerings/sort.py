@@ -10,9 +10,11 @@ import torch
 from torch._inductor import ir
 from torch._inductor.virtualized import V, ops
 
-from torch_spyre._inductor.lowerings.memory import memory_loader
+from torch_spyre._inductor.loop_tracer import concrete
+from torch_spyre._inductor.lowerings.memory import memory_loader, realized_copy
 from torch_spyre._inductor.lowerings.multi_loop import multi_loop_reduction
 from torch_spyre._inductor.lowerings.registry import register_lowering
+from torch_spyre._inductor.multi_loop.sort.blocks import MAX_BLOCK
 from torch_spyre._inductor.op_table.sort import INDICES, VALUES
 from torch_spyre.ops.sort import OVERLOAD
 
@@ -24,9 +26,11 @@ def _sort(
     kept: int,
     descending: bool,
     runs: int = 1,
-    blocks: int = 1,
 ) -> tuple[ir.TensorBox, ir.TensorBox]:
     outer, length, inner = x.get_size()
+    if concrete(length) > MAX_BLOCK and kept == concrete(length):
+        # Blocks of a view can be no blocks of its memory.
+        x = realized_copy(x)
     loads = [memory_loader(tensor) for tensor in (x, indices) if tensor is not None]
 
     def operands(index: Sequence[Any], sorted_index: Sequence[Any]) -> tuple[Any, ...]:
@@ -35,7 +39,6 @@ def _sort(
         constants = (
             ops.constant(descending, torch.bool),
             ops.constant(runs, torch.int32),
-            ops.constant(blocks, torch.int32),
         )
         return (*(load(point) for load in loads), *constants)
 

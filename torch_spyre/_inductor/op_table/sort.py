@@ -7,7 +7,7 @@ from torch_spyre._inductor.op_table.record import EXACT, Kind, OpRecord, dedicat
 # The sorted elements, and their indices.
 VALUES, INDICES = "sortvalues", "sortindices"
 # Constants of both.
-CONSTANTS = ("descending", "runs", "blocks")
+CONSTANTS = ("descending", "runs")
 
 _FORMS = forms(floats=dedicated("spyreop.sort", "sort"), integers=dedicated("spyreop.sort", "sort"))
 

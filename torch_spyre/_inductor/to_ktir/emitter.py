@@ -279,6 +279,26 @@ class Emitter:
         self.indices.append(operation)
         return list(operation.results)
 
+    def choose(
+        self,
+        condition: SSAValue,
+        then: Callable[[], Sequence[SSAValue]],
+        otherwise: Callable[[], Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """Emit two alternatives with results of the same types; return the results."""
+        enclosing = self.indices.block
+        regions = []
+        for body in (then, otherwise):
+            block = Block()
+            self.indices.block = block
+            yielded = body()
+            block.add_op(scf.YieldOp(*yielded))
+            regions.append(Region(block))
+        self.indices.block = enclosing
+        operation = scf.IfOp(condition, [value.type for value in yielded], *regions)
+        self.indices.append(operation)
+        return list(operation.results)
+
     def branch(self, condition: SSAValue, body: Callable[[], None]) -> None:
         """Emit ops that are executed only if the condition holds, without results."""
         enclosing = self.indices.block

@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sympy import Integer, Mod, Symbol
+from sympy import Symbol
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from torch_spyre._inductor.multi_loop.roles import LoopRoles
 from torch_spyre._inductor.multi_loop.sort.tiling import symbols_of_roles
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_table.sort import INDICES
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.coordinates import emit_index
@@ -40,19 +40,18 @@ class SortEmitter:
         keys, indices = emit_tile_loops(
             self._emitter, plan, symbols, self.frame, carried, self._emit_tile
         )
-        self._store_all(keys, indices)
+        self._store_all((keys, indices), self.frame)
 
     def _last_elements(self) -> list[SSAValue]:
-        """Return keys and indices that are after all others in the order."""
+        """Return as many keys and indices as are kept that are after all others in the order."""
         shape = (*self._rows_shape, self._kept)
+        largest = self._emitter.splat(self._emitter.scalar(_LARGEST_INDEX, I32), shape)
+        return [self._last_keys(self._kept), largest]
+
+    def _last_keys(self, length: int) -> SSAValue:
         element = element_type(self._spec.inputs[0].device_dtype)
-        return [
-            self._emitter.splat(self._emitter.scalar(value, type), shape)
-            for value, type in (
-                (_last_key(element, self._is_descending), element),
-                (_LARGEST_INDEX, I32),
-            )
-        ]
+        key = self._emitter.scalar(_last_key(element, self._is_descending), element)
+        return self._emitter.splat(key, (*self._rows_shape, length))
 
     def _emit_tile(self, tile: Frame, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         """Emit the sort of one tile and of the elements of the tiles before."""
@@ -68,19 +67,18 @@ class SortEmitter:
 
     def _load(self, tile: Frame) -> list[SSAValue]:
         """Emit loads of the keys and of their indices, which may be their positions instead."""
-        keys, *indices = self._spec.inputs
-        accesses, transfers = self.kernel.space.accesses, self.kernel.transfers
-        values = [transfers.load(accesses[arg], tile, {}) for arg in (keys, *indices)]
-        if not indices:
-            values.append(emit_index(self._emitter, self._position(), I32, tile))
-        return [self._as_rows(value, tile) for value in values]
+        values = [self._load_rows(arg, tile) for arg in self._spec.inputs]
+        return values if len(values) == 2 else [*values, self._positions(tile)]
 
-    def _position(self) -> Integer:
-        """Return the position in the row, which can consist of several rows of the tensor."""
-        roles, sizes = LoopRoles.from_op_info(self._spec.op_info), self.kernel.space.sizes
-        blocks = int(self._spec.constants["blocks"])
-        length = math.prod(sizes[symbol] for symbol in self._roles["sorted"])
-        return roles.index("sorted", sizes) + Mod(roles.index("outer", sizes), blocks) * length
+    def _load_rows(self, arg: TensorArg, tile: Frame) -> SSAValue:
+        access = self.kernel.space.accesses[arg]
+        return self._as_rows(self.kernel.transfers.load(access, tile, {}), tile)
+
+    def _positions(self, tile: Frame) -> SSAValue:
+        """Emit the positions of the elements in their rows."""
+        roles = LoopRoles.from_op_info(self._spec.op_info)
+        position = roles.index("sorted", self.kernel.space.sizes)
+        return self._as_rows(emit_index(self._emitter, position, I32, tile), tile)
 
     def _as_rows(self, value: Value, tile: Frame) -> SSAValue:
         """Return a value with the sorted symbols as one dim, the last."""
@@ -119,23 +117,24 @@ class SortEmitter:
         joined = self._emitter.insert(first, joined, (*start, 0))
         return self._emitter.insert(second, joined, (*start, length))
 
-    def _store_all(self, keys: SSAValue, indices: SSAValue) -> None:
+    def _store_all(self, pair: Sequence[SSAValue], frame: Frame) -> None:
+        keys, indices = pair
         for spec in self.kernel.specs:
-            self._store(spec, indices if spec.op == INDICES else keys)
+            self._store(spec, indices if spec.op == INDICES else keys, frame)
 
-    def _store(self, spec: OpSpec, rows: SSAValue) -> None:
+    def _store(self, spec: OpSpec, rows: SSAValue, frame: Frame) -> None:
         outer, column, inner = (self._roles[role] for role in ("outer", "column", "inner"))
         output = self.kernel.space.accesses[spec.output]
-        axes = self.frame.axes_of(frozenset((*outer, *column, *inner)))
+        axes = frame.axes_of(frozenset((*outer, *column, *inner)))
         dims = len(outer) + len(inner)
-        sizes = self.frame.shape([axis for axis in axes if axis.symbol in column])
+        sizes = frame.shape([axis for axis in axes if axis.symbol in column])
         shape = (*shape_of(rows)[:dims], *sizes)
         groups = [*([dim] for dim in range(dims)), list(range(dims, dims + len(column)))]
         value = self._emitter.reshape(rows, groups, shape)
         rank = len(shape)
         order = [*range(len(outer)), *range(dims, rank), *range(len(outer), dims)]
         value = self._emitter.transpose(value, order)
-        self.kernel.transfers.store(output, self.frame, Value(value, axes), {}, is_partial=False)
+        self.kernel.transfers.store(output, frame, Value(value, axes), {}, is_partial=False)
 
     @property
     def _emitter(self) -> Emitter:

@@ -90,9 +90,9 @@ class SortOp(MultiLoopOp):
             info["column"].fail(f"must not be longer than a row, {lengths[0]} and {lengths[1]}")
         if len(spec.inputs) not in (1, 2):
             dsc.fail(f"must read keys and perhaps indices, not {len(spec.inputs)} tensors")
-        for name in ("runs", "blocks"):
-            if not spec.constants[name] >= 1 or spec.constants[name] % 1:
-                dsc.fail(f"must have a positive integer {name}, not {spec.constants[name]}")
+        runs = spec.constants["runs"]
+        if not runs >= 1 or runs % 1:
+            dsc.fail(f"must have runs of a positive number of elements, not {runs}")
 
 
 register(SortOp())
