@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions.registry import register_decomposition
-from torch_spyre._inductor.multi_loop.sort.blocks import block_size, num_blocks
+from torch_spyre._inductor.work_division.sort_blocks import block_size, num_blocks
 from torch_spyre.cards import load_card, usable_cores
 from torch_spyre.ops.sort import OVERLOAD as SORT
 

@@ -14,8 +14,8 @@ from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.lowerings.memory import memory_loader, realized_copy
 from torch_spyre._inductor.lowerings.multi_loop import multi_loop_reduction
 from torch_spyre._inductor.lowerings.registry import register_lowering
-from torch_spyre._inductor.multi_loop.sort.blocks import MAX_BLOCK
 from torch_spyre._inductor.op_table.sort import INDICES, VALUES
+from torch_spyre._inductor.work_division.sort_blocks import MAX_BLOCK
 from torch_spyre.ops.sort import OVERLOAD
 
 

@@ -57,10 +57,10 @@ class SortedRows:
         keys, indices = (
             tensor.expand(shape).permute(order).reshape(rows_shape) for tensor in (keys, indices)
         )
-        by_index = indices.argsort(-1, stable=True)
+        by_index = indices.argsort(dim=-1, stable=True)
         keys, indices = keys.gather(-1, by_index), indices.gather(-1, by_index)
         descending = bool(self.spec.constants["descending"])
-        keys, by_key = keys.sort(-1, stable=True, descending=descending)
+        keys, by_key = keys.sort(dim=-1, stable=True, descending=descending)
         kept = prod(self.grid.shape[dim] for dim in column)
         sizes = [
             *(shape[dim] for dim in remaining),

@@ -12,12 +12,12 @@ from sympy import Symbol
 
 from torch_spyre._inductor.multi_loop.core_splits import splits_over_cores
 from torch_spyre._inductor.multi_loop.roles import LoopRoles
-from torch_spyre._inductor.multi_loop.sort.blocks import block_size, num_blocks
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.types import bytes_of, element_type
+from torch_spyre._inductor.work_division.sort_blocks import block_size, num_blocks
 
 INDEX_BYTES = 4
 # Copies of an element and its index that are live at once: as loaded, sorted, and in the sticks
