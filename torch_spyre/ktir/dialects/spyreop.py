@@ -340,7 +340,7 @@ class SortOp(IRDLOperation):
             runs = parser.parse_integer(allow_boolean=False)
         first = None
         if parser.parse_optional_keyword("from") is not None:
-            first = parser.parse_operand()
+            first = parser.parse_operand(IndexType())
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         source = _parse_tensor_type(parser)
