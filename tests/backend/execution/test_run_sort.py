@@ -56,7 +56,7 @@ def test_first_elements_are_those_of_the_golden_model(data, type, descending):
 
 
 @pytest.mark.parametrize("first", [0, 8])
-def test_halves_of_merged_runs(first):
+def test_one_half_of_merged_runs(first):
     keys = np.concatenate([np.arange(8) * 3, np.arange(8) * 2], -1)[None].astype(np.float32)
     indices = np.arange(16, dtype=np.int32)[None]
     text = sort_text(1, 16, 8, "f32", f" runs 8 from %c{first}")

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torch_spyre._inductor.multi_loop.roles import ROLES_INFO
+from torch_spyre._inductor.runtime.runner import Runner
 from torch_spyre._inductor.superdsc import generate_bundle, import_programs
 from torch_spyre._inductor.work_division.sort_blocks import MAX_BLOCK, block_size, num_blocks
-from torch_spyre.errors import BundleError
+from torch_spyre.errors import BundleError, InvalidOpSpecError
 
 pytestmark = pytest.mark.usefixtures("no_fallbacks", "kernels")
 
@@ -58,7 +59,7 @@ def test_nan_and_infinities_on_several_cores():
     x = make_tensor(5000, dtype=torch.float32)
     x[[3, 4000]], x[7], x[70], x[200:300] = torch.nan, torch.inf, -torch.inf, -0.0
     x[250] = 0.0
-    assert_close_to_cpu(lambda x: (x.sort(stable=True), x.topk(5), x.topk(5, largest=False)), x)
+    assert_close_to_cpu(lambda x: (x.sort(stable=True), x.topk(5).values, x.kthvalue(99).values), x)
 
 
 @settings(max_examples=12, deadline=None)
@@ -163,21 +164,32 @@ def test_blocks_hold_the_row_and_fit(length, rows, kept):
         assert blocks <= 32
 
 
-def test_an_imported_sort_is_checked(compiled_kernels, tmp_path):
-    compiled_kernels.compile(lambda x: [*x.sort(1)], make_tensor(64, 300))
-    generate_bundle("sort", compiled_kernels.groups, tmp_path)
-    import_programs(tmp_path)
-    path = next(path for path in tmp_path.iterdir() if "sortvalues" in path.read_text())
-    text = json.loads(path.read_text())
+@pytest.mark.parametrize("shape", [(64, 128), (2, 8192)], ids=str)
+def test_a_bundle_can_be_read_back_and_run(shape, compiled_kernels, tmp_path):
+    x = make_tensor(*shape).to("spyre")
+    compiled_kernels.compile(lambda x: [*x.sort(1)], x)
+    generate_bundle("sort", tmp_path, compiled_kernels.specs)
+    values, indices = torch.empty_like(x), torch.empty_like(x, dtype=torch.int64)
+    Runner("sort", import_programs(str(tmp_path))).run(x, values, indices)
+    assert torch.equal(values.cpu(), x.cpu().sort(1).values)
+    assert torch.equal(x.cpu().gather(1, indices.cpu()), values.cpu())
 
-    def replace_roles(entry):
-        if isinstance(entry, dict):
-            if ROLES_INFO in entry:
-                entry[ROLES_INFO]["sorted"] = {}
-            for value in entry.values():
-                replace_roles(value)
 
-    replace_roles(text)
-    path.write_text(json.dumps(text))
-    with pytest.raises(BundleError):
+def test_a_bundle_with_a_result_longer_than_a_row_is_rejected(compiled_kernels, tmp_path):
+    compiled_kernels.compile(lambda x: [*x.topk(4)], make_tensor(64, 300))
+    generate_bundle("sort", tmp_path, compiled_kernels.specs)
+    path = tmp_path / "sdsc_0.json"
+    content = json.loads(path.read_text())
+    ((_, body),) = content.items()
+    ((_, dsc),) = body["dscs_"][0].items()
+    roles = dsc["torchSpyre_"]["opInfo"][ROLES_INFO]
+    roles["column"], roles["sorted"] = roles["sorted"], roles["column"]
+    path.write_text(json.dumps(content))
+    with pytest.raises(BundleError, match="must not be longer than a row"):
         import_programs(tmp_path)
+
+
+def test_blocks_of_different_sizes_have_no_bundle(compiled_kernels, tmp_path):
+    compiled_kernels.compile(lambda x: [*x.sort(1)], make_tensor(3, 5000))
+    with pytest.raises(InvalidOpSpecError, match="not whole sticks"):
+        generate_bundle("sort", tmp_path, compiled_kernels.specs)

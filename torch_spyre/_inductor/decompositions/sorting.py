@@ -31,7 +31,8 @@ Pair = tuple[torch.Tensor, torch.Tensor]
 
 @register_decomposition(aten.sort.default)
 def _sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Pair:
-    return _sort_stably(x, stable=True, dim=dim, descending=descending)
+    result: Pair = _sort_stably(x, stable=True, dim=dim, descending=descending)
+    return result
 
 
 @register_decomposition(aten.sort.stable)

@@ -287,15 +287,15 @@ class Emitter:
     ) -> list[SSAValue]:
         """Emit two alternatives with results of the same types; return the results."""
         enclosing = self.indices.block
-        regions = []
-        for body in (then, otherwise):
-            block = Block()
+        blocks = (Block(), Block())
+        for body, block in zip((then, otherwise), blocks, strict=True):
             self.indices.block = block
             yielded = body()
             block.add_op(scf.YieldOp(*yielded))
-            regions.append(Region(block))
         self.indices.block = enclosing
-        operation = scf.IfOp(condition, [value.type for value in yielded], *regions)
+        regions = [Region(block) for block in blocks]
+        types = [value.type for value in yielded]
+        operation = scf.IfOp(condition, types, regions[0], regions[1])
         self.indices.append(operation)
         return list(operation.results)
 

@@ -311,6 +311,7 @@ class SortOp(IRDLOperation):
 
     def verify_(self) -> None:
         source, result = self.keys.type, self.sorted_keys.type
+        assert isinstance(source, TensorType) and isinstance(result, TensorType)
         element = source.element_type
         if not isinstance(element, AnyFloat) and element not in (i1, i8, i16, i32):
             raise VerifyException(f"keys must be floats or integers of at most 32 bits: {element}")

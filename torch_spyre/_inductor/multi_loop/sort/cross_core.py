@@ -54,7 +54,8 @@ class CrossCoreSort(SortEmitter):
         """Emit the selection from the first elements of all blocks, on the row's first core."""
 
         def store_first() -> None:
-            first = self._sorted(*gathered, self._kept, runs=self._kept)
+            keys, indices = gathered
+            first = self._sorted(keys, indices, self._kept, runs=self._kept)
             self._store_all(first, self.frame)
 
         self._emitter.branch(self._emitter.indices.is_zero(self._number), store_first)
