@@ -33,6 +33,8 @@ def ops(n):
         "cumsum along columns": (lambda x: x.cumsum(0), wide),
         "sort": (lambda x: x.sort(-1)[0], values(n, 256)),
         "topk": (lambda x: x.topk(8)[0], wide),
+        "topk of a vocabulary": (lambda x: x.topk(50)[0], values(4, 48 * n)),
+        "sort of a vocabulary": (lambda x: x.sort(-1)[0], values(1, 48 * n)),
         "index_select": (lambda x, i: x.index_select(0, i), wide, rows),
         "embedding": (lambda x, i: F.embedding(i, x), wide, rows),
         "gather": (lambda x, i: x.gather(1, i), wide, torch.randint(0, 1024, (n, 64))),

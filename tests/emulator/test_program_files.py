@@ -87,7 +87,7 @@ def test_another_version_is_rejected() -> None:
     file = bytearray(encode(every_instruction().content()))
     file[8] = 200
     with pytest.raises(
-        ValueError, match="version 200; this is version 1. Compile the kernel again"
+        ValueError, match="version 200; this is version 2. Compile the kernel again"
     ):
         load(bytes(file))
 
@@ -163,6 +163,16 @@ REFUSED = [
     (lambda: changed(ins.Delivered, cores=-1), "negative size"),
     (lambda: changed(ins.TableLookup, table=1), "no such table"),
     (lambda: changed_field(ins.Publish, "tiles", nothing), "no such role"),
+    (lambda: changed(ins.Sort, extents=()), "a sort has no dimension"),
+    (lambda: changed(ins.Sort, run=0), "runs without elements"),
+    (
+        lambda: changed_field(ins.Sort, "keys", lambda s: dataclasses.replace(s, type=I32)),
+        "changes the type of the keys",
+    ),
+    (
+        lambda: changed_field(ins.Sort, "indices", lambda s: dataclasses.replace(s, type=I64)),
+        "indices that are not i32",
+    ),
     (lambda: changed(ins.Literal, values=(0,) * 33), "a literal does not fit its buffer"),
     (
         lambda: changed_field(ins.Copy, "source", lambda s: dataclasses.replace(s, type=I32)),

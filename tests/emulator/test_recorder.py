@@ -241,6 +241,50 @@ def test_costs_of_vector_instructions_come_from_their_table():
     assert work == [("simple", 2), ("transcendental", 2), ("divide", 2), ("simple", 4)]
 
 
+def bitonic_exchanges(length, kept, run):
+    """Return the elements that pass all stages of a network, counted stage by stage."""
+    block, sorted_block, exchanges = 1, 1, 0
+    while block < kept:
+        block *= 2
+    while sorted_block < min(run, block):
+        sorted_block *= 2
+    while sorted_block < block:
+        sorted_block *= 2
+        distance = sorted_block // 2
+        while distance:
+            exchanges += length
+            distance //= 2
+    while length > block:
+        exchanges += length
+        length = -(-length // (2 * block)) * block
+        distance = block // 2
+        while distance:
+            exchanges += length
+            distance //= 2
+    return exchanges
+
+
+@pytest.mark.parametrize(
+    ("length", "kept", "run"),
+    [(512, 512, 1), (512, 512, 256), (512, 256, 256), (512, 8, 1), (512, 32, 4), (2048, 64, 64)],
+)
+def test_a_sort_counts_the_stages_of_a_network(length, kept, run):
+    build = ProgramBuilder()
+    keys, indices = build.tensor(F16, 64, length), build.tensor(ElementType.I32, 64, length)
+    sorted_keys = build.tensor(F16, 64, kept)
+    sorted_indices = build.tensor(ElementType.I32, 64, kept)
+    registers = build.all_constants([64, length]), build.constant(0), build.constant(kept)
+    build.emit(ins.Sort, *registers, run, False, keys, indices, sorted_keys, sorted_indices)
+    (instruction,) = counts(build)["instructions"]
+    exchanges = 64 * bitonic_exchanges(length, kept, run)
+    assert instruction["exchanges"] == (exchanges, exchanges)
+    assert instruction["scratchpad_bytes"][0] == 12 * exchanges
+    (step,) = record(build).steps
+    assert [(work.cost, work.elements) for work in step.sfp] == [("exchange", exchanges)]
+    cycles = exchanges // LANES[1] * CARD.timing.SFP_COST_EXCHANGE
+    assert timing(build).cycles == cycles
+
+
 def test_damaged_programs_and_invalid_arguments_raise():
     build = add(4096, 4096, 16)
     file = encode(build.content())

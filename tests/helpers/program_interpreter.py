@@ -9,6 +9,7 @@ import operator
 
 from torch_spyre.backend.program import instructions as program
 from torch_spyre.backend.program.instructions import NO_REGISTER, InputKind
+from torch_spyre.testing.instructions import sort
 
 OPS = {
     "addi": operator.add,
@@ -104,11 +105,30 @@ class Interpreter:
                 for point in self.points(instruction.extents):
                     value = self.scratchpad[self.address(instruction.source, point)]
                     self.scratchpad[self.address(instruction.destination, point)] = value
+            case program.Sort():
+                self.sort(instruction)
             case program.Literal():
                 start = instruction.destination.address // 4
                 self.scratchpad[start : start + len(instruction.values)] = instruction.values
             case _:
                 raise NotImplementedError(instruction)
+
+    def sort(self, instruction):
+        *rows, length = instruction.extents
+        first, kept = self.registers[instruction.first], self.registers[instruction.kept]
+        for row in self.points(rows):
+            keys, indices = (
+                [
+                    self.scratchpad[self.address(operand, (*row, i))]
+                    for i in range(self.registers[length])
+                ]
+                for operand in (instruction.keys, instruction.indices)
+            )
+            results = sort(keys, indices, descending=instruction.descending, first=first, kept=kept)
+            operands = (instruction.sorted_keys, instruction.sorted_indices)
+            for operand, values in zip(operands, results, strict=True):
+                for i, value in enumerate(values):
+                    self.scratchpad[self.address(operand, (*row, i))] = value
 
     def points(self, extents):
         sizes = [range(self.registers[register]) for register in extents]

@@ -74,6 +74,9 @@ def every_instruction() -> ProgramBuilder:
     build.emit(ins.TableLookup, build.register(), 0, NO_REGISTER)
     build.emit(ins.Extract, build.register(), tile, (zero, one), space)
     build.emit(ins.Move, build.register(), CORE_REGISTER)
+    ordered, order = build.tensor(F16, 4, 8), build.tensor(I32, 4, 8)
+    kept = build.constant(4)
+    build.emit(ins.Sort, space, kept, kept, 2, True, tile, order, ordered, order)
     build.emit(ins.Literal, listed, (0x3F800000, 0, 0x40000000))
     build.end_loop(loop)
     return build

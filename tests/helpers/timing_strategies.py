@@ -15,6 +15,7 @@ from torch_spyre.timing import (
 )
 
 CORES = 32
+COSTS = ("simple", "copy", "divide", "transcendental", "reduce", "exchange")
 LINKS = 64
 STICK = 128
 amounts = st.integers(0, 2**34)
@@ -50,7 +51,9 @@ def pt_works(draw, cores):
 def sfp_works(draw, cores):
     total, busiest = draw(total_and_busiest(cores))
     return SfpWork(
-        cost=draw(st.sampled_from(["simple", "copy", "divide", "transcendental", "reduce"])),
+        cost=draw(
+            st.sampled_from(["simple", "copy", "divide", "transcendental", "reduce", "exchange"])
+        ),
         elements=total,
         busiest_core_elements=busiest,
         element_bytes=draw(st.sampled_from([1, 2, 4])),

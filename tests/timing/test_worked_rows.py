@@ -201,6 +201,7 @@ def test_scratchpad_bound_chain():
         ("divide", 2, 8),
         ("transcendental", 2, 8),
         ("reduce", 2, 2 + 6 * 3),
+        ("exchange", 4, 3 * 4),
         ("simple", 4, 3),
         ("simple", 1, 2),
     ],

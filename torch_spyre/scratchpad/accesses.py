@@ -22,6 +22,7 @@ from torch_spyre.backend.program.instructions import (
     Receive,
     Reduce,
     Scalar,
+    Sort,
     TableLookup,
     Transfer,
 )
@@ -82,6 +83,9 @@ def _reads(instruction: Instruction, constants: Mapping[int, int]) -> Iterator[B
                 yield _range(instruction.initial, (batch, rows, columns), constants)
         case Copy():
             yield _range(instruction.source, instruction.extents, constants)
+        case Sort():
+            yield _range(instruction.keys, instruction.extents, constants)
+            yield _range(instruction.indices, instruction.extents, constants)
         case Publish():
             for tile in instruction.tiles:
                 yield ByteRange(tile.address, tile.address + tile.bytes)
@@ -111,6 +115,10 @@ def _writes(instruction: Instruction, constants: Mapping[int, int]) -> Iterator[
             yield _range(instruction.output, (batch, rows, columns), constants)
         case Copy():
             yield _range(instruction.destination, instruction.extents, constants)
+        case Sort():
+            extents = (*instruction.extents[:-1], instruction.kept)
+            yield _range(instruction.sorted_keys, extents, constants)
+            yield _range(instruction.sorted_indices, extents, constants)
         case Receive():
             yield _range(instruction.destination, instruction.extents, constants)
         case Literal():

@@ -7,7 +7,7 @@ unless the name ends in `ui`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -451,3 +451,33 @@ def run(name: str, operand_type: str, result_type: str, *codes: Codes) -> Codes:
         # An instruction with one operand ignores the second.
         return encode_integers(result_type, function(operands[0], operands[-1]))
     return _cast(name, operand_type, result_type, codes[0])
+
+
+def sort(
+    keys: Sequence[float],
+    indices: Sequence[int],
+    *,
+    descending: bool = False,
+    first: int = 0,
+    kept: int | None = None,
+) -> tuple[list[float], list[int]]:
+    """Return the keys of one row in order, and their indices: `kept` of them, from `first` on.
+
+    Equal keys are in the order of their indices; a NaN is larger than all other keys, and equal to
+    other NaNs.
+    """
+
+    def is_before(left: tuple[float, int], right: tuple[float, int]) -> bool:
+        (a, a_index), (b, b_index) = left, right
+        a_is_nan, b_is_nan = a != a, b != b
+        if a == b or (a_is_nan and b_is_nan):
+            return a_index < b_index
+        is_smaller = b_is_nan or (not a_is_nan and a < b)
+        return is_smaller != descending
+
+    pairs: list[tuple[float, int]] = []
+    for pair in zip(keys, indices, strict=True):
+        position = sum(is_before(other, pair) for other in pairs)
+        pairs.insert(position, pair)
+    selected = pairs[first : len(pairs) if kept is None else first + kept]
+    return [key for key, _ in selected], [index for _, index in selected]

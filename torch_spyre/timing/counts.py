@@ -16,6 +16,7 @@ class InstructionCounts(TypedDict):
     lanes: Count
     reduced_sticks: Count
     macs: Count
+    exchanges: Count
     batch: int
     rows: int
     columns: int

@@ -20,6 +20,7 @@ from torch_spyre.backend.program.instructions import (
     Matmul,
     ProgramContent,
     Reduce,
+    Sort,
     Transfer,
 )
 from torch_spyre.timing.counts import InstructionCounts
@@ -38,7 +39,7 @@ from torch_spyre.timing.record import (
 from torch_spyre.timing.tile_flow import TileFlow, tile_flow
 from torch_spyre.timing.tile_loops import tile_loops
 
-SfpCost = Literal["simple", "copy", "divide", "transcendental", "reduce"]
+SfpCost = Literal["simple", "copy", "divide", "transcendental", "reduce", "exchange"]
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,9 @@ def _matrix_work(program: _Program, instruction: Instruction, index: int) -> Ite
 
 
 def _vector_work(instruction: Instruction, counts: InstructionCounts) -> Iterator[SfpWork]:
+    if isinstance(instruction, Sort):
+        yield from _sorting_network(instruction, counts)
+        return
     # The busiest core processes whole vectors, even if its elements do not fill them.
     busiest = counts["lanes"][1]
     if busiest == 0:
@@ -133,6 +137,18 @@ def _vector_work(instruction: Instruction, counts: InstructionCounts) -> Iterato
             busiest_core_elements=busiest,
             element_bytes=_width(types),
             reduced_sticks=counts["reduced_sticks"][1] if cost == "reduce" else 0,
+        )
+
+
+def _sorting_network(sort: Sort, counts: InstructionCounts) -> Iterator[SfpWork]:
+    """Yield the compare-exchange stages of a sort: all elements pass every stage."""
+    total, busiest = counts["exchanges"]
+    if busiest:
+        yield SfpWork(
+            cost="exchange",
+            elements=total,
+            busiest_core_elements=busiest,
+            element_bytes=_width((sort.keys.type, sort.indices.type)),
         )
 
 

@@ -18,6 +18,7 @@ from torch_spyre.backend.program.instructions import (
     ProgramContent,
     Receive,
     Reduce,
+    Sort,
     Space,
     TermKind,
     Transfer,
@@ -142,6 +143,9 @@ class _Tracer:
             case Matmul():
                 self._operands[index] = (self._read(instruction.a), self._read(instruction.b))
                 self._write(index, instruction.output)
+            case Sort():
+                self._write(index, instruction.sorted_keys)
+                self._write(index, instruction.sorted_indices)
             case Receive():
                 self._write(index, instruction.destination)
 

@@ -136,6 +136,7 @@ def _passes(work: SfpWork, constants: TimingConstants) -> int:
         "divide": constants.SFP_COST_DIVIDE,
         "transcendental": constants.SFP_COST_TRANSCENDENTAL,
         "reduce": constants.SFP_REDUCE_PASSES,
+        "exchange": constants.SFP_COST_EXCHANGE,
     }[work.cost]
 
 

@@ -58,13 +58,13 @@ def test_topk_of_long_rows():
     assert_close_to_cpu(lambda x: x.topk(50), distinct(2, 9000))
 
 
-def test_sort_of_long_rows_falls_back():
-    x = distinct(20000)
-    before = torch.spyre.counters()["fallbacks"]
-    with pytest.warns(UserWarning, match="falling back"):
-        values = to_card(x).sort().values
-    assert torch.equal(values.cpu(), torch.arange(20000.0))
-    assert torch.spyre.counters()["fallbacks"] == before + 1
+@NO_FALLBACKS
+def test_orders_of_long_rows():
+    x = to_card(distinct(20000))
+    assert torch.equal(x.sort().values.cpu(), torch.arange(20000.0))
+    assert x.kthvalue(1234).values.item() == 1233
+    assert x.median().item() == 9999
+    assert torch.equal(x.topk(300, largest=False).values.cpu(), torch.arange(300.0))
 
 
 @NO_FALLBACKS

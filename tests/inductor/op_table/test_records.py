@@ -31,7 +31,7 @@ from torch_spyre.errors import UnsupportedError
 
 # The number of inputs and the cost class of each.
 INSTRUCTIONS = {name: (inputs, cost) for name, inputs, cost in _C._vector_ops()}
-INSTRUCTIONS["matmul"] = (2, "matmul")
+INSTRUCTIONS |= {"matmul": (2, "matmul"), "sort": (2, "simple")}
 # Operands and results are converted to and from the type that an op computes in; means are scaled.
 AROUND_AN_OP = {"extf", "extui", "truncf", "uitofp", "index_cast", "cmpf_une", "cmpi_ne", "mulf"}
 COSTS = ("simple", "divide", "transcendental", "matmul")

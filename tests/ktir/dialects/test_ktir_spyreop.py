@@ -52,3 +52,35 @@ def test_softplus_accepts_integer_parameters():
 )
 def test_an_invalid_intrinsic_is_rejected(line, message):
     assert_rejected(line, message, arguments=ARGUMENTS)
+
+
+SORTED = "tensor<4x8xf16>, %indices: tensor<4x8xi32>, %first: index"
+SORT_ARGUMENTS = f"%keys: {SORTED}, %wide: tensor<4x8xi64>"
+
+
+@pytest.mark.parametrize(
+    "options",
+    ["", " descending", " runs 4", " descending runs 4 from %first"],
+)
+def test_a_sort_prints_as_written(options):
+    line = f"%v, %o = spyreop.sort %keys, %indices{options} : tensor<4x8xf16> -> tensor<4x5xf16>"
+    assert line_with(round_trip(line, arguments=SORT_ARGUMENTS), "spyreop") == line
+
+
+@pytest.mark.parametrize(
+    ("operands", "types", "message"),
+    [
+        ("%keys, %indices", "tensor<4x8xf16> -> tensor<4x9xf16>", "has no result of shape"),
+        ("%keys, %indices", "tensor<4x8xf16> -> tensor<3x8xf16>", "not to"),
+        ("%keys, %indices", "tensor<4x8xf16> -> tensor<4x8xf32>", "not to"),
+        ("%keys, %indices runs 0", "tensor<4x8xf16> -> tensor<4x8xf16>", "at least one element"),
+        ("%keys, %indices from %first", "tensor<4x8xf16> -> tensor<4x3xf16>", "half or more"),
+        ("%wide, %indices", "tensor<4x8xi64> -> tensor<4x8xi64>", "at most 32 bits"),
+        ("%keys, %wide", "tensor<4x8xf16> -> tensor<4x8xf16>", "previously used or defined"),
+        ("%keys, %indices", "f16 -> f16", "a tensor of at least one dim"),
+    ],
+)
+def test_an_invalid_sort_is_rejected(operands, types, message):
+    assert_rejected(
+        f"%v, %o = spyreop.sort {operands} : {types}", message, arguments=SORT_ARGUMENTS
+    )

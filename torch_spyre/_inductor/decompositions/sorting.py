@@ -1,63 +1,150 @@
 """Decompositions of `sort`, `topk`, medians, `searchsorted`, histograms and `bincount`.
 
-The rank of an element is the number of elements before it: a sum over pairs, which takes quadratic
-time but no memory. Rows longer than `_MAX_RANKED` are not sorted on the card. `topk`
-of a long row selects the first k of each block, then the first k of these.
+All orders come from `spyre::sort`, whose kernel sorts rows in the scratchpads of one or several
+cores, or selects their first elements. Blocks of rows that are too long for all scratchpads are
+sorted and then merged in pairs, as a bitonic network compares elements.
 """
 
 import math
+from math import prod
 from typing import Any
 
 import torch
 
 from torch_spyre._inductor.decompositions.registry import register_decomposition
-from torch_spyre.errors import UnsupportedError
+from torch_spyre._inductor.work_division.sort_blocks import block_size, num_blocks
+from torch_spyre.cards import load_card, usable_cores
+from torch_spyre.ops.sort import OVERLOAD as SORT
 
 aten = torch.ops.aten
-# The longest row whose pairs of elements are compared.
-_MAX_RANKED = 1 << 14
-_BLOCK = 1024
+# The longest columns that are sorted without a transposition: all columns of a stick at once.
+_MAX_COLUMN = 512
+# Columns of whole sticks, in any dtype.
+_STICK = 128
+# The most first elements of a row that are selected without sorting it.
+_MAX_KEPT = 1 << 12
 # The largest mask, which is in memory as eager ops run one by one.
 _MAX_MASK = 1 << 24
 
+Pair = tuple[torch.Tensor, torch.Tensor]
+
 
 @register_decomposition(aten.sort.default)
-def _sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Any:
-    return _sort_stably(x, stable=True, dim=dim, descending=descending)
+def _sort(x: torch.Tensor, dim: int = -1, descending: bool = False) -> Pair:
+    result: Pair = _sort_stably(x, stable=True, dim=dim, descending=descending)
+    return result
 
 
 @register_decomposition(aten.sort.stable)
 def _sort_stably(
     x: torch.Tensor, *, stable: bool | None, dim: int = -1, descending: bool = False
-) -> tuple[torch.Tensor, torch.Tensor]:
-    if x.dim() == 0 or x.numel() == 0 or x.shape[dim] == 1:
+) -> Pair:
+    return _first(x, 1 if x.dim() == 0 else x.shape[dim], dim, descending)
+
+
+def _first(x: torch.Tensor, kept: int, dim: int, descending: bool) -> Pair:
+    """Return the first elements along a dim in their order, and their indices.
+
+    Equal elements stay in order; NaNs are larger than all other elements.
+    """
+    if x.dim() == 0:
         return x.clone(), torch.zeros_like(x, dtype=torch.int64)
-    rows = x.movedim(dim, -1)
-    if rows.shape[-1] > _MAX_RANKED:
-        raise UnsupportedError(f"sorting rows of {rows.shape[-1]} elements (at most {_MAX_RANKED})")
-    ranks = _ranks(rows, descending)
-    position = torch.arange(rows.shape[-1], device=x.device).expand(rows.shape)
-    indices = torch.zeros_like(ranks).scatter(-1, ranks, position)
-    values = rows.gather(-1, indices)
-    return values.movedim(-1, dim).contiguous(), indices.movedim(-1, dim).contiguous()
+    dim %= x.dim()
+    if kept == 0 or x.numel() == 0 or x.shape[dim] == 1:
+        first = x.narrow(dim, 0, kept).clone()
+        return first, torch.zeros_like(first, dtype=torch.int64)
+    outer, length, inner = prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :])
+    # A result of one element has no sticks of its own.
+    selected = max(kept, 2)
+    if 2 * selected > length or selected > _MAX_KEPT:
+        selected = length
+    if _is_column_sort(outer, length, inner):
+        columns = SORT(x.reshape(outer, length, inner), None, selected, descending)
+        shape = (*x.shape[:dim], kept, *x.shape[dim + 1 :])
+        values, indices = (_narrowed(result, kept).reshape(shape) for result in columns)
+        return values, indices
+    rows = x.movedim(dim, -1).reshape(-1, length)
+    other_dims = (*x.shape[:dim], *x.shape[dim + 1 :])
+    values, indices = (
+        _narrowed(result, kept).reshape(*other_dims, kept).movedim(-1, dim).contiguous()
+        for result in _sort_rows(rows, selected, descending)
+    )
+    return values, indices
 
 
-def _ranks(rows: torch.Tensor, descending: bool) -> torch.Tensor:
-    """Return the rank of each element in its row; equal elements stay in order."""
-    if rows.dtype is torch.bool:
-        rows = rows.to(torch.int32)
-    left, right = rows.unsqueeze(-2), rows.unsqueeze(-1)
-    is_before = left > right if descending else left < right
-    is_equal = left == right
-    if rows.is_floating_point():
-        # NaNs are larger than all other values.
-        left_is_nan, right_is_nan = torch.isnan(left), torch.isnan(right)
-        first, second = (left_is_nan, right_is_nan) if descending else (right_is_nan, left_is_nan)
-        is_before = is_before | (first & ~second)
-        is_equal = is_equal | (left_is_nan & right_is_nan)
-    position = torch.arange(rows.shape[-1], device=rows.device)
-    is_earlier = position < position.unsqueeze(-1)
-    return (is_before | (is_equal & is_earlier)).to(torch.int32).sum(-1)
+def _narrowed(x: torch.Tensor, kept: int) -> torch.Tensor:
+    """Return the first elements along dim 1, copied if they are not all."""
+    return x if x.shape[1] == kept else x.narrow(1, 0, kept).clone()
+
+
+def _is_column_sort(outer: int, length: int, inner: int) -> bool:
+    """Return whether columns are sorted as they are, in parallel on all cores."""
+    is_short = length <= _MAX_COLUMN and inner % _STICK == 0
+    return is_short and outer * inner >= _STICK * usable_cores(load_card())
+
+
+def _sort_rows(rows: torch.Tensor, kept: int, descending: bool) -> Pair:
+    count, length = rows.shape
+    cores = usable_cores(load_card())
+    blocks = num_blocks(count, length, kept, cores)
+    if blocks > cores:
+        # A core holds the two blocks that it merges, and their result.
+        return _merge_blocks(rows, descending, 2 * blocks)
+    values, indices = SORT(rows.unsqueeze(-1), None, kept, descending)
+    return values.squeeze(-1), indices.squeeze(-1)
+
+
+def _last(dtype: torch.dtype, descending: bool) -> float:
+    """Return the last value of a dtype in the order."""
+    if dtype.is_floating_point:
+        return -math.inf if descending else math.nan
+    if dtype is torch.bool:
+        return not descending
+    # The card stores int64 in 32 bits.
+    limits = torch.iinfo(torch.int32 if dtype is torch.int64 else dtype)
+    return limits.min if descending else limits.max
+
+
+def _merge_blocks(rows: torch.Tensor, descending: bool, blocks: int) -> Pair:
+    """Sort rows: sort blocks of them, and merge the blocks in the pairs of a bitonic network."""
+    count, length = rows.shape
+    size = block_size(length, blocks)
+    padding = [0, blocks * size - length]
+    padded = aten.constant_pad_nd(rows, padding, _last(rows.dtype, descending))
+    positions = torch.arange(blocks * size, device=rows.device).expand(count, -1)
+    parts = (part.reshape(-1, size, 1) for part in (padded, positions))
+    values, indices = SORT(*parts, size, descending)
+    width = 2
+    while width <= blocks:
+        distance, is_mirrored = width // 2, True
+        while distance:
+            pairs = (_pairs(part, size, distance, is_mirrored) for part in (values, indices))
+            values, indices = (
+                _from_pairs(part, size, distance, is_mirrored)
+                for part in SORT(*pairs, 2 * size, descending, size)
+            )
+            distance, is_mirrored = distance // 2, False
+        width *= 2
+    values, indices = (
+        part.reshape(count, -1).narrow(1, 0, length).clone() for part in (values, indices)
+    )
+    return values, indices
+
+
+def _pairs(x: torch.Tensor, size: int, distance: int, is_mirrored: bool) -> torch.Tensor:
+    """Return the pairs of blocks at a distance; mirrored, the first and the last of a group."""
+    groups = x.reshape(-1, 2, distance, size)
+    if is_mirrored:
+        groups = torch.stack([groups[:, 0], groups[:, 1].flip(1)], 1)
+    return groups.transpose(1, 2).reshape(-1, 2 * size, 1)
+
+
+def _from_pairs(pairs: torch.Tensor, size: int, distance: int, is_mirrored: bool) -> torch.Tensor:
+    """Return the blocks of pairs where they were."""
+    groups = pairs.reshape(-1, distance, 2, size).transpose(1, 2)
+    if is_mirrored:
+        groups = torch.stack([groups[:, 0], groups[:, 1].flip(1)], 1)
+    return groups
 
 
 @register_decomposition(aten.kthvalue.default)
@@ -69,11 +156,9 @@ def _kthvalue(
     return _select_sorted(x, k - 1, dim, keepdim)
 
 
-def _select_sorted(
-    x: torch.Tensor, rank: int, dim: int, keepdim: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _select_sorted(x: torch.Tensor, rank: int, dim: int, keepdim: bool) -> Pair:
     """Return the element with a rank along a dim, and its index."""
-    values, indices = _sort(x, dim)
+    values, indices = _first(x, rank + 1, dim, descending=False)
     if x.dim() == 0:
         return values, indices
     values, indices = values.select(dim, rank).clone(), indices.select(dim, rank).clone()
@@ -125,56 +210,8 @@ def _nanmedian_of_all(x: torch.Tensor) -> Any:
 @register_decomposition(aten.topk.default)
 def _topk(
     x: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> tuple[torch.Tensor, torch.Tensor]:
-    if x.dim() == 0:
-        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
-    if k == 0 or x.numel() == 0:
-        size = [k if axis == dim % x.dim() else n for axis, n in enumerate(x.shape)]
-        return x.new_empty(size), x.new_empty(size, dtype=torch.int64)
-    values, indices = _topk_of_rows(x.movedim(dim, -1), k, largest)
-    return values.movedim(-1, dim).contiguous(), indices.movedim(-1, dim).contiguous()
-
-
-def _topk_of_rows(rows: torch.Tensor, k: int, largest: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    length = rows.shape[-1]
-    if length <= _BLOCK or 2 * k > _BLOCK:
-        if length > _MAX_RANKED:
-            raise UnsupportedError(
-                f"topk with k={k} > {_BLOCK // 2} of {length} elements (at most {_MAX_RANKED})"
-            )
-        return _topk_of_block(rows, k, largest)
-    num_blocks = length // _BLOCK
-    blocks = rows[..., : num_blocks * _BLOCK].reshape(*rows.shape[:-1], num_blocks, _BLOCK)
-    values, indices = _topk_of_block(blocks, k, largest)
-    indices = indices + _BLOCK * torch.arange(num_blocks, device=rows.device).unsqueeze(-1)
-    candidates, candidate_indices = [values.flatten(-2)], [indices.flatten(-2)]
-    if length % _BLOCK:
-        tail = rows[..., num_blocks * _BLOCK :]
-        values, indices = _topk_of_block(tail, min(k, tail.shape[-1]), largest)
-        candidates.append(values)
-        candidate_indices.append(indices + num_blocks * _BLOCK)
-    values, positions = _topk_of_rows(torch.cat(candidates, -1), k, largest)
-    return values, torch.cat(candidate_indices, -1).gather(-1, positions)
-
-
-def _topk_of_block(rows: torch.Tensor, k: int, largest: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    length = rows.shape[-1]
-    is_kth = _ranks(rows, largest).unsqueeze(-2) == torch.arange(k, device=rows.device)[:, None]
-    position = torch.arange(length, device=rows.device)
-    indices = torch.where(is_kth, position, 0).sum(-1)
-    if rows.dtype is torch.bool:
-        return (is_kth & rows.unsqueeze(-2)).any(-1), indices
-    # The maximum over one element, all others being masked to the lowest value.
-    values = torch.where(is_kth, rows.unsqueeze(-2), _lowest(rows)).amax(-1)
-    return values, indices
-
-
-def _lowest(x: torch.Tensor) -> torch.Tensor:
-    if x.is_floating_point():
-        return torch.full((), -math.inf, dtype=x.dtype, device=x.device)
-    # The card stores int64 in 32 bits.
-    lowest = torch.iinfo(torch.int32 if x.dtype is torch.int64 else x.dtype).min
-    return torch.full((), lowest, dtype=x.dtype, device=x.device)
+) -> Pair:
+    return _first(x, k if x.dim() else 1, dim, largest)
 
 
 @register_decomposition(aten.searchsorted.Tensor)

@@ -10,6 +10,7 @@ from torch_spyre._inductor.lowerings import (  # noqa: F401  (importing register
     reductions,
     scan,
     scatter,
+    sort,
 )
 from torch_spyre._inductor.lowerings.registry import TABLE
 

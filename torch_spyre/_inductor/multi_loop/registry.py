@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 BUILTIN_MODULES = (
     "torch_spyre._inductor.multi_loop.attention.op",
     "torch_spyre._inductor.multi_loop.scan.op",
+    "torch_spyre._inductor.multi_loop.sort.op",
 )
 
 _OPS: dict[str, "MultiLoopOp"] = {}

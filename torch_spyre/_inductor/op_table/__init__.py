@@ -18,6 +18,7 @@ from torch_spyre._inductor.op_table import (
     public_inventory,
     reductions,
     scan,
+    sort,
 )
 from torch_spyre._inductor.op_table.comparisons import WHERE
 from torch_spyre._inductor.op_table.data_movement import (
@@ -110,6 +111,7 @@ def _by_name() -> Mapping[str, OpRecord]:
         matmul,
         attention,
         scan,
+        sort,
         public_inventory,
     )
     records = [record for module in modules for record in module.RECORDS]

@@ -14,6 +14,7 @@ from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.emitter import Emitter
 from torch_spyre._inductor.to_ktir.transfers import Transfers
+from torch_spyre._inductor.work_division import CoreMapping
 from torch_spyre.ktir.locations import OPSPECS, file_position, location, named, with_source
 
 
@@ -24,6 +25,7 @@ class KernelContext:
     name: str
     specs: Sequence[OpSpec]
     plan: TilePlan
+    mapping: CoreMapping
     emitter: Emitter
     transfers: Transfers
     # Accesses of the index tensors, by tensor name.

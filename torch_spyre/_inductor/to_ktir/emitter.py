@@ -279,6 +279,26 @@ class Emitter:
         self.indices.append(operation)
         return list(operation.results)
 
+    def choose(
+        self,
+        condition: SSAValue,
+        then: Callable[[], Sequence[SSAValue]],
+        otherwise: Callable[[], Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """Emit two alternatives with results of the same types; return the results."""
+        enclosing = self.indices.block
+        blocks = (Block(), Block())
+        for body, block in zip((then, otherwise), blocks, strict=True):
+            self.indices.block = block
+            yielded = body()
+            block.add_op(scf.YieldOp(*yielded))
+        self.indices.block = enclosing
+        regions = [Region(block) for block in blocks]
+        types = [value.type for value in yielded]
+        operation = scf.IfOp(condition, types, regions[0], regions[1])
+        self.indices.append(operation)
+        return list(operation.results)
+
     def branch(self, condition: SSAValue, body: Callable[[], None]) -> None:
         """Emit ops that are executed only if the condition holds, without results."""
         enclosing = self.indices.block

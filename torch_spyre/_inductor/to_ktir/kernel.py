@@ -79,7 +79,9 @@ class _KernelBuilder:
             if arg.name is not None
         }
         transfers = Transfers(self.emitter, bases)
-        self.context = KernelContext(self.name, specs, plan, self.emitter, transfers, index_tensors)
+        self.context = KernelContext(
+            self.name, specs, plan, self.mapping, self.emitter, transfers, index_tensors
+        )
 
     def build(self) -> FuncOp:
         """Return the function; its grid has one dim, the cores."""

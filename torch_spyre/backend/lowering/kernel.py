@@ -25,6 +25,7 @@ from torch_spyre.backend.lowering import (
     reductions,
     scratchpad_allocation,
     shapes,
+    sorting,
     transfers,
     views,
 )
@@ -67,7 +68,7 @@ from torch_spyre.ktir.dialects.ktdp.views import (
     ConstructDistributedMemoryViewOp,
     ConstructMemoryViewOp,
 )
-from torch_spyre.ktir.dialects.spyreop import IndexToAddressOp
+from torch_spyre.ktir.dialects.spyreop import IndexToAddressOp, SortOp
 from torch_spyre.ktir.dialects.tensor import ExpandShapeOp, GenerateOp
 from torch_spyre.ktir.source import Source
 
@@ -233,6 +234,7 @@ HANDLERS |= {
     InterTileScatterOp: communication.lower_delivery,
     arith.ConstantOp: constants.lower_constant,
     IndexToAddressOp: elementwise.lower_index_to_address,
+    SortOp: sorting.lower_sort,
     FillOp: elementwise.lower_fill,
     ReduceOp: reductions.lower_reduce,
     BroadcastOp: shapes.lower_broadcast,

@@ -249,6 +249,33 @@ class CopyTensor(Node):
 
 
 @dataclass(eq=False)
+class SortRows(Node):
+    """A sort along the last dim of keys with their indices.
+
+    The results have `kept` elements, from the one in the register `first` on.
+    """
+
+    instruction = instructions.Sort
+    extents: tuple[Extent, ...]
+    first: int
+    kept: Extent
+    run: int
+    descending: bool
+    keys: TensorView
+    indices: TensorView
+    sorted_keys: TensorView
+    sorted_indices: TensorView
+
+    def reads(self) -> Iterator[Buffer]:
+        yield self.keys.buffer
+        yield self.indices.buffer
+
+    def writes(self) -> Iterator[Buffer]:
+        yield self.sorted_keys.buffer
+        yield self.sorted_indices.buffer
+
+
+@dataclass(eq=False)
 class WriteLiteral(Node):
     """Constant elements, as lanes, stored contiguously: the destination has one stride, 1."""
 

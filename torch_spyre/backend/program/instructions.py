@@ -411,6 +411,28 @@ class Literal(Instruction):
     values: Points
 
 
+@dataclass(frozen=True)
+class Sort(Instruction):
+    """Sorts keys along the last dimension, and moves their indices (i32) with them.
+
+    Equal keys are sorted by index. Zeros are equal; NaNs are equal, and larger than all other keys.
+    Of each row, `kept` elements are written, from the element `first` on. If it is not 0, they are
+    the last ones, and at least half of the row. The keys are runs of `run` sorted elements; the
+    last may be shorter.
+    """
+
+    opcode, mnemonic = 19, "sort"
+    extents: Sources
+    first: Source
+    kept: Source
+    run: Size
+    descending: bool
+    keys: Operand
+    indices: Operand
+    sorted_keys: Operand
+    sorted_indices: Operand
+
+
 # --- The program ----------------------------------------------------------------------------------
 
 

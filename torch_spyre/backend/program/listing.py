@@ -26,6 +26,7 @@ from torch_spyre.backend.program.instructions import (
     Receive,
     Reduce,
     Scalar,
+    Sort,
     TableLookup,
     Transfer,
 )
@@ -149,6 +150,8 @@ class _Writer:
                 return self._matmul(instruction)
             case Receive():
                 return self._receive(instruction)
+            case Sort():
+                return self._sort(instruction)
             case TableLookup():
                 return self._table_lookup(instruction)
             case Literal():
@@ -201,6 +204,18 @@ class _Writer:
         start = self.names.start(receive.source_offset)
         strides = f"{start} by {comma_separated(receive.source_strides)}"
         return f"receive {target} from {source}{strides} on channel {receive.channel}"
+
+    def _sort(self, sort: Sort) -> str:
+        operand, register = self.names.operand, self.names.register
+        kept = (*sort.extents[:-1], sort.kept)
+        sorted_keys = operand(sort.sorted_keys, kept)
+        sorted_indices = operand(sort.sorted_indices, kept)
+        keys, indices = operand(sort.keys, sort.extents), operand(sort.indices, sort.extents)
+        order = "descending" if sort.descending else "ascending"
+        return (
+            f"sort {sorted_keys}, {sorted_indices} = {order} {keys}, {indices} "
+            f"from {register(sort.first)} on, in runs of {sort.run}"
+        )
 
     def _matmul(self, matmul: Matmul) -> str:
         operand = self.names.operand

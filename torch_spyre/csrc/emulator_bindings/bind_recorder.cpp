@@ -28,6 +28,7 @@ py::dict as_dict(size_t index, const InstructionCounts& counts) {
   result["lanes"] = pair(counts.lanes);
   result["reduced_sticks"] = pair(counts.reduced_sticks);
   result["macs"] = pair(counts.macs);
+  result["exchanges"] = pair(counts.exchanges);
   result["batch"] = counts.largest_matmul.batch;
   result["rows"] = counts.largest_matmul.rows;
   result["columns"] = counts.largest_matmul.columns;

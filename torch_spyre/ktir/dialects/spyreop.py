@@ -1,15 +1,26 @@
-"""`spyreop`: scalar intrinsics of the device's vector unit, used inside `linalg.generic`."""
+"""`spyreop`: scalar intrinsics of the device's vector unit, used inside `linalg.generic`.
+
+`spyreop.sort` is an op on tensors.
+"""
 
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyFloat,
     BFloat16Type,
     Float16Type,
     Float32Type,
     FloatAttr,
+    IndexType,
     IntegerAttr,
     IntegerType,
+    TensorType,
+    UnitAttr,
     f64,
+    i1,
+    i8,
+    i16,
     i32,
     i64,
 )
@@ -18,6 +29,8 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -253,6 +266,126 @@ class IndexToAddressOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
 
 
+@irdl_op_definition
+class SortOp(IRDLOperation):
+    """Sorts keys along the last dim, and moves their indices with them.
+
+    Equal keys are in the order of their indices. Zeros are equal, and NaN is larger than all other
+    keys. The results may have fewer elements in the last dim: the first ones in the order, or, if
+    they are at least half, those from the element `first` on, which then must be the last ones. The
+    keys may be `runs` of sorted elements, of which the last may be shorter.
+    """
+
+    name = "spyreop.sort"
+
+    keys = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    first = opt_operand_def(IndexType)
+    descending = opt_prop_def(UnitAttr)
+    runs = prop_def(IntegerAttr)
+    sorted_keys = result_def(TensorType)
+    sorted_indices = result_def(TensorType)
+
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        keys: SSAValue,
+        indices: SSAValue,
+        kept: int,
+        *,
+        descending: bool,
+        runs: int = 1,
+        first: SSAValue | None = None,
+    ) -> None:
+        assert isinstance(keys.type, TensorType)
+        shape = (*keys.type.get_shape()[:-1], kept)
+        super().__init__(
+            operands=[keys, indices, first],
+            result_types=[TensorType(keys.type.element_type, shape), TensorType(i32, shape)],
+            properties={
+                "runs": IntegerAttr(runs, i64),
+                "descending": UnitAttr() if descending else None,
+            },
+        )
+
+    def verify_(self) -> None:
+        source, result = self.keys.type, self.sorted_keys.type
+        assert isinstance(source, TensorType) and isinstance(result, TensorType)
+        element = source.element_type
+        if not isinstance(element, AnyFloat) and element not in (i1, i8, i16, i32):
+            raise VerifyException(f"keys must be floats or integers of at most 32 bits: {element}")
+        if result.element_type != element:
+            raise VerifyException("sorted keys must have the type of the keys")
+        shape, kept = source.get_shape(), result.get_shape()
+        if DYNAMIC_INDEX in shape or not shape:
+            raise VerifyException("keys must have a static shape of at least one dim")
+        if len(kept) != len(shape) or kept[:-1] != shape[:-1] or not 0 <= kept[-1] <= shape[-1]:
+            raise VerifyException(f"a sort of keys of shape {shape} has no result of shape {kept}")
+        for indices, keys in ((self.indices, shape), (self.sorted_indices, kept)):
+            if indices.type != TensorType(i32, keys):
+                raise VerifyException("indices must be i32, one for each key")
+        if self.first is not None and 2 * kept[-1] < shape[-1]:
+            raise VerifyException("only the last half or more of the elements has another `first`")
+        if self.runs.value.data < 1:
+            raise VerifyException("runs must have at least one element")
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "SortOp":
+        keys = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        indices = parser.parse_unresolved_operand()
+        descending = parser.parse_optional_keyword("descending") is not None
+        runs = 1
+        if parser.parse_optional_keyword("runs") is not None:
+            runs = parser.parse_integer(allow_boolean=False)
+        first = None
+        if parser.parse_optional_keyword("from") is not None:
+            first = parser.parse_operand(IndexType())
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        source = _parse_tensor_type(parser)
+        parser.parse_punctuation("->")
+        result = _parse_tensor_type(parser)
+        operation = cls(
+            parser.resolve_operand(keys, source),
+            parser.resolve_operand(indices, TensorType(i32, source.get_shape())),
+            result.get_shape()[-1],
+            descending=descending,
+            runs=runs,
+            first=first,
+        )
+        if operation.sorted_keys.type != result:
+            parser.raise_error(f"sorts {source} to {operation.sorted_keys.type}, not to {result}")
+        operation.attributes |= attributes
+        return operation
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.keys)
+        printer.print_string(", ")
+        printer.print_operand(self.indices)
+        if self.descending is not None:
+            printer.print_string(" descending")
+        if self.runs.value.data != 1:
+            printer.print_string(f" runs {self.runs.value.data}")
+        if self.first is not None:
+            printer.print_string(" from ")
+            printer.print_operand(self.first)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.keys.type)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.sorted_keys.type)
+
+
+def _parse_tensor_type(parser: Parser) -> TensorType[Attribute]:
+    type = parser.parse_type()
+    if not isinstance(type, TensorType) or not type.get_shape():
+        parser.raise_error(f"expects a tensor of at least one dim, not {type}")
+    return type
+
+
 Spyreop = Dialect(
     "spyreop",
     [
@@ -270,5 +403,6 @@ Spyreop = Dialect(
         MulI32Op,
         AddI64Op,
         IndexToAddressOp,
+        SortOp,
     ],
 )

@@ -22,6 +22,7 @@ from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
 from torch_spyre.ktir.dialects.ktdp.transfers import GetComputeTileIdOp, LoadOp, StoreOp
 from torch_spyre.ktir.dialects.ktdp.types import TileFutureType
 from torch_spyre.ktir.dialects.ktdp.views import ConstructMemoryViewOp
+from torch_spyre.ktir.dialects.spyreop import SortOp
 from torch_spyre.ktir.interpreter import tensors
 from torch_spyre.ktir.interpreter.memory import DeviceMemory, Tile, View, direct_tile, indirect_tile
 from torch_spyre.ktir.interpreter.numbers import apply, is_float
@@ -188,6 +189,8 @@ class _Core:
                 return []
             case linalg.GenericOp():
                 return self._generic(operation, values)
+            case SortOp():
+                return tensors.sort(operation, operands)
         return [self._tensor(operation, operands)]
 
     def _generic(self, operation: linalg.GenericOp, values: Values) -> list[Any]:

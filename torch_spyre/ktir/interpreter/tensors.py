@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Operation, Region
 
 from torch_spyre.errors import KtirError
 from torch_spyre.ktir.affine import evaluate
+from torch_spyre.ktir.dialects.spyreop import SortOp
 from torch_spyre.ktir.interpreter.numbers import Array, rounded, type_name
 
 # Runs a region on values of its arguments, and returns what it yields.
@@ -82,6 +83,19 @@ def reduce(operation: Operation, operands: Sequence[Array], dims: Sequence[int])
         total = function(value, axis=axes) if axes else value
         combined = function(np.stack(np.broadcast_arrays(total, initial)), axis=0)
     return rounded(combined, name)
+
+
+def sort(operation: SortOp, operands: Sequence[Array]) -> list[Array]:
+    """Return keys and their indices, sorted along the last dim; equal keys by their indices."""
+    keys, indices, *first = operands
+    if operation.descending is None:
+        order = np.lexsort((indices, keys), -1)
+    else:
+        # The last of equal elements first, then all in reverse.
+        order = np.lexsort((-indices, keys), -1)[..., ::-1]
+    begin = int(first[0]) if first else 0
+    kept = order[..., begin : begin + shape_of(operation.sorted_keys.type)[-1]]
+    return [np.take_along_axis(array, kept, -1) for array in (keys, indices)]
 
 
 def matmul(operation: Operation, operands: Sequence[Array]) -> Array:

@@ -8,6 +8,7 @@ from sympy import Symbol
 from torch_spyre._inductor.layouts.graph import LayoutOp
 from torch_spyre._inductor.layouts.sticks import StickCandidate
 from torch_spyre._inductor.loop_ir import LoopOp
+from torch_spyre._inductor.multi_loop.core_splits import splits_over_cores
 from torch_spyre._inductor.multi_loop.interface import MultiLoopOp
 from torch_spyre._inductor.multi_loop.registry import register
 from torch_spyre._inductor.multi_loop.roles import LoopRoles
@@ -52,7 +53,8 @@ class ScanOp(MultiLoopOp):
     def core_splits(
         self, specs: Sequence[OpSpec], space: IterationSpace, cores: int
     ) -> Mapping[Symbol, int]:
-        return tiling.core_splits(specs, space, cores)
+        roles = tiling.symbols_of_roles(specs, space)
+        return splits_over_cores((*roles["outer"], *roles["inner"]), space, cores)
 
     def plan_tiles(self, specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
         return tiling.plan_tiles(specs, budget)

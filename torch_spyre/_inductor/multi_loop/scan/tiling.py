@@ -5,7 +5,6 @@ along the scanned dim follow one another, and each begins with the result of the
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from math import prod
 
 from sympy import Symbol
@@ -29,25 +28,6 @@ def symbols_of_roles(
     """Return the symbols of each role, outermost first."""
     roles = LoopRoles.from_op_info(specs[0].op_info)
     return {role: roles.symbols(role, space.sizes) for role in roles.steps}
-
-
-def core_splits(specs: Sequence[OpSpec], space: IterationSpace, cores: int) -> dict[Symbol, int]:
-    """Return splits that use as many cores as possible, and among these split the outer dims."""
-    roles = symbols_of_roles(specs, space)
-    symbols = (*roles["outer"], *roles["inner"])
-    options = [
-        [split for split in range(1, cores + 1) if _is_whole_granules(space, symbol, split)]
-        for symbol in symbols
-    ]
-    best = max(
-        (splits for splits in product(*options) if prod(splits) <= cores),
-        key=lambda splits: (prod(splits), splits),
-    )
-    return dict(zip(symbols, best, strict=True))
-
-
-def _is_whole_granules(space: IterationSpace, symbol: Symbol, split: int) -> bool:
-    return split == 1 or space.sizes[symbol] % (split * space.granule(symbol)) == 0
 
 
 def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:

@@ -80,6 +80,14 @@ struct EndVisitor {
     const std::vector<int64_t> extents = extents_of(core, copy.extents);
     return std::max(end_of(copy.source, core, extents), end_of(copy.destination, core, extents));
   }
+  int64_t operator()(const Sort& sort) const {
+    std::vector<int64_t> extents = extents_of(core, sort.extents);
+    const int64_t end =
+        std::max(end_of(sort.keys, core, extents), end_of(sort.indices, core, extents));
+    extents.back() = core.integer(sort.kept);
+    return std::max(
+        {end, end_of(sort.sorted_keys, core, extents), end_of(sort.sorted_indices, core, extents)});
+  }
   int64_t operator()(const Publish& publish) const {
     int64_t end = 0;
     for (const PublishedTile& tile : publish.tiles) end = std::max(end, tile.address + tile.bytes);

@@ -1,6 +1,7 @@
 #include "emulator/engine/instruction_work.h"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "emulator/engine/value_blocks.h"
@@ -9,6 +10,10 @@ namespace spyre::emulator::engine {
 namespace {
 
 int64_t padded(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
+
+int64_t ceil_log2(int64_t value) {
+  return value <= 1 ? 0 : std::bit_width(static_cast<uint64_t>(value - 1));
+}
 
 void check_overflow(bool overflows) {
   if (overflows) throw KernelError("a kernel does more than can be counted");
@@ -108,6 +113,38 @@ CoreCounts work_of(const Copy& copy, const Core& core, VectorLanes lanes) {
   counts.lanes = padded(counts.elements, lanes.for_bytes(bytes_of(copy.source.type)));
   counts.scratchpad_bytes =
       operand_bytes(copy.source, extents) + operand_bytes(copy.destination, extents);
+  return counts;
+}
+
+// The network is bitonic. It sorts blocks of as many elements as are kept, rounded up to a power of
+// two, from the runs that are sorted already. Then, while there are several blocks, a stage drops
+// the larger elements of each pair of blocks, and the stages of a merge sort the others.
+CoreCounts work_of(const Sort& sort, const Core& core, VectorLanes lanes) {
+  std::vector<int64_t> extents = extents_of(core, sort.extents);
+  const int64_t length = extents.back(), kept = core.integer(sort.kept);
+  CoreCounts counts;
+  counts.executions = 1;
+  counts.elements = count_of(extents);
+  if (counts.elements == 0 || kept <= 0) return counts;
+  const int64_t rows = counts.elements / length;
+  const int64_t unit =
+      lanes.for_bytes(std::max<int64_t>(bytes_of(sort.keys.type), bytes_of(sort.indices.type)));
+  const int64_t block_log = ceil_log2(kept);
+  const int64_t run_log = std::min(ceil_log2(sort.run), block_log);
+  for (int64_t log = run_log + 1; log <= block_log; ++log) {
+    counts.exchanges += log * padded(counts.elements, unit);
+  }
+  const int64_t block = int64_t{1} << block_log;
+  for (int64_t blocks = (length + block - 1) / block; blocks > 1;) {
+    const int64_t remaining = (blocks + 1) / 2;
+    counts.exchanges += padded(rows * std::min(length, blocks * block), unit);
+    counts.exchanges += block_log * padded(rows * std::min(length, remaining * block), unit);
+    blocks = remaining;
+  }
+  // Every stage reads and writes its elements.
+  counts.scratchpad_bytes =
+      2 * counts.exchanges * (bytes_of(sort.keys.type) + bytes_of(sort.indices.type));
+  counts.lanes = padded(counts.elements, unit);
   return counts;
 }
 

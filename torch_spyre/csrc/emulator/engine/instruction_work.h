@@ -14,7 +14,7 @@ namespace spyre::emulator::engine {
 // The counts of one instruction on one core, as in InstructionCounts.
 struct CoreCounts {
   int64_t executions = 0, elements = 0, lanes = 0, reduced_sticks = 0, macs = 0;
-  int64_t scratchpad_bytes = 0, remote_bytes = 0;
+  int64_t exchanges = 0, scratchpad_bytes = 0, remote_bytes = 0;
   int64_t device_bytes = 0, device_runs = 0, index_bytes = 0, index_runs = 0;
   MatmulShape largest_matmul{};
 
@@ -34,6 +34,7 @@ inline constexpr std::array kCounters{
     Counter{"lanes", &CoreCounts::lanes, &InstructionCounts::lanes},
     Counter{"reduced_sticks", &CoreCounts::reduced_sticks, &InstructionCounts::reduced_sticks},
     Counter{"macs", &CoreCounts::macs, &InstructionCounts::macs},
+    Counter{"exchanges", &CoreCounts::exchanges, &InstructionCounts::exchanges},
     Counter{"scratchpad_bytes", &CoreCounts::scratchpad_bytes,
             &InstructionCounts::scratchpad_bytes},
     Counter{"remote_bytes", &CoreCounts::remote_bytes, &InstructionCounts::remote_bytes},
@@ -53,6 +54,7 @@ int64_t operand_bytes(const Operand& operand, std::span<const int64_t> extents);
 CoreCounts work_of(const Chain& chain, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Reduce& reduce, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Copy& copy, const Core& core, VectorLanes lanes);
+CoreCounts work_of(const Sort& sort, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Literal& literal, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Matmul& matmul, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Receive& receive, const Core& core, VectorLanes lanes);

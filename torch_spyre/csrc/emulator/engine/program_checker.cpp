@@ -188,6 +188,19 @@ class Checker {
     require(copy.source.type == copy.destination.type, "a copy changes the type");
   }
 
+  void check(const Sort& sort) const {
+    require(!sort.extents.empty(), "a sort has no dimension");
+    for (const Operand* operand :
+         {&sort.keys, &sort.indices, &sort.sorted_keys, &sort.sorted_indices}) {
+      rank(operand->strides, sort.extents.size());
+    }
+    require(sort.keys.type == sort.sorted_keys.type, "a sort changes the type of the keys");
+    require(sort.keys.type != ElementType::I64, "a sort has keys of 64 bits");
+    require(sort.indices.type == ElementType::I32 && sort.sorted_indices.type == ElementType::I32,
+            "a sort has indices that are not i32");
+    require(sort.run >= 1, "a sort has runs without elements");
+  }
+
   void check(const Publish& publish) const {
     require(
         roles_[static_cast<size_t>(publish.channel)] == static_cast<int64_t>(publish.tiles.size()),

@@ -55,6 +55,8 @@ struct InstructionCounts {
   Count reduced_sticks;  // sticks of results, each execution padded, of reductions over the
                          // innermost dimension
   Count macs;
+  Count exchanges;  // elements that pass a stage of a sorting network, each stage padded to whole
+                    // vectors
   MatmulShape largest_matmul;
   Count scratchpad_bytes;
   Count remote_bytes;  // transferred from or to another core's scratchpad

@@ -56,6 +56,12 @@ void Recorder::visit(size_t at, const Copy& copy) {
   add(at, work_of(copy, core_, lanes_));
 }
 
+void Recorder::visit(size_t at, const Sort& sort) {
+  check_extents(at, sort.extents);
+  check_extents(at, std::array{sort.kept});
+  add(at, work_of(sort, core_, lanes_));
+}
+
 void Recorder::visit(size_t at, const Matmul& matmul) {
   check_extents(at, std::array{matmul.batch, matmul.rows, matmul.columns, matmul.inner});
   add(at, work_of(matmul, core_, lanes_));

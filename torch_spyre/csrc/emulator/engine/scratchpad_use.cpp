@@ -51,6 +51,14 @@ struct AccessVisitor {
     read(copy.source);
     write(copy.destination, copy.extents);
   }
+  void operator()(const Sort& sort) const {
+    read(sort.keys);
+    read(sort.indices);
+    std::vector<Register> extents = sort.extents;
+    extents.back() = sort.kept;
+    write(sort.sorted_keys, extents);
+    write(sort.sorted_indices, extents);
+  }
   void operator()(const Receive& receive) const { write(receive.destination, receive.extents); }
   template <typename Other>
   void operator()(const Other&) const {}

@@ -665,10 +665,42 @@ struct Literal {
   }
 };
 
+// Sorts keys along the last dimension, and moves their indices (i32) with them. Equal keys are
+// sorted by index. Zeros are equal; NaNs are equal, and larger than all other keys. Of each row,
+// kept elements are written, from the element first on. If it is not 0, they are the last ones, and
+// at least half of the row. The keys are runs of run sorted elements; the last may be shorter.
+struct Sort {
+  static constexpr std::string_view kName = "Sort";
+  static constexpr int64_t kOpcode = 19;
+  static constexpr std::string_view kMnemonic = "sort";
+  std::vector<Register> extents;
+  Register first{};
+  Register kept{};
+  int64_t run{};
+  bool descending{};
+  Operand keys{};
+  Operand indices{};
+  Operand sorted_keys{};
+  Operand sorted_indices{};
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit(FieldInfo{"extents", Role::kSource, {kMaxRank}}, self.extents);
+    visit(FieldInfo{"first", Role::kSource, {}}, self.first);
+    visit(FieldInfo{"kept", Role::kSource, {}}, self.kept);
+    visit(FieldInfo{"run", Role::kSize, {}}, self.run);
+    visit(FieldInfo{"descending", Role::kValue, {}}, self.descending);
+    visit(FieldInfo{"keys", Role::kValue, {}}, self.keys);
+    visit(FieldInfo{"indices", Role::kValue, {}}, self.indices);
+    visit(FieldInfo{"sorted_keys", Role::kValue, {}}, self.sorted_keys);
+    visit(FieldInfo{"sorted_indices", Role::kValue, {}}, self.sorted_indices);
+  }
+};
+
 // What an instruction does; alternative i has the opcode i + 1.
 using Action = std::variant<LoopBegin, LoopEnd, Branch, Jump, Scalar, Move, Extract, Transfer,
                             IndirectTransfer, Chain, Reduce, Matmul, Copy, Publish, Receive,
-                            Delivered, TableLookup, Literal>;
+                            Delivered, TableLookup, Literal, Sort>;
 
 // location is the index of the source location of the op that the instruction comes from.
 struct Instruction {
