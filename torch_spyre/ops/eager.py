@@ -22,6 +22,8 @@ from torch_spyre.ops import (
     host_indices,
     nonzero,
     optimizers,
+    random,
+    random_values,
     scalar_arguments,
 )
 from torch_spyre.ops.fallback_reasons import CPU_KERNELS
@@ -38,7 +40,7 @@ logger = get_logger("torch_spyre.ops")
 # torch.library unregisters the kernels of a library when the library is garbage-collected.
 _native_kernels: list[torch.library.Library] = []
 _op_by_op_kernels = torch.library.Library("aten", "IMPL")
-_attention_kernel = torch.library.Library("spyre", "IMPL")
+_spyre_kernels = torch.library.Library("spyre", "IMPL")
 
 
 def is_composed(overload: torch._ops.OpOverload) -> bool:
@@ -60,7 +62,10 @@ def register() -> None:
         [entry for entry in ENTRIES.values() if entry.is_always_registered]
     ):
         _op_by_op_kernels.impl(_name(entry), untraced(kernel), DEVICE_KEY)
-    _attention_kernel.impl(attention.OVERLOAD, _attention(), "PrivateUse1")
+    _spyre_kernels.impl(attention.OVERLOAD, _attention(), "PrivateUse1")
+    _spyre_kernels.impl(
+        random_values.RANDOM_WORDS, _kernel(random_values.RANDOM_WORDS, _on_cpu), "PrivateUse1"
+    )
 
 
 def use_kernels(native: bool) -> None:
@@ -142,11 +147,14 @@ def _name(entry: OpEntry) -> str:
 def _functions(entries: Sequence[OpEntry]) -> Iterator[tuple[OpEntry, Callable[..., Any]]]:
     """Yield the entries of kernels in Python with their functions."""
     fused = optimizers.fused_kernels(_spyre_op_kernel)
+    random_kernels = random.RandomKernels(_spyre_op_kernel).by_overload()
     for entry in entries:
         module, function = entry.function.split(":")
         name = entry.name.removesuffix(".default")
         if name in fused:
             yield entry, _fused_step(entry, fused[name])
+        elif name in random_kernels:
+            yield entry, random_kernels[name]
         elif _is_complex_pair(entry):
             yield entry, _complex(function)
         else:

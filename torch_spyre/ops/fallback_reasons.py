@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 _MORE_ROUNDING = "PyTorch composes it of more steps, each rounded to the card's formats"
 _OTHER_DTYPES = "it computes by way of complex or float64, which the card has no format for"
 _OUT_RESIZED = "PyTorch composes it for out= by way of a tensor that is resized with a warning"
+_LONG_DRAWS = "its draws of int64 are limited to the 32 bits that the card stores"
 _OTHER_DEVICES = "PyTorch's composition is for other devices"
 
 
@@ -78,6 +79,9 @@ CPU_KERNELS = {
         *_kernels("statistics", "its CPU kernel updates statistics", "native_batch_norm.default"),
         *_kernels("select_scatter", "PyTorch copies padding", "select_scatter.default"),
         *_kernels("view_as_complex", _OTHER_DTYPES, "view_as_complex.default"),
+        *_kernels("random", _LONG_DRAWS, "random_.default"),
+        *_kernels("random from", _LONG_DRAWS, "random_.from"),
+        *_kernels("dropout", "PyTorch's draws from the CPU's generator", "native_dropout.default"),
         *_kernels("slice_scatter", "PyTorch copies padding", "slice_scatter.default"),
     )
 }
@@ -92,11 +96,6 @@ STATIC_CPU_KERNELS = (
         convolution_backward_overrideable.default convolution_overrideable.default
         native_batch_norm.out
         """,
-    ),
-    *_kernels(
-        "static",
-        "its draws of int64 are limited to the 32 bits that the card stores",
-        "random_.default random_.from",
     ),
 )
 

@@ -38,7 +38,7 @@ from torch_spyre.timing.record import (
 from torch_spyre.timing.tile_flow import TileFlow, tile_flow
 from torch_spyre.timing.tile_loops import tile_loops
 
-SfpCost = Literal["simple", "copy", "divide", "transcendental", "reduce"]
+SfpCost = Literal["simple", "copy", "divide", "transcendental", "random", "reduce"]
 
 
 @dataclass(frozen=True)

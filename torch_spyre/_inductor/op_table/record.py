@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 # How expensive an element is; see `torch_spyre/timing`.
-CostClass = Literal["simple", "divide", "transcendental", "matmul"]
+CostClass = Literal["simple", "divide", "transcendental", "random", "matmul"]
 
 
 class Kind(Enum):
