@@ -32,11 +32,8 @@ _DTYPES: dict[str, tuple[torch.dtype, ...]] = {
 def _defines_fill(name: str, values: Callable[..., torch.Tensor]) -> torch._ops.OpOverload:
     """Define an op that fills a tensor from the words of a draw and a tensor of parameters."""
 
-    def fill(
-        x: torch.Tensor, draw: torch.Tensor, parameters: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        scalars = () if parameters is None else parameters.unbind()
-        return x.copy_(values(draw, x.shape, x.dtype, *scalars))
+    def fill(x: torch.Tensor, draw: torch.Tensor, parameters: torch.Tensor) -> torch.Tensor:
+        return x.copy_(values(draw, x.shape, x.dtype, *_scalars(parameters)))
 
     return defines(f"{name}_(Tensor(a!) x, Tensor draw, Tensor parameters) -> Tensor(a!)")(fill)
 
@@ -70,7 +67,7 @@ def fill_bernoulli_of(
 def dropout(
     x: torch.Tensor, draw: torch.Tensor, parameters: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    keep_probability, scale = parameters.unbind()
+    keep_probability, scale = _scalars(parameters)
     return random_values.dropout(draw, x, keep_probability, scale)
 
 
@@ -79,8 +76,20 @@ def draw_words(x: torch.Tensor, generator: Generator) -> torch.Tensor:
     return _C._draw_words(1, x.device.index, generator)
 
 
+def _column(
+    values: Sequence[float], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """Return values in a column on the card; see `random_values`."""
+    return torch.tensor(values, dtype=dtype).unsqueeze(1).to(device)
+
+
+def _scalars(parameters: torch.Tensor) -> Sequence[torch.Tensor]:
+    """Return the elements of a column."""
+    return parameters.flatten().unbind()
+
+
 def _floats(x: torch.Tensor, *values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float32).to(x.device)
+    return _column(values, torch.float32, x.device)
 
 
 def _is_computed(x: torch.Tensor) -> bool:
@@ -214,7 +223,7 @@ class RandomKernels:
         parameters = random_values.integer_parameters(start, end)
         if x.numel():
             draw = draw_words(x, generator)
-            words = torch.tensor(parameters, dtype=torch.int32).to(x.device)
+            words = _column(parameters, torch.int32, x.device)
             self._fills["integers"](x, draw, words)
         return x
 

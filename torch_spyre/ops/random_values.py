@@ -4,7 +4,8 @@ The generator is counter-based: Philox 4x32-10 maps the seed, the number of the 
 an element to random words. So a value depends on nothing else: not on tiles, cores, layouts, or on
 whether a draw is compiled with others. Eager kernels and compiled graphs use the functions below.
 
-The words of a draw are an int32 tensor of four elements: the seed and the number of the draw.
+The words of a draw are an int32 tensor of size (4, 1): the seed and the number of the draw. Each has a
+stick of its own on the card, so that kernels broadcast it without a copy.
 """
 
 import math
@@ -36,7 +37,7 @@ def _empty_words(draw: torch.Tensor, size: Sequence[int], word: int) -> torch.Te
 
 def _draw(count: int, device: torch.device, call: int) -> torch.Tensor:
     if device.type != DEVICE_NAME:  # a fake tensor
-        return torch.empty(WORDS_PER_DRAW * count, dtype=torch.int32, device=device)
+        return torch.empty((WORDS_PER_DRAW * count, 1), dtype=torch.int32, device=device)
     return _C._draw_words(count, _C.current_device() if device.index is None else device.index)
 
 

@@ -20,7 +20,7 @@ def _random_words(draw: ir.TensorBox, size: Sequence[Any], word: int) -> ir.Tens
     def words_at(index: Sequence[sympy.Expr]) -> Any:
         position = sum((i * stride for i, stride in zip(index, strides, strict=True)), sympy.S.Zero)
         seed_low, seed_high, draw_low, draw_high = (
-            load([sympy.Integer(element)]) for element in range(4)
+            load([sympy.Integer(element), sympy.S.Zero]) for element in range(4)
         )
         counter = ops.index_expr(position, torch.int32)
         block = ops.constant(word, torch.int32)

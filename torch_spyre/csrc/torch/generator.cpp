@@ -129,7 +129,7 @@ SpyreGeneratorImpl& spyre_generator(const at::Generator& generator) {
 at::Tensor draw_words(int64_t count, c10::DeviceIndex card,
                       const std::optional<at::Generator>& generator) {
   constexpr auto kWords = static_cast<int64_t>(SpyreGeneratorImpl::kWordsPerDraw);
-  const at::Tensor words = at::empty({kWords * count}, at::TensorOptions(at::kInt));
+  const at::Tensor words = at::empty({kWords * count, 1}, at::TensorOptions(at::kInt));
   auto* target = words.mutable_data_ptr<int32_t>();
   for (int64_t i = 0; i < count; ++i) {
     const SpyreGeneratorImpl::Draw drawn = draw(card, generator);
