@@ -63,9 +63,8 @@ def register() -> None:
     ):
         _op_by_op_kernels.impl(_name(entry), untraced(kernel), DEVICE_KEY)
     _spyre_kernels.impl(attention.OVERLOAD, _attention(), "PrivateUse1")
-    _spyre_kernels.impl(
-        random_values.RANDOM_WORDS, _kernel(random_values.RANDOM_WORDS, _on_cpu), "PrivateUse1"
-    )
+    for overload in (random_values.RANDOM_WORDS, random_values.UPPER_HALF):
+        _spyre_kernels.impl(overload, _kernel(overload, _not_planned), "PrivateUse1")
 
 
 def use_kernels(native: bool) -> None:
@@ -341,6 +340,15 @@ def _on_cpu(overload: torch._ops.OpOverload) -> Plan:
             for value, is_tensor in zip(args, is_tensor_argument, strict=False)
         ]
         return _C._run_on_cpu(name, variant, tuple(values), kwargs)
+
+    return plan
+
+
+def _not_planned(overload: torch._ops.OpOverload) -> Plan:
+    """Return a plan that rejects the call, for ops that the CPU does not have."""
+
+    def plan(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        raise UnsupportedError(f"{overload} with these arguments")
 
     return plan
 

@@ -4,7 +4,6 @@ The words of the draw and the parameters of the distribution are tensors, so tha
 all seeds, offsets and parameters.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -149,13 +148,13 @@ class RandomKernels:
     def exponential_(
         self, x: torch.Tensor, lambd: float = 1, *, generator: Generator = None
     ) -> torch.Tensor:
-        inverse = 1 / lambd if lambd else math.inf
+        inverse = random_values.inverse_rate(lambd)
         return self._filled("exponential_", "exponential", x, (lambd,), (inverse,), generator)
 
     def geometric_(
         self, x: torch.Tensor, p: float, *, generator: Generator = None
     ) -> torch.Tensor:
-        inverse = 1 / math.log1p(-p) if 0 < p < 1 else 0
+        inverse = random_values.inverse_log(p)
         return self._filled("geometric_", "geometric", x, (p,), (inverse,), generator)
 
     def uniform_(
@@ -255,11 +254,11 @@ class RandomKernels:
         if x.dtype not in FLOAT_DTYPES:
             mask = torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - p)
             # In-place, so that dropout of integers is an error, as on other devices.
-            return (x * mask).mul_(0.0 if p == 1 else 1 / (1 - p)), mask
+            return (x * mask).mul_(random_values.dropout_scale(p)), mask
         if not x.numel():
             return x.clone(), torch.empty_like(x, dtype=torch.bool)
         draw = draw_words(x, None)
-        parameters = _floats(x, 1 - p, 0.0 if p == 1 else 1 / (1 - p))
+        parameters = _floats(x, 1 - p, random_values.dropout_scale(p))
         result: tuple[torch.Tensor, torch.Tensor] = self._dropout(x, draw, parameters)
         return result
 

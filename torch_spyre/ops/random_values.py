@@ -25,6 +25,8 @@ WORDS_PER_DRAW = 4
 _library = torch.library.Library("spyre", "FRAGMENT")
 # The word of this number in the block of each element. Element i in row-major order has counter i.
 _library.define("random_words(Tensor draw, SymInt[] size, int word) -> Tensor")
+# The upper halves of the unsigned products of int32 words.
+_library.define("upper_half(Tensor left, Tensor right) -> Tensor")
 # `call` tells the draws of a graph apart, which would be common subexpressions otherwise.
 _library.define(
     "draw(int count, Device device, int call) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,)
@@ -41,9 +43,15 @@ def _draw(count: int, device: torch.device, call: int) -> torch.Tensor:
     return _C._draw_words(count, _C.current_device() if device.index is None else device.index)
 
 
+def _empty_products(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    return left.new_empty(torch.broadcast_shapes(left.shape, right.shape))
+
+
+_library.impl("upper_half", _empty_products, "Meta")
 _library.impl("random_words", _empty_words, "Meta")
 _library.impl("draw", _draw, "BackendSelect")
 RANDOM_WORDS: torch._ops.OpOverload = torch.ops.spyre.random_words.default
+UPPER_HALF: torch._ops.OpOverload = torch.ops.spyre.upper_half.default
 DRAW: torch._ops.OpOverload = torch.ops.spyre.draw.default
 HAND_WRITTEN_OPS.add(DRAW)
 _calls = count()
@@ -130,19 +138,29 @@ def log_normal(
     return torch.exp(standard_normal(draw, size) * std + mean).to(dtype)
 
 
+def inverse_rate(rate: float) -> float:
+    """Return the parameter of `exponential`."""
+    return 1 / rate if rate else math.inf
+
+
 def exponential(
-    draw: torch.Tensor, size: Sequence[int], dtype: torch.dtype, inverse_rate: Parameter
+    draw: torch.Tensor, size: Sequence[int], dtype: torch.dtype, scale: Parameter
 ) -> torch.Tensor:
     """Return positive values, also for the words whose logarithm is zero."""
     value = torch.clamp_min(-torch.log(_positive_unit(draw, size)), 2.0**-24)
-    return (value * inverse_rate).to(dtype)
+    return (value * scale).to(dtype)
+
+
+def inverse_log(probability: float) -> float:
+    """Return the parameter of `geometric`."""
+    return 1 / math.log1p(-probability) if 0 < probability < 1 else 0.0
 
 
 def geometric(
-    draw: torch.Tensor, size: Sequence[int], dtype: torch.dtype, inverse_log: Parameter
+    draw: torch.Tensor, size: Sequence[int], dtype: torch.dtype, scale: Parameter
 ) -> torch.Tensor:
-    """Return the number of trials until the first success; `inverse_log` is 1 / log(1 - p)."""
-    trials = torch.ceil(torch.log(_positive_unit(draw, size)) * inverse_log)
+    """Return the number of trials until the first success; `scale` is 1 / log(1 - p)."""
+    trials = torch.ceil(torch.log(_positive_unit(draw, size)) * scale)
     return torch.clamp_min(trials, 1).to(dtype)
 
 
@@ -194,35 +212,23 @@ def integers(
     bits times the width by 2**64, whose bias is below 2**-32.
     """
     high, low = _words(draw, size), _words(draw, size, 1)
+    if not isinstance(width, torch.Tensor):
+        width = torch.full((), width, dtype=torch.int32, device=draw.device)
     part = high * width
-    total = part + _upper_half(low, width)
+    total = part + UPPER_HALF(low, width)
     carry = _is_less_unsigned(total, part).to(torch.int32)
-    value = _upper_half(high, width) + carry
-    if isinstance(width, torch.Tensor):
-        value = torch.where(width == 0, high, value)
-    elif width == 0:
-        value = high
+    value = torch.where(width == 0, high, UPPER_HALF(high, width) + carry)
     return (value + lower).to(dtype)
-
-
-def _upper_half(left: torch.Tensor, right: int | torch.Tensor) -> torch.Tensor:
-    """Return the upper 32 bits of an unsigned product, from those of halves of the words."""
-    left_low, left_high = left & 0xFFFF, (left >> 16) & 0xFFFF
-    right_low, right_high = right & 0xFFFF, (right >> 16) & 0xFFFF
-    low = left_low * right_low
-    first, second = left_low * right_high, left_high * right_low
-    middle = ((low >> 16) & 0xFFFF) + (first & 0xFFFF) + (second & 0xFFFF)
-    return (
-        left_high * right_high
-        + ((first >> 16) & 0xFFFF)
-        + ((second >> 16) & 0xFFFF)
-        + ((middle >> 16) & 0xFFFF)
-    )
 
 
 def _is_less_unsigned(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     lowest = -(2**31)
     return (left ^ lowest) < (right ^ lowest)
+
+
+def dropout_scale(p: float) -> float:
+    """Return the factor of the elements that dropout keeps."""
+    return 0.0 if p == 1 else 1 / (1 - p)
 
 
 def dropout(

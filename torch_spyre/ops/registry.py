@@ -147,6 +147,7 @@ _OTHER_GRAPH_OPS = (
     "prims::rev",
     "spyre::attention",
     "spyre::random_words",
+    "spyre::upper_half",
 )
 _KIND_OF_CATEGORY = {"view": Kind.VIEW}
 _COPIES = ("clone", "copy", "copy_")

@@ -326,6 +326,7 @@ INTEGER_FUNCTIONS: dict[str, Callable[[int, int, int], int]] = {
     "addi": lambda a, b, _: a + b,
     "subi": lambda a, b, _: a - b,
     "muli": lambda a, b, _: a * b,
+    "mulhui": lambda a, b, bits: a * b >> bits,
     "divui": lambda a, b, _: a // b if b else 0,
     "divsi": lambda a, b, _: _quotient_towards_zero(a, b) if b else 0,
     "floordivsi": lambda a, b, _: a // b if b else 0,

@@ -6,10 +6,11 @@ from typing import Any
 import sympy
 import torch
 from torch._inductor import ir
+from torch._inductor.lowering import broadcast_tensors, make_pointwise
 from torch._inductor.virtualized import ops
 
 from torch_spyre._inductor.lowerings.registry import register_lowering
-from torch_spyre.ops.random_values import RANDOM_WORDS
+from torch_spyre.ops.random_values import RANDOM_WORDS, UPPER_HALF
 
 
 @register_lowering(RANDOM_WORDS)
@@ -29,4 +30,11 @@ def _random_words(draw: ir.TensorBox, size: Sequence[Any], word: int) -> ir.Tens
     result: ir.TensorBox = ir.Pointwise.create(
         device=draw.get_device(), dtype=torch.int32, inner_fn=words_at, ranges=list(size)
     )
+    return result
+
+
+@register_lowering(UPPER_HALF)
+def _upper_half(left: ir.TensorBox, right: ir.TensorBox) -> ir.TensorBox:
+    pointwise = make_pointwise(lambda a, b: ops.mulhigh(a, b))  # type: ignore[attr-defined]  # as above
+    result: ir.TensorBox = pointwise(*broadcast_tensors(left, right))
     return result

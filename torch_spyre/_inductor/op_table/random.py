@@ -1,4 +1,4 @@
-"""The generator of random words."""
+"""The generator of random words, and the product that scales them to a range of integers."""
 
 import torch
 
@@ -19,7 +19,23 @@ def _philox(*words: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(first.astype("uint32").view("int32"))
 
 
+def _upper_half(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return the upper halves of the unsigned products of 32-bit words."""
+    wide = [operand.numpy().astype("uint32").astype("uint64") for operand in (left, right)]
+    return torch.from_numpy((wide[0] * wide[1] >> 32).astype("uint32").view("int32"))
+
+
 RECORDS = (
+    OpRecord(
+        "mulhigh",
+        Kind.POINTWISE,
+        arity=2,
+        ktir=forms(integers=intrinsic("spyreop.mulhui32toi32", "mulhui")),
+        reference=_upper_half,
+        exactness=EXACT,
+        loop_ops=("mulhigh",),
+        is_custom_loop_op=True,
+    ),
     OpRecord(
         "philox",
         Kind.POINTWISE,

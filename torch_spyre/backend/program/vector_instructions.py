@@ -235,6 +235,15 @@ VECTOR_INSTRUCTIONS: tuple[VectorInstruction, ...] = (
         ("math.absi",),
     ),
     VectorInstruction(
+        "mulhui",
+        86,
+        2,
+        Signature.INTEGER,
+        _SIMPLE,
+        "the upper half of the unsigned product, which has twice the width",
+        ("spyreop.mulhui32toi32",),
+    ),
+    VectorInstruction(
         "philox",
         85,
         6,

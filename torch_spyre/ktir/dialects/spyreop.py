@@ -210,6 +210,14 @@ class MulI32Op(_IntegerBinary):
 
 
 @irdl_op_definition
+class MulHighI32Op(_IntegerBinary):
+    """The upper half of the unsigned product; an addition of Torch-Spyre."""
+
+    name = "spyreop.mulhui32toi32"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
 class AddI64Op(_IntegerBinary):
     name = "spyreop.addi64toi64"
     WIDTH: ClassVar[IntegerType] = i64
@@ -309,6 +317,7 @@ Spyreop = Dialect(
         SoftplusOp,
         AddI32Op,
         MulI32Op,
+        MulHighI32Op,
         AddI64Op,
         PhiloxOp,
         IndexToAddressOp,
