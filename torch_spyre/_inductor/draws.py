@@ -1,17 +1,37 @@
-"""Merges the draws of a graph, so that the kernels around them stay in one bundle."""
+"""Passes over the draws of graphs: they are not repeated, and merged into few."""
+
+from typing import Any
 
 import torch
+from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch.fx import Graph, GraphModule, Node
+from torch.utils.checkpoint import CheckpointPolicy
 
+from torch_spyre._inductor.fx_passes import source_hash
 from torch_spyre.ops.random_values import DRAW, WORDS_PER_DRAW
 
 _SLICE = torch.ops.aten.slice.Tensor
 
 
+class SaveDraws(CustomGraphPass):
+    """Saves the words of draws for the backward graph, also inside of checkpoints.
+
+    A draw that is repeated has other values. The values are computed again from the saved words.
+    """
+
+    def __call__(self, graph: Graph) -> None:
+        for node in graph.find_nodes(op="call_function", target=DRAW):
+            node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+
+    def uuid(self) -> Any:
+        return source_hash()
+
+
 def merge_draws(module: GraphModule) -> None:
     """Replace the draws between two other random ops by one, before the first op after the former.
 
-    The order of draws from a generator, and so their values, remains the same.
+    The order of draws from a generator, and so their values, remains the same. Kernels that would be
+    before and after a draw are one bundle.
     """
     graph = module.graph
     runs: list[list[Node]] = [[]]

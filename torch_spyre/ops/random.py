@@ -10,22 +10,13 @@ from typing import Any
 import torch
 
 from torch_spyre import _C
-from torch_spyre.dtypes import COMPUTE_DTYPES, FLOAT_DTYPES, INTEGER_DTYPES
+from torch_spyre.dtypes import COMPUTE_DTYPES, FLOAT_DTYPES
 from torch_spyre.ops import random_values
+from torch_spyre.ops.random_arguments import DTYPES, IS_VALID, check, is_in_range
 from torch_spyre.ops.spyre_ops import defines
 
 Kernel = Callable[..., Any]
 Generator = torch.Generator | None
-# The dtypes that PyTorch draws by an op, of those that the card computes with.
-_DTYPES: dict[str, tuple[torch.dtype, ...]] = {
-    "bernoulli_": COMPUTE_DTYPES,
-    "cauchy_": FLOAT_DTYPES,
-    "exponential_": FLOAT_DTYPES,
-    "geometric_": (*FLOAT_DTYPES, *INTEGER_DTYPES),
-    "log_normal_": FLOAT_DTYPES,
-    "normal_": FLOAT_DTYPES,
-    "uniform_": FLOAT_DTYPES,
-}
 
 
 def _defines_fill(name: str, values: Callable[..., torch.Tensor]) -> torch._ops.OpOverload:
@@ -75,9 +66,7 @@ def draw_words(x: torch.Tensor, generator: Generator) -> torch.Tensor:
     return _C._draw_words(1, x.device.index, generator)
 
 
-def _column(
-    values: Sequence[float], dtype: torch.dtype, device: torch.device
-) -> torch.Tensor:
+def _column(values: Sequence[float], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """Return values in a column on the card; see `random_values`."""
     return torch.tensor(values, dtype=dtype).unsqueeze(1).to(device)
 
@@ -91,18 +80,9 @@ def _floats(x: torch.Tensor, *values: float) -> torch.Tensor:
     return _column(values, torch.float32, x.device)
 
 
-def _is_computed(x: torch.Tensor) -> bool:
-    return x.dtype in COMPUTE_DTYPES
-
-
 def _on_cpu(op: str, overload: str, args: Sequence[Any], generator: Generator) -> Any:
     """Run an op on the CPU, for a dtype that the card only stores or that PyTorch rejects."""
     return _C._run_on_cpu(f"aten::{op}", overload, tuple(args), {"generator": generator})
-
-
-def _check(op: str, dtype: torch.dtype, *arguments: float | None) -> None:
-    """Raise PyTorch's errors for arguments that the op rejects."""
-    getattr(torch.empty(0, dtype=dtype, device="meta"), op)(*arguments)
 
 
 class RandomKernels:
@@ -151,9 +131,7 @@ class RandomKernels:
         inverse = random_values.inverse_rate(lambd)
         return self._filled("exponential_", "exponential", x, (lambd,), (inverse,), generator)
 
-    def geometric_(
-        self, x: torch.Tensor, p: float, *, generator: Generator = None
-    ) -> torch.Tensor:
+    def geometric_(self, x: torch.Tensor, p: float, *, generator: Generator = None) -> torch.Tensor:
         inverse = random_values.inverse_log(p)
         return self._filled("geometric_", "geometric", x, (p,), (inverse,), generator)
 
@@ -178,24 +156,20 @@ class RandomKernels:
     def bernoulli_tensor(
         self, x: torch.Tensor, p: torch.Tensor, *, generator: Generator = None
     ) -> torch.Tensor:
-        if not _is_computed(x) or not _is_computed(p):
+        if x.dtype not in COMPUTE_DTYPES or p.dtype not in FLOAT_DTYPES:
             return _on_cpu("bernoulli_", "Tensor", (x, p), generator)
-        if not p.is_floating_point():
-            raise RuntimeError(
-                "expected probabilities tensor to have floating type, got "
-                + str(p.dtype).removeprefix("torch.")
-            )
+        p = p.to(x.device)
         torch.broadcast_to(p, x.shape)  # raises an error if it cannot be
         if x.numel():
+            if not ((p >= 0) & (p <= 1)).all():
+                raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
             self._bernoulli_of(x, draw_words(x, generator), p)
         return x
 
     def random_(self, x: torch.Tensor, *, generator: Generator = None) -> torch.Tensor:
         return self._integers(x, 0, random_values.end_of_random(x.dtype), generator)
 
-    def random_to(
-        self, x: torch.Tensor, to: int, *, generator: Generator = None
-    ) -> torch.Tensor:
+    def random_to(self, x: torch.Tensor, to: int, *, generator: Generator = None) -> torch.Tensor:
         return self.random_from(x, 0, to, generator=generator)
 
     def random_from(
@@ -208,16 +182,16 @@ class RandomKernels:
         **lower: int,
     ) -> torch.Tensor:
         start = lower.get("from", from_)
-        if not _is_computed(x):
+        if x.dtype not in COMPUTE_DTYPES:
             return _on_cpu("random_", "from", (x, start, to), generator)
-        _check("random_", x.dtype, start, to)
+        check("random_", is_in_range(x.dtype, start, to), x.dtype, start, to)
         end = random_values.end_of_random(x.dtype) if to is None else to
         return self._integers(x, start, end, generator)
 
     def _integers(
         self, x: torch.Tensor, start: int, end: int, generator: Generator
     ) -> torch.Tensor:
-        if not _is_computed(x):
+        if x.dtype not in COMPUTE_DTYPES:
             return _on_cpu("random_", "", (x,), generator)
         parameters = random_values.integer_parameters(start, end)
         if x.numel():
@@ -236,9 +210,9 @@ class RandomKernels:
         generator: Generator,
     ) -> torch.Tensor:
         """Fill a tensor from a distribution; `arguments` are those of the op, which checks them."""
-        if x.dtype not in _DTYPES[op]:
+        if x.dtype not in DTYPES[op]:
             return _on_cpu(op, "float" if op == "bernoulli_" else "", (x, *arguments), generator)
-        _check(op, x.dtype, *arguments)
+        check(op, IS_VALID[op](*arguments), x.dtype, *arguments)
         if x.numel():
             draw = draw_words(x, generator)
             self._fills[distribution](x, draw, _floats(x, *parameters))
@@ -257,6 +231,7 @@ class RandomKernels:
             return (x * mask).mul_(random_values.dropout_scale(p)), mask
         if not x.numel():
             return x.clone(), torch.empty_like(x, dtype=torch.bool)
+        check("bernoulli_", 0 <= p <= 1, x.dtype, 1 - p)
         draw = draw_words(x, None)
         parameters = _floats(x, 1 - p, random_values.dropout_scale(p))
         result: tuple[torch.Tensor, torch.Tensor] = self._dropout(x, draw, parameters)

@@ -1,5 +1,6 @@
 """Kernels of random ops that consist of draws and other ops of the card."""
 
+import math
 from typing import Any
 
 import torch
@@ -31,16 +32,26 @@ def normal_out(
 ) -> torch.Tensor:
     tensors = [value for value in (mean, std) if isinstance(value, torch.Tensor)]
     if not isinstance(std, torch.Tensor):
-        torch._check(std >= 0, lambda: f"normal expects std >= 0.0, but found std {std}")
+        torch._check(std >= 0, lambda: f"normal expects std >= 0.0, but found std {std:g}")
+    elif std.numel() and not (std.amin() >= 0):
+        raise RuntimeError("normal expects all elements of std >= 0.0")
     shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))
     draws = torch.empty(shape, dtype=torch.float32, device=tensors[0].device)
     draws.normal_(generator=generator)
     return out.resize_(shape).copy_(draws * std + mean)
 
 
+def _largest_integer(dtype: torch.dtype) -> int:
+    """Return up to which integer randperm accepts a dtype."""
+    if dtype.is_floating_point:
+        return 2 ** round(1 - math.log2(torch.finfo(dtype).eps))
+    return torch.iinfo(dtype).max
+
+
 def randperm_out(n: int, *, generator: Generator = None, out: torch.Tensor) -> torch.Tensor:
     """Return the order of n random words. Equal words, which are rare, retain their order."""
-    torch._check(n >= 0, lambda: f"n must be non-negative, got {n}")
+    if n < 0 or n - 1 > _largest_integer(out.dtype):
+        torch.randperm(n, dtype=out.dtype)  # the CPU kernel raises the error
     words = torch.empty(n, dtype=torch.int32, device=out.device)
     words.random_(-(2**31), None, generator=generator)
     return out.resize_(n).copy_(words.sort(stable=True).indices)
