@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from torch_spyre import _C
+from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.dtypes import COMPUTE_DTYPES, FLOAT_DTYPES
 from torch_spyre.ops import random_values
 from torch_spyre.ops.random_arguments import DTYPES, IS_VALID, check, is_in_range
@@ -63,6 +64,10 @@ def dropout(
 
 def draw_words(x: torch.Tensor, generator: Generator) -> torch.Tensor:
     """Return the words of a draw for a tensor, from its card's generator if none is given."""
+    if x.device.type != DEVICE_NAME:  # the call was dispatched here because of the generator
+        raise RuntimeError(
+            f"Expected a '{x.device.type}' device type for generator but found '{DEVICE_NAME}'"
+        )
     return _C._draw_words(1, x.device.index, generator)
 
 

@@ -1,11 +1,11 @@
 """Random values on the card: distributions as functions of the words of a draw.
 
-The generator is counter-based: Philox 4x32-10 maps the seed, the number of the draw and the index of
-an element to random words. So a value depends on nothing else: not on tiles, cores, layouts, or on
-whether a draw is compiled with others. Eager kernels and compiled graphs use the functions below.
+The generator is counter-based: Philox 4x32-10 maps the seed, the number of the draw and the index
+of an element to random words. So a value depends on nothing else: not on tiles, cores, layouts, or
+on whether a draw is compiled with others. Eager kernels and compiled graphs use the functions below.
 
-The words of a draw are an int32 tensor of size (4, 1): the seed and the number of the draw. Each has a
-stick of its own on the card, so that kernels broadcast it without a copy.
+The words of a draw are an int32 tensor of size (4, 1): the seed and the number of the draw. Each has
+a stick of its own on the card, so that kernels broadcast it without a copy.
 """
 
 import math
