@@ -101,7 +101,7 @@ STATIC_CPU_KERNELS = (
 
 _FACTORIZATION = "linear algebra: the card has matmuls and triangular solves, but no factorizations"
 _FOURIER = "Fourier transforms: the card has no format for complex elements"
-_RANDOM = "random draws come from the host's engine, so that a seed gives the CPU's sequence"
+_RANDOM = "random draws by rejection: nothing decomposes it yet"
 _POLYNOMIAL = "special functions: it has no decomposition into functions of the card"
 _DYNAMIC_PROGRAM = "a recurrence over time steps, which the compiler cannot express as loops"
 _COMPOSED_ABOVE = "ctc_loss is native; its steps called alone have results of data-dependent size"
@@ -133,9 +133,8 @@ FAMILIES = (
     (
         _RANDOM,
         """
-        bernoulli* binomial cauchy* exponential* geometric* log_normal* normal* poisson rand*
-        random* uniform* _sample_dirichlet _standard_gamma rrelu_with_noise* _philox* _fused_dropout
-        multinomial fractional_max_pool*
+        binomial poisson _sample_dirichlet _standard_gamma _philox* _fused_dropout
+        fractional_max_pool*
         """,
     ),
     (

@@ -166,7 +166,7 @@ class RandomKernels:
         p = p.to(x.device)
         torch.broadcast_to(p, x.shape)  # raises an error if it cannot be
         if x.numel():
-            if not ((p >= 0) & (p <= 1)).all():
+            if not ((p >= 0) & (p <= 1)).all().item():
                 raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
             self._bernoulli_of(x, draw_words(x, generator), p)
         return x

@@ -33,7 +33,7 @@ def normal_out(
     tensors = [value for value in (mean, std) if isinstance(value, torch.Tensor)]
     if not isinstance(std, torch.Tensor):
         torch._check(std >= 0, lambda: f"normal expects std >= 0.0, but found std {std:g}")
-    elif std.numel() and not (std.amin() >= 0):
+    elif std.numel() and not (std.amin() >= 0).item():
         raise RuntimeError("normal expects all elements of std >= 0.0")
     shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))
     draws = torch.empty(shape, dtype=torch.float32, device=tensors[0].device)

@@ -138,6 +138,16 @@ _DECOMPOSED = """
     vdot xlogy zeros_like
 """
 
+# Decomposed in graphs alone. In eager mode they have kernels of their own, or PyTorch composes them
+# from in-place ops that have.
+_DECOMPOSED_IN_GRAPHS = """
+    bernoulli.Tensor bernoulli.default bernoulli.p cauchy.default exponential.default
+    geometric.default log_normal.default normal.float_float normal_functional.default
+    rand.default rand.generator rand_like.default randint.default randint.generator randint.low
+    randint.low_generator randint_like.default randint_like.low_dtype randn.default
+    randn.generator randn_like.default random.default random.from random.to randperm.default
+    rrelu_with_noise_functional.default uniform.default
+"""
 # Ops of other namespaces that compiled graphs keep.
 _OTHER_GRAPH_OPS = (
     "prims::_unsafe_index_put_",
@@ -268,6 +278,7 @@ def _entries() -> list[OpEntry]:
         OpEntry(name, Kind.DECOMPOSITION, runs_op_by_op=name in _RUN_OP_BY_OP)
         for name in (*_DECOMPOSED.split(), *_RUN_OP_BY_OP)
     ]
+    entries += [OpEntry(name, Kind.DECOMPOSITION) for name in _DECOMPOSED_IN_GRAPHS.split()]
     entries += [
         OpEntry(
             name,

@@ -124,7 +124,7 @@ def test_fused_optimizers_match_the_registry():
     [
         ("linalg_eigh", "linear algebra"),
         ("_fft_r2c", "Fourier"),
-        ("normal_", "random draws"),
+        ("poisson", "random draws"),
         ("special_bessel_j0", "special functions"),
         ("frexp", "nothing decomposes"),
     ],

@@ -236,7 +236,7 @@ VECTOR_INSTRUCTIONS: tuple[VectorInstruction, ...] = (
     ),
     VectorInstruction(
         "mulhui",
-        86,
+        85,
         2,
         Signature.INTEGER,
         _SIMPLE,
@@ -245,7 +245,7 @@ VECTOR_INSTRUCTIONS: tuple[VectorInstruction, ...] = (
     ),
     VectorInstruction(
         "philox",
-        85,
+        86,
         6,
         Signature.COUNTER,
         Cost.RANDOM,
