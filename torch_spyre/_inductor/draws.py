@@ -30,8 +30,8 @@ class SaveDraws(CustomGraphPass):
 def merge_draws(module: GraphModule) -> None:
     """Replace the draws between two other random ops by one, before the first op after the former.
 
-    The order of draws from a generator, and so their values, remains the same. Kernels that would be
-    before and after a draw are one bundle.
+    The order of draws from a generator, and so their values, remains the same. Kernels that would
+    be before and after a draw are one bundle.
     """
     graph = module.graph
     runs: list[list[Node]] = [[]]
@@ -66,7 +66,8 @@ def _merge(graph: Graph, anchor: Node, draws: list[Node]) -> None:
 
 
 def _first_op(graph: Graph) -> Node:
-    return next(node for node in graph.nodes if node.op != "placeholder")
+    node: Node = next(node for node in graph.nodes if node.op != "placeholder")
+    return node
 
 
 def _is_random(node: Node) -> bool:

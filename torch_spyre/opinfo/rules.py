@@ -19,7 +19,17 @@ NONCONTIGUOUS_OUT_WRONG_ON_CPU = ("narrow_copy", "nn.functional.avg_pool3d", "nn
 RETURNS_CPU_TENSORS = ("double", "to")
 # The host reads a number or a bool: the size of the result, or a check of the arguments.
 READS_ON_HOST = (
-    *("allclose", "argwhere", "bernoulli", "bincount", "combinations", "corrcoef", "cov", "equal", "item"),
+    *(
+        "allclose",
+        "argwhere",
+        "bernoulli",
+        "bincount",
+        "combinations",
+        "corrcoef",
+        "cov",
+        "equal",
+        "item",
+    ),
     *(
         "masked_scatter",
         "masked_select",

@@ -85,9 +85,12 @@ def _floats(x: torch.Tensor, *values: float) -> torch.Tensor:
     return _column(values, torch.float32, x.device)
 
 
-def _on_cpu(op: str, overload: str, args: Sequence[Any], generator: Generator) -> Any:
+def _on_cpu(op: str, overload: str, args: Sequence[Any], generator: Generator) -> torch.Tensor:
     """Run an op on the CPU, for a dtype that the card only stores or that PyTorch rejects."""
-    return _C._run_on_cpu(f"aten::{op}", overload, tuple(args), {"generator": generator})
+    result: torch.Tensor = _C._run_on_cpu(
+        f"aten::{op}", overload, tuple(args), {"generator": generator}
+    )
+    return result
 
 
 class RandomKernels:

@@ -1,9 +1,10 @@
 """Kernels of random ops that consist of draws and other ops of the card."""
 
-import math
 from typing import Any
 
 import torch
+
+from torch_spyre.ops.random_values import largest_exact_integer
 
 Generator = torch.Generator | None
 
@@ -41,16 +42,11 @@ def normal_out(
     return out.resize_(shape).copy_(draws * std + mean)
 
 
-def _largest_integer(dtype: torch.dtype) -> int:
-    """Return up to which integer randperm accepts a dtype."""
-    if dtype.is_floating_point:
-        return 2 ** round(1 - math.log2(torch.finfo(dtype).eps))
-    return torch.iinfo(dtype).max
-
-
 def randperm_out(n: int, *, generator: Generator = None, out: torch.Tensor) -> torch.Tensor:
     """Return the order of n random words. Equal words, which are rare, retain their order."""
-    if n < 0 or n - 1 > _largest_integer(out.dtype):
+    is_float = out.dtype.is_floating_point
+    largest = largest_exact_integer(out.dtype) if is_float else torch.iinfo(out.dtype).max
+    if n < 0 or n - 1 > largest:
         torch.randperm(n, dtype=out.dtype)  # the CPU kernel raises the error
     words = torch.empty(n, dtype=torch.int32, device=out.device)
     words.random_(-(2**31), None, generator=generator)

@@ -2,10 +2,10 @@
 
 The generator is counter-based: Philox 4x32-10 maps the seed, the number of the draw and the index
 of an element to random words. So a value depends on nothing else: not on tiles, cores, layouts, or
-on whether a draw is compiled with others. Eager kernels and compiled graphs use the functions below.
+on whether a draw is compiled with others. Eager kernels and compiled graphs use these functions.
 
-The words of a draw are an int32 tensor of size (4, 1): the seed and the number of the draw. Each has
-a stick of its own on the card, so that kernels broadcast it without a copy.
+The words of a draw are an int32 tensor of size (4, 1): the seed and the number of the draw. Each
+has a stick of its own on the card, so that kernels broadcast it without a copy.
 """
 
 import math
@@ -178,14 +178,19 @@ def bernoulli(
     return (_unit(draw, size) < probability).to(dtype)
 
 
+def largest_exact_integer(dtype: torch.dtype) -> int:
+    """Return up to which integer a float dtype holds all integers, on the CPU."""
+    return int(2 / torch.finfo(dtype).eps)
+
+
 def end_of_random(dtype: torch.dtype) -> int:
     """Return the end of the integers that `random_` draws from without one."""
     if dtype.is_floating_point:
-        # All that the dtype holds exactly on the CPU.
-        return 2 ** round(-math.log2(torch.finfo(dtype).eps) + 1) + 1
+        return largest_exact_integer(dtype) + 1
     if dtype is torch.bool:
         return 2
-    return min(torch.iinfo(dtype).max, 2**31 - 1) + 1
+    largest: int = torch.iinfo(dtype).max
+    return min(largest, 2**31 - 1) + 1
 
 
 def integer_parameters(start: int, end: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Random ops: a draw when the graph runs, and values that are computed from it.
 
-The distributions are those of the eager kernels (`ops/random.py`), so that a graph has the values of
-eager mode for the same state of the generator.
+The distributions are those of the eager kernels (`ops/random.py`), so that a graph has the values
+of eager mode for the same state of the generator.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,12 @@ aten = torch.ops.aten
 Values = Callable[[torch.Tensor, Sequence[int], torch.dtype], torch.Tensor]
 
 
-def _filled(x: torch.Tensor, dtypes: Sequence[torch.dtype], values: Values) -> torch.Tensor:
+def _with(values: Callable[..., torch.Tensor], *parameters: Any) -> Values:
+    """Return the values of a distribution with these parameters."""
+    return lambda draw, size, dtype: values(draw, size, dtype, *parameters)
+
+
+def _filled(x: torch.Tensor, dtypes: Sequence[torch.dtype], values: Values) -> Any:
     """Return values of the size and dtype of a tensor."""
     if x.device.type != DEVICE_NAME or x.dtype not in dtypes:
         return NotImplemented
@@ -33,7 +38,7 @@ def _created(
     device: torch.device | None,
     generator: torch.Generator | None,
     fill: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
+) -> Any:
     """Return the result of `fill` for a new tensor, which it only reads the metadata of."""
     if device is None or torch.device(device).type != DEVICE_NAME or generator is not None:
         return NotImplemented
@@ -41,80 +46,70 @@ def _created(
 
 
 @register_decomposition(aten.normal_functional.default)
-def _normal(
-    x: torch.Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None
-) -> torch.Tensor:
-    return _filled(x, FLOAT_DTYPES, lambda *args: random_values.normal(*args, mean, std))
+def _normal(x: torch.Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
+    return _filled(x, FLOAT_DTYPES, _with(random_values.normal, mean, std))
 
 
 @register_decomposition(aten.log_normal.default)
-def _log_normal(
-    x: torch.Tensor, mean: float = 1.0, std: float = 2.0, generator: Any = None
-) -> torch.Tensor:
-    return _filled(x, FLOAT_DTYPES, lambda *args: random_values.log_normal(*args, mean, std))
+def _log_normal(x: torch.Tensor, mean: float = 1.0, std: float = 2.0, generator: Any = None) -> Any:
+    return _filled(x, FLOAT_DTYPES, _with(random_values.log_normal, mean, std))
 
 
 @register_decomposition(aten.cauchy.default)
-def _cauchy(
-    x: torch.Tensor, median: float = 0.0, sigma: float = 1.0, generator: Any = None
-) -> torch.Tensor:
-    return _filled(x, FLOAT_DTYPES, lambda *args: random_values.cauchy(*args, median, sigma))
+def _cauchy(x: torch.Tensor, median: float = 0.0, sigma: float = 1.0, generator: Any = None) -> Any:
+    return _filled(x, FLOAT_DTYPES, _with(random_values.cauchy, median, sigma))
 
 
 @register_decomposition(aten.exponential.default)
-def _exponential(x: torch.Tensor, lambd: float = 1.0, generator: Any = None) -> torch.Tensor:
+def _exponential(x: torch.Tensor, lambd: float = 1.0, generator: Any = None) -> Any:
     inverse = random_values.inverse_rate(lambd)
-    return _filled(x, FLOAT_DTYPES, lambda *args: random_values.exponential(*args, inverse))
+    return _filled(x, FLOAT_DTYPES, _with(random_values.exponential, inverse))
 
 
 @register_decomposition(aten.geometric.default)
-def _geometric(x: torch.Tensor, p: float, generator: Any = None) -> torch.Tensor:
+def _geometric(x: torch.Tensor, p: float, generator: Any = None) -> Any:
     inverse = random_values.inverse_log(p)
-    return _filled(x, COMPUTE_DTYPES, lambda *args: random_values.geometric(*args, inverse))
+    return _filled(x, COMPUTE_DTYPES, _with(random_values.geometric, inverse))
 
 
 @register_decomposition(aten.uniform.default)
-def _uniform(
-    x: torch.Tensor, lower: float = 0.0, upper: float = 1.0, generator: Any = None
-) -> torch.Tensor:
+def _uniform(x: torch.Tensor, lower: float = 0.0, upper: float = 1.0, generator: Any = None) -> Any:
     parameters = random_values.uniform_parameters(lower, upper, x.dtype)
-    return _filled(x, FLOAT_DTYPES, lambda *args: random_values.uniform(*args, *parameters))
+    return _filled(x, FLOAT_DTYPES, _with(random_values.uniform, *parameters))
 
 
 @register_decomposition(aten.bernoulli.p)
-def _bernoulli(x: torch.Tensor, p: float = 0.5, generator: Any = None) -> torch.Tensor:
-    return _filled(x, COMPUTE_DTYPES, lambda *args: random_values.bernoulli(*args, p))
+def _bernoulli(x: torch.Tensor, p: float = 0.5, generator: Any = None) -> Any:
+    return _filled(x, COMPUTE_DTYPES, _with(random_values.bernoulli, p))
 
 
 @register_decomposition(aten.bernoulli.Tensor)
-def _bernoulli_of(x: torch.Tensor, p: torch.Tensor, generator: Any = None) -> torch.Tensor:
+def _bernoulli_of(x: torch.Tensor, p: torch.Tensor, generator: Any = None) -> Any:
     if p.dtype not in FLOAT_DTYPES:
         return NotImplemented
     probability = p.to(torch.float32)
-    return _filled(x, COMPUTE_DTYPES, lambda *args: random_values.bernoulli(*args, probability))
+    return _filled(x, COMPUTE_DTYPES, _with(random_values.bernoulli, probability))
 
 
 @register_decomposition(aten.bernoulli.default)
-def _bernoulli_of_itself(x: torch.Tensor, generator: Any = None) -> torch.Tensor:
+def _bernoulli_of_itself(x: torch.Tensor, generator: Any = None) -> Any:
     return _bernoulli_of(x, x)
 
 
 @register_decomposition(getattr(aten.random, "from"))
-def _random_from(
-    x: torch.Tensor, start: int, end: int | None, generator: Any = None
-) -> torch.Tensor:
+def _random_from(x: torch.Tensor, start: int, end: int | None, generator: Any = None) -> Any:
     stop = random_values.end_of_random(x.dtype) if end is None else end
     parameters = random_values.integer_parameters(start, stop)
-    return _filled(x, COMPUTE_DTYPES, lambda *args: random_values.integers(*args, *parameters))
+    return _filled(x, COMPUTE_DTYPES, _with(random_values.integers, *parameters))
 
 
 @register_decomposition(aten.random.to)
-def _random_to(x: torch.Tensor, end: int, generator: Any = None) -> torch.Tensor:
+def _random_to(x: torch.Tensor, end: int, generator: Any = None) -> Any:
     return _random_from(x, 0, end)
 
 
 @register_decomposition(aten.random.default)
-def _random(x: torch.Tensor, generator: Any = None) -> torch.Tensor:
+def _random(x: torch.Tensor, generator: Any = None) -> Any:
     return _random_from(x, 0, None)
 
 
@@ -129,7 +124,7 @@ def _rand(
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
     **options: Any,
-) -> torch.Tensor:
+) -> Any:
     return _created(size, dtype, device, generator, _uniform)
 
 
@@ -141,7 +136,7 @@ def _randn(
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
     **options: Any,
-) -> torch.Tensor:
+) -> Any:
     return _created(size, dtype, device, generator, _normal)
 
 
@@ -155,39 +150,39 @@ def _randint_from(
     dtype: torch.dtype | None = torch.int64,
     device: torch.device | None = None,
     **options: Any,
-) -> torch.Tensor:
+) -> Any:
     kind = torch.int64 if dtype is None else dtype
     return _created(size, kind, device, generator, lambda x: _random_from(x, low, high))
 
 
 @register_decomposition(aten.randint.default, aten.randint.generator)
-def _randint(high: int, size: Sequence[int], **options: Any) -> torch.Tensor:
+def _randint(high: int, size: Sequence[int], **options: Any) -> Any:
     return _randint_from(0, high, size, **options)
 
 
-def _like(x: torch.Tensor, options: dict[str, Any]) -> torch.Tensor:
+def _like(x: torch.Tensor, options: dict[str, Any]) -> Any:
     """Return a new tensor with the options of an op such as `rand_like`."""
     options.pop("generator", None)
     return torch.empty_like(x, **options)
 
 
 @register_decomposition(aten.rand_like.default)
-def _rand_like(x: torch.Tensor, **options: Any) -> torch.Tensor:
+def _rand_like(x: torch.Tensor, **options: Any) -> Any:
     return _uniform(_like(x, options))
 
 
 @register_decomposition(aten.randn_like.default)
-def _randn_like(x: torch.Tensor, **options: Any) -> torch.Tensor:
+def _randn_like(x: torch.Tensor, **options: Any) -> Any:
     return _normal(_like(x, options))
 
 
 @register_decomposition(aten.randint_like.default)
-def _randint_like(x: torch.Tensor, high: int, **options: Any) -> torch.Tensor:
+def _randint_like(x: torch.Tensor, high: int, **options: Any) -> Any:
     return _random_from(_like(x, options), 0, high)
 
 
 @register_decomposition(aten.randint_like.low_dtype)
-def _randint_like_from(x: torch.Tensor, low: int, high: int, **options: Any) -> torch.Tensor:
+def _randint_like_from(x: torch.Tensor, low: int, high: int, **options: Any) -> Any:
     return _random_from(_like(x, options), low, high)
 
 
@@ -201,7 +196,7 @@ def _normal_of_size(
     dtype: torch.dtype | None = None,
     device: torch.device | None = None,
     **options: Any,
-) -> torch.Tensor:
+) -> Any:
     return _created(size, dtype, device, generator, lambda x: _normal(x, mean, std))
 
 
@@ -210,7 +205,7 @@ def _normal_of_size(
 )
 def _normal_of_tensors(
     mean: torch.Tensor | float, std: torch.Tensor | float = 1.0, *, generator: Any = None
-) -> torch.Tensor:
+) -> Any:
     tensors = [value for value in (mean, std) if isinstance(value, torch.Tensor)]
     dtype = torch.result_type(mean, std)
     if tensors[0].device.type != DEVICE_NAME or dtype not in FLOAT_DTYPES:
@@ -227,7 +222,7 @@ def _randperm(
     dtype: torch.dtype | None = torch.int64,
     device: torch.device | None = None,
     **options: Any,
-) -> torch.Tensor:
+) -> Any:
     words = _created((n,), torch.int32, device, None, lambda x: _random_from(x, -(2**31), None))
     if words is NotImplemented:
         return NotImplemented
@@ -238,9 +233,7 @@ def _randperm(
 
 
 @register_decomposition(aten.native_dropout.default)
-def _native_dropout(
-    x: torch.Tensor, p: float, train: bool | None
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _native_dropout(x: torch.Tensor, p: float, train: bool | None) -> Any:
     if x.device.type != DEVICE_NAME or x.dtype not in FLOAT_DTYPES:
         return NotImplemented
     if train is False or x.numel() == 0:
@@ -257,10 +250,10 @@ def _rrelu_with_noise(
     upper: float = 1 / 3,
     training: bool = False,
     generator: Any = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> Any:
     if x.device.type != DEVICE_NAME or x.dtype not in FLOAT_DTYPES:
         return NotImplemented
     if not training:
-        return aten.leaky_relu(x, (lower + upper) / 2), noise.clone()
+        return torch.nn.functional.leaky_relu(x, (lower + upper) / 2), noise.clone()
     slopes = torch.where(x <= 0, _uniform(torch.empty_like(x), lower, upper), 1.0)
     return x * slopes, slopes
