@@ -10,6 +10,7 @@ has a stick of its own on the card, so that kernels broadcast it without a copy.
 
 import math
 from collections.abc import Sequence
+from ctypes import c_float
 from itertools import count
 
 import torch
@@ -91,7 +92,8 @@ def uniform_parameters(
     lower: float, upper: float, dtype: torch.dtype
 ) -> tuple[float, float, float, float]:
     """Return the parameters of `uniform`: `upper` is not in the interval unless it is empty."""
-    return lower, upper - lower, upper, max(lower, _predecessor(upper, _DIGITS.get(dtype, 4)))
+    width, end = upper - lower, c_float(upper).value  # as kernels read it
+    return lower, width, end, max(lower, _predecessor(end, _DIGITS.get(dtype, 4)))
 
 
 def _predecessor(value: float, digits: int) -> float:

@@ -73,7 +73,7 @@ def test_integers_are_the_quotients_of_64_random_bits(width):
 
 @pytest.mark.parametrize("cores", [1, 7, 32])
 def test_values_do_not_depend_on_the_number_of_cores(cores):
-    with knobs.DivisionKnobs.cores.override(cores):
+    with knobs.override(SENCORES=str(cores)):
         drawn = empty(40, 130, dtype=torch.float16).uniform_()
     words = words_of_draw(40 * 130, 2, 0) & 0xFFFFFF
     units = torch.from_numpy(words.astype(np.float32) * 2.0**-24)
@@ -157,7 +157,7 @@ def test_uniform_values_are_below_the_upper_bound(bounds, dtype):
 def test_the_last_uniform_value_is_the_next_below_the_upper_bound(upper, dtype):
     last = uniform_parameters(-2000, upper, dtype)[3]
     assert last < upper
-    assert torch.tensor(last).to("spyre", dtype).float().cpu() < upper
+    assert torch.tensor(last).to("spyre", dtype).float().cpu() < torch.tensor(upper)
 
 
 def test_a_probability_of_0_or_1_is_certain():
@@ -216,6 +216,13 @@ def test_new_seeds_offsets_and_parameters_compile_nothing():
             x.normal_(seed, seed + 1), x.uniform_(0, seed + 1)
             x.random_(0, seed + 3), F.dropout(x, seed / 3)
     assert torch.spyre.counters()["launches"] > before
+
+
+def test_verification_knows_the_numbers():
+    x = empty(7, 70, dtype=torch.float16)
+    with knobs.override(TORCH_SPYRE_VERIFY="1"):
+        x.normal_(1, 2), x.random_(-3, 9), F.dropout(x, 0.3)
+        torch.spyre.synchronize()
 
 
 # --- Eager and compiled ---------------------------------------------------------------------------

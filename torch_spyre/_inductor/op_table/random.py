@@ -16,13 +16,13 @@ def _philox(*words: torch.Tensor) -> torch.Tensor:
     """Return the first word of each block, from a counter of four words and a key of two."""
     operands = [word.numpy() for word in torch.broadcast_tensors(*words)]
     first = blocks(operands[:4], operands[4:])[0]
-    return torch.from_numpy(first.astype("uint32").view("int32"))
+    return torch.from_numpy(first.astype("uint32").view("int32")).long()
 
 
 def _upper_half(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Return the upper halves of the unsigned products of 32-bit words."""
     wide = [operand.numpy().astype("uint32").astype("uint64") for operand in (left, right)]
-    return torch.from_numpy((wide[0] * wide[1] >> 32).astype("uint32").view("int32"))
+    return torch.from_numpy((wide[0] * wide[1] >> 32).astype("uint32").view("int32")).long()
 
 
 RECORDS = (
