@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
+from torch_spyre._inductor.op_table import record_of
 from torch_spyre.testing.philox import blocks
 
 ONES = 0xFFFFFFFF
@@ -29,3 +31,10 @@ def test_each_element_of_arrays_has_its_block():
     for i in range(5):
         alone = blocks([counter[i] for counter in counters], (7, 9))
         assert [words[i] for words in together] == list(alone)
+
+
+@pytest.mark.parametrize(("counter", "key", "expected"), VECTORS)
+def test_the_reference_of_the_op_record_has_the_published_words(counter, key, expected):
+    words = [torch.tensor([word - 2**32 if word >= 2**31 else word]) for word in (*counter, *key)]
+    (first,) = record_of("philox").reference(*words).tolist()
+    assert first % 2**32 == expected[0]

@@ -73,7 +73,7 @@ def test_registering_kernels_emits_no_override_warning(recwarn):
 def overloads_of(name):
     op, _, overload = name.partition(".")
     packet = getattr(torch.ops.aten, op)
-    return [getattr(packet, each) for each in ([overload] if overload else packet.overloads())]
+    return [getattr(packet, name) for name in ([overload] if overload else packet.overloads())]
 
 
 def test_every_decomposed_op_has_a_decomposition_or_a_lowering():
