@@ -44,8 +44,8 @@ at::Generator make_generator(c10::DeviceIndex card);
 SpyreGeneratorImpl& spyre_generator(const at::Generator& generator);
 
 // Draws `count` times from a generator, by default that of the card; returns the words of all draws
-// as an int32 tensor of one column on the card: each word has a stick of its own there, so that kernels
-// broadcast it without a copy.
+// as an int32 tensor of one column on the card: each word has a stick of its own there, so that
+// kernels broadcast it without a copy.
 at::Tensor draw_words(int64_t count, c10::DeviceIndex card,
                       const std::optional<at::Generator>& generator);
 // Draws once from a generator; returns a generator of the CPU that the draw has seeded, for ops
