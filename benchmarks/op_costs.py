@@ -51,6 +51,9 @@ def ops(n):
         ),
         "conv2d": (lambda x, w: F.conv2d(x, w, padding=1), image, values(32, 32, 3, 3)),
         "max_pool2d": (lambda x: F.max_pool2d(x, 2), values(1, 32, n // 8, 64)),
+        "normal numbers": (torch.randn_like, wide),
+        "integers": (lambda x: torch.randint_like(x, 1000), wide),
+        "dropout": (lambda x: F.dropout(x, 0.1), wide),
         "batch_norm": (lambda x: F.batch_norm(x, None, None, training=True), batch),
     }
     return {name: (function, arguments) for name, (function, *arguments) in table.items()}

@@ -1,14 +1,18 @@
-"""Random ops on the card give the CPU's sequence for the same seed, from separate generators."""
+"""Generators of the card: seeds, offsets, states, and the draws of eager ops from them."""
 
 import copy
 import pickle
 import threading
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
+from torch_spyre.testing.philox import blocks
+
 pytestmark = [
+    pytest.mark.usefixtures("kernels"),
     pytest.mark.filterwarnings("ignore::torch_spyre.ops.fallbacks.FallbackWarning"),
     pytest.mark.filterwarnings("ignore:.*does not support int64"),
 ]
@@ -47,20 +51,13 @@ DRAWS_WITHOUT_GENERATOR = {
     "alpha dropout": lambda device: F.alpha_dropout(torch.ones(99, device=device), training=True),
     "feature dropout": lambda device: F.dropout2d(torch.ones(4, 9, 2, 2, device=device), 0.5),
     "rrelu": lambda device: F.rrelu(-torch.ones(99, device=device), training=True),
-    # Results are rounded differently on both devices, but the argmax is equal.
     "gumbel_softmax": lambda device: F.gumbel_softmax(torch.zeros(4, 9, device=device), hard=True),
     "kaiming": lambda device: torch.nn.init.kaiming_uniform_(torch.empty(9, 7, device=device)),
     "truncated normal": lambda device: torch.nn.init.trunc_normal_(torch.empty(9, device=device)),
 }
 
 
-def assert_same_draw(on_card, on_cpu):
-    assert on_card.device.type == "spyre" and on_card.dtype == on_cpu.dtype
-    # A float16 draw is rounded to the card's format, as any copy is.
-    assert torch.equal(on_card.cpu(), on_cpu.to("spyre").cpu())
-
-
-# --- The same sequence as the CPU -----------------------------------------------------------------
+# --- Draws ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -68,31 +65,60 @@ def assert_same_draw(on_card, on_cpu):
     [*DRAWS.values(), *DRAWS_WITHOUT_GENERATOR.values()],
     ids=[*DRAWS, *DRAWS_WITHOUT_GENERATOR],
 )
-def test_manual_seed_gives_the_card_the_sequence_of_the_cpu(draw):
+def test_equal_seeds_give_equal_draws_and_later_draws_differ(draw):
     torch.manual_seed(7)
-    on_cpu = [draw("cpu") for _ in range(3)]
+    first = [draw("spyre").cpu() for _ in range(3)]
     torch.manual_seed(7)
-    on_card = [draw("spyre") for _ in range(3)]
-    for card, cpu in zip(on_card, on_cpu, strict=True):
-        assert_same_draw(card, cpu)
-    assert not torch.equal(on_cpu[0], on_cpu[1])
+    second = [draw("spyre").cpu() for _ in range(3)]
+    assert all(map(torch.equal, first, second))
+    assert len({tuple(drawn.flatten().tolist()) for drawn in first}) == 3
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_a_generator_of_the_card_gives_the_sequence_of_one_of_the_cpu(draw):
-    ours, cpus = torch.Generator("spyre").manual_seed(11), torch.Generator().manual_seed(11)
-    default = torch.spyre.get_rng_state()
-    for _ in range(3):
-        assert_same_draw(draw("spyre", generator=ours), draw("cpu", generator=cpus))
-    assert torch.equal(torch.spyre.get_rng_state(), default)
+def test_a_generator_draws_what_the_default_one_draws_and_leaves_it_alone(draw):
+    generator = torch.Generator("spyre").manual_seed(11)
+    torch.spyre.manual_seed(11)
+    expected = [draw("spyre").cpu() for _ in range(2)]
+    before = torch.spyre.get_rng_state()
+    assert torch.equal(generator.get_state(), torch.Generator("spyre").manual_seed(11).get_state())
+    assert all(torch.equal(draw("spyre", generator=generator).cpu(), drawn) for drawn in expected)
+    assert torch.equal(torch.spyre.get_rng_state(), before)
+    assert torch.equal(generator.get_state(), before)
 
 
-def test_the_published_draw_is_the_cpus_within_the_rounding_of_the_format():
-    torch.manual_seed(0)
-    cpu = torch.randn(64, dtype=FP16)
-    torch.manual_seed(0)
-    card = torch.randn(64, dtype=FP16, device="spyre").cpu()
-    assert torch.allclose(card, cpu, rtol=2**-10, atol=0)
+def test_a_draw_advances_the_offset_by_a_block_whatever_its_size():
+    generator = torch.Generator("spyre").manual_seed(1)
+    for number, size in enumerate([(), (1,), (70, 130)]):
+        assert generator.get_offset() == 4 * number
+        torch.randn(size, device="spyre", generator=generator)
+    torch.rand(0, device="spyre", generator=generator)
+    assert generator.get_offset() == 12
+
+
+def test_an_element_of_a_draw_depends_on_its_index_only():
+    """Not on the shape, the strides or the number of elements."""
+    draws = []
+    for target in (
+        torch.empty(7, 130, device="spyre"),
+        torch.empty(7 * 130, device="spyre"),
+        torch.empty(130, 7, device="spyre").t(),
+        torch.empty(7, 260, device="spyre")[:, ::2],
+        torch.empty(8, 7, 130, device="spyre")[3],
+    ):
+        torch.spyre.manual_seed(3)
+        draws.append(target.normal_().flatten().cpu())
+    torch.spyre.manual_seed(3)
+    draws.append(torch.empty(2000, device="spyre").normal_()[:910].cpu())
+    assert all(torch.equal(drawn, draws[0]) for drawn in draws[1:])
+
+
+def test_draws_in_other_dtypes_are_the_rounded_ones_of_float32():
+    draws = []
+    for dtype in (torch.float32, FP16, torch.bfloat16):
+        torch.spyre.manual_seed(3)
+        draws.append(torch.randn(300, device="spyre", dtype=dtype))
+    for drawn in draws[1:]:
+        assert torch.equal(draws[0].to(drawn.dtype), drawn)
 
 
 def test_draws_on_the_card_and_on_the_cpu_do_not_disturb_each_other():
@@ -123,12 +149,18 @@ def test_dropout_in_eval_mode_does_not_advance_the_generator():
     assert torch.equal(torch.spyre.get_rng_state(), state)
 
 
-def test_a_failing_draw_leaves_the_cpus_generator_as_it_was():
+def test_a_failing_draw_leaves_the_generators_as_they_were():
     torch.manual_seed(5)
-    before = torch.get_rng_state()
-    with pytest.raises(RuntimeError):
-        torch.bernoulli(torch.full((3,), 2.0, device="spyre"))
-    assert torch.equal(torch.get_rng_state(), before)
+    before = torch.get_rng_state(), torch.spyre.get_rng_state()
+    for draw in (
+        lambda: torch.bernoulli(torch.full((3,), 2.0, device="spyre")),
+        lambda: torch.empty(3, device="spyre").normal_(0, -1),
+        lambda: torch.randint(5, 5, (3,), device="spyre"),
+    ):
+        with pytest.raises(RuntimeError):
+            draw()
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert torch.equal(torch.spyre.get_rng_state(), before[1])
 
 
 # --- Seeds and states -----------------------------------------------------------------------------
@@ -158,11 +190,21 @@ def test_seeding_all_cards_does_not_seed_the_cpu():
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**63, 2**64 - 1, -1])
-def test_any_64_bit_seed_is_taken_as_on_the_cpu(seed):
-    torch.manual_seed(seed)
-    cpu = torch.rand(5)
-    torch.spyre.manual_seed(seed)
-    assert torch.equal(torch.rand(5, device="spyre").cpu(), cpu)
+def test_all_bits_of_a_seed_and_of_an_offset_are_used(seed):
+    generator = torch.Generator("spyre").manual_seed(seed)
+    assert generator.initial_seed() == seed % 2**64
+    for offset in (0, 4, 2**34, 2**63):
+        generator.set_offset(offset)
+        number = offset // 4
+        key, counter = (
+            (seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF),
+            (number & 0xFFFFFFFF, number >> 32),
+        )
+        words = blocks((np.arange(5), 0, *counter), key)[0]
+        expected = (words & np.uint64(0xFFFFFF)).astype(np.float32) * 2.0**-24
+        drawn = torch.rand(5, device="spyre", generator=generator)
+        assert drawn.tolist() == expected.tolist()
+        assert generator.get_offset() == offset + 4
 
 
 @pytest.mark.parametrize("seed", [2**64, "seven", None, 1.5j])
@@ -171,11 +213,11 @@ def test_seed_out_of_64_bits_raises(seed):
         torch.spyre.manual_seed(seed)
 
 
-@pytest.mark.parametrize("drawn", [0, 1, 3, 623, 624, 625])
+@pytest.mark.parametrize("drawn", [0, 1, 3, 625])
 def test_restored_state_continues_the_sequence(drawn):
     torch.spyre.manual_seed(1)
     torch.rand(drawn, device="spyre")
-    torch.randn(3, device="spyre")  # leaves a normal sample in store
+    torch.randn(3, device="spyre")
     state = torch.spyre.get_rng_state()
     following = [torch.randn(3, device="spyre") for _ in range(2)]
     assert torch.spyre.get_rng_state().tolist() != state.tolist()
@@ -185,11 +227,12 @@ def test_restored_state_continues_the_sequence(drawn):
         assert torch.equal(torch.randn(3, device="spyre"), expected)
 
 
-def test_a_state_is_5016_bytes_that_start_with_the_seed():
+def test_a_state_is_the_seed_and_the_offset():
     torch.spyre.manual_seed(0x1234)
     for state in (torch.spyre.get_rng_state("spyre:0"), torch.Generator("spyre").get_state()):
-        assert state.device.type == "cpu" and state.dtype == torch.uint8 and len(state) == 5016
-    assert torch.spyre.get_rng_state()[:8].tolist() == [0x34, 0x12, 0, 0, 0, 0, 0, 0]
+        assert state.device.type == "cpu" and state.dtype == torch.uint8 and len(state) == 16
+    torch.rand(3, device="spyre")
+    assert torch.spyre.get_rng_state().tolist() == [0x34, 0x12, *[0] * 6, 4, *[0] * 7]
     (only,) = torch.spyre.get_rng_state_all()
     assert torch.equal(only, torch.spyre.get_rng_state(0))
     torch.spyre.manual_seed(1)
@@ -200,18 +243,17 @@ def test_a_state_is_5016_bytes_that_start_with_the_seed():
 @pytest.mark.parametrize(
     "garbage",
     [
-        torch.zeros(5016, dtype=torch.uint8),
-        torch.full((5016,), 255, dtype=torch.uint8),
-        torch.zeros(5015, dtype=torch.uint8),
+        torch.full((16,), 255, dtype=torch.uint8),
+        torch.zeros(15, dtype=torch.uint8),
         torch.zeros(0, dtype=torch.uint8),
-        torch.zeros(5016, dtype=torch.int8),
-        torch.zeros(5016),
+        torch.zeros(16, dtype=torch.int8),
+        torch.zeros(16),
         torch.get_rng_state(),
-        torch.zeros(5016 * 2, dtype=torch.uint8)[::2],
+        torch.zeros(32, dtype=torch.uint8)[::2],
         b"state",
         None,
     ],
-    ids=["zeros", "ones", "short", "empty", "int8", "float", "cpu", "strided", "bytes", "none"],
+    ids=["ones", "short", "empty", "int8", "float", "cpu", "strided", "bytes", "none"],
 )
 def test_invalid_state_raises_and_changes_nothing(garbage):
     before = torch.spyre.get_rng_state()
@@ -255,11 +297,13 @@ def test_a_generator_can_be_copied_and_pickled(clone):
     assert torch.equal(*draws)
 
 
-def test_a_generator_uses_no_offset():
-    generator = torch.Generator("spyre")
-    for use in (lambda: generator.set_offset(4), generator.get_offset):
-        with pytest.raises(RuntimeError, match="does not use offset"):
-            use()
+def test_an_offset_selects_a_draw_and_is_a_multiple_of_4():
+    generator = torch.Generator("spyre").manual_seed(1)
+    draws = [torch.rand(3, device="spyre", generator=generator) for _ in range(3)]
+    generator.set_offset(4)
+    assert torch.equal(torch.rand(3, device="spyre", generator=generator), draws[1])
+    with pytest.raises(RuntimeError, match="multiple of 4"):
+        generator.set_offset(6)
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
@@ -300,9 +344,9 @@ def test_threads_with_a_shared_generator_draw_each_value_once():
         thread.start()
     for thread in threads:
         thread.join()
-    cpus = torch.Generator().manual_seed(1)
+    alone = torch.Generator("spyre").manual_seed(1)
     assert sorted(drawn) == sorted(
-        tuple(torch.rand(4, generator=cpus).tolist()) for _ in range(200)
+        tuple(torch.rand(4, device="spyre", generator=alone).tolist()) for _ in range(200)
     )
 
 

@@ -6,9 +6,11 @@ from typing import Any
 
 import torch
 from torch._inductor.compile_fx import compile_fx
+from torch._inductor.custom_graph_pass import get_custom_graph_passes
 
 from torch_spyre._inductor import decompositions
 from torch_spyre._inductor.context import OPTIONS, compiling
+from torch_spyre._inductor.draws import SaveDraws
 from torch_spyre._inductor.registration import register
 from torch_spyre._inductor.specialization import specializing
 from torch_spyre.constants import DEVICE_NAME
@@ -39,9 +41,16 @@ def compile_graph(
             example_inputs,
             inner_compile=specializing,  # type: ignore[arg-type]  # a function, no OutputCode
             decompositions=decompositions.table(),
-            config_patches={**patches, **OPTIONS},
+            config_patches={**patches, **OPTIONS, **_joint_passes(patches)},
         )
     return _function(compiled)
+
+
+def _joint_passes(patches: dict[str, Any]) -> dict[str, Any]:
+    """Return the option for passes over joint graphs: those of the user, and ours."""
+    name = "joint_custom_pre_pass"
+    given = patches.get(name, getattr(torch._inductor.config, name))
+    return {name: [*get_custom_graph_passes(given), SaveDraws()]}
 
 
 def _log_graph(module: torch.fx.GraphModule) -> None:

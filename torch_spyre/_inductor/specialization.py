@@ -23,6 +23,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 
 from torch_spyre import _C
 from torch_spyre._inductor.context import compiling
+from torch_spyre._inductor.draws import merge_draws
 from torch_spyre._inductor.fx_passes import (
     lines_of_fallbacks,
     move_host_scalars_and_indices,
@@ -157,6 +158,7 @@ class Specializing:
         with mode, torch.fx.traceback.preserve_node_meta():
             module = make_fx(graph, tracing_mode="real")(*fakes)
             move_host_scalars_and_indices(module)
+            merge_draws(module)
         return module
 
 

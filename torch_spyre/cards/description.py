@@ -254,6 +254,7 @@ class TimingConstants(Description):
     SFP_COST_DIVIDE: Count
     SFP_COST_TRANSCENDENTAL: Count
     SFP_COST_EXCHANGE: Count
+    SFP_COST_RANDOM: Count
     SFP_REDUCE_PASSES: Count
     SFP_REDUCE_STICK: Annotated[int, Field(ge=0)]
     DDR_PEAK: Rate

@@ -4,13 +4,12 @@ from torch.testing._internal.opinfo.core import OpInfo
 
 from torch_spyre.testing.op_samples import UNDEFINED, name_of
 
-RANDOM_NOTE = "random: values, or else shape, dtype and statistics"
+RANDOM_NOTE = "random: shape, dtype and statistics"
 CUDA_ONLY_NOTE = "PyTorch runs it on CUDA only"
 EMPTY_ON_CPU_NOTE = "statistics that the CPU does not return are not compared"
 UNDEFINED_NOTE = "its values are undefined: shape and dtype only"
 
-# Ops that use the device's random generator. They match the CPU where they fall back; elsewhere
-# only the distribution is the same.
+# Ops that use the device's random generator: only the distribution is that of the CPU.
 RANDOM_SUBSTRINGS = ("dropout", "rrelu", "rand", "normal", "lowrank", "fractional_max_pool")
 RANDOM = ("bernoulli", "cauchy", "exponential", "geometric", "multinomial", "uniform")
 
@@ -20,14 +19,26 @@ NONCONTIGUOUS_OUT_WRONG_ON_CPU = ("narrow_copy", "nn.functional.avg_pool3d", "nn
 RETURNS_CPU_TENSORS = ("double", "to")
 # The host reads a number or a bool: the size of the result, or a check of the arguments.
 READS_ON_HOST = (
-    *("allclose", "argwhere", "bincount", "combinations", "corrcoef", "cov", "equal", "item"),
+    *(
+        "allclose",
+        "argwhere",
+        "bernoulli",
+        "bincount",
+        "combinations",
+        "corrcoef",
+        "cov",
+        "equal",
+        "item",
+    ),
     *(
         "masked_scatter",
         "masked_select",
+        "multinomial",
         "narrow",
         "nn.functional.ctc_loss",
         "nn.functional.gaussian_nll_loss",
         "nn.functional.one_hot",
+        "normal",
     ),
     *("nonzero", "repeat_interleave", "unique", "unique_consecutive", *RETURNS_CPU_TENSORS),
 )

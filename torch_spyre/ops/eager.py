@@ -22,6 +22,8 @@ from torch_spyre.ops import (
     host_indices,
     nonzero,
     optimizers,
+    random,
+    random_values,
     scalar_arguments,
 )
 from torch_spyre.ops.fallback_reasons import CPU_KERNELS
@@ -38,7 +40,7 @@ logger = get_logger("torch_spyre.execution")
 # torch.library unregisters the kernels of a library when the library is garbage-collected.
 _native_kernels: list[torch.library.Library] = []
 _op_by_op_kernels = torch.library.Library("aten", "IMPL")
-_attention_kernel = torch.library.Library("spyre", "IMPL")
+_spyre_kernels = torch.library.Library("spyre", "IMPL")
 
 
 def is_composed(overload: torch._ops.OpOverload) -> bool:
@@ -60,7 +62,9 @@ def register() -> None:
         [entry for entry in ENTRIES.values() if entry.is_always_registered]
     ):
         _op_by_op_kernels.impl(_name(entry), untraced(kernel), DEVICE_KEY)
-    _attention_kernel.impl(attention.OVERLOAD, _attention(), "PrivateUse1")
+    _spyre_kernels.impl(attention.OVERLOAD, _attention(), "PrivateUse1")
+    for overload in (random_values.RANDOM_WORDS, random_values.UPPER_HALF):
+        _spyre_kernels.impl(overload, _kernel(overload, _not_planned), "PrivateUse1")
 
 
 def use_kernels(native: bool) -> None:
@@ -142,11 +146,14 @@ def _name(entry: OpEntry) -> str:
 def _functions(entries: Sequence[OpEntry]) -> Iterator[tuple[OpEntry, Callable[..., Any]]]:
     """Yield the entries of kernels in Python with their functions."""
     fused = optimizers.fused_kernels(_spyre_op_kernel)
+    random_kernels = random.RandomKernels(_spyre_op_kernel).by_overload()
     for entry in entries:
         module, function = entry.function.split(":")
         name = entry.name.removesuffix(".default")
         if name in fused:
             yield entry, _fused_step(entry, fused[name])
+        elif name in random_kernels:
+            yield entry, random_kernels[name]
         elif _is_complex_pair(entry):
             yield entry, _complex(function)
         else:
@@ -333,6 +340,15 @@ def _on_cpu(overload: torch._ops.OpOverload) -> Plan:
             for value, is_tensor in zip(args, is_tensor_argument, strict=False)
         ]
         return _C._run_on_cpu(name, variant, tuple(values), kwargs)
+
+    return plan
+
+
+def _not_planned(overload: torch._ops.OpOverload) -> Plan:
+    """Return a plan that rejects the call, for ops that the CPU does not have."""
+
+    def plan(args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        raise UnsupportedError(f"{overload} with these arguments")
 
     return plan
 

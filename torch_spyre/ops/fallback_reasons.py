@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 _MORE_ROUNDING = "PyTorch composes it of more steps, each rounded to the card's formats"
 _OTHER_DTYPES = "it computes by way of complex or float64, which the card has no format for"
 _OUT_RESIZED = "PyTorch composes it for out= by way of a tensor that is resized with a warning"
+_LONG_DRAWS = "its draws of int64 are limited to the 32 bits that the card stores"
 _OTHER_DEVICES = "PyTorch's composition is for other devices"
 
 
@@ -78,6 +79,9 @@ CPU_KERNELS = {
         *_kernels("statistics", "its CPU kernel updates statistics", "native_batch_norm.default"),
         *_kernels("select_scatter", "PyTorch copies padding", "select_scatter.default"),
         *_kernels("view_as_complex", _OTHER_DTYPES, "view_as_complex.default"),
+        *_kernels("random", _LONG_DRAWS, "random_.default"),
+        *_kernels("random from", _LONG_DRAWS, "random_.from"),
+        *_kernels("dropout", "PyTorch's draws from the CPU's generator", "native_dropout.default"),
         *_kernels("slice_scatter", "PyTorch copies padding", "slice_scatter.default"),
     )
 }
@@ -93,16 +97,11 @@ STATIC_CPU_KERNELS = (
         native_batch_norm.out
         """,
     ),
-    *_kernels(
-        "static",
-        "its draws of int64 are limited to the 32 bits that the card stores",
-        "random_.default random_.from",
-    ),
 )
 
 _FACTORIZATION = "linear algebra: the card has matmuls and triangular solves, but no factorizations"
 _FOURIER = "Fourier transforms: the card has no format for complex elements"
-_RANDOM = "random draws come from the host's engine, so that a seed gives the CPU's sequence"
+_RANDOM = "random draws by rejection: nothing decomposes it yet"
 _POLYNOMIAL = "special functions: it has no decomposition into functions of the card"
 _DYNAMIC_PROGRAM = "a recurrence over time steps, which the compiler cannot express as loops"
 _COMPOSED_ABOVE = "ctc_loss is native; its steps called alone have results of data-dependent size"
@@ -134,9 +133,8 @@ FAMILIES = (
     (
         _RANDOM,
         """
-        bernoulli* binomial cauchy* exponential* geometric* log_normal* normal* poisson rand*
-        random* uniform* _sample_dirichlet _standard_gamma rrelu_with_noise* _philox* _fused_dropout
-        multinomial fractional_max_pool*
+        binomial poisson _sample_dirichlet _standard_gamma _philox* _fused_dropout
+        fractional_max_pool*
         """,
     ),
     (

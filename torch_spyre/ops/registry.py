@@ -138,6 +138,16 @@ _DECOMPOSED = """
     vdot xlogy zeros_like
 """
 
+# Decomposed in graphs alone. In eager mode they have kernels of their own, or PyTorch composes them
+# from in-place ops that have.
+_DECOMPOSED_IN_GRAPHS = """
+    bernoulli.Tensor bernoulli.default bernoulli.p cauchy.default exponential.default
+    geometric.default log_normal.default normal.float_float normal_functional.default
+    rand.default rand.generator rand_like.default randint.default randint.generator randint.low
+    randint.low_generator randint_like.default randint_like.low_dtype randn.default
+    randn.generator randn_like.default random.default random.from random.to randperm.default
+    rrelu_with_noise_functional.default uniform.default
+"""
 # Ops of other namespaces that compiled graphs keep.
 _OTHER_GRAPH_OPS = (
     "prims::_unsafe_index_put_",
@@ -146,6 +156,8 @@ _OTHER_GRAPH_OPS = (
     "prims::iota",
     "prims::rev",
     "spyre::attention",
+    "spyre::random_words",
+    "spyre::upper_half",
 )
 _KIND_OF_CATEGORY = {"view": Kind.VIEW}
 _COPIES = ("clone", "copy", "copy_")
@@ -174,7 +186,18 @@ _KERNELS = {
     "ctc_loss.Tensor": "ctc_loss:ctc_loss",
     "equal.default": "equal:equal",
     "masked_select.default": "nonzero:masked_select",
+    "bernoulli.out": "random_composites:bernoulli_out",
     "multinomial.default": "multinomial:multinomial",
+    "normal.Tensor_Tensor": "random_composites:normal",
+    "normal.Tensor_Tensor_out": "random_composites:normal_out",
+    "normal.Tensor_float": "random_composites:normal",
+    "normal.Tensor_float_out": "random_composites:normal_out",
+    "normal.float_Tensor": "random_composites:normal",
+    "normal.float_Tensor_out": "random_composites:normal_out",
+    "randperm.generator_out": "random_composites:randperm_out",
+    "rrelu_with_noise.default": "random_composites:rrelu_with_noise",
+    "rrelu_with_noise.out": "random_composites:rrelu_with_noise_out",
+    "rrelu_with_noise_.default": "random_composites:rrelu_with_noise_",
     "native_batch_norm.default": "batch_norm:native_batch_norm",
     "nonzero.default": "nonzero:nonzero",
     "randint_like.Tensor": "randint:randint_like",
@@ -188,6 +211,21 @@ _ALWAYS_REGISTERED = (
 )
 # PyTorch composes them from ops that have a gradient; so do these kernels.
 _BEFORE_AUTOGRAD = ("ctc_loss.IntList", "ctc_loss.Tensor")
+# Kernels that draw from a generator, in ops/random.py.
+_RANDOM = (
+    "bernoulli_.Tensor",
+    "bernoulli_.float",
+    "cauchy_.default",
+    "exponential_.default",
+    "geometric_.default",
+    "log_normal_.default",
+    "native_dropout.default",
+    "normal_.default",
+    "random_.default",
+    "random_.from",
+    "random_.to",
+    "uniform_.default",
+)
 # Fused optimizers: one kernel of the card per parameter, in ops/optimizers.py.
 _OPTIMIZERS = ("_fused_adagrad_", "_fused_adam_", "_fused_adamw_", "_fused_sgd_")
 # Complex tensors are pairs of real ones. Their kernels go before autograd, which then sees the real
@@ -216,9 +254,6 @@ _CPP = {
     ("kernels.cpp", Kind.METADATA): """
         record_stream.default
     """,
-    ("kernels.cpp", Kind.COMPOSITE): """
-        native_dropout.default
-    """,
     ("composites.cpp", Kind.COPY): """
         as_strided_scatter.default copy.default diagonal_scatter.default
     """,
@@ -243,6 +278,7 @@ def _entries() -> list[OpEntry]:
         OpEntry(name, Kind.DECOMPOSITION, runs_op_by_op=name in _RUN_OP_BY_OP)
         for name in (*_DECOMPOSED.split(), *_RUN_OP_BY_OP)
     ]
+    entries += [OpEntry(name, Kind.DECOMPOSITION) for name in _DECOMPOSED_IN_GRAPHS.split()]
     entries += [
         OpEntry(
             name,
@@ -253,6 +289,7 @@ def _entries() -> list[OpEntry]:
         )
         for name, function in _KERNELS.items()
     ]
+    entries += [OpEntry(name, Kind.KERNEL, function="random:RandomKernels") for name in _RANDOM]
     entries += [
         OpEntry(f"{name}.{overload}", Kind.KERNEL, function="optimizers:fused_kernels")
         for name in _OPTIMIZERS

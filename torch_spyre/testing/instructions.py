@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torch_spyre.backend.program.element_types import ElementType
-from torch_spyre.testing import formats
+from torch_spyre.testing import formats, philox
 
 Values = NDArray[np.float64]
 Codes = NDArray[Any]
@@ -326,6 +326,7 @@ INTEGER_FUNCTIONS: dict[str, Callable[[int, int, int], int]] = {
     "addi": lambda a, b, _: a + b,
     "subi": lambda a, b, _: a - b,
     "muli": lambda a, b, _: a * b,
+    "mulhui": lambda a, b, bits: a * b >> bits,
     "divui": lambda a, b, _: a // b if b else 0,
     "divsi": lambda a, b, _: _quotient_towards_zero(a, b) if b else 0,
     "floordivsi": lambda a, b, _: a // b if b else 0,
@@ -436,6 +437,9 @@ def _cast(name: str, operand_type: str, result_type: str, codes: Codes) -> Codes
 
 def run(name: str, operand_type: str, result_type: str, *codes: Codes) -> Codes:
     """Return the codes of an instruction's result for arrays of codes."""
+    if name == "philox":
+        words = philox.blocks(codes[:4], codes[4:])
+        return words[0].astype(TYPES[result_type].code_dtype)
     if name == "select":
         mask, first, second = codes
         return np.where(mask != 0, first, second)

@@ -39,7 +39,7 @@ from torch_spyre.timing.record import (
 from torch_spyre.timing.tile_flow import TileFlow, tile_flow
 from torch_spyre.timing.tile_loops import tile_loops
 
-SfpCost = Literal["simple", "copy", "divide", "transcendental", "reduce", "exchange"]
+SfpCost = Literal["simple", "copy", "divide", "transcendental", "random", "reduce", "exchange"]
 
 
 @dataclass(frozen=True)

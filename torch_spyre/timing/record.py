@@ -47,7 +47,7 @@ class PtWork:
 class SfpWork:
     """Work of the vector unit for one op: its cost class decides the passes of every element."""
 
-    cost: Literal["simple", "copy", "divide", "transcendental", "reduce", "exchange"]
+    cost: Literal["simple", "copy", "divide", "transcendental", "random", "reduce", "exchange"]
     elements: Amount
     busiest_core_elements: Amount
     element_bytes: Literal[1, 2, 4] = 2

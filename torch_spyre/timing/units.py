@@ -135,6 +135,7 @@ def _passes(work: SfpWork, constants: TimingConstants) -> int:
         "copy": constants.SFP_COST_SIMPLE,
         "divide": constants.SFP_COST_DIVIDE,
         "transcendental": constants.SFP_COST_TRANSCENDENTAL,
+        "random": constants.SFP_COST_RANDOM,
         "reduce": constants.SFP_REDUCE_PASSES,
         "exchange": constants.SFP_COST_EXCHANGE,
     }[work.cost]

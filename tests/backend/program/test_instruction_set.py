@@ -66,7 +66,7 @@ def test_the_golden_model_defines_every_vector_instruction():
     casts = {entry.mnemonic for entry in VECTOR_INSTRUCTIONS if entry.signature.name == "CAST"}
     comparisons = {name for name in _mnemonics() if name.startswith("cmpf_")}
     functions = golden.FLOAT_FUNCTIONS.keys() | golden.INTEGER_FUNCTIONS.keys()
-    assert functions | casts | comparisons | {"select"} == _mnemonics()
+    assert functions | casts | comparisons | {"philox", "select"} == _mnemonics()
 
 
 def test_reductions_are_named_after_arith_ops():

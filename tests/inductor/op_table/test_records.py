@@ -34,7 +34,7 @@ INSTRUCTIONS = {name: (inputs, cost) for name, inputs, cost in _C._vector_ops()}
 INSTRUCTIONS |= {"matmul": (2, "matmul"), "sort": (2, "simple")}
 # Operands and results are converted to and from the type that an op computes in; means are scaled.
 AROUND_AN_OP = {"extf", "extui", "truncf", "uitofp", "index_cast", "cmpf_une", "cmpi_ne", "mulf"}
-COSTS = ("simple", "divide", "transcendental", "matmul")
+COSTS = ("simple", "divide", "transcendental", "random", "matmul")
 PACKAGE = Path(torch_spyre.__file__).parent / "_inductor"
 
 WITH_KTIR = [record for record in RECORDS.values() if record.ktir]

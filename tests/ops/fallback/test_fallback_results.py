@@ -165,23 +165,25 @@ def test_channels_last_strides_are_preserved(call):
         lambda on: torch.nn.init.trunc_normal_(torch.empty(20, **on)),
     ],
 )
-def test_random_ops_match_the_cpu_sequence(draw):
-    torch.manual_seed(11)
-    expected = draw({}), draw({})
+def test_random_ops_draw_from_the_generator_of_the_card(draw):
     torch.manual_seed(11)
     undisturbed = torch.random.get_rng_state()
-    actual = draw({"device": "spyre"}), draw({"device": "spyre"})
-    for g, w in zip(actual, expected, strict=True):
-        assert_same(g, w)
+    first = draw({"device": "spyre"}), draw({"device": "spyre"})
+    torch.spyre.manual_seed(11)
+    second = draw({"device": "spyre"}), draw({"device": "spyre"})
+    for g, w in zip(first, second, strict=True):
+        assert_same(g, w.cpu())
+    assert not torch.equal(*first)
     assert torch.equal(torch.random.get_rng_state(), undisturbed)
 
 
 def test_explicit_generator_is_used():
     on = {"device": "spyre"}
-    a, b = torch.Generator(**on).manual_seed(3), torch.Generator().manual_seed(3)
+    a, b = (torch.Generator(**on).manual_seed(3) for _ in range(2))
     state = torch.spyre.get_rng_state()
-    assert_same(torch.randn(9, generator=a, **on), torch.randn(9, generator=b))
-    assert_same(torch.randperm(9, generator=a, **on), torch.randperm(9, generator=b))
+    assert_same(torch.randn(9, generator=a, **on), torch.randn(9, generator=b, **on).cpu())
+    assert_same(torch.randperm(9, generator=a, **on), torch.randperm(9, generator=b, **on).cpu())
+    assert a.get_offset() == b.get_offset() == 8
     assert torch.equal(torch.spyre.get_rng_state(), state)
     with pytest.raises(RuntimeError, match="generator"):
-        torch.randn(9, generator=b, **on)
+        torch.randn(9, generator=torch.Generator(), **on)

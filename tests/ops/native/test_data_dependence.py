@@ -187,6 +187,7 @@ CASES = {
         torch.searchsorted, ((torch.arange(70.0), values(1)), (torch.zeros(70), values(2)))
     ),
     "histc": Case(lambda x: torch.histc(x, 10, -2, 2), FLOATS),
+    "bernoulli": Case(torch.bernoulli, ((values(1).sigmoid(),), (values(2).sigmoid(),))),
     "dropout": Case(lambda x: F.dropout(x, 0.5), FLOATS),
 }
 DEPENDENT = [name for name, case in CASES.items() if case.other_arguments]

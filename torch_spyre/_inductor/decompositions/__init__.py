@@ -42,6 +42,7 @@ def table() -> dict[Any, Callable[..., Any]]:
         norms,
         padding,
         pooling,
+        random,
         reductions,
         scans,
         sorting,

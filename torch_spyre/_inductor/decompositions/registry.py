@@ -2,21 +2,22 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 DECOMPOSITIONS: dict[Any, Callable[..., Any]] = {}
 
 
-def register_decomposition(*overloads: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def register_decomposition(*overloads: Any) -> Callable[[Function], Function]:
     """Register a function as the decomposition of overloads.
 
     The function returns `NotImplemented` for arguments that it leaves to the op's other kernels.
     """
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Function) -> Function:
         for overload in overloads:
             returns_view = any(result.alias_info for result in overload._schema.returns)
             DECOMPOSITIONS[overload] = function if returns_view else _without_aliasing(function)

@@ -7,6 +7,7 @@ from torch_spyre._inductor.lowerings import (  # noqa: F401  (importing register
     index_put,
     matmul,
     pointwise,
+    random,
     reductions,
     scan,
     scatter,

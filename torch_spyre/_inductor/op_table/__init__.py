@@ -16,6 +16,7 @@ from torch_spyre._inductor.op_table import (
     matmul,
     pointwise,
     public_inventory,
+    random,
     reductions,
     scan,
     sort,
@@ -105,6 +106,7 @@ def _by_name() -> Mapping[str, OpRecord]:
     modules = (
         pointwise,
         functions,
+        random,
         comparisons,
         data_movement,
         reductions,

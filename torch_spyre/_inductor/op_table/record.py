@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 # How expensive an element is; see `torch_spyre/timing`.
-CostClass = Literal["simple", "divide", "transcendental", "matmul"]
+CostClass = Literal["simple", "divide", "transcendental", "random", "matmul"]
 
 
 class Kind(Enum):
@@ -121,9 +121,10 @@ def operation(name: str, instruction: str | None = None) -> KtirForm:
     return KtirForm(Emission.OPERATION, name, (mnemonic,))
 
 
-def intrinsic(name: str, max_bits: int = 32) -> KtirForm:
+def intrinsic(name: str, instruction: str | None = None, max_bits: int = 32) -> KtirForm:
     """Return the form of one scalar intrinsic inside a `linalg.generic`."""
-    return KtirForm(Emission.INTRINSIC, name, (name.partition(".")[2],), max_bits=max_bits)
+    mnemonic = instruction or name.partition(".")[2]
+    return KtirForm(Emission.INTRINSIC, name, (mnemonic,), max_bits=max_bits)
 
 
 def comparison(name: str, predicate: str) -> KtirForm:

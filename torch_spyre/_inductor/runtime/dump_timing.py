@@ -10,7 +10,7 @@ from torch_spyre.timing.launch_cost import kernel_metrics
 from torch_spyre.timing.result import Timing
 
 # Most expensive first.
-_COST_CLASSES = ("matmul", "transcendental", "divide", "simple")
+_COST_CLASSES = ("matmul", "random", "transcendental", "divide", "simple")
 
 
 def timing_entry(

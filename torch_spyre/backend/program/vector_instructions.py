@@ -19,6 +19,7 @@ class Signature(enum.Enum):
     INTEGER_COMPARISON = "one integer type; the result is i1"
     SELECT = "an i1 mask, then two operands of any one type"
     CAST = "one type to another"
+    COUNTER = "operands and result are i32"
 
 
 class Cost(enum.Enum):
@@ -27,6 +28,7 @@ class Cost(enum.Enum):
     SIMPLE = "simple"
     DIVIDE = "divide"
     TRANSCENDENTAL = "transcendental"
+    RANDOM = "random"
 
 
 @dataclass(frozen=True)
@@ -231,6 +233,24 @@ VECTOR_INSTRUCTIONS: tuple[VectorInstruction, ...] = (
         _SIMPLE,
         "the absolute value; the lowest integer stays",
         ("math.absi",),
+    ),
+    VectorInstruction(
+        "mulhui",
+        85,
+        2,
+        Signature.INTEGER,
+        _SIMPLE,
+        "the upper half of the unsigned product, which has twice the width",
+        ("spyreop.mulhui32toi32",),
+    ),
+    VectorInstruction(
+        "philox",
+        86,
+        6,
+        Signature.COUNTER,
+        Cost.RANDOM,
+        "the first word of the Philox 4x32-10 block of counter (a, b, c, d) and key (e, f)",
+        ("spyreop.philox",),
     ),
     *_comparisons("cmpi", 96, Signature.INTEGER_COMPARISON, _INTEGER_PREDICATES),
     _cast("extf", 112, "any float type to any, rounded once"),

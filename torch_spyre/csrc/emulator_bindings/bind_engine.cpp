@@ -81,7 +81,7 @@ at::Tensor vector_op(const std::string& name, const std::string& operand_name,
 }
 
 std::vector<std::tuple<std::string, int, std::string>> list_vector_ops() {
-  static constexpr const char* kKinds[] = {"simple", "divide", "transcendental"};
+  static constexpr const char* kKinds[] = {"simple", "divide", "transcendental", "random"};
   std::vector<std::tuple<std::string, int, std::string>> result;
   for (const VectorOp op : vector_ops()) {
     const VectorOpInfo* info = vector_op_info(op);

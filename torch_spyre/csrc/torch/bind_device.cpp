@@ -120,6 +120,12 @@ void bind_device(py::module_& module) {
         target.set_state(state);
       },
       py::arg("new_state"), py::arg("device") = -1, Unlocked());
+  module.def(
+      "_draw_words",
+      [](int64_t count, int64_t device, const std::optional<at::Generator>& generator) {
+        return draw_words(count, card_index(device), generator);
+      },
+      py::arg("count"), py::arg("device"), py::arg("generator") = py::none(), Unlocked());
 }
 
 }  // namespace spyre

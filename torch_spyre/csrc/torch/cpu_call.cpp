@@ -323,14 +323,9 @@ class CpuCall {
     return tensor.defined() && is_on_card(tensor) ? tensors_.of(tensor).cpu : tensor;
   }
 
-  // The CPU kernel draws from the engine inside the card's generator.
+  // The CPU kernel draws from a generator that a draw of the card's has seeded.
   at::Generator generator_for(const IValue& value) {
-    if (value.isNone()) return spyre_generator(default_generator(device_->index())).engine();
-    const at::Generator generator = value.toGenerator();
-    TORCH_CHECK(generator.device().type() == kSpyre,
-                "Expected a 'spyre' device type for generator but found '", generator.device(),
-                "'");
-    return spyre_generator(generator).engine();
+    return draw_cpu_generator(device_->index(), value.toOptional<at::Generator>());
   }
 
   void write_back(const CpuCopy& copy) {

@@ -1,6 +1,9 @@
 // Kernels that run a whole op on the CPU, for ops whose decomposition in PyTorch has several steps,
 // each rounded to the card's formats, or uses dtypes that the card does not support. The registry
 // of native ops (torch_spyre/ops/registry.py) lists these ops and the reasons.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
 #include <torch/library.h>
 
 #include <map>
@@ -84,9 +87,18 @@ void random(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   random_from(from, stack);
 }
 
+// PyTorch's kernel would use the default generator of the CPU.
+std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
+                                          std::optional<bool> train) {
+  const auto mask_options = input.options().dtype(at::kBool);
+  if (!train.value_or(true)) return {input.clone(), at::ones(input.sizes(), mask_options)};
+  const double keep_probability = 1 - p;
+  const Tensor mask = at::empty_like(input, mask_options).bernoulli_(keep_probability);
+  // In-place, so that dropout of integers is an error, as on other devices.
+  return {(input * mask).mul_(keep_probability == 0 ? 0 : 1 / keep_probability), mask};
+}
+
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("random_", CppFunction::makeFromBoxedFunction<&random>());
-  m.impl("random_.from", CppFunction::makeFromBoxedFunction<&random_from>());
   m.impl("native_batch_norm.out", CppFunction::makeFromBoxedFunction<&native_batch_norm>());
   for (const char* op : {"batch_norm_update_stats", "batch_norm_update_stats.out"}) {
     m.impl(op, CppFunction::makeFromBoxedFunction<&run_with_statistics>());
@@ -125,6 +137,16 @@ class CpuKernels {
          }},
         {"select_scatter",
          [](CpuKernels& kernels, const char* op) { kernels.device_.impl(op, &select_scatter); }},
+        {"dropout",
+         [](CpuKernels& kernels, const char* op) { kernels.device_.impl(op, &native_dropout); }},
+        {"random",
+         [](CpuKernels& kernels, const char* op) {
+           kernels.device_.impl(op, CppFunction::makeFromBoxedFunction<&random>());
+         }},
+        {"random from",
+         [](CpuKernels& kernels, const char* op) {
+           kernels.device_.impl(op, CppFunction::makeFromBoxedFunction<&random_from>());
+         }},
         {"view_as_complex",
          [](CpuKernels& kernels, const char* op) { kernels.device_.impl(op, &view_as_complex); }},
         {"slice_scatter",

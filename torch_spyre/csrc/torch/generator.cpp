@@ -1,5 +1,6 @@
 #include "torch/generator.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Utils.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
@@ -14,57 +15,48 @@ namespace spyre {
 
 namespace {
 
-// The public state: seed, left, seeded, next, and the words of the twister, one per 64 bits. The
-// upper halves of the first words hold the cached normal samples of the engine, so that a restored
-// state continues exactly.
+// The public state of a generator; that of CUDA's has the same form.
 struct State {
   uint64_t seed;
-  int32_t left;
-  int32_t seeded;
-  uint64_t next;
-  uint64_t words[at::MERSENNE_STATE_N];
+  uint64_t offset;
 };
-static_assert(sizeof(State) == 5016);
+static_assert(sizeof(State) == 16);
 
-enum StoredWord { kHasFloat = 0, kFloat = 1, kHasDouble = 2, kDoubleLow = 3, kDoubleHigh = 4 };
+uint32_t low(uint64_t value) { return static_cast<uint32_t>(value); }
+uint32_t high(uint64_t value) { return static_cast<uint32_t>(value >> 32); }
 
-void put_high(State& state, int word, uint32_t value) {
-  state.words[word] |= static_cast<uint64_t>(value) << 32;
+void check_offset(uint64_t offset) {
+  TORCH_CHECK(offset % SpyreGeneratorImpl::kWordsPerDraw == 0,
+              "the offset of a Spyre generator must be a multiple of ",
+              SpyreGeneratorImpl::kWordsPerDraw, ", got ", offset);
 }
 
-uint32_t high(const State& state, int word) {
-  return static_cast<uint32_t>(state.words[word] >> 32);
-}
-
-template <typename To, typename From>
-To bits_as(From from) {
-  static_assert(sizeof(To) == sizeof(From));
-  To to;
-  std::memcpy(&to, &from, sizeof(to));
-  return to;
+SpyreGeneratorImpl::Draw draw(c10::DeviceIndex card,
+                              const std::optional<at::Generator>& generator) {
+  const bool is_given = generator.has_value() && generator->defined();
+  TORCH_CHECK(!is_given || generator->device().type() == kSpyre,
+              "Expected a 'spyre' device type for generator but found '",
+              is_given ? generator->device() : c10::Device(kSpyre), "'");
+  at::Generator source = is_given ? *generator : default_generator(card);
+  std::lock_guard lock(source.mutex());
+  return spyre_generator(source).next_draw();
 }
 
 }  // namespace
 
 SpyreGeneratorImpl::SpyreGeneratorImpl(c10::DeviceIndex card, uint64_t seed)
     : c10::GeneratorImpl({kSpyre, card}, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
-      engine_(at::detail::createCPUGenerator(seed)) {}
+      seed_(seed) {}
 
-at::CPUGeneratorImpl& SpyreGeneratorImpl::twister() const {
-  return *static_cast<at::CPUGeneratorImpl*>(engine_.unsafeGetGeneratorImpl());
+void SpyreGeneratorImpl::set_current_seed(uint64_t seed) {
+  seed_ = seed;
+  offset_ = 0;
 }
 
-void SpyreGeneratorImpl::set_current_seed(uint64_t seed) { twister().set_current_seed(seed); }
-
-void SpyreGeneratorImpl::set_offset(uint64_t) {
-  TORCH_CHECK(false, "Spyre Generator does not use offset");
+void SpyreGeneratorImpl::set_offset(uint64_t offset) {
+  check_offset(offset);
+  offset_ = offset;
 }
-
-uint64_t SpyreGeneratorImpl::get_offset() const {
-  TORCH_CHECK(false, "Spyre Generator does not use offset");
-}
-
-uint64_t SpyreGeneratorImpl::current_seed() const { return twister().current_seed(); }
 
 uint64_t SpyreGeneratorImpl::seed() {
   const uint64_t random = c10::detail::getNonDeterministicRandom();
@@ -73,24 +65,7 @@ uint64_t SpyreGeneratorImpl::seed() {
 }
 
 c10::intrusive_ptr<c10::TensorImpl> SpyreGeneratorImpl::get_state() const {
-  at::CPUGeneratorImpl& source = twister();
-  const auto data = source.engine().data();
-  State state{};
-  state.seed = data.seed_;
-  state.left = data.left_;
-  state.seeded = data.seeded_;
-  state.next = data.next_;
-  for (int i = 0; i < at::MERSENNE_STATE_N; ++i) state.words[i] = data.state_[i];
-  if (const auto sample = source.next_float_normal_sample()) {
-    put_high(state, kHasFloat, 1);
-    put_high(state, kFloat, bits_as<uint32_t>(*sample));
-  }
-  if (const auto sample = source.next_double_normal_sample()) {
-    const auto bits = bits_as<uint64_t>(*sample);
-    put_high(state, kHasDouble, 1);
-    put_high(state, kDoubleLow, static_cast<uint32_t>(bits));
-    put_high(state, kDoubleHigh, static_cast<uint32_t>(bits >> 32));
-  }
+  const State state{seed_, offset_};
   auto tensor = at::empty({static_cast<int64_t>(sizeof(State))}, at::TensorOptions(at::kByte));
   std::memcpy(tensor.mutable_data_ptr<uint8_t>(), &state, sizeof(State));
   return tensor.getIntrusivePtr();
@@ -102,34 +77,20 @@ void SpyreGeneratorImpl::set_state(const c10::TensorImpl& new_state) {
               sizeof(State), " bytes, got ", new_state.numel());
   State state;
   std::memcpy(&state, new_state.data(), sizeof(State));
-  at::mt19937_data_pod data{};
-  data.seed_ = state.seed;
-  data.left_ = state.left;
-  data.seeded_ = state.seeded != 0;
-  data.next_ = static_cast<uint32_t>(state.next);
-  for (int i = 0; i < at::MERSENNE_STATE_N; ++i) {
-    data.state_[i] = static_cast<uint32_t>(state.words[i]);
-  }
-  at::mt19937 engine;
-  engine.set_data(data);
-  TORCH_CHECK(engine.is_valid() && state.next <= at::MERSENNE_STATE_N,
-              "these bytes are not a Spyre RNG state");
-  at::CPUGeneratorImpl& target = twister();
-  target.set_engine(engine);
-  std::optional<float> float_sample;
-  std::optional<double> double_sample;
-  if (high(state, kHasFloat)) float_sample = bits_as<float>(high(state, kFloat));
-  if (high(state, kHasDouble)) {
-    double_sample = bits_as<double>(static_cast<uint64_t>(high(state, kDoubleHigh)) << 32 |
-                                    high(state, kDoubleLow));
-  }
-  target.set_next_float_normal_sample(float_sample);
-  target.set_next_double_normal_sample(double_sample);
+  check_offset(state.offset);
+  seed_ = state.seed;
+  offset_ = state.offset;
+}
+
+SpyreGeneratorImpl::Draw SpyreGeneratorImpl::next_draw() {
+  const uint64_t number = offset_ / kWordsPerDraw;
+  offset_ += kWordsPerDraw;
+  return {{low(seed_), high(seed_), low(number), high(number)}};
 }
 
 SpyreGeneratorImpl* SpyreGeneratorImpl::clone_impl() const {
-  auto* copy = new SpyreGeneratorImpl(device().index());
-  copy->engine_ = engine_.clone();
+  auto* copy = new SpyreGeneratorImpl(device().index(), seed_);
+  copy->offset_ = offset_;
   return copy;
 }
 
@@ -163,6 +124,28 @@ SpyreGeneratorImpl& spyre_generator(const at::Generator& generator) {
   TORCH_CHECK(generator.device().type() == kSpyre, "expected a generator on spyre, got one on ",
               generator.device());
   return *static_cast<SpyreGeneratorImpl*>(generator.unsafeGetGeneratorImpl());
+}
+
+at::Tensor draw_words(int64_t count, c10::DeviceIndex card,
+                      const std::optional<at::Generator>& generator) {
+  constexpr auto kWords = static_cast<int64_t>(SpyreGeneratorImpl::kWordsPerDraw);
+  const at::Tensor words = at::empty({kWords * count, 1}, at::TensorOptions(at::kInt));
+  auto* target = words.mutable_data_ptr<int32_t>();
+  for (int64_t i = 0; i < count; ++i) {
+    const SpyreGeneratorImpl::Draw drawn = draw(card, generator);
+    std::memcpy(target + kWords * i, drawn.words, sizeof(drawn.words));
+  }
+  return words.to(c10::Device(kSpyre, card));
+}
+
+at::Generator draw_cpu_generator(c10::DeviceIndex card,
+                                 const std::optional<at::Generator>& generator) {
+  const SpyreGeneratorImpl::Draw drawn = draw(card, generator);
+  // A generator of the CPU takes 64 bits of seed: the draws of a seed get different ones, mixed so
+  // that those of neighbouring seeds are not the same.
+  uint64_t seed = 0;
+  for (const uint32_t word : drawn.words) seed = (seed ^ word) * 0x9E3779B97F4A7C15 + (seed >> 29);
+  return at::detail::createCPUGenerator(seed);
 }
 
 }  // namespace spyre

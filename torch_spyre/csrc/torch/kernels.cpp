@@ -1,9 +1,6 @@
 // C++ kernels that eager mode and the CPU fallback need.
 #include <ATen/MemoryOverlap.h>
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/_to_copy_native.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/ones.h>
 #include <torch/library.h>
 
 #include <mutex>
@@ -81,17 +78,6 @@ void record_stream(Tensor& self, at::Stream stream) {
   c10::impl::getDeviceGuardImpl(kSpyre)->recordDataPtrOnStream(self.storage().data_ptr(), stream);
 }
 
-// PyTorch's kernel would use the CPU's generator.
-std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
-                                          std::optional<bool> train) {
-  const auto mask_options = input.options().dtype(at::kBool);
-  if (!train.value_or(true)) return {input.clone(), at::ones(input.sizes(), mask_options)};
-  const double keep_probability = 1 - p;
-  const Tensor mask = at::empty_like(input, mask_options).bernoulli_(keep_probability);
-  // In-place, so that dropout of integers is an error, as on other devices.
-  return {(input * mask).mul_(keep_probability == 0 ? 0 : 1 / keep_probability), mask};
-}
-
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", &copy_from);
   m.impl("_copy_from_and_resize", &copy_from_and_resize);
@@ -101,7 +87,6 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("fill_.Tensor", &fill_tensor);
   m.impl("zero_", &zero);
   m.impl("record_stream", &record_stream);
-  m.impl("native_dropout", &native_dropout);
 }
 
 // Without these, a copy of a lazily negated or conjugated view would recurse infinitely.

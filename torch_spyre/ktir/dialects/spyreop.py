@@ -34,6 +34,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -222,10 +223,58 @@ class MulI32Op(_IntegerBinary):
 
 
 @irdl_op_definition
+class MulHighI32Op(_IntegerBinary):
+    """The upper half of the unsigned product; an addition of Torch-Spyre."""
+
+    name = "spyreop.mulhui32toi32"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
 class AddI64Op(_IntegerBinary):
     name = "spyreop.addi64toi64"
     WIDTH: ClassVar[IntegerType] = i64
     traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class PhiloxOp(IRDLOperation):
+    """The first word of the Philox 4x32-10 block of a counter of four words and a key of two.
+
+    It is an addition of Torch-Spyre: the public dialect has no random numbers.
+    """
+
+    name = "spyreop.philox"
+
+    words = var_operand_def(i32)
+    result = result_def(i32)
+
+    traits = traits_def(Pure())
+
+    NUM_OPERANDS: ClassVar[int] = 6
+
+    def __init__(self, *words: SSAValue) -> None:
+        super().__init__(operands=[words], result_types=[i32])
+
+    def verify_(self) -> None:
+        if len(self.words) != self.NUM_OPERANDS:
+            raise VerifyException(
+                f"expects a counter of four words and a key of two, not {len(self.words)} operands"
+            )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "PhiloxOp":
+        words = [parser.parse_operand(i32)]
+        while parser.parse_optional_punctuation(",") is not None:
+            words.append(parser.parse_operand(i32))
+        operation = cls(*words)
+        operation.attributes |= parser.parse_optional_attr_dict()
+        return operation
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.words, printer.print_operand)
+        printer.print_op_attributes(self.attributes)
 
 
 @irdl_op_definition
@@ -401,7 +450,9 @@ Spyreop = Dialect(
         SoftplusOp,
         AddI32Op,
         MulI32Op,
+        MulHighI32Op,
         AddI64Op,
+        PhiloxOp,
         IndexToAddressOp,
         SortOp,
     ],

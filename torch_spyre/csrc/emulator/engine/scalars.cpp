@@ -14,7 +14,7 @@ namespace spyre::emulator::engine {
 
 namespace {
 
-constexpr size_t kMaxInputs = 4;
+constexpr size_t kMaxInputs = 6;
 
 // A matrix in the scratchpad, with bounds checked. Strides of dimensions of extent 1 are not used
 // and may have any value.

@@ -13,7 +13,15 @@ namespace {
 using Cost = VectorOpInfo::Cost;
 
 // The types that operands and result may have.
-enum class Signature { FLOAT, FLOAT_COMPARISON, INTEGER, INTEGER_COMPARISON, SELECT, CAST };
+enum class Signature {
+  FLOAT,
+  FLOAT_COMPARISON,
+  INTEGER,
+  INTEGER_COMPARISON,
+  SELECT,
+  CAST,
+  COUNTER
+};
 
 struct Entry {
   VectorOp op;
@@ -88,6 +96,9 @@ VectorFunction vector_function(VectorOp op, ElementType operand, ElementType res
     case Signature::CAST:
       if (op == VectorOp::BITCAST) return bitcast(operand, result);
       return kernels.cast_function(op, operand, result, ieee_fp16());
+    case Signature::COUNTER:
+      if (operand != ElementType::I32 || result != ElementType::I32) return nullptr;
+      return kernels.integer_function(op, operand);
   }
   return nullptr;
 }

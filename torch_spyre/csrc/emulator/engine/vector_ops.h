@@ -27,7 +27,7 @@ inline constexpr VectorOp kNoVectorOp = static_cast<VectorOp>(0xFFFF);
 using VectorFunction = void (*)(const void* const* inputs, void* output, int64_t n);
 
 struct VectorOpInfo {
-  enum class Cost { kSimple, kDivide, kTranscendental };
+  enum class Cost { kSimple, kDivide, kTranscendental, kRandom };
   std::string_view name;
   int inputs;
   Cost cost;
