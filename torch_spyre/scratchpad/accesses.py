@@ -9,6 +9,7 @@ from torch_spyre.backend.program.instructions import (
     ChainBody,
     Copy,
     Extract,
+    Indexed,
     IndirectTransfer,
     InputKind,
     Instruction,
@@ -82,6 +83,10 @@ def _reads(instruction: Instruction, constants: Mapping[int, int]) -> Iterator[B
                 yield _range(instruction.initial, (batch, rows, columns), constants)
         case Copy():
             yield _range(instruction.source, instruction.extents, constants)
+        case Indexed():
+            for operand in (instruction.index, instruction.tile):
+                yield _range(operand, instruction.extents, constants)
+            yield _whole(instruction.table)
         case Publish():
             for tile in instruction.tiles:
                 yield ByteRange(tile.address, tile.address + tile.bytes)
@@ -111,6 +116,9 @@ def _writes(instruction: Instruction, constants: Mapping[int, int]) -> Iterator[
             yield _range(instruction.output, (batch, rows, columns), constants)
         case Copy():
             yield _range(instruction.destination, instruction.extents, constants)
+        case Indexed():
+            # Only elements that are selected are written.
+            yield _whole(instruction.table if instruction.scatter else instruction.tile)
         case Receive():
             yield _range(instruction.destination, instruction.extents, constants)
         case Literal():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from torch_spyre.backend.program.instructions import (
     Chain,
     Copy,
+    Indexed,
     IndirectTransfer,
     InputKind,
     Instruction,
@@ -142,6 +143,9 @@ class _Tracer:
             case Matmul():
                 self._operands[index] = (self._read(instruction.a), self._read(instruction.b))
                 self._write(index, instruction.output)
+            case Indexed():
+                self._operands[index] = (self._read(instruction.tile), self._read(instruction.table))
+                self._write(index, instruction.table if instruction.scatter else instruction.tile)
             case Receive():
                 self._write(index, instruction.destination)
 

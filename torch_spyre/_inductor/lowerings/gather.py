@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 from torch._inductor import ir
-from torch._inductor.lowering import clone, full, index_impl, lowerings, view
+from torch._inductor.lowering import clone, full, index_impl, lowerings, slice_, view
 from torch._inductor.virtualized import ops
 
 from torch_spyre._inductor.loop_tracer import concrete
+from torch_spyre._inductor.lowerings.indexed import gather_in_scratchpad
 from torch_spyre._inductor.lowerings.memory import realized, realized_copy
 from torch_spyre._inductor.lowerings.registry import register_lowering
 from torch_spyre.dtypes import MASK_DTYPES
@@ -133,20 +134,12 @@ def _gather(
     if not x.get_size() or not index.get_size():
         return None
     dim %= len(x.get_size())
-    x = with_index_checked(x, x.get_size()[dim], index)
-    load, load_index = indexable(x, [dim]).make_loader(), realized(index).make_loader()
-    size = x.get_size()[dim]
-
-    def inner(point: Sequence[Any]) -> Any:
-        coordinates = list(point)
-        coordinates[dim] = ops.indirect_indexing(
-            load_index(point), size, check=False, wrap_neg=False
-        )
-        return load(coordinates)
-
-    return ir.Pointwise.create(
-        device=x.get_device(), dtype=x.get_dtype(), inner_fn=inner, ranges=index.get_size()
-    )
+    size = [concrete(length) for length in index.get_size()]
+    for other, length in enumerate(size):
+        # The index may be shorter than x in the other dims.
+        if other != dim and length < concrete(x.get_size()[other]):
+            x = slice_(x, other, 0, length)
+    return gather_in_scratchpad(x, dim, index)
 
 
 def with_index_checked(x: ir.TensorBox, size: Any, index: ir.TensorBox) -> ir.TensorBox:

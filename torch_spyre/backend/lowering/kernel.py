@@ -21,6 +21,7 @@ from torch_spyre.backend.lowering import (
     control,
     elementwise,
     fusion,
+    indexed,
     matmul,
     reductions,
     scratchpad_allocation,
@@ -42,6 +43,7 @@ from torch_spyre.backend.program.instructions import (
 )
 from torch_spyre.cards import CardDescription
 from torch_spyre.errors import KtirError, ScratchpadOverflowError
+from torch_spyre.ktir.dialects.indexed import GatherOp, ScatterOp
 from torch_spyre.ktir.dialects.ktdp.attributes import ExtractKind
 from torch_spyre.ktir.dialects.ktdp.collectives import (
     InterTileAllToAllOp,
@@ -234,6 +236,8 @@ HANDLERS |= {
     arith.ConstantOp: constants.lower_constant,
     IndexToAddressOp: elementwise.lower_index_to_address,
     FillOp: elementwise.lower_fill,
+    GatherOp: indexed.lower_gather,
+    ScatterOp: indexed.lower_scatter,
     ReduceOp: reductions.lower_reduce,
     BroadcastOp: shapes.lower_broadcast,
     TransposeOp: shapes.lower_transpose,

@@ -18,7 +18,7 @@ from torch_spyre.errors import ProgramError
 
 MAGIC = b"SPYREPRG"
 # Raised with every change of the form or of the meaning of an instruction.
-VERSION = 1
+VERSION = 2
 HASH_BYTES = 32
 HEADER_BYTES = len(MAGIC) + 4 + 8 + HASH_BYTES
 

@@ -1,4 +1,7 @@
-"""`spyreop`: scalar intrinsics of the device's vector unit, used inside `linalg.generic`."""
+"""`spyreop`: scalar intrinsics of the device's vector unit, used inside `linalg.generic`.
+
+Gathers and scatters of tensors are in `indexed`.
+"""
 
 from typing import ClassVar
 
@@ -27,6 +30,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from torch_spyre.ktir.dialects.indexed import GatherOp, ScatterOp
 from torch_spyre.ktir.dialects.same_type import SameTypeOperation
 
 _HALF_TYPES = (Float16Type, BFloat16Type)
@@ -270,5 +274,7 @@ Spyreop = Dialect(
         MulI32Op,
         AddI64Op,
         IndexToAddressOp,
+        GatherOp,
+        ScatterOp,
     ],
 )

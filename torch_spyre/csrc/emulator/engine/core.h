@@ -66,5 +66,6 @@ void execute(const Chain& chain, Core& core);
 void execute(const Reduce& reduce, Core& core);
 void execute(const Copy& copy, Core& core);
 void execute(const Literal& literal, Core& core);
+void execute(const Indexed& indexed, Core& core);
 
 }  // namespace spyre::emulator::engine

@@ -173,6 +173,7 @@ class BodyAnalysis {
            is_fixed(matmul.inner);
   }
   bool allows(const Copy& copy) { return are_fixed(copy.extents); }
+  bool allows(const Indexed& indexed) { return are_fixed(indexed.extents); }
   bool allows(const Receive& receive) {
     return are_fixed(receive.extents) && is_fixed(receive.producer);
   }

@@ -17,7 +17,7 @@ namespace spyre::emulator::engine {
 namespace {
 
 constexpr char kMagic[] = {'S', 'P', 'Y', 'R', 'E', 'P', 'R', 'G'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kVersionAt = sizeof(kMagic), kLengthAt = kVersionAt + 4, kHashAt = kLengthAt + 8;
 constexpr size_t kHeaderBytes = kHashAt + sizeof(Sha256);
 constexpr int64_t kOpcodes = std::variant_size_v<Action>;  // numbered from 1, in order

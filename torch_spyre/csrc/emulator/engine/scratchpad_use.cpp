@@ -51,6 +51,14 @@ struct AccessVisitor {
     read(copy.source);
     write(copy.destination, copy.extents);
   }
+  void operator()(const Indexed& indexed) const {
+    read(indexed.index);
+    // Elements that no index selects keep their values.
+    read(indexed.tile);
+    read(indexed.table);
+    const Operand& written = indexed.scatter ? indexed.table : indexed.tile;
+    write(written, {});
+  }
   void operator()(const Receive& receive) const { write(receive.destination, receive.extents); }
   template <typename Other>
   void operator()(const Other&) const {}
