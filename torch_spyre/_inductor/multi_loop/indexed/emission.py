@@ -160,13 +160,15 @@ class IndexedEmitter:
     # Indices
 
     def _first(self, role: str, tile: Frame) -> SSAValue:
-        """Return the first index of a tile along a role: 0 if it has all of them."""
-        symbols = self._roles[role]
-        origin = tile.origins[symbols[0]] if len(symbols) == 1 else Index(0)
-        return self._emitter.indices.value(origin)
+        """Return the first index of a tile along a role, of which it divides the outermost symbol."""
+        symbols, arithmetic = self._roles[role], self._emitter.indices
+        if not symbols:
+            return arithmetic.value(Index(0))
+        step = prod(self.kernel.space.sizes[symbol] for symbol in symbols[1:])
+        return arithmetic.value(arithmetic.times(tile.origins[symbols[0]], step))
 
     def _origin(self, indexed: str, tile: Frame) -> list[SSAValue]:
-        """Return the position of a tile's first index, as far as each role is one loop."""
+        """Return the position of a tile's first index along each role."""
         return [self._first(role, tile) for role in ("outer", indexed, "inner")]
 
     def _size(self, role: str) -> int:

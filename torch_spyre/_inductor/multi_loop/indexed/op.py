@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from sympy import Symbol
 
 from torch_spyre._inductor.layouts.graph import LayoutOp
-from torch_spyre._inductor.layouts.sticks import ANY, StickCandidate
+from torch_spyre._inductor.layouts.sticks import ANY, Requirement, StickCandidate
 from torch_spyre._inductor.loop_ir import LoopOp
 from torch_spyre._inductor.multi_loop.indexed import tiling
 from torch_spyre._inductor.multi_loop.indexed.emission import IndexedEmitter
@@ -43,14 +43,25 @@ class IndexedOp(MultiLoopOp):
     def stick_candidates(self, op: LayoutOp) -> Sequence[StickCandidate]:
         """Return sticks along the inner dim if there is one, else along column and scanned dim.
 
-        Indices may have any sticks. Sticks along the outer dim would leave fewer slices of it.
+        Indices may have any sticks. Sticks along the outer dim would leave fewer slices of it, so
+        they are the last choice, for a result that has no other dim.
         """
-        inner, column, scanned = (self.roles[role] for role in ("inner", "column", "scanned"))
-        if op.kind == GATHER:
-            candidates = [(inner, (inner, ANY)), (column, (scanned, ANY))]
-        else:
-            candidates = [(inner, (inner, ANY, inner)), (column, (column, ANY, scanned))]
-        return [StickCandidate(*sticks) for sticks in candidates if sticks[0] in op.loops]
+        outer, column, inner, scanned = (
+            name if name in op.loops else None for name in self.roles.values()
+        )
+        candidates = [(inner, inner), (column, scanned)]
+        if inner is None and column is None:
+            candidates.append((outer, outer))
+        return [
+            StickCandidate(written, self._reads(op, written, read))
+            for written, read in dict.fromkeys(candidates)
+            if written is not None or (inner is None and column is None)
+        ]
+
+    def _reads(
+        self, op: LayoutOp, written: Requirement, scanned: Requirement
+    ) -> tuple[Requirement, ...]:
+        return (scanned, ANY) if op.kind == GATHER else (written, ANY, scanned)
 
     def can_merge(self, group: Sequence[LoopOp], op: LoopOp) -> bool:
         return False

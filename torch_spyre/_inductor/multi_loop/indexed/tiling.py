@@ -34,9 +34,7 @@ def symbols_of_roles(specs: Sequence[OpSpec], space: IterationSpace) -> Roles:
 def core_splits(specs: Sequence[OpSpec], space: IterationSpace, cores: int) -> dict[Symbol, int]:
     """Return splits that use as many cores as possible, and among these split the column least."""
     roles = symbols_of_roles(specs, space)
-    # The part of a column that consists of several symbols is not an interval of indices.
-    column = roles["column"] if len(roles["column"]) == 1 else ()
-    symbols = (*roles["outer"], *roles["inner"], *column)
+    symbols = (*roles["outer"], *roles["inner"], *outermost(roles, "column"))
     options = [
         [split for split in range(1, cores + 1) if _is_whole_granules(space, symbol, split)]
         for symbol in symbols
@@ -46,6 +44,11 @@ def core_splits(specs: Sequence[OpSpec], space: IterationSpace, cores: int) -> d
         key=lambda splits: (prod(splits), splits),
     )
     return dict(zip(symbols, best, strict=True))
+
+
+def outermost(roles: Roles, role: str) -> tuple[Symbol, ...]:
+    """Return the symbol of a role whose slices are intervals of indices, if it has any symbol."""
+    return roles[role][:1]
 
 
 def _is_whole_granules(space: IterationSpace, symbol: Symbol, split: int) -> bool:
@@ -58,9 +61,7 @@ def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
     roles = symbols_of_roles(specs, space)
     per_core = {symbol: size // space.splits[symbol] for symbol, size in space.sizes.items()}
     tile = dict(per_core)
-    scanned, column = (
-        roles[role] if len(roles[role]) == 1 else () for role in ("scanned", "column")
-    )
+    scanned, column = (outermost(roles, role) for role in ("scanned", "column"))
     steps = (
         *((symbol, _MIN_STREAMED) for symbol in scanned),
         *((symbol, 1) for symbol in (*roles["outer"], *roles["inner"], *column, *scanned)),
