@@ -144,7 +144,10 @@ class _Tracer:
                 self._operands[index] = (self._read(instruction.a), self._read(instruction.b))
                 self._write(index, instruction.output)
             case Indexed():
-                self._operands[index] = (self._read(instruction.tile), self._read(instruction.table))
+                self._operands[index] = (
+                    self._read(instruction.tile),
+                    self._read(instruction.table),
+                )
                 self._write(index, instruction.table if instruction.scatter else instruction.tile)
             case Receive():
                 self._write(index, instruction.destination)

@@ -32,9 +32,7 @@ class _Rows:
         unused = [d for d in (*self.scanned, *self.column) if d not in dims]
         order = [*self.others, *dims, *unused]
         lengths = [shape[d] for d in self.others]
-        return operand.expand(sizes).map(
-            lambda values: values.permute(order).reshape(*lengths, -1)
-        )
+        return operand.expand(sizes).map(lambda values: values.permute(order).reshape(*lengths, -1))
 
     def result(self, rows: Bounds) -> Bounds:
         """Return rows along the column as a tensor of the dims of the iteration space."""
@@ -137,7 +135,9 @@ def _maybe_nan(initial: Bounds, selected: torch.Tensor, stored: Bounds) -> torch
     if initial.maybe_nan is None and stored.maybe_nan is None:
         return None
     masks = [
-        torch.zeros(b.shape, dtype=torch.int8) if b.maybe_nan is None else b.maybe_nan.to(torch.int8)
+        torch.zeros(b.shape, dtype=torch.int8)
+        if b.maybe_nan is None
+        else b.maybe_nan.to(torch.int8)
         for b in (initial, stored)
     ]
     return masks[0].scatter_reduce(-1, selected, masks[1], "amax").bool()

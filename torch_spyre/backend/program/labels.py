@@ -58,7 +58,9 @@ class Labels:
                 bounds = f"{name(instruction.lower)} to {name(instruction.upper)}"
                 return f"for {name(instruction.variable)} = {bounds} step {name(instruction.step)}"
             case Indexed():
-                return f"scatter {instruction.combine}".rstrip() if instruction.scatter else "gather"
+                return (
+                    f"scatter {instruction.combine}".rstrip() if instruction.scatter else "gather"
+                )
             case Delivered():
                 return f"deliver: {instruction.kind.name.lower().replace('_', ' ')}"
         return instruction.mnemonic

@@ -88,9 +88,7 @@ class GatherOp(_Indexed):
 
     def verify_(self) -> None:
         dim = self.dim.value.data
-        self.verify_tensors(
-            self.index.type, self.into.type, self.table.type, dim, len(self.origin)
-        )
+        self.verify_tensors(self.index.type, self.into.type, self.table.type, dim, len(self.origin))
         if self.into.type != self.result.type:
             raise VerifyException("the result must have the type of `into`")
         elements = (self.table.type.element_type, self.into.type.element_type)

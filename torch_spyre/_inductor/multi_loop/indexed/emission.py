@@ -47,9 +47,7 @@ class IndexedEmitter:
 
     def _initial_scatter(self) -> SSAValue:
         target, _, _ = self._spec.inputs
-        return converted(
-            self._emitter, self._load(target, "column", self.frame), self._accumulator
-        )
+        return converted(self._emitter, self._load(target, "column", self.frame), self._accumulator)
 
     def _gather_tile(self, tile: Frame, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
         table, index = self._spec.inputs
@@ -93,9 +91,7 @@ class IndexedEmitter:
         value, missing = self._merged(loaded, indexed, tile)
         return self._emitter.broadcast(value, shape, missing)
 
-    def _merged(
-        self, loaded: Value, indexed: str, tile: Frame
-    ) -> tuple[SSAValue, list[int]]:
+    def _merged(self, loaded: Value, indexed: str, tile: Frame) -> tuple[SSAValue, list[int]]:
         """Return a loaded tile with one dim for each of its roles, and the roles that it lacks.
 
         A role of several symbols is broadcast along those that the tile lacks.
@@ -137,9 +133,7 @@ class IndexedEmitter:
         transfers = self.kernel.transfers
         transfers.store(output, self.frame, Value(value, axes), {}, is_partial=False)
 
-    def _without_empty_roles(
-        self, value: SSAValue, groups: Sequence[Sequence[Symbol]]
-    ) -> SSAValue:
+    def _without_empty_roles(self, value: SSAValue, groups: Sequence[Sequence[Symbol]]) -> SSAValue:
         """Emit a reshape that merges the dims of size 1 of roles without symbols."""
         dims: list[list[int]] = []
         leading: list[int] = []
@@ -160,7 +154,7 @@ class IndexedEmitter:
     # Indices
 
     def _first(self, role: str, tile: Frame) -> SSAValue:
-        """Return the first index of a tile along a role, of which it divides the outermost symbol."""
+        """Return the first index of a tile, which divides the outermost symbol of the role."""
         symbols, arithmetic = self._roles[role], self._emitter.indices
         if not symbols:
             return arithmetic.value(Index(0))
@@ -195,5 +189,3 @@ class IndexedEmitter:
         """The type in which elements are combined: floats are rounded once, at the end."""
         is_combined = self._spec.op in COMBINES
         return F32 if is_combined and is_float(self._result_type) else self._result_type
-
-
