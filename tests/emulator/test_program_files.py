@@ -87,7 +87,7 @@ def test_another_version_is_rejected() -> None:
     file = bytearray(encode(every_instruction().content()))
     file[8] = 200
     with pytest.raises(
-        ValueError, match="version 200; this is version 1. Compile the kernel again"
+        ValueError, match="version 200; this is version 2. Compile the kernel again"
     ):
         load(bytes(file))
 
@@ -148,6 +148,11 @@ REFUSED = [
     (lambda: changed(ins.Reduce, combine="maxui"), "no reduction maxui of f16"),
     (lambda: changed(ins.Reduce, combine="subf"), "no reduction is called 'subf'"),
     (lambda: changed(ins.Reduce, reduced=(1, 1)), "not ascending"),
+    (lambda: changed(ins.Indexed, origin=()), "ranks do not agree"),
+    (lambda: changed(ins.Indexed, combine="addf"), "a gather combines elements"),
+    (lambda: changed(ins.Indexed, scatter=True, combine="addi"), "no reduction addi of f32"),
+    (lambda: changed(ins.Indexed, combine=""), "a table and its tile have different types"),
+    (lambda: changed(ins.Indexed, step=-1), "step is a negative size"),
     (lambda: changed(ins.Reduce, reduced=(0,)), "a reduced dimension has a stride"),
     (lambda: changed(ins.Reduce, outputs=()), "an output for each value"),
     (lambda: changed(ins.LoopEnd, begin=3), "loops do not nest"),

@@ -74,6 +74,12 @@ def every_instruction() -> ProgramBuilder:
     build.emit(ins.TableLookup, build.register(), 0, NO_REGISTER)
     build.emit(ins.Extract, build.register(), tile, (zero, one), space)
     build.emit(ins.Move, build.register(), CORE_REGISTER)
+    chosen, rows = build.tensor(I32, 4, 8), build.tensor(F32, 2, 8)
+    moved = dataclasses.replace(rows, strides=(0, 1))
+    window = (zero, build.constant(2), build.constant(4), (zero, zero))
+    build.emit(ins.Indexed, True, "addf", space, chosen, tile, moved, 8, *window)
+    table = dataclasses.replace(moved, type=F16)
+    build.emit(ins.Indexed, False, "", space, chosen, tile, table, 8, *window)
     build.emit(ins.Literal, listed, (0x3F800000, 0, 0x40000000))
     build.end_loop(loop)
     return build

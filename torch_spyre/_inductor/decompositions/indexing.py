@@ -127,8 +127,10 @@ def _embedding_backward(
     scale_grad_by_freq: bool,
 ) -> Any:
     if scale_grad_by_freq:
-        is_equal = indices.reshape(-1, 1) == indices.reshape(1, -1)
-        frequency = is_equal.sum(1).reshape(indices.shape).to(gradient.dtype)
+        index = indices.reshape(-1)
+        counts = torch.zeros(num_weights, dtype=torch.int32, device=indices.device)
+        counts = counts.scatter_add(0, index, torch.ones_like(index, dtype=torch.int32))
+        frequency = counts[indices].to(gradient.dtype)
         gradient = gradient / frequency.unsqueeze(-1)
     if padding_idx >= 0:
         gradient = gradient.masked_fill((indices == padding_idx).unsqueeze(-1), 0)

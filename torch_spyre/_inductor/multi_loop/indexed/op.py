@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import sympy
 from sympy import Symbol
 
 from torch_spyre._inductor.layouts.graph import LayoutOp
@@ -99,7 +100,15 @@ class IndexedOp(MultiLoopOp):
         return {_IN_SCRATCHPAD: steps}
 
     def check_op_info(self, spec: OpSpec, roles: LoopRoles, info: Field, dsc: Field) -> None:
-        """Raise `BundleError` if a dim of the result is not a dim of the op."""
+        """Raise `BundleError` unless each tensor is accessed along the dims of its role only."""
+        is_gather = spec.op == GATHER
+        scanned, column = (("outer", role, "inner") for role in ("scanned", "column"))
+        expected = [scanned, column] if is_gather else [column, scanned, scanned]
+        for arg, names in zip((*spec.inputs, spec.output), (*expected, column), strict=True):
+            allowed = set().union(*(roles.names(role) for role in names))
+            used = {s.name for c in arg.device_coordinates for s in sympy.sympify(c).free_symbols}
+            if not used <= allowed:
+                info.fail(f"must have {', '.join(sorted(used - allowed))} among {', '.join(names)}")
 
 
 def _host_step(arg: TensorArg, symbol: Symbol) -> int:
