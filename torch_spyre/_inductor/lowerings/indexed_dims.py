@@ -42,8 +42,8 @@ class IndexedDims:
 
     def order(self, rank: int) -> list[int]:
         """Return the dims of a tensor with the indexed dims where the result has the indices."""
-        others = [dim for dim in range(rank) if dim not in self.indexed]
-        return [*others[: self.first], *self.indexed, *others[self.first :]]
+        unindexed = [dim for dim in range(rank) if dim not in self.indexed]
+        return [*unindexed[: self.first], *self.indexed, *unindexed[self.first :]]
 
     def ordered(self, x: ir.TensorBox) -> ir.TensorBox:
         """Return a tensor with its dims in this order."""
@@ -91,7 +91,7 @@ def expanded(index: ir.TensorBox, shape: Sequence[int]) -> ir.TensorBox:
 
 
 def merged(size: Sequence[int], begin: int, end: int) -> tuple[int, int, int]:
-    """Return sizes of three dims: those before `begin`, those before `end`, and the others."""
+    """Return sizes of three dims: those before `begin`, those before `end`, and the unindexed."""
     return math.prod(size[:begin]), math.prod(size[begin:end]), math.prod(size[end:])
 
 

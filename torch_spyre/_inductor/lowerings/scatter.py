@@ -114,12 +114,12 @@ def _scattered(
     elif not src.get_size():
         src = view(src, [1])
     src = to_dtype(_first_elements(src, index, range(len(index.get_size()))), x.get_dtype())
-    others = [d for d in range(len(x.get_size())) if d != dim]
-    part = _first_elements(x, index, others)
+    unindexed = [d for d in range(len(x.get_size())) if d != dim]
+    part = _first_elements(x, index, unindexed)
     result = _scattered_into(part, dim, index, src, kind, include_self)
     if part is not x:
         whole = realized_copy(x)
-        store_into(result, _first_elements(whole, index, others))
+        store_into(result, _first_elements(whole, index, unindexed))
         result = whole
     return result if shape else view(result, [])
 

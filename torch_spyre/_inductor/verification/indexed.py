@@ -21,24 +21,24 @@ class _Rows:
     column: Sequence[int]
 
     @property
-    def others(self) -> list[int]:
+    def unindexed(self) -> list[int]:
         used = (*self.scanned, *self.column)
         return [dim for dim in range(len(self.grid.shape)) if dim not in used]
 
     def along(self, operand: Bounds, dims: Sequence[int]) -> Bounds:
         """Return an operand that does not depend on the dims that are not in `dims`."""
         shape = self.grid.shape
-        sizes = [size if d in (*self.others, *dims) else 1 for d, size in enumerate(shape)]
+        sizes = [size if d in (*self.unindexed, *dims) else 1 for d, size in enumerate(shape)]
         unused = [d for d in (*self.scanned, *self.column) if d not in dims]
-        order = [*self.others, *dims, *unused]
-        lengths = [shape[d] for d in self.others]
+        order = [*self.unindexed, *dims, *unused]
+        lengths = [shape[d] for d in self.unindexed]
         return operand.expand(sizes).map(lambda values: values.permute(order).reshape(*lengths, -1))
 
     def result(self, rows: Bounds) -> Bounds:
         """Return rows along the column as a tensor of the dims of the iteration space."""
         shape = self.grid.shape
-        order = [*self.others, *self.column, *self.scanned]
-        sizes = [*(shape[d] for d in (*self.others, *self.column)), *(1 for _ in self.scanned)]
+        order = [*self.unindexed, *self.column, *self.scanned]
+        sizes = [*(shape[d] for d in (*self.unindexed, *self.column)), *(1 for _ in self.scanned)]
         inverse = [order.index(d) for d in range(len(order))]
         return rows.map(lambda values: values.reshape(sizes).permute(inverse))
 
