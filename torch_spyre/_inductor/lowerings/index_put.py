@@ -60,10 +60,9 @@ def _index_put(
     if _has_mask(indices) or _selects_nothing(x, indices):
         return put(realized_copy(x), indices, values, accumulate)
     entries = _Put.of(x, indices, values)
-    is_moved_whole = num_passes(x) * num_elements(entries.values) <= 2 * num_elements(x)
-    if accumulate or is_moved_whole:
+    if not entries.repeats_loads(x):
         return entries.moved_whole(x, accumulate)
-    return entries.into(realized_copy(x))
+    return entries.put(realized_copy(x), accumulate)
 
 
 @register_lowering(aten.index_put_.default, inductor_prims._unsafe_index_put_)
@@ -91,14 +90,7 @@ def put(x: ir.TensorBox, indices: Indices, values: ir.TensorBox, accumulate: boo
         return x
     if _selects_nothing(x, indices):
         return x
-    entries = _Put.of(x, indices, values)
-    if not accumulate:
-        return entries.into(x)
-    is_large = num_elements(x) > _LARGE * num_elements(entries.values)
-    if is_large and x.get_dtype() is not torch.bool:
-        return entries.into(x, entries.sums_of_duplicates(x))
-    store_into(entries.moved_whole(x, accumulate=True), x)
-    return x
+    return _Put.of(x, indices, values).put(x, accumulate)
 
 
 def _has_mask(indices: Indices) -> bool:
@@ -137,6 +129,20 @@ class _Put:
             check=False,
         )
         return _Put(dims, expand(to_dtype(values, x.get_dtype()), size), position)
+
+    def put(self, x: ir.TensorBox, accumulate: bool) -> ir.TensorBox:
+        """Store the values into the memory of x, or add them; return x."""
+        if not accumulate:
+            return self.into(x)
+        is_large = num_elements(x) > _LARGE * num_elements(self.values)
+        if (is_large or self.repeats_loads(x)) and x.get_dtype() is not torch.bool:
+            return self.into(x, self.sums_of_duplicates(x))
+        store_into(self.moved_whole(x, accumulate=True), x)
+        return x
+
+    def repeats_loads(self, x: ir.TensorBox) -> bool:
+        """Return whether moving the whole tensor loads the values more often than it pays."""
+        return num_passes(x) * num_elements(self.values) > 2 * num_elements(x)
 
     def into(self, x: ir.TensorBox, values: ir.TensorBox | None = None) -> ir.TensorBox:
         """Store the values, or others in their place, into the memory of x; return x."""

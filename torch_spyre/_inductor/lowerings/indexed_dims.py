@@ -91,7 +91,7 @@ def expanded(index: ir.TensorBox, shape: Sequence[int]) -> ir.TensorBox:
 
 
 def merged(size: Sequence[int], begin: int, end: int) -> tuple[int, int, int]:
-    """Return sizes of three dims: those before `begin`, those before `end`, and the unindexed."""
+    """Return the sizes of three dims, which end at `begin`, at `end`, and with the last dim."""
     return math.prod(size[:begin]), math.prod(size[begin:end]), math.prod(size[end:])
 
 

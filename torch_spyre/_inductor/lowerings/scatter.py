@@ -160,7 +160,8 @@ def _scattered_into(
     one = filled(1, x.get_size(), torch.int32, x)
     divisor = add(counts, 1) if include_self else lowerings[aten.maximum.default](counts, one)
     divide = div if dtype in FLOAT_DTYPES else floordiv
-    return to_dtype(divide(result, to_dtype(divisor, dtype)), dtype)
+    mean: ir.TensorBox = to_dtype(divide(result, to_dtype(divisor, dtype)), dtype)
+    return mean
 
 
 def _identity(reduce: str, dtype: torch.dtype) -> float | int:

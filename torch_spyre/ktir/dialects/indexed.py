@@ -19,6 +19,13 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 
+def _element(kind: Attribute) -> Attribute:
+    """Return the element type of a tensor."""
+    assert isinstance(kind, TensorType)
+    element: Attribute = kind.element_type
+    return element
+
+
 class _Indexed(IRDLOperation):
     """Elements [`first`, `first` + the table's extent) of dim `dim`, whose whole size is `size`.
 
@@ -43,7 +50,7 @@ class _Indexed(IRDLOperation):
             raise VerifyException(f"a table of shape {shapes[2]} for indices of {shapes[0]}")
         if num_origins not in (0, rank):
             raise VerifyException(f"{num_origins} origins of a tensor of rank {rank}")
-        element = index.element_type if isinstance(index, TensorType) else None
+        element = _element(index)
         if not isinstance(element, IntegerType) or element.width.data == 1:
             raise VerifyException(f"indices of type {element}")
 
@@ -91,7 +98,7 @@ class GatherOp(_Indexed):
         self.verify_tensors(self.index.type, self.into.type, self.table.type, dim, len(self.origin))
         if self.into.type != self.result.type:
             raise VerifyException("the result must have the type of `into`")
-        elements = (self.table.type.element_type, self.into.type.element_type)
+        elements = (_element(self.table.type), _element(self.into.type))
         if elements[0] != elements[1]:
             raise VerifyException(f"a gather of {elements[0]} into {elements[1]}")
 
@@ -151,6 +158,6 @@ class ScatterOp(_Indexed):
         )
         if self.into.type != self.result.type:
             raise VerifyException("the result must have the type of `into`")
-        elements = (self.values.type.element_type, self.into.type.element_type)
+        elements = (_element(self.values.type), _element(self.into.type))
         if self.combine is None and elements[0] != elements[1]:
             raise VerifyException(f"a scatter of {elements[0]} into {elements[1]}")

@@ -90,9 +90,10 @@ def indexed(operation: GatherOp | ScatterOp, operands: Sequence[Array]) -> Array
     # Both ops have the table or values first, then indices.
     source, index, into, first, *_ = operands
     dim, result = operation.dim.value.data, np.array(into)
-    is_scatter = isinstance(operation, ScatterOp)
+    scatter = operation if isinstance(operation, ScatterOp) else None
+    is_scatter = scatter is not None
     length = (result if is_scatter else source).shape[dim]
-    combine = operation.combine.data if is_scatter and operation.combine is not None else ""
+    combine = scatter.combine.data if scatter is not None and scatter.combine is not None else ""
     name = element_name(operation.result.type)
     for point in np.ndindex(index.shape):
         selected = int(index[point])
