@@ -68,8 +68,10 @@ class IndexedEmitter:
         combine = None
         if instructions is not None:
             combine = instructions[0] if is_float(self._accumulator) else instructions[1]
+        # Converted first: the largest value of the card's format is infinity in float32.
+        source = converted(self._emitter, self._load(values, "scanned", tile), self._accumulator)
         operation = ScatterOp(
-            self._load(values, "scanned", tile),
+            source,
             self._load(index, "scanned", tile),
             carried[0],
             self._first("column", tile),

@@ -82,5 +82,9 @@ def _live_bytes(spec: OpSpec, space: IterationSpace, tile: Mapping[Symbol, int])
     for arg in spec.args:
         elements = prod(tile[symbol] for symbol in space.accesses[arg].symbols)
         total += elements * bytes_of(element_type(arg.device_dtype))
-    result = prod(tile[symbol] for symbol in space.accesses[spec.output].symbols)
-    return total + (result * _ACCUMULATOR_BYTES if spec.op in COMBINES else 0)
+    if spec.op in COMBINES:
+        # The accumulators, and the values converted to their type.
+        for arg in (spec.output, spec.inputs[-1]):
+            elements = prod(tile[symbol] for symbol in space.accesses[arg].symbols)
+            total += elements * _ACCUMULATOR_BYTES
+    return total
