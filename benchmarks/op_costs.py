@@ -59,6 +59,57 @@ def ops(n):
     return {name: (function, arguments) for name, (function, *arguments) in table.items()}
 
 
+def gradient(function):
+    """Return a function that returns the gradient of the first argument of another one."""
+
+    def run(x, *arguments):
+        x = x.detach().requires_grad_()
+        function(x, *arguments).sum().backward()
+        return x.grad
+
+    return run
+
+
+def indirect_ops(n):
+    """Return functions and arguments of ops that access elements through indices, by name."""
+    rows, wide, narrow = torch.randint(0, n, (n,)), values(n, 1024), values(n, 256)
+    columns, some = torch.randint(0, 1024, (n, 64)), torch.randperm(n)[: n // 4]
+    mask, flat = torch.rand(n, 1024) > 0.5, torch.randint(0, n * 1024, (4 * n,))
+    few = torch.randint(0, 16, (n,))
+    return {
+        "columns": (lambda x, i: x[:, i], (wide, torch.randint(0, 1024, (256,)))),
+        "two indices": (lambda x, i, j: x[i, j], (wide, rows, columns[:, 0])),
+        "take_along_dim": (lambda x, i: x.take_along_dim(i, 1), (wide, columns)),
+        "take": (lambda x, i: x.take(i), (wide, flat)),
+        "scatter_reduce": (
+            lambda x, i: x[:, :64].scatter_reduce(1, i % 64, x[:, :64], "amax"),
+            (wide, columns),
+        ),
+        "scatter": (lambda x, i, s: x.scatter(1, i, s), (wide, columns, values(n, 64))),
+        "index_copy": (lambda x, i, s: x.index_copy(0, i, s), (wide, some, values(n // 4, 1024))),
+        "index_put two indices": (
+            lambda x, i, j, s: x.index_put((i, j), s, accumulate=True),
+            (narrow, rows, columns[:, 0] % 256, values(n)),
+        ),
+        "index_put_ in place": (
+            lambda x, i, s: x.index_put_((i,), s),
+            (wide.clone(), some, values(n // 4, 1024)),
+        ),
+        "masked_fill": (lambda x, m: x.masked_fill(m, 0.0), (wide, mask)),
+        "masked_scatter": (lambda x, m, s: x.masked_scatter(m, s), (narrow, mask[:, :256], narrow)),
+        "put": (lambda x, i, s: x.put(i, s), (narrow, flat % (256 * n), values(4 * n))),
+        "embedding_bag": (
+            lambda w, i, offsets: F.embedding_bag(i, w, offsets, mode="sum"),
+            (narrow, rows, torch.arange(0, n, 8)),
+        ),
+        "embedding backward": (gradient(lambda w, i: F.embedding(i, w)), (narrow, rows)),
+        "the same, 16 rows": (gradient(lambda w, i: F.embedding(i, w)), (narrow, few)),
+        "cross_entropy backward": (gradient(F.cross_entropy), (wide, columns[:, 0])),
+        "nll_loss": (lambda x, i: F.nll_loss(x, i), (wide, columns[:, 0])),
+        "nll_loss backward": (gradient(F.nll_loss), (wide, columns[:, 0])),
+    }
+
+
 def best_seconds(call, budget=2.0):
     """Return the time of the fastest of at most five calls, within a budget of seconds."""
     times = []
@@ -102,7 +153,7 @@ def main():
     torch.manual_seed(0)
     columns = ("CPU ms", "host ms", "ratio", "device us", "limit us", "ratio")
     print(f"{'op':24}" + "".join(f"{column:>11}" for column in columns))
-    for name, (function, arguments) in ops(options.size).items():
+    for name, (function, arguments) in (ops(options.size) | indirect_ops(options.size)).items():
         if options.names and not any(word in name for word in options.names):
             continue
         cpu, host, device, limit = measure(function, arguments)

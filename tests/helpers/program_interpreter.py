@@ -107,6 +107,8 @@ class Interpreter:
                     self.scratchpad[self.address(instruction.destination, point)] = value
             case program.Sort():
                 self.sort(instruction)
+            case program.Indexed():
+                self.indexed(instruction)
             case program.Literal():
                 start = instruction.destination.address // 4
                 self.scratchpad[start : start + len(instruction.values)] = instruction.values
@@ -155,6 +157,24 @@ class Interpreter:
                 array[position] = self.scratchpad[tile_address]
             else:
                 self.scratchpad[tile_address] = array[position]
+
+    def indexed(self, instruction):
+        sizes = [range(self.registers[register]) for register in instruction.extents]
+        for point in itertools.product(*sizes):  # in order, which scatters depend on
+            index = self.scratchpad[self.address(instruction.index, point)]
+            distance = index - self.registers[instruction.first]
+            if not 0 <= distance < self.registers[instruction.length]:
+                continue
+            tile = self.address(instruction.tile, point)
+            table = self.address(instruction.table, point) + distance * instruction.step
+            if not instruction.scatter:
+                self.scratchpad[tile] = self.scratchpad[table]
+                continue
+            value = self.scratchpad[tile]
+            if instruction.combine:
+                combined = OPS[instruction.combine](self.scratchpad[table], value)
+                value = wrap_to_int32(combined)
+            self.scratchpad[table] = value
 
     def values(self, chain, point):
         values = []

@@ -77,6 +77,12 @@ def every_instruction() -> ProgramBuilder:
     ordered, order = build.tensor(F16, 4, 8), build.tensor(I32, 4, 8)
     kept = build.constant(4)
     build.emit(ins.Sort, space, kept, kept, 2, True, tile, order, ordered, order)
+    chosen, rows = build.tensor(I32, 4, 8), build.tensor(F32, 2, 8)
+    moved = dataclasses.replace(rows, strides=(0, 1))
+    window = (zero, build.constant(2), build.constant(4), (zero, zero))
+    build.emit(ins.Indexed, True, "addf", space, chosen, tile, moved, 8, *window)
+    table = dataclasses.replace(moved, type=F16)
+    build.emit(ins.Indexed, False, "", space, chosen, tile, table, 8, *window)
     build.emit(ins.Literal, listed, (0x3F800000, 0, 0x40000000))
     build.end_loop(loop)
     return build

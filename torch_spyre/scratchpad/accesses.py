@@ -9,6 +9,7 @@ from torch_spyre.backend.program.instructions import (
     ChainBody,
     Copy,
     Extract,
+    Indexed,
     IndirectTransfer,
     InputKind,
     Instruction,
@@ -86,6 +87,10 @@ def _reads(instruction: Instruction, constants: Mapping[int, int]) -> Iterator[B
         case Sort():
             yield _range(instruction.keys, instruction.extents, constants)
             yield _range(instruction.indices, instruction.extents, constants)
+        case Indexed():
+            for operand in (instruction.index, instruction.tile):
+                yield _range(operand, instruction.extents, constants)
+            yield _whole(instruction.table)
         case Publish():
             for tile in instruction.tiles:
                 yield ByteRange(tile.address, tile.address + tile.bytes)
@@ -119,6 +124,9 @@ def _writes(instruction: Instruction, constants: Mapping[int, int]) -> Iterator[
             extents = (*instruction.extents[:-1], instruction.kept)
             yield _range(instruction.sorted_keys, extents, constants)
             yield _range(instruction.sorted_indices, extents, constants)
+        case Indexed():
+            # Only elements that are selected are written.
+            yield _whole(instruction.table if instruction.scatter else instruction.tile)
         case Receive():
             yield _range(instruction.destination, instruction.extents, constants)
         case Literal():

@@ -15,6 +15,7 @@ from torch_spyre.backend.program.instructions import (
     ChainStep,
     Copy,
     ElementType,
+    Indexed,
     IndirectTransfer,
     Instruction,
     Matmul,
@@ -158,6 +159,9 @@ def _vector_instructions(
     """Yield the cost class and types of every vector operation of an instruction."""
     if isinstance(instruction, Copy):
         yield "copy", (instruction.source.type,)
+    if isinstance(instruction, Indexed):
+        types = (instruction.tile.type, instruction.table.type)
+        yield _costs()[instruction.combine] if instruction.combine else "copy", types
     if isinstance(instruction, Chain | Reduce):
         for step in instruction.steps:
             yield _cost(step), _types(step)

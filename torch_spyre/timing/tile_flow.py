@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from torch_spyre.backend.program.instructions import (
     Chain,
     Copy,
+    Indexed,
     IndirectTransfer,
     InputKind,
     Instruction,
@@ -146,6 +147,12 @@ class _Tracer:
             case Sort():
                 self._write(index, instruction.sorted_keys)
                 self._write(index, instruction.sorted_indices)
+            case Indexed():
+                self._operands[index] = (
+                    self._read(instruction.tile),
+                    self._read(instruction.table),
+                )
+                self._write(index, instruction.table if instruction.scatter else instruction.tile)
             case Receive():
                 self._write(index, instruction.destination)
 

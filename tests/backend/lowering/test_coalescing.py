@@ -3,7 +3,7 @@
 from compiling import compiled
 from program_interpreter import Interpreter
 
-from torch_spyre.backend.program.instructions import Chain, Copy, LoopBegin, Matmul
+from torch_spyre.backend.program.instructions import Chain, Copy, Indexed, LoopBegin, Matmul
 
 BOX = "affine_set<(d0, d1) : (d0 >= 0, -d0 + 3 >= 0, d1 >= 0, -d1 + 3 >= 0)>"
 TILE = f"{{access_tile_set = {BOX}}}"
@@ -199,3 +199,22 @@ def test_branches_write_their_result_without_a_copy():
         assert out == [value + 2 for value in VALUES]
     for out, _ in results(text, 1):
         assert out == [value * 2 for value in VALUES]
+
+
+def test_a_scatter_accumulates_in_place():
+    text = f"""
+%ids = arith.remui %x, %two : {T}
+%r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %x) -> ({T}) {{
+  %b = spyreop.scatter %x into %a[%ids] from %c0 at() {{dim = 0 : i64, size = 4 : i64,
+    combine = "addi"}} : {T}, {T}, {T} -> {T}
+  scf.yield %b : {T}
+}}
+""" + STORE.format("%r")
+    (body,) = [instruction for instruction in loop_body(code(text))]
+    assert isinstance(body, Indexed)
+    expected = list(VALUES)
+    for _ in range(3):
+        for position, value in enumerate(VALUES):
+            expected[4 * (value % 2) + position % 4] += value
+    for result, _ in results(text, 3):
+        assert result == expected

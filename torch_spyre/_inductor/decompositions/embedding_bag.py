@@ -1,6 +1,6 @@
 """Decompositions of `embedding_bag`, which reduces the rows of each bag, and `embedding_renorm`.
 
-Sums are matmuls in float32 with the mask of the bags' members, rounded once.
+Rows are scattered to their bags and combined there, in float32, rounded once.
 """
 
 import math
@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from torch_spyre._inductor.decompositions.registry import register_decomposition
-from torch_spyre._inductor.decompositions.zero_skipping_matmul import matmul_along
 
 aten = torch.ops.aten
 _SUM, _MEAN, _MAX = range(3)
@@ -17,15 +16,11 @@ _SUM, _MEAN, _MAX = range(3)
 
 def _bags_of(indices: torch.Tensor, offsets: torch.Tensor, bags: int) -> torch.Tensor:
     """Return the bag of each index: the last whose offset is not after it, as offsets ascend."""
-    position = torch.arange(indices.shape[0], dtype=torch.int32, device=indices.device)
-    has_begun = offsets[:bags].to(torch.int32) <= position.unsqueeze(-1)
-    return has_begun.to(torch.int32).sum(-1) - 1
-
-
-def _membership(bag: torch.Tensor, bags: int, is_used: torch.Tensor) -> torch.Tensor:
-    """Return which of the used indices (columns) are in which bag (rows)."""
-    bag_index = torch.arange(bags, dtype=torch.int32, device=bag.device)
-    return (bag == bag_index.unsqueeze(-1)) & is_used
+    count = indices.shape[0]
+    begins = torch.zeros(count + 1, dtype=torch.int32, device=indices.device)
+    ones = torch.ones(bags, dtype=torch.int32, device=indices.device)
+    begins = begins.scatter_add(0, offsets[:bags].to(torch.int32), ones)
+    return begins[:count].cumsum(0, dtype=torch.int32) - 1
 
 
 @register_decomposition(aten._embedding_bag.default, aten._embedding_bag_forward_only.default)
@@ -44,16 +39,19 @@ def _embedding_bag(
     if indices.numel() == 0 or bags == 0 or weight.numel() == 0:
         return NotImplemented
     bag = _bags_of(indices, offsets, bags)
-    is_member = _membership(bag, bags, indices != padding_idx)
+    is_used = indices != padding_idx
     rows = aten.embedding(weight, indices).to(torch.float32)
-    size = is_member.to(torch.int32).sum(-1)
+    size = torch.zeros(bags, dtype=torch.int32, device=indices.device)
+    size = size.scatter_add(0, bag, is_used.to(torch.int32))
     max_indices = indices.new_empty(0)
     if mode == _MAX:
-        result, max_indices = _max_rows(rows, indices, is_member)
+        result, max_indices = _max_rows(rows, indices, bag, size, is_used)
     else:
         if per_sample_weights is not None:
             rows = rows * per_sample_weights.to(torch.float32).unsqueeze(-1)
-        result = matmul_along(rows, 0, is_member.to(torch.float32).t())
+        rows = torch.where(is_used.unsqueeze(-1), rows, 0.0)
+        zeros = torch.zeros(bags, rows.shape[1], device=rows.device)
+        result = zeros.scatter_add(0, _as_rows(bag, rows), rows)
     if mode == _MEAN:
         result = result / size.clamp(min=1).to(torch.float32).unsqueeze(-1)
     # On other devices than the CPU, PyTorch returns a size for each offset.
@@ -63,18 +61,31 @@ def _embedding_bag(
     return result.to(weight.dtype).contiguous(), bag.to(indices.dtype), sizes, max_indices
 
 
+def _as_rows(index: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    return index.unsqueeze(-1).expand(rows.shape)
+
+
 def _max_rows(
-    rows: torch.Tensor, indices: torch.Tensor, is_member: torch.Tensor
+    rows: torch.Tensor,
+    indices: torch.Tensor,
+    bag: torch.Tensor,
+    size: torch.Tensor,
+    is_used: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the maximum of each bag and column, and its index: the first of equal elements."""
-    mask = is_member.unsqueeze(-1)
-    values = torch.where(mask, rows, -math.inf).amax(1)
-    is_max = mask & ((rows == values.unsqueeze(1)) | (rows != rows))
-    count = indices.shape[0]
+    count, shape = indices.shape[0], (size.shape[0], rows.shape[1])
+    used_rows = torch.where(is_used.unsqueeze(-1), rows, -math.inf)
+    lowest = torch.full(shape, -math.inf, device=rows.device)
+    values = lowest.scatter_reduce(0, _as_rows(bag, rows), used_rows, "amax")
+    is_max = (used_rows == aten.embedding(values, bag)) | (rows != rows)
+    is_max = is_max & is_used.unsqueeze(-1)
     position = torch.arange(count, dtype=torch.int32, device=rows.device).unsqueeze(-1)
-    first = torch.where(is_max, position, count - 1).amin(1)
+    last = torch.full(shape, count - 1, dtype=torch.int32, device=rows.device)
+    first = last.scatter_reduce(
+        0, _as_rows(bag, rows), torch.where(is_max, position, count - 1), "amin"
+    )
     max_indices = aten.index(indices, [first])
-    is_filled = is_member.any(-1, keepdim=True)
+    is_filled = (size > 0).unsqueeze(-1)
     return torch.where(is_filled, values, 0.0), torch.where(is_filled, max_indices, 0)
 
 
@@ -157,8 +168,8 @@ def _embedding_renorm(
     """Return the weight with the used rows scaled down to at most `max_norm`."""
     if indices.numel() == 0 or weight.numel() == 0:
         return weight.clone()
-    row = torch.arange(weight.shape[0], dtype=torch.int32, device=weight.device)
-    is_used = (indices.reshape(-1, 1).to(torch.int32) == row).any(0).unsqueeze(-1)
+    unused = torch.zeros(weight.shape[0], dtype=torch.int32, device=weight.device)
+    is_used = (unused.scatter(0, indices.reshape(-1), 1) > 0).unsqueeze(-1)
     widened = weight.to(torch.float32)
     norm = torch.linalg.vector_norm(widened, norm_type, -1, keepdim=True)
     scaled = (widened * (max_norm / (norm + 1e-7))).to(weight.dtype)

@@ -20,21 +20,21 @@ def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -
     return torch.where(mask, source.reshape(-1)[position.clamp(min=0)], x)
 
 
-def _row_indices(
+def _row_index(
     name: str, x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor
-) -> tuple[list[torch.Tensor | None], torch.Tensor]:
-    """Return the arguments of `index_put` for ops that reject negative indices."""
+) -> tuple[int, torch.Tensor, torch.Tensor]:
+    """Return the arguments of a scatter for an op on the rows of a dim."""
     if x.dim() == 1:
         source = source.reshape(-1)
+    dim %= x.dim()
     expected = [*x.shape]
     expected[dim] = index.numel()
     torch._check(
         list(source.shape) == expected,
         lambda: f"{name}: expected a source of shape {expected}, got {list(source.shape)}",
     )
-    # Negative indices must stay out of bounds when `index_put` wraps them.
-    index = torch.where(index < 0, index - x.shape[dim], index)
-    return [*[None] * (dim % x.dim()), index.reshape(-1)], source
+    column = index.reshape(-1, *[1] * (x.dim() - 1 - dim))
+    return dim, column.expand(source.shape), source
 
 
 @register_decomposition(aten.index_add.default)
@@ -43,9 +43,9 @@ def _index_add(
 ) -> Any:
     if x.dim() == 0:
         return _index_add(x[None], 0, index.reshape(1), source.reshape(1), alpha=alpha)[0]
-    indices, source = _row_indices("index_add", x, dim, index, source)
+    dim, index, source = _row_index("index_add", x, dim, index, source)
     scaled = source if alpha == 1 else source * alpha
-    return aten.index_put(x, indices, scaled, accumulate=True)
+    return aten.scatter_add(x, dim, index, scaled)
 
 
 @register_decomposition(aten.index_reduce.default)
@@ -63,9 +63,7 @@ def _index_reduce(
         return _index_reduce(x[None], 0, index.reshape(1), rows, reduce, include_self=include_self)[
             0
         ]
-    indices, source = _row_indices("index_reduce", x, dim, index, source)
-    (index,) = (tensor for tensor in indices if tensor is not None)
-    index = index.reshape(-1, *[1] * (x.dim() - len(indices))).expand(source.shape)
+    dim, index, source = _row_index("index_reduce", x, dim, index, source)
     return aten.scatter_reduce(x, dim, index, source, reduce, include_self=include_self)
 
 
@@ -73,8 +71,8 @@ def _index_reduce(
 def _index_copy(x: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor) -> Any:
     if x.dim() == 0:
         return _index_copy(x[None], 0, index.reshape(1), source.reshape(1))[0]
-    indices, source = _row_indices("index_copy", x, dim, index, source)
-    return aten.index_put(x, indices, source)
+    dim, index, source = _row_index("index_copy", x, dim, index, source)
+    return aten.scatter(x, dim, index, source)
 
 
 @register_decomposition(aten.put.default)
@@ -129,13 +127,16 @@ def _embedding_backward(
     scale_grad_by_freq: bool,
 ) -> Any:
     if scale_grad_by_freq:
-        is_equal = indices.reshape(-1, 1) == indices.reshape(1, -1)
-        frequency = is_equal.sum(1).reshape(indices.shape).to(gradient.dtype)
+        index = indices.reshape(-1)
+        counts = torch.zeros(num_weights, dtype=torch.int32, device=indices.device)
+        counts = counts.scatter_add(0, index, torch.ones_like(index, dtype=torch.int32))
+        frequency = counts[indices].to(gradient.dtype)
         gradient = gradient / frequency.unsqueeze(-1)
     if padding_idx >= 0:
         gradient = gradient.masked_fill((indices == padding_idx).unsqueeze(-1), 0)
     result = gradient.new_zeros(num_weights, gradient.shape[-1])
-    return aten.index_put(result, [indices], gradient, accumulate=True)
+    rows = gradient.reshape(-1, gradient.shape[-1])
+    return aten.scatter_add(result, 0, indices.reshape(-1, 1).expand(rows.shape), rows)
 
 
 @register_decomposition(aten.nonzero_static.default)

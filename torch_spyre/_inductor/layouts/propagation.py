@@ -209,7 +209,7 @@ def _along_stick(op: LayoutOp, stick: Requirement) -> Choice:
 def _requirement(op: LayoutOp, position: int, stick: Requirement) -> Requirement:
     """Return the requirement on one read of an op that runs along `stick`."""
     access, index = op.reads[position], op.read_indices[position]
-    if access.is_index:
+    if access.is_index or stick == ANY:
         return ANY
     if stick is None:
         return None

@@ -6,10 +6,21 @@ from typing import Any
 
 import torch
 from torch._inductor import ir
-from torch._inductor.lowering import clone, full, index_impl, lowerings, view
+from torch._inductor.lowering import (
+    check_and_broadcast_indices,
+    clone,
+    full,
+    index_impl,
+    lowerings,
+    slice_,
+    view,
+)
 from torch._inductor.virtualized import ops
 
 from torch_spyre._inductor.loop_tracer import concrete
+from torch_spyre._inductor.lowerings.indexed import gather_in_scratchpad
+from torch_spyre._inductor.lowerings.indexed_dims import IndexedDims, expanded
+from torch_spyre._inductor.lowerings.indexed_store import num_elements
 from torch_spyre._inductor.lowerings.memory import realized, realized_copy
 from torch_spyre._inductor.lowerings.registry import register_lowering
 from torch_spyre.dtypes import MASK_DTYPES
@@ -86,11 +97,33 @@ def gather_dims(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.T
     """Index with Inductor's lowering, on realized tensors: the card reads indices from memory."""
     stored = [None if index is None else realized(index) for index in indices]
     indexed = [dim for dim, index in enumerate(indices) if index is not None]
+    if _is_along_sticks(x, indexed) and all(map(num_elements, (x, *filter(None, stored)))):
+        return _gather_elements(x, stored)
     for dim, index in enumerate(stored):
         if index is not None:
             x = with_index_checked(x, x.get_size()[dim], index)
     result: ir.TensorBox = index_impl(indexable(x, indexed), stored, check=False)
     return result
+
+
+def _is_along_sticks(x: ir.TensorBox, indexed: Sequence[int]) -> bool:
+    """Return whether the last dim is indexed, so that elements and not sticks are gathered."""
+    dims = [dim for dim, length in enumerate(x.get_size()) if concrete(length) > 1]
+    return bool(dims) and dims[-1] in indexed
+
+
+def _gather_elements(x: ir.TensorBox, indices: Sequence[ir.TensorBox | None]) -> ir.TensorBox:
+    """Gather from tiles of the whole tensor in the scratchpad."""
+    broadcast, indexed = check_and_broadcast_indices(indices, x.get_device())
+    dims = IndexedDims([None if index is None else realized(index) for index in broadcast], indexed)
+    table, index = dims.table(x), dims.flat_index(x)
+    outer, _, inner = (concrete(length) for length in table.get_size())
+    shape = [outer, num_elements(index), inner]
+    result = gather_in_scratchpad(table, 1, expanded(index, shape))
+    size = [concrete(x.get_size()[dim]) for dim in dims.order(len(x.get_size()))]
+    size[dims.first : dims.first + len(indexed)] = dims.index_size
+    gathered: ir.TensorBox = view(result, size)
+    return gathered
 
 
 def indexable(x: ir.TensorBox, indexed: Sequence[int]) -> ir.TensorBox:
@@ -133,20 +166,12 @@ def _gather(
     if not x.get_size() or not index.get_size():
         return None
     dim %= len(x.get_size())
-    x = with_index_checked(x, x.get_size()[dim], index)
-    load, load_index = indexable(x, [dim]).make_loader(), realized(index).make_loader()
-    size = x.get_size()[dim]
-
-    def inner(point: Sequence[Any]) -> Any:
-        coordinates = list(point)
-        coordinates[dim] = ops.indirect_indexing(
-            load_index(point), size, check=False, wrap_neg=False
-        )
-        return load(coordinates)
-
-    return ir.Pointwise.create(
-        device=x.get_device(), dtype=x.get_dtype(), inner_fn=inner, ranges=index.get_size()
-    )
+    size = [concrete(length) for length in index.get_size()]
+    for other, length in enumerate(size):
+        # The index may be shorter than x in the other dims.
+        if other != dim and length < concrete(x.get_size()[other]):
+            x = slice_(x, other, 0, length)
+    return gather_in_scratchpad(x, dim, index)
 
 
 def with_index_checked(x: ir.TensorBox, size: Any, index: ir.TensorBox) -> ir.TensorBox:

@@ -1,4 +1,4 @@
-"""Stores through indices, and the reductions of elements that are stored at one position."""
+"""Stores through indices."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -48,27 +48,6 @@ def last_along(values: ir.TensorBox, dims: Sequence[int]) -> ir.TensorBox:
         size = concrete(values.get_size()[dim])
         values = slice_(values, dim, size - 1, size)
     return values
-
-
-def reduction(
-    like: ir.TensorBox,
-    ranges: Sequence[Any],
-    reduction_ranges: Sequence[Any],
-    kind: str,
-    inner: Callable[..., Any],
-) -> ir.TensorBox:
-    """Return a realized reduction loop with the dtype and device of a tensor."""
-    result: ir.TensorBox = ir.Reduction.create(
-        device=like.get_device_or_error(),
-        dst_dtype=like.get_dtype(),
-        src_dtype=like.get_dtype(),
-        inner_fn=inner,
-        ranges=list(ranges),
-        reduction_ranges=list(reduction_ranges),
-        reduction_type=kind,  # type: ignore[arg-type]  # a name from a table
-    )
-    result.realize()
-    return result
 
 
 def as_bool(counts: ir.TensorBox) -> ir.TensorBox:

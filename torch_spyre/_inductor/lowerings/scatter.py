@@ -1,11 +1,7 @@
-"""Lowerings of `scatter`, `scatter_reduce`, `slice_scatter` and `select_scatter`.
-
-To reduce elements with equal indices, each is replaced by the reduction of all of them. Then it
-does not matter which of them is stored last.
-"""
+"""Lowerings of `scatter`, `scatter_reduce`, `slice_scatter` and `select_scatter`."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,30 +15,19 @@ from torch._inductor.lowering import (
     slice_,
     to_dtype,
     view,
+    where,
 )
 from torch._inductor.virtualized import ops
 
 from torch_spyre._inductor.loop_tracer import concrete
-from torch_spyre._inductor.lowerings.gather import with_index_checked
 from torch_spyre._inductor.lowerings.index_put import put
-from torch_spyre._inductor.lowerings.indexed_store import (
-    as_bool,
-    last_along,
-    num_elements,
-    reduction,
-    store_at,
-)
-from torch_spyre._inductor.lowerings.memory import realized, realized_copy, store_into
+from torch_spyre._inductor.lowerings.indexed import filled, scatter_in_scratchpad
+from torch_spyre._inductor.lowerings.indexed_store import as_bool, num_elements
+from torch_spyre._inductor.lowerings.memory import realized_copy, store_into
 from torch_spyre._inductor.lowerings.registry import register_lowering
 from torch_spyre.dtypes import FLOAT_DTYPES
 
 aten = torch.ops.aten
-# The reduction loop of each value of the argument `reduce`.
-_REDUCTIONS = {"sum": "sum", "mean": "sum", "prod": "prod", "amax": "max", "amin": "min"}
-# The op on two tensors that each reduction loop repeats.
-_COMBINE = {"sum": aten.add, "prod": aten.mul, "max": aten.maximum, "min": aten.minimum}
-# Elements along a dim that are reduced at once: the indices of all pairs of them are compared.
-_MAX_REDUCED = 16_384
 
 
 @register_lowering(aten.slice_scatter.default)
@@ -119,103 +104,74 @@ def _scattered(
         return as_bool(counts)
     if not shape:
         x = view(x, [1])
-    result = realized_copy(x)
     if not index.get_size():
         index = view(index, [1])
     if num_elements(index) == 0:
-        return result if shape else view(result, [])
-    dim %= len(result.get_size())
+        return realized_copy(x) if shape else view(realized_copy(x), [])
+    dim %= len(x.get_size())
     if not isinstance(src, ir.TensorBox):
-        src = full_like(index, src, dtype=x.get_dtype())
+        src = filled(src, index.get_size(), x.get_dtype(), x)
     elif not src.get_size():
         src = view(src, [1])
-    index = realized(index)
-    length = concrete(index.get_size()[dim])
-    # A mean needs the count of all elements. Without x's element, chunks cannot be combined.
-    is_chunked = kind in _REDUCTIONS and kind != "mean" and include_self
-    chunk_size = _MAX_REDUCED if is_chunked else length
-    for begin in range(0, length, chunk_size):
-        end = min(begin + chunk_size, length)
-        index_chunk, values = (slice_(tensor, dim, begin, end) for tensor in (index, src))
-        _scatter_chunk(result, dim, index_chunk, values, kind, include_self)
+    src = to_dtype(_first_elements(src, index, range(len(index.get_size()))), x.get_dtype())
+    unindexed = [d for d in range(len(x.get_size())) if d != dim]
+    part = _first_elements(x, index, unindexed)
+    result = _scattered_into(part, dim, index, src, kind, include_self)
+    if part is not x:
+        whole = realized_copy(x)
+        store_into(result, _first_elements(whole, index, unindexed))
+        result = whole
     return result if shape else view(result, [])
 
 
-def _scatter_chunk(
+def _first_elements(x: ir.TensorBox, like: ir.TensorBox, dims: Sequence[int]) -> ir.TensorBox:
+    """Return as many elements of these dims as another tensor has."""
+    for dim in dims:
+        length = concrete(like.get_size()[dim])
+        if length < concrete(x.get_size()[dim]):
+            x = slice_(x, dim, 0, length)
+    return x
+
+
+def _scattered_into(
     x: ir.TensorBox,
     dim: int,
     index: ir.TensorBox,
     src: ir.TensorBox,
     kind: str | None,
     include_self: bool,
-) -> None:
-    """Scatter one chunk of elements into x, in place."""
-    load_index, load = index.make_loader(), to_dtype(src, x.get_dtype()).make_loader()
-    # Only as many elements as there are indices are scattered; the source may have more.
-    values = ir.Pointwise.create(
-        device=x.get_device(), dtype=x.get_dtype(), inner_fn=load, ranges=index.get_size()
-    )
-    extent = x.get_size()[dim]
-    values = with_index_checked(values, extent, index)
-
-    def position(point: Sequence[Any]) -> list[Any]:
-        coordinates = list(point)
-        coordinates[dim] = ops.indirect_indexing(
-            load_index(point), extent, check=False, wrap_neg=False
-        )
-        return coordinates
-
-    if kind is not None:
-        values = _reduce_duplicates(x, dim, index, values, kind, include_self)
-    if concrete(extent) == 1:
-        values = last_along(values, [dim])
-    store_at(x, values, position)
-
-
-def _reduce_duplicates(
-    x: ir.TensorBox,
-    dim: int,
-    index: ir.TensorBox,
-    values: ir.TensorBox,
-    kind: str,
-    include_self: bool,
 ) -> ir.TensorBox:
-    """Return, for each value, the reduction of all with its index, and of x if `include_self`."""
-    reduction_type = _REDUCTIONS[kind]
-    load, load_index = values.make_loader(), index.make_loader()
-    dtype, ranges = x.get_dtype(), index.get_size()
-
-    def with_equal_index(inner: Callable[..., Any], identity: Any) -> Callable[..., Any]:
-        def masked(point: Sequence[Any], reduced: Sequence[Any]) -> Any:
-            duplicate = [*point[:dim], reduced[0], *point[dim + 1 :]]
-            is_equal = ops.eq(load_index(point), load_index(duplicate))
-            return ops.where(is_equal, inner(duplicate), ops.constant(identity, dtype))
-
-        return masked
-
-    def reduce(inner: Callable[..., Any], identity: Any, kind: str) -> ir.TensorBox:
-        return reduction(x, ranges, [ranges[dim]], kind, with_equal_index(inner, identity))
-
-    result = reduce(load, _identity(reduction_type, dtype), reduction_type)
-    if include_self:
-        current = lowerings[aten.gather.default](x, dim, index)
-        result = lowerings[_COMBINE[reduction_type]](current, result)
-    if kind == "mean":
-        counts = reduce(lambda _: ops.constant(1, dtype), 0, "sum")
-        counts = add(counts, 1) if include_self else counts
-        divide = div if dtype in FLOAT_DTYPES else floordiv
-        result = to_dtype(divide(result, counts), dtype)
-    return result
+    """Return x with elements scattered along a dim; the other dims have the same sizes."""
+    if kind is None:
+        return scatter_in_scratchpad(x, dim, index, src, "set")
+    reduce, dtype = "sum" if kind == "mean" else kind, x.get_dtype()
+    if include_self and kind != "mean":
+        return scatter_in_scratchpad(x, dim, index, src, reduce)
+    zeros = filled(0, x.get_size(), torch.int32, x)
+    ones = filled(1, index.get_size(), torch.int32, x)
+    counts = scatter_in_scratchpad(zeros, dim, index, ones, "sum")
+    initial = x
+    if not include_self:
+        identity = full_like(x, _identity(reduce, dtype))
+        initial = where(lowerings[aten.gt.Scalar](counts, 0), identity, x)
+    result = scatter_in_scratchpad(initial, dim, index, src, reduce)
+    if kind != "mean":
+        return result
+    one = filled(1, x.get_size(), torch.int32, x)
+    divisor = add(counts, 1) if include_self else lowerings[aten.maximum.default](counts, one)
+    divide = div if dtype in FLOAT_DTYPES else floordiv
+    mean: ir.TensorBox = to_dtype(divide(result, to_dtype(divisor, dtype)), dtype)
+    return mean
 
 
-def _identity(reduction_type: str, dtype: torch.dtype) -> float | int:
+def _identity(reduce: str, dtype: torch.dtype) -> float | int:
     """Return the identity element of a reduction. The card stores int64 in 32 bits."""
-    if reduction_type in ("sum", "prod"):
-        return 0 if reduction_type == "sum" else 1
+    if reduce in ("sum", "prod"):
+        return 0 if reduce == "sum" else 1
     if dtype in FLOAT_DTYPES:
-        return -math.inf if reduction_type == "max" else math.inf
+        return -math.inf if reduce == "amax" else math.inf
     limits = torch.iinfo(torch.int32 if dtype is torch.int64 else dtype)
-    return limits.min if reduction_type == "max" else limits.max
+    return limits.min if reduce == "amax" else limits.max
 
 
 def _arange(length: int, start: int, step: int, like: ir.TensorBox) -> ir.TensorBox:

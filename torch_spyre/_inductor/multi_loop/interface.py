@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class MultiLoopOp(ABC):
     """An op of several loops, as the passes and the emitter see it."""
 
-    # The overload that the lowering is registered for.
-    overload: ClassVar["torch._ops.OpOverload"]
+    # The overload that the lowering is registered for; None if lowerings of several ops use it.
+    overload: ClassVar["torch._ops.OpOverload | None"]
     # The kinds of loops that belong to the op: the reduction types of its lowering, and the names
     # of its OpSpecs. Results after the first are by-products that the same kernel can compute.
     names: ClassVar[tuple[str, ...]]
@@ -82,6 +82,10 @@ class MultiLoopOp(ABC):
         the op are not verified, and TORCH_SPYRE_VERIFY says so.
         """
         return None
+
+    def index_strides(self, spec: "OpSpec") -> Mapping[int, Sequence[int]]:
+        """Return host strides of index tensors, for errors that name the index; see `ProgramOp`."""
+        return {}
 
     @abstractmethod
     def check_op_info(

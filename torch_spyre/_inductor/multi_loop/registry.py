@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # import the passes' own data structures.
 BUILTIN_MODULES = (
     "torch_spyre._inductor.multi_loop.attention.op",
+    "torch_spyre._inductor.multi_loop.indexed.op",
     "torch_spyre._inductor.multi_loop.scan.op",
     "torch_spyre._inductor.multi_loop.sort.op",
 )

@@ -9,6 +9,7 @@ from torch_spyre._inductor.kernel_parameters import (
     kernel_parameters,
     num_arguments,
 )
+from torch_spyre._inductor.multi_loop.registry import find_multi_loop_op
 from torch_spyre._inductor.op_spec import IndirectAccess, OpSpec
 from torch_spyre._inductor.op_table import category_of
 from torch_spyre._inductor.origin import Origin
@@ -133,6 +134,9 @@ def _index_strides(spec: OpSpec) -> dict[int, list[int]]:
             if isinstance(coordinate, IndirectAccess):
                 stride_map = index_tensors[coordinate.tensor].stride_map or ()
                 strides[dim] = [max(stride, 0) for stride in stride_map]
+    multi_loop = find_multi_loop_op(spec.op)
+    if multi_loop is not None:
+        strides |= {dim: list(steps) for dim, steps in multi_loop.index_strides(spec).items()}
     return strides
 
 

@@ -21,6 +21,7 @@ from torch_spyre.backend.lowering import (
     control,
     elementwise,
     fusion,
+    indexed,
     matmul,
     reductions,
     scratchpad_allocation,
@@ -43,6 +44,7 @@ from torch_spyre.backend.program.instructions import (
 )
 from torch_spyre.cards import CardDescription
 from torch_spyre.errors import KtirError, ScratchpadOverflowError
+from torch_spyre.ktir.dialects.indexed import GatherOp, ScatterOp
 from torch_spyre.ktir.dialects.ktdp.attributes import ExtractKind
 from torch_spyre.ktir.dialects.ktdp.collectives import (
     InterTileAllToAllOp,
@@ -236,6 +238,8 @@ HANDLERS |= {
     IndexToAddressOp: elementwise.lower_index_to_address,
     SortOp: sorting.lower_sort,
     FillOp: elementwise.lower_fill,
+    GatherOp: indexed.lower_gather,
+    ScatterOp: indexed.lower_scatter,
     ReduceOp: reductions.lower_reduce,
     BroadcastOp: shapes.lower_broadcast,
     TransposeOp: shapes.lower_transpose,

@@ -288,6 +288,33 @@ class WriteLiteral(Node):
 
 
 @dataclass(eq=False)
+class IndexedTile(Node):
+    """A gather from a table to a tile, or a scatter of a tile to a table; the other is read.
+
+    The strides of the table are those of the points: that of the indexed dim is `step`.
+    """
+
+    instruction = instructions.Indexed
+    scatter: bool
+    combine: str
+    extents: tuple[Extent, ...]
+    index: TensorView
+    tile: TensorView
+    table: TensorView
+    step: int
+    first: int
+    length: Extent
+    size: int
+    origin: tuple[int, ...]
+
+    def reads(self) -> Iterator[Buffer]:
+        yield from (tensor.buffer for tensor in (self.index, self.tile, self.table))
+
+    def writes(self) -> Iterator[Buffer]:
+        yield (self.table if self.scatter else self.tile).buffer
+
+
+@dataclass(eq=False)
 class PublishTiles(Node):
     """Publishes tiles of this core to other cores."""
 

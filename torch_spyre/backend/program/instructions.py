@@ -433,6 +433,31 @@ class Sort(Instruction):
     sorted_indices: Operand
 
 
+@dataclass(frozen=True)
+class Indexed(Instruction):
+    """Gathers elements of a table in the scratchpad to a tile, or scatters those of a tile to it.
+
+    A point of `extents` selects the element of the table at the point, moved by `index` - `first`
+    times `step`. Points whose index is not among the `length` indices from `first` on do nothing.
+    A scatter stores the tile's element, or its combination with the table's by the vector
+    instruction `combine`, one point after the other in row-major order. An index outside of
+    [0, `size`) is an `IndexError` at the position `origin` + point.
+    """
+
+    opcode, mnemonic = 20, "indexed"
+    scatter: bool
+    combine: ReductionOp
+    extents: Sources
+    index: Operand
+    tile: Operand
+    table: Operand
+    step: Size
+    first: Source
+    length: Source
+    size: Source
+    origin: Sources
+
+
 # --- The program ----------------------------------------------------------------------------------
 
 

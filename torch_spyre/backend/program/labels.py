@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from torch_spyre.backend.program.instructions import (
     Chain,
     Delivered,
+    Indexed,
     IndirectTransfer,
     Instruction,
     LoopBegin,
@@ -56,6 +57,10 @@ class Labels:
                 name = self._names.register
                 bounds = f"{name(instruction.lower)} to {name(instruction.upper)}"
                 return f"for {name(instruction.variable)} = {bounds} step {name(instruction.step)}"
+            case Indexed():
+                return (
+                    f"scatter {instruction.combine}".rstrip() if instruction.scatter else "gather"
+                )
             case Delivered():
                 return f"deliver: {instruction.kind.name.lower().replace('_', ' ')}"
         return instruction.mnemonic

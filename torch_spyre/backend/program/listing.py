@@ -11,6 +11,7 @@ from torch_spyre.backend.program.instructions import (
     Chain,
     ChainStep,
     FixedBuffer,
+    Indexed,
     IndirectTransfer,
     Input,
     InputKind,
@@ -156,6 +157,8 @@ class _Writer:
                 return self._table_lookup(instruction)
             case Literal():
                 return self._literal(instruction)
+            case Indexed():
+                return self._indexed(instruction)
         if not instruction.form:
             raise AssertionError(f"no text for {instruction}")
         return instruction.form.format_map(
@@ -197,6 +200,16 @@ class _Writer:
         if len(literal.values) > _SHOWN_VALUES:
             values += f", ... ({len(literal.values)} values)"
         return f"{self.names.operand(literal.destination, None)} = {values}"
+
+    def _indexed(self, indexed: Indexed) -> str:
+        register, operand = self.names.register, self.names.operand
+        tile = operand(indexed.tile, indexed.extents)
+        index = operand(indexed.index, indexed.extents)
+        lower = f"index - {register(indexed.first)}, of {register(indexed.length)}"
+        table = f"{operand(indexed.table, indexed.extents)} + {indexed.step} * ({lower})"
+        target, source = (table, tile) if indexed.scatter else (tile, table)
+        combine = f" {indexed.combine}" if indexed.combine else ""
+        return f"{target} ={combine} {source}, index {index} below {register(indexed.size)}"
 
     def _receive(self, receive: Receive) -> str:
         target = self.names.operand(receive.destination, receive.extents)

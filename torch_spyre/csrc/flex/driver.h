@@ -129,6 +129,9 @@ class KernelError : public std::runtime_error {
 
 // An index read from data, and the dimension of a tensor that it is out of bounds of.
 struct InvalidIndex {
+  // The dimension of a table in a scratchpad, whose kernels index one dimension at most.
+  static constexpr int64_t kInScratchpad = -1;
+
   int64_t value = 0;
   int64_t size = 0;
   int64_t dimension = 0;

@@ -1,6 +1,7 @@
 """`spyreop`: scalar intrinsics of the device's vector unit, used inside `linalg.generic`.
 
 `spyreop.sort` is an op on tensors.
+Gathers and scatters of tensors are in `indexed`.
 """
 
 from typing import ClassVar
@@ -41,6 +42,7 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from torch_spyre.ktir.dialects.indexed import GatherOp, ScatterOp
 from torch_spyre.ktir.dialects.same_type import SameTypeOperation
 
 _HALF_TYPES = (Float16Type, BFloat16Type)
@@ -455,5 +457,7 @@ Spyreop = Dialect(
         PhiloxOp,
         IndexToAddressOp,
         SortOp,
+        GatherOp,
+        ScatterOp,
     ],
 )

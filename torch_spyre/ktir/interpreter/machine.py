@@ -16,6 +16,7 @@ from xdsl.traits import IsTerminator
 from torch_spyre.errors import KtirError
 from torch_spyre.ktir.affine import contains
 from torch_spyre.ktir.dialects import linalg as ktir_linalg
+from torch_spyre.ktir.dialects.indexed import GatherOp, ScatterOp
 from torch_spyre.ktir.dialects.ktdp.indirect_tiles import ConstructIndirectAccessTileOp
 from torch_spyre.ktir.dialects.ktdp.inter_tile import InterTileProduceOp, InterTileReduceOp
 from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
@@ -235,6 +236,8 @@ class _Core:
                 return np.transpose(operands[0], operation.permutation.get_values())
             case linalg.ReduceOp():
                 return tensors.reduce(operation, operands, operation.dimensions.get_values())
+            case GatherOp() | ScatterOp():
+                return tensors.indexed(operation, operands)
             case ktir_linalg.MatmulOp() | ktir_linalg.BatchMatmulOp():
                 return tensors.matmul(operation, operands)
         if operation.name in ("tensor.collapse_shape", "tensor.expand_shape"):

@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation, Region
 from torch_spyre.errors import KtirError
 from torch_spyre.ktir.affine import evaluate
 from torch_spyre.ktir.dialects.spyreop import SortOp
+from torch_spyre.ktir.dialects.indexed import GatherOp, ScatterOp
 from torch_spyre.ktir.interpreter.numbers import Array, rounded, type_name
 
 # Runs a region on values of its arguments, and returns what it yields.
@@ -96,6 +97,34 @@ def sort(operation: SortOp, operands: Sequence[Array]) -> list[Array]:
     begin = int(first[0]) if first else 0
     kept = order[..., begin : begin + shape_of(operation.sorted_keys.type)[-1]]
     return [np.take_along_axis(array, kept, -1) for array in (keys, indices)]
+
+
+def indexed(operation: GatherOp | ScatterOp, operands: Sequence[Array]) -> Array:
+    """Gather elements of a table, or scatter values one after the other, at indices of a dim."""
+    # Both ops have the table or values first, then indices.
+    source, index, into, first, *_ = operands
+    dim, result = operation.dim.value.data, np.array(into)
+    scatter = operation if isinstance(operation, ScatterOp) else None
+    is_scatter = scatter is not None
+    length = (result if is_scatter else source).shape[dim]
+    combine = scatter.combine.data if scatter is not None and scatter.combine is not None else ""
+    name = element_name(operation.result.type)
+    for point in np.ndindex(index.shape):
+        selected = int(index[point])
+        if not 0 <= selected < operation.size.value.data:
+            raise KtirError(f"index {selected} is out of range")
+        if not 0 <= selected - int(first) < length:
+            continue
+        element = (*point[:dim], selected - int(first), *point[dim + 1 :])
+        if not is_scatter:
+            result[point] = source[element]
+        elif not combine:
+            result[element] = source[point]
+        else:
+            function = _WHOLE_REDUCTIONS[f"arith.{combine}"]
+            with np.errstate(all="ignore"):
+                result[element] = rounded(function([result[element], source[point]]), name)
+    return result
 
 
 def matmul(operation: Operation, operands: Sequence[Array]) -> Array:

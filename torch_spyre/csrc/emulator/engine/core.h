@@ -67,5 +67,6 @@ void execute(const Reduce& reduce, Core& core);
 void execute(const Copy& copy, Core& core);
 void execute(const Literal& literal, Core& core);
 void execute(const Sort& sort, Core& core);
+void execute(const Indexed& indexed, Core& core);
 
 }  // namespace spyre::emulator::engine

@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "emulator/engine/indexed.h"
+
 namespace spyre::emulator::engine {
 namespace {
 
@@ -87,6 +89,12 @@ struct EndVisitor {
     extents.back() = core.integer(sort.kept);
     return std::max(
         {end, end_of(sort.sorted_keys, core, extents), end_of(sort.sorted_indices, core, extents)});
+  }
+  int64_t operator()(const Indexed& indexed) const {
+    const std::vector<int64_t> extents = extents_of(core, indexed.extents);
+    const IndexedTable table(indexed, core, extents);
+    return std::max({end_of(indexed.index, core, extents), end_of(indexed.tile, core, extents),
+                     end_of(table.operand, core, table.extents)});
   }
   int64_t operator()(const Publish& publish) const {
     int64_t end = 0;

@@ -156,6 +156,21 @@ CoreCounts work_of(const Literal& literal, const Core&, VectorLanes) {
   return counts;
 }
 
+CoreCounts work_of(const Indexed& indexed, const Core& core, VectorLanes lanes) {
+  const std::vector<int64_t> extents = extents_of(core, indexed.extents);
+  const int64_t table_bytes = bytes_of(indexed.table.type);
+  CoreCounts counts;
+  counts.executions = 1;
+  counts.elements = count_of(extents);
+  counts.lanes = padded(counts.elements, lanes.for_bytes(table_bytes));
+  // Every point may access the table; to combine, it reads and writes an element.
+  const int64_t accesses = indexed.combine ? 2 : 1;
+  counts.scratchpad_bytes = operand_bytes(indexed.index, extents) +
+                            operand_bytes(indexed.tile, extents) +
+                            counts.elements * accesses * table_bytes;
+  return counts;
+}
+
 CoreCounts work_of(const Matmul& matmul, const Core& core, VectorLanes) {
   const std::array<Register, 4> sources{matmul.batch, matmul.rows, matmul.columns, matmul.inner};
   const std::vector<int64_t> sizes = extents_of(core, sources);

@@ -56,6 +56,7 @@ CoreCounts work_of(const Reduce& reduce, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Copy& copy, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Sort& sort, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Literal& literal, const Core& core, VectorLanes lanes);
+CoreCounts work_of(const Indexed& indexed, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Matmul& matmul, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Receive& receive, const Core& core, VectorLanes lanes);
 CoreCounts work_of(const Publish& publish, const Core& core, VectorLanes lanes);

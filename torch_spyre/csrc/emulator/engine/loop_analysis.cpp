@@ -174,6 +174,7 @@ class BodyAnalysis {
   }
   bool allows(const Copy& copy) { return are_fixed(copy.extents); }
   bool allows(const Sort& sort) { return are_fixed(sort.extents) && is_fixed(sort.kept); }
+  bool allows(const Indexed& indexed) { return are_fixed(indexed.extents); }
   bool allows(const Receive& receive) {
     return are_fixed(receive.extents) && is_fixed(receive.producer);
   }

@@ -58,7 +58,8 @@ bool is_analysable(const Action& action) {
          std::holds_alternative<Extract>(action) || std::holds_alternative<Chain>(action) ||
          std::holds_alternative<Reduce>(action) || std::holds_alternative<Matmul>(action) ||
          std::holds_alternative<Copy>(action) || std::holds_alternative<TableLookup>(action) ||
-         std::holds_alternative<Literal>(action) || std::holds_alternative<Sort>(action);
+         std::holds_alternative<Literal>(action) || std::holds_alternative<Sort>(action) ||
+         std::holds_alternative<Indexed>(action);
 }
 
 // The loop that begins at `begin`.

@@ -201,6 +201,22 @@ class Checker {
     require(sort.run >= 1, "a sort has runs without elements");
   }
 
+  void check(const Indexed& indexed) const {
+    for (const Operand* operand : {&indexed.index, &indexed.tile, &indexed.table}) {
+      rank(operand->strides, indexed.extents.size());
+    }
+    rank(indexed.origin, indexed.extents.size());
+    require(!is_float(indexed.index.type) && indexed.index.type != ElementType::I1,
+            "indices are neither i8, i16, i32 nor i64");
+    if (!indexed.combine) {
+      return require(indexed.tile.type == indexed.table.type,
+                     "a table and its tile have different types");
+    }
+    require(indexed.scatter, "a gather combines elements");
+    require_same_lanes(indexed.tile.type, indexed.table.type);
+    check_combine(*indexed.combine, indexed.table.type);
+  }
+
   void check(const Publish& publish) const {
     require(
         roles_[static_cast<size_t>(publish.channel)] == static_cast<int64_t>(publish.tiles.size()),

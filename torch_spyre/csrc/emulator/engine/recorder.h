@@ -81,6 +81,7 @@ class Recorder {
   void visit(size_t at, const Matmul& matmul);
   void visit(size_t at, const Copy& copy);
   void visit(size_t at, const Sort& sort);
+  void visit(size_t at, const Indexed& indexed);
   void visit(size_t at, const Receive& receive);
   void visit(size_t at, const Transfer& transfer);
   void visit(size_t at, const IndirectTransfer& transfer);

@@ -62,6 +62,11 @@ void Recorder::visit(size_t at, const Sort& sort) {
   add(at, work_of(sort, core_, lanes_));
 }
 
+void Recorder::visit(size_t at, const Indexed& indexed) {
+  check_extents(at, indexed.extents);
+  add(at, work_of(indexed, core_, lanes_));
+}
+
 void Recorder::visit(size_t at, const Matmul& matmul) {
   check_extents(at, std::array{matmul.batch, matmul.rows, matmul.columns, matmul.inner});
   add(at, work_of(matmul, core_, lanes_));

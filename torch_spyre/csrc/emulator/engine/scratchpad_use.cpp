@@ -59,6 +59,14 @@ struct AccessVisitor {
     write(sort.sorted_keys, extents);
     write(sort.sorted_indices, extents);
   }
+  void operator()(const Indexed& indexed) const {
+    read(indexed.index);
+    // Elements that no index selects keep their values.
+    read(indexed.tile);
+    read(indexed.table);
+    const Operand& written = indexed.scatter ? indexed.table : indexed.tile;
+    write(written, {});
+  }
   void operator()(const Receive& receive) const { write(receive.destination, receive.extents); }
   template <typename Other>
   void operator()(const Other&) const {}

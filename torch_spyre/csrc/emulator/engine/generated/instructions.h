@@ -697,10 +697,48 @@ struct Sort {
   }
 };
 
+// Gathers elements of a table in the scratchpad to a tile, or scatters those of a tile to it. A
+// point of extents selects the element of the table at the point, moved by index - first times
+// step. Points whose index is not among the length indices from first on do nothing. A scatter
+// stores the tile's element, or its combination with the table's by the vector instruction combine,
+// one point after the other in row-major order. An index outside of [0, size) is an IndexError at
+// the position origin + point.
+struct Indexed {
+  static constexpr std::string_view kName = "Indexed";
+  static constexpr int64_t kOpcode = 20;
+  static constexpr std::string_view kMnemonic = "indexed";
+  bool scatter{};
+  std::optional<VectorOp> combine{};
+  std::vector<Register> extents;
+  Operand index{};
+  Operand tile{};
+  Operand table{};
+  int64_t step{};
+  Register first{};
+  Register length{};
+  Register size{};
+  std::vector<Register> origin;
+
+  template <typename Self, typename Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit(FieldInfo{"scatter", Role::kValue, {}}, self.scatter);
+    visit(FieldInfo{"combine", Role::kReduction, {}}, self.combine);
+    visit(FieldInfo{"extents", Role::kSource, {kMaxRank}}, self.extents);
+    visit(FieldInfo{"index", Role::kValue, {}}, self.index);
+    visit(FieldInfo{"tile", Role::kValue, {}}, self.tile);
+    visit(FieldInfo{"table", Role::kValue, {}}, self.table);
+    visit(FieldInfo{"step", Role::kSize, {}}, self.step);
+    visit(FieldInfo{"first", Role::kSource, {}}, self.first);
+    visit(FieldInfo{"length", Role::kSource, {}}, self.length);
+    visit(FieldInfo{"size", Role::kSource, {}}, self.size);
+    visit(FieldInfo{"origin", Role::kSource, {kMaxRank}}, self.origin);
+  }
+};
+
 // What an instruction does; alternative i has the opcode i + 1.
 using Action = std::variant<LoopBegin, LoopEnd, Branch, Jump, Scalar, Move, Extract, Transfer,
                             IndirectTransfer, Chain, Reduce, Matmul, Copy, Publish, Receive,
-                            Delivered, TableLookup, Literal, Sort>;
+                            Delivered, TableLookup, Literal, Sort, Indexed>;
 
 // location is the index of the source location of the op that the instruction comes from.
 struct Instruction {
