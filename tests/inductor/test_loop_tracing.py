@@ -149,7 +149,7 @@ def test_pieces_of_a_cat_are_slices_of_its_buffer(recorded):
 
 def test_scatter_has_an_indirect_write(recorded):
     def function(x, i, y):
-        x.index_copy_(0, i, y)
+        x.index_put_((i,), y)
 
     index = torch.tensor([4, 1])
     scattered = [

@@ -133,7 +133,7 @@ def test_the_summary_counts_ops_and_samples(calls):
     assert next(line.split()[:4] for line in lines if "crashed the process" in line) == [
         "crash", "3", "3", "5"
     ]  # fmt: skip
-    assert "native: 8.3% of ops (float32 8.3%)" in calls["all"]["out"]
+    assert "native: 16.7% of ops (float32 16.7%)" in calls["all"]["out"]
 
 
 def test_a_resumed_run_skips_finished_units(calls):

@@ -95,6 +95,7 @@ KERNELS = {
     "groups within a stick": (lambda x: F.group_norm(x.view(4, 10, 100), 5), (X,)),
 }
 REJECTED = {
+    "scatter": NO_ROLES,
     "every second row": NOT_AFFINE,
     "every third column": NOT_AFFINE,
     "reversed rows": NOT_AFFINE,

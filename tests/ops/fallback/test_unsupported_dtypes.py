@@ -309,11 +309,12 @@ def test_every_dtype_is_printed_and_saved(dtype):
         assert torch.equal(loaded.cpu().view(torch.uint8), host.view(torch.uint8))
 
 
-def test_random_draws_equal_those_of_the_cpu():
+def test_random_draws_follow_the_seed_of_the_card():
     torch.spyre.manual_seed(3)
-    torch.manual_seed(3)
     x = torch.randn(6, dtype=torch.float64, device=DEVICE)
-    assert torch.equal(x.cpu(), torch.randn(6, dtype=torch.float64))
+    torch.spyre.manual_seed(3)
+    assert torch.equal(x.cpu(), torch.randn(6, dtype=torch.float64, device=DEVICE).cpu())
+    assert not torch.equal(x.cpu(), torch.randn(6, dtype=torch.float64, device=DEVICE).cpu())
     assert torch.rand(3, dtype=torch.complex64, device=DEVICE).dtype is torch.complex64
 
 

@@ -56,13 +56,20 @@ def result_or_error(call, device):
         return type(error)
 
 
-def check(call):
+# The card draws other numbers than the CPU for the same seed.
+RANDOM = ("rand", "randint", "randperm")
+
+
+def check(call, *, has_values=True):
     """Compare values, dtype and strides, or the type of the error."""
     expected, actual = result_or_error(call, "cpu"), result_or_error(call, "spyre")
     if isinstance(expected, type) or isinstance(actual, type):
         assert actual == expected
         return
     assert actual.dtype == expected.dtype and actual.stride() == expected.stride()
+    if not has_values:
+        assert actual.shape == expected.shape
+        return
     if expected.dtype is torch.float32:
         torch.testing.assert_close(actual.cpu(), expected, atol=1e-6, rtol=1e-5)
     elif expected.is_floating_point():
@@ -77,7 +84,7 @@ def check(call):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FACTORIES)
 def test_factories_return_what_the_cpu_returns(name, dtype):
-    check(lambda device: FACTORIES[name](device, dtype))
+    check(lambda device: FACTORIES[name](device, dtype), has_values=name not in RANDOM)
 
 
 @pytest.mark.parametrize("name", WINDOWS)

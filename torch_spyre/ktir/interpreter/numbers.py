@@ -87,6 +87,8 @@ def rounded(values: Array, name: str) -> Array:
 def instruction_name(operation: Operation) -> str:
     """Return the name of the vector instruction that an elementwise op is defined by."""
     mnemonic = operation.name.partition(".")[2]
+    if isinstance(operation, spyreop.MulHighI32Op):
+        return "mulhui"
     if isinstance(operation, ktir_arith.CmpfOp | ktir_arith.CmpiOp):
         return f"{mnemonic}_{operation.predicate_name}"
     return mnemonic
@@ -111,7 +113,7 @@ def apply(operation: Operation, operands: Sequence[Array], source: str, target: 
             return rounded(instructions.softplus(operands[0], *single), target)
         if name in instructions.FLOAT_FUNCTIONS:
             return rounded(instructions.FLOAT_FUNCTIONS[name](*operands), target)
-        if name in instructions.INTEGER_FUNCTIONS:
+        if name in instructions.INTEGER_FUNCTIONS or name == "philox":
             return _integer_function(name, operands, source, target)
         if len(operands) == 1:
             return _cast(name, operands[0], source, target)

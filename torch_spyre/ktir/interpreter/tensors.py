@@ -19,8 +19,8 @@ from xdsl.ir import Attribute, Operation, Region
 
 from torch_spyre.errors import KtirError
 from torch_spyre.ktir.affine import evaluate
-from torch_spyre.ktir.dialects.spyreop import SortOp
 from torch_spyre.ktir.dialects.indexed import GatherOp, ScatterOp
+from torch_spyre.ktir.dialects.spyreop import SortOp
 from torch_spyre.ktir.interpreter.numbers import Array, rounded, type_name
 
 # Runs a region on values of its arguments, and returns what it yields.
