@@ -1,5 +1,7 @@
 """Tests of reshapes: views if strides can express the new shape, copies otherwise."""
 
+import math
+
 import pytest
 import torch
 from compiling import compiled
@@ -7,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from program_interpreter import Interpreter
 
-from torch_spyre.backend.lowering.values import Buffer, Extent, TensorView, as_view
+from torch_spyre.backend.lowering.values import (
+    Buffer,
+    Extent,
+    TensorView,
+    as_view,
+    dynamic_reshape,
+)
 from torch_spyre.backend.program.instructions import Copy, ElementType
 
 SIZES = (4, 6, 8)
@@ -178,3 +186,34 @@ def test_a_reshape_that_strides_cannot_express_is_a_copy(change, reference, befo
     assert sum(isinstance(instruction, Copy) for instruction in content.code) == 1
     actual, expected = results(content, reference, after)
     assert actual == expected
+
+
+@given(
+    st.integers(1, 4),
+    st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=3),
+    st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=2),
+)
+def test_dims_known_at_run_time_are_merged_and_split_as_views(rows, inner, columns):
+    maximum, merged = 4, 4 * math.prod(inner)
+    # The tensor has room for the maximum; the other dims are a group of their own.
+    room = torch.arange(merged * math.prod(columns)).reshape(maximum, *inner, *columns)
+    fine = [Extent(0, maximum, False), *(Extent(0, size, True) for size in inner)]
+    column_extents = [Extent(0, size, True) for size in columns]
+    groups = [list(range(len(fine))), list(range(len(fine), len(fine) + len(column_extents)))]
+    source = TensorView(Buffer(1, "b"), ElementType.I32, (*fine, *column_extents), room.stride())
+    coarse = (Extent(0, merged, False), Extent(0, math.prod(columns), True))
+    merged_view = dynamic_reshape(source, coarse, groups)
+    assert merged_view is not None
+    sizes = rows * math.prod(inner), math.prod(columns)
+    result = room.flatten().as_strided(sizes, merged_view.strides)
+    assert torch.equal(result, room[:rows].reshape(sizes))
+    split_view = dynamic_reshape(merged_view, (*fine, *column_extents), groups)
+    assert split_view is not None
+    result = room.flatten().as_strided((rows, *inner, *columns), split_view.strides)
+    assert torch.equal(result, room[:rows])
+
+
+def test_an_inner_dim_known_at_run_time_cannot_be_merged():
+    extents = Extent(0, 2, True), Extent(0, 4, False)
+    source = TensorView(Buffer(1, "b"), ElementType.I32, extents, (4, 1))
+    assert dynamic_reshape(source, (Extent(0, 8, False),), [[0, 1]]) is None

@@ -1,5 +1,6 @@
 """Lowers ops of `tensor` and `linalg` on shapes: views where possible, copies otherwise."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from xdsl.dialects import tensor
@@ -15,6 +16,7 @@ from torch_spyre.backend.lowering.values import (
     Tensor,
     TensorView,
     Undefined,
+    dynamic_reshape,
     max_elements,
 )
 from torch_spyre.backend.program.instructions import NO_REGISTER
@@ -93,12 +95,24 @@ def lower_reshape(kernel: KernelContext, operation: Operation) -> None:
         kernel.tensors[result] = source
         return
     is_static = all(extent.is_static for extent in (*extents, *source.extents))
-    if not is_static or max_elements(extents) != max_elements(source.extents):
+    if is_static and max_elements(extents) == max_elements(source.extents):
+        kernel.tensors[result] = kernel.reshape(source, extents)
+        return
+    view = None
+    if not is_static and isinstance(operation, ExpandShapeOp | tensor.CollapseShapeOp):
+        view = dynamic_reshape(source, extents, _groups(operation))
+        view = view or dynamic_reshape(kernel.to_contiguous(source), extents, _groups(operation))
+    if view is None:
         raise kernel.error(
             f"cannot reshape {operation.operands[0].type} to {result.type}: the number of elements "
-            "must be static and the same"
+            "must be static and the same, or the outermost of the dims that are split or merged"
         )
-    kernel.tensors[result] = kernel.reshape(source, extents)
+    kernel.tensors[result] = view
+
+
+def _groups(operation: ExpandShapeOp | tensor.CollapseShapeOp) -> list[list[int]]:
+    """Return the dims of the higher rank that each dim of the lower rank stands for."""
+    return [[dim.value.data for dim in group] for group in operation.reassociation]
 
 
 def _result_extents(
@@ -110,8 +124,18 @@ def _result_extents(
         return tuple(
             map(kernel.extent, kernel.mixed_values(static, operation.dynamic_output_shape))
         )
+    if isinstance(operation, tensor.CollapseShapeOp):
+        groups = [[source.extents[dim] for dim in group] for group in _groups(operation)]
+        return tuple(_product(kernel, group) for group in groups)
     same_rank = len(source.extents) == declared.get_num_dims()
     return kernel.extents_of(declared, source.extents if same_rank else None)
+
+
+def _product(kernel: KernelContext, extents: Sequence[Extent]) -> Extent:
+    register = kernel.constant(1)
+    for extent in extents:
+        register = kernel.compute_index("muli", register, extent.register)
+    return kernel.extent(register)
 
 
 def lower_transpose(kernel: KernelContext, operation: TransposeOp) -> None:

@@ -132,6 +132,42 @@ def as_view(tensor: TensorView, extents: tuple[Extent, ...]) -> TensorView | Non
     return None if strides is None else replace(tensor, extents=extents, strides=strides)
 
 
+def dynamic_reshape(
+    tensor: TensorView, extents: tuple[Extent, ...], groups: Sequence[Sequence[int]]
+) -> TensorView | None:
+    """Return a view with dims split or merged, some of them known at run time; None if none exists.
+
+    `groups` are the dims of the higher rank that become, or come from, each dim of the lower one.
+    In a group with a dim known at run time, that dim is the outermost one.
+    """
+    merges = len(tensor.extents) > len(extents)
+    strides: list[int] = []
+    for position, group in enumerate(groups):
+        fine = [(tensor.extents if merges else extents)[dim] for dim in group]
+        first = next((dim for dim, extent in enumerate(fine) if extent.upper != 1), len(fine))
+        if not all(extent.is_static for extent in fine[first + 1 :]):
+            return None
+        # Elements of the coarse dim from one index of each fine dim to the next.
+        steps = [math.prod(extent.upper for extent in fine[dim + 1 :]) for dim in range(len(fine))]
+        if not merges:
+            stride = tensor.strides[position]
+            strides.extend(
+                0 if extent.upper == 1 else stride * step
+                for extent, step in zip(fine, steps, strict=True)
+            )
+            continue
+        known = [
+            (tensor.strides[dim], step)
+            for dim, extent, step in zip(group, fine, steps, strict=True)
+            if extent.upper != 1
+        ]
+        stride = known[-1][0] if known else 0
+        if any(fine_stride != stride * step for fine_stride, step in known):
+            return None
+        strides.append(stride)
+    return replace(tensor, extents=extents, strides=tuple(strides))
+
+
 def _reshaped_strides(
     sizes: Sequence[int], strides: Sequence[int], target_sizes: Sequence[int]
 ) -> tuple[int, ...] | None:
