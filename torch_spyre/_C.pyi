@@ -166,6 +166,7 @@ class BundleStage:
         is_ordered: bool = False,
         is_ordered_if_aliased: bool = False,
         ops: Sequence[ProgramOp] = ...,
+        scalars: Sequence[int] = ...,
     ) -> None: ...
     @property
     def arrays(self) -> list[ArrayBinding]: ...
@@ -183,6 +184,7 @@ class Bundle:
         stages: Sequence[BundleStage],
         scratch: Sequence[int] = ...,
         arguments: int | None = None,
+        like: Bundle | None = None,
     ) -> None: ...
     @property
     def name(self) -> str: ...

@@ -103,12 +103,17 @@ def program_record(
     return record_of(program.content, _recorded_counts(program, sizes, scalars, memories))
 
 
-def has_conflicts(program: Program, sizes: Sequence[int], memories: Sequence[int] = ()) -> bool:
+def has_conflicts(
+    program: Program,
+    sizes: Sequence[int],
+    memories: Sequence[int] = (),
+    scalars: Sequence[int] = (),
+) -> bool:
     """Return whether cores access the same memory, so that they must run in order.
 
     `memories` is as in `timing_of`.
     """
-    conflict: bool = _recorded_counts(program, sizes, (), memories)["conflict"]
+    conflict: bool = _recorded_counts(program, sizes, scalars, memories)["conflict"]
     return conflict
 
 

@@ -47,9 +47,10 @@ std::shared_ptr<const LaunchOptions> launch_options() {
 }
 
 BundleStage make_stage(std::string program_file, std::vector<ArrayBinding> arrays, LaunchCost cost,
-                       bool is_ordered, bool is_ordered_if_aliased, std::vector<ProgramOp> ops) {
-  return {std::move(program_file), std::move(arrays), std::move(cost), is_ordered,
-          is_ordered_if_aliased,   std::move(ops)};
+                       bool is_ordered, bool is_ordered_if_aliased, std::vector<ProgramOp> ops,
+                       std::vector<int64_t> scalars) {
+  return {std::move(program_file), std::move(arrays), std::move(cost),   is_ordered,
+          is_ordered_if_aliased,   std::move(ops),    std::move(scalars)};
 }
 
 ProgramOp make_op(std::string node, std::string op, std::string index_node, std::string index_op,
@@ -87,7 +88,8 @@ void bind_stages(py::module_& module) {
                           "One program of a bundle, and the memory of its arrays.")
       .def(py::init(&make_stage), py::kw_only(), py::arg("program_file"), py::arg("arrays"),
            py::arg("cost") = LaunchCost{}, py::arg("is_ordered") = false,
-           py::arg("is_ordered_if_aliased") = false, py::arg("ops") = std::vector<ProgramOp>())
+           py::arg("is_ordered_if_aliased") = false, py::arg("ops") = std::vector<ProgramOp>(),
+           py::arg("scalars") = std::vector<int64_t>())
       .def_readonly("arrays", &BundleStage::arrays)
       .def_readonly("is_ordered", &BundleStage::is_ordered)
       .def_readonly("is_ordered_if_aliased", &BundleStage::is_ordered_if_aliased)
@@ -160,9 +162,9 @@ void bind_bundles(py::module_& module) {
       py::class_<Bundle, std::shared_ptr<Bundle>>(
           module, "Bundle", "A sequence of device programs that run on the memory of one call.")
           .def(py::init<std::string, std::vector<BundleStage>, std::vector<int64_t>,
-                        std::optional<int64_t>>(),
+                        std::optional<int64_t>, const std::shared_ptr<Bundle>&>(),
                py::arg("name"), py::arg("stages"), py::arg("scratch") = std::vector<int64_t>{},
-               py::arg("arguments") = py::none())
+               py::arg("arguments") = py::none(), py::arg("like") = std::shared_ptr<Bundle>())
           .def_property_readonly("name", &Bundle::name)
           .def_property_readonly("arguments", &Bundle::arguments)
           .def(

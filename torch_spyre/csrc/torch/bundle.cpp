@@ -23,7 +23,8 @@ bool is_argument(const ArrayBinding& array) {
 }  // namespace
 
 Bundle::Bundle(std::string name, std::vector<BundleStage> stages,
-               std::vector<int64_t> scratch_bytes, std::optional<int64_t> arguments) {
+               std::vector<int64_t> scratch_bytes, std::optional<int64_t> arguments,
+               const std::shared_ptr<Bundle>& like) {
   auto content = std::make_shared<Content>();
   content->name = std::move(name);
   content->stages = std::move(stages);
@@ -40,6 +41,15 @@ Bundle::Bundle(std::string name, std::vector<BundleStage> stages,
   content->argument_bytes.assign(static_cast<size_t>(count), 0);
   programs_ = std::make_shared<Programs>();
   programs_->content = content;
+  if (like != nullptr) {
+    const auto has_same_program = [](const BundleStage& left, const BundleStage& right) {
+      return left.program_file == right.program_file;
+    };
+    TORCH_CHECK_VALUE(std::ranges::equal(content->stages, like->content().stages, has_same_program),
+                      "bundle ", content->name, ": its programs are not those of bundle ",
+                      like->name());
+    programs_->like = like->programs_;
+  }
   set_ops(ops_of(*content));
   for (const BundleStage& stage : content->stages) {
     for (const ArrayBinding& array : stage.arrays) {
@@ -174,6 +184,7 @@ struct Bundle::Work {
       range.bytes = static_cast<size_t>(array.bytes);
       launch.arrays.push_back(range);
     }
+    launch.scalars.assign(stage.scalars.begin(), stage.scalars.end());
     const bool depends_on_aliasing = stage.is_ordered != stage.is_ordered_if_aliased;
     launch.ordered =
         depends_on_aliasing && is_aliased(stage) ? stage.is_ordered_if_aliased : stage.is_ordered;
@@ -266,21 +277,22 @@ void Bundle::record(flex::CallRecord& call, const Loaded& loaded, c10::DeviceInd
   }
 }
 
-bool Bundle::is_loaded_on(c10::DeviceIndex card) const {
+std::shared_ptr<const Bundle::Loaded> Bundle::find_loaded(Programs& programs,
+                                                          c10::DeviceIndex card) {
   const auto index = static_cast<size_t>(card);
-  const std::lock_guard lock(programs_->mutex);
-  return index < programs_->loaded.size() && programs_->loaded[index] != nullptr;
+  const std::lock_guard lock(programs.mutex);
+  return index < programs.loaded.size() ? programs.loaded[index] : nullptr;
+}
+
+bool Bundle::is_loaded_on(c10::DeviceIndex card) const {
+  return find_loaded(*programs_, card) != nullptr;
 }
 
 std::shared_ptr<const Bundle::Loaded> Bundle::loaded_on(c10::DeviceIndex card) {
-  const auto index = static_cast<size_t>(card);
-  {
-    const std::lock_guard lock(programs_->mutex);
-    const auto& known = programs_->loaded;
-    if (index < known.size() && known[index] != nullptr) return known[index];
-  }
+  if (auto loaded = find_loaded(*programs_, card)) return loaded;
   // If two threads load the programs, either result is valid.
   std::shared_ptr<const Loaded> loaded = load(card);
+  const auto index = static_cast<size_t>(card);
   const std::lock_guard lock(programs_->mutex);
   auto& known = programs_->loaded;
   if (index >= known.size()) known.resize(index + 1);
@@ -290,23 +302,35 @@ std::shared_ptr<const Bundle::Loaded> Bundle::loaded_on(c10::DeviceIndex card) {
 std::shared_ptr<const Bundle::Loaded> Bundle::load(c10::DeviceIndex card) const {
   auto loaded = std::make_shared<Loaded>();
   loaded->content = programs_->content;
+  const std::shared_ptr<const Loaded> known =
+      programs_->like == nullptr ? nullptr : find_loaded(*programs_->like, card);
+  if (known != nullptr) {
+    loaded->programs = known->programs;
+    return loaded;
+  }
   for (const BundleStage& stage : content().stages) {
-    std::shared_ptr<const flex::LoadedProgram> program;
-    try {
-      program = flex::Runtime::get().card(card).load_program(
-          std::as_bytes(std::span(stage.program_file)));
-    } catch (const flex::ProgramError& error) {
-      TORCH_CHECK_VALUE(false, "bundle ", name(), ": ", error.what());
-    }
-    TORCH_CHECK_VALUE(program->arrays() == static_cast<int64_t>(stage.arrays.size()) &&
-                          program->scalars() == 0 && program->fixed_bytes().empty(),
-                      "bundle ", name(), ": kernel ", program->name(), " takes ", program->arrays(),
-                      " arrays, ", program->scalars(), " scalars and ",
-                      program->fixed_bytes().size(), " fixed buffers, and its stage gives ",
-                      stage.arrays.size(), " arrays");
-    loaded->programs.push_back(std::move(program));
+    loaded->programs.push_back(load_stage(stage, card));
   }
   return loaded;
+}
+
+std::shared_ptr<const flex::LoadedProgram> Bundle::load_stage(const BundleStage& stage,
+                                                              c10::DeviceIndex card) const {
+  std::shared_ptr<const flex::LoadedProgram> program;
+  try {
+    program =
+        flex::Runtime::get().card(card).load_program(std::as_bytes(std::span(stage.program_file)));
+  } catch (const flex::ProgramError& error) {
+    TORCH_CHECK_VALUE(false, "bundle ", name(), ": ", error.what());
+  }
+  TORCH_CHECK_VALUE(program->arrays() == static_cast<int64_t>(stage.arrays.size()) &&
+                        program->scalars() == static_cast<int64_t>(stage.scalars.size()) &&
+                        program->fixed_bytes().empty(),
+                    "bundle ", name(), ": kernel ", program->name(), " takes ", program->arrays(),
+                    " arrays, ", program->scalars(), " scalars and ", program->fixed_bytes().size(),
+                    " fixed buffers, and its stage gives ", stage.arrays.size(), " arrays and ",
+                    stage.scalars.size(), " scalars");
+  return program;
 }
 
 }  // namespace spyre

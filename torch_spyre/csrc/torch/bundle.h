@@ -40,14 +40,17 @@ struct BundleStage {
   bool is_ordered_if_aliased = false;
   // The ops of the program, in order; empty if they are unknown.
   std::vector<ProgramOp> ops{};
+  // The values of the program's scalars: sizes that are known when the bundle is made.
+  std::vector<int64_t> scalars{};
 };
 
 // Every card loads the programs on first use.
 class Bundle {
  public:
   // `arguments`: the number of arguments of a call, if no array is bound to the last ones.
+  // `like`: a bundle with the same program files, whose loaded programs this one shares.
   Bundle(std::string name, std::vector<BundleStage> stages, std::vector<int64_t> scratch_bytes,
-         std::optional<int64_t> arguments);
+         std::optional<int64_t> arguments, const std::shared_ptr<Bundle>& like = nullptr);
 
   // Returns the same programs, loaded once, as the kernel of other ops with equal OpSpecs: `nodes`
   // are the names of the nodes that the ops of each program come from.
@@ -104,6 +107,7 @@ class Bundle {
     std::shared_ptr<const Content> content;
     std::mutex mutex;
     std::vector<std::shared_ptr<const Loaded>> loaded;  // by card
+    std::shared_ptr<Programs> like;
   };
   // A call in a stream's queue.
   struct Work;
@@ -121,6 +125,9 @@ class Bundle {
   Memory memory_of_argument(size_t index, const at::Tensor& tensor, c10::Device device) const;
   std::shared_ptr<const Loaded> loaded_on(c10::DeviceIndex card);
   std::shared_ptr<const Loaded> load(c10::DeviceIndex card) const;
+  std::shared_ptr<const flex::LoadedProgram> load_stage(const BundleStage& stage,
+                                                        c10::DeviceIndex card) const;
+  static std::shared_ptr<const Loaded> find_loaded(Programs& programs, c10::DeviceIndex card);
 
   std::shared_ptr<Programs> programs_;
   std::shared_ptr<const BundleOps> ops_;
