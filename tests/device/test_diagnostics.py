@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from torch_spyre import knobs
-from torch_spyre._inductor import eager_op
+from torch_spyre._inductor import call_lowering
 from torch_spyre.device import diagnostics
 
 pytestmark = pytest.mark.usefixtures("kernels")
@@ -113,7 +113,7 @@ def test_a_failure_of_the_compiler_is_reported_with_its_traceback(folder, monkey
     def broken(*args, **kwargs):
         raise KeyError("on purpose")
 
-    monkeypatch.setattr(eager_op, "compile_bundle", broken)
+    monkeypatch.setattr(call_lowering, "compile_bundle", broken)
     x = torch.ones(3, 77, device="spyre")
     with pytest.warns(RuntimeWarning, match="on purpose") as warnings:
         assert torch.equal(x.expm1().cpu(), torch.ones(3, 77).expm1())

@@ -68,5 +68,5 @@ def test_only_the_driver_runs_passes_and_dumps():
 
 
 def test_eager_ops_and_compiled_graphs_call_the_driver():
-    assert importers(f"{ROOT}.driver.compile_bundle") == {"eager_op.py", "scheduling.py"}
+    assert importers(f"{ROOT}.driver.compile_bundle") == {"call_lowering.py", "scheduling.py"}
     assert importers(f"{ROOT}.driver.load_kernel") == {"async_compile.py"}

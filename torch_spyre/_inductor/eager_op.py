@@ -3,14 +3,9 @@
 import linecache
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch._inductor import ir
-from torch._inductor.exc import LoweringException
-from torch._inductor.graph import GraphLowering
-from torch._inductor.virtualized import V
 from torch._prims_common.wrappers import _maybe_resize_out
 from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -20,17 +15,24 @@ from torch_spyre import _C, knobs
 from torch_spyre._inductor import compile_log
 from torch_spyre._inductor.aliasing import check_aliasing, partially_aliased
 from torch_spyre._inductor.argument_checks import check_arguments
-from torch_spyre._inductor.bundle import Bundle, Tensor
+from torch_spyre._inductor.bundle import Tensor
+from torch_spyre._inductor.call_lowering import (
+    CallArguments,
+    CompiledCall,
+    Integer,
+    Output,
+    layout_of,
+    lower_call,
+)
 from torch_spyre._inductor.context import compiling
-from torch_spyre._inductor.driver import BundleRequest, compile_bundle, load_bundle
+from torch_spyre._inductor.driver import load_bundle
 from torch_spyre._inductor.eager_graph import Call, build_graph
 from torch_spyre._inductor.inputs import describe
-from torch_spyre._inductor.layouts.sticks import default_layout
-from torch_spyre._inductor.loop_tracer import concrete
 from torch_spyre._inductor.native_ops import is_native
 from torch_spyre._inductor.origin import Origin
-from torch_spyre._inductor.provenance import GraphOrigins, tracking
+from torch_spyre._inductor.provenance import GraphOrigins
 from torch_spyre._inductor.registration import register
+from torch_spyre._inductor.runtime.runner import Run
 from torch_spyre.constants import DEVICE_NAME
 from torch_spyre.device.diagnostics import report_compiler_error
 from torch_spyre.dtypes import RAW_DTYPES
@@ -43,44 +45,32 @@ from torch_spyre.pytorch_internals.fake_tensor_logging import quiet_meta_functio
 _REJECTIONS = (RuntimeError, ValueError, TypeError, IndexError)
 
 
-@dataclass(frozen=True)
-class View:
-    """A result that is a view of a buffer."""
-
-    buffer: str
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
-    offset: int
-
-
-# An argument by its position, a buffer by its name, a view of a buffer, or no tensor.
-Output = int | str | View | None
-
-
 class EagerPlan:
     """Allocates the outputs of calls with equal metadata, and runs their bundle."""
 
-    def __init__(
-        self,
-        bundle: Bundle,
-        inputs: Sequence[str],
-        outputs: Sequence["Output"],
-        structure: Any,
-    ) -> None:
-        self.run = load_bundle(bundle).run if any(bundle.stages) else None
-        self.outputs, self.structure = outputs, structure
-        allocated = {
-            name: tensor
-            for name, tensor in bundle.tensors.items()
-            if name in bundle.results and name not in inputs
-        }
+    def __init__(self, call: CompiledCall) -> None:
+        has_work = any(call.bundle.stages)
+        self._set_up(call, load_bundle(call.bundle).run if has_work else None, call.allocated)
+
+    @classmethod
+    def with_kernel(
+        cls, call: CompiledCall, run: Run | None, allocated: Sequence[Tensor]
+    ) -> "EagerPlan":
+        """Return the plan that runs this kernel, and allocates its results with these sizes."""
+        plan = cls.__new__(cls)
+        plan._set_up(call, run, allocated)
+        return plan
+
+    def _set_up(self, call: CompiledCall, run: Run | None, allocated: Sequence[Tensor]) -> None:
+        self.run = run
+        self.outputs, self.structure = call.outputs, call.structure
         self.allocations = [
-            (tensor.size, tensor.stride, tensor.dtype, _layout(tensor))
-            for tensor in allocated.values()
+            (tensor.size, tensor.stride, tensor.dtype, layout_of(tensor)) for tensor in allocated
         ]
-        self.positions = {name: position for position, name in enumerate((*inputs, *allocated))}
-        self.arguments = [self.positions[name] for name in bundle.arguments]
-        self.is_single = structure.is_leaf()
+        names = (*call.inputs, *(tensor.name for tensor in allocated))
+        self.positions = {name: position for position, name in enumerate(names)}
+        self.arguments = [self.positions[name] for name in call.bundle.arguments]
+        self.is_single = call.structure.is_leaf()
 
     def __call__(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         tensors = card_tensors(args, kwargs)
@@ -92,9 +82,13 @@ class EagerPlan:
         results = [self._output(output, tensors) for output in self.outputs]
         return results[0] if self.is_single else pytree.tree_unflatten(results, self.structure)
 
-    def _output(self, output: "Output", tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    def _output(
+        self, output: "Output", tensors: Sequence[torch.Tensor]
+    ) -> torch.Tensor | int | None:
         if output is None:
             return None
+        if isinstance(output, Integer):
+            return output.value
         if isinstance(output, int):
             return tensors[output]
         if isinstance(output, str):
@@ -137,10 +131,6 @@ def _is_resized(
     return any(
         target.shape != result.shape for target, result in zip(written, results, strict=True)
     )
-
-
-def _layout(tensor: Tensor) -> _C.SpyreTensorLayout:
-    return tensor.layout or default_layout(tensor.size, tensor.stride, tensor.dtype)
 
 
 def card_tensors(args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
@@ -194,8 +184,14 @@ def plan_eager_op(
                 return ResizingPlan(overload, results)
             module = build_graph(call, fakes, results, has_writes=bool(written))
         _check_native(module)
+        arguments = CallArguments(
+            overload._schema.name,
+            [_described(tensor) for tensor in tensors],
+            [_position(tensors, target) for target in written],
+            partially_aliased(tensors),
+        )
         try:
-            return _lower(overload, module, mode, fakes, tensors, written)
+            return EagerPlan(lower_call(arguments, module, mode, fakes, _origins_of(overload)))
         except (UnsupportedError, KnobError, torch.OutOfMemoryError):
             raise
         except InvalidBundleError as error:
@@ -282,44 +278,67 @@ def _check_native(module: torch.fx.GraphModule) -> None:
             raise UnsupportedError(f"{node.target} on these dtypes")
 
 
-def _lower(
+def compile_for_sizes(call: Call, arguments: CallArguments) -> CompiledCall:
+    """Compile a call for tensors of other sizes, which need not exist.
+
+    The call must have been planned before: what depends on memory is not checked again. Raise
+    UnsupportedError if the op rejects these sizes.
+    """
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    overload = call.overload
+    with default_dispatch_keys(), torch.no_grad(), compiling():
+        with mode:
+            fakes = [fake_tensor(tensor) for tensor in arguments.tensors]
+        written = [fakes[position] for position in arguments.written]
+        with quiet_meta_functions(), _rejections_as_unsupported(), mode:
+            results = check_arguments(overload, written, *call.arguments(fakes))
+            if _is_resized(overload, written, results):
+                raise UnsupportedError("targets of another size")
+            module = build_graph(call, fakes, results, has_writes=bool(written))
+        _check_native(module)
+        return lower_call(arguments, module, mode, fakes, _origins_of(overload))
+
+
+def compile_with_sizes(
     overload: torch._ops.OpOverload,
-    module: torch.fx.GraphModule,
-    mode: FakeTensorMode,
-    fakes: Sequence[Any],
-    tensors: Sequence[torch.Tensor],
-    written: Sequence[torch.Tensor],
-) -> EagerPlan:
-    """Lower the graph with Inductor, and compile its buffers as one bundle."""
-    graph = GraphLowering(module, example_inputs=fakes, shape_env=mode.shape_env, graph_id=0)
-    with V.set_graph_handler(graph), V.set_fake_mode(mode), V.set_extern_kernel_nodes([]):
-        try:
-            graph.run(*fakes)
-        except LoweringException as error:
-            raise UnsupportedError(f"{overload}: {error}") from error
-        graph.graph_outputs = [_reinterpreted(output) for output in graph.graph_outputs]
-        inputs = list(graph.graph_input_names)
-        known: dict[str, Tensor] = {}
-        for name, tensor in zip(inputs, tensors, strict=True):
-            described = describe(tensor)
-            assert described is not None
-            known[name] = replace(described, name=name)
-        _freeze_strides(graph, module)
-        buffers = _computed_buffers(graph)
-        _check_strides(graph, module)
-        outputs, results = _outputs(graph, inputs)
-        if written:
-            # The op returns the tensors that it writes; no new memory is needed.
-            outputs, results = [_position(tensors, target) for target in written], []
-        name = f"sdsc_{overload._schema.name.replace('::', '_')}"
-        aliased = frozenset(inputs[position] for position in partially_aliased(tensors))
-        with tracking(GraphOrigins(default=_origin_of_call(overload))):
-            bundle = compile_bundle(BundleRequest(name, buffers, known, results, aliased), graph)
-    example = _output_example(module)
-    if written:
-        example = tuple(written) if len(written) > 1 else written[0]
-    structure = pytree.tree_structure(example)
-    return EagerPlan(bundle, inputs, outputs, structure)
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    tensors: Sequence[Tensor],
+) -> CompiledCall:
+    """Compile a call for tensors with this metadata in place of its own."""
+    written = [
+        _position(card_tensors(args, kwargs), target)
+        for target in _written_arguments(overload, args, kwargs)
+    ]
+    arguments = CallArguments(overload._schema.name, tensors, written)
+    return compile_for_sizes(Call(overload, args, kwargs), arguments)
+
+
+def observed_tensors(args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor] | None:
+    """Return the metadata of a call's tensors; None if some of them alias partially."""
+    tensors = card_tensors(args, kwargs)
+    if not tensors or partially_aliased(tensors):
+        return None
+    return [_described(tensor) for tensor in tensors]
+
+
+def fake_tensor(tensor: Tensor) -> torch.Tensor:
+    """Return a tensor of the current fake mode; it has a storage of its own."""
+    end = 1 + sum(
+        (size - 1) * stride for size, stride in zip(tensor.size, tensor.stride, strict=True)
+    )
+    memory = torch.empty(tensor.offset + end, dtype=tensor.dtype, device=DEVICE_NAME)
+    return memory.as_strided(tensor.size, tensor.stride, tensor.offset)
+
+
+def _described(tensor: torch.Tensor) -> Tensor:
+    described = describe(tensor)
+    assert described is not None
+    return described
+
+
+def _origins_of(overload: torch._ops.OpOverload) -> GraphOrigins:
+    return GraphOrigins(default=_origin_of_call(overload))
 
 
 def _origin_of_call(overload: torch._ops.OpOverload) -> Origin:
@@ -334,81 +353,8 @@ def _origin_of_call(overload: torch._ops.OpOverload) -> Origin:
     return Origin(op=str(overload), file=file, line=line, code=code)
 
 
-def _reinterpreted(output: Any) -> Any:
-    """Return a view that Inductor has not realized as a reinterpreted buffer."""
-    if not isinstance(output, ir.TensorBox):
-        return output
-    storage, layout = ir.as_storage_and_layout(output, freeze=True)
-    return ir.ReinterpretView(data=storage, layout=layout)
-
-
 def _position(tensors: Sequence[torch.Tensor], target: torch.Tensor) -> int:
     return next(position for position, tensor in enumerate(tensors) if tensor is target)
-
-
-def _output_example(module: torch.fx.GraphModule) -> Any:
-    (output,) = (node for node in module.graph.nodes if node.op == "output")
-    return pytree.tree_map_only(torch.fx.Node, lambda node: node.meta["val"], output.args[0])
-
-
-def _freeze_strides(graph: GraphLowering, module: torch.fx.GraphModule) -> None:
-    """Give results the strides that they have in PyTorch: for most ops those of the inputs."""
-    values = pytree.tree_leaves(_output_example(module))
-    for output, value in zip(graph.graph_outputs, values, strict=False):
-        data = output.data if isinstance(output, ir.StorageBox) else None
-        if isinstance(data, ir.ComputedBuffer) and isinstance(data.layout, ir.FlexibleLayout):
-            data.freeze_layout_with_exact_strides(list(value.stride()))
-
-
-def _check_strides(graph: GraphLowering, module: torch.fx.GraphModule) -> None:
-    """Raise UnsupportedError for a result that does not have PyTorch's strides."""
-    values = pytree.tree_leaves(_output_example(module))
-    for output, value in zip(graph.graph_outputs, values, strict=False):
-        if not isinstance(output, ir.StorageBox) or not isinstance(value, torch.Tensor):
-            continue
-        strides = list(map(concrete, output.get_stride()))
-        dims = zip(value.shape, strides, value.stride(), strict=True)
-        if any(size > 1 and stride != expected for size, stride, expected in dims):
-            raise UnsupportedError(f"a result with strides {tuple(value.stride())}")
-
-
-def _computed_buffers(graph: GraphLowering) -> list[ir.ComputedBuffer]:
-    """Return the buffers that loops compute; raise UnsupportedError for other operations."""
-    buffers: list[ir.ComputedBuffer] = []
-    for operation in graph.operations:
-        if isinstance(operation, ir.ConcatKernel):
-            continue
-        if not isinstance(operation, ir.ComputedBuffer):
-            raise UnsupportedError(
-                f"Inductor's {type(operation).__name__} in the graph of an eager op"
-            )
-        operation.decide_layout()
-        buffers.append(operation)
-    return buffers
-
-
-def _outputs(graph: GraphLowering, inputs: Sequence[str]) -> tuple[list[Output], list[str]]:
-    """Return the outputs of the call, and the names of the new buffers that hold them."""
-    outputs: list[Output] = []
-    buffers: list[str] = []
-    for output in graph.graph_outputs:
-        if isinstance(output, ir.NoneAsConstantBuffer):
-            outputs.append(None)
-            continue
-        name = output.get_name()
-        if isinstance(output, ir.ReinterpretView):
-            layout = output.get_layout()
-            size = tuple(map(concrete, layout.size))
-            outputs.append(
-                View(name, size, tuple(map(concrete, layout.stride)), concrete(layout.offset))
-            )
-        elif isinstance(output, ir.StorageBox):
-            outputs.append(inputs.index(name) if name in inputs else name)
-        else:
-            raise UnsupportedError(f"an output that is a {type(output).__name__}")
-        if name not in inputs:
-            buffers.append(name)
-    return outputs, buffers
 
 
 def _written_arguments(
