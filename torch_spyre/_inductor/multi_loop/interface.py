@@ -42,6 +42,8 @@ class MultiLoopOp(ABC):
     # The symbol of the traced loop in each role: `c<n>` for dim n of the result, `r<n>` for reduced
     # dims. Alignment can split them; `op_info` of a spec records the parts (`LoopRoles`).
     roles: ClassVar[Mapping[str, str]]
+    # Whether `emit_tile` accepts frames with extents that are known at launch.
+    supports_dynamic_sizes: ClassVar[bool] = False
 
     @abstractmethod
     def stick_candidates(self, op: "LayoutOp") -> Sequence["StickCandidate"]:

@@ -15,13 +15,22 @@ from torch_spyre._inductor.work_division import check_span_limit, divide
 from torch_spyre.cards import CardDescription, usable_cores
 
 
-def divided(specs: Sequence[OpSpec], card: CardDescription) -> list[OpSpec]:
-    """Return the specs with splits, chosen for the spec with most work."""
-    space = IterationSpace.from_specs(specs)
+def divided(
+    specs: Sequence[OpSpec],
+    card: CardDescription,
+    dynamic: frozenset[Symbol] = frozenset(),
+) -> list[OpSpec]:
+    """Return the specs with splits, chosen for the spec with most work.
+
+    `dynamic` are the symbols whose sizes are known at launch; the specs have their largest sizes.
+    """
+    space = IterationSpace.from_specs(specs, dynamic)
     multi_loop = multi_loop_op_of(specs)
     if multi_loop is not None:
         return _with_splits(specs, multi_loop.core_splits(specs, space, usable_cores(card)))
     leader = _combinable_reduction(specs, space)
+    if leader is not None and space.accesses[leader.output].symbols & dynamic:
+        leader = None  # cores exchange tiles of one size only
     shared = frozenset() if leader is None else space.reduced
     if leader is None:
         leader = max(specs, key=lambda spec: (is_matmul(spec), prod(spec.sizes.values())))

@@ -44,6 +44,8 @@ class Box:
     stick: int = 0
     # Whether this is the lane of a tensor with one stick.
     is_lane: bool = False
+    # The position of the device dim; for sticks, of the dim that counts them.
+    dim: int = 0
 
     @property
     def is_stick(self) -> bool:
@@ -109,19 +111,19 @@ def _boxes(sizes: tuple[int, ...], coordinates: tuple[sympy.Expr, ...]) -> tuple
             whole_sticks = sympy.sympify(coordinate) - sympy.floor(inner / stick)
             total = _sum(sympy.expand(inner + whole_sticks * stick))
             if total is not None:
-                boxes.append(Box(total, strides[position], sizes[position], stick))
+                boxes.append(Box(total, strides[position], sizes[position], stick, dim=position))
                 has_stick_dim = True
                 continue
         plain = _sum(coordinate)
         if plain is None:
             return None
-        boxes.append(Box(plain, strides[position], sizes[position]))
+        boxes.append(Box(plain, strides[position], sizes[position], dim=position))
     if not has_stick_dim:
         # The tensor has one stick: the lane is a plain sum.
         lane_sum = _sum(lane)
         if lane_sum is None:
             return None
-        boxes.append(Box(lane_sum, 1, stick, is_lane=True))
+        boxes.append(Box(lane_sum, 1, stick, is_lane=True, dim=len(sizes) - 1))
     return _without_diagonals(tuple(boxes))
 
 

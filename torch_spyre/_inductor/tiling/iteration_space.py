@@ -21,9 +21,13 @@ class IterationSpace:
     accesses: Mapping[TensorArg, Access]
     # Symbols along sticks that also hold elements which the kernel must not change.
     partially_written: frozenset[Symbol] = frozenset()
+    # Symbols whose sizes are known at launch; `sizes` has the largest ones.
+    dynamic: frozenset[Symbol] = frozenset()
 
     @classmethod
-    def from_specs(cls, specs: Sequence[OpSpec]) -> "IterationSpace":
+    def from_specs(
+        cls, specs: Sequence[OpSpec], dynamic: frozenset[Symbol] = frozenset()
+    ) -> "IterationSpace":
         """Return the space of these specs; raise UnsupportedError if they do not share one."""
         sizes: dict[Symbol, int] = {}
         splits: dict[Symbol, int] = {}
@@ -49,7 +53,9 @@ class IterationSpace:
                 partially_written |= accesses[spec.output].stick_symbols
             if spec.is_reduction:
                 reduced |= set(spec.sizes) - accesses[spec.output].symbols
-        return cls(sizes, splits, frozenset(reduced), accesses, frozenset(partially_written))
+        return cls(
+            sizes, splits, frozenset(reduced), accesses, frozenset(partially_written), dynamic
+        )
 
     @property
     def cores(self) -> int:
@@ -86,10 +92,22 @@ class IterationSpace:
             if access.arg.name in indices:
                 excluded |= access.symbols
         return frozenset(
-            symbol
-            for symbol in along_sticks - excluded
-            if len({round_up(self.sizes[symbol], stick) for stick in self._sticks(symbol)}) == 1
+            symbol for symbol in along_sticks - excluded if self._sticks_end_together(symbol)
         )
+
+    def _sticks_end_together(self, symbol: Symbol) -> bool:
+        sticks = self._sticks(symbol)
+        if symbol in self.dynamic:
+            return len(sticks) == 1
+        return len({round_up(self.sizes[symbol], stick) for stick in sticks}) == 1
+
+    def _written_along_sticks(self) -> set[Symbol]:
+        return {
+            symbol
+            for access in self.memory_accesses
+            if not access.arg.is_input
+            for symbol in access.stick_symbols
+        }
 
     def _sticks(self, symbol: Symbol) -> set[int]:
         """Return the elements per stick of the tensors whose sticks run along the symbol."""
@@ -114,6 +132,9 @@ class IterationSpace:
         # Padding may be computed, but not reduced.
         if symbol in self.padded_symbols() - self.reduced:
             return -(-size // granule)
+        if symbol in self.dynamic and granule > 1:
+            # The last slice may be short. It must not end within a stick that another core writes.
+            return 1 if symbol in self._written_along_sticks() else -(-size // granule)
         return size // granule if size % granule == 0 else 1
 
     def slice_size(self, symbol: Symbol, padded: frozenset[Symbol]) -> int:

@@ -17,6 +17,7 @@ from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 from torch_spyre.cards import CardDescription
 from torch_spyre.constants import BYTES_IN_STICK
+from torch_spyre.errors import UnsupportedError
 
 # Streaming smaller tiles than this costs more for accumulators than it saves in the scratchpad.
 _MIN_STREAMED = 256
@@ -58,12 +59,19 @@ def is_matmul(spec: OpSpec) -> bool:
     return spec.op in MATMUL_OPS
 
 
-def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:
-    """Return tiles of at most `budget` bytes; None if even the smallest tiles exceed it."""
+def plan_tiles(
+    specs: Sequence[OpSpec], budget: int, dynamic: frozenset[Symbol] = frozenset()
+) -> TilePlan | None:
+    """Return tiles of at most `budget` bytes; None if even the smallest tiles exceed it.
+
+    `dynamic` are the symbols whose sizes are known at launch; the specs have their largest sizes.
+    """
     multi_loop = multi_loop_op_of(specs)
     if multi_loop is not None:
+        if dynamic and not multi_loop.supports_dynamic_sizes:
+            raise UnsupportedError(f"{specs[0].op} with sizes known only at launch")
         return multi_loop.plan_tiles(specs, budget)
-    space = IterationSpace.from_specs(specs)
+    space = IterationSpace.from_specs(specs, dynamic)
     padded = space.padded_symbols()
     per_core = {symbol: space.slice_size(symbol, padded) for symbol in space.sizes}
     granules = {symbol: space.granule(symbol) for symbol in space.sizes}

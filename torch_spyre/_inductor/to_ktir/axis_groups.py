@@ -2,13 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from sympy import Symbol
 
-from torch_spyre._inductor.tiling.access import Access, Box
 from torch_spyre._inductor.tiling.axis import Axis
+from torch_spyre._inductor.to_ktir.extents import (
+    Extent,
+    Shape,
+    Size,
+    ceil_divided,
+    known,
+    maximum_of,
+)
 from torch_spyre._inductor.to_ktir.indices import Index, IndexArithmetic
+from torch_spyre._inductor.to_ktir.memory_boxes import MemoryBox, MemoryBoxes
 from torch_spyre._inductor.to_ktir.tiles import Frame
 
 
@@ -16,10 +23,10 @@ from torch_spyre._inductor.to_ktir.tiles import Frame
 class ViewDim:
     """A dim of a memory view, and the range of it that the tile covers."""
 
-    size: int
-    stride: int
+    size: Size
+    stride: Size
     origin: Index
-    length: int
+    length: Size
 
 
 @dataclass(frozen=True)
@@ -32,22 +39,28 @@ class AxisGroup:
 
     axes: tuple[Axis, ...]
     factors: tuple[int, ...]
-    extents: tuple[int, ...]
+    extents: Shape
     dims: tuple[ViewDim, ...]
     lead: int = 0
 
     @property
-    def length(self) -> int:
+    def length(self) -> Size:
         """The number of elements that are loaded."""
-        return prod(dim.length for dim in self.dims)
+        length: Size = 1
+        for dim in self.dims:
+            if isinstance(dim.length, Extent):
+                length = dim.length * known(length)
+            else:
+                length = length * dim.length
+        return length
 
     @property
-    def run(self) -> int:
+    def run(self) -> Size:
         """With several axes, the number of elements that the tile covers, including gaps."""
         return self.factors[0] * self.extents[0]
 
     @property
-    def radices(self) -> tuple[int, ...]:
+    def radices(self) -> Shape:
         """The sizes that a run splits into: one for each axis, including gaps."""
         ratios = [
             outer // inner for outer, inner in zip(self.factors, self.factors[1:], strict=False)
@@ -60,16 +73,16 @@ class AxisGroup:
 
 
 def axis_groups(
-    access: Access, frame: Frame, arithmetic: IndexArithmetic
+    rectangle: MemoryBoxes | None, frame: Frame, arithmetic: IndexArithmetic
 ) -> list[AxisGroup] | None:
     """Return the groups in the order of the frame's axes, with those of lanes last.
 
     Return None if the tile is not a rectangle of the tensor.
     """
-    if access.boxes is None:
+    if rectangle is None:
         return None
     groups: list[AxisGroup] = []
-    for box in access.boxes:
+    for box in rectangle.boxes:
         if not box.sum.terms:
             continue
         box_groups = _groups_of_box(box, frame, arithmetic)
@@ -81,7 +94,7 @@ def axis_groups(
 
 
 def _groups_of_box(
-    box: Box, frame: Frame, arithmetic: IndexArithmetic
+    box: MemoryBox, frame: Frame, arithmetic: IndexArithmetic
 ) -> Sequence[AxisGroup] | None:
     """Return a group for each symbol that steps over whole sticks, and one for those within."""
     groups = []
@@ -102,7 +115,7 @@ def _groups_of_box(
 
 
 def _groups_along_sticks(
-    box: Box,
+    box: MemoryBox,
     terms: Sequence[tuple[Symbol, int]],
     frame: Frame,
     arithmetic: IndexArithmetic,
@@ -117,17 +130,16 @@ def _groups_along_sticks(
     factors = tuple(factor for _, factor in terms)
     extents = tuple(frame.extents[symbol] for symbol in symbols)
     is_nested = all(
-        outer % inner == 0 and inner * extent <= outer
+        outer % inner == 0 and inner * maximum_of(extent) <= outer
         for outer, inner, extent in zip(factors, factors[1:], extents[1:], strict=False)
     )
     if not is_nested or (len(factors) > 1 and factors[-1] != 1):
         return None
-    # With several axes, a multiple of the largest factor, so that a reshape can split the axes.
-    length = factors[0] * extents[0] if len(factors) > 1 else 1 + factors[0] * (extents[0] - 1)
+    length = _span(factors, extents)
     lead = origin.modulo(box.stick)
     aligned = Index(origin.offset - lead, origin.value, origin.multiple)
     first = arithmetic.divided(aligned, box.stick)
-    sticks = -(-(lead + length) // box.stick)
+    sticks = ceil_divided(length + lead, box.stick)
     dims = (
         ViewDim(box.size, box.stride, first, sticks),
         ViewDim(box.stick, 1, Index(0), box.stick),
@@ -135,8 +147,21 @@ def _groups_along_sticks(
     return [AxisGroup(axes, factors, extents, dims, lead)]
 
 
+def _span(factors: Sequence[int], extents: Sequence[Size]) -> Size:
+    """Return how many elements the tile covers along the sticks.
+
+    With several axes, this is a multiple of the largest factor, so that a reshape can split them.
+    """
+    if len(factors) > 1:
+        return factors[0] * known(extents[0])
+    (factor,), (extent,) = factors, extents
+    if factor == 1:
+        return extent
+    return 1 + factor * (known(extent) - 1)
+
+
 def _stick_and_lane_groups(
-    box: Box, axes: tuple[Axis, ...], origin: Index, frame: Frame, arithmetic: IndexArithmetic
+    box: MemoryBox, axes: tuple[Axis, ...], origin: Index, frame: Frame, arithmetic: IndexArithmetic
 ) -> Sequence[AxisGroup]:
     stick, lane = axes
     count = frame.extent(stick)

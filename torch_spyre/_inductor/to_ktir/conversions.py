@@ -7,7 +7,15 @@ from xdsl.dialects import math as math_dialect
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
-from torch_spyre._inductor.to_ktir.types import F8E4M3, F8E5M2, F32, I1, bytes_of, is_float
+from torch_spyre._inductor.to_ktir.types import (
+    F8E4M3,
+    F8E5M2,
+    F32,
+    I1,
+    bytes_of,
+    is_float,
+    tensor_type,
+)
 from torch_spyre.ktir.dialects import arith as ktir_arith
 
 # Halfway between the largest value of float8_e5m2fnuz and the value that would follow it.
@@ -30,7 +38,7 @@ def converted(emitter: Emitter, value: SSAValue, target: Attribute) -> SSAValue:
         return converted(emitter, converted(emitter, value, F32), target)
     if target == F8E5M2:
         value = _overflow_to_nan(emitter, value)
-    result_type = type(value.type)(target, shape_of(value))  # type: ignore[call-arg]  # a tensor type
+    result_type = tensor_type(target, shape_of(value))
     return emitter.add(_cast(source, target)(value, result_type))
 
 

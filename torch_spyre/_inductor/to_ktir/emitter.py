@@ -1,11 +1,16 @@
-"""Emits KTIR ops on tiles, one method for each. Shapes are static; views cost nothing."""
+"""Emits KTIR ops on tiles, one method for each. Views cost nothing.
+
+Dims of tiles are integers, or extents that are known when the kernel runs.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isinf
+from weakref import WeakKeyDictionary
 
 from xdsl.dialects import arith, scf, tensor
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AffineMapAttr,
     AnyFloat,
     ArrayAttr,
@@ -16,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     LocationAttr,
     MemRefType,
+    TensorType,
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
@@ -23,6 +29,15 @@ from xdsl.dialects.linalg.ops import BroadcastOp, GenericOp, ReduceOp, Transpose
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineMap
 
+from torch_spyre._inductor.to_ktir.extents import (
+    Extent,
+    Shape,
+    Size,
+    as_operands,
+    dynamic,
+    known,
+    static,
+)
 from torch_spyre._inductor.to_ktir.indices import Index, IndexArithmetic
 from torch_spyre._inductor.to_ktir.types import F16, F32, tensor_type
 from torch_spyre.ktir.dialects.ktdp.tiles import ConstructAccessTileOp
@@ -31,16 +46,37 @@ from torch_spyre.ktir.dialects.ktdp.types import AccessTileType
 from torch_spyre.ktir.dialects.ktdp.views import ConstructMemoryViewOp, full_box
 from torch_spyre.ktir.dialects.tensor import ExpandShapeOp
 
-Shape = tuple[int, ...]
 # f16 literals in the text of KTIR are IEEE half floats. The range of the card's format is larger:
 # an epsilon of 1e-8 would become 0. Its precision is lower: an inexact literal would be rounded
 # twice. Other values than those of both formats are truncated from f32 literals.
 _F16_LITERAL_RANGE = (2.0**-14, 65504.0)
 
 
+# The shapes of tensors with dims that are known at run time: their types say `?`.
+_dynamic_shapes: WeakKeyDictionary[SSAValue, Shape] = WeakKeyDictionary()
+
+
 def shape_of(value: SSAValue) -> Shape:
     shape: Shape = value.type.get_shape()  # type: ignore[attr-defined]  # callers hold tensors
-    return shape
+    return _dynamic_shapes[value] if DYNAMIC_INDEX in shape else shape
+
+
+def static_shape_of(value: SSAValue) -> tuple[int, ...]:
+    """Return a shape; raise UnsupportedError if a dim is known only at run time."""
+    return tuple(map(known, shape_of(value)))
+
+
+def with_shape(value: SSAValue, shape: Shape) -> SSAValue:
+    """Return a tensor whose dims have these sizes; its type may not state all of them."""
+    if any(isinstance(size, Extent) for size in shape):
+        _dynamic_shapes[value] = shape
+    return value
+
+
+def _copy_shapes(sources: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
+    for source, value in zip(sources, values, strict=True):
+        if source in _dynamic_shapes:
+            _dynamic_shapes[value] = _dynamic_shapes[source]
 
 
 def element_of(value: SSAValue) -> Attribute:
@@ -71,7 +107,22 @@ class Emitter:
         self._scalars: dict[object, SSAValue] = {}
 
     def add(self, operation: Operation) -> SSAValue:
-        return self.indices.add_op(operation)
+        """Append an op and return its first result.
+
+        A result with sizes known at run time has the shape of the first operand of its rank, as
+        elementwise ops do.
+        """
+        result = self.indices.add_op(operation)
+        if isinstance(result.type, TensorType) and DYNAMIC_INDEX in result.type.get_shape():
+            rank = result.type.get_num_dims()
+            for operand in operation.operands:
+                if operand in _dynamic_shapes and len(_dynamic_shapes[operand]) == rank:
+                    return with_shape(result, _dynamic_shapes[operand])
+        return result
+
+    def add_with_shape(self, operation: Operation, shape: Shape) -> SSAValue:
+        """Append an op whose first result is a tensor of this shape."""
+        return with_shape(self.indices.add_op(operation), shape)
 
     @contextmanager
     def at(self, location: LocationAttr | None) -> Iterator[None]:
@@ -85,19 +136,23 @@ class Emitter:
     # Memory
 
     def view(
-        self, base: SSAValue, offset: int, sizes: Shape, strides: Shape, element: Attribute
+        self, base: SSAValue, offset: Size, sizes: Shape, strides: Shape, element: Attribute
     ) -> SSAValue:
         """Return a memory view; equal ones are emitted once, at the start of the function."""
         key = (base, offset, sizes, strides, element)
         if key not in self._views:
             address = base if offset == 0 else self._entry_sum(base, offset)
-            operation = ConstructMemoryViewOp(address, sizes, strides, MemRefType(element, sizes))
+            view_type = MemRefType(element, static(sizes))
+            operation = ConstructMemoryViewOp(
+                address, as_operands(sizes), as_operands(strides), view_type
+            )
             self._add_at_entry(operation)
             self._views[key] = operation.result
         return self._views[key]
 
-    def _entry_sum(self, base: SSAValue, offset: int) -> SSAValue:
-        operation = arith.AddiOp(base, self.indices.constant(offset))
+    def _entry_sum(self, base: SSAValue, offset: Size) -> SSAValue:
+        added = offset.value if isinstance(offset, Extent) else self.indices.constant(offset)
+        operation = arith.AddiOp(base, added)
         self._add_at_entry(operation)
         return operation.result
 
@@ -118,7 +173,7 @@ class Emitter:
 
     def load(self, view: SSAValue, origins: Sequence[Index], sizes: Shape) -> SSAValue:
         tile = self._tile(view, origins, sizes)
-        return self.add(LoadOp(tile, tensor_type(element_of(view), sizes)))
+        return self.add_with_shape(LoadOp(tile, tensor_type(element_of(view), sizes)), sizes)
 
     def store(self, value: SSAValue, view: SSAValue, origins: Sequence[Index]) -> None:
         tile = self._tile(view, origins, shape_of(value))
@@ -126,7 +181,12 @@ class Emitter:
 
     def _tile(self, view: SSAValue, origins: Sequence[Index], sizes: Shape) -> SSAValue:
         values = [self.indices.value(origin) for origin in origins]
-        return self.add(ConstructAccessTileOp(view, values, full_box(sizes), AccessTileType(sizes)))
+        shape = static(sizes)
+        return self.add(
+            ConstructAccessTileOp(
+                view, values, full_box(shape), AccessTileType(shape), symbols=dynamic(sizes)
+            )
+        )
 
     # Scalars and constants
 
@@ -144,10 +204,12 @@ class Emitter:
         return self._scalars[key]
 
     def splat(self, scalar: SSAValue, shape: Shape) -> SSAValue:
-        return self.add(tensor.SplatOp(scalar, (), tensor_type(scalar.type, shape)))
+        operation = tensor.SplatOp(scalar, dynamic(shape), tensor_type(scalar.type, shape))
+        return self.add_with_shape(operation, shape)
 
     def empty(self, element: Attribute, shape: Shape) -> SSAValue:
-        return self.add(tensor.EmptyOp((), tensor_type(element, shape)))
+        operation = tensor.EmptyOp(dynamic(shape), tensor_type(element, shape))
+        return self.add_with_shape(operation, shape)
 
     # Views of tensors
 
@@ -156,34 +218,48 @@ class Emitter:
             return value
         target = self.empty(element_of(value), shape)
         dims = DenseArrayBase.from_list(i64, new_dims)
-        return self.add(BroadcastOp(value, target, dims, target.type))
+        return self.add_with_shape(BroadcastOp(value, target, dims, target.type), shape)
 
     def transpose(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
         if list(order) == list(range(len(order))):
             return value
         shape = shape_of(value)
-        target = self.empty(element_of(value), tuple(shape[dim] for dim in order))
+        transposed = tuple(shape[dim] for dim in order)
+        target = self.empty(element_of(value), transposed)
         permutation = DenseArrayBase.from_list(i64, order)
-        return self.add(TransposeOp(value, target, permutation, target.type))
+        return self.add_with_shape(TransposeOp(value, target, permutation, target.type), transposed)
 
     def slice(
-        self, value: SSAValue, offsets: Shape, sizes: Shape, strides: Shape | None = None
+        self,
+        value: SSAValue,
+        offsets: Sequence[int],
+        sizes: Shape,
+        strides: Sequence[int] | None = None,
     ) -> SSAValue:
         steps = strides or (1,) * len(sizes)
         if sizes == shape_of(value):
             return value
         result = tensor_type(element_of(value), sizes)
-        return self.add(tensor.ExtractSliceOp(value, offsets, sizes, steps, result))
+        operation = tensor.ExtractSliceOp(value, offsets, as_operands(sizes), steps, result)
+        return self.add_with_shape(operation, sizes)
 
     def insert(
-        self, value: SSAValue, into: SSAValue, offsets: Shape, strides: Shape | None = None
+        self,
+        value: SSAValue,
+        into: SSAValue,
+        offsets: Sequence[int],
+        strides: Sequence[int] | None = None,
     ) -> SSAValue:
-        steps = strides or (1,) * len(offsets)
-        return self.add(
-            tensor.InsertSliceOp.from_static_parameters(
-                value, into, offsets, shape_of(value), steps
-            )
+        sizes = shape_of(value)
+        operation = tensor.InsertSliceOp.get(
+            value,
+            into,
+            static(sizes),
+            static_offsets=offsets,
+            static_strides=strides or (1,) * len(offsets),
+            sizes=dynamic(sizes),
         )
+        return self.add_with_shape(operation, shape_of(into))
 
     def reshape(self, value: SSAValue, groups: Sequence[Sequence[int]], shape: Shape) -> SSAValue:
         """Emit a collapse of each group of dims to one, or an expansion of each dim to a group."""
@@ -200,8 +276,8 @@ class Emitter:
                 properties={"reassociation": reassociation},
             )
         else:
-            operation = ExpandShapeOp(value, shape, reassociation, result)
-        return self.add(operation)
+            operation = ExpandShapeOp(value, as_operands(shape), reassociation, result)
+        return self.add_with_shape(operation, shape)
 
     # Arithmetic
 
@@ -239,7 +315,8 @@ class Emitter:
         operation = combine(*block.args)
         block.add_ops([operation, YieldOp(operation.results[0])])
         dimensions = DenseArrayBase.from_list(i64, dims)
-        return self.add(ReduceOp(value, initial, dimensions, Region(block)))
+        operation = ReduceOp(value, initial, dimensions, Region(block))
+        return self.add_with_shape(operation, shape_of(initial))
 
     # Control flow
 
@@ -271,12 +348,14 @@ class Emitter:
         block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
         self.indices.block = block
         variable, *values = block.args
+        _copy_shapes(carried, values)
         yielded = body(Index(0, variable, step), values)
         block.add_op(scf.YieldOp(*yielded))
         self.indices.block = enclosing
         start, end = (self.indices.value(bound) for bound in (lower, upper))
         operation = scf.ForOp(start, end, self.indices.constant(step), carried, block)
         self.indices.append(operation)
+        _copy_shapes(carried, operation.results)
         return list(operation.results)
 
     def choose(

@@ -1,5 +1,6 @@
 """Index arithmetic of a kernel: folds constants, and emits `arith` ops on `index` values."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 
@@ -40,6 +41,8 @@ class IndexArithmetic:
         # The location of the ops that are emitted next.
         self.location: LocationAttr | None = None
         self._constants: dict[int, SSAValue] = {}
+        # Results of ops on a value and an integer, by these and the kind of op.
+        self.derived: dict[tuple[SSAValue, Callable[..., Operation], int], SSAValue] = {}
 
     def add_op(self, operation: Operation) -> SSAValue:
         """Append an op and return its first result."""

@@ -1,6 +1,6 @@
 """Emits accesses to elements that are not a rectangle: their coordinates are computed or loaded."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import sympy
 from sympy import Symbol
@@ -9,8 +9,9 @@ from xdsl.ir.affine import AffineExpr
 
 from torch_spyre._inductor.kernel_parameters import parameter_name
 from torch_spyre._inductor.op_spec import IndirectAccess, TensorArg, index_names
-from torch_spyre._inductor.tiling.access import Access, row_major
+from torch_spyre._inductor.tiling.access import Access
 from torch_spyre._inductor.to_ktir.emitter import Emitter
+from torch_spyre._inductor.to_ktir.extents import Shape, dynamic, static
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import element_type, tensor_type
 from torch_spyre.errors import UnsupportedError
@@ -21,6 +22,9 @@ from torch_spyre.ktir.dialects.ktdp.indirect_tiles import (
 from torch_spyre.ktir.dialects.ktdp.transfers import LoadOp, StoreOp
 from torch_spyre.ktir.dialects.ktdp.types import AccessTileType
 from torch_spyre.ktir.dialects.ktdp.views import full_box
+
+# Returns the sizes and strides of a tensor's device dims.
+DeviceShape = Callable[[TensorArg], tuple[Shape, Shape]]
 
 
 class IndirectTile:
@@ -33,6 +37,7 @@ class IndirectTile:
         access: Access,
         frame: Frame,
         indices: Mapping[str, Access],
+        device_shape: DeviceShape,
     ) -> None:
         self.emitter, self.element = emitter, element_type(access.arg.device_dtype)
         symbols = access.symbols | frozenset(
@@ -53,15 +58,16 @@ class IndirectTile:
                 next_captured += 1
             positions[axis.symbol] = index
         subscripts = [
-            _subscript(emitter, bases, coordinate, positions, indices)
+            _subscript(emitter, bases, coordinate, positions, indices, device_shape)
             for coordinate in access.arg.device_coordinates
         ]
         tile = ConstructIndirectAccessTileOp(
-            _device_view(emitter, bases, access.arg),
+            _device_view(emitter, bases, access.arg, device_shape),
             subscripts,
             captured,
-            full_box(self.shape),
-            AccessTileType(self.shape),
+            full_box(static(self.shape)),
+            AccessTileType(static(self.shape)),
+            symbols=dynamic(self.shape),
             variable_names=[axis.symbol.name for axis in self.axes],
         )
         emitter.indices.append(tile)
@@ -70,27 +76,27 @@ class IndirectTile:
     def gather(self) -> Value:
         """Emit a load of the elements."""
         load = LoadOp(self.tile, tensor_type(self.element, self.shape))
-        return Value(self.emitter.add(load), self.axes)
+        return Value(self.emitter.add_with_shape(load, self.shape), self.axes)
 
     def scatter(self, value: Value) -> None:
         """Emit a store to the elements. Of several stores to one element, the last wins."""
         self.emitter.indices.append(StoreOp(value.ssa, self.tile))
 
 
-def _device_view(emitter: Emitter, bases: Mapping[str, SSAValue], arg: TensorArg) -> SSAValue:
+def _device_view(
+    emitter: Emitter, bases: Mapping[str, SSAValue], arg: TensorArg, device_shape: DeviceShape
+) -> SSAValue:
     """Return a view of a whole tensor, in which indexed dims have the number of valid indices.
 
     That excludes padding, so that indices into padding are out of bounds.
     """
     limits = map(_index_limit, arg.device_coordinates)
+    device_size, strides = device_shape(arg)
     sizes = tuple(
-        size if limit is None else limit
-        for size, limit in zip(arg.device_size, limits, strict=True)
+        size if limit is None else limit for size, limit in zip(device_size, limits, strict=True)
     )
     element = element_type(arg.device_dtype)
-    return emitter.view(
-        bases[parameter_name(arg)], 0, sizes, row_major(tuple(arg.device_size)), element
-    )
+    return emitter.view(bases[parameter_name(arg)], 0, sizes, strides, element)
 
 
 def _index_limit(coordinate: sympy.Expr) -> int | None:
@@ -105,12 +111,13 @@ def _subscript(
     coordinate: sympy.Expr,
     positions: Mapping[Symbol, AffineExpr],
     indices: Mapping[str, Access],
+    device_shape: DeviceShape,
 ) -> Subscript:
     coordinate = sympy.sympify(coordinate)
     if isinstance(coordinate, IndirectAccess):
         index = indices[coordinate.tensor].arg
         expressions = tuple(_affine(value, positions) for value in index.device_coordinates)
-        return Subscript(expressions, _device_view(emitter, bases, index))
+        return Subscript(expressions, _device_view(emitter, bases, index, device_shape))
     return Subscript((_affine(coordinate, positions),))
 
 

@@ -12,6 +12,7 @@ from torch_spyre._inductor.tiling.access import access_of
 from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
+from torch_spyre._inductor.to_ktir.extents import Shape, Size
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import F32, I32, element_type, is_float
 from torch_spyre.ktir.dialects.linalg import BatchMatmulOp, MatmulOp
@@ -56,7 +57,7 @@ class Matmul:
             self._matrix(right, frame, self._matrix_dims(self.inner, self.columns)),
         ]
         kind = BatchMatmulOp if self.batch else MatmulOp
-        return self.emitter.add(kind(factors, [accumulator]))
+        return self.emitter.add_with_shape(kind(factors, [accumulator]), shape_of(accumulator))
 
     def combine(self, left: SSAValue, right: SSAValue) -> Operation:
         """Return the op that adds two accumulators."""
@@ -91,7 +92,7 @@ class Matmul:
         return self.emitter.reshape(raw, _groups(dims), shape)
 
 
-def _sizes(dims: DimSymbols, extents: Mapping[Symbol, int]) -> tuple[int, ...]:
+def _sizes(dims: DimSymbols, extents: Mapping[Symbol, Size]) -> Shape:
     """Return the extents of all symbols, and 1 for each dim without symbols."""
     return tuple(size for dim in dims for size in ([extents[symbol] for symbol in dim] or [1]))
 

@@ -14,6 +14,7 @@ from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_table import Kind, ReductionRule, record_of
 from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
+from torch_spyre._inductor.to_ktir.extents import Shape
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.pointwise import operand_class, operation_class
 from torch_spyre._inductor.to_ktir.types import F32, I32, bytes_of, is_float
@@ -38,7 +39,7 @@ def initial_value(rule: ReductionRule, element: Attribute) -> float | int:
 class Reducer:
     """Reduces the tiles of one op: initial accumulators, a step for each tile, a result."""
 
-    def __init__(self, emitter: Emitter, spec: OpSpec, shape: tuple[int, ...]) -> None:
+    def __init__(self, emitter: Emitter, spec: OpSpec, shape: Shape) -> None:
         self.emitter, self.spec, self.shape = emitter, spec, shape
         self.record = record_of(spec.op)
         assert self.record.reduction is not None, spec.op

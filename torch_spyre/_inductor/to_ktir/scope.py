@@ -11,6 +11,7 @@ from torch_spyre._inductor.to_ktir.arity import OPERAND
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.coordinates import emit_coordinate
+from torch_spyre._inductor.to_ktir.extents import smaller
 from torch_spyre._inductor.to_ktir.pointwise import emit_pointwise
 from torch_spyre._inductor.to_ktir.reductions import Reducer
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
@@ -85,7 +86,7 @@ class TileScope:
         output_symbols = self.context.space.accesses[spec.output].symbols
         valid = tuple(self.frame.valid[axis.symbol] for axis in value.axes)
         sizes = tuple(
-            size if axis.symbol in output_symbols else min(size, limit)
+            size if axis.symbol in output_symbols else smaller(size, limit)
             for axis, size, limit in zip(value.axes, value.shape, valid, strict=True)
         )
         raw = self.emitter.slice(value.ssa, (0,) * len(sizes), sizes)

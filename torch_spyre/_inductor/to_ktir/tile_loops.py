@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 
 from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.emitter import Emitter
+from torch_spyre._inductor.to_ktir.extents import Extent
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.tiles import Frame
 
@@ -55,6 +56,8 @@ def emit_tile_loops(
     if not symbols:
         return list(body(frame, carried))
     symbol, *inner = symbols
+    if isinstance(frame.extents[symbol], Extent):
+        return _emit_counted_at_launch(emitter, plan, symbols, frame, carried, body)
     for tiles in tile_ranges(plan, symbol):
 
         def loop_body(
@@ -65,6 +68,43 @@ def emit_tile_loops(
 
         carried = emitter.loop(tiles.trips, plan.tile[symbol], carried, loop_body)
     return list(carried)
+
+
+def _emit_counted_at_launch(
+    emitter: Emitter,
+    plan: TilePlan,
+    symbols: Sequence[Symbol],
+    frame: Frame,
+    carried: Sequence[SSAValue],
+    body: TileBody,
+) -> list[SSAValue]:
+    """Emit the loop over tiles of a symbol whose size is known at launch. The last may be short."""
+    symbol, *inner = symbols
+    tile, extent, valid = plan.tile[symbol], frame.extents[symbol], frame.valid[symbol]
+    assert isinstance(extent, Extent)
+    if extent.maximum <= tile:
+        return emit_tile_loops(emitter, plan, inner, frame, carried, body)
+
+    def loop_body(index: Index, values: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        assert index.value is not None
+        tile_extent = extent.after(index.value).at_most(tile)
+        tile_valid = tile_extent
+        if valid != extent:
+            assert isinstance(valid, Extent)
+            tile_valid = valid.after(index.value).at_most(tile)
+        tile_frame = replace(
+            frame,
+            origins={
+                **frame.origins,
+                symbol: emitter.indices.plus(frame.origins[symbol], index),
+            },
+            extents={**frame.extents, symbol: tile_extent},
+            valid={**frame.valid, symbol: tile_valid},
+        )
+        return emit_tile_loops(emitter, plan, inner, tile_frame, values, body)
+
+    end = Index(0, extent.value, 1)
+    return emitter.loop_between(Index(0), end, tile, carried, loop_body)
 
 
 def _frame_at(

@@ -8,6 +8,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 
 from torch_spyre._inductor.tiling.axis import Axis
+from torch_spyre._inductor.to_ktir.emitter import shape_of
+from torch_spyre._inductor.to_ktir.extents import Shape, Size
 from torch_spyre._inductor.to_ktir.indices import Index
 
 
@@ -28,9 +30,8 @@ class Value:
         return ssa_type.element_type if isinstance(ssa_type, TensorType) else ssa_type
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        ssa_type = self.ssa.type
-        return ssa_type.get_shape() if isinstance(ssa_type, TensorType) else ()
+    def shape(self) -> Shape:
+        return () if self.is_scalar else shape_of(self.ssa)
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,13 @@ class Frame:
     """The part of the iteration space that the current tile covers, and the order of its axes."""
 
     origins: Mapping[Symbol, Index]
-    extents: Mapping[Symbol, int]
+    extents: Mapping[Symbol, Size]
     # The number of elements that belong to the tensors; the others pad the last stick.
-    valid: Mapping[Symbol, int]
+    valid: Mapping[Symbol, Size]
     axes: Sequence[Axis]
     stick: int = 0
 
-    def extent(self, axis: Axis) -> int:
+    def extent(self, axis: Axis) -> Size:
         whole = self.extents[axis.symbol]
         match axis.part:
             case "stick":
@@ -53,7 +54,7 @@ class Frame:
                 return self.stick
         return whole
 
-    def shape(self, axes: Sequence[Axis]) -> tuple[int, ...]:
+    def shape(self, axes: Sequence[Axis]) -> Shape:
         return tuple(self.extent(axis) for axis in axes)
 
     def axes_of(self, symbols: frozenset[Symbol]) -> tuple[Axis, ...]:

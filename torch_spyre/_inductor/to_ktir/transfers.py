@@ -6,13 +6,16 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from torch_spyre._inductor.kernel_parameters import parameter_name
-from torch_spyre._inductor.op_spec import index_names
-from torch_spyre._inductor.tiling.access import Access, Box
+from torch_spyre._inductor.op_spec import TensorArg, index_names
+from torch_spyre._inductor.tiling.access import Access, row_major
 from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.to_ktir.axis_groups import AxisGroup, axis_groups
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
+from torch_spyre._inductor.to_ktir.extents import Shape, known
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.indirect_access import IndirectTile
+from torch_spyre._inductor.to_ktir.launch_sizes import LaunchSizes
+from torch_spyre._inductor.to_ktir.memory_boxes import MemoryBox, MemoryBoxes, boxes_of
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import element_type
 from torch_spyre.errors import UnsupportedError
@@ -21,16 +24,23 @@ from torch_spyre.errors import UnsupportedError
 class Transfers:
     """Emits loads and stores of a kernel's arguments."""
 
-    def __init__(self, emitter: Emitter, bases: Mapping[str, SSAValue]) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        bases: Mapping[str, SSAValue],
+        launch_sizes: LaunchSizes | None = None,
+    ) -> None:
         self.emitter = emitter
         self.bases = bases
+        self.launch_sizes = launch_sizes
 
     def load(self, access: Access, frame: Frame, indices: Mapping[str, Access]) -> Value:
         """Emit a load of the tile in `frame`. `indices` are index tensors by name."""
-        groups = axis_groups(access, frame, self.emitter.indices)
-        if groups is None:
+        rectangle = self._rectangle(access)
+        groups = axis_groups(rectangle, frame, self.emitter.indices)
+        if rectangle is None or groups is None:
             return self._indirect_tile(access, frame, indices).gather()
-        raw = self._merge_lanes(self._load_box(access, groups), groups)
+        raw = self._merge_lanes(self._load_box(access.arg, rectangle, groups), groups)
         raw = self._split_axes(self._trim(raw, groups), groups)
         axes = [axis for group in groups for axis in group.axes]
         ordered = [axis for axis in frame.axes if axis in axes]
@@ -54,8 +64,13 @@ class Transfers:
             tile = self._indirect_tile(access, frame, indices)
             tile.scatter(self.broadcast_to(value, tile.axes, frame))
             return
-        groups = axis_groups(access, frame, self.emitter.indices)
-        if groups is None or any(len(group.axes) > 1 and group.has_gaps for group in groups):
+        rectangle = self._rectangle(access)
+        groups = axis_groups(rectangle, frame, self.emitter.indices)
+        if (
+            rectangle is None
+            or groups is None
+            or any(len(group.axes) > 1 and group.has_gaps for group in groups)
+        ):
             raise UnsupportedError("a store to elements that are not a rectangle of the tensor")
         axes = [axis for group in groups for axis in group.axes]
         value = self.broadcast_to(value, frame.axes_of(access.symbols), frame)
@@ -69,7 +84,7 @@ class Transfers:
             or any(step != 1 for step in steps)
             or (is_partial and shape_of(raw) != lengths)
         ):
-            preserved = self._merge_lanes(self._load_box(access, groups), groups)
+            preserved = self._merge_lanes(self._load_box(access.arg, rectangle, groups), groups)
             raw = self.emitter.insert(raw, preserved, leads, steps)
         elif shape_of(raw) != lengths:
             padded = self.emitter.empty(element_of(raw), lengths)
@@ -77,13 +92,24 @@ class Transfers:
         sizes = tuple(dim.length for group in groups for dim in group.dims)
         dims = _consecutive([len(group.dims) for group in groups])
         raw = self.emitter.reshape(raw, dims, sizes or (1,))
-        view, origins, _ = self._view(access, groups)
+        view, origins, _ = self._view(access.arg, rectangle, groups)
         self.emitter.store(raw, view, origins)
+
+    def _rectangle(self, access: Access) -> MemoryBoxes | None:
+        if self.launch_sizes is None:
+            return boxes_of(access)
+        return self.launch_sizes.boxes_of(access)
 
     def _indirect_tile(
         self, access: Access, frame: Frame, indices: Mapping[str, Access]
     ) -> IndirectTile:
-        return IndirectTile(self.emitter, self.bases, access, frame, indices)
+        return IndirectTile(self.emitter, self.bases, access, frame, indices, self._device_shape)
+
+    def _device_shape(self, arg: TensorArg) -> tuple[Shape, Shape]:
+        """Return the sizes and strides of a tensor's device dims."""
+        if self.launch_sizes is not None:
+            return self.launch_sizes.device_shape(arg)
+        return tuple(arg.device_size), row_major(tuple(arg.device_size))
 
     def broadcast_to(self, value: Value, axes: Sequence[Axis], frame: Frame) -> Value:
         """Emit the value with all of these axes, broadcast along those that it lacks."""
@@ -94,26 +120,27 @@ class Transfers:
         return Value(self.emitter.broadcast(value.ssa, shape, missing), tuple(axes))
 
     def _view(
-        self, access: Access, groups: Sequence[AxisGroup]
-    ) -> tuple[SSAValue, list[Index], tuple[int, ...]]:
+        self, arg: TensorArg, rectangle: MemoryBoxes, groups: Sequence[AxisGroup]
+    ) -> tuple[SSAValue, list[Index], Shape]:
         """Return a view with the tile's dims, and origins and sizes of the tile in it.
 
         Dims along which the tile has a single, constant index are part of the view's offset.
         """
-        assert access.boxes is not None
         dims = [dim for group in groups for dim in group.dims]
         view = self.emitter.view(
-            self.bases[parameter_name(access.arg)],
-            sum(map(_fixed_offset, access.boxes)),
+            self.bases[parameter_name(arg)],
+            rectangle.offset + sum(map(_fixed_offset, rectangle.boxes)),
             tuple(dim.size for dim in dims) or (1,),
             tuple(dim.stride for dim in dims) or (1,),
-            element_type(access.arg.device_dtype),
+            element_type(arg.device_dtype),
         )
         origins = [dim.origin for dim in dims] or [Index(0)]
         return view, origins, tuple(dim.length for dim in dims) or (1,)
 
-    def _load_box(self, access: Access, groups: Sequence[AxisGroup]) -> SSAValue:
-        return self.emitter.load(*self._view(access, groups))
+    def _load_box(
+        self, arg: TensorArg, rectangle: MemoryBoxes, groups: Sequence[AxisGroup]
+    ) -> SSAValue:
+        return self.emitter.load(*self._view(arg, rectangle, groups))
 
     def _merge_lanes(self, raw: SSAValue, groups: Sequence[AxisGroup]) -> SSAValue:
         """Emit a reshape that merges sticks and lanes to one dim of elements."""
@@ -155,10 +182,12 @@ def _consecutive(widths: Sequence[int]) -> list[list[int]]:
     return lists
 
 
-def _fixed_offset(box: Box) -> int:
+def _fixed_offset(box: MemoryBox) -> int:
     """Return the offset of a coordinate's constant, without lanes that the tile's lead covers."""
     constant = box.sum.constant
     if not box.is_stick:
-        return constant * box.stride
+        return constant * known(box.stride) if constant else 0
     has_lead = any(factor % box.stick for _, factor in box.sum.terms)
-    return constant // box.stick * box.stride + (0 if has_lead else constant % box.stick)
+    whole = constant // box.stick
+    within = 0 if has_lead else constant % box.stick
+    return whole * known(box.stride) + within if whole else within

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from torch_spyre._C import DataFormats
+from torch_spyre._inductor.to_ktir.extents import Shape, static
 from torch_spyre.dtype_table import FORMATS
 from torch_spyre.errors import UnsupportedError
 
@@ -34,9 +35,9 @@ def element_type(format: DataFormats) -> Attribute:
     return _TYPES[format]
 
 
-def tensor_type(element: Attribute, shape: tuple[int, ...]) -> TensorType[Attribute]:
+def tensor_type(element: Attribute, shape: Shape) -> TensorType[Attribute]:
     """Return the type of a tensor value."""
-    return TensorType(element, shape)
+    return TensorType(element, static(shape))
 
 
 def is_float(element: Attribute) -> bool:

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from torch_spyre._inductor.multi_loop.attention.operands import AttentionOperands
 from torch_spyre._inductor.tiling.tile_plan import TilePlan
 from torch_spyre._inductor.to_ktir.emitter import Emitter
+from torch_spyre._inductor.to_ktir.extents import Extent, Size, known, maximum_of
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.tiles import Frame
 
@@ -48,7 +49,7 @@ class KeyLoop:
             return self._emit_tiles(innermost, frame, carried, body)
         symbol, *inner = outer
         return self.emitter.loop(
-            frame.extents[symbol],
+            known(frame.extents[symbol]),
             1,
             carried,
             lambda index, values: self._emit_nest(
@@ -58,6 +59,9 @@ class KeyLoop:
 
     def _emit_tiles(self, symbol: Symbol, frame: Frame, carried: Values, body: TileBody) -> Values:
         size, tile = self.plan.space.sizes[symbol], self.plan.tile[symbol]
+        extent = frame.extents[symbol]
+        if isinstance(extent, Extent):
+            return self._emit_tiles_of_extent(symbol, extent, frame, carried, body)
         full_tiles_end = size // tile * tile
         visible_end, masked_end, remainder_end = self._bounds(tile, full_tiles_end)
 
@@ -77,6 +81,41 @@ class KeyLoop:
         return self._emit_loop(
             start, remainder_end, 1, carried, lambda _, values: remainder(start, values)
         )
+
+    def _emit_tiles_of_extent(
+        self, symbol: Symbol, size: Extent, frame: Frame, carried: Values, body: TileBody
+    ) -> Values:
+        """Emit the loops for a number of keys that is known at launch; the last tile may be short.
+
+        Tiles that all rows see come first; they are full and have no mask.
+        """
+        tile = self.plan.tile[symbol]
+        if size.maximum <= tile:
+            return body(_with_tile(frame, symbol, Index(0), size), carried, self.is_causal)
+        full_end, end = size // tile * tile, size
+        if self.is_causal:
+            first_row = self._first_row_plus(1)
+            visible = Extent(self.emitter.indices.value(first_row), size.maximum, size.arithmetic)
+            full_end = visible.at_most(size) // tile * tile
+            last_row = self.emitter.indices.value(self._first_row_plus(self._row_span))
+            end = size.at_most(Extent(last_row, size.maximum, size.arithmetic))
+            if len(self.operands.keys) > 1:
+                full_end, end = Extent(self.emitter.indices.constant(0), 0, size.arithmetic), size
+
+        def short_tile(index: Index, values: Values) -> Values:
+            assert index.value is not None
+            keys = size.after(index.value).at_most(tile)
+            return body(_with_tile(frame, symbol, index, keys), values, self.is_causal)
+
+        carried = self.emitter.loop_between(
+            Index(0),
+            Index(0, full_end.value, tile),
+            tile,
+            carried,
+            lambda index, values: body(_with_tile(frame, symbol, index, tile), values, False),
+        )
+        start = Index(0, full_end.value, tile)
+        return self.emitter.loop_between(start, Index(0, end.value, 1), tile, carried, short_tile)
 
     def _bounds(self, tile: int, full_tiles_end: int) -> tuple[Index, Index, Index]:
         """Return the end of the tiles that all rows see, and of those that any row sees.
@@ -99,10 +138,10 @@ class KeyLoop:
 
     @property
     def _row_span(self) -> int:
-        """The number of row indices from the first to the last row of the tile."""
+        """A bound of the number of row indices from the first to the last row of the tile."""
         row_index = self.operands.row_index
         return 1 + sum(
-            int(row_index.coeff(symbol)) * (self.frame.extents[symbol] - 1)
+            int(row_index.coeff(symbol)) * (maximum_of(self.frame.extents[symbol]) - 1)
             for symbol in row_index.free_symbols
         )
 
@@ -141,7 +180,7 @@ class KeyLoop:
         return self.emitter.loop_between(lower, upper, step, carried, body)
 
 
-def _with_tile(frame: Frame, symbol: Symbol, origin: Index, extent: int) -> Frame:
+def _with_tile(frame: Frame, symbol: Symbol, origin: Index, extent: Size) -> Frame:
     return replace(
         frame,
         origins={**frame.origins, symbol: origin},

@@ -131,7 +131,8 @@ class OnlineSoftmax:
         rescales = tensors.broadcast_along_columns(rescale, shape_of(state.weighted))
         rescaled = emitter.add(arith.MulfOp(state.weighted, rescales))
         factor = converted(emitter, tensors.as_matrix(weights), element_of(value))
-        return _State(maximum, total, emitter.add(MatmulOp([factor, value], [rescaled])))
+        matmul = MatmulOp([factor, value], [rescaled])
+        return _State(maximum, total, emitter.add_with_shape(matmul, shape_of(rescaled)))
 
     def _finite_maximum(self, maximum: SSAValue) -> SSAValue:
         """Emit the maximum, or 0 for rows in which all scores so far are masked by a bias."""

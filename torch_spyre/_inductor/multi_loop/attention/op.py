@@ -34,6 +34,7 @@ class AttentionOp(MultiLoopOp):
     constants = record_of(ATTENTION).constants
     # Dims 0 and 1 of the result are batches and heads.
     roles = {"row": "c2", "value": "c3", "key": "r0", "inner": "r1"}
+    supports_dynamic_sizes = True
 
     def stick_candidates(self, op: LayoutOp) -> Sequence[StickCandidate]:
         """Return sticks along channels, along keys for a bias, and none for the logsumexp."""

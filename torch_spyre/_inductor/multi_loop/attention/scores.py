@@ -12,6 +12,7 @@ from torch_spyre._inductor.multi_loop.attention.tile_tensors import TileTensors
 from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.coordinates import emit_index
 from torch_spyre._inductor.to_ktir.emitter import shape_of
+from torch_spyre._inductor.to_ktir.extents import Shape
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import F32, I32
 from torch_spyre.ktir.dialects import arith as ktir_arith
@@ -73,7 +74,8 @@ class Scores:
         key = tensors.load_matrix(operands.key, operands.keys, operands.inner, frame)
         num_keys = shape_of(key)[0]
         zeros = tensors.filled(0.0, (tensors.num_rows, num_keys))
-        raw = emitter.add(MatmulOp([query, emitter.transpose(key, [1, 0])], [zeros]))
+        matmul = MatmulOp([query, emitter.transpose(key, [1, 0])], [zeros])
+        raw = emitter.add_with_shape(matmul, shape_of(zeros))
         shape = (*tensors.row_shape, num_keys)
         rank = len(tensors.row_shape)
         scores = emitter.reshape(raw, [list(range(rank)), [rank]], shape)
@@ -88,7 +90,7 @@ class Scores:
             scores = tensors.select(mask, scores, tensors.filled(MASKED, shape))
         return scores
 
-    def _causal_mask(self, frame: Frame, shape: tuple[int, ...]) -> SSAValue:
+    def _causal_mask(self, frame: Frame, shape: Shape) -> SSAValue:
         """Emit whether the index of a key is at most that of the row."""
         emitter, operands = self.tensors.emitter, self.operands
         keys = emit_index(emitter, operands.key_index, I32, frame).ssa

@@ -13,6 +13,7 @@ from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.emitter import element_of, shape_of
+from torch_spyre._inductor.to_ktir.extents import Shape
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import F32, element_type
 from torch_spyre.ktir.dialects import arith as ktir_arith
@@ -72,7 +73,7 @@ class TileTensors:
         shape = (self.num_rows, shape_of(raw)[-1])
         return self.emitter.reshape(raw, [list(range(rank)), [rank]], shape)
 
-    def broadcast_along_columns(self, raw: SSAValue, shape: tuple[int, ...]) -> SSAValue:
+    def broadcast_along_columns(self, raw: SSAValue, shape: Shape) -> SSAValue:
         """Broadcast one element per row to a matrix."""
         rank = len(self.row_shape)
         flat = self.emitter.reshape(raw, [list(range(rank))], (self.num_rows,))
@@ -83,7 +84,7 @@ class TileTensors:
         scalar = self.emitter.scalar(factor, element_of(raw))
         return self.emitter.add(arith.MulfOp(raw, self.emitter.splat(scalar, shape_of(raw))))
 
-    def filled(self, value: float, shape: tuple[int, ...]) -> SSAValue:
+    def filled(self, value: float, shape: Shape) -> SSAValue:
         """Return a float32 tensor of one value."""
         return self.emitter.splat(self.emitter.scalar(value, F32), shape)
 

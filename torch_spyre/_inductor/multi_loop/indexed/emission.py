@@ -17,6 +17,7 @@ from torch_spyre._inductor.op_table.indexed import COMBINES, GATHER
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.conversions import converted
 from torch_spyre._inductor.to_ktir.emitter import Emitter, shape_of
+from torch_spyre._inductor.to_ktir.extents import known
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.tile_loops import emit_tile_loops
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
@@ -115,7 +116,7 @@ class IndexedEmitter:
 
     def _shape(self, indexed: str, tile: Frame) -> tuple[int, ...]:
         return tuple(
-            prod(tile.extents[symbol] for symbol in self._roles[role])
+            prod(known(tile.extents[symbol]) for symbol in self._roles[role])
             for role in ("outer", indexed, "inner")
         )
 

@@ -19,7 +19,7 @@ from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_table.scan import SCANS
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.conversions import converted, full_like
-from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
+from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, static_shape_of
 from torch_spyre._inductor.to_ktir.tile_loops import emit_tile_loops
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import F32, element_type, is_float
@@ -60,7 +60,7 @@ class ScanEmitter:
         value = self._merged(value, axis, len(self._roles["scanned"]))
         value = self._scanned(value, axis)
         if carried:
-            previous = self._repeated(carried[0], shape_of(value), axis)
+            previous = self._repeated(carried[0], static_shape_of(value), axis)
             value = self._combine(emitter, previous, value)
         self._store(value, tile)
         return [self._last(value, axis)] if carried else ()
@@ -94,7 +94,7 @@ class ScanEmitter:
 
     def _merged(self, value: SSAValue, axis: int, count: int) -> SSAValue:
         """Return a value whose `count` dims from `axis` on are one."""
-        shape = shape_of(value)
+        shape = static_shape_of(value)
         groups = [[dim] for dim in range(axis)]
         groups += [list(range(axis, axis + count))]
         groups += [[dim] for dim in range(axis + count, len(shape))]
@@ -103,7 +103,7 @@ class ScanEmitter:
 
     def _scanned(self, value: SSAValue, axis: int) -> SSAValue:
         """Return the scan of a value along an axis."""
-        shape, distance = shape_of(value), 1
+        shape, distance = static_shape_of(value), 1
         while distance < shape[axis]:
             earlier = self._part(value, axis, 0, shape[axis] - distance)
             later = self._part(value, axis, distance, shape[axis] - distance)
@@ -114,14 +114,14 @@ class ScanEmitter:
         return value
 
     def _part(self, value: SSAValue, axis: int, start: int, length: int) -> SSAValue:
-        shape = shape_of(value)
+        shape = static_shape_of(value)
         offsets = tuple(start if dim == axis else 0 for dim in range(len(shape)))
         sizes = tuple(length if dim == axis else size for dim, size in enumerate(shape))
         return self._emitter.slice(value, offsets, sizes)
 
     def _last(self, value: SSAValue, axis: int) -> SSAValue:
         """Return the last elements along an axis, without that axis."""
-        shape = shape_of(value)
+        shape = static_shape_of(value)
         last = self._part(value, axis, shape[axis] - 1, 1)
         if len(shape) == 1:
             return last

@@ -14,7 +14,8 @@ from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_table.sort import INDICES
 from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.coordinates import emit_index
-from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, shape_of
+from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, static_shape_of
+from torch_spyre._inductor.to_ktir.extents import known
 from torch_spyre._inductor.to_ktir.tile_loops import emit_tile_loops
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
 from torch_spyre._inductor.to_ktir.types import I32, element_type, is_float
@@ -57,7 +58,7 @@ class SortEmitter:
         """Emit the sort of one tile and of the elements of the tiles before."""
         keys, indices = self._load(tile)
         runs = int(self._spec.constants["runs"])
-        kept = min(self._kept, shape_of(keys)[-1])
+        kept = min(self._kept, static_shape_of(keys)[-1])
         sorted_pair = self._sorted(keys, indices, kept, runs=runs)
         if not carried:
             return sorted_pair
@@ -90,7 +91,7 @@ class SortEmitter:
         order = [*range(first), *range(last, rank), *range(first, last)]
         ssa = self._emitter.transpose(ssa, order)
         rows = len(outer) + len(inner)
-        shape = shape_of(ssa)
+        shape = static_shape_of(ssa)
         groups = [*([dim] for dim in range(rows)), list(range(rows, rank))]
         return self._emitter.reshape(ssa, groups, (*shape[:rows], math.prod(shape[rows:])))
 
@@ -110,8 +111,8 @@ class SortEmitter:
 
     def _joined(self, first: SSAValue, second: SSAValue) -> SSAValue:
         """Return the elements of both along the last dim."""
-        *rows, length = shape_of(first)
-        shape = (*rows, length + shape_of(second)[-1])
+        *rows, length = static_shape_of(first)
+        shape = (*rows, length + static_shape_of(second)[-1])
         start = (0,) * len(rows)
         joined = self._emitter.empty(element_of(first), shape)
         joined = self._emitter.insert(first, joined, (*start, 0))
@@ -128,7 +129,7 @@ class SortEmitter:
         axes = frame.axes_of(frozenset((*outer, *column, *inner)))
         dims = len(outer) + len(inner)
         sizes = frame.shape([axis for axis in axes if axis.symbol in column])
-        shape = (*shape_of(rows)[:dims], *sizes)
+        shape = (*static_shape_of(rows)[:dims], *sizes)
         groups = [*([dim] for dim in range(dims)), list(range(dims, dims + len(column)))]
         value = self._emitter.reshape(rows, groups, shape)
         rank = len(shape)
@@ -151,7 +152,7 @@ class SortEmitter:
     @property
     def _rows_shape(self) -> tuple[int, ...]:
         symbols = (*self._roles["outer"], *self._roles["inner"])
-        return tuple(self.frame.extents[symbol] for symbol in symbols)
+        return tuple(known(self.frame.extents[symbol]) for symbol in symbols)
 
     @property
     def _kept(self) -> int:
