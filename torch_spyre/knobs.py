@@ -173,6 +173,13 @@ class ExecutionKnobs(Section):
         "With TORCH_SPYRE_VERIFY, also check each kernel against its loops before every compiler "
         "pass, and name the pass that changes the result.",
     )
+    size_ranges = Knob(
+        "TORCH_SPYRE_SIZE_RANGES",
+        BOOLEAN,
+        False,
+        "Experimental: compile ops and graphs that are called with many sizes for ranges of them. "
+        "Dumps and verification always have kernels of one size.",
+    )
     launch_blocking = Knob(
         "SPYRE_LAUNCH_BLOCKING",
         BOOLEAN,

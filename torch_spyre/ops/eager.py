@@ -31,6 +31,7 @@ from torch_spyre.ops.native import eager_overloads
 from torch_spyre.ops.planning import may_have_kernel
 from torch_spyre.ops.plans import Plan, Plans, add_plan
 from torch_spyre.ops.registry import DEVICE_KEY, ENTRIES, Kind, OpEntry, find_entry
+from torch_spyre.ops.size_families import EagerFamilies
 from torch_spyre.ops.spyre_ops import BODIES
 from torch_spyre.pytorch_internals.frame_skipping import untraced
 from torch_spyre.user_frames import current_line, warn_at
@@ -194,6 +195,7 @@ def _kernel(
     """
     plans = Plans()
     generic = scalar_arguments.GenericPlans(overload, _plan_or_none)
+    families = EagerFamilies(overload)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         key = _C.arguments_key(args, kwargs)
@@ -202,7 +204,7 @@ def _kernel(
             call = generic.find_call(args, kwargs)
             if call is not None:
                 return call()
-            plan = _make_plan(overload, args, kwargs, make_fallback_plan)
+            plan = _make_plan(overload, args, kwargs, families, make_fallback_plan)
             if key is not None:
                 add_plan(plans, key, plan)
         return plan(args, kwargs)
@@ -284,12 +286,14 @@ def _make_plan(
     overload: torch._ops.OpOverload,
     args: Sequence[Any],
     kwargs: dict[str, Any],
+    families: EagerFamilies,
     make_fallback_plan: Callable[[torch._ops.OpOverload], Plan],
 ) -> Plan:
     plan = (
         host_indices.plan(overload, args)
         or expanded_targets.plan(overload, args)
         or _plan_zeros_like_fake(overload, args)
+        or families.plan(args, kwargs)
         or _plan_or_none(overload, args, kwargs)
         or nonzero.plan_mask_indexing(overload, args)
         or make_fallback_plan(overload)

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch_spyre
 from torch_spyre import knobs
 from torch_spyre._inductor.compile_log import codegen, log_program
+from torch_spyre._inductor.dynamic_sizes import DynamicSpecs
 from torch_spyre._inductor.op_spec import OpSpec, without_origins
 from torch_spyre._inductor.tiling.tile_plan import tile_budget
 from torch_spyre._inductor.to_ktir import build_module
@@ -79,10 +80,38 @@ def _compile_program(name: str, specs: Sequence[OpSpec], card: CardDescription) 
     return program
 
 
-def _compiled(name: str, specs: Sequence[OpSpec], card: CardDescription) -> CompiledStage:
+def dynamic_program(name: str, dynamic: DynamicSpecs) -> Program:
+    """Return the program of a stage for ranges of sizes, for the current card."""
+    card = load_card()
+    cache = program_cache()
+    if cache is None:
+        return _compiled(name, dynamic.largest, card, dynamic).program
+    key = cache_key(
+        "dynamic opspec",
+        name,
+        repr(without_origins(dynamic.specs)),
+        repr(dynamic.ranges),
+        card.digest,
+        str(knobs.division.k_fast),
+        _front_end(),
+    )
+    program = cache.load(key)
+    if program is None:
+        program = _compiled(name, dynamic.largest, card, dynamic).program
+        cache.store(key, program)
+    return program
+
+
+def _compiled(
+    name: str,
+    specs: Sequence[OpSpec],
+    card: CardDescription,
+    dynamic: DynamicSpecs | None = None,
+) -> CompiledStage:
     budget = tile_budget(card)
+    scalars = frozenset(symbol.name for symbol in (dynamic.symbols if dynamic else ()))
     while True:
-        module = build_module(name, specs, budget)
+        module = build_module(name, specs, budget, dynamic)
         function = module.functions[name]
         names = [argument.name for argument in function.arguments]
         try:
@@ -93,7 +122,7 @@ def _compiled(name: str, specs: Sequence[OpSpec], card: CardDescription) -> Comp
                 None,
                 card,
                 known={},
-                arrays=frozenset(names),
+                arrays=frozenset(names) - scalars,
             )
             return CompiledStage(module, Program.from_content(content), budget)
         except ScratchpadOverflowError as error:
@@ -118,5 +147,5 @@ def front_end_files() -> list[Path]:
     root = Path(torch_spyre.__file__).parent / "_inductor"
     patterns = ("tiling/*.py", "to_ktir/*.py", "multi_loop/**/*.py", "op_table/*.py")
     folders = (path for pattern in patterns for path in root.glob(pattern))
-    files = ("op_spec.py", "kernel_parameters.py", "work_division/core_mapping.py")
-    return sorted((*folders, *(root / file for file in files)))
+    names = ("op_spec", "dynamic_sizes", "kernel_parameters", "work_division/core_mapping")
+    return sorted((*folders, *(root / f"{name}.py" for name in names)))

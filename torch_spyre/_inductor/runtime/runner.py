@@ -85,7 +85,7 @@ def _load_stage(
         parameters,
         [spec.op for spec in specs],
         scratch,
-        [_program_op(spec) for spec in specs],
+        [program_op(spec) for spec in specs],
     )
 
 
@@ -106,7 +106,7 @@ def bind_program(
     kernel = add_kernel(program, array_bytes, (), ops)
     return kernel, _C.BundleStage(
         program_file=program.file,
-        arrays=[_bind_array(parameter, scratch) for parameter in parameters],
+        arrays=[bind_array(parameter, scratch) for parameter in parameters],
         cost=launch_cost(timing, ops, category_of(ops), kernel=kernel.number),
         is_ordered=has_conflicts(program, array_bytes),
         is_ordered_if_aliased=has_conflicts(program, array_bytes, all_in_one_memory),
@@ -114,7 +114,8 @@ def bind_program(
     )
 
 
-def _program_op(spec: OpSpec) -> "_C.ProgramOp":
+def program_op(spec: OpSpec) -> "_C.ProgramOp":
+    """Return what messages say of an op: its nodes, and how its index tensors are addressed."""
     origin, index_origin = spec.origin or Origin(), spec.index_origin or Origin()
     return _C.ProgramOp(
         node=origin.node,
@@ -140,7 +141,8 @@ def _index_strides(spec: OpSpec) -> dict[int, list[int]]:
     return strides
 
 
-def _bind_array(parameter: KernelParameter, scratch: ScratchBuffers) -> "_C.ArrayBinding":
+def bind_array(parameter: KernelParameter, scratch: ScratchBuffers) -> "_C.ArrayBinding":
+    """Return the argument of the bundle, or the scratch buffer, that a parameter is bound to."""
     if parameter.argument_index is None:
         return _C.ArrayBinding.scratch(scratch.index_of(parameter), parameter.num_bytes)
     return _C.ArrayBinding.argument(parameter.argument_index, parameter.num_bytes)
