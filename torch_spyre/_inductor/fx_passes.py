@@ -35,14 +35,14 @@ class MarkFallbacks(CustomGraphModulePass):
     """Marks ops on the card that are not native: they call their eager form, which falls back."""
 
     def __call__(self, module: torch.fx.GraphModule) -> None:
-        for node in _non_native_nodes(module):
+        for node in non_native_nodes(module):
             node.meta["should_fallback"] = True
 
     def uuid(self) -> Any:
         return source_hash()
 
 
-def _non_native_nodes(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+def non_native_nodes(module: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
     """Yield the ops on the card that have no lowering."""
     for node in module.graph.nodes:
         if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
@@ -57,7 +57,7 @@ def lines_of_fallbacks(module: torch.fx.GraphModule) -> dict[str, UserLine]:
     """Return the lines of ops that will fall back, by name; raise FallbackError if forbidden."""
     policy = fallback_policy.current()
     lines: dict[str, UserLine] = {}
-    for node in _non_native_nodes(module):
+    for node in non_native_nodes(module):
         if node.target in _COPIES or node.target in HAND_WRITTEN_OPS:
             continue
         if isinstance(node.target, torch._ops.OpOverload) and eager.is_composed(node.target):

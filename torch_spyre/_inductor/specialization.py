@@ -29,6 +29,7 @@ from torch_spyre._inductor.fx_passes import (
     move_host_scalars_and_indices,
     reject_subgraphs,
 )
+from torch_spyre._inductor.graph_families import GraphFamilies
 from torch_spyre._inductor.host_conversions import HostConversions
 from torch_spyre._inductor.inputs import compiling_for
 from torch_spyre._inductor.op_by_op import LocatedInterpreter
@@ -62,6 +63,7 @@ class Specializing:
     def __init__(self, module: torch.fx.GraphModule, options: dict[str, Any]) -> None:
         self.module, self.options = module, options
         self.variants = Plans()
+        self.families = GraphFamilies(module, self._trace)
         self.keys_seen_once: dict[object, None] = {}
         self.lock = threading.Lock()
         # Set when an op fell back while the graph ran op by op, and fallbacks are errors.
@@ -76,10 +78,17 @@ class Specializing:
         if variant is None:
             with self.lock:
                 variant = self.variants.get(key)
+                if variant is None:
+                    variant = self._find_in_families(arguments)
                 if variant is None and self._is_worth_compiling(key):
                     variant = self._compile(arguments)
+                if variant is not None:
                     _insert(self.variants, key, variant)
         return self._run_op_by_op(arguments) if variant is None else variant(arguments)
+
+    def _find_in_families(self, arguments: Sequence[Any]) -> Compiled | None:
+        plan = self.families.plan(arguments)
+        return None if plan is None else lambda values: plan(values, {})
 
     def _run_op_by_op(self, arguments: list[Any]) -> Any:
         run = HostConversions(self.module).boxed_run

@@ -201,7 +201,8 @@ _INDUCTOR = (
     ),
     *_used("torch._inductor.compile_fx", "compiling for one set of sizes", "compile_fx_inner"),
     *_used("torch._inductor", "the options of `torch.compile(mode=...)`", "list_mode_options"),
-    *_used("torch._inductor.config", "options for our graphs", "patch"),
+    *_used("torch._inductor.config", "options for our graphs", "patch", "trace.enabled"),
+    *_used("torch._inductor.debug", "the debug folder of a graph", "DebugContext"),
     *_used("torch._inductor.exc", "errors of lowerings", "InductorError", "LoweringException"),
     PrivateUse(
         PrivateName("torch._inductor.async_compile.AsyncCompile", members=("wait",)),
@@ -285,6 +286,17 @@ _INDUCTOR = (
             "torch._inductor.custom_graph_pass.CustomGraphModulePass", members=("__call__", "uuid")
         ),
         "our pass over graphs, which we implement",
+    ),
+    *_used(
+        "torch._inductor.custom_graph_pass",
+        "our pass beside those of the user",
+        "CustomGraphPass",
+        "get_custom_graph_passes",
+    ),
+    *_used(
+        "torch._inductor.fx_passes.post_grad",
+        "views in graphs for ranges of sizes",
+        "view_to_reshape",
     ),
     *_used(
         "torch._inductor.fx_passes.reinplace",
@@ -374,10 +386,11 @@ _INDUCTOR_IR = (
         "NoneAsConstantBuffer",
         "NoneLayout",
         "Pointwise.create",
-        "Reduction.create",
+        "Reduction",
         "ReductionHint.DEFAULT",
         "ReinterpretView",
         "Scatter",
+        "ShapeAsConstantBuffer",
         "StorageBox",
         "TensorBox.create",
         "as_storage_and_layout",
@@ -399,7 +412,6 @@ _INDUCTOR_IR = (
         "index_impl",
         "index_output_size_and_inner_fn",
         "make_pointwise",
-        "mul",
         "permute",
         "slice_",
         "to_dtype",
