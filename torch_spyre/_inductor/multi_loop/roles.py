@@ -8,10 +8,14 @@ import sympy
 from sympy import Symbol
 
 if TYPE_CHECKING:
+    from torch_spyre._inductor.op_spec import OpSpec
     from torch_spyre._inductor.superdsc.json_fields import Field
+    from torch_spyre._inductor.tiling.iteration_space import IterationSpace
 
 # The key in `op_info` of a spec.
 ROLES_INFO = "roles"
+# The symbols of each role, outermost first.
+Roles = Mapping[str, tuple[Symbol, ...]]
 
 
 @dataclass(frozen=True)
@@ -86,3 +90,9 @@ def _read_steps(entry: "Field", sizes: Mapping[str, int]) -> dict[str, int]:
             step.fail(f"must be {expected}, the product of the sizes of the symbols after it")
         expected *= sizes.get(name, 1)
     return {name: step.integer(1) for name, step in steps}
+
+
+def symbols_of_roles(specs: "Sequence[OpSpec]", space: "IterationSpace") -> Roles:
+    """Return the symbols of each role of a kernel's op, outermost first."""
+    roles = LoopRoles.from_op_info(specs[0].op_info)
+    return {role: roles.symbols(role, space.sizes) for role in roles.steps}

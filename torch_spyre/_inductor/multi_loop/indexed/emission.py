@@ -11,28 +11,24 @@ from math import prod
 from sympy import Symbol
 from xdsl.ir import Attribute, SSAValue
 
-from torch_spyre._inductor.multi_loop.indexed.tiling import Roles, symbols_of_roles
-from torch_spyre._inductor.op_spec import OpSpec, TensorArg
+from torch_spyre._inductor.multi_loop.tile_emitter import TileEmitter
+from torch_spyre._inductor.op_spec import TensorArg
 from torch_spyre._inductor.op_table.indexed import COMBINES, GATHER
-from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.conversions import converted
-from torch_spyre._inductor.to_ktir.emitter import Emitter, shape_of
+from torch_spyre._inductor.to_ktir.emitter import shape_of
 from torch_spyre._inductor.to_ktir.extents import known
 from torch_spyre._inductor.to_ktir.indices import Index
 from torch_spyre._inductor.to_ktir.tile_loops import emit_tile_loops
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
-from torch_spyre._inductor.to_ktir.types import F32, element_type, is_float
+from torch_spyre._inductor.to_ktir.types import F32, is_float
 from torch_spyre.ktir.dialects.indexed import GatherOp, ScatterOp
 
 _INDEXED_DIM = 1
 
 
 @dataclass(frozen=True)
-class IndexedEmitter:
+class IndexedEmitter(TileEmitter):
     """Emits the tile of the result in `frame`."""
-
-    kernel: KernelContext
-    frame: Frame
 
     def emit(self) -> None:
         """Emit the tiles along the scanned dim, from the loads to the store."""
@@ -170,22 +166,6 @@ class IndexedEmitter:
 
     def _size(self, role: str) -> int:
         return prod(self.kernel.space.sizes[symbol] for symbol in self._roles[role])
-
-    @property
-    def _emitter(self) -> Emitter:
-        return self.kernel.emitter
-
-    @property
-    def _spec(self) -> OpSpec:
-        return self.kernel.specs[0]
-
-    @property
-    def _roles(self) -> Roles:
-        return symbols_of_roles(self.kernel.specs, self.kernel.space)
-
-    @property
-    def _result_type(self) -> Attribute:
-        return element_type(self._spec.output.device_dtype)
 
     @property
     def _accumulator(self) -> Attribute:

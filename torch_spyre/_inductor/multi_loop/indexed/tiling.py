@@ -5,12 +5,12 @@ rows of the table for a gather, values and indices for a scatter.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from math import prod
 
 from sympy import Symbol
 
-from torch_spyre._inductor.multi_loop.roles import LoopRoles
+from torch_spyre._inductor.multi_loop.core_splits import splits_over_cores
+from torch_spyre._inductor.multi_loop.roles import Roles, symbols_of_roles
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.op_table.indexed import COMBINES
 from torch_spyre._inductor.tiling.axis import Axis
@@ -22,37 +22,17 @@ _ACCUMULATOR_BYTES = 4
 # Streaming fewer elements at a time saves little of the scratchpad.
 _MIN_STREAMED = 256
 
-Roles = Mapping[str, tuple[Symbol, ...]]
-
-
-def symbols_of_roles(specs: Sequence[OpSpec], space: IterationSpace) -> Roles:
-    """Return the symbols of each role, outermost first."""
-    roles = LoopRoles.from_op_info(specs[0].op_info)
-    return {role: roles.symbols(role, space.sizes) for role in roles.steps}
-
 
 def core_splits(specs: Sequence[OpSpec], space: IterationSpace, cores: int) -> dict[Symbol, int]:
     """Return splits that use as many cores as possible, and among these split the column least."""
     roles = symbols_of_roles(specs, space)
     symbols = (*roles["outer"], *roles["inner"], *outermost(roles, "column"))
-    options = [
-        [split for split in range(1, cores + 1) if _is_whole_granules(space, symbol, split)]
-        for symbol in symbols
-    ]
-    best = max(
-        (splits for splits in product(*options) if prod(splits) <= cores),
-        key=lambda splits: (prod(splits), splits),
-    )
-    return dict(zip(symbols, best, strict=True))
+    return splits_over_cores(symbols, space, cores)
 
 
 def outermost(roles: Roles, role: str) -> tuple[Symbol, ...]:
     """Return the symbol of a role whose slices are intervals of indices, if it has any symbol."""
     return roles[role][:1]
-
-
-def _is_whole_granules(space: IterationSpace, symbol: Symbol, split: int) -> bool:
-    return split == 1 or space.sizes[symbol] % (split * space.granule(symbol)) == 0
 
 
 def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:

@@ -8,21 +8,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sympy import Symbol
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from torch_spyre._inductor.multi_loop.scan.tiling import symbols_of_roles
-from torch_spyre._inductor.op_spec import OpSpec
+from torch_spyre._inductor.multi_loop.tile_emitter import TileEmitter
 from torch_spyre._inductor.op_table.scan import SCANS
-from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.conversions import converted, full_like
 from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, static_shape_of
 from torch_spyre._inductor.to_ktir.tile_loops import emit_tile_loops
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
-from torch_spyre._inductor.to_ktir.types import F32, element_type, is_float
+from torch_spyre._inductor.to_ktir.types import F32, is_float
 from torch_spyre.ktir.dialects import arith as ktir_arith
 
 Combine = Callable[[Emitter, SSAValue, SSAValue], SSAValue]
@@ -30,11 +27,8 @@ BinaryOp = Callable[[SSAValue, SSAValue], Operation]
 
 
 @dataclass(frozen=True)
-class ScanEmitter:
+class ScanEmitter(TileEmitter):
     """Emits the scans of one tile of the outer and inner dims."""
-
-    kernel: KernelContext
-    frame: Frame
 
     def emit(self) -> None:
         """Emit the tiles along the scanned dim, from the loads to the stores."""
@@ -131,22 +125,6 @@ class ScanEmitter:
         groups += [[neighbour, neighbour + 1]]
         groups += [[dim] for dim in range(neighbour + 2, len(shape))]
         return self._emitter.reshape(last, groups, (*shape[:axis], *shape[axis + 1 :]))
-
-    @property
-    def _emitter(self) -> Emitter:
-        return self.kernel.emitter
-
-    @property
-    def _spec(self) -> OpSpec:
-        return self.kernel.specs[0]
-
-    @property
-    def _roles(self) -> Mapping[str, tuple[Symbol, ...]]:
-        return symbols_of_roles(self.kernel.specs, self.kernel.space)
-
-    @property
-    def _result_type(self) -> Attribute:
-        return element_type(self._spec.output.device_dtype)
 
     @property
     def _accumulator(self) -> Attribute:

@@ -11,7 +11,7 @@ from torch_spyre._inductor.loop_ir import LoopOp
 from torch_spyre._inductor.multi_loop.core_splits import splits_over_cores
 from torch_spyre._inductor.multi_loop.interface import MultiLoopOp
 from torch_spyre._inductor.multi_loop.registry import register
-from torch_spyre._inductor.multi_loop.roles import LoopRoles
+from torch_spyre._inductor.multi_loop.roles import LoopRoles, symbols_of_roles
 from torch_spyre._inductor.multi_loop.scan import tiling
 from torch_spyre._inductor.multi_loop.scan.emission import ScanEmitter
 from torch_spyre._inductor.op_spec import OpSpec
@@ -53,7 +53,7 @@ class ScanOp(MultiLoopOp):
     def core_splits(
         self, specs: Sequence[OpSpec], space: IterationSpace, cores: int
     ) -> Mapping[Symbol, int]:
-        roles = tiling.symbols_of_roles(specs, space)
+        roles = symbols_of_roles(specs, space)
         return splits_over_cores((*roles["outer"], *roles["inner"]), space, cores)
 
     def plan_tiles(self, specs: Sequence[OpSpec], budget: int) -> TilePlan | None:

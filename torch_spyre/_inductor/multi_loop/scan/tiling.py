@@ -9,7 +9,7 @@ from math import prod
 
 from sympy import Symbol
 
-from torch_spyre._inductor.multi_loop.roles import LoopRoles
+from torch_spyre._inductor.multi_loop.roles import symbols_of_roles
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
@@ -20,14 +20,6 @@ from torch_spyre._inductor.to_ktir.types import bytes_of, element_type
 # step, and the part that the step computes.
 _LIVE_VALUES = 3
 _ACCUMULATOR_BYTES = 4
-
-
-def symbols_of_roles(
-    specs: Sequence[OpSpec], space: IterationSpace
-) -> dict[str, tuple[Symbol, ...]]:
-    """Return the symbols of each role, outermost first."""
-    roles = LoopRoles.from_op_info(specs[0].op_info)
-    return {role: roles.symbols(role, space.sizes) for role in roles.steps}
 
 
 def plan_tiles(specs: Sequence[OpSpec], budget: int) -> TilePlan | None:

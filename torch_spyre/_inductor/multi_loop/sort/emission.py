@@ -1,20 +1,18 @@
 """Emits a sort of one tile of rows."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sympy import Symbol
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from torch_spyre._inductor.multi_loop.roles import LoopRoles
-from torch_spyre._inductor.multi_loop.sort.tiling import symbols_of_roles
+from torch_spyre._inductor.multi_loop.tile_emitter import TileEmitter
 from torch_spyre._inductor.op_spec import OpSpec, TensorArg
 from torch_spyre._inductor.op_table.sort import INDICES
-from torch_spyre._inductor.to_ktir.context import KernelContext
 from torch_spyre._inductor.to_ktir.coordinates import emit_index
-from torch_spyre._inductor.to_ktir.emitter import Emitter, element_of, static_shape_of
+from torch_spyre._inductor.to_ktir.emitter import element_of, static_shape_of
 from torch_spyre._inductor.to_ktir.extents import known
 from torch_spyre._inductor.to_ktir.tile_loops import emit_tile_loops
 from torch_spyre._inductor.to_ktir.tiles import Frame, Value
@@ -25,11 +23,8 @@ _LARGEST_INDEX = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class SortEmitter:
+class SortEmitter(TileEmitter):
     """Emits the sort of one tile of rows. In values the sorted dim is the last one."""
-
-    kernel: KernelContext
-    frame: Frame
 
     def emit(self) -> None:
         """Emit the tiles along the rows, from the loads to the stores."""
@@ -136,18 +131,6 @@ class SortEmitter:
         order = [*range(len(outer)), *range(dims, rank), *range(len(outer), dims)]
         value = self._emitter.transpose(value, order)
         self.kernel.transfers.store(output, frame, Value(value, axes), {}, is_partial=False)
-
-    @property
-    def _emitter(self) -> Emitter:
-        return self.kernel.emitter
-
-    @property
-    def _spec(self) -> OpSpec:
-        return self.kernel.specs[0]
-
-    @property
-    def _roles(self) -> Mapping[str, tuple[Symbol, ...]]:
-        return symbols_of_roles(self.kernel.specs, self.kernel.space)
 
     @property
     def _rows_shape(self) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from torch_spyre._inductor.layouts.sticks import StickCandidate
 from torch_spyre._inductor.loop_ir import LoopOp, Reduction
 from torch_spyre._inductor.multi_loop.interface import MultiLoopOp
 from torch_spyre._inductor.multi_loop.registry import register
-from torch_spyre._inductor.multi_loop.roles import LoopRoles
+from torch_spyre._inductor.multi_loop.roles import LoopRoles, symbols_of_roles
 from torch_spyre._inductor.multi_loop.sort import tiling
 from torch_spyre._inductor.multi_loop.sort.cross_core import CrossCoreSort
 from torch_spyre._inductor.multi_loop.sort.emission import SortEmitter
@@ -66,7 +66,7 @@ class SortOp(MultiLoopOp):
         return tiling.plan_tiles(specs, budget)
 
     def emit_tile(self, kernel: KernelContext, frame: Frame) -> None:
-        roles = tiling.symbols_of_roles(kernel.specs, kernel.space)
+        roles = symbols_of_roles(kernel.specs, kernel.space)
         if tiling.num_row_blocks(kernel.space, roles) > 1:
             CrossCoreSort(kernel, frame).emit()
         else:

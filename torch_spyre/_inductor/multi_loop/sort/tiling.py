@@ -11,7 +11,7 @@ from math import prod
 from sympy import Symbol
 
 from torch_spyre._inductor.multi_loop.core_splits import splits_over_cores
-from torch_spyre._inductor.multi_loop.roles import LoopRoles
+from torch_spyre._inductor.multi_loop.roles import symbols_of_roles
 from torch_spyre._inductor.op_spec import OpSpec
 from torch_spyre._inductor.tiling.axis import Axis
 from torch_spyre._inductor.tiling.iteration_space import IterationSpace
@@ -25,14 +25,6 @@ INDEX_BYTES = 4
 _LIVE_COPIES = 3
 # Copies of a kept element: those of the tiles before, of the tile, both, and the result.
 _KEPT_COPIES = 5
-
-
-def symbols_of_roles(
-    specs: Sequence[OpSpec], space: IterationSpace
-) -> dict[str, tuple[Symbol, ...]]:
-    """Return the symbols of each role, outermost first."""
-    roles = LoopRoles.from_op_info(specs[0].op_info)
-    return {role: roles.symbols(role, space.sizes) for role in roles.steps}
 
 
 def core_splits(specs: Sequence[OpSpec], space: IterationSpace, cores: int) -> dict[Symbol, int]:
