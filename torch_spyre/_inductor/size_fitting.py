@@ -9,6 +9,7 @@ unknowns.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import mul
 
 import sympy
 from sympy import Symbol
@@ -222,18 +223,11 @@ def _fit_coordinate(coordinates: Sequence[sympy.Expr], sizes: SizeFit) -> sympy.
 
 
 def evaluator(expression: sympy.Expr | int, symbols: Sequence[Symbol]) -> Callable[..., int]:
-    """Return a fast function of the sizes with the value of an expression."""
-    if isinstance(expression, int) or expression.is_Integer:
-        constant = int(expression)
-        return lambda *sizes: constant
-    text = _python(expression, {symbol: symbol.name for symbol in symbols})
-    names = ", ".join(symbol.name for symbol in symbols)
-    function: Callable[..., int] = eval(f"lambda {names}: {text}")  # noqa: S307  # our own text
-    return function
-
-
-def _python(expression: sympy.Expr, names: Mapping[Symbol, str]) -> str:
-    if isinstance(expression, sympy.ceiling):
-        numerator, divisor = sympy.fraction(sympy.together(expression.args[0]))
-        return f"-(-({_python(sympy.expand(numerator), names)}) // {int(divisor)})"
-    return str(expression)
+    """Return a fast function of the sizes with the value of a fitted expression."""
+    elements, divisor = sympy.sympify(expression), 1
+    if isinstance(elements, sympy.ceiling):
+        numerator, denominator = sympy.fraction(sympy.together(elements.args[0]))
+        elements, divisor = sympy.expand(numerator), int(denominator)
+    terms = elements.as_coefficients_dict()
+    constant, factors = int(terms[sympy.S.One]), [int(terms[symbol]) for symbol in symbols]
+    return lambda *sizes: -(-(constant + sum(map(mul, factors, sizes))) // divisor)
